@@ -3,7 +3,7 @@ import type { AuditLink, Keep, RemovedLink, Retention } from "../audit/entry.ts"
 import { SERVICE } from "../audit/entry.ts";
 import { isObject, soundObject, type JsonObject } from "../lib/json.ts";
 
-/** How records of retention are written down and read. */
+/** The database row of a retention record. */
 export interface RetentionRow {
   readonly number: number;
   readonly at: number;
@@ -19,7 +19,7 @@ interface Facts {
   readonly last?: Omit<RemovedLink, "digest" | "previous"> & { readonly digest: string; readonly previous: string };
 }
 
-/** Of one that went bad on the disk, only that it is there. */
+/** Reads a retention record. For one that went bad on the disk it only says that it is there. */
 export function readRetention({ number, at, tenant, body }: RetentionRow): Retention {
   const facts = soundObject(body ?? "");
   if (!facts || !areFacts(facts)) return { number, at, tenant, isDamaged: true };

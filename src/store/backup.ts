@@ -13,24 +13,24 @@ import { BESIDE, foreignLog, newStoreId } from "./store-files.ts";
 import { verifyDatabase, type Verified } from "./verify-database.ts";
 
 /**
- * Copies of a whole store in one file, made and put back while other processes use the store. What is copied is what
- * stood at one moment. Keys stand beside the database and are in no copy. A store that is damaged is put back, too: its
- * files are set aside as they are, for nothing that was there is ever deleted.
+ * Copies a whole store into one file and restores it, while other processes use the store. A copy shows one moment.
+ * Keys stand beside the database and are in no copy. A damaged store can be replaced, too: its files are set aside as
+ * they are, since nothing that was there is ever deleted.
  */
 
-/** All in one step: one that other processes' writes come between would begin again after each of them. */
+/** Copies everything in one step: a copy in several steps would start over after each write of another process. */
 const ALL_PAGES = 0x7f_ff_ff_ff;
 
 export interface BackupOptions {
   readonly dataDir: string;
-  /** Not there yet, unless `replace`. */
+  /** Must not exist yet, unless `replace`. */
   readonly file: string;
   readonly replace?: boolean;
 }
 
 /**
- * Writes the store to `file`, which is there whole and verified, or not at all. Rejects with `backup_failed` where there
- * is no store, where the file is there already, and for a store that is damaged. The store's own disk may be full.
+ * Writes the store to `file`, which then is there whole and verified, or not at all. Rejects with `backup_failed` where
+ * there is no store, where the file exists already, and for a damaged store. The store's own disk may be full.
  */
 export async function backupStore({ dataDir, file, replace = false }: BackupOptions): Promise<Verified> {
   const from = join(dataDir, DATABASE_FILE);
@@ -56,20 +56,20 @@ export async function backupStore({ dataDir, file, replace = false }: BackupOpti
 }
 
 export interface Restored extends Verified {
-  /** Where what stood there before is kept; undefined when nothing did. */
+  /** Where the previous store is kept; undefined if there was none. */
   readonly kept: string | undefined;
-  /** Why what is kept are its files as they were and no backup; undefined where it is one. */
+  /** Why its files are kept as they were instead of as a backup; undefined where they are a backup. */
   readonly damage: string | undefined;
-  /** Of the keys that its secrets are sealed with. */
+  /** The ids of the keys that its secrets are sealed with. */
   readonly keyIds: readonly string[];
 }
 
 /**
- * Puts back what `backupStore` wrote. What stood there before is kept: as another backup beside it where that can be
- * made; then the store is replaced in one transaction, and other processes that use it see what was, or what is. Else its
- * files are set aside as they are, and other processes find another file in their place. The audit log of what is
- * restored says where the log that it replaces has ended. Rejects with `backup_failed`, and nothing is changed, for a file
- * that is damaged, no backup, or of a newer Berth.
+ * Restores what `backupStore` wrote. The previous store is kept: as another backup beside it where one can be made;
+ * then the store is replaced in one transaction, and other processes see either the old or the new one. Otherwise its
+ * files are set aside as they are, and other processes find another file in their place. The restored audit log says
+ * where the log that it replaces has ended. Rejects with `backup_failed`, and changes nothing, for a file that is
+ * damaged, no backup, or of a newer Berth.
  */
 export async function restoreStore({ dataDir, file }: Omit<BackupOptions, "replace">): Promise<Restored> {
   const to = join(dataDir, DATABASE_FILE);
@@ -94,9 +94,12 @@ export async function restoreStore({ dataDir, file }: Omit<BackupOptions, "repla
   });
 }
 
-/** For what is restored, which is there before anything else is touched. What was there is moved where it cannot be copied. */
+/**
+ * Checks the room for the restored store, which is written before anything else is touched. The previous store is moved
+ * where it cannot be copied.
+ */
 async function checkRoom(dataDir: string, file: string): Promise<void> {
-  // Of one that cannot be read the copy tells.
+  // If the file cannot be read, the copy reports it.
   const needed = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
   const { bavail, bsize } = await statfs(dataDir);
   if (bavail * bsize >= needed) return;
@@ -108,7 +111,7 @@ function inMiB(bytes: number): string {
   return `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 }
 
-/** By the store in `draft`, which is verified. */
+/** Replaces the store by the one in `draft`, which is verified. */
 async function replaceStore(dataDir: string, draft: string): Promise<Pick<Restored, "kept" | "damage">> {
   const to = join(dataDir, DATABASE_FILE);
   const before = join(dataDir, `before-restore-${new Date().toISOString().replaceAll(":", "-")}`);
@@ -125,7 +128,7 @@ async function replaceStore(dataDir: string, draft: string): Promise<Pick<Restor
       damage = (error as Error).message;
     }
   }
-  // It is another file than the one that was there, whose log is not its own.
+  // The file is not the previous one, so the log of that one is not its log.
   asOneFile(draft, (database) => database.pragma(`application_id = ${newStoreId()}`));
   const aside = await setAside(to, before);
   await publish(draft, to);
@@ -133,14 +136,14 @@ async function replaceStore(dataDir: string, draft: string): Promise<Pick<Restor
   return { kept: aside ?? kept, damage };
 }
 
-/** In one transaction. */
+/** Replaces everything in one transaction. */
 async function replaceAll(draft: string, to: string): Promise<void> {
   const live = new Database(to, { fileMustExist: true });
   try {
     const id = live.pragma("application_id", { simple: true }) as number;
     asOneFile(draft, (database) => database.pragma(`application_id = ${id}`));
     await copyDatabase(draft, to);
-    // Whoever serves has it open, so that it stands in the log alone.
+    // The serving process has the database open, so the change stands in the log alone.
     await sync(`${to}-wal`);
   } finally {
     live.close();
@@ -149,8 +152,8 @@ async function replaceAll(draft: string, to: string): Promise<void> {
 }
 
 /**
- * Moves what there is of a store into a folder of its own. The database goes first: what is then left without it is
- * taken for what it is by whoever starts before this has ended. Gives the folder, where there was anything.
+ * Moves the files of a store into a folder of its own. The database goes first: any process that starts before this has
+ * ended then recognizes the rest as leftovers. Returns the folder, if there were any files.
  */
 async function setAside(databaseFile: string, folder: string): Promise<string | undefined> {
   const files = ["", ...BESIDE].map((suffix) => databaseFile + suffix).filter((file) => existsSync(file));
@@ -162,7 +165,7 @@ async function setAside(databaseFile: string, folder: string): Promise<string | 
   return folder;
 }
 
-/** Tells what keeps files from being written in a folder as `backup_failed`. */
+/** Turns an error of writing to a folder into `backup_failed`. */
 async function inFolder<T>(folder: string, remedy: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -177,7 +180,7 @@ function recordRestore(database: Database.Database, replaced: string | null): vo
   new SqliteAudit(database).appendAll([entryOf(SERVICE, "service", { action: "restored", by: "command", replaced })]);
 }
 
-/** Null where no log is that could be read. */
+/** Null where there is no readable log. */
 function headOf(file: string): string | null {
   let database: Database.Database | undefined;
   try {
@@ -186,7 +189,7 @@ function headOf(file: string): string | null {
     const head = new SqliteAudit(database).head();
     return head ? headText(head) : null;
   } catch {
-    // It is older than the log, or damaged, which is why it is replaced.
+    // The store predates the log, or is damaged, which is why it is replaced.
     return null;
   } finally {
     database?.close();
@@ -194,8 +197,8 @@ function headOf(file: string): string | null {
 }
 
 /**
- * On a disk that takes nothing, SQLite opens no database that nobody has open: then its files are copied, and opened where
- * they can be. What came between is found when the copy is verified.
+ * On a full disk, SQLite cannot open a database that nobody has open: its files are then copied and opened elsewhere.
+ * Writes in between are found when the copy is verified.
  */
 async function copyStore(from: string, to: string): Promise<void> {
   try {
@@ -209,7 +212,7 @@ async function copyStore(from: string, to: string): Promise<void> {
   }
 }
 
-/** SQLite's online backup: of one moment on the one side, and in one transaction on the other. */
+/** SQLite's online backup: it reads one moment and writes in one transaction. */
 async function copyDatabase(from: string, to: string): Promise<void> {
   const database = new Database(from, { readonly: true, fileMustExist: true });
   try {
@@ -227,7 +230,7 @@ function checked(file: string, what: string): Verified {
   return verified;
 }
 
-/** Nothing of it is in files beside it. */
+/** Leaves nothing of the database in files beside it. */
 function asOneFile(file: string, change: (database: Database.Database) => void): void {
   const database = new Database(file);
   try {

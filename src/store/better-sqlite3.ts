@@ -3,19 +3,22 @@ import { BerthError } from "../lib/errors.ts";
 
 const require = createRequire(import.meta.url);
 
-/** better-sqlite3 13 is built for it. Node has it since 22.14; before, the library ends the process with a fault of memory. */
+/**
+ * The Node-API version that better-sqlite3 13 needs. Node has it since 22.14; on older ones the library crashes the
+ * process.
+ */
 const NODE_API = 10;
 const hasNodeApi = Number(process.versions.napi) >= NODE_API;
 
 /**
- * SQLite, as `#better-sqlite3` (package.json) names it, by the version of the library that works on the Node that runs.
+ * SQLite, as `#better-sqlite3` (package.json) names it, in the version of the library that works on the running Node.
  * No version works on all: Node 24 aborts when it collects a statement or a database of version 12.
  */
 export default hasNodeApi
   ? loaded("better-sqlite3-13", () => require("better-sqlite3-13"))
   : loaded("better-sqlite3", () => require("better-sqlite3"));
 
-/** The library, or what fails when a database is opened: npm leaves an optional package out without a word. */
+/** The library, or a stand-in that fails when a database is opened: npm silently leaves an optional package out. */
 function loaded(name: string, load: () => unknown): unknown {
   try {
     return load();

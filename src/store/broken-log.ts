@@ -6,20 +6,20 @@ import { brokenLog, type BrokenLog } from "./log-frames.ts";
 import { verifyDatabase } from "./verify-database.ts";
 
 export interface KeptLog extends BrokenLog {
-  /** The folder that the files are in as they were. */
+  /** The folder that holds the files as they were. */
   readonly kept: string;
 }
 
 /**
- * Undefined where SQLite knows all that was committed, as it does of a broken log, too, while somebody has it open. Nobody
- * may have the database open in this process.
+ * Undefined where SQLite knows everything that was committed; while somebody has the database open, that holds for a
+ * broken log, too. This process must not have the database open.
  */
 export function unreadLog(databaseFile: string): BrokenLog | undefined {
   const broken = brokenLog(databaseFile);
   if (!broken) return undefined;
   let database: Database.Database | undefined;
   try {
-    // SQLite leaves the files alone for one that only reads.
+    // SQLite leaves the files alone for a reader.
     database = new Database(databaseFile, { readonly: true, fileMustExist: true });
     database.pragma("user_version");
     const [{ log }] = database.pragma("wal_checkpoint(NOOP)") as [{ log: number }];
@@ -32,16 +32,16 @@ export function unreadLog(databaseFile: string): BrokenLog | undefined {
 }
 
 /**
- * Copies the files of a database with a broken log beside it, before SQLite writes over what it does not read. Throws
- * `store_failed`, and nothing is changed, where what SQLite reads does not hang together: some of what came after may be
- * in the database already.
+ * Copies the files of a database with a broken log beside it, before SQLite overwrites what it does not read. Throws
+ * `store_failed`, and changes nothing, where what SQLite reads is inconsistent: later changes may be in the database
+ * already.
  */
 export function keepBrokenLog(databaseFile: string): KeptLog | undefined {
   const broken = unreadLog(databaseFile);
   if (!broken) return undefined;
   const [problems] = verifyDatabase(databaseFile).problems;
   if (problems !== undefined) {
-    // SQLite says first in which database it is.
+    // SQLite first names the database.
     const problem = problems.split("\n").slice(0, 2).at(-1);
     const remedy = 'restore a backup with "berth restore FILE", which keeps what is there';
     throw new BerthError(

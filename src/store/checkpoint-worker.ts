@@ -1,4 +1,4 @@
-/** A thread of its own for one checkpoint; it ends with it. Started by `checkpoints.ts`. */
+/** A thread for one checkpoint; it ends with it. Started by `checkpoints.ts`. */
 import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
@@ -7,12 +7,12 @@ import type { CheckpointOrder, CheckpointReport } from "./checkpoints.ts";
 import { identityOf, moved, stampLog } from "./store-files.ts";
 
 interface Progress {
-  /** Frames of the log, and how many of them are in the database. */
+  /** The frames of the log, and how many of them are in the database. */
   readonly log: number;
   readonly checkpointed: number;
 }
 
-/** So much may be left for the moment in which nobody writes. */
+/** The most frames that may be left for the moment in which nobody writes. */
 const LAST_FRAMES = 256;
 const PASSES_MAX = 4;
 
@@ -29,7 +29,9 @@ try {
 port.postMessage(report);
 port.close();
 
-/** How long the log was that is in the database now, on the disk; undefined when not all of it could be moved. */
+/**
+ * Returns the length of the log that is now in the database, on the disk; undefined when not all of it could be moved.
+ */
 async function checkpoint(): Promise<number | undefined> {
   const database = new Database(file, { fileMustExist: true, timeout: 0 });
   if (identityOf(file) !== identity) {
@@ -38,11 +40,11 @@ async function checkpoint(): Promise<number | undefined> {
   }
   const reader = new Database(file, { fileMustExist: true, readonly: true });
   try {
-    // A log that has grown beyond it, because somebody read it for long, is cut off when it begins anew.
+    // A log that grew beyond this, because of a long read, is truncated when it restarts.
     database.pragma(`journal_size_limit = ${keptBytes}`);
     for (let pass = 1; pass <= PASSES_MAX; pass++) {
       const wanted = progressOf(database, "NOOP").log;
-      // As long as somebody reads, nobody who writes begins the log anew, for which they would wait for the disk.
+      // While a reader is active, no writer restarts the log, for which it would wait for the disk.
       reader.exec("BEGIN");
       reader.pragma("user_version");
       const { checkpointed } = progressOf(database, "PASSIVE");
@@ -54,7 +56,7 @@ async function checkpoint(): Promise<number | undefined> {
     reader.exec("COMMIT");
     const { log, checkpointed } = progressOf(database, "PASSIVE");
     if (checkpointed < log) return undefined;
-    // Whoever writes first after a whole checkpoint begins the log anew, and waits for the disk.
+    // The first write after a whole checkpoint restarts the log and waits for the disk.
     stampLog(database);
     return log;
   } finally {
@@ -72,7 +74,7 @@ async function writingPaused(): Promise<void> {
   await once(port, "message");
 }
 
-/** SQLite says the same of a process that has too much open. */
+/** SQLite says the same of a process that has too many files open. */
 function whyUnopened(message: string): string {
   try {
     closeSync(openSync("/dev/null", "r"));

@@ -7,27 +7,27 @@ import { DISK_FULL } from "./sqlite-work.ts";
 import { identityOf } from "./store-files.ts";
 
 /**
- * Moves what stands in SQLite's write-ahead log into the database, which waits for the disk, in a thread of its own:
- * whoever writes would else do it. Nothing runs as long as the log is short. A log that somebody reads cannot begin anew
- * until they have ended; it is tried again until then. The log takes no more than a share of the room that is left on the disk, so that
- * there is always room for the database to grow by what the log holds.
+ * Moves SQLite's write-ahead log into the database, which waits for the disk, on a thread of its own: a writer would
+ * otherwise do it. Nothing runs while the log is short. A log with an active reader cannot restart; the checkpoint is
+ * retried until the reader has ended. The log takes at most a share of the free room on the disk, so that the database
+ * can always grow by what the log holds.
  */
 export interface CheckpointsOptions {
-  /** A log of more is moved into the database. */
+  /** A longer log is moved into the database. */
   readonly logBytes: number;
-  /** All that was written before, and before a checkpoint was wanted, is in the database and on the disk. */
+  /** Everything written before, and before a checkpoint was wanted, is in the database and on the disk. */
   readonly onComplete: () => void;
   readonly onFailure: (error: CheckpointFailure) => void;
-  /** There is no thread to be had: SQLite makes checkpoints where it writes, until there is one again. */
+  /** No thread is available: SQLite makes checkpoints where it writes, until there is one again. */
   readonly onGone: (error: unknown) => void;
   readonly onBack: () => void;
 }
 
 export interface CheckpointOrder {
   readonly file: string;
-  /** Another file that stands under its name is left alone. */
+  /** Another file under the same name is left alone. */
   readonly identity: string | undefined;
-  /** A log of more is cut off once it begins anew. */
+  /** A longer log is truncated once it restarts. */
   readonly keptBytes: number;
 }
 
@@ -38,48 +38,48 @@ export interface CheckpointFailure {
 }
 
 export interface CheckpointReport {
-  /** Of the log, all of which was moved before it began anew; undefined when that could not be done. */
+  /** The pages of the log, all of which were moved before it restarted; undefined when that failed. */
   readonly pages?: number | undefined;
   readonly error?: CheckpointFailure;
 }
 
-/** After a write, and after a checkpoint that could not be whole. */
+/** The delay after a write, and after a checkpoint that could not be whole. */
 const LOOK_MS = 500;
 const AGAIN_MS = 1_000;
-/** After there was no thread to be had. */
+/** The delay after a thread could not be started. */
 const THREAD_AGAIN_MS = 5_000;
-/** Of the room on the disk: a log of more is moved into the database. */
+/** The share of the free room on the disk above which a log is moved into the database. */
 const ROOM_SHARE = 0.25;
-/** So short a log is left alone however little room there is. */
+/** A log this short is left alone however little room there is. */
 const LEAST_BYTES = 256 * 1024;
-/** With less room on the disk it is looked at before each write. */
+/** With less room on the disk, it is checked before each write. */
 const SHORT_BYTES = 64 * 1024 * 1024;
-/** Pages, as SQLite has it by default. */
+/** In pages: SQLite's default. */
 const OWN_CHECKPOINT_PAGES = 1_000;
 const workerFile = new URL("./checkpoint-worker.js", import.meta.url);
-/** It takes about 7 MB as long as it runs. */
+/** A checkpoint takes about 7 MB while it runs. */
 const resourceLimits = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 1 };
 
 export class Checkpoints {
-  /** While the log begins anew: whoever writes waits for it, and does not wait for the lock meanwhile. */
+  /** Pending while the log restarts: writers wait for this, and so not for the lock. */
   pause: Promise<void> | undefined;
   readonly #database: Database.Database;
   readonly #options: CheckpointsOptions;
   readonly #pageBytes: number;
   readonly #identity: string | undefined;
-  /** Both read a number from shared memory. */
+  /** Both statements read a number from shared memory. */
   readonly #state: Database.Statement<[], { readonly log: number }>;
   readonly #version: Database.Statement<[], number>;
-  /** By how much that number has grown because the log was begun anew. */
+  /** The growth of that number that comes from restarting the log. */
   #ownChanges = 0;
   #timer: NodeJS.Timeout | undefined;
   #worker: Worker | undefined;
   #ended: Promise<void> = Promise.resolve();
   readonly #databasePages: Database.Statement<[], number>;
   #isWanted = false;
-  /** There is little room on the disk. */
+  /** True while there is little room on the disk. */
   #isShort: boolean;
-  /** There was no thread to be had. */
+  /** True while no thread is available. */
   #isAlone = false;
   #threadAgainAt = 0;
   #isOver = false;
@@ -97,8 +97,8 @@ export class Checkpoints {
   }
 
   /**
-   * Throws `store_failed` where the log would take the room that the database needs for what the log holds already: then
-   * neither could grow, whoever made room elsewhere.
+   * Throws `store_failed` where the log would take the room that the database needs for what the log already holds:
+   * then neither could grow, even if room was made elsewhere.
    */
   checkRoom(): void {
     if (!this.#isShort) return;
@@ -115,18 +115,18 @@ export class Checkpoints {
     return this.#version.get()! - this.#ownChanges;
   }
 
-  /** Something was written. */
+  /** Notes that something was written. */
   wrote(): void {
     if (!this.#isOver) this.#timer ??= setTimeout(() => this.#look(), LOOK_MS).unref();
   }
 
-  /** However short the log is: a checkpoint that begins now or later, until one is complete. */
+  /** Asks for a checkpoint, however short the log is; retries until one is complete. */
   want(): void {
     this.#isWanted = true;
     this.#again(0);
   }
 
-  /** The one that is under way comes to its end. */
+  /** Waits for the checkpoint that is under way. */
   async close(): Promise<void> {
     this.#isOver = true;
     clearTimeout(this.#timer);
@@ -147,7 +147,7 @@ export class Checkpoints {
     else if (this.#isAlone || this.#isWanted || this.#isLong()) this.#start();
   }
 
-  /** Calls wait for it; it is done where nothing else is kept without it. */
+  /** Makes a checkpoint on this thread, which blocks calls; used where nothing could be kept otherwise. */
   #checkpointHere(): void {
     if (!this.#isWanted) return;
     let report: CheckpointReport;
@@ -163,12 +163,12 @@ export class Checkpoints {
   }
 
   #isLong(): boolean {
-    // Where it is not known, the next write looks again.
+    // If unknown, the next write checks again.
     const bytes = (this.#pages() ?? 0) * this.#pageBytes;
     return bytes > this.#options.logBytes || (bytes > LEAST_BYTES && bytes > this.#room() * ROOM_SHARE);
   }
 
-  /** Bytes that are left on the disk. */
+  /** The free bytes on the disk. */
   #room(): number {
     try {
       const { bavail, bsize } = statfsSync(dirname(this.#database.name));
@@ -178,7 +178,7 @@ export class Checkpoints {
     }
   }
 
-  /** Of the log; undefined where somebody reads with this very connection. */
+  /** The pages of the log; undefined while this very connection reads. */
   #pages(): number | undefined {
     try {
       return this.#state.get()?.log;
@@ -217,7 +217,7 @@ export class Checkpoints {
       }
       before = { pages: this.#pages(), version: this.#version.get()! };
       this.pause = new Promise((resolve) => (resume = resolve));
-      // Whoever waits for it may be all that the process still does.
+      // Waiting for it may be all that the process still does.
       worker.ref();
       worker.postMessage("paused", []);
     });
@@ -238,7 +238,9 @@ export class Checkpoints {
     });
   }
 
-  /** Nobody wrote until the log was begun anew. Where nobody has since, nothing else has changed. */
+  /**
+   * Discounts the restart of the log. Writing paused until then; if nobody has written since, nothing else has changed.
+   */
   #discount(before: number): void {
     const version = this.#version.get()!;
     if (this.#pages() === 1) this.#ownChanges += version - before;
@@ -248,7 +250,7 @@ export class Checkpoints {
     const { onComplete, onFailure } = this.#options;
     if (pages !== undefined) {
       if (!this.#isWanted) onComplete();
-      // What was written meanwhile may be much.
+      // Much may have been written meanwhile.
       this.wrote();
       return;
     }
@@ -266,7 +268,7 @@ export class Checkpoints {
     if (this.#isWanted) this.#again(AGAIN_MS);
   }
 
-  /** There is a thread again, unless it could do nothing. */
+  /** Returns to the thread, unless it could do nothing. */
   #comeBack({ error }: CheckpointReport): void {
     if (error) {
       this.#threadAgainAt = performance.now() + THREAD_AGAIN_MS;

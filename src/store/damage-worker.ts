@@ -1,4 +1,4 @@
-/** A thread of its own that reads a whole database, and ends with it. Started by `damage.ts`. */
+/** A thread that reads a whole database, and ends with it. Started by `damage.ts`. */
 import { parentPort, workerData } from "node:worker_threads";
 import Database from "#better-sqlite3";
 import type { DamageOrder } from "./damage.ts";
@@ -11,7 +11,7 @@ function findProblem(): string | undefined {
   try {
     if (identityOf(file) !== identity) return "another file stands in its place";
     const found = database.pragma("integrity_check(1)", { simple: true }) as string;
-    // Before it stands in which database it is.
+    // The name of the database comes first.
     return found === "ok" ? undefined : found.split("\n").at(-1);
   } catch (error) {
     return (error as Error).message;

@@ -6,25 +6,25 @@ import { identityOf } from "./store-files.ts";
 
 export interface DamageOrder {
   readonly file: string;
-  /** Another file that stands under its name says nothing of it. */
+  /** Another file under the same name proves nothing. */
   readonly identity: string | undefined;
 }
 
 const AGAIN_MS = 2_000;
-/** Of the time: a large database keeps its disk busy for long. */
+/** The share of time spent on checking: a large database keeps its disk busy for long. */
 const LOOKING_SHARE = 0.1;
 const workerFile = new URL("./damage-worker.js", import.meta.url);
 const resourceLimits = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 1 };
 
 /**
- * Tells a damaged database from a disk that could not read something once, of which SQLite says the same: all of it is
- * read in a thread of its own, and again until it is found whole.
+ * Tells a damaged database from a disk that failed one read, which SQLite reports alike: the whole database is read on
+ * a thread, and again until it is found whole.
  */
 export class Damage {
   readonly #database: Database.Database;
   readonly #order: DamageOrder;
   readonly #log: Log | undefined;
-  /** As long as it is not known that the database is whole. */
+  /** Set until the database is known to be whole. */
   #reason: string | undefined;
   #timer: NodeJS.Timeout | undefined;
   #looking: Promise<void> | undefined;
@@ -36,13 +36,13 @@ export class Damage {
     this.#log = log;
   }
 
-  /** Throws `store_failed` from when something could not be read until the database was found whole. */
+  /** Throws `store_failed` from a failed read until the database was found whole. */
   check(): void {
     if (this.#reason === undefined) return;
     throw new BerthError("store_failed", `${this.#reason}; restore a backup if it stays so`);
   }
 
-  /** SQLite could not go on because of what stands in the database. */
+  /** Notes an error that the content of the database may have caused. */
   heard(error: Error): void {
     if (this.#reason === undefined) {
       this.#log?.error({ err: error }, "the database is damaged, or its disk cannot be read; all of it is read now");
@@ -66,7 +66,7 @@ export class Damage {
     const problem = await findProblem(this.#order).catch((error: Error) => error.message);
     if (problem === undefined) {
       this.#reason = undefined;
-      // What was read wrongly may be remembered.
+      // A wrong read may be cached.
       this.#database.pragma("shrink_memory");
       this.#log?.info("all of the database could be read, and it is whole");
       return;
@@ -78,7 +78,7 @@ export class Damage {
   }
 }
 
-/** Undefined for a database that is whole. */
+/** Undefined for a sound database. */
 function findProblem(order: DamageOrder): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
     const worker = new Worker(workerFile, { workerData: order, resourceLimits, execArgv: [], env: {} });

@@ -6,23 +6,23 @@ import type Database from "#better-sqlite3";
 import { inLock, lockFile } from "./file-lock.ts";
 import { BESIDE } from "./store-files.ts";
 
-/** Held by whoever works on the draft beside it. */
+/** Held, beside the draft, by the process that works on it. */
 const LOCK = "-berth-lock";
 const LOCK_NAME = new RegExp(`^.+\\.[0-9a-f]{12}(?=${LOCK}$)`);
 const ATTEMPTS_MAX = 5;
-/** Drafts that nobody works on any more and that are removed at once; others are when somebody looks again. */
+/** The most abandoned drafts that are removed at once; the next run removes others. */
 const REMOVED_MAX = 100;
 
 /**
- * A file that is there whole or not at all is written beside its place, and put there by `publish`. It is its owner's
- * alone. What processes that were killed have left in that folder is removed first.
+ * Writes a file beside its place and puts it there with `publish`, so that it is there whole or not at all. Only its
+ * owner may read it. Drafts left in that folder by killed processes are removed first.
  */
 export async function inDraft<T>(beside: string, work: (draft: string) => Promise<T>): Promise<T> {
   removeLeftDrafts(dirname(beside));
   const draft = `${beside}.${randomBytes(6).toString("hex")}`;
   const lock = lockOf(draft);
   try {
-    // It is nobody else's from its beginning on.
+    // Readable by its owner alone from the beginning.
     await (await open(draft, "wx", 0o600)).close();
     return await work(draft);
   } finally {
@@ -32,13 +32,15 @@ export async function inDraft<T>(beside: string, work: (draft: string) => Promis
   }
 }
 
-/** Before there is a draft. Undefined where nothing can be locked, or written, which the draft itself will tell. */
+/**
+ * Taken before there is a draft. Undefined where nothing can be locked or written, which writing the draft will report.
+ */
 function lockOf(draft: string): Database.Database | undefined {
   const file = draft + LOCK;
   try {
     for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
       const lock = lockFile(file);
-      // Somebody who looks for what is left over may have taken it for that, in the moment before the lock.
+      // A cleanup of leftovers may have removed the file in the moment before the lock.
       if (lock && existsSync(file)) return lock;
       lock?.close();
     }
@@ -48,7 +50,7 @@ function lockOf(draft: string): Database.Database | undefined {
   return undefined;
 }
 
-/** Removes the drafts in a folder whose processes were killed. What cannot be removed is in nobody's way. */
+/** Removes the drafts in a folder whose processes were killed. A draft that cannot be removed does no harm. */
 export function removeLeftDrafts(folder: string): void {
   try {
     const drafts = readdirSync(folder).flatMap((name) => LOCK_NAME.exec(name)?.[0] ?? []);
@@ -62,11 +64,11 @@ export function removeLeftDrafts(folder: string): void {
       });
     }
   } catch {
-    // Of a folder that cannot be read or written, whoever wants to write there tells.
+    // A folder that cannot be read or written is reported by the caller that writes there.
   }
 }
 
-/** Under its name once all of it is on the disk. */
+/** Gives the draft its name once all of it is on the disk. */
 export async function publish(draft: string, file: string): Promise<void> {
   await sync(draft);
   await rename(draft, file);

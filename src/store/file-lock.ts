@@ -1,15 +1,15 @@
 import Database from "#better-sqlite3";
 
 /**
- * Takes a file for this process alone; undefined when another process has it. The system takes the lock away when the
- * process ends, however it ends: so it is known of what stands beside it whether it is anybody's still. The file is made
- * where it is not there.
+ * Takes a file for this process alone, making it where it is missing; undefined when another process has it. The system
+ * releases the lock when the process ends, however it ends: so the file beside the lock is known to be abandoned or
+ * not.
  */
 export function lockFile(file: string): Database.Database | undefined {
   const database = new Database(file, { timeout: 0 });
   try {
     database.pragma("locking_mode = EXCLUSIVE");
-    // Nothing of it is of use once its process has ended, so that nothing has to wait for the disk.
+    // Nothing in it is of use once its process has ended, so nothing has to wait for the disk.
     database.pragma("journal_mode = MEMORY");
     database.pragma("synchronous = OFF");
     database.exec("BEGIN EXCLUSIVE; COMMIT");
@@ -21,7 +21,10 @@ export function lockFile(file: string): Database.Database | undefined {
   }
 }
 
-/** A process that was killed while it wrote has left what SQLite cannot read; whoever has the lock could not be there. */
+/**
+ * Runs `work` under the lock. `broken`: a process killed while it wrote left what SQLite cannot read, so no process
+ * holds the lock.
+ */
 export function inLock(file: string, work: () => void): "done" | "busy" | "broken" {
   try {
     const database = lockFile(file);

@@ -10,12 +10,12 @@ export type ForeignChange = Omit<ChangedName, "kind"> & { readonly kind: Changed
 
 /** How soon a change of another process is noticed. */
 const LOOK_MS = 500;
-/** One look reads no more changes than this, so that nobody waits for it for long; the next one follows at once. */
+/** The most changes that one look reads, so that nothing waits for it for long; the next one follows at once. */
 const LOOK_ROWS = 1_000;
 
 /**
- * Notices names that other processes have changed in the same database. A look that finds nothing reads one number
- * from shared memory, and nobody looks while nobody listens.
+ * Notices names that other processes have changed in the same database. A look that finds nothing reads one number from
+ * shared memory, and there are no looks without a listener.
  */
 export class ForeignChanges {
   readonly #listeners = new Set<(changed: readonly ForeignChange[]) => void>();
@@ -23,7 +23,7 @@ export class ForeignChanges {
   readonly #log: WriteAheadLog;
   readonly #since: Database.Statement<[number, number], ForeignChange & { readonly id: number }>;
   readonly #newest: Database.Statement<[], number | null>;
-  /** Only an upgrade changes it, or a copy that was put in the place of it all. */
+  /** Changed only by an upgrade, or by a copy that replaced the whole database. */
   readonly #schema: Database.Statement<[], number>;
   readonly #database: Database.Database;
   readonly #file: string;
@@ -62,7 +62,7 @@ export class ForeignChanges {
     };
   }
 
-  /** Calls `listener` when nothing needs to be what it was: another process restored or upgraded the database. */
+  /** Calls `listener` when everything may have changed: another process restored or upgraded the database. */
   listenToReplacing(listener: () => void): () => void {
     this.#onReplaced.add(listener);
     const stop = this.listen(() => {});
@@ -72,7 +72,7 @@ export class ForeignChanges {
     };
   }
 
-  /** A change that was committed here. */
+  /** Notes a change that was committed here. */
   add(ids: readonly number[]): void {
     if (this.#timer) for (const id of ids) this.#own.add(id);
   }
@@ -87,7 +87,7 @@ export class ForeignChanges {
     }
   }
 
-  /** What was changed here and may be lost is told as if another process had changed it: who waited for it has an error. */
+  /** Reports changes made here that may be lost as if another process had made them: their caller got an error. */
   async tellIfUnsure<T>(changed: readonly ForeignChange[], kept: Promise<T>): Promise<T> {
     try {
       return await kept;
@@ -110,7 +110,7 @@ export class ForeignChanges {
       this.#lookAtFile();
       changed = this.#read();
     } catch {
-      // The database is busy, or failing, of which those hear who use it. The next look sees the same.
+      // The database is busy or failing, which its users are told. The next look sees the same.
       if (!this.#isReplaced) return;
     }
     if (changed.length > 0) this.#tell(changed);
@@ -123,8 +123,8 @@ export class ForeignChanges {
   }
 
   /**
-   * One that cannot be restored into is set aside, and another file put in its place. Any other one that stands there is
-   * made by mistake while the folder is away: nobody is to be served what it has.
+   * A store that cannot be restored in place is set aside, and another file put in its place. Any other file there was
+   * made by mistake while the folder was away, and must not be served.
    */
   #lookAtFile(): void {
     const identity = identityOf(this.#file);
@@ -157,7 +157,10 @@ export class ForeignChanges {
   }
 }
 
-/** Whether the audit log in `file`, which nobody has open in this process, knows of a restore that `database` does not. */
+/**
+ * True when the audit log in `file`, which this process does not have open, knows of a restore that `database` does
+ * not.
+ */
 function hasRestoreBeyond(database: Database.Database, file: string): boolean {
   const other = new Database(file, { readonly: true, fileMustExist: true });
   try {
@@ -178,7 +181,7 @@ function lastRestoreIn(database: Database.Database): string | undefined {
   return restores.pluck().get(SERVICE);
 }
 
-/** A store is set aside because it is damaged, most of the time. */
+/** A store is usually set aside because it is damaged. */
 function knownRestoreIn(database: Database.Database): string | undefined {
   try {
     return lastRestoreIn(database);

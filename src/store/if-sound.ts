@@ -1,6 +1,6 @@
 import { BerthError } from "../lib/errors.ts";
 
-/** What a read of the store gives, or undefined where the bytes went bad on the disk or are gone: for who goes on without. */
+/** Resolves with undefined where the bytes went bad on the disk or are gone, for callers that go on without. */
 export async function ifSound<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
     return await reading;

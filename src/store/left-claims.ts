@@ -2,20 +2,20 @@ import { setTimeout as pause } from "node:timers/promises";
 import type Database from "#better-sqlite3";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
-/** Claims that are moved to one name, which no tenant can have. */
+/** Claims are moved under one name, which no tenant can have. */
 const PREFIX = "~";
-/** Contents, and their bytes, in one transaction during which others wait. */
+/** The most contents, and their bytes, in one transaction, during which others wait. */
 const AT_ONCE = 100;
 const BYTES_AT_ONCE = 512 * 1024;
 
-/** The name that claims stand under which are no tenant's: yet, or no more. */
+/** The name for claims that belong to no tenant: not yet, or no longer. */
 export function aliasOf(id: string, what: "coming" | "gone"): string {
   return `${PREFIX}${id}-${what}`;
 }
 
 /**
- * Claims on content and on derived results that a tenant has lost. They are taken away, with what nobody else has, in
- * steps small enough for others to write in between.
+ * Claims on content and derived results that a tenant has lost. They are removed, with everything that nobody else
+ * holds, in steps small enough for others to write in between.
  */
 export function leftClaims(database: Database.Database, log: WriteAheadLog) {
   const some = database.prepare<[string], { id: number; bytes: number }>(
@@ -46,13 +46,13 @@ export function leftClaims(database: Database.Database, log: WriteAheadLog) {
   });
 
   return {
-    /** Gives all claims on content of one name to another that has none; part of the caller's transaction. */
+    /** Gives all claims on content under one name to another that has none; part of the caller's transaction. */
     move: (from: string, to: string): void => void move.run(to, from),
 
     /** As `move`, for claims on derived results. */
     moveDerived: (from: string, to: string): void => derived.move(from, to),
 
-    /** The contents that are gone. */
+    /** Returns the number of contents that are gone. */
     async remove(alias: string): Promise<number> {
       let total = 0;
       for (;;) {
@@ -60,17 +60,17 @@ export function leftClaims(database: Database.Database, log: WriteAheadLog) {
         const { isOver, removed } = await log.write(() => wiping(database, () => removeSome.immediate(alias)));
         total += removed;
         if (isOver) return total;
-        // As long as others waited for this, they go first.
+        // Waiters go first, for as long as they waited for this.
         await pause(performance.now() - began);
       }
     },
 
-    /** The ids of `aliasOf` that claims stand under. */
+    /** The ids of `aliasOf` under which there are claims. */
     ids: (): string[] => [...new Set(aliases.all().map((alias) => alias.slice(PREFIX.length).split("-")[0]!))],
   };
 }
 
-/** So many contents, one at least, that one step is short. */
+/** The contents, at least one, that fit into one short step. */
 function firstOf(found: readonly { id: number; bytes: number }[]): number[] {
   let total = 0;
   const isWithin = ({ bytes }: { bytes: number }): boolean => (total += bytes) - bytes < BYTES_AT_ONCE;
@@ -91,7 +91,7 @@ function leftResults(database: Database.Database) {
     .pluck();
   return {
     move: (from: string, to: string): void => void move.run(to, from),
-    /** The contents that some of the results were, and whether there are no more. */
+    /** Returns the contents that some of the results were, and if there are no more. */
     release(alias: string): { contents: number[]; isOver: boolean } {
       const keys = some.all(alias);
       for (const key of keys) release.run(alias, key);
@@ -100,7 +100,7 @@ function leftResults(database: Database.Database) {
   };
 }
 
-/** What is removed meanwhile is overwritten on the disk, because nobody may read it any more. */
+/** Overwrites on the disk what `work` removes, because nobody may read it any more. */
 export function wiping<T>(database: Database.Database, work: () => T): T {
   database.pragma("secure_delete = ON");
   try {

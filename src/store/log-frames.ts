@@ -2,16 +2,16 @@ import { closeSync, existsSync, openSync, readSync } from "node:fs";
 import { endianness } from "node:os";
 
 /**
- * SQLite's write-ahead log, read without SQLite (https://sqlite.org/fileformat2.html#walformat). SQLite reads it up to the
- * first frame that does not follow from those before it: so ends what a killed process has left, and so, without a word,
- * what has gone bad on the disk.
+ * SQLite's write-ahead log, read without SQLite (https://sqlite.org/fileformat2.html#walformat). SQLite reads it up to
+ * the first frame that does not follow from those before it. That is where the log of a killed process ends, and
+ * silently also one that has gone bad on the disk.
  */
 const HEADER = 32;
 const FRAME_HEADER = 24;
 const MAGIC = 0x377f0682;
 /** Where SQLite keeps `application_id`, in the first page. */
 const ID_AT = 68;
-/** What comes before the first page of the database in a log is looked through no further. */
+/** The search for the database's first page stops after this many bytes of the log. */
 const LOOKED_AT_BYTES = 4 * 1024 * 1024;
 
 interface Frame {
@@ -19,29 +19,32 @@ interface Frame {
   readonly number: number;
   readonly page: number;
   readonly isCommit: boolean;
-  /** Of the run of the log that its beginning is of: else it is left from before. */
+  /** True in the current run of the log; else the frame is left from an earlier one. */
   readonly isOfRun: boolean;
-  /** It follows from the frame before it, as that one stands there. */
+  /** The frame follows from the one before it, as that one stands there. */
   readonly isSound: boolean;
   readonly content: Buffer;
 }
 
 interface Log {
   readonly salts: Buffer;
-  /** Its beginning is sound. */
+  /** The header is sound. */
   readonly isSound: boolean;
-  /** Each is gone when the next one is read. */
+  /** Each frame is valid until the next one is read. */
   readonly frames: Iterable<Frame>;
 }
 
 export interface BrokenLog {
-  /** The first frame that does not follow from those before it; SQLite reads none from it on. */
+  /** The first frame that does not follow from those before it; SQLite reads none from there on. */
   readonly frame: number;
-  /** The last one that was committed. */
+  /** The last committed frame. */
   readonly committed: number;
 }
 
-/** Undefined for a log of which SQLite reads whatever was committed. Nobody may have the database open in this process. */
+/**
+ * Undefined for a log of which SQLite reads everything that was committed. This process must not have the database
+ * open.
+ */
 export function brokenLog(databaseFile: string): BrokenLog | undefined {
   return withLog(`${databaseFile}-wal`, (log) => {
     const indexed = committedIn(`${databaseFile}-shm`, log.salts);
@@ -52,13 +55,16 @@ export function brokenLog(databaseFile: string): BrokenLog | undefined {
       if (isSound && isCommit) committed = number;
       if (isOfRun) last = number;
     }
-    // Whoever has read it since has left an index of less, and the power may have taken more of the log than of its index.
+    // A reader since then has left a shorter index, and a power cut may have taken more of the log than of its index.
     if (indexed !== undefined && indexed <= last) committed = Math.max(committed, indexed);
     return committed > whole ? { frame: whole + 1, committed } : undefined;
   });
 }
 
-/** As the first page says that stands in the log, of those frames that SQLite would read; undefined where none does. */
+/**
+ * The id in the first page that stands in the log, among the frames that SQLite would read; undefined where there is
+ * none.
+ */
 export function idInLog(file: string): number | undefined {
   return withLog(file, ({ isSound, frames }) => {
     if (!isSound) return undefined;
@@ -78,7 +84,7 @@ export function idInFile(file: string): number {
   });
 }
 
-/** Undefined where there is none, or nothing that could be one. */
+/** Undefined where there is no file, or nothing that could be a log. */
 function withLog<T>(file: string, work: (log: Log) => T | undefined): T | undefined {
   if (!existsSync(file)) return undefined;
   return withFile(file, (read) => {
@@ -121,7 +127,7 @@ function* framesOf(
 
 const INDEX_HEADER = 48;
 
-/** The last frame that was committed, as SQLite's index of the log says; undefined where it is of another run. */
+/** The last committed frame according to SQLite's index of the log; undefined where it belongs to another run. */
 function committedIn(file: string, salts: Buffer): number | undefined {
   if (!existsSync(file)) return undefined;
   return withFile(file, (read) => {
@@ -135,7 +141,7 @@ function committedIn(file: string, salts: Buffer): number | undefined {
 
 type Sums = readonly [number, number];
 
-/** SQLite's (https://sqlite.org/fileformat2.html#checksum_algorithm), that goes on from `begin`. */
+/** SQLite's checksum (https://sqlite.org/fileformat2.html#checksum_algorithm), continued from `begin`. */
 function checksum(bytes: Buffer, isBigEndian: boolean, begin: Sums): Sums {
   const own = isBigEndian === (endianness() === "BE") ? bytes : Buffer.from(bytes).swap32();
   const words =
@@ -150,7 +156,7 @@ function checksum(bytes: Buffer, isBigEndian: boolean, begin: Sums): Sums {
   return [one, other];
 }
 
-/** Fills `into` from a place; false where not so much is there. */
+/** Fills `into` from an offset; false where the file is too short. */
 type Read = (at: number, into: Buffer) => boolean;
 
 function withFile<T>(file: string, work: (read: Read) => T): T {

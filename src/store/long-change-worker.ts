@@ -1,4 +1,4 @@
-/** A thread of its own for one change of very many names; it ends with it. Started by `long-change.ts`. */
+/** A thread for one change of very many names; it ends with it. Started by `long-change.ts`. */
 import { parentPort, workerData } from "node:worker_threads";
 import Database from "#better-sqlite3";
 import type { Block } from "../lib/cid.ts";
@@ -50,7 +50,7 @@ function changed(tenant: string, change: Change): readonly number[] {
     database.pragma("synchronous = NORMAL");
     database.pragma("foreign_keys = ON");
     database.pragma("temp_store = MEMORY");
-    // Whoever started this moves the log into the database, on a thread for that.
+    // The starting thread has the log moved into the database, on a thread for that.
     database.pragma("wal_autocheckpoint = 0");
     const bytes = new StoredBytes(database, { version: () => 0 });
     const contents = new SqliteContent(database);

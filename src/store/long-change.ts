@@ -6,28 +6,28 @@ import { turnTaker } from "../lib/turns.ts";
 import { identityOf } from "./store-files.ts";
 import type { Change, NameMove } from "./store.ts";
 
-/** A change of more contents and names than this takes long enough that others would notice. */
+/** A change of more contents and names takes long enough for others to notice. */
 const LONG_FROM = 500;
-/** Contents or names that are handed over at a time: about a millisecond. */
+/** Contents or names that are handed over at a time, which takes about a millisecond. */
 const HANDED_OVER = 250;
 const workerFile = new URL("./long-change-worker.js", import.meta.url);
-/** All that is changed is held there, and the record of it. */
+/** The thread holds the whole change and the record of it. */
 const resourceLimits = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 8 };
 
 export interface LongChangeOrder {
   readonly file: string;
-  /** Another file that stands under its name is left alone. */
+  /** Another file under the same name is left alone. */
   readonly identity: string | undefined;
   readonly busyMs: number;
 }
 
-/** A part of a change, or what is left of it once all parts were handed over. */
+/** A part of a change, or the rest of it once all parts were handed over. */
 export type LongChangePart =
   | { readonly cids: readonly Cid[]; readonly lengths: readonly number[]; readonly bytes: Uint8Array }
   | { readonly set: readonly NameMove[] }
   | { readonly tenant: string; readonly rest: Omit<Change, "put" | "set"> };
 
-/** The numbers of the changes, or why nothing was changed: by Berth's own code, or as SQLite said it. */
+/** The numbers of the changes, or why nothing was changed: an error of Berth's own, or SQLite's. */
 export type LongChangeReport =
   | { readonly moved: readonly number[] }
   | { readonly refusal: { readonly code: ErrorCode; readonly message: string; readonly data: BerthError["data"] } }
@@ -38,9 +38,9 @@ export function isLongChange({ put = [], set = [] }: Change): boolean {
 }
 
 /**
- * Makes a change of very many names as the one transaction that it is, on a thread that ends with it: whoever calls a
- * tool meanwhile would else wait for it. Nobody else in this process may write until it is over. Gives the numbers of the
- * changes; undefined, and nothing was changed, where there is no thread to be had.
+ * Makes a change of very many names as one transaction, on a thread that ends with it: calls would otherwise wait for
+ * it. Nobody else in this process may write until it is over. Returns the numbers of the changes; undefined, with
+ * nothing changed, where no thread is available.
  */
 export async function changeOnThread(
   order: Omit<LongChangeOrder, "identity">,
@@ -91,7 +91,7 @@ async function handOver(worker: Worker, tenant: string, { put = [], set = [], ..
   worker.postMessage({ tenant, rest } satisfies LongChangePart, []);
 }
 
-/** One piece of memory changes hands; thousands of small ones would each be copied with whatever they are a part of. */
+/** Transfers one piece of memory; thousands of small ones would each be copied with the buffer they are part of. */
 function packed(blocks: readonly Block[]) {
   const lengths = blocks.map(({ bytes }) => bytes.length);
   const bytes = new Uint8Array(lengths.reduce((sum, length) => sum + length, 0));

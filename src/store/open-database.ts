@@ -12,10 +12,10 @@ import { foreignLog, newStoreId, stampLog } from "./store-files.ts";
 /** The file inside the data folder. */
 export const DATABASE_FILE = "berth.sqlite";
 
-/** What this process has open. */
+/** The databases that this process has open. */
 const opened = new Set<Database.Database>();
 
-/** Opens the database of a data folder, makes both if they are missing, and takes the migrations that it lacks. */
+/** Opens the database of a data folder, makes both if they are missing, and applies the missing migrations. */
 export function openDatabase(dataDir: string, busyMs: number, log?: Log): Database.Database {
   let database: Database.Database | undefined;
   try {
@@ -29,7 +29,7 @@ export function openDatabase(dataDir: string, busyMs: number, log?: Log): Databa
     refuseNewer(database);
     giveId(database);
     keepLog(database, busyMs);
-    // Whoever writes does not wait for the disk: what is to be kept is flushed by itself (`write-ahead-log.ts`).
+    // Writers do not wait for the disk: a write to keep is flushed separately (`write-ahead-log.ts`).
     database.pragma("synchronous = NORMAL");
     database.pragma("foreign_keys = ON");
     upgradeDatabase(database, log);
@@ -48,8 +48,8 @@ export function openDatabase(dataDir: string, busyMs: number, log?: Log): Databa
 }
 
 /**
- * A folder that was there may be open to others. One that is somebody else's is left to that one, and so is one that
- * others keep something in; what Berth makes in it is readable by its owner alone in any case.
+ * An existing folder may be open to others. A folder of another user is left alone, and so is one in which others keep
+ * something; whatever Berth makes in it is readable by its owner alone in any case.
  */
 function closeToOthers(dataDir: string): void {
   const { mode, uid } = statSync(dataDir);
@@ -59,13 +59,16 @@ function closeToOthers(dataDir: string): void {
 
 const OWN_FILES = /^(?:berth\.sqlite|import-|seal|secret|lost\+found$)/;
 
-/** Whoever has opened it here has looked at its log. */
+/** If it is open here, its log was examined then. */
 function isOpen(file: string): boolean {
   for (const each of opened) if (!each.open) opened.delete(each);
   return Array.from(opened).some(({ name }) => name === file);
 }
 
-/** Before SQLite does, which takes any log for the database's own, and as much of it as it can read for all of it. */
+/**
+ * Runs before SQLite opens the database: SQLite takes any log for the database's own, and its readable part for all of
+ * it.
+ */
 function lookAtLog(dataDir: string, file: string): KeptLog | undefined {
   const reason = foreignLog(file);
   if (reason === undefined) return keepBrokenLog(file);
@@ -73,7 +76,7 @@ function lookAtLog(dataDir: string, file: string): KeptLog | undefined {
   throw new BerthError("store_failed", `in the data folder ${dataDir} ${reason}: ${remedy}`);
 }
 
-/** Once: the log begins anew. */
+/** Told once: the log restarts. */
 function tellBroken(database: Database.Database, { kept, ...broken }: KeptLog, log: Log | undefined): void {
   const facts = { action: "log-broken", ...broken, kept: basename(kept) };
   new SqliteAudit(database).appendAll([entryOf(SERVICE, "service", facts)]);
@@ -84,14 +87,14 @@ function tellBroken(database: Database.Database, { kept, ...broken }: KeptLog, l
   database.pragma("wal_checkpoint(TRUNCATE)");
 }
 
-/** It stands in the file itself before there is a log, so that nothing stands in a log alone that tells whose it is. */
+/** Writes the id into the file itself before there is a log, so that it never stands in a log alone. */
 function giveId(database: Database.Database): void {
   const hasId = (): boolean => database.pragma("application_id", { simple: true }) !== 0;
   if (hasId()) return;
   try {
     database.pragma("journal_mode = DELETE");
   } catch (error) {
-    // Others have it open: another time.
+    // Others have it open: the next start tries again.
     if (isBusy(error)) return;
     throw error;
   }
@@ -102,7 +105,7 @@ function giveId(database: Database.Database): void {
     .immediate();
 }
 
-/** Where several processes make the same new file at once, SQLite does not wait for the others here by itself. */
+/** When several processes make the same new file at once, SQLite does not wait for the others here by itself. */
 function keepLog(database: Database.Database, busyMs: number): void {
   for (const until = performance.now() + busyMs; ;) {
     try {
@@ -118,7 +121,7 @@ function keepLog(database: Database.Database, busyMs: number): void {
 const AGAIN_MS = 5;
 const pause = new Int32Array(new SharedArrayBuffer(4));
 
-/** Its first page is the first in a log that is empty. Where it cannot be written, those hear of it who write. */
+/** Makes the database's first page the first in an empty log. Where that fails, later writers get the error. */
 function beginLog(database: Database.Database): void {
   try {
     const [{ log }] = database.pragma("wal_checkpoint(NOOP)") as [{ log: number }];
@@ -128,17 +131,17 @@ function beginLog(database: Database.Database): void {
   }
 }
 
-/** Takes the migrations that a database lacks. Throws `store_failed` for one of a newer Berth. */
+/** Applies the migrations that a database lacks. Throws `store_failed` for a database of a newer Berth. */
 export function upgradeDatabase(database: Database.Database, log?: Log): void {
   const from = taken(database);
   const to = migrations.length;
   if (from === to) return;
-  // Before, for a large store makes one wait: an index of a million audit records takes seconds.
+  // Said beforehand, since a large store takes a while: an index of a million audit records takes seconds.
   if (from > 0) log?.info({ from, to }, "the store is upgraded to this version of Berth, once");
   database
     .transaction(() => {
       refuseNewer(database);
-      // Asked again now that the lock is held: another process may have been first.
+      // Checked again now that the lock is held: another process may have been first.
       for (const sql of migrations.slice(taken(database))) database.exec(sql);
       database.pragma(`user_version = ${migrations.length}`);
     })
@@ -170,12 +173,12 @@ export const OTHER_FOLDER = "name another folder (--data, BERTH_DATA)";
 /** More than SQLite asks for when it opens a database. */
 const ROOM_BYTES = 64 * 1024;
 
-/** What keeps a folder from being used, and what to do: SQLite says the same of a full disk as of a broken one. */
+/** Says why a folder cannot be used, and what to do: SQLite reports a full disk and a broken one alike. */
 export function whyUnusable(folder: string, error: NodeJS.ErrnoException, remedy = OTHER_FOLDER): string {
   if (/^SQLITE_(CORRUPT|NOTADB)/.test(codeOf(error))) {
     return `${DATABASE_FILE} is damaged (${error.message}); restore a backup with "berth restore FILE", which keeps what is there`;
   }
-  // Of a folder that could not be made it is only said that it is not there.
+  // The error of a folder that could not be made only says that it is missing.
   const isSaid = /^E[A-Z]+$/.test(codeOf(error)) && codeOf(error) !== "ENOENT";
   const found = isSaid ? error : (writingFault(nearestOf(folder)) ?? error);
   switch (codeOf(found)) {
@@ -230,7 +233,7 @@ function ownersOf(folder: string): string {
   return `${what} belongs to the user ${owner}, and Berth runs as ${uid}`;
 }
 
-/** The folder, or the one above it that there is. */
+/** The folder, or the nearest existing one above it. */
 function nearestOf(folder: string): string {
   let existing = folder;
   while (!statOf(existing) && dirname(existing) !== existing) existing = dirname(existing);

@@ -4,7 +4,7 @@ import type { SqliteAudit } from "./sqlite-audit.ts";
 import { atOnce, attempt } from "./sqlite-work.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
-/** The audit log as it is used from outside of the store. `busyMs` is how long others are waited for. */
+/** The audit log as the rest of Berth uses it. `busyMs` is how long it waits for other processes. */
 export function sqliteAuditLinks(
   database: Database.Database,
   log: WriteAheadLog,

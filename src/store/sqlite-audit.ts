@@ -15,21 +15,24 @@ import {
 } from "../audit/entry.ts";
 import { lastRemoved, readRetention, type RetentionRow } from "./audit-removals.ts";
 
-/** What one transaction of retention takes away at most, so that none holds up calls for long. */
+/** The most that one retention transaction removes, so that none delays calls for long. */
 const REMOVED_BYTES = 1024 * 1024;
 const REMOVED_LINKS = 250;
 const DAY_MS = 86_400_000;
-/** So long without any record, and the clock may have been put forward: age counts once the log has gone on for as long. */
+/**
+ * After this long without a record, the clock may have been set forward: age counts once the log has gone on for as
+ * long.
+ */
 const LEAP_MS = 7 * DAY_MS;
 /**
- * After so long the limits are recorded again, so that a head that somebody keeps has them not far before it, and so that
- * no log is silent for longer as long as Berth runs.
+ * The limits are recorded again after this long, so that any saved head is preceded by them at a short distance, and so
+ * that the log is never silent for longer while Berth runs.
  */
 const LIMITS_STATED_MS = 6 * DAY_MS;
-/** What happened is looked for among what was written so much later at most. */
+/** An event is recorded at most this much later than it happened. */
 const WRITTEN_LATE_MS = 3_600_000;
 
-/** The audit log in a SQLite file. What changes something appends within its own transaction; everything else has one. */
+/** The audit log in a SQLite file. A change appends within its own transaction; every other event has its own. */
 export class SqliteAudit {
   readonly #database: Database.Database;
   readonly #statements: ReturnType<typeof prepare>;
@@ -41,14 +44,14 @@ export class SqliteAudit {
     this.#statements = prepare(database);
   }
 
-  /** Within a transaction that was begun as one that writes: so that no other process reads the same head. */
+  /** Must run in a write transaction, so that no other process reads the same head. */
   append(entry: AuditEntry): void {
     const previous = this.#statements.last.get() ?? { ...GENESIS, at: 0 };
-    // The order of times is that of the chain, whatever happens to the clock.
+    // The chain orders the times, whatever happens to the clock.
     const link = linkAfter(previous, Math.max(Date.now(), previous.at), entry);
     const { number, at, since, tenant, kind, records, bytes, digest, hash } = link;
     this.#statements.add.run(number, at, since, tenant, kind, records, bytes, digest, hash, entry.body);
-    // What says that something was removed stays for as long as its link.
+    // A record of a removal stays for as long as its link.
     if (kind !== "retention") this.#statements.count.run({ tenant, isCall: isCall(kind), bytes });
   }
 
@@ -78,27 +81,33 @@ export class SqliteAudit {
     return this.#statements.last.get();
   }
 
-  /** One step; true when there may be another. */
+  /** Takes one step; true when there may be another. */
   retain(keep: Keep): boolean {
     const step = this.#database.transaction(
       () => this.#removeOldLinks(keep) || this.#removeBodies(keep) || this.#stateLimits(keep),
     );
-    // Most of the time there is nothing to do, and nobody is to wait for the lock.
+    // Usually there is nothing to do, and nobody should wait for the lock.
     const isDue = this.#removeOldLinks(keep, true) || this.#removeBodies(keep, true) || this.#stateLimits(keep, true);
     return isDue ? step.immediate() : false;
   }
 
-  /** What age is counted to: the clock, or the time of the log before it leapt. One that goes wrong empties no log. */
+  /**
+   * The time that ages are measured from: the clock, or the log's time before the clock leapt. A wrong clock empties no
+   * log.
+   */
   #present(): number {
     const now = Date.now();
-    // It has been put back.
+    // The clock was set back.
     if ((this.#statements.last.get()?.at ?? 0) > now) return now;
     const before = this.#statements.lastBefore.get(now - LEAP_MS) ?? now;
     const after = this.#statements.firstFrom.get(now - LEAP_MS) ?? now;
     return after - before > LEAP_MS ? before : now;
   }
 
-  /** What is removed later has to be within the limits that the log itself has said. Gives true on a trial alone. */
+  /**
+   * Records the limits: later removals have to be within limits that the log itself has stated. Returns true only on a
+   * trial.
+   */
   #stateLimits(keep: Keep, isTrial = false): boolean {
     const limits = limitsOf(keep);
     const stated = (this.#stated ??= this.retentions().find((each) => each.limits));
@@ -135,7 +144,7 @@ export class SqliteAudit {
     const preceding = this.#statements.link.get(number - 1) ?? this.retentions().find(({ cut }) => cut)?.cut ?? GENESIS;
     const last = lastRemoved(this.#statements.link.get(number)!, preceding.hash);
     const facts = { links, through: number, hash: hexOf(through.hash), last, reason: "auditDays" };
-    // First, for what comes next is numbered after what is there.
+    // Comes first, since the next record is numbered after the existing ones.
     this.#appendRetention(SERVICE, keep, facts);
     this.#statements.removeThrough.run(through.number);
     return true;
@@ -157,7 +166,7 @@ export class SqliteAudit {
     return false;
   }
 
-  /** The oldest of them, until `over` bytes are gone and all from before `before`. */
+  /** Removes the oldest bodies until `over` bytes are gone, and all bodies from before `before`. */
   #removeBodiesOf(
     tenant: string,
     isCall: number,
@@ -181,7 +190,7 @@ export class SqliteAudit {
   }
 }
 
-/** Of whatever else came with them. */
+/** The limits alone, without other fields. */
 function limitsOf({ auditDays, auditCallDays, auditBytesPerTenant, auditCallBytesPerTenant }: Keep) {
   return { auditDays, auditCallDays, auditBytesPerTenant, auditCallBytesPerTenant };
 }
@@ -205,7 +214,7 @@ interface NewestQuery extends Required<Pick<LinkQuery, "max">> {
 
 function prepare(database: Database.Database) {
   const columns = "number, at, since, tenant, kind, records, bytes, digest, hash, body";
-  // SQLite keeps a value of any type in any column: what went bad is of the right type, and fits nothing.
+  // SQLite keeps a value of any type in any column: damaged data has the right type and fits nothing.
   const read =
     "number, at, since, tenant, kind, records, bytes, CAST(digest AS BLOB) AS digest, CAST(hash AS BLOB) AS hash, " +
     "CAST(body AS TEXT) AS body";
@@ -256,7 +265,7 @@ function prepare(database: Database.Database) {
     removeBodies: database.prepare<[{ tenant: string; isCall: number; through: number }]>(
       `UPDATE audit SET body = NULL WHERE ${kept} AND number <= @through`,
     ),
-    // By their numbers: for the sake of the groups all that is kept would be walked through.
+    // Selected by number: grouping would make SQLite scan everything that is kept.
     bytesThrough: database.prepare<[number], KeptBytes>(
       `SELECT tenant, kind = 'call' AS "isCall", sum(bytes) AS bytes FROM audit NOT INDEXED
        WHERE number <= ? AND body IS NOT NULL AND kind <> 'retention' GROUP BY tenant, kind = 'call'`,

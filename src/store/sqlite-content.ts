@@ -2,7 +2,7 @@ import type Database from "#better-sqlite3";
 import { matches, matchesInTurns, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 
-/** Content in a SQLite file: bytes that are shared, and claims of tenants on them. Used within transactions. */
+/** Content in a SQLite file: shared bytes, and the claims of tenants on them. Used within transactions. */
 export class SqliteContent {
   readonly #statements;
 
@@ -10,16 +10,16 @@ export class SqliteContent {
     this.#statements = prepare(database);
   }
 
-  /** The number of a content, which is written where it is not there. */
+  /** The number of a content, which is written if missing. */
   idOf({ cid, bytes }: Block): number {
     const held = this.#statements.held.get(cid);
     if (!held) return Number(this.#statements.put.run(cid, bytes).lastInsertRowid);
-    // Bytes that went bad on the disk are mended by whoever brings the right ones again.
+    // Bytes that went bad on the disk are repaired when anyone puts the right ones again.
     if (!held.bytes.equals(bytes)) this.#statements.mend.run(bytes, held.id);
     return held.id;
   }
 
-  /** Writes a content for a tenant; false when the tenant had it. */
+  /** Writes a content for a tenant; false when the tenant already had it. */
   claim(tenant: string, block: Block): boolean {
     return this.#statements.claim.run(tenant, this.idOf(block)).changes > 0;
   }
@@ -28,18 +28,18 @@ export class SqliteContent {
     return this.#statements.isClaimed.get(tenant, cid) !== undefined;
   }
 
-  /** The bytes as they stand, where the tenant has a claim on them. */
+  /** The unverified bytes, if the tenant has a claim on them. */
   read(tenant: string, cid: Cid): Uint8Array | undefined {
     return this.#statements.read.get(tenant, cid);
   }
 }
 
-/** The bytes that are what their CID says. Throws `content_corrupt`. */
+/** The bytes, if they match their CID. Throws `content_corrupt`. */
 export function verified(cid: Cid, bytes: Uint8Array): Uint8Array {
   return sound(cid, bytes, matches(cid, bytes));
 }
 
-/** The same of what is read, which may be long: calls of others have their turns meanwhile. Throws or rejects. */
+/** As `verified`, for bytes that may be long: calls of others get their turns meanwhile. Throws or rejects. */
 export function verifiedInTurns(cid: Cid, bytes: Uint8Array): Uint8Array | Promise<Uint8Array> {
   const matching = matchesInTurns(cid, bytes);
   return matching instanceof Promise

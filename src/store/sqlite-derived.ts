@@ -4,7 +4,7 @@ import type { SqliteContent } from "./sqlite-content.ts";
 import type { DerivedEntry } from "./store.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
 
-/** The part of the SQLite store that keeps derived results, and who holds them. Each function is one transaction. */
+/** The part of the SQLite store that keeps derived results and their holders. Each function is one transaction. */
 export function sqliteDerived(
   database: Database.Database,
   contents: SqliteContent,
@@ -24,7 +24,7 @@ export function sqliteDerived(
     .prepare<[string], number>("SELECT LENGTH(bytes) FROM derived JOIN content ON id = content_id WHERE key = ?")
     .pluck();
 
-  /** Gives the bytes that the tenant did not hold. */
+  /** Returns the number of bytes that the tenant did not hold. */
   const putAll = (tenant: string, entries: readonly DerivedEntry[]): number => {
     let added = 0;
     for (const { key, block } of entries) {
@@ -43,12 +43,12 @@ export function sqliteDerived(
 
   return {
     get: (key: string) => get.get(key),
-    /** As part of a transaction, whose owner counts the bytes that it gives. */
+    /** Part of a transaction, whose owner counts the returned bytes. */
     putAll,
     put(tenant: string, entries: readonly DerivedEntry[]): void {
       storedBytes.added(tenant, put.immediate(tenant, entries));
     },
-    /** What is held is there. */
+    /** A held result always exists. */
     isHeld: (tenant: string, keys: readonly string[]) => keys.every((key) => isHeld.get(tenant, key)),
     hold(tenant: string, keys: readonly string[]): boolean {
       const added = hold.immediate(tenant, keys);

@@ -8,7 +8,7 @@ import type { SqliteDerived } from "./sqlite-derived.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
 import type { Change, NameChange, NameChanges, NameKind, NameMove, NameRecord } from "./store.ts";
 
-/** As SQLite says that there is no limit. */
+/** SQLite's notation for "no limit". */
 const ALL = -1;
 
 /** The part of the SQLite store that keeps names with their history. Each function is one transaction. */
@@ -21,7 +21,7 @@ export function sqliteNames(
 ) {
   const statements = prepare(database);
 
-  /** Undefined when the name means this already. */
+  /** Undefined when the name already means this. */
   const move = (
     tenant: string,
     by: string,
@@ -92,14 +92,14 @@ export function sqliteNames(
     changesAfter(tenant: string, kinds: readonly NameKind[], since: number): NameChanges | undefined {
       const latest = statements.latest.get() ?? 0;
       if (latest === since) return { latest, changed: [] };
-      // A store that was put in the place of this one may know nothing of that change.
+      // A store that replaced this one may not know that change.
       if (latest < since) return undefined;
       const rows = statements.changesAfter.all(since, latest, tenant, JSON.stringify(kinds));
       if (rows.some(({ kind }) => kind === "tenant")) return undefined;
       return { latest, changed: rows as NameChanges["changed"] };
     },
 
-    /** The numbers of the changes. */
+    /** Returns the numbers of the changes. */
     change(tenant: string, wanted: Change): readonly number[] {
       const { added, moved } = change.immediate(tenant, wanted);
       storedBytes.added(tenant, added);
@@ -113,7 +113,7 @@ export function byName(a: { name: string }, b: { name: string }): number {
   return a.name < b.name ? -1 : 1;
 }
 
-/** What a name meant and means, with the number of its change. */
+/** The meaning of a name before and after a change, with the change's number. */
 interface Moved extends Pick<NameMove, "kind" | "name" | "cid"> {
   readonly id: number;
   readonly from: Cid | null;
@@ -147,7 +147,7 @@ function prepare(database: Database.Database) {
       "INSERT INTO name_change (tenant, kind, name, cid, changed_at, changed_by) VALUES (?, ?, ?, ?, ?, ?)",
     ),
     latest: database.prepare<[], number | null>("SELECT max(id) FROM name_change").pluck(),
-    // The plus keeps SQLite from looking through all that the tenant ever changed, by the index of its names.
+    // The plus keeps SQLite from scanning all that the tenant ever changed, by the index of its names.
     changesAfter: database.prepare<[number, number, string, string], { kind: NameKind | "tenant"; name: string }>(
       `SELECT DISTINCT kind, name FROM name_change WHERE id > ? AND id <= ? AND +tenant = ?
        AND (kind = 'tenant' OR kind IN (SELECT value FROM json_each(?)))`,

@@ -1,10 +1,10 @@
 import type Database from "#better-sqlite3";
 import type { KeyedRecordPut, RecordKind, RecordPut, StoredRecord } from "./store.ts";
 
-/** Expired records that one write takes away, so that none pays for all. */
+/** The most expired records that one write removes, so that no single write pays for all. */
 const EXPIRED_AT_ONCE = 100;
 
-/** The part of the SQLite store that keeps what expires by itself. Each function is one transaction. */
+/** The part of the SQLite store that keeps records that expire. Each function is one transaction. */
 export function sqliteRecords(database: Database.Database) {
   const get = database.prepare<[string, string, string, number], StoredRecord>(
     "SELECT value, revision FROM record WHERE tenant = ? AND kind = ? AND key = ? AND expires_at > ?",
@@ -44,7 +44,7 @@ export function sqliteRecords(database: Database.Database) {
     get: (tenant: string, kind: RecordKind, key: string) => get.get(tenant, kind, key, Date.now()),
     put: (tenant: string, kind: RecordKind, key: string, one: RecordPut) => put.immediate(tenant, kind, key, one),
     putAll: (tenant: string, kind: RecordKind, puts: readonly KeyedRecordPut[]) => putAll.immediate(tenant, kind, puts),
-    /** Writes something that nobody reads. */
+    /** Makes a write that nobody reads. */
     writeNothing: () => void writeNothing.run(Date.now()),
   };
 }

@@ -45,7 +45,7 @@ export function sqliteSecrets(database: Database.Database, audit: SqliteAudit) {
     audit.append(entryOf(SERVICE, "secret", facts));
   });
 
-  /** What was sealed before is overwritten on the disk, too: its key may be out. */
+  /** Overwrites the previous sealed value on the disk, too: its key may be compromised. */
   const wiping = <T>(work: () => T): T => {
     database.pragma("secure_delete = ON");
     try {
@@ -59,13 +59,16 @@ export function sqliteSecrets(database: Database.Database, audit: SqliteAudit) {
     get: (tenant: string, name: string) => one.get(tenant, name),
     list: (tenant: string) => ofTenant.all(tenant),
     keyId: () => keyId.get(),
-    /** The number of the change; undefined when what is there is sealed with another key, or nothing is and the key is held no more. */
+    /**
+     * Returns the change's number; undefined when the existing secrets have another key, or there are none and the key
+     * is no longer held.
+     */
     put: (tenant: string, secret: SecretPut) => wiping(() => put.immediate(tenant, secret)),
-    /** The number of the change; undefined when there is no such secret. */
+    /** Returns the number of the change; undefined when there is no such secret. */
     remove: (tenant: string, name: string, by: string) => wiping(() => removeNoted.immediate(tenant, name, by)),
     reseal: (work: Reseal, note: { by: string } | undefined) => {
       wiping(() => reseal.immediate(work, note));
-      // The log holds pages as they were. Whoever reads just now keeps it; then a later checkpoint takes them away.
+      // The log holds old pages. A current reader keeps it; then a later checkpoint removes them.
       database.pragma("wal_checkpoint(TRUNCATE)");
     },
   };

@@ -5,12 +5,12 @@ import type { JsonObject } from "../lib/json.ts";
 import { verified } from "./sqlite-content.ts";
 import type { NamedChange, TenantSnapshot } from "./tenant-copies.ts";
 
-/** Changes that are the place's and not the tenant's, or tell of a value that no copy has. */
+/** Changes that belong to the installation and not to the tenant, or concern a value that no copy has. */
 export const CHANGES_OF_PLACE = "('tenant', 'token', 'secret')";
 
 /**
- * Reads a tenant of a SQLite file in one transaction of a connection of its own. Sorting is done on numbers and CIDs, so
- * that one content at a time is in memory.
+ * Reads a tenant of a SQLite file in one transaction on its own connection. Sorting uses numbers and CIDs, so that only
+ * one content at a time is in memory.
  */
 export function sqliteTenantSnapshot(file: string, tenant: string): TenantSnapshot {
   const database = new Database(file, { readonly: true, fileMustExist: true });
@@ -23,7 +23,7 @@ export function sqliteTenantSnapshot(file: string, tenant: string): TenantSnapsh
 }
 
 function read(database: Database.Database, tenant: string): TenantSnapshot {
-  // The moment is that of the first read.
+  // The first read fixes the moment.
   database.exec("BEGIN");
   const limits = database.prepare<[string], string>("SELECT limits FROM tenant WHERE name = ?").pluck().get(tenant);
   if (limits === undefined) throw new BerthError("tenant_not_found", `"${tenant}"`);

@@ -11,30 +11,30 @@ import { createStagingFile, isStaging, removeStagingFile, stagingIds, type Stagi
 import type { NamedChange, PublishSettings, TenantStaging } from "./tenant-copies.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
-/** Bytes of content that are written in one transaction, while others wait. */
+/** The most bytes of content written in one transaction, while others wait. */
 const BYTES_AT_ONCE = 256 * 1024;
 
 export interface StagingOptions {
-  /** Part of the publishing transaction; gives the number of the change. */
+  /** Part of the publishing transaction; returns the number of the change. */
   readonly record: (name: string, published: Published) => number;
-  /** Right after that transaction. */
+  /** Called right after that transaction. */
   readonly published: (name: string, changeId: number) => void;
-  /** Leaves claims of an earlier tenant of the name behind, under `left`, and removes the rest; likewise. */
+  /** Leaves claims of an earlier tenant of that name behind, under `left`, and removes the rest; also part of it. */
   readonly purge: (name: string, left: string) => void;
 }
 
 export interface Published {
   readonly by: string;
   readonly limits: JsonObject;
-  /** There was one of that name. */
+  /** There was a tenant of that name. */
   readonly replaced: boolean;
-  /** Changes of names that it brought with it. */
+  /** The number of name changes that it brought along. */
   readonly changes: number;
 }
 
 /**
- * Puts a tenant together in a file beside the database, so that nothing that was not looked at is ever in it. To publish
- * it, its content is written under a name that nobody can have, in steps, and then given to the tenant in one.
+ * Assembles a tenant in a file beside the database, so that nothing unchecked ever enters the database. To publish it,
+ * its content is written in steps, under a name that nobody can have, and then given to the tenant in one.
  */
 export async function sqliteTenantStaging(
   database: Database.Database,
@@ -65,7 +65,7 @@ export async function sqliteTenantStaging(
     if (!replace && hasAnything(database, name)) throw new BerthError("tenant_exists", `"${name}"`);
     claims.move(name, gone);
     for (const remove of main.removals) remove.run(name);
-    // Who serves it knows by this that it is another one.
+    // The serving processes know by this that it is another tenant.
     main.replace.run(Math.max(now, (before.replacedAt ?? 0) + 1), JSON.stringify(limits), name);
     return true;
   };
@@ -74,7 +74,7 @@ export async function sqliteTenantStaging(
     const replaced = makeRoom(name, settings);
     const changes = own.countChanges.get()!;
     claims.move(coming, name);
-    // Older than all that was changed here, so that no process takes it for changes of now.
+    // Older than all that was changed here, so that no process takes it for current changes.
     let id = Math.min(0, main.firstId.get() ?? 0) - changes;
     for (const { kind, name: subject, cid, changedAt, by } of own.changes.iterate()) {
       if (cid !== null && !contents.isClaimed(name, cid)) throw missing(kind, subject, cid);
@@ -95,7 +95,7 @@ export async function sqliteTenantStaging(
       for (const batch of batches(own.contents.iterate())) {
         const began = performance.now();
         await log.write(() => write.immediate(batch));
-        // As long as others waited for this, they go first.
+        // Waiters go first, for as long as they waited for this.
         await pause(performance.now() - began);
       }
       await log.keep(() =>
@@ -114,7 +114,7 @@ export async function sqliteTenantStaging(
   };
 }
 
-/** Whether a tenant has content, or a history of names. */
+/** True if a tenant has content, or a history of names. */
 export function hasAnything(database: Database.Database, name: string): boolean {
   const statement = database.prepare<[{ name: string }]>(
     `SELECT 1 WHERE EXISTS (SELECT 1 FROM tenant_content WHERE tenant = @name)
@@ -123,7 +123,7 @@ export function hasAnything(database: Database.Database, name: string): boolean 
   return statement.get({ name }) !== undefined;
 }
 
-/** What processes have left that were ended while they put a tenant together, or removed one. */
+/** Removes the leftovers of processes that ended while they assembled or removed a tenant. */
 export async function removeLeftovers(database: Database.Database, log: WriteAheadLog): Promise<void> {
   const dataDir = dirname(database.name);
   const claims = leftClaims(database, log);

@@ -13,7 +13,9 @@ import type { SqliteAudit } from "./sqlite-audit.ts";
 import type { Tenant, Tenants, TenantSettings } from "./tenants.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
-/** The registry of tenants in a SQLite file. Its changes stand in the log of changed names, under the kind `tenant`. */
+/**
+ * The registry of tenants in a SQLite file. Its changes are logged among the changed names, under the kind `tenant`.
+ */
 export function sqliteTenants(
   database: Database.Database,
   log: WriteAheadLog,
@@ -74,7 +76,7 @@ export function sqliteTenants(
     return recordChange(name, now, by);
   };
 
-  /** All that stands under a name but claims on content, which are left behind. The number of names. */
+  /** Removes everything under a name except claims on content, which are left behind. Returns the number of names. */
   const purge = (name: string, left: string): number => {
     claims.move(name, left);
     claims.moveDerived(name, left);
@@ -85,7 +87,7 @@ export function sqliteTenants(
 
   const create = database.transaction((name: string, settings: TenantSettings, left: string) => {
     if (statements.tenant.get(name)) throw new BerthError("tenant_exists", `"${name}"`);
-    // What the last calls of an earlier tenant of that name have left.
+    // Left by the last calls of an earlier tenant of that name.
     purge(name, left);
     statements.add.run(name, Date.now());
     return apply(name, "created", settings);
@@ -135,7 +137,7 @@ export function sqliteTenants(
         await removeLeftovers(database, log);
         const left = leftAlias();
         const names = await log.keep(() => {
-          // What was sealed is overwritten on the disk, too.
+          // Sealed values are overwritten on the disk, too.
           const removed = wiping(database, () => remove.immediate(name, by, left));
           onDeleted(name);
           tell(name, removed.changeId);
@@ -189,7 +191,7 @@ function leftAlias(): string {
   return aliasOf(randomBytes(8).toString("hex"), "gone");
 }
 
-/** A name as it stands in a Host header, or an address there; the port is no part of it. */
+/** A name or address as it stands in a Host header, without the port. */
 const HOST = /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*$/;
 
 function checkHost(host: string): void {

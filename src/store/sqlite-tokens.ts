@@ -7,7 +7,7 @@ import type { SqliteAudit } from "./sqlite-audit.ts";
 import type { NewTokenRecord, TokenRecord, TokenRecords } from "./tokens.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
-/** Tokens in a SQLite file. Their changes stand in the log of changed names, under the kind `token`. */
+/** Tokens in a SQLite file. Their changes are logged among the changed names, under the kind `token`. */
 export function sqliteTokens(
   database: Database.Database,
   log: WriteAheadLog,
@@ -18,7 +18,7 @@ export function sqliteTokens(
   const read = ({ grant, ...row }: TokenRow): TokenRecord => {
     const sound = soundObject(grant);
     if (sound && Array.isArray(sound["can"])) return { ...row, grant: sound };
-    // What went bad on the disk permits nothing, and can be revoked.
+    // A damaged token permits nothing, and can be revoked.
     return { ...row, name: `${row.name} (damaged: revoke it and create another)`, grant: { can: [] } };
   };
 
@@ -67,7 +67,7 @@ export function sqliteTokens(
     onRevoke: (listener) =>
       foreignChanges.listen((changed) => {
         for (const { tenant, kind, name } of changed) {
-          // That one has come is a change, too.
+          // A new token is a change, too.
           if (kind === "token" && !statements.inForce.get(tenant, name)) listener(name);
         }
       }),

@@ -1,7 +1,7 @@
 import type Database from "#better-sqlite3";
 import { BerthError } from "../lib/errors.ts";
 
-/** Runs what touches the file; whatever SQLite throws becomes `store_failed`. */
+/** Runs work on the file and turns whatever SQLite throws into `store_failed`. */
 export function attempt<T>(work: () => T): T {
   try {
     return work();
@@ -27,11 +27,11 @@ export function asStoreFailure(error: unknown): BerthError {
 
 export const DISK_FULL = "the disk of the data folder is full, and nothing was changed; make room on it";
 
-/** SQLite says the same where the disk could not read once. */
+/** SQLite reports a single failed read alike. */
 const DAMAGED =
   "the database is damaged, or its disk cannot be read; restore a backup (berth restore) if /readyz stays 503";
 
-/** Without SQLite's word for it where that is no help, and without a path: it is told to whoever asked. */
+/** Says what failed, without SQLite's wording where that does not help, and without a path: the caller sees it. */
 function whatFailed(code: string): string | undefined {
   if (code === "SQLITE_FULL") return DISK_FULL;
   if (code.startsWith("SQLITE_READONLY")) return "the data folder cannot be written, and nothing was changed";
@@ -41,7 +41,7 @@ function whatFailed(code: string): string | undefined {
   return undefined;
 }
 
-/** Does not wait for another process's writing, for which else `busyMs` are waited. */
+/** Runs `work` without waiting for another process's write; normally that waits `busyMs`. */
 export function atOnce<T>(database: Database.Database, busyMs: number, work: () => T): T {
   database.pragma("busy_timeout = 0");
   try {

@@ -24,17 +24,17 @@ export interface SqliteStoreOptions {
   readonly dataDir: string;
   /** How long a change waits for another process's change before it fails with `store_failed`. Default 5,000. */
   readonly busyMs?: number;
-  /** What SQLite's log may grow to before it is moved into the database. Default 16 MiB. */
+  /** The log size above which it is moved into the database. Default 16 MiB. */
   readonly logBytes?: number;
-  /** Hears of a disk that fails. */
+  /** Gets a failing disk's errors. */
   readonly log?: Log;
 }
 
 const LOG_BYTES = 16 * 1024 * 1024;
 
 /**
- * The store of one machine: a SQLite file, which several processes may have open at once. Each part of it keeps its own
- * tables; here stands what is asked of the disk, and that whatever SQLite throws becomes `store_failed`.
+ * The store of one machine: a SQLite file, which several processes may have open at once. Each part keeps its own
+ * tables; this file decides what waits for the disk, and turns whatever SQLite throws into `store_failed`.
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store & SecretStore> {
   const { dataDir, busyMs = 5_000, logBytes = LOG_BYTES } = options;
@@ -52,7 +52,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const pages = database.prepare<[], number>("PRAGMA page_count").pluck();
   const pageBytes = database.prepare<[], number>("PRAGMA page_size").pluck();
 
-  /** What a save does, which is undone, and something that nobody reads. */
+  /** Does what a save does and undoes it, then makes a write that nobody reads. */
   const probe = (): void => {
     const block = rawBlock(randomBytes(32));
     const set = [{ kind: "variable", name: block.cid, cid: block.cid }] as const;
@@ -145,7 +145,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     async putDerived(tenant, entries) {
       for (const { block } of entries) verified(block.cid, block.bytes);
-      // What was lost with the power is made again.
+      // A result lost in a power cut is made again.
       await log.write(() => derived.put(tenant, entries));
     },
 
@@ -189,7 +189,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       try {
         await log.keep(() => atOnce(database, busyMs, probe));
       } catch (error) {
-        // Where another process is writing, one can write.
+        // If another process is writing, writing works.
         if (((error as Error).cause as { code?: unknown } | undefined)?.code !== "SQLITE_BUSY") throw error;
       }
     },

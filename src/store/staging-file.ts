@@ -7,8 +7,8 @@ import { BerthError } from "../lib/errors.ts";
 import { inLock, lockFile } from "./file-lock.ts";
 
 /**
- * Files of tenants that are being put together, beside the database. Whoever made one holds a lock on it that the system
- * takes away when the process ends, however it ends: so it is known which of them are nobody's any more.
+ * Files of tenants that are being assembled, beside the database. The process that made one holds a lock on it that the
+ * system releases when the process ends, however it ends: so abandoned files are recognized.
  */
 export interface StagingFile {
   readonly id: string;
@@ -24,10 +24,10 @@ export async function createStagingFile(dataDir: string): Promise<StagingFile> {
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
     const id = randomBytes(8).toString("hex");
     const file = fileOf(dataDir, id);
-    // It may hold what others may not read.
+    // It may hold secrets of the tenant.
     await (await open(file, "wx", 0o600)).close();
     const database = lockFile(file);
-    // Somebody who looks for what is left over may have taken it for that, in the moment before the lock.
+    // A cleanup of leftovers may have removed the file in the moment before the lock.
     if (database && existsSync(file)) {
       return {
         id,
@@ -43,13 +43,13 @@ export async function createStagingFile(dataDir: string): Promise<StagingFile> {
   throw new BerthError("store_failed", `no file could be made in ${dataDir}`);
 }
 
-/** Whether a process still works on the file. */
+/** True while a process works on the file. */
 export function isStaging(dataDir: string, id: string): boolean {
   const file = fileOf(dataDir, id);
   return existsSync(file) && inLock(file, () => {}) === "busy";
 }
 
-/** Of all files there, whether or not somebody works on them. */
+/** The ids of all such files, in use or not. */
 export function stagingIds(dataDir: string): string[] {
   return readdirSync(dataDir).flatMap((name) => NAME.exec(name)?.[1] ?? []);
 }

@@ -7,20 +7,20 @@ import { idInFile, idInLog } from "./log-frames.ts";
 import { attempt } from "./sqlite-work.ts";
 
 /**
- * The files of a store: the database, and SQLite's log of what is not in it yet. Which is which is known by their names
- * alone, so here stands how to tell that they are those that were opened, and that the log is the database's own: SQLite
- * replays any log that it finds beside a database, and one of another database leaves nothing whole.
+ * The files of a store: the database, and SQLite's log of what is not in it yet. Only their names relate them, so this
+ * file tells if they are the ones that were opened, and if the log is the database's own: SQLite replays any log that
+ * it finds beside a database, and one of another database leaves nothing whole.
  */
-/** What stands beside a database under its name, and is nothing without it. */
+/** The suffixes of files that belong to a database and are worthless without it. */
 export const BESIDE = ["-wal", "-shm", "-journal"] as const;
 
-/** A file whatever it is called; undefined where there is none. */
+/** Identifies a file whatever it is called; undefined where there is none. */
 export function identityOf(file: string): string | undefined {
   const found = statSync(file, { bigint: true, throwIfNoEntry: false });
   return found && `${found.dev}:${found.ino}`;
 }
 
-/** The files that were opened, while they stand where they stood. */
+/** The opened files, while they stand where they stood. */
 export class OpenedFiles {
   readonly #known: ReadonlyMap<string, string | undefined>;
 
@@ -29,7 +29,7 @@ export class OpenedFiles {
     this.#known = new Map(files.map((file) => [file, identityOf(file)]));
   }
 
-  /** Throws `store_failed` unless what is written is found by whoever opens the store after this. */
+  /** Throws `store_failed` unless any later opening of the store finds what is written now. */
   check(): void {
     for (const [file, identity] of this.#known) if (attempt(() => identityOf(file)) !== identity) throw moved();
   }
@@ -41,14 +41,14 @@ export function moved(): BerthError {
 }
 
 /**
- * A database has a number of its own in its first page, as `application_id`: so that a log that holds this page tells
- * whose it is. It is there before any log is, and Berth begins each log with that page.
+ * A database has a number of its own in its first page, as `application_id`, so that a log with this page tells whose
+ * it is. The number is there before any log is, and Berth begins each log with that page.
  */
 export function newStoreId(): number {
   return randomInt(1, 0x7f_ff_ff_ff);
 }
 
-/** The stamp: a write that changes nothing but the first page of a log. */
+/** Stamps the log: a write that changes nothing but the first page of a log. */
 export function stampLog(database: Database.Database): void {
   database.exec("BEGIN IMMEDIATE");
   try {
@@ -56,15 +56,15 @@ export function stampLog(database: Database.Database): void {
     database.pragma(`user_version = ${version}`);
     database.exec("COMMIT");
   } catch (error) {
-    // What fails at its commit may have been rolled back already.
+    // A failed commit may have been rolled back already.
     if (database.inTransaction) database.exec("ROLLBACK");
     throw error;
   }
 }
 
 /**
- * Undefined where SQLite may open the database; else what stands in the way. Nobody may have it open in this process:
- * whoever closes a file loses the locks of all who have it open there.
+ * Undefined where SQLite may open the database; else the file that stands in the way. This process must not have it
+ * open: closing a file releases the locks of everyone who has it open in the process.
  */
 export function foreignLog(databaseFile: string): string | undefined {
   const name = basename(databaseFile);
@@ -76,12 +76,12 @@ export function foreignLog(databaseFile: string): string | undefined {
       ? `${parts.join(", ")} ${parts.length > 1 ? "are" : "is"} there without ${name}`
       : undefined;
   }
-  // Whoever gives an old database its number does it between one look and the other.
+  // Another process may give an old database its number between the two checks.
   if (isOwnLog(databaseFile) || isOwnLog(databaseFile)) return undefined;
   return `${name}-wal is the log of another database than ${name}`;
 }
 
-/** A log, or what a restore writes that did not come to its end. */
+/** A log, or an interrupted write of a restore. */
 function isPart(name: string, file: string): boolean {
   return file.startsWith(name) && /^(?:-wal|\.[0-9a-f]{12})$/.test(file.slice(name.length));
 }

@@ -11,27 +11,27 @@ import type { TokenRecords } from "./tokens.ts";
  * (`content_corrupt` if they do not match). A tenant reads only the content that it put or was given.
  */
 export interface Store {
-  /** Who may own names here. */
+  /** The tenants, who own names here. */
   readonly tenants: Tenants;
 
-  /** Who may use what here. */
+  /** The tokens, which say who may use what. */
   readonly tokens: TokenRecords;
 
-  /** What happened here. Every change below that moves a name is recorded with it, or does not happen. */
+  /** The record of what happened here. Every change below that moves a name is recorded with it, or does not happen. */
   readonly audit: AuditLinks;
 
   /** The bytes of `cid`, or undefined where this tenant does not have it. Rejects with `content_corrupt`. */
   content(tenant: string, cid: Cid): Promise<Uint8Array | undefined>;
 
-  /** What a name means now, or undefined. */
+  /** The current meaning of a name, or undefined. */
   name(tenant: string, kind: NameKind, name: string): Promise<NameRecord | undefined>;
 
   /** All names of one kind, sorted by name (code-unit order). */
   names(tenant: string, kind: NameKind): Promise<NameRecord[]>;
 
   /**
-   * The number of the latest change of names, of all tenants, and which names of these kinds the tenant changed after
-   * the one numbered `since`, each once. Undefined where that cannot be told: everything may be another.
+   * The number of the latest change of names, of all tenants, and the names of these kinds that the tenant changed
+   * after the one numbered `since`, each once. Undefined where that is unknown: everything may have changed.
    */
   changesAfter(tenant: string, kinds: readonly NameKind[], since: number): Promise<NameChanges | undefined>;
 
@@ -45,46 +45,46 @@ export interface Store {
   had(tenant: string, kind: NameKind, name: string, cid: Cid): Promise<boolean>;
 
   /**
-   * One transaction: all of it is durable when the promise resolves, or nothing of it happened.
-   * Rejects with `name_moved` when an `expected` CID is not what stands, and with `content_missing` when a name
-   * is set to a CID that the tenant neither has nor puts in this change.
+   * One transaction: all of it is durable when the promise resolves, or nothing of it happened. Rejects with
+   * `name_moved` when an `expected` CID is not the current one, and with `content_missing` when a name is set to a CID
+   * that the tenant neither has nor puts in this change.
    */
   change(tenant: string, change: Change): Promise<void>;
 
   /**
-   * Calls `listener` within a second after another process has changed names, with those names; what this store
-   * changed itself is not told. Gives the function that ends it.
+   * Calls `listener` within a second after another process has changed names, with those names; changes of this store
+   * itself are not reported. Returns the function that ends it.
    */
   onChange(listener: (changed: readonly ChangedName[]) => void): () => void;
 
   /**
-   * Calls `listener` within a second after another process has put another store in the place of this one: nothing that
-   * was read of it before needs to be true any more. Gives the function that ends it.
+   * Calls `listener` within a second after another process has replaced this store by another: anything read before may
+   * be outdated. Returns the function that ends it.
    */
   onReplaced(listener: () => void): () => void;
 
   /**
-   * Results that are a pure function of their key (discovery, bundles): shared by all tenants, never changed. Whoever puts
-   * one holds it, and it stays as long as any tenant does.
+   * Results that are a pure function of their key (discovery, bundles): shared by all tenants, never changed. A tenant
+   * that puts one holds it, and it stays as long as any tenant holds it.
    */
   derived(key: string): Promise<Uint8Array | undefined>;
   putDerived(tenant: string, entries: readonly DerivedEntry[]): Promise<void>;
 
-  /** Has a tenant hold results that are there; false, and it holds none of them, when one is not. */
+  /** Makes a tenant hold existing results; false, and it holds none of them, when one is missing. */
   holdDerived(tenant: string, keys: readonly string[]): Promise<boolean>;
 
-  /** What changes often and expires by itself; undefined when it is not there, or not any more. */
+  /** A value that changes often and expires by itself; undefined when it is missing or expired. */
   record(tenant: string, kind: RecordKind, key: string): Promise<StoredRecord | undefined>;
 
   /**
-   * Writes a record that still has the revision `expected` (0: that is not there), and gives its new revision;
-   * undefined, and nothing written, when someone else was first.
+   * Writes a record that still has the revision `expected` (0: does not exist), and returns its new revision;
+   * undefined, with nothing written, when someone else was first.
    */
   putRecord(tenant: string, kind: RecordKind, key: string, put: RecordPut): Promise<number | undefined>;
 
   /**
-   * As `putRecord` for several at once: the new revision of each, undefined for each where someone else was first.
-   * Soon to be durable: what is written outlives this process from then on, and a power cut a little later.
+   * As `putRecord` for several at once: the new revision of each, undefined for each where someone else was first. The
+   * records outlive this process at once, and a power cut a little later.
    */
   putRecords(
     tenant: string,
@@ -92,29 +92,29 @@ export interface Store {
     puts: readonly KeyedRecordPut[],
   ): Promise<readonly (number | undefined)[]>;
 
-  /** Saves something as a change is saved, and keeps nothing of it. Rejects when a change could not be saved and kept. */
+  /** Makes a trial save and keeps nothing of it. Rejects when a change could not be saved and kept. */
   check(): Promise<void>;
 
-  /** Bytes on the disk. */
+  /** The size on the disk, in bytes. */
   size(): Promise<number>;
 
   close(): Promise<void>;
 }
 
-/** Secrets, sealed by whoever has the key: the store has none. What is replaced or removed is not kept. */
+/** Secrets, sealed by the holder of the key: the store has none. Replaced and removed values are not kept. */
 export interface SecretStore {
-  /** What is sealed under a name, or undefined. */
+  /** The sealed value under a name, or undefined. */
   secret(tenant: string, name: string): Promise<SealedSecret | undefined>;
 
-  /** All of a tenant, sorted by name (code-unit order). */
+  /** All secrets of a tenant, sorted by name (code-unit order). */
   secrets(tenant: string): Promise<SealedSecret[]>;
 
   /** The key that all secrets of all tenants are sealed with; undefined while there is no secret. */
   secretKeyId(): Promise<string | undefined>;
 
   /**
-   * False, and nothing is written, when what is there is sealed with another key, the secret itself included: its key may
-   * have been changed since it was asked for. Other processes hear of the name.
+   * False, with nothing written, when the existing secrets are sealed with another key, the secret itself included: its
+   * key may have been changed since it was requested. Other processes are told the name.
    */
   putSecret(tenant: string, put: SecretPut): Promise<boolean>;
 
@@ -122,9 +122,9 @@ export interface SecretStore {
   removeSecret(tenant: string, name: string, by: string): Promise<boolean>;
 
   /**
-   * Writes what `reseal` makes of the secrets of all tenants, in one transaction with which no other process's change
-   * interleaves. What it throws undoes everything. When and by whom a secret was changed stays as it is. With a `note`
-   * it is recorded that the key was changed.
+   * Replaces the secrets of all tenants by the result of `reseal`, in one transaction with which no other process's
+   * change interleaves. An exception undoes everything. The time and author of each secret's last change stay. With a
+   * `note`, the change of the key is recorded.
    */
   resealSecrets(
     reseal: (secrets: readonly SealedSecret[]) => readonly SealedSecret[],
@@ -143,7 +143,7 @@ export interface SealedSecret {
 }
 
 export interface SecretPut extends Pick<SealedSecret, "name" | "keyId" | "sealed" | "by"> {
-  /** Asked in the same step where it is the first secret of all: a change of keys meanwhile may have dropped the key. */
+  /** Called in the same step for the very first secret: a concurrent change of keys may have dropped the key. */
   readonly isKeyHeld?: () => boolean;
 }
 
@@ -157,7 +157,7 @@ export interface StoredRecord {
 export interface RecordPut {
   readonly value: string;
   readonly expected: number;
-  /** Milliseconds since the epoch. What lies in the past removes the record. */
+  /** Milliseconds since the epoch. A time in the past removes the record. */
   readonly expiresAt: number;
 }
 
@@ -166,9 +166,9 @@ export interface KeyedRecordPut extends RecordPut {
 }
 
 /**
- * `visibility`: which tools and prompts a server hides; `upstream`: what is approved of one of others;
- * `withdrawn`: which of its releases nobody is given any more. By its name.
- * `secret` has a history of changes and no meaning: see `SecretStore`.
+ * `visibility`: the tools and prompts that a server hides; `upstream`: the approved contract of an upstream;
+ * `withdrawn`: the releases of a server that nobody gets any more. By its name. `secret` has a history of changes and
+ * no meaning: see `SecretStore`.
  */
 export type NameKind = "variable" | "server" | "secret" | "release" | "image" | "visibility" | "upstream" | "withdrawn";
 
@@ -205,21 +205,21 @@ export interface DerivedEntry {
 
 export interface Change {
   readonly by: string;
-  /** What a person meant to change, which may stand behind names of other kinds. For the audit log alone. */
+  /** The edit that a person meant, which may be stored under names of other kinds. For the audit log alone. */
   readonly subject?: ChangeSubject;
   readonly put?: readonly Block[];
   readonly set?: readonly NameMove[];
-  /** Results that belong to it, as `putDerived` would put them. */
+  /** Results that belong to it, put as by `putDerived`. */
   readonly derived?: readonly DerivedEntry[];
-  /** Refused with `storage_full` when the tenant would have a claim on more bytes of content and results than this. */
+  /** Refused with `storage_full` when the tenant would claim more bytes of content and results than this. */
   readonly storedBytesMax?: number;
 }
 
 export interface ChangeSubject {
-  /** `contract`: what is approved of a server of others. */
+  /** `contract`: the approved contract of an upstream. */
   readonly kind: "variable" | "definition" | "entry" | "release" | "contract" | "withdrawal";
   readonly name: string;
-  /** That callers of it break was known, and allowed. */
+  /** The change was known to break callers, and allowed. */
   readonly breaking?: boolean;
 }
 

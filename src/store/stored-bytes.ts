@@ -2,8 +2,8 @@ import type Database from "#better-sqlite3";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /**
- * How many bytes of content each tenant has, and of results that it holds. They are added up once and counted on from then: adding up takes longer
- * the more there is, and whoever calls a tool meanwhile waits for it. What another process has added is seen.
+ * The bytes of content that each tenant has, and of results that it holds. They are summed once and counted from then
+ * on: summing takes longer the more there is, and calls wait meanwhile. Additions of other processes are seen.
  */
 export class StoredBytes {
   readonly #known = new Map<string, number>();
@@ -13,7 +13,7 @@ export class StoredBytes {
 
   constructor(database: Database.Database, log: Pick<WriteAheadLog, "version">) {
     this.#log = log;
-    // The length of a blob is known without reading it.
+    // SQLite knows the length of a blob without reading it.
     this.#sum = database
       .prepare<[{ tenant: string }], number | null>(
         `SELECT SUM(LENGTH(bytes)) FROM (
@@ -24,7 +24,7 @@ export class StoredBytes {
       .pluck();
   }
 
-  /** Asked within a change, so that nobody else adds to it until that is over, and before it adds anything itself. */
+  /** Called within a change, so that nobody else adds to it meanwhile, and before that change adds anything itself. */
   of(tenant: string): number {
     const version = this.#log.version();
     if (version !== this.#seenVersion) this.#known.clear();
@@ -34,12 +34,12 @@ export class StoredBytes {
     return known;
   }
 
-  /** Of a tenant that is gone, another of the same name has nothing. */
+  /** Forgets a tenant that is gone: another of the same name has nothing. */
   forget(tenant: string): void {
     this.#known.delete(tenant);
   }
 
-  /** What a change that is over has added. */
+  /** Counts what a finished change has added. */
   added(tenant: string, bytes: number): void {
     const known = this.#known.get(tenant);
     if (known !== undefined) this.#known.set(tenant, known + bytes);

@@ -2,21 +2,21 @@ import Database from "#better-sqlite3";
 import { matches } from "../lib/cid.ts";
 import { migrations } from "./migrations/index.ts";
 
-/** Named problems are enough to know what is wrong. */
+/** The most problems that are listed. */
 const PROBLEMS_MAX = 20;
 
-/** What a database of Berth's holds, once it was looked at whole. */
+/** The facts of a Berth database that was read completely. */
 export interface Verified {
   readonly version: number;
-  /** Contents, each with the bytes that its CID says. */
+  /** Contents, each with bytes that match its CID. */
   readonly contents: number;
   readonly bytes: number;
   readonly problems: readonly string[];
 }
 
 /**
- * Reads a whole database file, and says everything that is wrong with it: whether SQLite finds it whole, whether every
- * reference leads somewhere, and whether all content is what its CID says. Does not throw for what is wrong with the file.
+ * Reads a whole database file and reports everything that is wrong with it: if SQLite finds it whole, if every
+ * reference leads somewhere, and if all content matches its CID. Does not throw for problems of the file.
  */
 export function verifyDatabase(file: string): Verified {
   let database: Database.Database | undefined;
@@ -36,7 +36,7 @@ function look(database: Database.Database): Verified {
   const integrity = database.pragma(`integrity_check(${PROBLEMS_MAX})`) as { integrity_check: string }[];
   problems.push(...integrity.map((row) => row.integrity_check).filter((text) => text !== "ok"));
   if (problems.length === 0) problems.push(...strangeParts(database));
-  // What does not hang together is not read any further.
+  // An inconsistent database is not read any further.
   if (problems.length > 0) return { version, contents: 0, bytes: 0, problems };
 
   const orphans = database.pragma("foreign_key_check") as { table: string; rowid: number | null }[];
@@ -54,7 +54,7 @@ function look(database: Database.Database): Verified {
   return { version, contents, bytes, problems };
 }
 
-/** Berth makes neither triggers nor views; one that somebody else made would go on acting, in each later backup, too. */
+/** Berth makes neither triggers nor views; foreign ones would go on acting, in each later backup, too. */
 function strangeParts(database: Database.Database): string[] {
   const found = database.prepare<[], { type: string; name: string }>(
     "SELECT type, name FROM sqlite_schema WHERE type IN ('trigger', 'view') LIMIT 20",

@@ -6,15 +6,17 @@ import { Durability } from "./durability.ts";
 import { asStoreFailure } from "./sqlite-work.ts";
 
 /**
- * How everything is written into the SQLite file: a commit goes into its log without waiting for the disk. What is to be
- * kept is then flushed, and a log that has become long is moved into the database; both while calls go on.
+ * Writes to the SQLite file: a commit goes into its log without waiting for the disk. A commit to keep is then flushed,
+ * and a long log is moved into the database, while calls go on.
  */
 export class WriteAheadLog {
   readonly #checkpoints: Checkpoints;
   readonly #durability: Durability;
   readonly #damage: Damage;
   readonly #log: Log | undefined;
-  /** While another thread of this process writes: whoever else did would wait for the lock, and everybody for them. */
+  /**
+   * Pending while another thread of this process writes: a second writer would wait for the lock, and everybody for it.
+   */
   #others: Promise<void> | undefined;
   #isCheckpointFailing = false;
 
@@ -27,7 +29,7 @@ export class WriteAheadLog {
           { err: error },
           "the disk failed: a power cut may take back what was written, which is written anew",
         );
-      // What is in the log goes into the database, by another way to the disk.
+      // The content of the log goes into the database, which is another way to the disk.
       this.#checkpoints.want();
     });
     this.#checkpoints = new Checkpoints(database, {
@@ -40,7 +42,7 @@ export class WriteAheadLog {
     });
   }
 
-  /** What is committed meanwhile outlives this process at once, and a power cut soon. Rejects with `store_failed`. */
+  /** Commits of `work` outlive this process at once, and a power cut soon. Rejects with `store_failed`. */
   async write<T>(work: () => T | Promise<T>): Promise<T> {
     for (let pause; (pause = this.#checkpoints.pause ?? this.#others);) await pause;
     try {
@@ -54,7 +56,9 @@ export class WriteAheadLog {
     }
   }
 
-  /** As `write`, and on the disk when it resolves. Rejects with `store_unsure` where it was committed and may be lost. */
+  /**
+   * As `write`, and on the disk when it resolves. Rejects with `store_unsure` where it was committed and may be lost.
+   */
   async keep<T>(work: () => T | Promise<T>): Promise<T> {
     this.#durability.check();
     const result = await this.write(work);
@@ -62,7 +66,7 @@ export class WriteAheadLog {
     return result;
   }
 
-  /** As `keep`, for what another thread commits: nobody here writes until that is over. */
+  /** As `keep`, for commits of another thread: nobody here writes until that is over. */
   keepAside<T>(work: () => Promise<T>): Promise<T> {
     return this.keep(() => {
       const writing = work();
@@ -77,7 +81,7 @@ export class WriteAheadLog {
     return this.#checkpoints.version();
   }
 
-  /** Throws `store_failed` when something that was written may be lost, or while the database is not known to be whole. */
+  /** Throws `store_failed` when a write may be lost, or while the database is not known to be whole. */
   check(): void {
     this.#durability.check();
     this.#damage.check();
@@ -92,7 +96,7 @@ export class WriteAheadLog {
 
   #hear(error: unknown): void {
     const { code = "" } = error as { code?: string };
-    // The log alone may be what has filled the disk: it is cut off once what it holds stands in the database.
+    // The log alone may have filled the disk: it is truncated once its content stands in the database.
     if (code === "SQLITE_FULL") this.#checkpoints.want();
     if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) this.#damage.heard(error as Error);
   }
@@ -107,7 +111,7 @@ export class WriteAheadLog {
       this.#log?.error({ err: error }, "the log of the store could not be moved into it; it is tried again");
     }
     this.#isCheckpointFailing = true;
-    // It was the disk, which may not say it again to whoever flushes.
+    // The disk failed, and may not report it again to the next flush.
     if (error.code?.startsWith("SQLITE_IOERR")) this.#durability.lost(error);
   }
 }
