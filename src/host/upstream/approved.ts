@@ -30,15 +30,15 @@ import {
 export interface ApprovalDependencies {
   readonly store: Store;
   readonly writable: boolean;
-  /** Undefined where nothing of others is started. */
+  /** Undefined where no upstreams are started. */
   readonly upstreams?: Hosting;
-  /** Nothing of it is remembered: somebody only looks what would be. */
+  /** For a trial: nothing is remembered. */
   readonly isTrial: boolean;
   readonly storedBytesOf?: (tenant: string) => number;
   readonly limits: ApprovedLimits;
 }
 
-/** What of a server of others may be served. */
+/** The part of an upstream that may be served. */
 export interface Own {
   readonly own: Contract;
   readonly held: Held;
@@ -46,8 +46,8 @@ export interface Own {
 }
 
 /**
- * What is approved of a server, as far as it still offers that. What was approved before is known without the server,
- * which is started when somebody uses it; one that is not known yet is started now, and all that it offers is approved.
+ * Resolves with what is approved of an upstream and still offered. An upstream that was approved before is known
+ * without starting it, and starts when a client uses it; a new one starts now, and all that it offers is approved.
  */
 export async function approvedNow(
   tenant: string,
@@ -74,19 +74,19 @@ export async function approvedNow(
     };
     const changes = await changesOf(remembered, hosted.remembered);
     hosted.remembered = { ...remembered, changes };
-    // What is known of it from now on is kept in any case: without it, all that it becomes would count as approved.
+    // The first record is kept whatever the room: without it, all that the upstream becomes would count as approved.
     const room = known ? roomForOthers(dependencies, tenant) : {};
     if (writable) await ifRoom(writeRemembered(store, tenant, server, { uri, remembered, by: "load", ...room }));
   }
   if (judged.refused) {
-    // Refused for what it once was: whether it still is, only the server itself can tell.
+    // Refused for what was last seen of it: only the upstream itself can tell if that still holds.
     if (!seen && !isTrial) hosted.upstream.start().catch(() => {});
     throw refused(server, problems);
   }
   return { own: judged.served, held: judged.held, problems };
 }
 
-/** What waits for a person: as it was found the last time, where both are what they were. */
+/** The changes that wait for a person; those found the last time if both contracts are the same. */
 async function changesOf(
   { approved, arrived, observed }: Remembered,
   last?: RememberedChanges,
@@ -96,14 +96,14 @@ async function changesOf(
   return isAsLast ? last.changes : driftOf(approved, observed, arrived);
 }
 
-/** All of a contract is approved, whether by a person, by a lock, or because nothing was known before. */
+/** Approves all of a contract: by a person, by a lock, or because nothing was known before. */
 function asApproved(contract: Contract): { approved: Contract; arrived: Arrived; observed: Contract } {
   return { approved: contract, arrived: NOTHING_ARRIVED, observed: contract };
 }
 
 /**
- * What is known of a server without starting it: what was approved of it and when it was last seen, or what the image
- * has locked, until a person approves something else.
+ * Recalls an upstream without starting it: what was approved and last seen of it, or the contract that the image has
+ * locked, until a person approves another.
  */
 export async function recall(
   tenant: string,
@@ -120,7 +120,7 @@ export async function recall(
   return locked ? { ...asApproved(locked), locked: contractCid } : remembered;
 }
 
-/** What a person decides on: approves exactly the contract that they were shown. Rejects when it is another by now. */
+/** Approves exactly the contract that a person was shown. Rejects when the upstream offers another by now. */
 export async function approveUpstream(
   store: Store,
   tenant: string,
@@ -161,7 +161,7 @@ function driftProblem(change: ContractChange, isHeld: boolean): Problem {
   };
 }
 
-/** Nothing where the message says it itself. */
+/** Empty where the message names the subject itself. */
 function subjectText({ subject, name, message }: ContractChange): string {
   if (subject === "server") return "Of the server itself: ";
   if (name === "") return "";

@@ -12,16 +12,16 @@ import type { CallOptions, GuestLog, InputRequired } from "../catalog.ts";
 import type { Caller } from "./open-call.ts";
 import type { SuspendedCalls } from "./suspended.ts";
 
-/** What a request is called by, and what happens to it at the connection. */
+/** A request's name and parameters, and how a connection sends it. */
 export interface UpstreamRequest<T> {
   readonly name?: string;
-  /** Of a call of a tool: what it is called with. */
+  /** The arguments of a tool call. */
   readonly args?: JsonObject | JsonText;
   readonly meta?: JsonObject;
   readonly send: (connection: UpstreamConnection, options: SentOptions) => Promise<T>;
 }
 
-/** Sends a request to a server of others, with everything of the caller's that a server can use on the way. */
+/** Sends a request to an upstream, with all of the caller's options that an upstream can use. */
 export function callUpstream<T>(
   upstream: Upstream,
   suspended: SuspendedCalls,
@@ -35,13 +35,13 @@ export function callUpstream<T>(
   });
 }
 
-/** By what a call is known again. Of long arguments the digest is known already. */
+/** Recognizes a call that comes again. Long arguments already have a digest. */
 function digestOf(name: string, args: JsonObject | JsonText): string {
   const what = args instanceof JsonText ? args.givenDigest.sha256 : args;
   return hash("sha256", JSON.stringify([name, what]), "base64url");
 }
 
-/** How the caller can be asked; undefined for one that can be asked nothing. */
+/** Returns how to ask the caller; undefined for a caller that cannot be asked anything. */
 function askOf(caller: Caller): Ask | undefined {
   const capabilities = caller.options.client?.capabilities;
   if (!capabilities) return undefined;
@@ -69,7 +69,7 @@ function sentOptions(
   const isModern = era === "modern";
   return {
     signal: caller.signal,
-    // The time of a call is counted where the time for an answer can be left out.
+    // `SuspendedCalls` limits the time of a call, since it can leave out the time for an answer.
     timeoutMs: Infinity,
     ...(onProgress && { onProgress: (event) => void caller.options.onProgress?.({ ...event }) }),
     ...(ask && { ask }),
@@ -78,21 +78,22 @@ function sentOptions(
         ...meta,
         ...trace?.context,
         ...(onLog && { [LOG_LEVEL]: "debug" }),
-        // A modern server is told what this caller can be asked; to a legacy one the connection has said what may be.
+        // Tells a modern upstream what this caller can be asked. The connection told a legacy one what callers may be
+        // asked.
         ...(isModern && { [CLIENT_CAPABILITIES]: askable(client?.capabilities ?? {}) }),
       },
     }),
   };
 }
 
-/** What a client must be able to do to be asked. */
+/** The capability that a client needs for each kind of question. */
 const CAPABILITIES: Readonly<Record<string, string>> = {
   "elicitation/create": "elicitation",
   "sampling/createMessage": "sampling",
   "roots/list": "roots",
 };
 
-/** What of a client's capabilities is about questions, without what else it says. */
+/** Only those of a client's capabilities that are about questions. */
 function askable(capabilities: JsonObject): JsonObject {
   const { elicitation, sampling, roots } = capabilities;
   const modes = ["form", "url"].filter((mode) => isObject(elicitation) && isObject(elicitation[mode]));
@@ -103,10 +104,10 @@ function askable(capabilities: JsonObject): JsonObject {
   };
 }
 
-/** 2026-07-28 `basic`: what a client can do, said with each request. */
+/** 2026-07-28 `basic`: each request states the client's capabilities. */
 const CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
 
-/** 2026-07-28 `server/utilities/logging`: the least level that a request is told of. */
+/** 2026-07-28 `server/utilities/logging`: the lowest level that a request wants to receive. */
 const LOG_LEVEL = "io.modelcontextprotocol/logLevel";
 
 function logLine({ level, data, logger }: JsonObject): GuestLog {
@@ -117,9 +118,9 @@ function logLine({ level, data, logger }: JsonObject): GuestLog {
   };
 }
 
-/** What a server said of a request of ours, as it is passed on. Its own errors keep their code, words and data. */
+/** Turns a failure into the error that the caller gets. An upstream's own errors keep their code, message and data. */
 export function passedOn(error: unknown, { upstreamErrorBytes }: PassedOnLimits): unknown {
-  // Where it is wrong is the administrator's to see: the URI may hold what callers must not.
+  // Only an administrator may see where it is wrong: the URI may hold what callers must not see.
   if (error instanceof BerthError && error.code === "launcher_invalid") {
     return new BerthError("upstream_not_started", error.message, { cause: error });
   }
@@ -137,19 +138,22 @@ export function passedOn(error: unknown, { upstreamErrorBytes }: PassedOnLimits)
 export type PassedOnLimits = Pick<Limits, "upstreamErrorBytes">;
 
 const INVALID_PARAMS = -32602;
-/** 2026-07-28: what this caller's client lacks, which the server was told. */
+/** 2026-07-28: this caller's client lacks a capability; the upstream was told which ones it has. */
 const MISSING_CAPABILITY = -32021;
 
 /**
- * Whether a code is about the way between Berth and the server, or would be read as an answer of Berth's own: that it
- * does not know the client's method or session, or cannot read its message. Such an error is an internal one (-32603)
- * that has the code in its data.
+ * True for a code about the connection between Berth and the upstream, or one that would read as an answer of Berth's
+ * own: that it does not know the client's method or session, or cannot read its message. Such an error becomes an
+ * internal one (-32603) with the code in its data.
  */
 function isOfTheWay(rpc: number): boolean {
   return OF_THE_WAY.has(rpc);
 }
 
-/** Parse error, invalid request, unknown method, not initialized or no such resource, wrong header, version, cancelled. */
+/**
+ * Parse error, invalid request, unknown method, internal error, not initialized or no such resource, wrong header,
+ * version, cancelled.
+ */
 const OF_THE_WAY: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32603, -32002, -32020, -32022, -32800]);
 
 function withoutData(error: UpstreamError, rpc: number, message: string, bytesMax: number): BerthError {

@@ -9,21 +9,21 @@ import type { Held } from "./judge.ts";
 import { heldPrompt, upstreamCompleter, upstreamPrompt, upstreamResource } from "./offers.ts";
 import { heldTool, upstreamTool, type UpstreamToolParts } from "./tool.ts";
 
-/** What is served of a server of others, and by what of its own. */
+/** The served part of an upstream, and what its parts are made of. */
 export interface Served extends Pick<UpstreamToolParts, "limits"> {
   readonly contract: Contract;
   readonly originals: ReadonlyMap<string, ToolContract>;
-  /** Not listed; who knows one from before is told why it is not used. */
+  /** Not listed; a client that knows one from before is told why it is not used. */
   readonly held: Held;
-  /** What a tool finds in its call's context, by the name that clients know. */
+  /** The options that a tool finds in its call's context, by the name that clients know. */
   readonly optionsOf: (tool: string) => JsonObject;
-  /** Of the tool that clients know by this name. */
+  /** By the name that clients know. */
   readonly notesOf: (tool: string) => CallNotes;
-  /** Hears of a tool that contradicts itself. */
+  /** Called when a tool contradicts itself. */
   readonly warn: (tool: string, message: string) => void;
 }
 
-/** How a contract of a server of others is carried out: by the server, whatever it takes to reach it. */
+/** The parts of a catalog that the upstream carries out, however it is reached. */
 export function upstreamParts(
   hosted: HostedUpstream,
   { contract, originals, held, optionsOf, notesOf, limits, warn }: Served,
@@ -54,7 +54,7 @@ export function upstreamParts(
   return {
     tool,
     prompt,
-    // Servers have resources that they do not list.
+    // Upstreams have resources that they do not list.
     resource: async (uri) => (offersResources ? upstreamResource(hosted, uri) : undefined),
     gives: uriTester(listed.filter(({ uri }) => !isOwn(uri))),
     hasUnlisted: offersResources,
@@ -67,7 +67,7 @@ export function upstreamParts(
 
 type Making<Item, Made> = readonly [items: readonly Item[], make: (item: Item) => Made];
 
-/** What carries out something of that name, made when it is first asked for: of thousands most never are. */
+/** Finds an item by name and makes it on first use, since most of thousands are never used. */
 function foundByName<Item extends { readonly name: string }, Made>(
   ...either: readonly Making<Item, Made>[]
 ): (name: string) => Made | undefined {

@@ -6,18 +6,18 @@ import { notAmong } from "../release.ts";
 
 export interface Curated {
   readonly contract: Contract;
-  /** What the server itself calls and says of each tool, by the name that clients know. */
+  /** The upstream's own contract of each tool, by the name that clients know. */
   readonly originals: ReadonlyMap<string, ToolContract>;
   readonly hidden: readonly Offer[];
 }
 
-/** What clients see of a server of others: its own contract, with what the entry in `mcps` says in place of it. */
+/** Makes the contract that clients see: the upstream's own, with what the entry in `mcps` overrides. */
 export function curate(own: Contract, entry: ServerEntry, isHidden: (offer: Offer) => boolean): Curated {
   const offered = new Map<string, { tool: ToolContract; original: ToolContract }>();
   for (const tool of own.tools) {
     if (entry.autoDiscover || Object.hasOwn(entry.tools, tool.name)) offered.set(tool.name, { tool, original: tool });
   }
-  // Where two have one name, the first has it.
+  // Where two tools have the same name, the first wins.
   const byName = new Map(own.tools.toReversed().map((tool) => [tool.name, tool]));
   for (const [name, configured] of Object.entries(entry.tools)) {
     const original = byName.get(configured.function ?? name);

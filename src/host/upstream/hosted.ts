@@ -9,7 +9,7 @@ import type { RememberedChanges } from "./remembered.ts";
 import { cidOf, makeCids } from "./structure-cid.ts";
 import { SuspendedCalls, type SuspendedLimits } from "./suspended.ts";
 
-/** How a host reaches servers of others; what the way there needs is bound by whoever gives it. */
+/** Opens an upstream for its host; what else the connection needs is already bound. */
 export type OpenUpstream = (launch: Launch, listener: UpstreamListener) => Upstream;
 
 export type HostedLimits = SuspendedLimits & PassedOnLimits;
@@ -19,20 +19,20 @@ export type UpstreamListener = Pick<
   "onContract" | "onResourceUpdated" | "onLost" | "onError" | "takePlace"
 >;
 
-/** One server of others as it is hosted under one name, with what was last seen of it. */
+/** One upstream, hosted under one name, with what was last seen of it. */
 export class HostedUpstream {
   readonly upstream: Upstream;
   readonly suspended: SuspendedCalls;
   readonly limits: HostedLimits;
-  /** The end of what it wrote to stderr before it last failed to start, or ended: for who may change its entry. */
+  /** The end of its stderr before it last ended or failed to start, for principals that may change its entry. */
   stderr = "";
-  /** What counts where nothing can be stored. */
+  /** The record to use where nothing can be stored. */
   remembered: RememberedChanges | undefined;
   #observed: Observed | undefined;
   #offered: Offered = { tool: new Map(), prompt: new Map() };
   #looks = 0;
 
-  /** `onChange` hears when the server offers something else than when it was last seen. */
+  /** `onChange` is called when the upstream offers something else than when it was last seen. */
   constructor(
     launch: Launch,
     open: OpenUpstream,
@@ -63,7 +63,7 @@ export class HostedUpstream {
     return this.#observed;
   }
 
-  /** Throws when the server has none of that name any more, or another one than `served`. */
+  /** Throws when the upstream no longer has an item of that name, or has one that differs from `served`. */
   check(kind: HeldKind, served: ToolContract | PromptContract): void {
     const { name } = served;
     const now = this.#offered[kind].get(name);
@@ -72,23 +72,23 @@ export class HostedUpstream {
     throw new BerthError("upstream_changed", `it has no ${kind} "${name}" any more`);
   }
 
-  /** Whether it is something else than what was seen last. */
+  /** Resolves with true when the contract differs from the one last seen. */
   async #take(observed: Observed): Promise<boolean> {
     const { contract, failed } = observed;
     const known = this.#observed?.contract ?? this.remembered?.observed;
-    // A list that once was there has not become empty because it fails.
+    // A list that once had items is not empty just because it fails to load.
     const lost = failed.find(({ list }) => known && known[list].length > 0);
     if (lost) throw new UpstreamError("upstream_not_started", lost.error.message, { cause: lost.error });
     const look = ++this.#looks;
     await makeCids(contract);
-    // Whoever has looked later has seen what it is now.
+    // A later look has seen the current contract.
     if (look !== this.#looks) return false;
     const last = this.#observed?.contract;
     if (last && cidOf(last) === cidOf(contract)) {
       this.#observed = { ...observed, contract: last };
       return false;
     }
-    // What is seen first may differ from what was seen in an earlier life of this Berth.
+    // What is seen first may differ from what an earlier run of Berth saw.
     const before = last ?? this.remembered?.observed;
     this.#observed = observed;
     this.#offered = {
@@ -102,7 +102,7 @@ export class HostedUpstream {
 /** By name. */
 type Offered = Readonly<Record<HeldKind, ReadonlyMap<string, ToolContract | PromptContract>>>;
 
-/** What is held back when it is another one than was approved. */
+/** The kinds of items that are held back when they differ from what was approved. */
 export type HeldKind = "tool" | "prompt";
 
 export function heldBack(kind: HeldKind, name: string): BerthError {

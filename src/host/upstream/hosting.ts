@@ -22,32 +22,32 @@ export interface HostingOptions {
   readonly log: Log;
 }
 
-/** Whose a hosted server is, and its secrets; undefined where it has none. */
+/** The tenant of a hosted upstream, and its secrets; undefined where it has none. */
 export interface GivenToUpstream {
   readonly tenant: string;
   readonly grant: Grant | undefined;
 }
 
 export interface HostingListener {
-  /** The server offers something else now. */
+  /** The upstream offers something else now. */
   onChange(tenant: string, server: string): void;
   onResourceUpdated(tenant: string, server: string, uri: string): void;
 }
 
 export interface UpstreamState {
-  /** Of the launcher, for people; never holds a secret. */
+  /** The launcher's name for people; never holds a secret. */
   readonly name: string;
   /** `npx`, `uvx`, `node`, `python`, `http`, `https`. */
   readonly launcher: string;
   readonly health: LinkHealth;
-  /** The end of what it wrote before it failed: for who may change its entry, since nobody knows what stands there. */
+  /** The end of its stderr before it failed, only for principals that may change its entry: it may hold anything. */
   readonly stderr: string;
-  /** What waits for a person; absent while it offers what is approved. */
+  /** The change that waits for a person; absent while the upstream offers what is approved. */
   readonly pending?: PendingChange;
 }
 
 export interface PendingChange {
-  /** CID of what it offers, which is what a person approves. */
+  /** CID of the contract that it offers, which a person approves. */
   readonly contract: Cid;
   readonly changes: readonly ContractChange[];
   readonly approved: Contract;
@@ -55,10 +55,10 @@ export interface PendingChange {
 }
 
 export interface HostingStats {
-  /** How many there are by how they are. */
+  /** The number of upstreams in each state. */
   readonly states: Readonly<Record<LinkHealth["state"], number>>;
   readonly starts: number;
-  /** Of how many something waits for a person. */
+  /** The number of upstreams with changes that wait for a person. */
   readonly heldBack: number;
 }
 
@@ -68,7 +68,7 @@ interface Known {
   readonly tenant: string;
   readonly server: string;
   readonly uri: string;
-  /** The names of those that it is given. */
+  /** The names of the secrets that it is given. */
   readonly secrets: readonly string[];
   readonly hosted: HostedUpstream;
 }
@@ -78,15 +78,15 @@ function keyOf(tenant: string, server: string, uri: string, secrets: readonly st
 }
 
 /**
- * Every server of others that is hosted here, by tenant, name, launcher URI and secrets: an earlier release, or one that
- * somebody only tries, may have others.
+ * Every upstream that is hosted here, by tenant, name, launcher URI and secrets: an earlier release or a trial may use
+ * another URI or other secrets.
  */
 export class Hosting {
   readonly #options: HostingOptions;
   readonly #hosted = new Map<string, Known>();
   readonly #places: ProcessPlaces;
 
-  /** Hears what happens while servers run. */
+  /** Notified of what happens while upstreams run. */
   listener: HostingListener | undefined;
 
   constructor(options: HostingOptions) {
@@ -115,12 +115,12 @@ export class Hosting {
     return hosted;
   }
 
-  /** Undefined while nobody has asked for it. */
+  /** Undefined until it is first asked for. */
   find(tenant: string, server: string, { upstream, secrets }: HowReached): HostedUpstream | undefined {
     return upstream === undefined ? undefined : this.#hosted.get(keyOf(tenant, server, upstream, secrets))?.hosted;
   }
 
-  /** How the server is; `idle` while nobody has asked for it. */
+  /** The state of an upstream; `idle` until it is first asked for. */
   state(tenant: string, server: string, entry: HowReached): UpstreamState {
     const hosted = this.find(tenant, server, entry);
     const uri = entry.upstream ?? "";
@@ -135,7 +135,7 @@ export class Hosting {
     };
   }
 
-  /** What is going on, for metrics. */
+  /** Counts upstreams for metrics. */
   stats(): HostingStats {
     const states = { idle: 0, starting: 0, running: 0, failed: 0 };
     let [starts, heldBack] = [0, 0];
@@ -148,7 +148,7 @@ export class Hosting {
     return { states, starts, heldBack };
   }
 
-  /** Ends what the tenant's configuration does not name any more, unless somebody uses it still. */
+  /** Ends upstreams that the tenant's configuration no longer names, unless they are still in use. */
   keepOnly(tenant: string, { servers }: Directory): void {
     for (const [key, each] of this.#hosted) {
       const entry = servers.get(each.server)?.entry;
@@ -162,14 +162,14 @@ export class Hosting {
     }
   }
 
-  /** Ends all of a tenant's, whoever uses them. */
+  /** Ends all upstreams of a tenant, even those in use. */
   async closeTenant(tenant: string): Promise<void> {
     const ending = [...this.#hosted].filter(([, each]) => each.tenant === tenant);
     for (const [key] of ending) this.#hosted.delete(key);
     await Promise.all(ending.map(([, { hosted }]) => hosted.upstream.close()));
   }
 
-  /** Has what is given this secret start anew, with what it is now. */
+  /** Makes upstreams that are given this secret start anew, with its new value. */
   secretChanged(tenant: string, name: string): void {
     for (const each of this.#hosted.values()) {
       if (each.tenant === tenant && each.secrets.includes(name)) each.hosted.upstream.renew();
@@ -189,7 +189,7 @@ function pendingOf({ approved, observed, changes }: RememberedChanges): PendingC
   return changes.length > 0 ? { contract: cidOf(observed), changes, approved, observed } : undefined;
 }
 
-/** For the log. The rest of an error's data may show a launcher URI, and what is written out in it. */
+/** For the log: the rest of an error's data may show a launcher URI with secrets written out in it. */
 function saidOf(error: unknown): { reason: string; stderr?: unknown } {
   const reason = error instanceof Error ? error.message : String(error);
   const stderr = error instanceof UpstreamError ? error.stderr : undefined;

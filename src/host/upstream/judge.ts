@@ -7,7 +7,10 @@ import type { SchemaValidation } from "../config/entry.ts";
 import { nextTurn } from "../../lib/turns.ts";
 import { cidOf, cidOfContract, makeCids, sizeOf } from "./structure-cid.ts";
 
-/** What is not what was approved, or is new where there is no room for it; neither listed nor used until a person approves it. */
+/**
+ * Items that differ from what was approved, or are new where there is no room for them; neither listed nor used until a
+ * person approves them.
+ */
 export interface Held {
   readonly tools: readonly ToolContract[];
   readonly prompts: readonly PromptContract[];
@@ -16,8 +19,8 @@ export interface Held {
 export const NOTHING_HELD: Held = { tools: [], prompts: [] };
 
 /**
- * How many tools and prompts at the end of what is approved came since something else that is approved went. They may
- * be that under another name, so they do not count as known when the two contracts are compared.
+ * How many tools and prompts at the end of the approved lists came after other approved ones went. They may be the same
+ * ones under another name, so they do not count as known when the two contracts are compared.
  */
 export interface Arrived {
   readonly tools: number;
@@ -27,23 +30,23 @@ export interface Arrived {
 export const NOTHING_ARRIVED: Arrived = { tools: 0, prompts: 0 };
 
 export interface Judgement {
-  /** What clients see. */
+  /** The contract that clients see. */
   readonly served: Contract;
-  /** What counts as approved from here on: what was, and what may be taken over without a person. */
+  /** The contract that counts as approved from here on: the old one, and what needs no person's approval. */
   readonly approved: Contract;
   readonly arrived: Arrived;
   readonly held: Held;
   readonly changes: readonly ContractChange[];
-  /** The whole server waits for a person. */
+  /** The whole upstream waits for a person. */
   readonly refused: boolean;
 }
 
 /**
- * Compares what a server offers with what was approved. What is new is taken over. A tool or prompt that is another one
- * under its old name is held back, whatever it is that changed: a description reaches the model as surely as a schema
- * does, and so do the server's own instructions, which stay as they were. What is gone stays approved as it was, so that
- * nothing comes back as another thing under its name; where that fills a list, what is new is held back, too. What
- * came since then stands behind it in what is approved. Calls of others have their turns meanwhile.
+ * Compares what an upstream offers with what was approved. New items are taken over. A tool or prompt that changed
+ * under its old name is held back, whatever changed: a description reaches the model as surely as a schema does. So do
+ * the server's own instructions, which stay as they were. What is gone stays approved, so that nothing else comes back
+ * under its name; where that fills a list, new items are held back, too. Items that came since then stand behind it in
+ * the approved lists. Calls of other callers have their turns meanwhile.
  */
 export async function judge(
   approved: Contract,
@@ -78,7 +81,7 @@ interface Named {
   readonly name: string;
 }
 
-/** Of what is approved in one list, as of what a server lists. */
+/** The limits of one approved list, the same as those of a list of an upstream. */
 export type ApprovedLimits = Pick<Limits, "upstreamListItems" | "upstreamListBytes" | "contractValues">;
 
 function sift<Item extends Named>(
@@ -122,7 +125,7 @@ function allBut<Item>(last: number, items: readonly Item[]): readonly Item[] {
   return items.slice(0, Math.max(0, items.length - last));
 }
 
-/** What is different, with a word on each tool and prompt that is another one in what no caller's code depends on. */
+/** Lists the changes, with a note on each tool and prompt that changed only in what no caller's code depends on. */
 export async function driftOf(
   approved: Contract,
   observed: Contract,
@@ -131,7 +134,7 @@ export async function driftOf(
   if (await isSameContract(approved, observed)) return [];
   await makeCids(approved);
   await makeCids(observed);
-  // What is the same in both has no part in any change, and is most of them.
+  // Most items are the same in both, and have no part in any change.
   const before = without(observed, approved);
   await nextTurn();
   const known = {
@@ -160,7 +163,7 @@ function byName<Item extends Named>(items: readonly Item[]): ReadonlyMap<string,
   return new Map(items.map((item) => [item.name, item]));
 }
 
-/** A contract without the tools and prompts that `known` has just so. */
+/** A contract without the tools and prompts that are identical in `known`. */
 function without(known: Pick<Contract, "tools" | "prompts">, contract: Contract): Contract {
   const tools = byName(known.tools);
   const prompts = byName(known.prompts);
@@ -175,7 +178,7 @@ async function isSameContract(one: Contract, other: Contract): Promise<boolean> 
   return one === other || (await cidOfContract(one)) === (await cidOfContract(other));
 }
 
-/** Whether there are both, and they differ in anything that they say of themselves. */
+/** True when both exist and differ in anything that they say of themselves. */
 function isOther(one: Named | undefined, other: Named): boolean {
   return one !== undefined && !isSame(one, other);
 }

@@ -23,7 +23,7 @@ import { NOTHING_HELD, type ApprovedLimits } from "./judge.ts";
 import { problem, refused, start } from "./refusal.ts";
 import { contractBlock } from "./structure-cid.ts";
 
-/** A server of others, ready to serve, and the blocks of its release. */
+/** An upstream, ready to serve, and the blocks of its release. */
 export interface LoadedUpstream {
   readonly catalog: Catalog;
   readonly blocks: readonly Block[];
@@ -31,7 +31,7 @@ export interface LoadedUpstream {
 
 export interface UpstreamDependencies extends ApprovalDependencies {
   readonly grants?: Grants;
-  /** Tenants other than `default` whose servers may start programs; without it none. */
+  /** Tells which tenants other than `default` have servers that may start programs; without it, none. */
   readonly mayStartPrograms?: (tenant: string) => boolean;
   readonly activities: Activities;
   readonly observers: Observers;
@@ -43,13 +43,13 @@ export interface MadeOfUpstream {
   readonly uri: string;
   readonly entry: ServerEntry;
   readonly isHidden: (offer: Offer) => boolean;
-  /** An earlier release, which is what it was or is not there any more. */
+  /** True for an earlier release: the upstream still offers the same, or the release is gone. */
   readonly isEarlier: boolean;
 }
 
 /**
- * Makes a server of others ready to serve. What was approved of it before is served at once, and the server is started
- * when somebody uses it; one that is not known yet is started now, and what it offers counts as approved.
+ * Makes an upstream ready to serve. What was approved before is served at once, and the upstream starts when a client
+ * uses it; a new one starts now, and what it offers counts as approved.
  */
 export async function loadUpstream(
   tenant: string,
@@ -114,7 +114,7 @@ async function observedNow(server: string, hosted: HostedUpstream, isTrial: bool
   return { own: contract, held: NOTHING_HELD, problems };
 }
 
-/** Throws `server_refused` for a URI that is none, or that the tenant may not have. */
+/** Throws `server_refused` for an invalid URI, or one that the tenant may not use. */
 export function allowedLaunch(
   tenant: string,
   server: string,

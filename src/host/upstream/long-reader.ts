@@ -6,7 +6,7 @@ import { LongObject, LongResult } from "../long-result.ts";
 import { endOfResult, type Ended } from "../outcomes.ts";
 import { resultOf } from "./results.ts";
 
-/** Reads long messages of a tenant's servers of others where long values are read. */
+/** Reads long messages of a tenant's upstreams in the process for checks. */
 export function longReader(
   checks: Pick<Checks, "readUpstream" | "readAnswer" | "scalarsIn">,
   tenant: string,
@@ -34,7 +34,7 @@ export function longReader(
   };
 }
 
-/** What a tool of a server of others gave, as it ended: all that has to be looked at was. */
+/** The long result of an upstream's tool; all that must be checked in it has been. */
 export class LongToolResult implements ToolResult {
   readonly ended: Ended;
   readonly warnings: readonly string[];
@@ -62,7 +62,7 @@ export class LongToolResult implements ToolResult {
   }
 }
 
-/** How a call of a tool ended, by what the server gave. `warn` hears of a tool that contradicts itself. */
+/** Tells from the upstream's result how a tool call ended. `warn` is called when the tool contradicts itself. */
 export function endedOf(given: ToolResult, warn: (message: string) => void): Ended {
   if (given instanceof LongToolResult) {
     for (const warning of given.warnings) warn(warning);

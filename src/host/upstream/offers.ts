@@ -8,7 +8,7 @@ import { callUpstream, passedOn, type UpstreamRequest } from "./call.ts";
 import { heldBack, type HostedUpstream } from "./hosted.ts";
 import { completionOf, contentsOf, messagesOf } from "./results.ts";
 
-/** What a server of others offers besides tools, each carried out by the server. */
+/** A resource that the upstream reads, listed or not. */
 export function upstreamResource({ upstream, suspended, limits }: HostedUpstream, uri: string): Resource {
   const send: Send<ReadResult> = async (connection, sent) => {
     const result = await connection.readResource(uri, sent);
@@ -48,7 +48,7 @@ export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract)
   };
 }
 
-/** A prompt that waits for a person: who knows it from before is told why it is not there. */
+/** A prompt that waits for a person: a client that knows it from before is told why it is not there. */
 export function heldPrompt(contract: PromptContract): Prompt {
   return { contract, get: () => Promise.reject(heldBack("prompt", contract.name)) };
 }

@@ -7,14 +7,14 @@ import type { Question } from "../../upstream/request.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { CallOptions, InputRequest, InputRequired } from "../catalog.ts";
 
-/** Makes a call at the server. */
+/** Makes the call at the upstream. */
 export type Begin<T> = (caller: Caller) => Promise<T>;
 
-/** What a call has of whoever made it. */
+/** A call's view of its caller. */
 export interface Caller {
   /** Aborted when nobody waits for the call any more. */
   readonly signal: Cancellation;
-  /** Of the request that waits at present. */
+  /** The options of the request that waits now. */
   readonly options: CallOptions;
   ask(question: Question): Promise<JsonObject>;
 }
@@ -22,7 +22,7 @@ export interface Caller {
 interface Round<T> {
   resolve(outcome: { ended: T } | InputRequired): void;
   reject(error: unknown): void;
-  /** How long it may take, and until when on the clock of `performance.now()`. */
+  /** The time that it may take, and its deadline on the clock of `performance.now()`. */
   readonly ms: number;
   readonly deadlineAt: number;
 }
@@ -34,14 +34,14 @@ interface AskedQuestion {
 }
 
 /**
- * One call at a server of others, over as many requests of its client as it takes: each is a round, which ends with
- * the call or with its questions. Most calls ask nothing, so what a question takes is made when there is one.
+ * One call at an upstream, over as many requests of its client as it takes: each is a round, which ends with the call
+ * or with its questions. Most calls ask nothing, so the structures for questions are made on demand.
  */
 export class OpenCall<T> implements Caller {
   /** Its number while a round is under way. */
   id = 0;
   readonly signal = new Cancellation();
-  /** Who made the call, by id: nobody else may answer for them. */
+  /** The id of the principal that made the call; no other may answer its questions. */
   readonly principal: string | undefined;
   readonly #begin: Begin<T>;
   #options: CallOptions = {};
@@ -51,7 +51,7 @@ export class OpenCall<T> implements Caller {
   #questions: Map<string, AskedQuestion> | undefined;
   readonly #questionBytes: number;
   #asked = 0;
-  /** Of the questions that are open. */
+  /** The bytes of all open questions. */
   #askedBytes = 0;
   #failure: BerthError | undefined;
   #expiry: NodeJS.Timeout | undefined;
@@ -62,7 +62,7 @@ export class OpenCall<T> implements Caller {
     this.principal = principal;
   }
 
-  /** Not to be guessed: whoever has it can answer. */
+  /** Not guessable: its holder can answer. */
   get key(): string {
     return (this.#key ??= `upstream-${randomUUID()}`);
   }
@@ -71,7 +71,7 @@ export class OpenCall<T> implements Caller {
     return this.#options;
   }
 
-  /** Resolves with the end, or with the questions that have to be answered before it; `ms` is for this round. */
+  /** Resolves with the call's result, or with the questions to answer first; `ms` is the limit of this round. */
   async goOn(options: CallOptions, ms: number): Promise<{ ended: T } | InputRequired> {
     clearTimeout(this.#expiry);
     this.#options = options;
@@ -93,7 +93,7 @@ export class OpenCall<T> implements Caller {
     }
   }
 
-  /** Ends the round if its time is over, and the call with it. */
+  /** Ends the round, and the call with it, if the round's time is over. */
   giveUpAfter(now: number): void {
     if (!this.#round || now < this.#round.deadlineAt) return;
     const round = this.#endRound()!;
@@ -101,7 +101,7 @@ export class OpenCall<T> implements Caller {
     this.signal.abort();
   }
 
-  /** Nobody answers any more after this time. */
+  /** Gives up the call if no answer comes within this time. */
   expire(ms: number, onExpired: () => void): void {
     this.#expiry = setTimeout(() => {
       onExpired();
@@ -118,14 +118,14 @@ export class OpenCall<T> implements Caller {
     const questions = (this.#questions ??= new Map<string, AskedQuestion>());
     return new Promise((answer) => {
       questions.set(key, { request: { method: method as InputRequest["method"], params }, bytes, answer });
-      // What is asked side by side goes out together.
+      // Questions asked at the same time go out together.
       setImmediate(() => {
         if (questions.has(key)) this.#endRound()?.resolve(this.#inputRequired(questions));
       });
     });
   }
 
-  /** Nothing of what was asked is kept: the call may have been left for its client to come back to. */
+  /** Keeps no questions: the call may be suspended until its client comes back. */
   #asksTooMuch(): BerthError {
     const limit = `${limitVariable("questionBytes")} is ${this.#questionBytes}`;
     this.#failure ??= new BerthError("guest_failed", `it asks more bytes at once than the limit ${limit}`);
@@ -135,7 +135,7 @@ export class OpenCall<T> implements Caller {
     return this.#failure;
   }
 
-  /** The call may have come to its end before this round, or comes to it in a later one. */
+  /** The call may have ended before this round, or may end in a later one. */
   async #tellEnd(call: Promise<T>): Promise<void> {
     try {
       const ended = await call;
@@ -145,7 +145,7 @@ export class OpenCall<T> implements Caller {
     }
   }
 
-  /** The round that is under way, which whoever calls this has to settle. */
+  /** Takes the round that is under way; the caller has to settle it. */
   #endRound(): Round<T> | undefined {
     const round = this.#round;
     this.#round = undefined;
@@ -168,20 +168,20 @@ export class OpenCall<T> implements Caller {
   }
 }
 
-/** The key of its call, a number, and the name that a modern server gave the question. */
+/** The key of its call, a number, and the name that a modern upstream gave the question. */
 const KEY = /^(upstream-[0-9a-f-]{36}):\d+(?::(.*))?$/s;
 
-/** Whether an answer is for the question of such a call. */
+/** True when an answer is for the question of an open call. */
 export function isKeyOfOpenCall(key: string): boolean {
   return KEY.test(key);
 }
 
-/** The call's own key in that of its question. */
+/** Extracts the call's key from the key of its question. */
 export function openCallOfKey(key: string): string {
   return KEY.exec(key)?.[1] ?? "";
 }
 
-/** The name that a modern server gave the question with this key. */
+/** The name that a modern upstream gave the question with this key. */
 export function nameOfKey(key: string): string | undefined {
   return KEY.exec(key)?.[2];
 }

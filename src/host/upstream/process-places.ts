@@ -1,24 +1,24 @@
 import { BerthError } from "../../lib/errors.ts";
 import { Paces } from "../../lib/paces.ts";
 
-/** What a tenant may have of programs of others. */
+/** The limits on a tenant's upstream processes. */
 export interface ProcessLimits {
   readonly upstreamProcesses: number;
-  /** 0 is as many as are needed. */
+  /** 0 means no limit. */
   readonly processStartsPerMinute: number;
 }
 
-/** What may run as a process of its own, and be ended while nobody uses it. */
+/** An upstream that may run as a process, which can be ended while it is not in use. */
 export interface Restable {
-  /** When it was used last. */
+  /** When it was last used. */
   readonly usedAt: number;
-  /** Ends it, and resolves when it is gone; undefined when it does not run, or somebody uses it. */
+  /** Ends the process and resolves when it is gone; undefined when it does not run or is in use. */
   rest(): Promise<unknown> | undefined;
 }
 
 /**
- * Counts the processes of servers of others by tenant. At its limit a tenant gets room by the end of the one of its own
- * that nobody has used for longest, and never at the cost of another tenant.
+ * Counts upstream processes by tenant. A tenant at its limit gets room by ending its own least recently used process
+ * that is not in use, and never at the cost of another tenant.
  */
 export class ProcessPlaces {
   readonly #limitsOf: (tenant: string) => ProcessLimits;
@@ -36,8 +36,8 @@ export class ProcessPlaces {
   }
 
   /**
-   * Gives what the end of the process has to call, once. Rejects with `too_many_processes` while all are in use, and
-   * where too many were started just now.
+   * Resolves with a function to call once when the process has ended. Rejects with `too_many_processes` while all are
+   * in use, and when too many were started just now.
    */
   async take(tenant: string): Promise<() => void> {
     const { upstreamProcesses, processStartsPerMinute } = this.#limitsOf(tenant);
@@ -81,5 +81,5 @@ function refusal(tenant: string, why: string, retryAfterSeconds: number): BerthE
   return new BerthError("too_many_processes", detail, { data: { retryAfterSeconds } });
 }
 
-/** Who may have few at a time may still change from one to the other. */
+/** A tenant with few places may still switch between upstreams. */
 const BURST_MIN = 10;

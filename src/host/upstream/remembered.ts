@@ -8,22 +8,22 @@ import { mapInTurns } from "../../lib/turns.ts";
 import { NOTHING_ARRIVED, type Arrived } from "./judge.ts";
 import { cidOf, cidOfContract, contractBlock, readAs } from "./structure-cid.ts";
 
-/** What is kept of a server of others from one of its lives to the next. */
+/** The record of an upstream that is kept from one run to the next. */
 export interface Remembered {
   readonly approved: Contract;
   readonly arrived: Arrived;
-  /** As it was last seen: what is served before it is started again. */
+  /** The contract last seen, which is served until the upstream starts again. */
   readonly observed: Contract;
-  /** CID of the lock's contract that the approved one began with; another lock begins anew. */
+  /** CID of the locked contract that `approved` began with; another lock begins anew. */
   readonly locked: Cid | null;
 }
 
-/** What is remembered, and what of it waits for a person. */
+/** The record, and the changes that wait for a person. */
 export interface RememberedChanges extends Remembered {
   readonly changes: readonly ContractChange[];
 }
 
-/** What is remembered of `server` as far as it was started from this very URI. `last` is not read again where it stands. */
+/** Reads the record of `server` if it was started from this very URI. Contracts of `last` are not read again. */
 export async function readRemembered(
   store: Store,
   tenant: string,
@@ -56,7 +56,7 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-/** `by` says who decided, as everywhere in the history of names; `approved`, that a person did. */
+/** `by` tells who decided, as everywhere in the history of names; `approved`, that a person did. */
 export async function writeRemembered(
   store: Store,
   tenant: string,
@@ -76,7 +76,7 @@ export async function writeRemembered(
   const current = await store.name(tenant, "upstream", server);
   if (current?.cid === kept.cid) return;
   const contracts = await mapInTurns([...new Set([approved, observed])], contractBlock);
-  // Each of these takes milliseconds to write, and means nothing until it is named.
+  // Each of these takes milliseconds to write, and has no effect until it is named.
   const long = contracts.length > 1 ? contracts.filter(({ bytes }) => bytes.length > LONG_BYTES) : [];
   const room = storedBytesMax === undefined ? {} : { storedBytesMax };
   for (const block of long) await store.change(tenant, { by, put: [block], ...room });
@@ -102,7 +102,7 @@ interface RememberedPut {
 export async function readContract(store: Store, tenant: string, cid: unknown): Promise<Contract | undefined> {
   const stored = typeof cid === "string" ? await structure(store, tenant, cid) : undefined;
   const contract = await soundContract(stored);
-  // What had to be mended is another one than what is stored under that CID.
+  // A mended contract is not the one that is stored under that CID.
   if (contract && contract === stored) readAs(cid as Cid, contract);
   return contract;
 }

@@ -4,8 +4,8 @@ import type { CallResult, Completion, ContentBlock, PromptResult, ResourceConten
 import { isContentBlock } from "../content.ts";
 
 /**
- * What a server of others says, as far as it is passed on: the fields that every revision has, with the content that
- * every client knows.
+ * The parts of an upstream's result that are passed on: the fields that every revision has, with the content that every
+ * client knows.
  */
 export function resultOf({ content, structuredContent, isError }: ToolResult): CallResult {
   return {

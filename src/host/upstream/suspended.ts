@@ -9,9 +9,9 @@ import { isKeyOfOpenCall, OpenCall, openCallOfKey, type Begin } from "./open-cal
 export type SuspendedLimits = Pick<Limits, "answerMs" | "questionBytes" | "upstreamSuspended" | "upstreamCallMs">;
 
 /**
- * Calls of servers of others that wait for the answer to a question. The server's call stays open here, while the
- * client's ends with the question and comes again with the answer: by its key the call is found, in this process.
- * Each round of a call has its time, in which the time for an answer does not count.
+ * Calls of upstreams that wait for an answer. The call at the upstream stays open here, while the client's request ends
+ * with the question and comes again with the answer, whose key finds the call in this process. Each round of a call has
+ * a time limit, in which the time for an answer does not count.
  */
 export class SuspendedCalls {
   readonly #limits: SuspendedLimits;
@@ -23,7 +23,7 @@ export class SuspendedCalls {
     this.#limits = limits;
   }
 
-  /** Begins the call, or goes on with the one that the answers are for. Rejects when that one is gone. */
+  /** Begins the call, or resumes the one that the answers are for. Rejects when that one is gone. */
   async run<T>(options: CallOptions, begin: Begin<T>): Promise<T | InputRequired> {
     const call = this.#resumed<T>(options) ?? new OpenCall(begin, options.principal?.id, this.#limits.questionBytes);
     this.#running.add(call);
@@ -58,7 +58,7 @@ export class SuspendedCalls {
       this.#suspended.delete(call.key);
       return call;
     }
-    // The last ones are the answers of this round; earlier ones may be of a call that came to its end.
+    // The last answers are of this round; earlier ones may be of a call that has ended.
     const last = keys.at(-1);
     if (last === undefined || !isKeyOfOpenCall(last)) return undefined;
     throw new BerthError("guest_failed", "The call that asked is gone; call the tool again", {
@@ -72,7 +72,7 @@ export class SuspendedCalls {
   }
 }
 
-/** The answers that are for no suspended call: those that count for one that is made anew. */
+/** The answers that are for no suspended call, which count for a call made anew. */
 export function withoutSuspended(answers: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(answers).filter(([key]) => !isKeyOfOpenCall(key)));
 }

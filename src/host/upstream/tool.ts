@@ -14,27 +14,29 @@ import { heldBack, type HostedUpstream } from "./hosted.ts";
 import { endedOf } from "./long-reader.ts";
 import { withoutSuspended } from "./suspended.ts";
 
-/** What a tool of a server of others has besides its contract. */
+/** The parts of an upstream's tool besides its contract. */
 export interface UpstreamToolParts {
   readonly hosted: HostedUpstream;
-  /** What the server itself says of the tool; the contract is what clients see. */
+  /** The upstream's own contract of the tool, not the one that clients see. */
   readonly original: ToolContract;
-  /** What it finds in its call's context. */
+  /** The options that it finds in its call's context. */
   readonly configured: JsonObject;
   readonly notes: CallNotes;
   readonly limits: RetryLimits & Pick<Limits, "upstreamCallMs">;
-  /** Hears when the tool contradicts itself. */
+  /** Called when the tool contradicts itself. */
   readonly warn: (message: string) => void;
 }
 
-/** A tool that the server carries out: what it says becomes a result, a transient error is tried again, each call is noted. */
+/**
+ * A tool that the upstream carries out: its answer becomes a result, transient errors are retried, each call is noted.
+ */
 export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): Tool {
   const { hosted, original, configured, notes, limits, warn } = parts;
   const { name } = original;
 
-  /** Makes the call once, and reads what the server says of how it ended. */
+  /** Makes the call once, and reads from the answer how it ended. */
   async function once(args: JsonObject | JsonText, options: CallOptions): Promise<Ended> {
-    // Repeats the arguments where there is anything to say besides, which is seldom.
+    // Repeats the arguments if there is anything else to say, which is rare.
     const context = contextMeta(contextOf(name, args, options, configured));
     const send: UpstreamRequest<Ended>["send"] = async (connection, sent) => {
       hosted.check("tool", original);
@@ -52,7 +54,7 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
     beganAt: number,
   ): Promise<Persisted<Ended>> {
     const tries: Tries<Ended, CallOptions> = {
-      // A call that is made anew goes on with none that was suspended.
+      // A retry resumes no suspended call.
       run: (again) => once(args, again.answers ? { ...again, answers: withoutSuspended(again.answers) } : again),
       transientOf: ({ transient }) => transient,
       questionsOf: ({ result }) => ("inputRequests" in result ? result.inputRequests : undefined),
@@ -88,7 +90,7 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
   };
 }
 
-/** A tool that waits for a person: who knows it from before is told why it is not called. */
+/** A tool that waits for a person: a client that knows it from before is told why it is not called. */
 export function heldTool(contract: ToolContract, notes: CallNotes): Tool {
   return {
     contract,
@@ -101,12 +103,12 @@ export function heldTool(contract: ToolContract, notes: CallNotes): Tool {
   };
 }
 
-/** Most calls end at once, with content or with an error that stays one. */
+/** True for a final result, as most are: neither questions nor a transient error. */
 function isEnd({ result, transient }: Ended): boolean {
   return transient === undefined && !("inputRequests" in result);
 }
 
-/** A server that did not finish is a failed call; one that refused the request is passed on as what it said. */
+/** An upstream that did not finish makes a failed call; the error of one that refused the request is passed on. */
 function asFailure(error: unknown, { failuresReject }: CallOptions, limits: PassedOnLimits): CallResult {
   const passed = passedOn(error, limits);
   if (!(passed instanceof BerthError) || failuresReject) throw passed;
