@@ -1,18 +1,18 @@
 import { isCid, type Cid } from "../../lib/cid.ts";
 
-/** What a URI of Berth's own schemes names. Names are decoded, and nothing is made of dots in them. */
+/** The target of a URI of Berth's own schemes. Names are decoded, and dots in them have no meaning. */
 export type Address =
   | { readonly kind: "cid"; readonly cid: Cid }
   | { readonly kind: "variable"; readonly name: string }
-  /** `path` is a tool's name, or empty for the tool that is named as its server; `query` is as it was written. */
+  /** `path` is a tool's name, or empty for the tool named like its server; `query` is as written. */
   | { readonly kind: "server"; readonly server: string; readonly path: string; readonly query: string };
 
-/** A URI, or a template of URIs, of the schemes that Berth itself reads. */
+/** True for a URI, or a URI template, of the schemes that Berth itself reads. */
 export function isOwn(uri: string): boolean {
   return /^(?:cid|variable|server):\/\//.test(uri);
 }
 
-/** Longer URIs are nobody's, in UTF-16 units. */
+/** The longest URI that is parsed, in UTF-16 units. */
 const URI_UNITS_MAX = 8_192;
 
 /** `cid://<cid>`, `variable://<name>` or `server://<name>/<path>?<query>`; undefined for any other URI. */
@@ -27,7 +27,7 @@ export function parseAddress(uri: string): Address | undefined {
     if (scheme === "variable") return { kind: "variable", name: decodeURIComponent(name) };
     return { kind: "server", server: decodeURIComponent(name), path: decodeURIComponent(path), query };
   } catch {
-    // Not every "%" is followed by what it stands for.
+    // Not every "%" begins a valid escape.
     return undefined;
   }
 }

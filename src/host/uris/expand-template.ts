@@ -1,7 +1,9 @@
 import { parseUriTemplate, type Expression } from "../../discover/uri-template.ts";
 import type { JsonObject } from "../../lib/json.ts";
 
-/** A URI of a template (RFC 6570, section 3.2); `values` are texts or lists of texts, and what is missing is left out. */
+/**
+ * Expands a URI template (RFC 6570, section 3.2); `values` are texts or lists of texts, and missing ones are left out.
+ */
 export function expandTemplate(text: string, values: JsonObject): string {
   const template = parseUriTemplate(text);
   if ("message" in template) throw new TypeError(`${text} is no URI template: ${template.message}`);
@@ -32,7 +34,7 @@ function encodeValue(text: string): string {
   return encodeURIComponent(text).replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
-/** Reserved characters, and what is escaped already, stay as they are. */
+/** Reserved characters and existing escapes stay as they are. */
 function encodeReserved(text: string): string {
   return encodeURI(text)
     .replace(/%5B/g, "[")

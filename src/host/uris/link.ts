@@ -4,9 +4,9 @@ import { uriFinder, type Find, type Findable, type Open } from "../resource.ts";
 import { expandTemplate } from "./expand-template.ts";
 import type { ReadUri } from "./read-uri.ts";
 
-/** A resource of a server's entry whose content is what another URI, or the same, leads to. */
+/** A resource of a server's entry whose content comes from another URI, or from its own. */
 export interface Link extends Findable {
-  /** A `cid://`, `variable://` or `server://` URI; of a template it may have the template's variables. */
+  /** A `cid://`, `variable://` or `server://` URI; for a template, it may contain the template's variables. */
   readonly target: string;
 }
 
@@ -27,6 +27,6 @@ export function targetFinder(links: readonly Link[], validatorOf: ValidatorOf): 
 }
 
 function opener({ uri: template, target }: Link): Open<string> {
-  // What stands for itself is read as it was asked for.
+  // A link to its own URI reads the URI as requested.
   return (uri, args) => (target === template ? uri : expandTemplate(target, args));
 }

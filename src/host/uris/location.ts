@@ -1,13 +1,15 @@
-/** Where a redirect leads: to something here, by its URI; to another site; or nowhere, and why. */
+/** The target of a redirect: something here, by its URI; another site; or none, with the reason. */
 export type Location =
   | { readonly kind: "internal"; readonly uri: string }
   | { readonly kind: "external"; readonly url: string }
   | { readonly kind: "refused"; readonly reason: string };
 
-/** Reads the address of a redirect as a function wrote it. `/servers/<name>/<function>` is here, and is `server://…`. */
+/**
+ * Reads the address of a redirect as a function wrote it. `/servers/<name>/<function>` is here, and means `server://…`.
+ */
 export function readLocation(text: string): Location {
   const reason = `a redirect leads to ${WANTED}`;
-  // Spaces, controls and what is not ASCII are no part of a URI as it is written.
+  // A written URI has no spaces, control characters or non-ASCII characters.
   if (!/^[\x21-\x7e]+$/.test(text)) return { kind: "refused", reason: `${reason}, written as a URI` };
   if (/^(?:cid|variable|server):\/\//.test(text)) return { kind: "internal", uri: text };
   const path = /^\/servers\/([^/?#].*)$/.exec(text)?.[1];

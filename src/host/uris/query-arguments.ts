@@ -2,15 +2,16 @@ import { BerthError } from "../../lib/errors.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../../lib/json.ts";
 
 /**
- * Schemas that one is looked through for: itself, what it refers to, what it is composed of, each as often as it is met.
- * One of more takes texts.
+ * The most parts to look through in one schema: itself, what it refers to and what it is composed of, each as often as
+ * it occurs. A schema with more takes texts.
  */
 const PARTS_MAX = 512;
 
 /**
- * The arguments in a query, as the tool's input schema wants them: a text where it takes texts, numbers, booleans and
- * null as JSON writes them, JSON for objects, and a list for a name that stands there more than once or is to be one.
- * What cannot be converted stays a text, so that the check of the arguments says what is wrong with it.
+ * Converts the arguments in a query to what the tool's input schema wants: a text where it takes texts; numbers,
+ * booleans and null as JSON writes them; JSON for objects; a list for a name that occurs more than once or takes only
+ * lists. A value that cannot be converted stays a text, so that the check of the arguments reports what is wrong with
+ * it.
  */
 export function queryArguments(query: string, inputSchema: JsonSchema, queryNames: number): JsonObject {
   const texts = new Map<string, string[]>();
@@ -62,13 +63,13 @@ function typeOf(value: Json): TypeName {
   return Array.isArray(value) ? "array" : (typeof value as TypeName);
 }
 
-/** What a schema says about the kinds of a value, as far as a query needs it. */
+/** The types of values that a schema takes, as far as a query needs them. */
 class Shape {
   readonly #references: References;
   readonly #parts: readonly Record<string, unknown>[];
   readonly #types: ReadonlySet<unknown> | undefined;
   readonly #isWhole: boolean;
-  /** Of whatever has no schema of its own. */
+  /** The shape of properties that have no schema of their own. */
   #others: Shape | undefined;
 
   constructor(schema: unknown, references: References) {
@@ -80,7 +81,7 @@ class Shape {
     this.#types = types.length > 0 ? new Set(types) : undefined;
   }
 
-  /** A schema that says nothing takes any JSON, and so a text only where that is none. */
+  /** A schema without types takes any JSON, so it takes a text only where that is not JSON. */
   takes(type: TypeName): boolean {
     if (!this.#types) return type !== "string";
     return this.#types.has(type) || (type === "number" && this.#types.has("integer"));
@@ -109,10 +110,10 @@ class Shape {
   }
 }
 
-/** Looking a schema through is work that others can make long, so it is done once. */
+/** A hostile schema takes long to look through, so it is done once. */
 const shapes = new WeakMap<JsonSchema, Shape>();
 
-/** What a schema consists of. */
+/** The parts of a schema. */
 class Parts {
   readonly found = new Set<Record<string, unknown>>();
   readonly #references: References;
@@ -122,7 +123,7 @@ class Parts {
     this.#references = references;
   }
 
-  /** False where there are more than are looked for. */
+  /** False when there are more than `PARTS_MAX`. */
   collect(schema: unknown): boolean {
     if (--this.#left < 0) return false;
     if (!isObject(schema) || this.found.has(schema)) return true;
@@ -133,7 +134,7 @@ class Parts {
   }
 }
 
-/** What is found in one document, each once. */
+/** Finds each reference and type in one document once. */
 class References {
   readonly #root: unknown;
   readonly #resolved = new Map<string, unknown>();
@@ -143,7 +144,7 @@ class References {
     this.#root = root;
   }
 
-  /** A pointer within the document (RFC 6901). */
+  /** Resolves a JSON pointer (RFC 6901) within the document. */
   resolve(reference: string): unknown {
     if (!reference.startsWith("#")) return undefined;
     if (this.#resolved.has(reference)) return this.#resolved.get(reference);
@@ -157,7 +158,7 @@ class References {
     return found;
   }
 
-  /** Of those that there are: others may have written thousands that are none. */
+  /** Only types that exist: a schema may name thousands that do not. */
   typesIn(part: Record<string, unknown>): readonly unknown[] {
     let types = this.#types.get(part);
     if (!types) this.#types.set(part, (types = [...new Set(typesIn(part))].filter((type) => TYPES.has(type))));

@@ -9,8 +9,8 @@ import { readLocation, type Location } from "./location.ts";
 import type { Uris } from "./uris.ts";
 
 /**
- * What a function's redirect leads to: something here is read or called, as far as the function's server may; another
- * site is given as a link and never fetched. Each function that is led to has the time of a call of its own.
+ * Follows a function's redirect: a target here is read or called, as far as the function's server may; another site is
+ * given as a link and never fetched. Each function on the way has the time limit of a call of its own.
  */
 export interface Redirects {
   /** For a tool or a prompt. Where it leads to nothing, or too far, the result is an error. */
@@ -22,7 +22,7 @@ export interface Redirects {
 type Read = ReadResult | InputRequired;
 type Led = CallResult | ReadResult | InputRequired;
 
-/** `resourceOf` is what the function's server gives to its clients. */
+/** `resourceOf` finds the resources that the function's server gives to its clients. */
 export function createRedirects(uris: Uris, resourceOf: Catalog["resource"], remake: Remake): Redirects {
   const follow = async (text: string, options: CallOptions): Promise<Led> => {
     const location = readLocation(text);
@@ -72,12 +72,12 @@ function addressOf(location: Location): string | undefined {
   return path === undefined ? undefined : `/servers/${path}`;
 }
 
-/** It is the first function's call that is a task, and that has said what it will do with its connection. */
+/** Only the first function's call is a task, and has said what it will do with its connection. */
 function withoutConnection({ onTask: _task, onCloseStream: _close, ...options }: CallOptions): CallOptions {
   return options;
 }
 
-/** Questions of the function that was led to have names of their own, beside those of the function that led there. */
+/** Prefixes the keys of the target function's questions, to tell them from those of the redirecting function. */
 const WITHIN = "redirect.";
 
 function outward<Requests extends object>(requests: Requests): Requests {

@@ -16,30 +16,38 @@ import type { ReadUri } from "./read-uri.ts";
 /**
  * The URIs of Berth's own schemes, as one server of one tenant may read them:
  *
- * - `cid://<cid>`: any content that the tenant has, for whoever may read all of it.
- * - `variable://<name>`: only what the server's entry in `mcps` lists, exactly or by a template.
- * - `server://<name>/<function>?<query>`: what the entry lists; the server's own functions also without that, unless
- *   they are `@destructive`, because clients ask nobody before they read.
+ * - `cid://<cid>`: any content of the tenant, for callers that may read all of it.
+ * - `variable://<name>`: only URIs that the server's entry in `mcps` lists, exactly or by a template.
+ * - `server://<name>/<function>?<query>`: URIs that the entry lists; the server's own functions also unlisted, unless
+ *   they are `@destructive`, because clients read without asking the user.
  *
- * What is not there and what is not allowed cannot be told apart. It knows no protocol and no HTTP.
+ * A missing target and a forbidden one cannot be told apart. This knows no protocol and no HTTP.
  */
 export interface Uris {
-  /** What may be read without being listed; undefined for every other URI. What is listed is the server's resource. */
+  /**
+   * Finds a resource that may be read without being listed; undefined for every other URI. A listed one is the server's
+   * own resource.
+   */
   find(uri: string): Resource | undefined;
-  /** As `find`, for where the server's own code leads a caller to: content that the code could have given itself. */
+  /**
+   * Like `find`, for a URI that the server's own code leads a caller to: content that the code could have given itself.
+   */
   readonly findLed: (uri: string) => Resource | undefined;
   readonly readUri: ReadUri;
-  /** Calls the function that a `server://` URI names, as a tool; undefined for other URIs and what may not be read. */
+  /**
+   * Calls the function that a `server://` URI names, as a tool; undefined for other URIs and those that may not be
+   * read.
+   */
   call(uri: string, options: CallOptions): Promise<CallResult | InputRequired | undefined>;
 }
 
 export interface UriSurroundings {
   readonly tenant: string;
-  /** The server whose URIs these are, when it is loaded. */
+  /** The server that the URIs are for, once it is loaded. */
   readonly own: () => Catalog;
-  /** What the server's entry lists of such URIs. */
+  /** The URIs that the server's entry lists. */
   readonly links: readonly Link[];
-  /** Whether the server's code may read any content of the tenant. */
+  /** True when the server's code may read any content of the tenant. */
   readonly readsAll: boolean;
   readonly validatorOf: ValidatorOf;
   /** Any server of a tenant. */
@@ -97,7 +105,7 @@ export function createUris(surroundings: UriSurroundings): Uris {
   };
 }
 
-/** What a server may read without being listed. */
+/** True for a target that a server may read without listing it. */
 function isFree(address: Address, own: Catalog): boolean {
   if (address.kind === "variable") return false;
   if (address.kind === "cid") return true;
@@ -107,8 +115,8 @@ function isFree(address: Address, own: Catalog): boolean {
 }
 
 /**
- * Whose token is for some servers or tools alone reaches no other ones by a URI, and no content. What the entry lists,
- * its operator allows.
+ * A token limited to some servers or tools reaches no others by a URI, and no content. The operator allows what the
+ * entry lists.
  */
 function mayUse(address: Address, own: Catalog, { principal }: CallOptions): boolean {
   if (!principal) return true;
@@ -154,7 +162,7 @@ async function callServer(
   return tool.call(queryArguments(query, tool.contract.inputSchema, limits.queryNames), { ...options, followed });
 }
 
-/** A server that cannot be served is like one that there is not. */
+/** A server that cannot be served looks like a missing one. */
 async function loaded(uri: string, load: () => Catalog | Promise<Catalog>): Promise<Catalog> {
   try {
     return await load();
