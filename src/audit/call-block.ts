@@ -31,10 +31,11 @@ const FIRST_BYTES = 16 * 1024;
 const STARTED_AT = performance.timeOrigin;
 
 /**
- * Many calls of one tenant, written as one body: `{"tools": [[server, release, tool]…], "principals": […], "dropped":
- * n, "calls": […]}`. A call is `[tool, principal or -1, outcome, end time, ms, retries, request id, bytes, digest,
- * bytes, digest]`, sizes and digests of arguments and of the result. A call becomes bytes at once and keeps no object
- * alive: work for the garbage collector would cost a call more than everything else here.
+ * Many calls of one tenant, written as one body:
+ * `{"tools": [[server, release, tool]…], "principals": […], "dropped": n, "calls": […]}`. A call is
+ * `[tool, principal or -1, outcome, end time, ms, retries, request id, bytes, digest, bytes, digest]`, with the sizes
+ * and digests of its arguments and its result. A call becomes bytes at once and keeps no object alive: work for the
+ * garbage collector would cost a call more than everything else here.
  */
 export class CallBlock {
   readonly tenant: string;
