@@ -9,7 +9,7 @@ import { isTemplate } from "../../discover/uri-template.ts";
 import { isObject, type JsonObject, type JsonSchema } from "../../lib/json.ts";
 import type { ConfiguredTool } from "./tool.ts";
 
-/** What a client sees of each thing that is offered: of what was discovered, and of what a person configured. */
+/** The contract of each thing that is offered, discovered or configured. */
 
 export function discoveredToolContract(tool: DiscoveredTool): ToolContract {
   const { name, title, description, inputSchema, outputSchema, annotations } = tool;
@@ -23,7 +23,7 @@ export function discoveredToolContract(tool: DiscoveredTool): ToolContract {
   };
 }
 
-/** What a person configured goes before what was discovered, field by field. */
+/** A configured field takes precedence over the discovered one. */
 export function configuredToolContract(name: string, base: ToolContract, configured: ConfiguredTool): ToolContract {
   const title = configured.title ?? base.title;
   const description = configured.description ?? base.description;

@@ -9,25 +9,25 @@ import { readPrompt, type ConfiguredPrompt } from "./prompt.ts";
 import { readResource, type ConfiguredResource } from "./resource.ts";
 import { readTool, type ConfiguredTool, type ToolReading } from "./tool.ts";
 
-/** From one to the next, as images of earlier versions have them: what an entry says is a few steps away at most. */
+/** The most `config_cid`s to follow in a row, as images of earlier versions have them. */
 export const CONFIG_CIDS_MAX = 4;
 
-/** Where an entry stands that only says so. */
+/** The CID of the content where the entry stands, if it says nothing else. */
 export function referredIn(raw: unknown): Cid | undefined {
   return isObject(raw) && typeof raw["config_cid"] === "string" ? raw["config_cid"] : undefined;
 }
 
 /**
- * One server's entry in the variable `mcps` (seed 003, "Configuration Options"), read and checked. It knows what an
- * entry may say; what a definition offers, and so whether a tool that is named here exists, it does not know.
+ * One server's entry in the variable `mcps` (seed 003, "Configuration Options"), read and checked without the
+ * definition: a tool that is named here may not exist.
  */
 export interface ServerEntry {
   readonly definition?: Cid;
-  /** The launcher URI of a server of others. */
+  /** The launcher URI of an upstream. */
   readonly upstream?: string;
   /** CID of the contract that the image has locked for the upstream. */
   readonly contractCid?: Cid;
-  /** What happens when the upstream is not what was approved (J6). */
+  /** The reaction to an upstream that differs from what was approved (J6). */
   readonly schemaValidation: SchemaValidation;
   readonly description?: string;
   /** By name. */
@@ -35,23 +35,23 @@ export interface ServerEntry {
   readonly resources: readonly ConfiguredResource[];
   /** By name. */
   readonly prompts: Readonly<Record<string, ConfiguredPrompt>>;
-  /** Whether tools of the definition that `tools` does not name are offered. */
+  /** True when tools of the definition that `tools` does not name are offered, too. */
   readonly autoDiscover: boolean;
   readonly enabled: boolean;
   readonly transforms: Readonly<Partial<Record<Hook, Cid>>>;
-  /** What a tool's functions find in their context's `options`, by the tool's name. */
+  /** The `options` in the context of a tool's functions, by the tool's name. */
   readonly options: Readonly<Record<string, JsonObject>>;
   /** Names of the secrets that it is given, sorted. */
   readonly secrets: readonly string[];
   /** Names of the variables that its code may read, sorted; undefined is all. */
   readonly variables?: readonly string[];
-  /** What its code may reach. */
+  /** The hosts that its code may reach. */
   readonly network: readonly AllowedHost[];
-  /** How much it may be called. */
+  /** The limits on its calls. */
   readonly limits: ServerLimits;
-  /** What is wrongly configured, and is not offered in any other form either. */
+  /** Items that are configured wrongly, and are not offered in any other form either. */
   readonly leftOut: LeftOut;
-  /** As it was written, which is what a release keeps. */
+  /** The entry as written, which a release keeps. */
   readonly raw: JsonObject;
 }
 
@@ -60,13 +60,13 @@ export type SchemaValidation = "warn" | "error" | "ignore";
 export type Hook = "tools" | "resources" | "prompts";
 
 export interface EntryReading extends ToolReading {
-  /** It is that of an earlier release: what could be saved then is served on. */
+  /** True for the entry of an earlier release: what could be saved then is still served. */
   readonly isEarlier?: boolean;
-  /** How many values it may have; as many as it likes without it. */
+  /** The most values that it may have; without it there is no limit. */
   readonly valuesMax?: number;
-  /** It has more, or is too long, and was not read. */
+  /** True when it has more, or is too long, and was not read. */
   readonly isTooLong?: boolean;
-  /** It stands elsewhere, where all such entries have no more bytes than these together, and was not read. */
+  /** Set when it stands elsewhere and was not read: the most bytes that all such entries may have together. */
   readonly roomBytes?: number | undefined;
 }
 
@@ -80,13 +80,15 @@ export interface LeftOut {
 export interface ReadEntry {
   readonly entry: ServerEntry;
   readonly problems: readonly Problem[];
-  /** An error is about the whole entry: what it means for the server is not known, so the server is not served. */
+  /**
+   * True when an error is about the whole entry: its meaning for the server is not known, so the server is not served.
+   */
   readonly refused: boolean;
 }
 
 /**
- * Reads an entry. A wrong tool, resource or prompt leaves itself out; anything else that is wrong refuses the entry.
- * Problems point into `mcps`. Schemas are looked into only with `faultOf`.
+ * Reads an entry. A wrong tool, resource or prompt is left out; any other error refuses the entry. Problems point into
+ * `mcps`. Schemas are checked only with `faultOf`.
  */
 export function readEntry(server: string, given: Json, options: EntryReading = {}): ReadEntry {
   const problems: Problem[] = [];
@@ -163,10 +165,13 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
   return { entry, problems, refused };
 }
 
-/** Resources, prompts and tools that an entry may have, each. Lists, pages and changes of them are made in one piece. */
+/**
+ * The most resources, prompts and tools, each, that an entry may have. Lists, pages and changes of them are made in one
+ * piece.
+ */
 export const ENTRY_ITEMS_MAX = 1_000;
 
-/** The fields that are neither too deep nor too many things; none of what is too long. */
+/** Keeps the fields that are neither too deep nor have too many items; none if the entry is too long. */
 function withinBounds(raw: Json, place: Place, reading: EntryReading): Json {
   const { valuesMax = Infinity, isTooLong = false, roomBytes } = reading;
   if (roomBytes !== undefined) {
@@ -201,7 +206,7 @@ function withinBounds(raw: Json, place: Place, reading: EntryReading): Json {
 
 const ITEMS: ReadonlySet<string> = new Set(["tools", "resources", "prompts"]);
 
-/** The first that stands deeper. */
+/** The place of the first value that is nested deeper. */
 function deepPlace(value: unknown, place: Place, levels: number): Place {
   if (levels === 0 || typeof value !== "object" || value === null) return place;
   const [key, inner] = Object.entries(value).find(([, each]) => isDeeper(each, levels - 1))!;
@@ -243,10 +248,10 @@ export const cidFields = [
   "prompts_transform_cid",
 ] as const;
 
-/** What stands for a server that `mcps` does not name: it is discovered (seed 003, resolved question 4). */
+/** The entry of a server that `mcps` does not name: it is discovered (seed 003, resolved question 4). */
 export const unnamedEntry: ServerEntry = readEntry("", {}).entry;
 
-/** Names with what is right; those with anything wrong go to `leftOut`. */
+/** Returns the correct items by name; names of wrong ones go to `leftOut`. */
 function readNamed<Item>(
   raw: JsonObject | undefined,
   place: Place,
@@ -279,7 +284,7 @@ function urisIn(raw: Json): string[] {
   return [raw["uri"], raw["uriTemplate"]].filter((uri) => typeof uri === "string");
 }
 
-/** A tool whose options are wrong is left out: they may be what keeps it within bounds. */
+/** A tool whose options are wrong is left out: they may be what restricts it. */
 function readOptions(raw: JsonObject, place: Place, leftOut: string[]): Record<string, JsonObject> {
   const options: [string, JsonObject][] = [];
   for (const [tool, value] of Object.entries(raw)) {

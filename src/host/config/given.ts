@@ -4,12 +4,12 @@ import { variableNameProblem } from "../../image/fields.ts";
 import { nameFault } from "../../secrets/rules.ts";
 import { complain, inside, readFields, type Place } from "./place.ts";
 
-/** What an entry gives its server of what others have not, or have more of: secrets, hosts to reach, and calls. */
+/** The grants and limits that an entry gives its server: secrets, variables, hosts to reach, and calls. */
 
 export interface ServerLimits {
-  /** Calls that run at once; undefined is as many as the tenant may have. */
+  /** The most calls that run at once; undefined for as many as the tenant may have. */
   readonly calls?: number;
-  /** Calls that may begin in a second; undefined is as many as come. */
+  /** The most calls that may begin in a second; undefined for no limit. */
   readonly callsPerSecond?: number;
 }
 
@@ -24,7 +24,7 @@ export function readLimits(raw: JsonObject, place: Place): ServerLimits {
   return { ...(calls !== undefined && { calls }), ...(callsPerSecond !== undefined && { callsPerSecond }) };
 }
 
-/** Sorted, each once. */
+/** Sorted, without duplicates. */
 export function readSecretNames(raw: readonly Json[], place: Place): string[] {
   const names = readTexts(raw, place, (name, at) => {
     const fault = nameFault(name);
@@ -33,7 +33,7 @@ export function readSecretNames(raw: readonly Json[], place: Place): string[] {
   return [...new Set(names)].sort();
 }
 
-/** Sorted, each once. */
+/** Sorted, without duplicates. */
 export function readVariableNames(raw: readonly Json[], place: Place): string[] {
   const names = readTexts(raw, place, (name, at) => {
     const fault = variableNameProblem(name);

@@ -13,33 +13,33 @@ import { complain, inside, type Place } from "./place.ts";
 export { SCHEMA_KEY } from "../../image/image.ts";
 
 /**
- * The variable `mcps` as a text: a JSON object from the names of servers to their entries. `parseMcps` is for serving
- * and takes microseconds an entry; `checkMcps` is for whoever writes the text and says where each problem stands.
+ * The variable `mcps` as a text: a JSON object of entries by server name. `parseMcps` is for serving and takes
+ * microseconds per entry; `checkMcps` is for the author of the text and tells where each problem stands.
  */
 export interface ParsedMcps {
   readonly entries: JsonObject;
   readonly problems: Problem[];
-  /** Names of entries that have too many values, or are too long: they are null. */
+  /** Names of entries that have too many values, or are too long: their value is null. */
   readonly tooLong: Set<string>;
-  /** Why no entry could be read: what servers may do is not known then. */
+  /** The reason if no entry could be read: what servers may do is not known then. */
   readonly unreadable?: Problem;
 }
 
 export type McpsLimits = Pick<Limits, "mcpsEntries" | "entryValues" | "mcpsBytes" | "variableBytes">;
 
-/** What is read of a configuration. */
+/** How much of a configuration is read. */
 export function mcpsBounds({ mcpsEntries, entryValues, variableBytes }: McpsLimits): ObjectBounds {
   return { members: mcpsEntries + 1, values: entryValues, units: variableBytes, allValues: Infinity };
 }
 
-/** What is read of a text that is one entry. */
+/** How much of the text of one entry is read. */
 export function entryBounds({ entryValues }: McpsLimits): ObjectBounds {
   return { members: entryValues, values: entryValues, units: Infinity, allValues: entryValues };
 }
 
 /**
- * The raw entries, read while calls of others have turns. A value that is not a JSON object, or has too many members,
- * gives no entries and one problem (T1.4).
+ * Reads the raw entries while other calls have turns. A value that is not a JSON object, or has too many members, gives
+ * no entries and one problem (T1.4).
  */
 export async function parseMcps(text: string, limits: McpsLimits): Promise<ParsedMcps> {
   const { mcpsEntries } = limits;
@@ -79,7 +79,7 @@ function entriesIn(value: unknown, place: Place): JsonObject {
   return entries;
 }
 
-/** One entry of the variable under its name. */
+/** Reads one entry of the variable under its name. */
 export function readNamedEntry(server: string, raw: Json, options: EntryReading = {}): ReadEntry {
   const wrong = serverNameProblem(server);
   if (wrong === undefined) return readEntry(server, raw, options);
@@ -89,13 +89,13 @@ export function readNamedEntry(server: string, raw: Json, options: EntryReading 
 }
 
 export interface CheckedMcps {
-  /** Everything that is wrong, in the order of the text, with line, column, frame and JSON pointer. */
+  /** All problems, in the order of the text, with line, column, frame and JSON pointer. */
   readonly problems: readonly Problem[];
-  /** As they stand in the text; those with `config_cid` are not followed. Empty when the text is no object. */
+  /** Entries as they stand in the text; a `config_cid` is not followed. Empty when the text is no object. */
   readonly entries: ReadonlyMap<string, ReadEntry>;
 }
 
-/** Checks a text that is to be the variable `mcps`. Pure. `file` is what problems call the text. */
+/** Checks a text for the variable `mcps`. Pure. `file` names the text in problems. */
 export function checkMcps(text: string, file = "mcps"): CheckedMcps {
   const parsed = parseJsonSource(file, text);
   const { root } = parsed;
@@ -107,7 +107,7 @@ export function checkMcps(text: string, file = "mcps"): CheckedMcps {
   return { problems: [...parsed.problems, ...placedIn(root, found)].sort(byPosition), entries: new Map(read) };
 }
 
-/** Checks a text that is to be the entry of one server. Pointers begin at the entry. */
+/** Checks a text for the entry of one server. Pointers begin at the entry. */
 export function checkEntry(server: string, text: string, file = `${server}.json`): CheckedMcps {
   const { root, problems } = parseJsonSource(file, text);
   if (!root) return { problems, entries: new Map() };
@@ -117,7 +117,7 @@ export function checkEntry(server: string, text: string, file = `${server}.json`
   return { problems: [...problems, ...placedIn(root, own)].sort(byPosition), entries: new Map([[server, read]]) };
 }
 
-/** An entry that only says where it stands is right as it is: what stands there is checked where it is read. */
+/** An entry that only refers elsewhere is correct as it is: its target is checked where it is read. */
 function readWritten(server: string, raw: Json): ReadEntry {
   if (isObject(raw) && typeof raw["config_cid"] === "string" && Object.keys(raw).length === 1) {
     return { ...readNamedEntry(server, {}), refused: false };
@@ -129,7 +129,7 @@ function byPosition(one: Problem, other: Problem): number {
   return (one.line ?? 0) - (other.line ?? 0) || (one.column ?? 0) - (other.column ?? 0);
 }
 
-/** As `readNamedEntry`, with its schemas looked into where there is time for it. */
+/** Like `readNamedEntry`, with its schemas checked by `look`, where there is time for it. */
 export async function readCheckedEntry(
   server: string,
   raw: Json,

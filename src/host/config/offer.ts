@@ -16,8 +16,8 @@ import type { ConfiguredContent, ConfiguredResource } from "./resource.ts";
 import type { ConfiguredTool } from "./tool.ts";
 
 /**
- * What a server offers, put together of what its definition has and what its entry says; transforms go on from there.
- * By name and by URI, in the order in which clients see it: the definition's own first, as its source has it.
+ * A server's offer, combined from its definition and its entry; transforms start from it. By name and by URI, in the
+ * order in which clients see it: the definition's own items first, in the order of its source.
  */
 export interface Offered {
   readonly tools: Map<string, OfferedTool>;
@@ -49,7 +49,7 @@ export interface OfferedPrompt {
     | { readonly kind: "written"; readonly prompt: ConfiguredPrompt };
 }
 
-/** What a definition has; nothing, for a server without one. */
+/** The items of a definition; empty for a server without one. */
 export type Found = Pick<Discovery, "tools" | "resources" | "prompts">;
 
 export function offerOf(server: string, found: Found, entry: ServerEntry): Offered {
@@ -78,14 +78,17 @@ export function offerOf(server: string, found: Found, entry: ServerEntry): Offer
   return offered;
 }
 
-/** Takes away what is wrongly configured: it is not offered in any other form either, since it may be what curbs it. */
+/**
+ * Removes items that are configured wrongly. They are not offered in any other form either, since the configuration may
+ * be what restricts them.
+ */
 export function leaveOut({ tools, prompts, resources }: Offered, { leftOut }: ServerEntry): void {
   for (const name of leftOut.tools) tools.delete(name);
   for (const name of leftOut.prompts) prompts.delete(name);
   for (const uri of leftOut.resources) resources.delete(uri);
 }
 
-/** Options that are nobody's are most likely a slip in the tool's name. */
+/** Options for an unknown tool are most likely a typo in the tool's name. */
 export function checkOptions(server: string, { tools, problems }: Offered, { options }: ServerEntry): void {
   const place = inside(inside({ pointer: "", problems }, server), "options");
   for (const tool of Object.keys(options)) {
@@ -95,7 +98,7 @@ export function checkOptions(server: string, { tools, problems }: Offered, { opt
   }
 }
 
-/** What is offered so far, as a transform is told of it; `functions` are the tools that the definition has. */
+/** The offer so far, as a transform receives it; `functions` are the tools of the definition. */
 export function contractsOf({ tools, resources, prompts }: Offered, found: Found) {
   const contracts = <Item>(map: ReadonlyMap<string, { contract: Item }>): Item[] =>
     Array.from(map.values(), ({ contract }) => contract);
@@ -107,7 +110,7 @@ export function contractsOf({ tools, resources, prompts }: Offered, found: Found
   };
 }
 
-/** Offers a tool as it is configured, in the place of one of the same name. One that nothing carries out is left out. */
+/** Offers a tool as configured, in place of one with the same name. A tool without a function is left out. */
 export function putTool(
   { tools }: Offered,
   found: Found,
@@ -139,7 +142,7 @@ export function putTool(
   });
 }
 
-/** Offers a resource in the place of one of the same URI. One that nothing gives content to is left out. */
+/** Offers a resource in place of one with the same URI. A resource without content is left out. */
 export function putResource(
   { resources }: Offered,
   found: Found,
@@ -157,13 +160,13 @@ export function putResource(
       "or have a function of the definition with that @resource";
     return complain(place, "no-content", message);
   }
-  // Content of its own makes it another resource, of which what was known under the URI says nothing.
+  // Content of its own makes it another resource, which the known contract of the URI does not describe.
   const known = content ? undefined : before?.contract;
   const name = configured.name ?? (key === uri ? known?.name : undefined) ?? key;
   resources.set(uri, { contract: resourceContract({ ...known, ...configured, uri, name }), source });
 }
 
-/** Offers a prompt that is written out, in the place of one of the same name. */
+/** Offers a written prompt in place of one with the same name. */
 export function putPrompt({ prompts }: Offered, name: string, prompt: ConfiguredPrompt): void {
   prompts.set(name, { contract: promptContract({ name, ...prompt }), source: { kind: "written", prompt } });
 }

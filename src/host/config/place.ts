@@ -1,7 +1,7 @@
 import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "../../lib/problem.ts";
 
-/** Where something stands in the configuration, and where all that is wrong with it is collected. */
+/** A place in the configuration, and the list that collects all problems. */
 export interface Place {
   /** JSON pointer (RFC 6901). */
   readonly pointer: string;
@@ -32,10 +32,10 @@ export function complain(
   }
 }
 
-/** Errors beyond the first: each leaves out what it is about, though nobody is told of it. */
+/** The number of errors beyond `PROBLEMS_MAX`: each still leaves out its item, though it is not reported. */
 const further = new WeakMap<readonly Problem[], number>();
 
-/** Whether nothing that leaves something out has been said in `read`; gives what it read, or undefined. */
+/** Returns what `read` returns, or undefined when it reported an error. */
 export function unlessWrong<T>(place: Place, read: () => T): T | undefined {
   const { problems } = place;
   const [before, beyond] = [problems.length, further.get(problems)];
@@ -66,8 +66,8 @@ type Fields<Kinds extends Readonly<Record<string, keyof FieldTypes>>> = {
 };
 
 /**
- * The members of an object that have the right names and types. Each of the others is a problem, and the rest is read
- * all the same, so that a person sees everything that is wrong at once. `what` begins a sentence: `A tool`.
+ * Reads the members of an object that have the right names and types. Each of the others is a problem, and the rest is
+ * still read, so that a person sees all problems at once. `what` begins a sentence: `A tool`.
  */
 export function readFields<const Kinds extends Readonly<Record<string, keyof FieldTypes>>>(
   raw: Json,

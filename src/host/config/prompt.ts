@@ -5,7 +5,7 @@ import { isContentBlock, text } from "../content.ts";
 import { complain, inside, readFields, unlessWrong, type Place } from "./place.ts";
 import { checkName } from "./tool.ts";
 
-/** A prompt that is written out: `{{argument}}` in its messages stands for the argument's value. */
+/** A written prompt: `{{argument}}` in its messages stands for the argument's value. */
 export interface ConfiguredPrompt {
   readonly title?: string;
   readonly description?: string;
@@ -13,19 +13,19 @@ export interface ConfiguredPrompt {
   readonly messages: PromptResult["messages"];
 }
 
-/** To fill in a prompt. */
+/** The input of `filledPrompt`. */
 export interface PromptTask {
   readonly template: PromptResult;
   readonly names: readonly string[];
-  /** Of all arguments that are declared; one that is not given is empty. */
+  /** The values of all declared arguments; a missing one is empty. */
   readonly values: PromptValues;
 }
 
 export type PromptValues = Readonly<Record<string, string>>;
 
 /**
- * A placeholder of a declared argument becomes its value, once, and nothing in a value is looked at again. Undefined
- * where all values together have more than `unitsMax` as JSON, as often as they are put in.
+ * Replaces each placeholder of a declared argument with its value, but no placeholder in a value. Undefined when all
+ * inserted values together have more than `unitsMax` as JSON.
  */
 export function filledPrompt({ template, names, values }: PromptTask, unitsMax: number): PromptResult | undefined {
   let units = unitsMax;
@@ -43,15 +43,15 @@ export function filledPrompt({ template, names, values }: PromptTask, unitsMax: 
   return units < 0 ? undefined : { ...template, messages };
 }
 
-/** Half of a surrogate pair has no place in a URI. */
+/** A URI cannot contain a lone surrogate. */
 function wellFormed(text: string): string {
   return Buffer.from(text).toString();
 }
 
-/** As it is to be written; undefined for what is no argument. */
+/** The value as `write` makes it; undefined for a name that is no argument. */
 type ValueOf = (name: string, write: (value: string) => string) => string | undefined;
 
-/** Every text of a value, under whatever name; what stands in a URI is encoded. */
+/** Fills in every text of a value, at any depth; in a URI, argument values are encoded. */
 function filled(value: Json, valueOf: ValueOf, key: string): Json {
   if (typeof value === "string") {
     const write = (given: string): string => (key === "uri" ? encodeURIComponent(wellFormed(given)) : given);
@@ -64,10 +64,10 @@ function filled(value: Json, valueOf: ValueOf, key: string): Json {
   return members;
 }
 
-/** What stands for an argument in a text. */
+/** The placeholder of an argument in a text. */
 export const PLACEHOLDER = /\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*\}\}/g;
 
-/** Undefined when something is wrong with it; `place` then knows what. */
+/** Undefined when something is wrong with it; `place` then has the problems. */
 export function readPrompt(name: string, raw: Json, place: Place): ConfiguredPrompt | undefined {
   return unlessWrong(place, () => {
     checkName(name, "prompt", place);

@@ -3,9 +3,9 @@ import type { Json } from "../../lib/json.ts";
 import { isOwn } from "../uris/address.ts";
 import { complain, inside, readFields, unlessWrong, type Place } from "./place.ts";
 
-/** A resource of the configuration, or one that a transform says. */
+/** A resource that the configuration or a transform declares. */
 export interface ConfiguredResource {
-  /** The name under which it is configured; where it has none, its URI. */
+  /** The name under which it is configured; its URI if it has none. */
   readonly key: string;
   /** A URI, or a template (RFC 6570) when it has `{…}`. */
   readonly uri: string;
@@ -13,7 +13,7 @@ export interface ConfiguredResource {
   readonly title?: string;
   readonly description?: string;
   readonly mimeType?: string;
-  /** Absent: the definition's own resource of this URI gives it. */
+  /** If absent, the definition's own resource of this URI gives it. */
   readonly content?: ConfiguredContent;
 }
 
@@ -21,12 +21,12 @@ export type ConfiguredContent =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "blob"; readonly base64: string }
   /**
-   * What this `cid://`, `variable://` or `server://` URI gives. Of a template it may have `{variables}` of the
-   * template, which stand for their values in what is read.
+   * The content behind this `cid://`, `variable://` or `server://` URI. For a template, it may contain `{variables}` of
+   * the template, which take their values from the requested URI.
    */
   | { readonly kind: "uri"; readonly uri: string };
 
-/** Undefined when something is wrong with it; `place` then knows what. `key` is what it stands under. */
+/** Undefined when something is wrong with it; `place` then has the problems. `key` is the name that it stands under. */
 export function readResource(key: string, raw: Json, place: Place): ConfiguredResource | undefined {
   return unlessWrong(place, () => {
     const { uri: given, uriTemplate, text, blob, content, ...named } = readFields(raw, fields, "A resource", place);

@@ -12,11 +12,11 @@ import type { Run } from "../tool.ts";
 import type { OfferedResource, OfferedTool } from "./offer.ts";
 import { filledPrompt, PLACEHOLDER, type ConfiguredPrompt, type PromptTask, type PromptValues } from "./prompt.ts";
 
-/** How what is configured is carried out. It knows nothing of how it came to be configured. */
+/** Carries out what is configured, without knowing how it came to be configured. */
 
 /**
- * A tool whose schema is not its function's own: fixed arguments are added, and then the function's own schema has its
- * say, since the one that clients see may allow more.
+ * Runs a tool whose schema is not its function's own: fixed arguments are added, and then the function's own schema is
+ * checked, since the one that clients see may allow more.
  */
 export function configuredRun(
   { contract, function: own, fixed }: OfferedTool,
@@ -34,7 +34,7 @@ export function configuredRun(
   };
 }
 
-/** A resource as it is looked for by its URI: with the schema of its variables if a function gives it. */
+/** A resource to find by its URI, with the schema of its variables if a function gives it. */
 export function findable({ contract, source }: OfferedResource): Findable {
   const { name, mimeType } = contract;
   const uri = "uri" in contract ? contract.uri : contract.uriTemplate;
@@ -54,8 +54,8 @@ export function contentRun(content: { kind: "text"; text: string } | { kind: "bl
 }
 
 /**
- * A prompt that is written out. What may become long is filled in where nobody is served: `fill` is `Checks.fillPrompt`
- * of its tenant.
+ * A written prompt. One that may become long is filled in off the serving thread: `fill` is `Checks.fillPrompt` of its
+ * tenant.
  */
 export function writtenPrompt(
   contract: PromptContract,
@@ -99,5 +99,5 @@ export function writtenPrompt(
   };
 }
 
-/** In a URI each of its bytes may be escaped, in JSON a control character. */
+/** In a URI, each byte of a character may be escaped; in JSON, a control character. */
 const UNITS_OF_CHARACTER = 9;

@@ -3,11 +3,11 @@ import { faultsOfHeaders } from "../../contract/header-faults.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../../lib/json.ts";
 import { complain, inside, readFields, unlessWrong, type Place } from "./place.ts";
 
-/** What is said of one tool in place of what its function says of itself; also what a transform says of one. */
+/** Overrides what a tool's function says of itself; also the form in which a transform declares a tool. */
 export interface ConfiguredTool {
-  /** The function that carries it out: a tool that the definition has. Default: the one of the same name. */
+  /** The function that carries it out: a tool of the definition. Default: the one of the same name. */
   readonly function?: string;
-  /** Arguments that are always these; clients neither see nor give them. */
+  /** Fixed arguments; clients neither see nor give them. */
   readonly arguments?: JsonObject;
   readonly title?: string;
   readonly description?: string;
@@ -16,20 +16,20 @@ export interface ConfiguredTool {
   readonly annotations?: ToolAnnotations;
 }
 
-/** The names that every revision lets a tool and a prompt have. */
+/** The names that every revision allows for a tool or a prompt. */
 export const OFFERED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
 
 /** The largest JSON Schema that is compiled, in UTF-16 units of its JSON. */
 export const SCHEMA_UNITS_MAX = 64 * 1024;
 
 export interface ToolReading {
-  /** Why values cannot be checked by a schema; without it schemas are not looked into. */
+  /** Tells why values cannot be checked by a schema; without it schemas are not checked. */
   readonly faultOf?: FaultOf;
 }
 
 export type FaultOf = (schema: JsonSchema) => string | undefined;
 
-/** Knows the faults of all schemas of tools. `look` tells of one, wherever there is time for it. */
+/** Finds the faults of all schemas of tools in advance. `look` checks one schema, wherever there is time for it. */
 export async function knownFaults(
   tools: Iterable<Json>,
   look: (schema: JsonSchema) => Promise<string | undefined>,
@@ -44,7 +44,7 @@ export async function knownFaults(
   return (schema) => faults.get(schema);
 }
 
-/** Undefined when something is wrong with it; `place` then knows what. */
+/** Undefined when something is wrong with it; `place` then has the problems. */
 export function readTool(name: string, raw: Json, place: Place, { faultOf }: ToolReading): ConfiguredTool | undefined {
   return unlessWrong(place, () => {
     checkName(name, "tool", place);
@@ -93,7 +93,7 @@ function checkSchema(schema: JsonObject, place: Place, faultOf: FaultOf | undefi
   if (fault !== undefined) complain(place, "bad-schema", `No JSON Schema 2020-12 that can be checked: ${fault}`);
 }
 
-/** Why it is not even looked into. */
+/** The reason why a schema is not even checked. */
 function unfitFor(schema: JsonSchema): { readonly code: string; readonly message: string } | undefined {
   const text = JSON.stringify(schema);
   if (text.length > SCHEMA_UNITS_MAX) {
@@ -101,6 +101,6 @@ function unfitFor(schema: JsonSchema): { readonly code: string; readonly message
     return { code: "too-large", message };
   }
   if (!text.includes('"$id":')) return undefined;
-  // Compiled schemas share their names: one could take the place of another server's.
+  // Compiled schemas share one namespace: one could take the place of another server's.
   return { code: "bad-schema", message: "A schema here has no $id; refer to its parts by #/$defs/…" };
 }
