@@ -2,8 +2,8 @@ import { BlockList, isIP } from "node:net";
 import os from "node:os";
 
 /**
- * Which addresses are out in the world. Everything else is this machine, its network, or an address that stands for
- * another one (IANA special-purpose registries; RFC 6890, RFC 4291, RFC 6052), the agent of Azure's hosts among them.
+ * Tells public addresses from all others: those of this machine, of its network, and those that stand for another
+ * address (IANA special-purpose registries; RFC 6890, RFC 4291, RFC 6052), the agent of Azure's hosts among them.
  */
 const notPublic = new BlockList();
 for (const [network, bits] of [
@@ -39,7 +39,7 @@ for (const [network, bits] of [
 const globalUnicast = new BlockList();
 globalUnicast.addSubnet("2000::", 3, "ipv6");
 
-/** False for whatever is no address, too. */
+/** False also for text that is not an address. */
 export function isPublicAddress(address: string): boolean {
   switch (isIP(address)) {
     case 4:
@@ -57,7 +57,7 @@ export function isPublicAddress(address: string): boolean {
   }
 }
 
-/** Asked each time: addresses come and go. What listens there may be kept from the outside by a firewall alone. */
+/** Read each time, because addresses come and go. Only a firewall may keep the outside from what listens there. */
 function isOwn(address: string, family: "ipv4" | "ipv6"): boolean {
   const own = new BlockList();
   for (const each of Object.values(os.networkInterfaces()).flatMap((all) => all ?? [])) {

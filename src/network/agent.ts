@@ -11,14 +11,14 @@ export type Resolve = (hostname: string) => Promise<readonly string[]>;
 
 export interface AgentOptions {
   readonly rules: NetworkRules;
-  /** At once to one host. */
+  /** Simultaneous connections to one host. */
   readonly connections: number;
   readonly resolve?: Resolve;
-  /** What reading the answers may take. */
+  /** The time that reading the answers may take. */
   readonly readingTime?: ReadingTime;
 }
 
-/** Connections to anywhere, as the machine finds it. */
+/** Connections to any host that the machine can reach. */
 export function openAgentToAnywhere(): Agent {
   const connect = buildConnector({ timeout: CONNECT_MS });
   return bounded(new Agent({ ...IDLE, connect: (options, callback) => connect(options, inTurns(callback)) }));
@@ -29,9 +29,8 @@ const IDLE_MS = 4_000;
 const IDLE = { keepAliveTimeout: IDLE_MS, keepAliveMaxTimeout: IDLE_MS };
 
 /**
- * Connections that follow the rules: the host is looked up here, once for each connection, and the connection is made to
- * an address that was checked and to no other, whatever the name means a moment later. It is the one way out for every
- * request and every redirect.
+ * Connections that follow the rules: each one looks its host up here and connects to an address that was checked and to
+ * no other, whatever the name resolves to a moment later. Every request and every redirect leaves this way.
  */
 export function openAgent({ rules, connections, resolve = resolveHost, readingTime }: AgentOptions): Agent {
   return bounded(
@@ -68,12 +67,12 @@ function bounded(agent: Agent): Agent {
   return agent;
 }
 
-/** Interim answers (`103 Early Hints`) are no part of an answer that anybody has to take, so nothing else holds them back. */
+/** The most interim answers (`103 Early Hints`): nobody has to read them, so no back-pressure bounds them. */
 const INTERIM_MAX = 16;
 const CONTENT_ENCODING = "content-encoding";
 const CODING_UNITS_SHOWN = 60;
 
-/** Heads are checked before anything of their bodies is decoded. */
+/** Checks heads before any body is decoded. */
 function withSoundHead(handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler {
   let interim = 0;
   const checking = Object.create(handler) as Dispatcher.DispatchHandler;
@@ -88,8 +87,8 @@ function withSoundHead(handler: Dispatcher.DispatchHandler): Dispatcher.Dispatch
 }
 
 /**
- * What one coding hides is bounded by the bytes that were sent; with each further one inside of it, a few bytes can hide
- * work without end that yields nothing. Throws `NetworkRefused`.
+ * The bytes sent bound the work of one coding; with codings inside each other, a few bytes can cause endless work that
+ * yields nothing. Throws `NetworkRefused`.
  */
 function checkCoding(headers: readonly (Buffer | Buffer[])[]): void {
   const codings: string[] = [];
@@ -103,10 +102,10 @@ function checkCoding(headers: readonly (Buffer | Buffer[])[]): void {
   throw new NetworkRefused(`its answer has more than one Content-Encoding (${all.slice(0, CODING_UNITS_SHOWN)})`);
 }
 
-/** Pieces of a body that are handed on together, as far as they came together. */
+/** Smaller pieces of a body that arrive together are handed on together. */
 const SLICE_BYTES = 4 * 1024;
 
-/** Handing a piece on, and keeping it until it is taken, costs hundreds of times what a byte does. */
+/** Handing a piece on, and keeping it until it is read, costs hundreds of times as much as a byte does. */
 function inSlices(handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler {
   const held = new GrowingBytes();
   let [mayGoOn, isOver] = [true, false];
@@ -155,7 +154,7 @@ async function checkedAddresses(
   throw new NetworkRefused(`${authorityOf(hostname, number)} may not be reached: ${why}`);
 }
 
-/** What is given as an address is taken as it is, and has been checked as well. */
+/** Resolves to addresses that are already checked. */
 function pinnedTo(addresses: readonly string[]): LookupFunction {
   const all = addresses.map((address) => ({ address, family: isIP(address) }));
   return (_hostname, options, callback) => {
@@ -165,8 +164,8 @@ function pinnedTo(addresses: readonly string[]): LookupFunction {
 }
 
 /**
- * Asks the name servers of the machine. The system's own look-up would do it in a few threads that everybody shares, and
- * one slow name server could hold all of them up.
+ * Asks the machine's name servers directly. The system's own look-up runs in a few shared threads, and one slow name
+ * server could block them all.
  */
 export async function resolveHost(hostname: string): Promise<readonly string[]> {
   // RFC 6761: no name server is asked for it.

@@ -1,11 +1,11 @@
 import { isIP } from "node:net";
 import { isPublicAddress } from "./addresses.ts";
 
-/** One line of what a server may reach: a host, or all below a domain, at one port. */
+/** One line of a server's allow-list: a host, or all hosts below a domain, at one port. */
 export interface AllowedHost {
   /** `any`: every host; `below`: the hosts below `name`, and not `name` itself. */
   readonly kind: "host" | "below" | "any";
-  /** As URLs have it: lower case, punycode, IPv6 without brackets. Empty for `any`. */
+  /** As in URLs: lower case, punycode, IPv6 without brackets. Empty for `any`. */
   readonly name: string;
   readonly port: number;
 }
@@ -13,7 +13,10 @@ export interface AllowedHost {
 const HTTPS_PORT = 443;
 const ADVICE = 'write "api.example.org", "api.example.org:8443", "*.example.org" or "*"';
 
-/** Reads `host`, `host:port`, `*.domain`, `*` and addresses; without a port it is 443. A text says what is wrong. */
+/**
+ * Reads `host`, `host:port`, `*.domain`, `*` and addresses; the default port is 443. Returns a text if something is
+ * wrong.
+ */
 export function parseAllowedHost(text: string): AllowedHost | string {
   const parts = /^(\*|(?:\*\.)?[^*/?#@\\\s:[\]]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?$/.exec(text);
   if (!parts) return `"${text.slice(0, 300)}" is no host: ${ADVICE}`;
@@ -25,7 +28,7 @@ export function parseAllowedHost(text: string): AllowedHost | string {
   const given = kind === "below" ? written.slice(2) : written;
   const name = hostnameOf(given);
   if (name === undefined || name.endsWith(".")) return `"${text}" is no host: ${ADVICE}`;
-  // "127.1" and "0x7f000001" are addresses, too, and nobody who reads the list sees which.
+  // "127.1" and "0x7f000001" are addresses, too, but readers of the list cannot see which.
   if (isIP(name) !== 0 && (kind === "below" || bare(given.toLowerCase()) !== name)) {
     return `"${text}" is an address in an unusual form; write ${name}`;
   }
@@ -33,8 +36,8 @@ export function parseAllowedHost(text: string): AllowedHost | string {
 }
 
 /**
- * Reads addresses with commas between them, each with its port or 443: what of a private network is opened for a
- * purpose. A text says what is wrong.
+ * Reads a comma-separated list of addresses, each with its port or 443: the parts of a private network that are opened
+ * for a purpose. Returns a text if something is wrong.
  */
 export function parseAddresses(text: string): readonly AllowedHost[] | string {
   const parsed = text.split(",").map((each) => parseAllowedHost(each.trim()));
@@ -55,7 +58,7 @@ export function allows(list: readonly AllowedHost[], name: string, port: number)
   });
 }
 
-/** What each of the lists allows by itself. Of private addresses these are the ones that both name. */
+/** The hosts that each of the lists allows by itself; of private addresses, those that both name. */
 export function allowedByBoth(one: readonly AllowedHost[], other: readonly AllowedHost[]): AllowedHost[] {
   const both = one.filter((host) => other.some((wider) => covers(wider, host)));
   const narrower = other.filter((host) => !both.some((same) => covers(host, same) && covers(same, host)));
@@ -75,7 +78,7 @@ function covers(wider: AllowedHost, { kind, name, port }: AllowedHost): boolean 
   }
 }
 
-/** Whether the list names this very address. */
+/** True when the list names this very address. */
 export function namesAddress(list: readonly AllowedHost[], address: string, port: number): boolean {
   return list.some(({ kind, name, port: allowed }) => kind === "host" && name === address && allowed === port);
 }

@@ -6,17 +6,17 @@ import { bareHostname } from "./allow-list.ts";
 
 export type ExchangeLimits = Pick<Limits, "fetchMs" | "fetchRequestBytes" | "fetchResponseBytes">;
 
-/** What is to be fetched; nothing of it is believed. */
+/** The wanted request; nothing in it is trusted. */
 export interface Wanted {
   readonly url: string;
   readonly method: string;
   readonly headers: readonly (readonly [string, string])[];
   readonly redirect: "follow" | "manual" | "error";
-  /** The body: all of it, or that it comes in parts, whose length may be known. */
+  /** The whole body, or a note that it comes in parts, whose total length may be known. */
   readonly body: Uint8Array | { readonly length: number | undefined } | undefined;
 }
 
-/** What connections and their messages are made of is not the program's to say. */
+/** Headers that the connection owns, not the program. */
 const NOT_SENT = new Set([
   "host",
   "connection",
@@ -30,10 +30,10 @@ const NOT_SENT = new Set([
   "upgrade",
   "expect",
 ]);
-/** No part of an answer's body is longer. */
+/** The longest part of an answer's body. */
 const PART_BYTES = 256 * 1024;
 
-/** One request and its answer, with bodies that flow as fast as they are taken. */
+/** One request and its answer; bodies flow as fast as they are read. */
 export class Exchange {
   readonly #wanted: Wanted;
   readonly #rules: NetworkRules;
@@ -61,7 +61,7 @@ export class Exchange {
     }
   }
 
-  /** The head of the answer. Rejects with what went wrong, for the program. */
+  /** The head of the answer. Rejects with a reason for the program. */
   async open(agent: Agent): Promise<{ response: Response; hasBody: boolean }> {
     const { url: text, method, headers, redirect, body } = this.#wanted;
     try {
@@ -86,7 +86,7 @@ export class Exchange {
     }
   }
 
-  /** Takes a part of the request's body when there is room for it; undefined ends the body. */
+  /** Accepts a part of the request's body once there is room for it; undefined ends the body. */
   async write(part: Uint8Array | undefined): Promise<void> {
     if (!this.#writer) throw new Error("its body was sent already");
     try {
@@ -125,7 +125,7 @@ export class Exchange {
     }
   }
 
-  /** Ends it, whatever of it is left. */
+  /** Ends it, whatever is left. */
   close(): void {
     clearTimeout(this.#timer);
     this.#stop.abort(new NetworkRefused("it was given up"));
@@ -146,7 +146,7 @@ export class Exchange {
     return error;
   }
 
-  /** Says where it was to go, and no more of the URL: what stands behind the host may be a secret. */
+  /** Names the host, and no more of the URL: what follows the host may be a secret. */
   #worded(error: unknown): Error {
     const { reason } = this.#stop.signal as { reason?: unknown };
     const cause = refusalIn(reason) ?? refusalIn(error) ?? deepest(error);
@@ -164,7 +164,7 @@ function headersOf(headers: Wanted["headers"], body: Wanted["body"]): [string, s
   return sent;
 }
 
-/** The head as it crosses to the program. */
+/** The head in the form that is sent to the program. */
 export function headOf({ response, hasBody }: { response: Response; hasBody: boolean }): Json {
   const { status, statusText, url, redirected, headers } = response;
   return {
@@ -182,7 +182,7 @@ function refusalIn(error: unknown): NetworkRefused | undefined {
   return undefined;
 }
 
-/** `fetch failed` says nothing; what caused it does. */
+/** Finds the cause: `fetch failed` says nothing. */
 function deepest(error: unknown): Error {
   let found: unknown = error;
   while (found instanceof Error && found.cause instanceof Error) found = found.cause;

@@ -8,12 +8,12 @@ import { Exchange, headOf, type ExchangeLimits, type Wanted } from "./exchange.t
 import { listRules, type NetworkRules } from "./rules.ts";
 
 /**
- * The network of one server's code: what it asks the host to fetch, in steps, and nothing that its entry does not allow.
- * It owns what is open, for how long and how much. It knows no process and no wire.
+ * The network of one server's code: fetches for it, in steps, only what its entry allows. It owns the number, age and
+ * size of open fetches. It knows no process and no wire.
  */
 export interface FetchLimits extends ExchangeLimits, Pick<Limits, "fetchesPerCall" | "openFetches"> {}
 
-/** The call for which something is fetched: whatever it leaves open ends with it. */
+/** The call that needs the fetch: whatever it leaves open ends with it. */
 export interface FetchingCall {
   onOver(close: () => void): void;
 }

@@ -5,12 +5,12 @@ import { publicRules } from "./rules.ts";
 
 const CONNECTIONS = 64;
 
-/** `fetch` that reaches hosts with public addresses alone, by redirects too; and the addresses that `besides` names. */
+/** `fetch` that reaches only hosts with public addresses, redirects included, and the addresses in `besides`. */
 export function openPublicFetch(besides: readonly AllowedHost[] = [], resolve?: Resolve): typeof fetch {
   return fetchBy(openAgent({ rules: publicRules(besides), connections: CONNECTIONS, ...(resolve && { resolve }) }));
 }
 
-/** `fetch` that reaches whatever the machine does, and bounds what hosts send like the other one. */
+/** `fetch` that reaches any host that the machine can reach, with the same bounds on what hosts send. */
 export function openFetch(): typeof fetch {
   return fetchBy(openAgentToAnywhere());
 }

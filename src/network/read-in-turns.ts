@@ -2,18 +2,18 @@ import type { Socket } from "node:net";
 import type { ReadingTime } from "../lib/reading-time.ts";
 import { nextTurn } from "../lib/turns.ts";
 
-/** What whoever reads an answer is given at once: made of pieces of one byte it takes it about a millisecond. */
+/** The most bytes handed over at once: in pieces of one byte they take the reader about a millisecond. */
 const SLICE_BYTES = 4 * 1024;
 /** In one turn of the event loop, for all sockets together. */
 const TURN_MS = 3;
 
 /**
- * Has whoever reads a socket piece by piece until there is nothing more find nothing more in time for others: a host
- * sends what is long to read for its bytes. With `time`, the socket is not read for a while once that is used up.
+ * Interrupts readers that read a socket until it is empty, so that others get their turn: a host can send bytes that
+ * take long to read. With `time`, the socket rests for a while once its time is used up.
  */
 export function readInTurns(socket: Socket, time: ReadingTime | undefined): void {
   const read = socket.read.bind(socket) as (bytes?: number) => Buffer | null;
-  /** When the slice was given that is being read. */
+  /** When the slice that is being read was handed over. */
   let givenAt: number | undefined;
   let isWaiting = false;
 
@@ -23,7 +23,7 @@ export function readInTurns(socket: Socket, time: ReadingTime | undefined): void
   };
 
   socket.read = (bytes?: number): Buffer | null => {
-    // So does the stream itself have more come.
+    // The stream itself calls it this way to fetch more.
     if (bytes !== undefined) return read(bytes);
     if (isWaiting) return null;
     const now = performance.now();
@@ -43,13 +43,13 @@ export function readInTurns(socket: Socket, time: ReadingTime | undefined): void
       return null;
     }
     givenAt = now;
-    // It is read before anything else is done.
+    // The slice is read before anything else happens.
     queueMicrotask(() => (givenAt = undefined));
     return read(Math.min(SLICE_BYTES, socket.readableLength));
   };
 }
 
-/** What is left of this turn, and those that wait for a later one: each that has had it stands behind the others. */
+/** The time left in this turn, and the sockets that wait for a later one, in a round robin. */
 class Turn {
   leftMs = TURN_MS;
   readonly #waiting: (() => void)[] = [];

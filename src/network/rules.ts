@@ -2,9 +2,9 @@ import { isIP } from "node:net";
 import { isPublicAddress } from "./addresses.ts";
 import { allows, bareHostname, namesAddress, type AllowedHost } from "./allow-list.ts";
 
-/** What may be reached. Whatever is refused is said in words for whoever wrote the code, or its entry. */
+/** The hosts that may be reached. Refusals are worded for the author of the code or the entry. */
 export interface NetworkRules {
-  /** Throws `NetworkRefused`: for a URL that is none, is not HTTP, or leads to a host that is not allowed. */
+  /** Throws `NetworkRefused` if the URL is invalid, is not HTTP, or leads to a host that is not allowed. */
   readonly checkUrl: (text: string) => URL;
   /** Throws `NetworkRefused`; `hostname` has no brackets. */
   readonly checkHost: (hostname: string, port: number) => void;
@@ -15,7 +15,7 @@ export interface NetworkRules {
 
 export class NetworkRefused extends Error {}
 
-/** What an entry's `network` allows. Without `privateToo`, no address of this machine or its network, whatever it says. */
+/** The rules of an entry's `network`. Without `privateToo`, it allows no address of this machine or its network. */
 export function listRules(list: readonly AllowedHost[], { privateToo }: { privateToo: boolean }): NetworkRules {
   return rules({
     allows: (hostname, port) => allows(list, hostname, port),
@@ -39,7 +39,7 @@ export function publicRules(besides: readonly AllowedHost[] = []): NetworkRules 
   });
 }
 
-/** Which address it is would tell strangers of the network that Berth is in. */
+/** Naming the address would reveal to strangers the network that Berth is in. */
 const NOT_PUBLIC = "it has no public address";
 
 interface Given extends Pick<NetworkRules, "mayReach" | "explain"> {
