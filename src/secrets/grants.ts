@@ -5,13 +5,13 @@ import { Redactor } from "./redactor.ts";
 import type { Secrets } from "./secrets.ts";
 
 /**
- * Which server is given which secrets: those that its entry declares, and no other. What a server was given is from
- * then on hidden in whatever Berth says of it.
+ * Gives each server the secrets that its entry declares, and no other. A value that a server was given is hidden from
+ * then on in whatever Berth says of it.
  */
 export interface Grant {
-  /** What the entry declares, sorted. */
+  /** The declared names, sorted. */
   readonly names: readonly string[];
-  /** Undefined for one that nobody has set. Rejects, in words for the server's own code, for one that is not declared. */
+  /** Undefined if it is not set. Rejects, in words for the server's own code, if it is not declared. */
   read(name: string): Promise<string | undefined>;
   /** All that are set. Rejects as `read` does. */
   all(): Promise<Readonly<Record<string, string>>>;
@@ -20,16 +20,16 @@ export interface Grant {
   hideIn(value: Json): Json;
   /** See `Redactor`. */
   hideWhole: Redactor["hideWhole"];
-  /** Another text whenever one of the secrets is another one, or set or not. */
+  /** Changes whenever one of the secrets changes, is set or is removed. */
   version(): Promise<string>;
-  /** Those that nobody has set. */
+  /** The declared names that are not set. */
   missing(): Promise<readonly string[]>;
 }
 
 export class Grants {
   readonly #secrets: Secrets;
   readonly #log: Log;
-  /** By tenant and server: values outlive the release that was given them, in its process. */
+  /** By tenant and server: values outlive, in its process, the release that was given them. */
   readonly #redactors = new Map<string, Redactor>();
 
   constructor(secrets: Secrets, log: Log) {
@@ -48,7 +48,7 @@ export class Grants {
     return grant(tenant, server, names, redactor, this.#secrets, this.#log);
   }
 
-  /** Forgets every value of a tenant whose servers have ended: the next of its name is another one. */
+  /** Forgets every value of a tenant whose servers have ended: the next tenant of its name is another one. */
   forget(tenant: string): void {
     for (const key of this.#redactors.keys()) {
       if ((JSON.parse(key) as string[])[0] === tenant) this.#redactors.delete(key);
@@ -77,7 +77,7 @@ function grant(
       value = await secrets.read(tenant, name);
     } catch (error) {
       if (!(error instanceof BerthError)) throw error;
-      // Where keys stand is the operator's to know.
+      // The place of the keys concerns only the operator.
       log.error({ tenant, server, secret: name, reason: error.message }, "a secret cannot be read");
       throw new Error(`the secret "${name}" cannot be read now; the log of this Berth says why`, { cause: error });
     }

@@ -5,27 +5,27 @@ import { createKeyFile, readKeyFile, replaceKeyFile } from "../lib/key-file.ts";
 import { KEY_BYTES, keyOf, newKey, type SecretKey } from "./sealing.ts";
 
 /**
- * The keys that secrets are sealed with: the first seals, the others are there to read what was sealed before. They are
- * the operator's, from a file or the environment, which Berth never writes; or Berth's own, in a file of the data
- * folder that is made when the first secret is.
+ * The keys that seal secrets: the first one seals, the others read older secrets. They are either the operator's, from
+ * a file or the environment, which Berth never writes; or Berth's own, in a file of the data folder that is created
+ * with the first secret.
  */
 export interface KeyRing {
-  /** Where the keys come from, for people. */
+  /** The source of the keys, for people. */
   readonly source: string;
-  /** As they are now: files are read again each time, so that a rotation needs no restart. Throws `config_invalid`. */
+  /** The current keys: files are read again each time, so that a rotation needs no restart. Throws `config_invalid`. */
   keys(): readonly SecretKey[];
-  /** The key to begin with. Throws `config_invalid` where there is none and none may be made. */
+  /** The key to begin with. Throws `config_invalid` if there is none and none may be made. */
   first(): SecretKey;
   /**
    * A key to seal everything with anew: the operator's first, or a new one of Berth's own, which from now on stands
-   * before the others. To be called while no other process can rotate. Throws `config_invalid`.
+   * before the others. Call it only while no other process can rotate. Throws `config_invalid`.
    */
   next(current: string | undefined): SecretKey;
-  /** Forgets all keys of Berth's own but this one; the operator's stay. */
+  /** Forgets all of Berth's own keys but this one; the operator's stay. */
   keepOnly(id: string): void;
 }
 
-/** Where the operator's keys stand; without both, Berth has its own. */
+/** The source of the operator's keys; without both, Berth uses its own. */
 export interface KeySource {
   readonly file?: string | undefined;
   /** A secret. */
@@ -104,7 +104,7 @@ function ownRing(file: string): KeyRing {
 
 const MAKE_ONE = "openssl rand -base64 32 makes one";
 
-/** One key or several, with commas or lines between them; each 32 bytes as base64, base64url or hex. */
+/** One key or several, separated by commas or lines; each has 32 bytes as base64, base64url or hex. */
 function parseKeys(source: string, text: string): SecretKey[] {
   const words = text.split(/[\s,]+/).filter(Boolean);
   return words.map((word, index) => {

@@ -1,38 +1,36 @@
 import { isObject, type Json } from "../lib/json.ts";
 
-/** What stands where a value stood. */
+/** Stands in place of a value. */
 const HIDDEN = "[hidden]";
-/** Where a text was cut, there is often this. */
+/** Often marks the place where a text was cut. */
 const CUT = "…";
-/** This much of a value, and more of it, is hidden at the edge of a text that was cut in the midst of it. */
+/** At the edge of a cut text, a part of a value is hidden from this length on. */
 const PART_LENGTH_MIN = 6;
-/** Values beyond these are forgotten, the oldest first: a server that is given new ones for ever keeps its speed. */
+/** The oldest values beyond these are forgotten, so that a server that is given new ones for ever keeps its speed. */
 const VALUES_MAX = 256;
-/** The same where all values together have more UTF-16 units: each is kept in all its forms, ten times as long as it is. */
+/** The same for the UTF-16 units of all values together: each is kept in all its forms, ten times its length. */
 const VALUES_UNITS_MAX = 512 * 1024;
 /** A line of a longer value, such as a private key, is hidden by itself from this length on. */
 const LINE_LENGTH_MIN = 16;
-/** Lines of values that are hidden by themselves; those of the oldest values first. */
+/** The lines of values that are hidden by themselves; those of the oldest values are dropped first. */
 const LINES_MAX = 4_096;
-/** A text is shown no further, and of a value no more texts than have as much together; in UTF-16 units. */
+/** A longer text is cut, and a value shows no more texts than have as much together; in UTF-16 units. */
 const SHOWN_UNITS_MAX = 32 * 1024;
-/** The same for members and items; what comes after them is left out. */
+/** The same for members and items; the rest is left out. */
 const SHOWN_VALUES_MAX = 4_096;
-/** The most UTF-16 units that are compared for one text: one that takes more is hidden as a whole. */
+/** The most UTF-16 units compared for one text: a text that needs more is hidden as a whole. */
 const COMPARED_UNITS_MAX = 4 * 1024 * 1024;
 
 /**
- * Takes values out of texts that are shown or logged: each as it is, and as programs write it in JSON, URLs, base64 and
- * hex. It cannot find what a program has turned into something else. Whatever the values and the texts are, it holds
- * nobody up.
+ * Removes values from texts that are shown or logged: each as it is, and as programs write it in JSON, URLs, base64 and
+ * hex. It cannot find what a program has turned into something else. No value or text, however long, blocks others.
  */
 export class Redactor {
-  /** How each value is written, once that was needed. */
+  /** The written forms of each value; filled on first use. */
   readonly #values = new Map<string, Written | undefined>();
   #units = 0;
   #forms: Forms | undefined;
 
-  /** Remembers a value. */
   add(value: string): void {
     if (this.#values.has(value)) return;
     this.#values.set(value, undefined);
@@ -49,14 +47,14 @@ export class Redactor {
     return this.#values.size === 0 ? text : this.#hide(text, fullRoom());
   }
 
-  /** The same for each text in a value, names of members too. */
+  /** The same for each text in a value, member names included. */
   hideIn(value: Json): Json {
     return this.#values.size === 0 ? value : this.#hideIn(value, fullRoom());
   }
 
   /**
-   * A text that is no part of another, however long it is, without any form of a value of so many UTF-16 units or more:
-   * nothing is cut, and the beginning of a value alone is none. Calls of others have their turns.
+   * Removes every form of a value of at least `lengthMin` UTF-16 units from a complete text of any length: nothing is
+   * cut, and the beginning of a value alone does not count. Other calls get their turn.
    */
   async hideWhole(text: string, lengthMin: number, takeTurns: () => Promise<void> | undefined): Promise<string> {
     if (this.#values.size === 0) return text;
@@ -95,7 +93,7 @@ export class Redactor {
   }
 }
 
-/** The units that are left. */
+/** The number of units left. */
 interface Units {
   units: number;
 }
@@ -108,7 +106,7 @@ function fullRoom(): Room {
   return { units: SHOWN_UNITS_MAX, values: SHOWN_VALUES_MAX };
 }
 
-/** How values are written, by how they begin and by how they end. */
+/** The written forms of values, by their beginnings and by their ends. */
 interface Forms {
   readonly short: readonly string[];
   readonly byBeginning: ReadonlyMap<string, readonly string[]>;
@@ -120,7 +118,7 @@ interface Written {
   readonly lines: readonly string[];
 }
 
-/** Forms of a value are made once, however often others come to it. */
+/** The forms of a value are made once, however often other values are added. */
 function indexed(values: Map<string, Written | undefined>): Forms {
   const written: Written[] = [];
   for (const [value, known] of values) {
@@ -153,8 +151,8 @@ function grouped(forms: readonly string[], seedOf: (form: string) => string): Ma
 }
 
 /**
- * The end of each stretch to hide, by where it begins; zero where none does. A text may have been cut in the midst of a value, at its
- * beginning, at its end, and wherever it says so.
+ * The end of each stretch to hide, by its beginning; zero where none begins. A text may be cut within a value: at its
+ * beginning, at its end, and at each cut mark.
  */
 function endsOfHidden(text: string, { short, byBeginning, byEnd }: Forms, work: Units): Uint32Array {
   const ends = new Uint32Array(text.length);
@@ -226,7 +224,7 @@ async function withoutWholeForms(
   return shown + text.slice(hiddenTo);
 }
 
-/** A look whether any form begins at a place takes about as long as to compare so many units. */
+/** Looking for forms that begin at a place takes about as long as comparing this many units. */
 const UNITS_OF_LOOKING = 32;
 /** About a millisecond. */
 const UNITS_AT_ONCE = 256 * 1024;

@@ -1,15 +1,15 @@
 import type { Limits } from "../limits/limits.ts";
 
-/** What a secret may be called, and what it may be. */
+/** The limits of secrets. */
 export type SecretLimits = Pick<Limits, "secretBytes" | "secretsPerTenant">;
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
-/** Of scripts and the programs in them; whoever could set these would say what a script does. */
+/** Variables of scripts and of the programs in them: a secret of such a name could change what a script does. */
 const TAKEN = /^(?:BERTH_.*|PATH|HOME|TMPDIR|TZ|LANG|LC_.*|IFS|ENV|BASH_.*|LD_.*|PS4|SHELLOPTS|BASHOPTS|NODE_OPTIONS)$/;
 /** Shorter ones occur in any text by chance, and could not be kept out of logs and errors. */
 const LENGTH_MIN = 6;
 
-/** What is wrong with a name, as a sentence without its end; undefined when nothing is. */
+/** The fault of a name, as a sentence without its end; undefined if there is none. */
 export function nameFault(name: string): string | undefined {
   if (!NAME.test(name)) {
     return `"${name.slice(0, 200)}" cannot be its name: up to 128 letters, digits and underscores, as in API_TOKEN`;
@@ -17,7 +17,7 @@ export function nameFault(name: string): string | undefined {
   return TAKEN.test(name) ? `"${name}" cannot be its name, since it has a meaning to programs already` : undefined;
 }
 
-/** As `nameFault`, for a value; which is never part of what is said. */
+/** As `nameFault`, for a value, which is never part of the sentence. */
 export function valueFault(value: string, { secretBytes }: SecretLimits): string | undefined {
   if (value.length < LENGTH_MIN) {
     return `it has fewer than ${LENGTH_MIN} characters, and could not be kept out of logs and errors`;

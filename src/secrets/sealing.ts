@@ -1,8 +1,8 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
 
-/** AES-256-GCM: what is sealed can neither be read nor be put in another's place without the key. */
+/** AES-256-GCM: a sealed value can neither be read nor moved to another place without the key. */
 export interface SecretKey {
-  /** Tells keys apart, and says nothing about them. */
+  /** Tells keys apart, and reveals nothing of them. */
   readonly id: string;
   readonly bytes: Uint8Array;
 }
@@ -21,7 +21,7 @@ export function keyOf(bytes: Uint8Array): SecretKey {
   return { id, bytes };
 }
 
-/** Nonce, text, tag. The same text is another one each time. */
+/** Nonce, text, tag. Sealing the same text twice gives different bytes. */
 export function seal({ bytes }: SecretKey, tenant: string, name: string, value: string): Uint8Array {
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv(ALGORITHM, bytes, nonce, { authTagLength: TAG_BYTES });
@@ -29,7 +29,7 @@ export function seal({ bytes }: SecretKey, tenant: string, name: string, value: 
   return Buffer.concat([nonce, cipher.update(value, "utf8"), cipher.final(), cipher.getAuthTag()]);
 }
 
-/** Undefined for what this key did not seal for this tenant and name, or what was changed since. */
+/** Undefined if this key did not seal it for this tenant and name, or if it was changed since. */
 export function unseal({ bytes }: SecretKey, tenant: string, name: string, sealed: Uint8Array): string | undefined {
   if (sealed.length < NONCE_BYTES + TAG_BYTES) return undefined;
   const textEnd = sealed.length - TAG_BYTES;
@@ -43,7 +43,7 @@ export function unseal({ bytes }: SecretKey, tenant: string, name: string, seale
   }
 }
 
-/** A sealed value is worth nothing under another name. No two pairs give the same text. */
+/** Binds a sealed value to its tenant and name. No two pairs give the same text. */
 function placeOf(tenant: string, name: string): Buffer {
   return Buffer.from(JSON.stringify(["berth secret", tenant, name]));
 }

@@ -5,24 +5,24 @@ import { seal, unseal, type SecretKey } from "./sealing.ts";
 import { nameFault, valueFault, type SecretLimits } from "./rules.ts";
 
 /**
- * Secrets of tenants: values under names, sealed at rest. It owns what a secret may be, the sealing and the change of
- * keys. Which server is given which secret, and what becomes of a value once it is read, it does not know.
+ * Secrets of tenants: values under names, sealed at rest. It owns the rules for secrets, the sealing and the change of
+ * keys. It does not know which server is given which secret, nor what happens to a value that was read.
  */
 export interface Secrets {
   /** Sorted by name; values stay where they are. */
   list(tenant: string): Promise<readonly SecretFacts[]>;
-  /** Undefined when there is none. Rejects with `secret_sealed` when no key here opens it. */
+  /** Undefined if there is none. Rejects with `secret_sealed` if no key here opens it. */
   read(tenant: string, name: string): Promise<string | undefined>;
   /**
-   * Rejects with `secret_invalid`, `secret_sealed` (the others are sealed with a key that is not here), and
+   * Rejects with `secret_invalid`, `secret_sealed` (the others are sealed with a key that is not here), or
    * `config_invalid` (there is no key).
    */
   set(tenant: string, name: string, value: string, by: string): Promise<void>;
-  /** False when there is none. Needs no key. */
+  /** False if there is none. Needs no key. */
   remove(tenant: string, name: string, by: string): Promise<boolean>;
   /**
-   * Seals everything of all tenants with another key, at once or not at all. Whoever reads meanwhile, in this process or
-   * another, reads on. Rejects as `set` does.
+   * Seals everything of all tenants with another key, completely or not at all. Readers, in this process or another,
+   * are not disturbed. Rejects as `set` does.
    */
   rotate(by: string): Promise<Rotation>;
 }
@@ -36,17 +36,17 @@ export interface SecretFacts {
 
 export interface Rotation {
   readonly keyId: string;
-  /** How many secrets were sealed anew. */
+  /** The number of secrets sealed anew. */
   readonly secrets: number;
 }
 
-/** A key that others change at the same time is followed so often. */
+/** How often it starts again when others change the key at the same time. */
 const ATTEMPTS_MAX = 5;
 
 export function openSecrets(store: SecretStore, ring: KeyRing, limits: SecretLimits): Secrets {
   let known: readonly SecretKey[] = [];
 
-  /** Files are read again when a key is new, and not each time. */
+  /** Reads the files again only for an unknown key. */
   function keyFor(keyId: string): SecretKey {
     const isIt = ({ id }: SecretKey): boolean => id === keyId;
     let key = known.find(isIt);
