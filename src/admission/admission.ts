@@ -4,8 +4,8 @@ import { Gate, type GateLimits } from "./gate.ts";
 import type { TenantLimits } from "./tenant-limits.ts";
 
 /**
- * Who may have how many requests under way, and begin how many: each tenant, and each token or person of it. It owns
- * the gates and knows no HTTP: whoever takes requests lets them enter, and tells when they are over.
+ * Limits how many requests each tenant, and each token or person of it, may have under way and may begin. It owns the
+ * gates and knows no HTTP: the way in lets requests enter, and tells when they are over.
  */
 export class Admission {
   readonly #limitsOf: (tenant: string) => TenantLimits;
@@ -15,14 +15,14 @@ export class Admission {
     this.#limitsOf = limitsOf;
   }
 
-  /** Lets one request of the tenant in; gives the gate by which it has to leave. Throws `too_many_requests`. */
+  /** Admits one request of the tenant; returns the gate by which it must leave. Throws `too_many_requests`. */
   enter(tenant: string): Gate {
     const { gate } = this.#gatesOf(tenant);
     gate.enter(performance.now());
     return gate;
   }
 
-  /** The same for the one whose request it is. */
+  /** The same for the request's principal. */
   enterAs(principal: Principal): Gate {
     const { limits, principals } = this.#gatesOf(principal.tenant);
     const gate =
@@ -37,8 +37,8 @@ export class Admission {
   }
 
   /**
-   * Counts one stream that stands until its client leaves to the tenant, and to the one whose it is; gives what its end
-   * has to call. Throws `too_many_requests`.
+   * Counts one stream that stays open until its client leaves, for the tenant and for the principal; returns a function
+   * to call at its end. Throws `too_many_requests`.
    */
   enterStream(tenant: string, principal: Principal | undefined): () => void {
     const { limits, streams, streamers } = this.#gatesOf(tenant);
@@ -58,13 +58,13 @@ export class Admission {
     }
   }
 
-  /** The tenant has other settings. Where its limits are what they were, what it has used of them counts on. */
+  /** The tenant's settings changed. If its limits are the same, its earlier use still counts. */
   follow(tenant: string): void {
     const known = this.#gates.get(tenant);
     if (known && !isSameJson(known.limits, this.#limitsOf(tenant))) this.forget(tenant);
   }
 
-  /** The tenant is gone. What is under way ends as it began. */
+  /** The tenant is gone. Requests under way end as they began. */
   forget(tenant: string): void {
     this.#gates.delete(tenant);
   }
@@ -91,13 +91,13 @@ interface TenantGates {
   readonly gate: Gate;
   readonly principals: Map<string, Gate>;
   readonly streams: Gate;
-  /** The same of each principal. */
+  /** The same for each principal. */
   readonly streamers: Map<string, Gate>;
 }
 
 const NO_RATE = { requestsPerSecond: 0, requestBurst: 0 };
 
-/** Of one tenant, beyond which those at rest are forgotten. */
+/** For one tenant; above this, gates at rest are forgotten. */
 const PRINCIPALS_MAX = 1_000;
 
 function gateIn(gates: Map<string, Gate>, { id, tenant }: Principal, limits: GateLimits, what?: string): Gate {

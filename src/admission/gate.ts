@@ -1,18 +1,18 @@
 import { Refusals, TooManyRequests } from "./refusals.ts";
 
-/** How much one of those who share the service may have going on. */
+/** The share of one tenant or principal. */
 export interface GateLimits {
   /** Requests under way at once, open streams among them. */
   readonly requests: number;
-  /** Requests that may begin in a second, on average; 0 is as many as come. */
+  /** Requests that may begin in a second, on average; 0 means no limit. */
   readonly requestsPerSecond: number;
-  /** Requests that may begin at once after a time of rest; 0 is what a second allows. */
+  /** Requests that may begin at once after a pause; 0 means as many as in a second. */
   readonly requestBurst: number;
 }
 
 /**
- * Counts the requests of one tenant or principal and refuses those above its limits: a cap on what is under way, and a
- * token bucket for how often it may begin. Nothing is allocated for a request that enters.
+ * Counts the requests of one tenant or principal and refuses those above its limits: a cap on those under way, and a
+ * token bucket for how often they may begin. Nothing is allocated for a request that enters.
  */
 export class Gate {
   readonly #who: string;
@@ -24,7 +24,7 @@ export class Gate {
   #tokens: number;
   #filledAt = 0;
 
-  /** `who` is named in refusals, and `what` it is that comes. */
+  /** Refusals name `who`, and `what` is counted. */
   constructor(who: string, limits: GateLimits, what = "requests") {
     this.#who = who;
     this.#what = what;
@@ -37,7 +37,7 @@ export class Gate {
     return this.#underWay;
   }
 
-  /** Nobody notices when it is forgotten and made again. */
+  /** True when it can be forgotten and made again unnoticed. */
   isAtRest(now: number): boolean {
     return this.#underWay === 0 && this.#tokensAt(now) >= this.#burst;
   }

@@ -2,7 +2,7 @@ import { BerthError } from "../lib/errors.ts";
 
 /** A request above a limit; `retryAfterSeconds` of its data becomes the header `Retry-After` (RFC 9110, 10.2.3). */
 export class TooManyRequests extends BerthError {
-  /** Those of whoever sent it. */
+  /** The refusals of its sender. */
   readonly refusals: Refusals;
 
   constructor(why: string, retryAfterSeconds: number, refusals: Refusals) {
@@ -12,10 +12,10 @@ export class TooManyRequests extends BerthError {
 }
 
 /**
- * How soon the refusals of one tenant, token or address are told. The first ones are told at once, and so many more in
- * each second. Whoever goes on regardless is told no sooner than it was to come again, so that each of its connections
- * brings one request in that time and not as many as it can send; those that wait are told one by one, so that they do
- * not all come again at the same moment; and what is above the most that may wait so is not told at all.
+ * Paces the answers to refused requests of one tenant, token or address. The first ones are answered at once, and so is
+ * a fixed number in each second. Further ones are answered no sooner than the client was told to retry, so that each of
+ * its connections brings one request in that time and not as many as it can send. Waiting answers are sent one by one,
+ * so that clients do not all retry at the same moment; above the most that may wait, there is no answer at all.
  */
 export class Refusals {
   #atOnce = AT_ONCE;
@@ -24,8 +24,8 @@ export class Refusals {
   #waiting = 0;
 
   /**
-   * In how many milliseconds the next one is told, who sent it being asked to come again after `retryMs`; undefined when
-   * it never is. `now` in milliseconds of any steady clock. Unless it is 0, `told` is to follow.
+   * The milliseconds until the next refusal is answered, whose sender is asked to retry after `retryMs`; undefined if
+   * it never is. `now` is in milliseconds of any steady clock. Unless the result is 0, call `told` later.
    */
   next(now: number, retryMs: number): number | undefined {
     this.#atOnce = Math.min(AT_ONCE, this.#atOnce + ((now - this.#filledAt) / 1_000) * AT_ONCE_PER_SECOND);
@@ -37,12 +37,12 @@ export class Refusals {
     if (this.#waiting >= WAITING_MAX) return undefined;
     this.#waiting += 1;
     const wanted = Math.max(now + Math.min(retryMs, WAIT_MAX_MS), this.#lastAt + APART_MS);
-    // Those who were to be told before may have gone since, and nobody waits behind them.
+    // Senders that were to be answered earlier may have gone since, and nobody waits behind them.
     this.#lastAt = Math.min(wanted, now + WAIT_MAX_MS + this.#waiting * APART_MS);
     return this.#lastAt - now;
   }
 
-  /** One that was to be told later is told now, or nobody is there any more to hear it. */
+  /** A delayed refusal is answered now, or its sender has gone. */
   readonly told = (): void => {
     this.#waiting -= 1;
   };

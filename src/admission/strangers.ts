@@ -7,8 +7,8 @@ export type StrangerLimits = Pick<
 >;
 
 /**
- * Requests of those who have not shown who they are, where that is asked: each address has a gate of its own, so that
- * they use up nothing of any tenant's. It remembers so many addresses and no more; those that find no room share a gate.
+ * Limits requests from callers that have not authenticated where they must: each address has a gate of its own, so that
+ * they use up nothing of any tenant's. The number of addresses is bounded; those that find no room share a gate.
  */
 export class Strangers {
   readonly #limits: StrangerLimits;
@@ -21,7 +21,7 @@ export class Strangers {
     this.#others = this.#newGate();
   }
 
-  /** Lets one request from an address in; gives the gate by which it has to leave. Throws `too_many_requests`. */
+  /** Admits one request from an address; returns the gate by which it must leave. Throws `too_many_requests`. */
   enter(address: string, now = performance.now()): Gate {
     const gate = this.#gates.get(address) ?? this.#gateFor(address, now);
     gate.enter(now);
@@ -30,7 +30,7 @@ export class Strangers {
 
   #gateFor(address: string, now: number): Gate {
     const { strangerAddresses } = this.#limits;
-    // Whoever has many addresses must not have all of them looked through for each.
+    // A client with many addresses must not cause a sweep of them all for each one.
     if (this.#gates.size >= strangerAddresses && now - this.#sweptAt >= SWEEP_MS) {
       this.#sweptAt = now;
       for (const [known, gate] of this.#gates) if (gate.isAtRest(now)) this.#gates.delete(known);

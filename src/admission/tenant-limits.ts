@@ -1,19 +1,19 @@
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
 
-/** What one tenant may have of what all share. Where a tenant's own record says nothing, the service's defaults count. */
+/** One tenant's share of the service. Limits that the tenant's own record does not set have the service's defaults. */
 export interface TenantLimits {
   /** Requests under way at once, open streams among them. */
   readonly requests: number;
-  /** Requests that may begin in a second; 0 is as many as come. */
+  /** Requests that may begin in a second; 0 means no limit. */
   readonly requestsPerSecond: number;
-  /** Requests that may begin at once after a time of rest; 0 is what a second allows. */
+  /** Requests that may begin at once after a pause; 0 means as many as in a second. */
   readonly requestBurst: number;
   /** The same three for each token or person of the tenant. */
   readonly principalRequests: number;
   readonly principalRequestsPerSecond: number;
   readonly principalRequestBurst: number;
-  /** Streams that stand until their clients leave, which are requests under way, too. */
+  /** Streams that stay open until their clients leave; they count as requests under way, too. */
   readonly streams: number;
   /** The same for each token or person of the tenant. */
   readonly principalStreams: number;
@@ -23,17 +23,17 @@ export interface TenantLimits {
   readonly guestProcesses: number;
   /** Runs of shell definitions at once. */
   readonly scriptProcesses: number;
-  /** Programs of others that run as hosted servers. */
+  /** Programs of upstreams that run as hosted servers. */
   readonly upstreamProcesses: number;
-  /** Starts of guest processes, and of programs of others; 0 is as many as come. */
+  /** Starts of guest processes and of upstream programs; 0 means no limit. */
   readonly processStartsPerMinute: number;
-  /** Processor time that its guests and scripts may use in a second, together; 0 is as much as there is. */
+  /** Processor time that its guests and scripts may use in a second, together; 0 means no limit. */
   readonly processorMsPerSecond: number;
-  /** Saves that change something; 0 is as many as come. */
+  /** Saves that change something; 0 means no limit. */
   readonly savesPerMinute: number;
-  /** Reviews of what nobody has saved yet; 0 is as many as come. */
+  /** Reviews of unsaved changes; 0 means no limit. */
   readonly reviewsPerMinute: number;
-  /** Bytes of content that it has a claim on, and of what was compiled of it. */
+  /** Bytes of content that it has a claim on, and of the code compiled from it. */
   readonly storedBytes: number;
 }
 
@@ -101,8 +101,8 @@ const NAMES = [
 ] as const satisfies readonly (keyof TenantLimits)[];
 
 /**
- * A tenant's own limits as a person writes them, each `name=number`; a name without a number takes the default again.
- * Throws `tenant_invalid` with every problem at once.
+ * Applies a tenant's own limits that a person wrote, each `name=number`; a name without a number takes the default
+ * again. Throws `tenant_invalid` with every problem at once.
  */
 export function readTenantLimits(before: JsonObject, texts: readonly string[]): JsonObject {
   const limits: JsonObject = { ...before };
@@ -123,7 +123,7 @@ export function readTenantLimits(before: JsonObject, texts: readonly string[]): 
   return limits;
 }
 
-/** Sentences about what is wrong with limits that a tenant is to have of its own. */
+/** Sentences about the faults of a tenant's own limits. */
 export function tenantLimitProblems(limits: JsonObject): string[] {
   return Object.entries(limits).flatMap(([name, value]) => {
     if (!(NAMES as readonly string[]).includes(name))
