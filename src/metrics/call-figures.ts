@@ -2,7 +2,7 @@ import { Histogram, type MetricValueWithName, type Registry } from "prom-client"
 import type { CallOutcome } from "../host/activity.ts";
 import type { CalledTool, CallObserver } from "../host/observe.ts";
 
-/** In seconds: what takes a guest some milliseconds, a server of others some seconds, and a task a minute. */
+/** In seconds: a guest takes some milliseconds, an upstream some seconds, and a task a minute. */
 const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 const OTHER = "other";
 const NAME = "berth_call_duration_seconds";
@@ -13,13 +13,13 @@ type Labels = Readonly<Record<Label, string>>;
 
 export interface CallFigures {
   readonly observer: CallObserver;
-  /** Drops the figures of a tenant that is served no more, so that others' tools have room. */
+  /** Drops the figures of a deleted tenant, so that other tenants' tools have room. */
   forget(tenant: string): void;
 }
 
 /**
- * Counts and times calls by tenant, server, tool and outcome. Of the first `metricTools` tools that are called each has
- * figures of its own, and all others share those of the tool `other`: anyone who may add servers could else make the
+ * Counts and times calls by tenant, server, tool and outcome. Each of the first `metricTools` tools called has figures
+ * of its own, and all others share those of the tool `other`: otherwise anyone who may add servers could make the
  * figures grow without end.
  */
 export function countCalls(registry: Registry, metricTools: number): CallFigures {
@@ -58,7 +58,7 @@ export function countCalls(registry: Registry, metricTools: number): CallFigures
 /** The library's own `observe` costs a call several microseconds, most of it garbage; this adds three numbers. */
 class CallTimes {
   readonly labels: Labels;
-  /** In each bucket, without those in smaller ones; the last is for what took longer than all. */
+  /** Calls in each bucket, without those in smaller ones; the last is for calls that took longer than all. */
   readonly counts: number[] = Array.from({ length: BUCKETS.length + 1 }, () => 0);
   sum = 0;
 
@@ -74,7 +74,7 @@ class CallTimes {
   }
 }
 
-/** A histogram of the library that is told its figures when they are asked for. */
+/** A histogram of the library that reads its figures only on request. */
 class CallDurations extends Histogram<Label> {
   readonly #all: ReadonlyMap<string, CallTimes>;
 
@@ -89,7 +89,7 @@ class CallDurations extends Histogram<Label> {
     this.#all = all;
   }
 
-  /** What the library asks whenever it wants the figures. */
+  /** Called by the library whenever it needs the figures. */
   async getForPromString(): Promise<object> {
     return { name: NAME, help: HELP, type: "histogram", values: [...this.#all.values()].flatMap(valuesOf) };
   }

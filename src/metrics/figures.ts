@@ -17,7 +17,7 @@ export interface MeasuredParts {
   readonly log: Log;
 }
 
-/** Shows what each part has going on now. */
+/** Shows the current activity of each part. */
 export function showParts(metrics: Metrics, parts: MeasuredParts): void {
   const { audit, observers, executor, upstreams, endpoint, store, log } = parts;
   metrics.show({
@@ -96,7 +96,7 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
 
 type Compile = (source: DefinitionSource) => Promise<Compiled>;
 
-/** Shows how long definitions take to be compiled, whatever compiles them. */
+/** Measures how long compiling definitions takes, with whatever compiler. */
 export function timeCompiling(metrics: Metrics): (compile: Compile) => Compile {
   const ended = metrics.timer("berth_compile_duration_seconds", "How long definitions took to be compiled, by outcome");
   return (compile) => async (source) => {

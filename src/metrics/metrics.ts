@@ -3,14 +3,14 @@ import { countCalls, type CallFigures } from "./call-figures.ts";
 
 /**
  * Figures about this process for Prometheus. It owns how many there may be and how they are written. It knows no HTTP,
- * and nothing of the parts whose figures it shows: `figures.ts` says what those are.
+ * and nothing of the measured parts: `figures.ts` names those.
  */
 export interface Metrics {
-  /** Of each call and how long it took. */
+  /** Counts and times each call. */
   readonly calls: CallFigures;
-  /** Shows what `read` gives whenever somebody looks. */
+  /** Shows the value of `read` at each scrape. */
   show(figure: Figure): void;
-  /** Gives what is to be told how long each piece of work took, and how it ended. */
+  /** Returns a function that records how long each piece of work took, and how it ended. */
   timer(name: FigureName, help: string): (ms: number, outcome: string) => void;
   /** In the format that `contentType` names. */
   text(): Promise<string>;
@@ -20,10 +20,10 @@ export interface Metrics {
 type FigureName = `berth_${string}`;
 
 export interface Figure {
-  /** One that ends in `_total` only grows. */
+  /** A name that ends in `_total` belongs to a counter. */
   readonly name: FigureName;
   readonly help: string;
-  /** What tells several values apart, such as `state`. */
+  /** Tells several values apart, such as `state`. */
   readonly label?: string;
   /** The value, or one for each value of the label. */
   readonly read: () => Values | Promise<Values>;
@@ -32,11 +32,11 @@ export interface Figure {
 type Values = number | Readonly<Record<string, number>>;
 
 export interface MetricLimits {
-  /** Tools that have figures of their own. */
+  /** The number of tools that have figures of their own. */
   readonly metricTools: number;
 }
 
-/** In seconds: from a short compilation to the longest that is allowed. */
+/** In seconds: from a short compilation to the longest allowed. */
 const TIMER_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 export function createMetrics(version: string, { metricTools }: MetricLimits): Metrics {
@@ -70,7 +70,7 @@ export function createMetrics(version: string, { metricTools }: MetricLimits): M
     contentType: registry.contentType,
 
     text() {
-      // Watching the event loop and the garbage collector costs something, so it begins when somebody wants to know.
+      // Watching the event loop and the garbage collector costs something, so it begins with the first scrape.
       if (!watches) collectDefaultMetrics({ register: registry });
       watches = true;
       return registry.metrics();
