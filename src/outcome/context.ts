@@ -4,13 +4,13 @@ import { isObject, type JsonObject, type JsonText } from "../lib/json.ts";
 export const TOOL_KEY = "computer.jp/tool";
 export const CONTEXT_KEY = "computer.jp/context";
 
-/** What a tool is told of its call besides the arguments. */
+/** The information that a tool gets about its call besides the arguments. */
 export interface CallContext {
   readonly name: string;
   readonly arguments: JsonObject | JsonText;
-  /** By the questions' ids. */
+  /** By the ids of the questions. */
   readonly answers: JsonObject;
-  /** From the configuration of whoever hosts or calls the tool. */
+  /** From the configuration of the host or the caller. */
   readonly options: JsonObject;
   readonly action: "run" | "format_arguments";
   /** The folder that the call is about, if any. */
@@ -18,8 +18,8 @@ export interface CallContext {
 }
 
 /**
- * The members of `_meta` that say it, the same for every way to a tool. Empty while there is nothing to say that a
- * tool would not know anyway: no answers, no options, no folder and the usual action.
+ * The members of `_meta` that carry the context, the same for every way to a tool. Empty if the tool would learn
+ * nothing from it: no answers, no options, no folder and the usual action.
  */
 export function contextMeta({ name, arguments: args, answers, options, action, root }: CallContext): JsonObject {
   const isUsual = isEmpty(answers) && isEmpty(options) && action === "run" && root === undefined;
@@ -27,7 +27,7 @@ export function contextMeta({ name, arguments: args, answers, options, action, r
   return {
     [TOOL_KEY]: {
       name,
-      // Long ones stay the text that they are until all is written.
+      // Long ones stay text until everything is written.
       arguments: args as JsonObject,
       ...(!isEmpty(answers) && { answers }),
       ...(!isEmpty(options) && { options }),
@@ -36,18 +36,18 @@ export function contextMeta({ name, arguments: args, answers, options, action, r
   };
 }
 
-/** What a caller says of its call's context. */
+/** The context that a caller sends with its call. */
 export type CallerContext = Partial<Pick<CallContext, "answers" | "options" | "action" | "root">>;
 
-/** As `readContextMeta`; undefined for a request that has nothing to say of it, as most have not. */
+/** As `readContextMeta`; undefined for a request without any context, as most are. */
 export function callerContextOf(meta: unknown): CallerContext | undefined {
   if (!isObject(meta) || (meta[TOOL_KEY] === undefined && meta[CONTEXT_KEY] === undefined)) return undefined;
   return readContextMeta(meta);
 }
 
 /**
- * What a request's `_meta` says of its context. Anything that is not of the right form counts as not said: the keys
- * belong to others, and a call must not fail because of them.
+ * Reads the context in a request's `_meta`. A malformed value counts as absent: the keys belong to others, and a call
+ * must not fail because of them.
  */
 export function readContextMeta(meta: unknown): CallerContext {
   if (!isObject(meta)) return {};

@@ -1,18 +1,18 @@
 import { hasMoreValues, isObject, type Json } from "../lib/json.ts";
 import type { AnswerType, Outcome, Question } from "./outcome.ts";
 
-/** Longer texts are content and no envelope, in UTF-16 units. */
+/** Longer texts are content and no envelope; in UTF-16 units. */
 export const ENVELOPE_UNITS_MAX = 1024 * 1024;
-/** Texts of more values are content, too. */
+/** Texts with more values are content, too. */
 export const ENVELOPE_VALUES_MAX = 10_000;
 
 /**
- * The outcome that a text is the envelope of, or undefined: then the text is what it says (P1). An envelope is one
- * JSON object with exactly the members of its type and nothing around it, so that a text that only looks like one
- * stays what it is.
+ * The outcome of an envelope; undefined for any other text, which is then plain content (P1). An envelope is one JSON
+ * object with exactly the members of its type and nothing around it, so that a text that only looks like one stays as
+ * it is.
  */
 export function parseEnvelope(text: string): Outcome | undefined {
-  // Most results are no JSON at all, and large ones are not read twice.
+  // Most results are not JSON at all, and large ones are not read twice.
   if (text.length > ENVELOPE_UNITS_MAX || !/^\s*\{[^]*\}\s*$/.test(text)) return undefined;
   if (hasMoreValues(text, ENVELOPE_VALUES_MAX)) return undefined;
   let value: unknown;
@@ -24,7 +24,7 @@ export function parseEnvelope(text: string): Outcome | undefined {
   return readOutcome(value);
 }
 
-/** As the envelope is written; `parseEnvelope` gives the same outcome back. */
+/** Writes the envelope; `parseEnvelope` gives the same outcome back. */
 export function writeEnvelope(outcome: Outcome): string {
   if (outcome.type !== "needs_input") return JSON.stringify(outcome);
   const { id, text, answerType, default: otherwise } = outcome.question;
@@ -32,7 +32,7 @@ export function writeEnvelope(outcome: Outcome): string {
   return JSON.stringify({ type: "needs_input", question });
 }
 
-/** The outcome that a value is the envelope of: what a text of it would parse as. */
+/** The outcome of an envelope that is already parsed. */
 export function readOutcome(value: unknown): Outcome | undefined {
   if (!isObject(value)) return undefined;
   switch (value["type"]) {
@@ -67,7 +67,7 @@ function readQuestion(value: unknown): Question | undefined {
   return { id, text, answerType, ...(otherwise !== undefined && otherwise !== null && { default: otherwise as Json }) };
 }
 
-/** Tools of before name the type without an object around it, and with a capital letter. */
+/** Older tools write the type as a capitalized string instead of an object. */
 function readAnswerType(value: unknown): AnswerType | undefined {
   if (value === "Boolean" || value === "Text") return { type: value === "Boolean" ? "boolean" : "text" };
   if (!isObject(value)) return undefined;

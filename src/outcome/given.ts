@@ -2,32 +2,32 @@ import type { Json, JsonObject, JsonText } from "../lib/json.ts";
 import type { CallContext, CallerContext } from "./context.ts";
 import { readAnswer, readQuestionKey } from "./question.ts";
 
-/** What is known of a call besides its arguments. */
+/** The information about a call besides its arguments. */
 interface Given {
-  /** What the client answered, by the keys of its questions. */
+  /** The client's answers, by the keys of its questions. */
   readonly answers?: JsonObject | undefined;
   readonly context?: CallerContext | undefined;
 }
 
-/** All answers so far by the ids of their questions: those that the caller brought, and over them what it was asked. */
+/** All answers so far by question id: those that the caller brought, overridden by those it gave when asked. */
 export function answersById({ answers, context }: Given): JsonObject {
   const brought = context?.answers;
   return answers ? { ...brought, ...splitAnswers(answers).byId } : (brought ?? NOTHING);
 }
 
-/** The same for a function, which also finds there what it asked by itself (`context.elicit`), by its own keys. */
+/** The same for a function, which also finds the answers to its own questions (`context.elicit`), by its own keys. */
 export function answersForFunction({ answers, context }: Given): JsonObject {
   if (!answers) return context?.answers ?? NOTHING;
   const { byId, others } = splitAnswers(answers);
   return { ...context?.answers, ...others, ...byId };
 }
 
-/** What is configured for a tool goes before what the caller wishes. */
+/** A tool's configured options override those of the caller. */
 export function optionsFor({ context }: Given, configured: JsonObject): JsonObject {
   return context?.options ? { ...context.options, ...configured } : configured;
 }
 
-/** What a tool is told of its call, the same for every kind of tool. */
+/** The context of a call, the same for every kind of tool. */
 export function contextOf(
   name: string,
   args: JsonObject | JsonText,
@@ -45,7 +45,7 @@ export function contextOf(
   };
 }
 
-/** Why a call goes no further, as its result: somebody did not want to answer. Undefined when all did. */
+/** The result of a call that ends because a person declined to answer; undefined if nobody did. */
 export function refusal(tool: string, answers: JsonObject): string | undefined {
   for (const [key, answer] of Object.entries(answers)) {
     const asked = readQuestionKey(key);
@@ -57,7 +57,9 @@ export function refusal(tool: string, answers: JsonObject): string | undefined {
   return undefined;
 }
 
-/** Later answers go before earlier ones to the same question, and stand after them: the last are those of this round. */
+/**
+ * Later answers override earlier ones to the same question and follow them, so the last ones are those of this round.
+ */
 export function joinAnswers(earlier: JsonObject | undefined, later: JsonObject): JsonObject {
   const kept = Object.entries(earlier ?? {}).filter(([key]) => !Object.hasOwn(later, key));
   return Object.fromEntries([...kept, ...Object.entries(later)]);

@@ -6,15 +6,15 @@ import { defaultAnswer, readQuestionKey } from "./question.ts";
 
 export type RetryLimits = Pick<Limits, "retries" | "retryMs">;
 
-/** How a kind of tool is tried, and what its results say. */
+/** How to run one kind of tool and read its results. */
 export interface Tries<R, Options extends TryOptions> {
   readonly run: (options: Options) => Promise<R>;
-  /** What went wrong for the moment; undefined for every other end. */
+  /** The message of a transient error; undefined for any other result. */
   readonly transientOf: (result: R) => string | undefined;
   readonly questionsOf: (result: R) => Requests | undefined;
 }
 
-/** As much of a call's options as matters here. */
+/** The options of a call that matter here. */
 export interface TryOptions {
   readonly signal?: CancelSignal | undefined;
   readonly answers?: JsonObject | undefined;
@@ -36,7 +36,7 @@ export interface Persistence<Options extends TryOptions> {
     readonly annotations?: { readonly destructiveHint?: boolean; readonly idempotentHint?: boolean };
   };
   readonly options: Options;
-  /** Of the process's clock (`performance.now`): no try begins after it. */
+  /** On the process's clock (`performance.now`): no try begins after it. */
   readonly deadlineAt: number;
   readonly limits: RetryLimits;
 }
@@ -44,16 +44,16 @@ export interface Persistence<Options extends TryOptions> {
 export interface Persisted<R> {
   readonly result: R;
   readonly retries: number;
-  /** Instead of the result: what a caller that cannot be asked would have to say, as a sentence. */
+  /** Replaces the result: the answers that a caller that cannot be asked would have to send, as a sentence. */
   readonly needs?: string;
 }
 
-/** How often the defaults of questions may stand for answers in one call. */
+/** How often default answers may be used in one call. */
 const ROUNDS_MAX = 20;
 
 /**
- * Goes on from a result that is not the end: a transient error is tried again (P5), and a question that nobody can be
- * asked is answered by its default (P4). Everything else is the end.
+ * Continues after a result that is not final: retries a transient error (P5), and answers a question with its default
+ * if nobody can be asked (P4). Any other result is final.
  */
 export async function persist<R, Options extends TryOptions>(
   first: R,
@@ -75,7 +75,7 @@ export async function persist<R, Options extends TryOptions>(
       answers = joinAnswers(answers, defaults);
     } else {
       if (failure === undefined || retries >= retriesMax) return { result, retries };
-      // Full jitter: callers that failed together do not come again together.
+      // Full jitter: callers that failed together do not retry together.
       const waitMs = Math.random() * limits.retryMs * 2 ** retries;
       if (performance.now() + waitMs >= deadlineAt) return { result, retries };
       retries += 1;
@@ -91,14 +91,14 @@ export async function persist<R, Options extends TryOptions>(
   }
 }
 
-/** What a tool destroys it may destroy twice, unless it says that it does not matter how often it is called. */
+/** False for a destructive tool, unless it is idempotent. */
 function mayRepeat({ annotations }: Persistence<TryOptions>["contract"]): boolean {
   return annotations?.destructiveHint !== true || annotations.idempotentHint === true;
 }
 
 type Asked = readonly [key: string, request: Request][];
 
-/** Questions that this caller cannot be asked; undefined for none, and for those of a function's own making. */
+/** The questions that this caller cannot be asked; undefined if there are none, or if a function made them itself. */
 function unanswerable(requests: Requests | undefined, { client }: TryOptions): Asked | undefined {
   if (!requests || takesForms(client?.capabilities["elicitation"])) return undefined;
   const asked = Object.entries(requests);

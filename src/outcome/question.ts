@@ -1,7 +1,7 @@
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { AnswerType, Question } from "./outcome.ts";
 
-/** The one field of the form that a question is. */
+/** The one field in a question's form. */
 const FIELD = "answer";
 
 /** A question as the protocol asks it: the parameters of `elicitation/create` (2026-07-28 `client/elicitation`). */
@@ -23,8 +23,8 @@ export function inputRequestsOf(
 }
 
 /**
- * The key under which the question travels, so that its answer can be read wherever it comes back: its id, which has
- * no dots, and what it takes for an answer.
+ * The key under which the question travels, so that its answer can be read wherever it comes back: its id, which has no
+ * dots, and the type of its answer.
  */
 export function questionKey({ id, answerType }: Pick<Question, "id" | "answerType">): string {
   const options = answerType.type === "select" ? JSON.stringify(answerType.options) : "";
@@ -33,7 +33,7 @@ export function questionKey({ id, answerType }: Pick<Question, "id" | "answerTyp
   return `${KEY_PREFIX}${id}.${kind}`;
 }
 
-/** Undefined for the key of anything else that may be asked. */
+/** Undefined for the key of any other request. */
 export function readQuestionKey(key: string): Pick<Question, "id" | "answerType"> | undefined {
   if (!key.startsWith(KEY_PREFIX)) return undefined;
   const [, id, type, options] = /^([^.]+)\.(boolean|text|select)(\[[^]*\])?$/.exec(key.slice(KEY_PREFIX.length)) ?? [];
@@ -49,7 +49,7 @@ export function readQuestionKey(key: string): Pick<Question, "id" | "answerType"
 const KEY_PREFIX = "question.";
 const KEY_OPTIONS_UNITS_MAX = 2_000;
 
-/** What a client would answer that takes the default of `elicitationOf` a question; undefined when there is none. */
+/** The answer of a client that accepts the default of `elicitationOf` a question; undefined if there is none. */
 export function defaultAnswer({ requestedSchema }: JsonObject): JsonObject | undefined {
   const properties = isObject(requestedSchema) ? requestedSchema["properties"] : undefined;
   const field = isObject(properties) ? properties[FIELD] : undefined;
@@ -57,12 +57,12 @@ export function defaultAnswer({ requestedSchema }: JsonObject): JsonObject | und
   return value === undefined ? undefined : { action: "accept", content: { [FIELD]: value } };
 }
 
-/** What came of asking. `none`: nothing that answers the question, so it is to be asked again. */
+/** The result of asking. `none`: nothing that answers the question, so it must be asked again. */
 export type Answer =
   | { readonly kind: "given"; readonly value: Json }
   | { readonly kind: "declined" | "cancelled" | "none" };
 
-/** Reads what a client answered to `elicitationOf` the question. */
+/** Reads a client's answer to `elicitationOf` the question. */
 export function readAnswer(result: unknown, { answerType }: Pick<Question, "answerType">): Answer {
   if (!isObject(result)) return { kind: "none" };
   if (result["action"] === "decline") return { kind: "declined" };
@@ -73,7 +73,7 @@ export function readAnswer(result: unknown, { answerType }: Pick<Question, "answ
     : { kind: "none" };
 }
 
-/** Whether a value is an answer that the question allows. */
+/** True when the question allows the value as an answer. */
 export function fitsQuestion(value: unknown, answerType: AnswerType): boolean {
   if (answerType.type === "boolean") return typeof value === "boolean";
   if (typeof value !== "string") return false;

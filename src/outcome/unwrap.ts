@@ -2,7 +2,7 @@ import type { JsonObject } from "../lib/json.ts";
 import { parseEnvelope } from "./envelope.ts";
 import type { Outcome } from "./outcome.ts";
 
-/** As much of a tool's result as it takes to see an envelope in it. */
+/** The parts of a tool's result that can hold an envelope. */
 export interface Unwrappable {
   readonly content: readonly JsonObject[];
   readonly isError?: boolean;
@@ -10,13 +10,13 @@ export interface Unwrappable {
 }
 
 /**
- * The outcome in a tool's result, when its content is exactly one block of text that is an envelope (P1); undefined
- * when the result is to be taken as it is. A result that says to be an error is one, whatever its envelope says: a
- * success in it is dropped, and `warn` hears of it (P2).
+ * The outcome in a tool's result, if its content is exactly one block of text that is an envelope (P1); undefined if
+ * the result counts as it is. A result marked as an error stays one, whatever its envelope says: a success in it is
+ * dropped, and `warn` is told (P2).
  */
 export function unwrapResult(result: Unwrappable, warn: (message: string) => void): Outcome | undefined {
   const [block, ...others] = result.content;
-  // Who promised structured content and kept to it has spoken the protocol's own language.
+  // A tool that returned structured content has spoken the protocol's own language.
   if (!block || others.length > 0 || result.structuredContent !== undefined) return undefined;
   if (block["type"] !== "text" || typeof block["text"] !== "string") return undefined;
   const outcome = parseEnvelope(block["text"]);
