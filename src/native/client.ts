@@ -5,12 +5,12 @@ import { messagesOf } from "./messages.ts";
 export type { NativeEvent, NativeResult } from "./events.ts";
 
 export interface NativeRequest {
-  /** Where a Berth serves, with or without a path: `http://127.0.0.1:7420`, or `…/mcp/echo` for one server alone. */
+  /** The address of a Berth, with or without a path: `http://127.0.0.1:7420`, or `…/mcp/echo` for one server alone. */
   readonly url: string;
   /** `server.tool`. */
   readonly method: string;
   readonly args?: JsonObject;
-  /** All answers so far to what the tool asked, by the keys of `inputRequests`. */
+  /** All answers so far to the tool's questions, by the keys of `inputRequests`. */
   readonly inputResponses?: JsonObject;
   /** Further headers, such as `Authorization`. */
   readonly headers?: Readonly<Record<string, string>>;
@@ -20,7 +20,7 @@ export interface NativeRequest {
 
 /** The other side refused the call. */
 export class NativeCallError extends Error {
-  /** Of JSON-RPC: -32601 for a method that nobody has. */
+  /** From JSON-RPC: -32601 for an unknown method. */
   readonly code: number;
   readonly data: unknown;
 
@@ -32,15 +32,15 @@ export class NativeCallError extends Error {
   }
 }
 
-/** Nobody answered at the address, or not to the end. */
+/** Nothing answered at the address, or the answer broke off. */
 export class NativeConnectionError extends Error {
   override readonly name = "NativeConnectionError";
 }
 
 /**
- * Calls one tool. Yields its events as they happen and returns its result; whoever takes the events slowly slows the
- * tool down, and whoever stops taking them ends it. Throws `NativeCallError`, `NativeConnectionError`, or what the
- * signal was aborted with.
+ * Calls one tool. Yields its events as they happen and returns its result; reading the events slowly slows the tool
+ * down, and ceasing to read them ends it. Throws `NativeCallError`, `NativeConnectionError`, or the abort reason of the
+ * signal.
  */
 export async function* callNative(request: NativeRequest): AsyncGenerator<NativeEvent, NativeResult> {
   const { method, args = {}, inputResponses } = request;
@@ -54,8 +54,8 @@ export async function* callNative(request: NativeRequest): AsyncGenerator<Native
 }
 
 /**
- * The schema of a tool's arguments, by the name of its method, from the list that MCP gives at the same address;
- * undefined when the list has no such tool. Throws as `callNative`.
+ * The schema of a tool's arguments, by the name of its method, from MCP's list at the same address; undefined if the
+ * list has no such tool. Throws as `callNative`.
  */
 export async function inputSchemaOf(request: NativeRequest): Promise<JsonSchema | undefined> {
   const method = normalized(request.method);
@@ -79,14 +79,14 @@ export async function inputSchemaOf(request: NativeRequest): Promise<JsonSchema 
 
 const PAGES_MAX = 100;
 
-/** Here a list has `server.tool`; at the address of one server just `tool`. */
+/** A list here has `server.tool`; at the address of one server just `tool`. */
 const ALL_SERVERS_PATH = "/mcp";
 
 function normalized(name: string): string {
   return name.replaceAll(".", "_");
 }
 
-/** What is said to one request. */
+/** The messages that answer one request. */
 async function* exchange(
   { url, headers, signal }: NativeRequest,
   method: string,

@@ -1,4 +1,6 @@
-/** The JSON messages of a response, be it one or a stream of them (`text/event-stream`). Throws for what is no JSON. */
+/**
+ * The JSON messages of a response, whether one or a stream of them (`text/event-stream`). Throws if one is not JSON.
+ */
 export async function* messagesOf(response: Response): AsyncGenerator {
   if (!response.headers.get("content-type")?.startsWith("text/event-stream")) {
     yield await response.json();
@@ -7,7 +9,7 @@ export async function* messagesOf(response: Response): AsyncGenerator {
   for await (const data of eventData(response)) yield JSON.parse(data);
 }
 
-/** The data of each event (the SSE standard): comments, ids and other fields say nothing here. */
+/** The data of each event (SSE standard); comments, ids and other fields are ignored. */
 async function* eventData({ body }: Response): AsyncGenerator<string> {
   if (!body) return;
   let unread = "";
