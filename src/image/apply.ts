@@ -7,27 +7,27 @@ import type { Image, Manifest } from "./image.ts";
 import { planNames, type NameReport, type Plan } from "./plan-names.ts";
 import { parseManifest } from "./read.ts";
 
-/** What applying an image did to a tenant's names. */
+/** The effect of applying an image on a tenant's names. */
 export interface ApplyReport {
   readonly image: Cid;
-  /** False when this image was applied last, and nothing was looked at. */
+  /** False when this image was applied last, and nothing was examined. */
   readonly applied: boolean;
   /** Names that followed the image. */
   readonly changed: readonly NameReport[];
-  /** Names that were edited here and stay so, whether or not the image changed them too. */
+  /** Names that were edited here and keep the edit, even if the image changed them too. */
   readonly kept: readonly NameReport[];
 }
 
 export interface ApplyOptions {
-  /** What the image claims was compiled counts for this tenant; else it is compiled anew when it is needed. */
+  /** The image's compiled results count for this tenant; otherwise definitions are compiled again when needed. */
   readonly believesCompiled: boolean;
 }
 
 const ATTEMPTS = 5;
 
 /**
- * Brings a tenant's names to an image, in one transaction: names that nobody edited follow it, edited ones stay
- * and are reported. The variable `mcps` is merged entry by entry. An image that was applied last costs two look-ups.
+ * Brings a tenant's names to an image, in one transaction: names that nobody edited follow it, edited ones stay and are
+ * reported. The variable `mcps` is merged entry by entry. If the image was applied last, this costs two look-ups.
  */
 export async function applyImage(
   store: Store,
@@ -94,13 +94,13 @@ async function readManifest(store: Store, tenant: string, cid: Cid): Promise<Man
   return bytes && parseManifest(bytes, cid);
 }
 
-/** What the last image did not bring already. */
+/** The content that the last image did not bring. */
 function contentOf(image: Image, base: Manifest | undefined): Block[] {
   const held = new Set(base?.content);
   return image.manifest.content.filter((cid) => !held.has(cid)).map((cid) => ({ cid, bytes: image.content(cid) }));
 }
 
-/** The results that the last image did not claim already, with their bundles. What is damaged is compiled when it is needed. */
+/** The results that the last image did not claim, with their bundles. Damaged ones are compiled when needed. */
 function claimsOf(image: Image, base: Manifest | undefined): Block[] {
   const held = new Map(Object.entries(base?.derived ?? {}));
   return Object.entries(image.manifest.derived).flatMap(([key, cid]) => {

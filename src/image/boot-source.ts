@@ -8,7 +8,7 @@ import { isFault, type SourceFolder } from "./source-folder.ts";
 
 const GENERATED = "GENERATED:";
 
-/** A `<name>.boot.source.json`: which servers and variables an image starts with. */
+/** A `<name>.boot.source.json`: the servers and variables that an image starts with. */
 export interface BootSource {
   readonly servers: readonly BootServer[];
   readonly variables: readonly BootVariable[];
@@ -99,7 +99,7 @@ function requireField(
   name: string,
   problems: Problem[],
 ): void {
-  // A field of the wrong type has its problem already, and so has what is no object.
+  // A field of the wrong type already has its problem, and so does a node that is no object.
   if (field || !node.members || node.members.has(name)) return;
   problems.push(problemAt(node.at, "missing-field", `${what} needs the field "${name}"`));
 }

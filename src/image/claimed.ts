@@ -7,18 +7,19 @@ import type { Manifest } from "./image.ts";
 import { parseManifest } from "./read.ts";
 
 /**
- * A boot image claims what was compiled of its sources, and nothing binds a claim to them. So a claim counts only for the
- * tenant that the image was applied to, where nothing was compiled here, and as long as no other image is applied. Results
- * and bundles are content of that tenant, under no key that another could ask for; the manifest says which is whose.
+ * A boot image claims what was compiled from its sources, and nothing proves a claim. So a claim counts only for the
+ * tenant that the image was applied to, where nothing was compiled here, and as long as no other image is applied.
+ * Results and bundles are content of that tenant, under no key that another tenant could ask for; the manifest lists
+ * which is whose.
  */
 
 /** The name under which a store remembers the manifest that was applied last. */
 export const APPLIED = "applied";
 
-/** Gives what an image claims was compiled under a key. */
+/** Finds the compiled result that an image claims for a key. */
 export type ClaimLookup = (store: Store, tenant: string, key: string) => Promise<CompiledResult | undefined>;
 
-/** Remembers that an image came from where a tenant's claims may come from: a name alone can come with a tenant's file. */
+/** Records that the image's claims may be trusted for the tenant: a name alone can also come with a tenant's file. */
 export function beliefIn(tenant: string, image: Cid): DerivedEntry {
   return { key: `believed-image:${tenant}:${image}`, block: rawBlock(image) };
 }
@@ -29,7 +30,7 @@ export async function isBelieved(store: Store, tenant: string, image: Cid): Prom
   return bytes !== undefined && matches(block.cid, bytes);
 }
 
-/** For what is served now: the image that was applied last. */
+/** Looks in the image that was applied last, for what is served now. */
 export const claimedNow: ClaimLookup = async (store, tenant, key) => {
   const applied = await store.name(tenant, "image", APPLIED);
   if (!applied || !(await isBelieved(store, tenant, applied.cid))) return undefined;
@@ -37,13 +38,15 @@ export const claimedNow: ClaimLookup = async (store, tenant, key) => {
   return results && claimIn(results, store, tenant, key);
 };
 
-/** For releases of earlier images, which are compared with what they were: the latest image that has a claim. */
+/**
+ * Looks in the latest image that has a claim, for releases of earlier images, which are compared with what they were.
+ */
 export const claimedEver: ClaimLookup = async (store, tenant, key) => {
   const images = await store.history(tenant, "image", APPLIED);
   for (const image of new Set(images.map(({ cid }) => cid))) {
     if (image === null || !(await isBelieved(store, tenant, image))) continue;
     const bytes = await ifSound(store.content(tenant, image));
-    // Most of them do not name it, and a manifest may be long.
+    // Most manifests do not name the key, and a manifest may be long.
     if (!bytes || !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(key)) continue;
     const result = await claimIn(parseManifest(bytes, image).derived, store, tenant, key);
     if (result) return result;
@@ -51,7 +54,7 @@ export const claimedEver: ClaimLookup = async (store, tenant, key) => {
   return undefined;
 };
 
-/** Every server that is loaded asks for the same one. */
+/** Cached, since every server that is loaded asks for the same image. */
 let latest: { readonly image: Cid; readonly results: Manifest["derived"] } | undefined;
 
 async function resultsOf(store: Store, tenant: string, image: Cid): Promise<Manifest["derived"] | undefined> {
@@ -73,7 +76,7 @@ async function claimIn(
   return bytes && compiledHere(bytes);
 }
 
-/** Undefined for what is no result, or one that another version of Berth made. */
+/** Undefined for an invalid result, or one that another version of Berth made. */
 export function compiledHere(bytes: Uint8Array): CompiledResult | undefined {
   try {
     return readCompiled(bytes);

@@ -11,7 +11,7 @@ import { CONTENT_FOLDER } from "./image.ts";
 import type { Lock } from "./lock.ts";
 import type { Reference } from "./mcps-source.ts";
 
-/** One thing to compile: a definition or transform, for the server that names it. */
+/** A unit of compilation: a definition or transform, for the server that names it. */
 export interface Job {
   readonly reference: Reference;
   readonly definition: GatheredDefinition;
@@ -27,17 +27,17 @@ export interface Result {
 export interface Progress {
   readonly done: number;
   readonly total: number;
-  /** What was worked on last. */
+  /** The last item that was worked on. */
   readonly name: string;
 }
 
-/** A compiler has a process of its own, which takes longer to start than a few definitions take to compile. */
+/** A compiler is a process of its own, which takes longer to start than a few definitions take to compile. */
 const JOBS_PER_COMPILER = 25;
 const COMPILERS_MAX = 4;
 
 /**
- * The result of every job, compiled or taken from the last image; jobs with the same key share one.
- * What is wrong with the definitions goes to `problems`, as errors where nothing of a definition can serve.
+ * The result of every job, compiled or taken from the last image; jobs with the same key share one. Problems with
+ * definitions go to `problems`, as errors where a definition cannot serve at all.
  */
 export async function compileAll(
   jobs: readonly Job[],
@@ -109,7 +109,7 @@ interface CompileOptions {
   readonly load?: Load | undefined;
 }
 
-/** Gives what keeps a bundle from loading; undefined where nothing does, or nobody can tell. */
+/** Resolves with the problem that keeps a bundle from loading; undefined where there is none, or nobody can tell. */
 export type Load = (entry: string, bundle: Uint8Array) => Promise<Problem | undefined>;
 
 function compilersFor(jobs: number): number {
@@ -121,7 +121,7 @@ async function compileOne(key: string, { reference, definition }: Job, compiler:
   return { key, ...packCompiled(compiled) };
 }
 
-/** Results of the last image, as far as they are whole. */
+/** The results of the last image, as far as they are intact. */
 export function earlierResults(out: string, lock: Lock | undefined): CompileOptions["earlier"] {
   const read = (cid: Cid): Block => {
     const bytes = readFileSync(join(out, CONTENT_FOLDER, cid));
@@ -141,10 +141,10 @@ export function earlierResults(out: string, lock: Lock | undefined): CompileOpti
   };
 }
 
-/** With a bundle the good tools serve and every problem is a warning; without one the definition cannot be used. */
+/** With a bundle, its good tools serve and every problem is a warning; without one the definition cannot be used. */
 function problemsOf({ reference, definition }: Job, { result, bundle }: Result): Problem[] {
   const isTold = (problem: Problem): boolean =>
-    // What a transform exports is called by the host and not offered as tools.
+    // The exports of a transform are called by the host and not offered as tools.
     !(bundle && reference.kind === "transform" && problem.tool !== undefined);
   const told = readCompiled(result.bytes)
     .problems.filter(isTold)

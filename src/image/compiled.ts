@@ -4,13 +4,13 @@ import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
 import { shortProblems } from "../lib/problem.ts";
 
-/** A compiled definition as it is kept: a derived result, with the bundle as content of its own. */
+/** A compiled definition as it is stored: a derived result, with the bundle as content of its own. */
 export interface CompiledResult extends Discovery {
   readonly bundle: Cid | null;
 }
 
 export interface PackedCompiled {
-  /** What was found and `bundle`, to be stored under the definition's compile key. */
+  /** The discovery and `bundle`, to be stored under the definition's compile key. */
   readonly result: Block;
   readonly bundle: Block | undefined;
 }
@@ -22,7 +22,7 @@ export function packCompiled({ tools, resources, prompts, completions, problems,
   return { result: rawBlock(JSON.stringify(result)), bundle: block };
 }
 
-/** What `packCompiled` made, from its (verified) bytes. Throws `image_invalid` for anything else. */
+/** Reads the result of `packCompiled` from its (verified) bytes. Throws `image_invalid` for anything else. */
 export function readCompiled(bytes: Uint8Array): CompiledResult {
   let value: unknown;
   try {
@@ -31,13 +31,13 @@ export function readCompiled(bytes: Uint8Array): CompiledResult {
     throw new BerthError("image_invalid", "a compiled result is not JSON", { cause: error });
   }
   if (!isCompiledResult(value)) throw new BerthError("image_invalid", "a compiled result lacks a part");
-  // What was kept by an earlier compiler may have any number of them.
+  // A result of an earlier compiler may have any number of problems.
   return { ...value, problems: shortProblems(value.problems) };
 }
 
 const lists = ["tools", "resources", "prompts", "completions", "problems"];
 
-/** What else an entry may lack refuses its server when that is loaded; problems are read wherever they are told. */
+/** Checks the problems, which are read anywhere; other faults of an entry refuse its server when that is loaded. */
 function isCompiledResult(value: unknown): value is CompiledResult {
   if (!isObject(value)) return false;
   const { bundle } = value;

@@ -2,9 +2,9 @@ import type { Cid } from "../lib/cid.ts";
 import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
 import type { Problem } from "../lib/problem.ts";
 
-/** What the generator needs of discovery, given to it so that it can be watched in tests. */
+/** The generator's view of discovery, passed in so that tests can observe it. */
 export interface Compiling {
-  /** The definition's own files, by their path in the folder of sources: its entry and what that imports. */
+  /** The definition's own files, by their path in the folder of sources: its entry and everything that imports. */
   gather(root: string, entry: string): Promise<{ files: Record<string, string>; problems: Problem[] }>;
   /** Two compilations with the same key have the same result. */
   key(definition: Cid, of: { language: DefinitionSource["language"]; server: string }): string;
@@ -17,7 +17,7 @@ export interface Compiler {
   close(): Promise<void>;
 }
 
-/** Says which compiler would work: it differs exactly when results made by another could be different. */
+/** Identifies the compiler: it differs exactly when another compiler's results could be different. */
 export function compilerIdentity(compiling: Compiling): Record<DefinitionSource["language"], string> {
   const nothing = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
   const key = (language: DefinitionSource["language"]) => compiling.key(nothing, { language, server: "any" });

@@ -5,9 +5,9 @@ import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
 
 /**
- * How a definition is kept by content. One file is the raw block of its text; a definition of several files is a
- * structure `{ entry, files: { path: cid } }` whose files are raw blocks. A single text that starts with `#!` is
- * shell, everything else is TypeScript.
+ * Stores a definition as content. One file is the raw block of its text; a definition of several files is a structure
+ * `{ entry, files: { path: cid } }` whose files are raw blocks. A single text that starts with `#!` is shell,
+ * everything else is TypeScript.
  */
 export interface PackedDefinition {
   readonly cid: Cid;
@@ -27,8 +27,8 @@ export function packDefinition(entry: string, files: Readonly<Record<string, str
 }
 
 /**
- * The definition as the compiler takes it. `read` gives verified bytes. Rejects with `content_missing` when a part
- * is not there, and with `image_invalid` when the content is no definition.
+ * Loads the definition in the compiler's form. `read` gives verified bytes. Rejects with `content_missing` when a part
+ * is missing, and with `image_invalid` when the content is no definition.
  */
 export async function loadDefinition(
   read: (cid: Cid) => Promise<Uint8Array | undefined>,
@@ -52,7 +52,7 @@ export async function loadDefinition(
   return { language: "typescript", server, entry: tree.entry, files: Object.fromEntries(files) };
 }
 
-/** A definition of one file is named after its server, so that what is compiled depends on the CID and server alone. */
+/** A definition of one file is named after its server, so that the compiled result depends only on CID and server. */
 function singleFile(text: string, server: string): DefinitionSource {
   const language = languageOf(text);
   const entry = `${server}.${language === "shell" ? "sh" : "ts"}`;
@@ -86,7 +86,7 @@ function isTree(tree: unknown): tree is DefinitionTree {
   return Object.hasOwn(files, entry) && Object.entries(files).every(isFile);
 }
 
-/** Relative, below the folder of sources, and written in one way only. */
+/** Tells if a path is relative, below the folder of sources, and normalized. */
 export function isOwnPath(path: string): boolean {
   const isPlain = path !== "" && path !== "." && posix.normalize(path) === path && !/[\\\0]/.test(path);
   return isPlain && !path.startsWith("/") && path !== ".." && !path.startsWith("../") && !path.endsWith("/");
@@ -100,5 +100,5 @@ function textOf(bytes: Uint8Array, cid: Cid): string {
   }
 }
 
-// A byte-order mark is kept: dropping it would give the text another CID than its file.
+// A byte-order mark is kept: without it the text would have another CID than its file.
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

@@ -16,9 +16,9 @@ export interface GatheredDefinition {
   readonly entry: string;
   readonly cid: Cid;
   readonly blocks: readonly Block[];
-  /** Path → CID of its own files; empty for one that is named by a CID. */
+  /** Path → CID of its own files; empty for a definition that is named by a CID. */
   readonly files: Readonly<Record<string, Cid>>;
-  /** As the compiler takes it for a server: the same whether it comes from a file or from a store. */
+  /** The definition in the compiler's form for a server: the same whether it comes from a file or from a store. */
   source(server: string): Promise<DefinitionSource>;
 }
 
@@ -85,7 +85,7 @@ async function gather(
   return { entry: file.path, ...packed, files: cids, source: sourceOf(packed.cid, packed.blocks) };
 }
 
-/** A file that imported no other still does not; what an import leads to can change with the files beside it. */
+/** A file without imports still has none; where an import leads can change with the files beside it. */
 function remembered(file: SourceFile, lock: Lock | undefined): string[] | undefined {
   const known = lock && Object.hasOwn(lock.definitions, file.path) ? lock.definitions[file.path]!.files : {};
   return Object.keys(known).length === 1 && known[file.path] === file.block.cid ? [file.path] : undefined;
@@ -133,7 +133,7 @@ function sourceOf(cid: Cid, blocks: readonly Block[]): GatheredDefinition["sourc
   return (server) => loadDefinition(async (part) => bytes.get(part), cid, server);
 }
 
-/** Where the files of a definition are found by a person: one that is a single file is compiled under another name. */
+/** The path by which a person finds a definition's file: a single file is compiled under another name. */
 export function originalPath({ cid, entry }: GatheredDefinition, compiledAs: string | undefined): string | undefined {
   return isStructure(cid) || compiledAs === undefined ? compiledAs : entry;
 }

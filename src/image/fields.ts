@@ -1,7 +1,7 @@
 import type { Problem } from "../lib/problem.ts";
 import { problemAt, type JsonNode } from "./json-source.ts";
 
-/** What a field of a source may hold, and how that is said to a person. */
+/** The types of source fields, with their names for people. */
 const fieldTypes = {
   text: { what: "a text", fits: (node: JsonNode) => typeof node.value === "string" },
   boolean: { what: "true or false", fits: (node: JsonNode) => typeof node.value === "boolean" },
@@ -16,8 +16,8 @@ const fieldTypes = {
 export type FieldType = keyof typeof fieldTypes;
 
 /**
- * The members of an object that have the right names and types. Each of the others becomes a problem, and the
- * rest is read all the same, so that a person sees everything that is wrong at once.
+ * The members of an object that have the right names and types. Each of the others becomes a problem, and reading goes
+ * on, so that a person sees everything that is wrong at once.
  */
 export function readFields<Name extends string>(
   node: JsonNode,

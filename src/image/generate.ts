@@ -24,27 +24,30 @@ import { isFault, openSourceFolder, type SourceFolder } from "./source-folder.ts
 export interface GenerateOptions {
   /** The folder of sources. */
   readonly from: string;
-  /** The folder of the image; read for what was made before, never written here. */
+  /** The folder of the image; the previous image is read from it, nothing is written to it here. */
   readonly out: string;
-  /** The most bytes that a source file may have. Default: `sourceBytes` of the limits. */
+  /** The most bytes of one source file. Default: `sourceBytes` of the limits. */
   readonly sourceBytes?: number;
-  /** Of the image in `out`, where Berth itself made that: what was compiled for it is taken. Without it everything is compiled. */
+  /**
+   * The lock of the image in `out`, if Berth itself made it: its compiled results are reused. Without it everything is
+   * compiled.
+   */
   readonly earlier?: Lock | undefined;
   /** Type errors of definitions are errors. */
   readonly strict?: boolean;
   readonly onProgress?: (progress: Progress) => void;
   readonly checkEntry?: CheckEntry;
-  /** Tries whether what was compiled now loads; without it, that is found out by the first call. */
+  /** Tries if newly compiled bundles load; without it, the first call finds out. */
   readonly load?: Load;
 }
 
 /** All bytes of an image. */
 export interface GeneratedImage {
-  /** The files beside `content/`, in the order in which they are to be written. */
+  /** The files beside `content/`, in the order in which they must be written. */
   readonly files: ReadonlyMap<string, Uint8Array>;
   readonly content: ReadonlyMap<Cid, Uint8Array>;
   readonly servers: number;
-  /** Definitions and transforms that were compiled now, of `results` altogether. */
+  /** The definitions and transforms that were compiled now, out of `results`. */
   readonly compiled: number;
   readonly results: number;
 }
@@ -58,7 +61,7 @@ export interface Generation {
 
 /**
  * Makes the image of a folder of sources. The same sources give the same bytes, wherever and whenever; nothing is
- * written, and nothing outside of the two folders is read.
+ * written, and nothing outside the two folders is read.
  */
 export async function generateImage(options: GenerateOptions, compiling: Compiling): Promise<Generation> {
   const folder = openSourceFolder(options.from, options.sourceBytes ?? defaultLimits.sourceBytes);
@@ -96,7 +99,7 @@ function readSources(folder: SourceFolder, problems: Problem[], checkEntry: Chec
   return { mcps, boots: Object.fromEntries(boots) as Sources["boots"] };
 }
 
-/** The root of a source file. One that cannot be read has its problem and stands for an empty one. */
+/** The root of a source file. An unreadable one gets its problem and counts as an empty one. */
 function readJson(folder: SourceFolder, path: string, problems: Problem[]): JsonNode {
   const nothing: JsonNode = {
     value: {},
@@ -130,7 +133,7 @@ async function findJobs(
   return jobs;
 }
 
-/** Sorted by place, each thing said once. */
+/** Sorts problems by place and removes duplicates. */
 function inOrder(problems: readonly Problem[]): Problem[] {
   const identity = ({ file, line, column, code, message }: Problem) =>
     JSON.stringify([file, line, column, code, message]);
@@ -199,7 +202,7 @@ function assemble(parts: Parts): Omit<GeneratedImage, "compiled"> {
   return { files, content, servers, results: Object.keys(derived).length };
 }
 
-/** What the definitions behind some references bring into an image. */
+/** The blocks and results that the definitions behind some references bring into an image. */
 function needsOf(references: readonly Reference[], { jobs, results }: Parts): { blocks: Block[]; results: Result[] } {
   const named = new Set(references);
   const wanted = jobs.filter(({ reference }) => named.has(reference));

@@ -22,9 +22,9 @@ export const cidFile = (name: ImageName): string => `${name}.boot.cid`;
 
 /** The source files that an image is made of, besides the files that they name. */
 export const MCPS_SOURCE = "mcps.source.json";
-/** Beside it: what the servers of others that it names are. Written by `berth mcp lock`. */
+/** The lock beside it, which pins the upstreams that it names. Written by `berth mcp lock`. */
 export const UPSTREAMS_LOCK = "upstreams.lock.json";
-/** In the place of a server: names the JSON Schema for editors. */
+/** Stands in place of a server and names the JSON Schema for editors. */
 export const SCHEMA_KEY = "$schema";
 export const bootSource = (name: ImageName): string => `${name}.boot.source.json`;
 
@@ -53,7 +53,7 @@ export interface Image {
   content(cid: Cid): Uint8Array;
 }
 
-/** What a server's name stands for in a store: the dag-json block of this. */
+/** The record behind a server's name in a store, kept as a dag-json block. */
 export interface ServerRecord {
   readonly definition: Cid;
   readonly enabled: boolean;

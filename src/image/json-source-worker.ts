@@ -1,4 +1,4 @@
-/** A thread of its own for one long text; it ends with it. Started by `json-source.ts`. */
+/** A thread for one long text; it ends with it. Started by `json-source.ts`. */
 import { parentPort, workerData } from "node:worker_threads";
 import { longJsonProblems, parseJsonSource, placedIn, type LongSource } from "./json-source.ts";
 

@@ -8,18 +8,18 @@ import type { Limits } from "../limits/limits.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "../lib/problem.ts";
 import { TurnQueue } from "../lib/turn-queue.ts";
 
-/** A JSON value that remembers where it was written, so that whatever is wrong with it can be shown there. */
+/** A JSON value that remembers where it was written, so that any problem with it can be shown there. */
 export interface JsonNode {
   readonly value: Json;
   readonly at: Position;
-  /** Of an object: its members, in the order in which they are written. */
+  /** The members of an object, in the order in which they are written. */
   readonly members?: ReadonlyMap<string, JsonMember>;
-  /** Of an array. */
+  /** The elements of an array. */
   readonly elements?: readonly JsonNode[];
 }
 
 interface JsonMember {
-  /** Where the key stands. */
+  /** The place of the key. */
   readonly at: Position;
   readonly node: JsonNode;
 }
@@ -30,12 +30,12 @@ export interface Position {
   readonly text: string;
   readonly line: number;
   readonly column: number;
-  /** In the text, from 0, where it is known. */
+  /** The offset in the text, from 0, where it is known. */
   readonly offset?: number;
   readonly pointer: string;
 }
 
-/** Strict JSON (RFC 8259). Keys that stand twice are problems, and so is all that `JSON.parse` refuses. */
+/** Strict JSON (RFC 8259). Duplicate keys are problems, and so is everything that `JSON.parse` refuses. */
 export function parseJsonSource(file: string, text: string): { root?: JsonNode; problems: Problem[] } {
   const problems: Problem[] = [];
   try {
@@ -53,7 +53,7 @@ export function parseJsonSource(file: string, text: string): { root?: JsonNode; 
   }
 }
 
-/** What is wrong with a JSON text of a tenant. Nobody else has to wait for it, however long it is. */
+/** Finds the problems in a JSON text of a tenant. Nobody else waits for it, however long the text is. */
 export async function jsonProblems(file: string, text: string, reader: Reader): Promise<Problem[]> {
   if (text.length <= SHORT_UNITS) return parseJsonSource(file, text).problems;
   const found = await inThread({ file, text }, reader);
@@ -62,13 +62,13 @@ export async function jsonProblems(file: string, text: string, reader: Reader): 
   return [{ code: "invalid-json", message, severity: "error", file, line: 1, column: 1 }];
 }
 
-/** As `parseJsonSource`; a text that is right takes a tenth of the time. For the thread. */
+/** As `parseJsonSource`, in a tenth of the time for a correct text. For the thread. */
 export function longJsonProblems(file: string, text: string): Problem[] {
   try {
     JSON.parse(text);
     if (!hasDuplicateKeys(text)) return [];
   } catch {
-    // Told below, with its place.
+    // Reported below, with its place.
   }
   return parseJsonSource(file, text).problems;
 }
@@ -88,13 +88,13 @@ export async function placeProblems(
   return root && placedIn(root, problems);
 }
 
-/** For whom a long text is read, and what that may take. */
+/** The tenant for whom a long text is read, and the limits of that. */
 export interface Reader {
   readonly tenant: string;
   readonly limits: Pick<Limits, "checkMs" | "checkMemoryMb">;
 }
 
-/** Problems with the places of their pointers, or of what is around them where a pointer leads to nothing. */
+/** Problems with the places of their pointers; where a pointer leads to nothing, the nearest enclosing place. */
 export function placedIn(root: JsonNode, problems: readonly Problem[]): Problem[] {
   return problems.map((problem) => {
     const { code, message, severity, pointer = "" } = problem;
@@ -102,21 +102,21 @@ export function placedIn(root: JsonNode, problems: readonly Problem[]): Problem[
   });
 }
 
-/** What a thread is given: with `problems` it places those, else it looks for what is wrong. */
+/** The thread's input: with `problems` it places those, else it looks for problems. */
 export interface LongSource {
   readonly file: string;
   readonly text: string;
   readonly problems?: readonly Problem[];
 }
 
-/** A tree with all positions takes about half a microsecond a character. */
+/** Parsing with all positions takes about half a microsecond per character. */
 const SHORT_UNITS = 16 * 1024;
 const workerFile = new URL("./json-source-worker.js", import.meta.url);
 
-/** A text above this may take seconds, and others would wait for it. */
+/** A longer text may take seconds, and others would wait for it. */
 const MEDIUM_UNITS = 256 * 1024;
 
-/** Of one tenant. Each is held in memory meanwhile. */
+/** The most waiting texts of one tenant; each is held in memory meanwhile. */
 const TEXTS_WAITING_MAX = 16;
 /** One thread for medium texts and one for long ones, however many tenants have texts to read. */
 const turnsOf = { medium: newQueue(), long: newQueue() };
@@ -128,7 +128,7 @@ function newQueue(): TurnQueue {
 /** When a full queue may have room again. */
 const RETRY_AFTER_S = 1;
 
-/** The problems, or why there is no telling. */
+/** The thread's result, or why there is none. */
 async function inThread(
   source: LongSource,
   { tenant, limits }: Reader,
@@ -158,7 +158,7 @@ async function readInThread(
     workerData: text,
     resourceLimits: { maxOldGenerationSizeMb: checkMemoryMb },
   });
-  // Whoever waits no longer for the thread is not to be told of how it ends.
+  // The error of a thread that nobody waits for any more is ignored.
   worker.on("error", () => {});
   const signal = AbortSignal.timeout(checkMs);
   try {
@@ -172,7 +172,7 @@ async function readInThread(
   }
 }
 
-/** Of a text that is JSON. */
+/** Takes a text that is valid JSON. */
 function hasDuplicateKeys(text: string): boolean {
   const open: (Set<string> | undefined)[] = [];
   let last: string | undefined;
@@ -192,7 +192,7 @@ function hasDuplicateKeys(text: string): boolean {
 
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]:]/g;
 
-/** What a pointer leads to; where it leads to nothing, what is around that. */
+/** The node that a pointer leads to; if there is none, the nearest enclosing node. */
 export function nodeAt(root: JsonNode, pointer: string): JsonNode {
   let node = root;
   for (const step of pointer.split("/").slice(1)) {
@@ -274,7 +274,9 @@ interface Fault {
   readonly reason: string;
 }
 
-/** Where and why a text is no JSON. V8 says it best where it names the offset; for the rest momoa knows the place. */
+/**
+ * Where and why a text is not JSON. V8's message is best where it names the offset; otherwise momoa knows the place.
+ */
 function faultOf(text: string, error: Error): Fault {
   if (error instanceof RangeError) return { line: 1, column: 1, reason: "nested too deeply" };
   if (text.startsWith("\uFEFF")) {
@@ -312,10 +314,10 @@ function plain(reason: string): string {
 
 const FRAME_CHARACTERS = 160;
 
-/** The line of a position; of a very long one, the part around it. */
+/** The line of a position; for a very long line, the part around it. */
 function frameOf({ text, line, column, offset }: Position): string {
   const begin = offset === undefined ? 0 : offset - column + 1;
-  // Of a text with many faults it is not to be cut into its lines for each of them.
+  // A text with many faults must not be split into lines for each of them.
   const whole =
     offset === undefined
       ? (text.split(LINE_END)[line - 1] ?? "")

@@ -9,9 +9,9 @@ import { compareText, prettyJson } from "./pretty-json.ts";
 import { isFault, openSourceFolder } from "./source-folder.ts";
 
 /**
- * What an image was made of. It is a memory only: whatever in it does not fit what is found is not used, and the
- * work is done again. That a result was compiled of a source is its word alone: nothing is taken from a lock that
- * somebody else may have written.
+ * The inputs that an image was made from. It is only a cache: whatever in it does not match the current files is
+ * ignored, and the work is done again. Nothing proves that a result was compiled from a source, so nothing is taken
+ * from a lock that somebody else may have written.
  */
 export interface Lock {
   readonly version: typeof LOCK_VERSION;
@@ -24,15 +24,15 @@ export interface Lock {
   readonly results: Readonly<Record<string, Cid>>;
   /** The files of the image outside of `content/`, without this one. */
   readonly outputs: Readonly<Record<string, Cid>>;
-  /** The names in `content/`, hashed. */
+  /** The hash of the names in `content/`. */
   readonly content: Cid;
-  /** What is wrong with definitions that serve all the same, to be said again when nothing is done. */
+  /** Problems of definitions that serve all the same, to be repeated when nothing has to be done. */
   readonly warnings: readonly Problem[];
 }
 
 export const LOCK_VERSION = 1;
 
-/** Undefined where there is none, and for one that `isTrusted` does not know by its CID. */
+/** Undefined where there is none, and for a lock whose CID `isTrusted` rejects. */
 export function readLock(out: string, isTrusted: (cid: Cid) => boolean = () => true): Lock | undefined {
   try {
     const { cid, bytes } = rawBlock(readFileSync(join(out, LOCK_FILE)));
@@ -53,7 +53,7 @@ export function contentNames(names: Iterable<string>): Cid {
 }
 
 /**
- * Whether the image of `out` is what the sources give, as far as can be told without making it: each source, each
+ * Tells if the image in `out` is what the sources give, as far as can be told without making it: each source, each
  * output and the compiler are what they were, and no content is missing or extra. `deep` also hashes all content.
  */
 export async function confirm(
@@ -73,7 +73,7 @@ export async function confirm(
   );
 }
 
-/** A new file can stand in the way of an import that led to another, so these are followed again. */
+/** A new file can shadow the file that an import led to, so imports are resolved again. */
 async function importsAre(from: string, definitions: Lock["definitions"], compiling: Compiling): Promise<boolean> {
   for (const [entry, { files }] of Object.entries(definitions)) {
     const known = Object.keys(files).sort();
@@ -85,7 +85,7 @@ async function importsAre(from: string, definitions: Lock["definitions"], compil
   return true;
 }
 
-/** Its paths may be anybody's words: what leads out of the folder, or is no file, is not read. */
+/** Anybody may have written its paths: one that leads out of the folder, or to no plain file, is not read. */
 function sourcesAre(from: string, sources: Lock["sources"], sourceBytes: number): boolean {
   const folder = openSourceFolder(from, sourceBytes);
   return Object.entries(sources).every(([path, cid]) => {

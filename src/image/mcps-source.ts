@@ -39,8 +39,8 @@ export interface Reference {
 }
 
 /**
- * Says what is wrong inside of an entry: in its tools, its secrets and their like. Pointers begin with the server. Given
- * to the generator, since what an entry means is the host's business.
+ * Finds problems inside an entry: in its tools, its secrets and the like. Pointers begin with the server. Passed to the
+ * generator, since the meaning of an entry is the host's business.
  */
 export type CheckEntry = (server: string, entry: JsonObject) => readonly Problem[];
 
@@ -53,7 +53,7 @@ export interface McpsSource {
   generate(cidOf: (target: string) => Cid): { value: JsonObject; blocks: Block[] };
 }
 
-/** An entry as it is generated: `emit` takes the block of each configuration that stands in a file of its own. */
+/** Generates an entry: `emit` takes the block of each configuration that stands in a file of its own. */
 type Generate = (cidOf: (target: string) => Cid, emit: (block: Block) => void) => JsonObject;
 
 /** Reads `mcps.source.json`, the configuration files that it names, and the lock beside it. */
@@ -98,7 +98,7 @@ interface Reading {
   readonly problems: Problem[];
 }
 
-/** `chain` is the way of configuration files that led here. */
+/** `chain` lists the configuration files that led here. */
 function readEntry(node: JsonNode, server: string, chain: readonly string[], reading: Reading): Generate {
   if (node.members?.has("config_cid")) return readConfigFile(node, server, chain, reading);
 

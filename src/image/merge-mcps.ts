@@ -4,7 +4,7 @@ import { mergeThreeWays } from "./merge.ts";
 import { compareText, prettyJson } from "./pretty-json.ts";
 
 export interface McpsMerge {
-  /** The new value of the variable; undefined where what stands cannot be merged and stays. */
+  /** The new value of the variable; undefined where the current one cannot be merged and stays. */
   readonly value?: Block;
   readonly entries: readonly EntryReport[];
 }
@@ -21,7 +21,7 @@ interface EntryReport {
  * new one out. A value may be the CID of the configuration; `read` resolves it.
  */
 export async function mergeMcps(sides: {
-  /** Undefined when no image was applied yet. */
+  /** Undefined when no image has been applied yet. */
   base: Uint8Array | undefined;
   mine: Uint8Array | undefined;
   theirs: Uint8Array;

@@ -1,7 +1,7 @@
 /**
- * The three-way rule for one thing that an image and a person may both change. `base` is what the last applied
- * image said, `mine` what stands now, `theirs` what the new image says; `undefined` is absence. What a person
- * edited is never lost: it is followed only where it is still what the last image made it.
+ * The three-way rule for one thing that an image and a person may both change. `base` is what the last applied image
+ * said, `mine` the current state, `theirs` the new image; `undefined` is absence. A person's edit is never lost: the
+ * new image counts only where the last image's state is unedited.
  */
 export type Merge<T> =
   | { readonly outcome: "same" | "kept" | "conflict" }

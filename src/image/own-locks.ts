@@ -3,12 +3,12 @@ import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import type { Cid } from "../lib/cid.ts";
 
-/** So many are remembered, which is one for each state of an image. */
+/** The most locks that are remembered: one for each state of an image. */
 const LOCKS_MAX = 200;
 
 /**
- * The locks that Berth itself wrote for this user. A lock stands beside the image, where whoever changes the image writes
- * what was compiled of what; so only one that is remembered here, outside of all projects, is believed.
+ * The locks that Berth itself wrote for this user. A lock stands beside the image, and anyone who changes the image
+ * could write it; so only a lock that is remembered here, outside all projects, is trusted.
  */
 export class OwnLocks {
   readonly #folder: string;
@@ -24,14 +24,14 @@ export class OwnLocks {
     return existsSync(join(this.#folder, lock));
   }
 
-  /** What cannot be remembered is compiled again. */
+  /** Remembers a lock. If that fails, its results are compiled again. */
   add(lock: Cid): void {
     try {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
       writeFileSync(join(this.#folder, lock), "");
       this.#forgetOldest();
     } catch {
-      // No folder of the user's own, or a full disk.
+      // There is no folder of the user's own, or the disk is full.
     }
   }
 

@@ -6,7 +6,7 @@ import { mergeMcps } from "./merge-mcps.ts";
 import { mergeThreeWays } from "./merge.ts";
 import { compareText } from "./pretty-json.ts";
 
-/** What an image does to each name of a tenant, merged three ways: applied last, stored now, new. */
+/** The changes that an image makes to the names of a tenant, merged three ways: applied last, stored now, new. */
 export interface Plan {
   readonly put: Block[];
   readonly set: NameMove[];
@@ -16,14 +16,14 @@ export interface Plan {
 export interface NameReport {
   readonly kind: "server" | "variable";
   readonly name: string;
-  /** The entry of the variable `mcps` that it is about. */
+  /** The entry of the variable `mcps` that was changed. */
   readonly entry?: string;
-  /** `kept`: edited here, and the image did not change it. `conflict`: both did, and the edit stands. */
+  /** `kept`: edited here, and the image did not change it. `conflict`: both changed it, and the edit stands. */
   readonly outcome: "added" | "updated" | "removed" | "kept" | "conflict";
   readonly message?: string;
 }
 
-/** Adds to the plan what becomes of servers and variables. `base` is what was applied last. */
+/** Adds the changes of servers and variables to the plan. `base` is the manifest that was applied last. */
 export async function planNames(
   plan: Plan,
   store: Store,
@@ -80,7 +80,7 @@ async function planVariables(
   }
 }
 
-/** Both sides changed the configuration: whoever changed an entry has it. */
+/** Both sides changed the configuration: each entry goes to the side that changed it. */
 async function planMcps(
   plan: Plan,
   store: Store,
@@ -112,7 +112,7 @@ function planName(
 ): void {
   const merge = mergeThreeWays(base, mine, theirs, Object.is);
   const { outcome } = merge;
-  // A name that no image ever knew is a person's own and no business of the image's.
+  // A name that no image ever had belongs to a person, and the image leaves it alone.
   if (outcome === "same" || (base === undefined && theirs === undefined)) return;
   if (outcome === "conflict") {
     plan.names.push({ kind, name, outcome, message: conflictMessage(`The ${kind} "${name}"`, mine, theirs) });

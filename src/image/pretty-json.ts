@@ -1,4 +1,4 @@
-/** JSON for people and for hashing: keys sorted, two spaces, a line end at the end. Equal values give equal texts. */
+/** JSON for people and for hashing: sorted keys, two spaces, a final newline. Equal values give equal texts. */
 export function prettyJson(value: unknown): string {
   return `${JSON.stringify(sorted(value), null, 2)}\n`;
 }

@@ -8,8 +8,8 @@ import { serverNameProblem, variableNameProblem } from "./fields.ts";
 import { cidFile, CONTENT_FOLDER, type Image, type ImageName, type Manifest } from "./image.ts";
 
 /**
- * Opens the image of a folder. Rejects with `image_invalid` when there is none, or when its manifest is not what
- * its CID says, or names what nothing can be named. Content is verified as it is read.
+ * Opens the image of a folder. Rejects with `image_invalid` when there is none, or when its manifest does not match its
+ * CID or holds an invalid name. Content is verified as it is read.
  */
 export async function readImage(dir: string, name: ImageName): Promise<Image> {
   const content = (cid: Cid): Uint8Array => readContent(dir, cid);
@@ -20,7 +20,7 @@ export async function readImage(dir: string, name: ImageName): Promise<Image> {
   return { name, cid, manifest, content };
 }
 
-/** Throws `image_invalid` with every name that no server or variable can have. */
+/** Throws `image_invalid` with every name that is invalid for a server or variable. */
 export function checkNames({ servers, variables }: Manifest): void {
   const wrong = [
     ...servers.map(({ name }) => serverNameProblem(name)),
@@ -29,7 +29,7 @@ export function checkNames({ servers, variables }: Manifest): void {
   if (wrong.length > 0) throw invalid(printable(wrong.join("; ")));
 }
 
-/** Reads everything that the image names. Throws `image_invalid` at the first thing that is missing or damaged. */
+/** Reads everything that the image names. Throws `image_invalid` at the first missing or damaged content. */
 export function verifyImage(image: Image): void {
   const { content, derived, servers, variables } = image.manifest;
   const listed = new Set(content);

@@ -2,10 +2,10 @@ import { readFileSync, realpathSync, statSync } from "node:fs";
 import { isAbsolute, join, posix, relative, sep } from "node:path";
 import { rawBlock, type Block, type Cid } from "../lib/cid.ts";
 
-/** The folder of sources: the only door through which the generator reads, and it leads nowhere outside. */
+/** The folder of sources: the generator reads only through it, and it gives access to nothing outside. */
 export interface SourceFolder {
   readonly root: string;
-  /** A file of the folder by its path with forward slashes, or what is wrong with the path. */
+  /** A file of the folder by its path with forward slashes, or the problem with the path. */
   read(path: string): SourceFile | SourceFault;
   /** The CID of every file that was read so far, by path. */
   cids(): Record<string, Cid>;
@@ -28,7 +28,7 @@ export function isFault(read: SourceFile | SourceFault): read is SourceFault {
   return "code" in read;
 }
 
-/** `bytesMax` is for each file. */
+/** `bytesMax` applies to each file. */
 export function openSourceFolder(root: string, bytesMax: number): SourceFolder {
   const files = new Map<string, SourceFile>();
   let realRoot: string | undefined;

@@ -6,8 +6,8 @@ import { UPSTREAMS_LOCK } from "./image.ts";
 import { isFault, type SourceFolder } from "./source-folder.ts";
 
 /**
- * `upstreams.lock.json` beside the sources: what each server of others was when somebody looked at it, by its launcher
- * URI. The image takes the contract, which is then what is approved of the server; `berth mcp lock` writes the file.
+ * `upstreams.lock.json` beside the sources: the state of each upstream when it was last examined, by its launcher URI.
+ * The image takes the contract, which then is the approved one of the server; `berth mcp lock` writes the file.
  */
 export interface UpstreamsLock {
   readonly version: typeof UPSTREAMS_LOCK_VERSION;
@@ -15,7 +15,7 @@ export interface UpstreamsLock {
 }
 
 export interface LockedUpstream {
-  /** Of the package, and what its registry says that it is; for `npx` alone. */
+  /** The version of the package, and its integrity as the registry states it; for `npx` alone. */
   readonly version?: string;
   readonly integrity?: string;
   readonly contract_cid: Cid;
@@ -25,7 +25,7 @@ export interface LockedUpstream {
 export const UPSTREAMS_LOCK_VERSION = 1;
 const REMEDY = "Run `berth mcp lock`, look at what it changes, and make the image again.";
 
-/** The blocks of the locked contracts, by launcher URI. What is wrong with the file is a warning. */
+/** The blocks of the locked contracts, by launcher URI. Problems with the file are warnings. */
 export function readUpstreamsLock(folder: SourceFolder, problems: Problem[]): ReadonlyMap<string, Block> {
   const file = folder.read(UPSTREAMS_LOCK);
   if (isFault(file)) {
@@ -51,7 +51,7 @@ export function readUpstreamsLock(folder: SourceFolder, problems: Problem[]): Re
   return blocks;
 }
 
-/** Says where the lock does not fit the sources: `used` are the URIs of its entries that some server has. */
+/** Reports where the lock does not match the sources: `used` are the URIs of its entries that some server has. */
 export function unusedProblems(locked: ReadonlyMap<string, Block>, used: ReadonlySet<string>): Problem[] {
   const unused = [...locked.keys()].filter((uri) => !used.has(uri));
   return unused.map((uri) => warning("unused-lock", `No server is started from "${nameOf(uri)}" any more.`));
@@ -65,7 +65,7 @@ function warning(code: string, message: string): Problem {
   return { code, message: `${message} ${REMEDY}`, severity: "warning", file: UPSTREAMS_LOCK };
 }
 
-/** Without the query, where secrets may stand. */
+/** Leaves out the query, which may hold secrets. */
 function nameOf(uri: string): string {
   return uri.replace(/\?.*$/s, "");
 }

@@ -8,9 +8,9 @@ import { CONTENT_FOLDER, LOCK_FILE } from "./image.ts";
 const UNFINISHED = ".unfinished-";
 
 /**
- * Brings a folder to a generated image. Whenever the process ends, each image there can be read and is either the
- * old one or the new one: content comes first, the `.cid` that a reader starts from after it, and what no image
- * names goes last.
+ * Brings a folder to a generated image. Whenever the process ends, each image there is readable and either the old or
+ * the new one: content is written first, then the `.cid` that readers start from, and content that no image names is
+ * removed last.
  */
 export function writeImage(out: string, image: GeneratedImage): void {
   refuseStrangers(out);
@@ -19,7 +19,7 @@ export function writeImage(out: string, image: GeneratedImage): void {
   const held = new Set(readdirSync(contentFolder));
   for (const [cid, bytes] of image.content) {
     const file = join(contentFolder, cid);
-    // A new name is read by nobody before a `.cid` leads to it, so it may be half written when the process ends.
+    // Nobody reads a new name before a `.cid` leads to it, so its file may be left half written.
     if (held.has(cid)) replace(file, bytes);
     else writeFileSync(file, bytes);
   }
@@ -36,7 +36,7 @@ export interface Difference {
   readonly is: "missing" | "extra" | "different";
 }
 
-/** Every file of a folder that is not, byte for byte, what the generated image has there. */
+/** Every file of a folder that differs from the generated image, byte for byte. */
 export function compareImage(out: string, image: GeneratedImage): Difference[] {
   const expected = new Map(image.files);
   for (const [cid, bytes] of image.content) expected.set(`${CONTENT_FOLDER}/${cid}`, bytes);
@@ -54,7 +54,7 @@ export function compareImage(out: string, image: GeneratedImage): Difference[] {
   return differences;
 }
 
-/** What stands in `content/` is removed when no image names it: that must not befall somebody's own folder. */
+/** Content that no image names is removed from `content/`: this must not happen to a foreign folder. */
 function refuseStrangers(out: string): void {
   if (existsSync(join(out, LOCK_FILE))) return;
   const strangers = list(join(out, CONTENT_FOLDER)).filter((name) => !isCid(name) && !name.startsWith(UNFINISHED));
@@ -63,7 +63,7 @@ function refuseStrangers(out: string): void {
   throw new BerthError("image_invalid", reason);
 }
 
-/** Under its own name there is at any moment the old file, or the whole new one. */
+/** At any moment the name leads to the old file, or the whole new one. */
 function replace(file: string, bytes: Uint8Array): void {
   const found = read(file);
   if (found && isSame(found, bytes)) return;

@@ -11,21 +11,21 @@ import { isSame, isTime, readContent, shortLine } from "./parse-line.ts";
 import { meaningProblem, structureProblem } from "./structures.ts";
 
 export interface CheckOptions {
-  /** Sentences about what is wrong with limits of a tenant. */
+  /** Sentences about problems with the limits of a tenant. */
   readonly limitProblems: (limits: JsonObject) => readonly string[];
   readonly limits: { readonly sourceFiles: number; readonly variableBytes: number; readonly mcpsBytes: number };
 }
 
 const AUTHOR_UNITS_MAX = 1_000;
-/** By how much the clock may be ahead on the machine that a file comes from. */
+/** How far the clock of the machine that wrote the file may be ahead. */
 const AHEAD_MS_MAX = 24 * 60 * 60 * 1000;
 
-/** What follows what; `end` is the last line. */
+/** The order of sections; `end` is the last line. */
 const order = ["content", "change", "secret", "end"] as const satisfies (keyof typeof lineStarts)[];
 
-/** Takes the lines of a file one after the other, and remembers what a later line is compared with. */
+/** Takes the lines of a file one after the other, and remembers what later lines are compared with. */
 export class TenantFileChecks {
-  /** The line that is looked at. */
+  /** The number of the current line. */
   line = 0;
   header: TenantFileHeader | undefined;
   bytes = 0;
@@ -38,10 +38,10 @@ export class TenantFileChecks {
   readonly #digest = createHash("sha256");
   readonly #counts = { content: 0, change: 0, secret: 0, end: 0 };
   #section = 0;
-  /** The content, name or secret of the line before. */
+  /** The content, name or secret of the previous line. */
   #before = "";
   #changedAt: string | null = null;
-  /** Some of it could not be read. */
+  /** True when part of the file could not be read. */
   #isPartial = false;
 
   constructor(into: Pick<TenantStaging, "put" | "content" | "add">, options: CheckOptions) {
@@ -57,7 +57,7 @@ export class TenantFileChecks {
     this.problems.push({ code, message, severity: "error", ...(this.line > 0 && { line: this.line }) });
   }
 
-  /** For a line that cannot be read. */
+  /** Notes a line that cannot be read. */
   leaveOut(code: string, message: string): void {
     this.#isPartial = true;
     this.complain(code, message);
@@ -100,7 +100,7 @@ export class TenantFileChecks {
     else this.#takeEnd(value, bytes, expected);
   }
 
-  /** What only the whole file tells. */
+  /** Makes the checks that need the whole file. */
   end(): void {
     if (!this.header) {
       if (this.problems.length === 0) this.complain("no-tenant-file", "The file is empty");
@@ -205,7 +205,7 @@ export class TenantFileChecks {
     if (!isSame(bytes, JSON.stringify({ end, sha256 }))) this.#malformed();
   }
 
-  /** Lines of one section are sorted, so that none can stand there twice. */
+  /** Lines of one section are sorted, so that duplicates show. */
   #follows(text: string, mayRepeat: boolean, what: string): void {
     if (text === this.#before && !mayRepeat) this.complain("duplicate", `${what} stands here a second time`);
     else if (text < this.#before) this.complain("wrong-order", `${what} stands after what comes later`);

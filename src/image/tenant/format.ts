@@ -3,8 +3,8 @@ import type { JsonObject } from "../../lib/json.ts";
 import type { NamedChange } from "../../store/tenant-copies.ts";
 
 /**
- * A tenant as one file: what `berth tenant export` writes and `berth tenant import` reads. It owns the format, and what
- * has to be true of a file before anything of it is believed. It must not know how tenants are kept or served.
+ * A tenant as one file: what `berth tenant export` writes and `berth tenant import` reads. It owns the format, and the
+ * conditions that a file must meet before any of it is trusted. It must not know how tenants are kept or served.
  *
  * The file is UTF-8, each line a JSON object written in one way only (no spaces, members in the order shown):
  *
@@ -25,7 +25,7 @@ export const FORMAT_VERSION = 1;
 export interface TenantFileHeader {
   readonly format: typeof FORMAT;
   readonly version: typeof FORMAT_VERSION;
-  /** The version that wrote it. */
+  /** The version of Berth that wrote it. */
   readonly berth: string;
   readonly tenant: string;
   /** When one of its names was last changed; null when none ever was. */

@@ -12,8 +12,8 @@ export const malformed: Complaint = {
 };
 
 /**
- * The first line of a tenant's file, and all that is wrong with it. Without a header it is no line that a file of this
- * version begins with, and nothing that follows can be judged.
+ * The first line of a tenant's file, with all its problems. Without a header, the line does not begin a file of this
+ * version, and nothing that follows can be judged.
  */
 export function readHeader(
   bytes: Uint8Array,

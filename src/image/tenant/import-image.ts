@@ -7,7 +7,7 @@ import type { Image } from "../image.ts";
 import { checkNames, verifyImage } from "../read.ts";
 import { structureProblem } from "./structures.ts";
 
-/** Looks at everything that an image of elsewhere holds. Throws `image_invalid`. */
+/** Checks everything that an image from elsewhere holds. Throws `image_invalid`. */
 export function checkImage(image: Image, limits: { readonly sourceFiles: number }): void {
   const { content } = image.manifest;
   checkNames(image.manifest);
@@ -20,7 +20,7 @@ export function checkImage(image: Image, limits: { readonly sourceFiles: number 
 
 /**
  * Brings a tenant to a boot image as `default` is brought to its own at every start: names that were edited keep their
- * edit, the others follow. Makes the tenant where there is none. What the image claims was compiled is not believed: it
+ * edit, the others follow. Makes the tenant where there is none. The image's compiled results are not trusted, since it
  * comes from elsewhere. Rejects with `tenant_invalid` for `default`.
  */
 export async function importImage(

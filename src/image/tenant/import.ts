@@ -6,30 +6,32 @@ import type { TenantFileCounts, TenantFileHeader } from "./format.ts";
 import { readTenantFile, type ReadOptions } from "./read.ts";
 
 export interface ImportOptions extends ReadOptions {
-  /** Who or what does it, for the tenant's history. */
+  /** The author, for the tenant's history. */
   readonly by: string;
-  /** The tenant's name here; without it, the one in the file, which is not `default`: its code is the operator's own. */
+  /**
+   * The tenant's name here. By default the one in the file, unless that is `default`, whose code is the operator's own.
+   */
   readonly as?: string | undefined;
-  /** Also a tenant that has anything. */
+  /** Allows replacing a tenant that has anything. */
   readonly replace: boolean;
-  /** Asked once the whole file is known to be good; false, or an error, leaves everything as it is. */
+  /** Called once the whole file is known to be good; false, or an error, leaves everything as it is. */
   readonly mayPublish?: (imported: Imported, content: (cid: Cid) => Uint8Array | undefined) => Promise<boolean>;
 }
 
 export interface Imported extends TenantFileCounts {
   readonly tenant: string;
   readonly header: TenantFileHeader;
-  /** Of content, as it is kept. */
+  /** The bytes of content, as stored. */
   readonly bytes: number;
   /** The value of the variable `mcps`. */
   readonly mcps: Cid | undefined;
-  /** Had a value where the file comes from, and have to be set here. */
+  /** The secrets that had a value in the source and have to be set here. */
   readonly secretNames: readonly string[];
   readonly isPublished: boolean;
 }
 
 /**
- * Makes a tenant of a file, at one moment: a Berth that serves the store serves it from then on. Rejects with
+ * Makes a tenant from a file, at one moment: a Berth that serves the store serves it from then on. Rejects with
  * `tenant_file_invalid`, whose data has all problems, and with `tenant_exists`; then nothing was changed.
  */
 export async function importTenant(

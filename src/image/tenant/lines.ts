@@ -2,15 +2,15 @@
 export interface Line {
   /** From 1. */
   readonly number: number;
-  /** Undefined for a line that is too long, of which nothing is kept. */
+  /** Undefined for a line that is too long, none of which is kept. */
   readonly bytes: Uint8Array | undefined;
-  /** False for what stands after the last end of a line. */
+  /** False for the rest after the last line end. */
   readonly isWhole: boolean;
 }
 
 const NEWLINE = 10;
 
-/** The lines of what is read piece by piece, of which no more than one line is in memory. */
+/** Splits pieces of input into lines, with at most one line in memory. */
 export async function* linesOf(source: AsyncIterable<Uint8Array>, lineBytesMax: number): AsyncGenerator<Line> {
   let parts: Uint8Array[] = [];
   let length = 0;

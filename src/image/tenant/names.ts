@@ -2,7 +2,7 @@ import type { NamedChange } from "../../store/tenant-copies.ts";
 import { serverNameProblem, variableNameProblem } from "../fields.ts";
 import { kindsOfNames } from "./format.ts";
 
-/** What is wrong with a name of that kind; undefined when nothing is. */
+/** The problem with a name of that kind; undefined if there is none. */
 export function nameProblem(kind: NamedChange["kind"], name: string): string | undefined {
   if (kind === "variable") return variableNameProblem(name);
   if (kind !== "image") return serverNameProblem(name);

@@ -2,10 +2,10 @@ import { isCid, type Cid } from "../../lib/cid.ts";
 import { nestsTooDeep } from "../../lib/json.ts";
 import { contentLine } from "./format.ts";
 
-/** Bytes of every line that brings no content. */
+/** The most bytes of a line without content. */
 const SHORT_LINE_BYTES = 64 * 1024;
 
-/** Undefined for what is no JSON, or too long or too deep for a line that brings no content. */
+/** Undefined for a line that is not JSON, or is too long or too deep for a line without content. */
 export function shortLine(bytes: Uint8Array): unknown {
   if (bytes.length > SHORT_LINE_BYTES) return undefined;
   try {
@@ -19,9 +19,9 @@ export function shortLine(bytes: Uint8Array): unknown {
 const CONTENT_START = /^\{"content":"([a-z0-9]{1,100})","(text|base64)":(?=")/;
 const CONTENT_START_BYTES = 150;
 
-/** Read by its form, so that nothing but one text is ever made of it. */
+/** Parsed by its fixed form, so that nothing but one text is made of it. */
 export function readContent(line: Uint8Array): { cid: Cid; bytes: Uint8Array } | undefined {
-  // Of the start alone: a CID that was cut out of the line would hold on to all of it.
+  // Copies the start alone: a CID that was cut out of the line would hold on to all of it.
   const head = Buffer.from(line.subarray(0, CONTENT_START_BYTES)).toString("latin1");
   const [start, cid, encoding] = CONTENT_START.exec(head) ?? [];
   if (start === undefined || cid === undefined || !isCid(cid)) return undefined;
@@ -37,14 +37,14 @@ export function readContent(line: Uint8Array): { cid: Cid; bytes: Uint8Array } |
   }
 }
 
-/** A time as it is written in a file. */
+/** A time in the notation of the file. */
 export function isTime(text: unknown): text is string {
   if (typeof text !== "string") return false;
   const time = Date.parse(text);
   return time >= 0 && new Date(time).toISOString() === text;
 }
 
-/** Whether a line is this text, byte for byte: there is one way to write each. */
+/** Tells if a line is this text, byte for byte: each line has one notation. */
 export function isSame(bytes: Uint8Array, text: string): boolean {
   return Buffer.from(text).equals(bytes);
 }

@@ -7,31 +7,31 @@ import { TenantFileChecks, type CheckOptions } from "./checks.ts";
 
 export interface ReadOptions extends CheckOptions {
   readonly limits: CheckOptions["limits"] & { readonly importBytes: number; readonly importLineBytes: number };
-  /** Hears of the header before the rest is read. What it rejects with ends the reading. */
+  /** Receives the header before the rest is read. A rejection ends the reading. */
   readonly onHeader?: (header: TenantFileHeader) => Promise<void>;
 }
 
-/** What a file holds, or everything that is wrong with it. */
+/** The contents of a file, or all its problems. */
 export type ReadTenantFile =
   | { readonly problems: readonly Problem[] }
   | {
       readonly problems: undefined;
       readonly header: TenantFileHeader;
       readonly counts: TenantFileCounts;
-      /** Of content, as it is kept. */
+      /** The bytes of content, as stored. */
       readonly bytes: number;
       /** The value of the variable `mcps`. */
       readonly mcps: Cid | undefined;
       readonly secretNames: readonly string[];
     };
 
-/** Named problems are enough to know what is wrong with a file. */
+/** The most problems of a file that are listed. */
 const PROBLEMS_MAX = 100;
 
 /**
- * Reads a tenant's file, puts what it holds where `into` says, and looks at all of it: whether each content is what its
- * CID says, whether names are names and stand for content of this very file, and whether the whole is what was written.
- * One line at a time is in memory. Does not throw for what is wrong with the file.
+ * Reads a tenant's file, puts its contents into `into`, and checks everything: that each content matches its CID, that
+ * names are valid and stand for content of this very file, and that the file is complete and unchanged. One line at a
+ * time is in memory. Does not throw for problems of the file.
  */
 export async function readTenantFile(
   source: AsyncIterable<Uint8Array>,
@@ -43,7 +43,7 @@ export async function readTenantFile(
   const bounded = new BoundedSource(source, importBytes);
   for await (const line of linesOf(bounded, importLineBytes)) {
     takeLine(checks, line, importLineBytes);
-    // Of what is no such file nothing more could be said that helps.
+    // If this is no tenant file, further problems would not help.
     if (!checks.header || checks.problems.length >= PROBLEMS_MAX) break;
     if (line.number === 1) await options.onHeader?.(checks.header);
   }
@@ -70,7 +70,7 @@ function takeLine(checks: TenantFileChecks, { number, bytes, isWhole }: Line, im
   }
 }
 
-/** Ends after so many bytes. */
+/** Ends after a number of bytes. */
 class BoundedSource {
   isTooLong = false;
   readonly #source: AsyncIterable<Uint8Array>;

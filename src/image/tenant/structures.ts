@@ -10,19 +10,19 @@ export function structureProblem(bytes: Uint8Array, { sourceFiles }: { sourceFil
   if (nestingOf(bytes) > NESTING_MAX) return `it has more than ${NESTING_MAX} levels of lists and objects`;
   const value = parsed(bytes);
   if (value === undefined) return "it is not JSON";
-  // Long ones are read in parts, by this form.
+  // Long structures are read in parts, which relies on this form.
   if (!Buffer.from(canonicalJson(value)).equals(bytes)) {
     return "it is not written in Berth's one form of JSON (members sorted by name, each once, no spaces)";
   }
   const files = isObject(value) ? value["files"] : undefined;
-  // What may be taken for a definition is read whole by whoever serves it.
+  // A structure that may be a definition is read whole when it is served.
   if (isObject(files) && Object.keys(files).length > sourceFiles) {
     return `it has more than ${sourceFiles} files (BERTH_SOURCE_FILES)`;
   }
   return undefined;
 }
 
-/** A sentence about why content cannot be what a name of this kind stands for. The content was looked at before. */
+/** A sentence about why content cannot be the value of a name of this kind. The content was checked before. */
 export function meaningProblem(
   kind: NamedChange["kind"],
   { cid, bytes }: { cid: Cid; bytes: Uint8Array },
@@ -61,7 +61,7 @@ export function meaningProblem(
   }
 }
 
-/** What an applied image has brought is not brought again: it has to be there. */
+/** The content of an applied image is not brought again, so it has to be there. */
 function manifestProblem(bytes: Uint8Array, cid: Cid, has: (cid: Cid) => boolean): string | undefined {
   try {
     const absent = parseManifest(bytes, cid).content.find((each) => !has(each));
@@ -84,7 +84,7 @@ const [QUOTE, BACKSLASH] = [0x22, 0x5c];
 const openings = new Set([0x5b, 0x7b]);
 const closings = new Set([0x5d, 0x7d]);
 
-/** Levels of lists and objects, told before anything is made of them; of what is not JSON it is any number. */
+/** The nesting of lists and objects, counted before anything is parsed; arbitrary for bytes that are not JSON. */
 function nestingOf(bytes: Uint8Array): number {
   let [level, deepest, isText] = [0, 0, false];
   for (let index = 0; index < bytes.length; index++) {

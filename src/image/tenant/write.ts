@@ -9,16 +9,16 @@ import {
   type TenantFileHeader,
 } from "./format.ts";
 
-/** What was written of a tenant. */
+/** A summary of what was written of a tenant. */
 export interface Written extends TenantFileCounts {
-  /** Of content, as it is kept. */
+  /** The bytes of content, as stored. */
   readonly bytes: number;
   readonly secretNames: readonly string[];
 }
 
 /**
- * The lines of a tenant's file, one content at a time in memory; returns what they hold. Throws `content_corrupt`, after
- * which the lines are of no use: they have no end.
+ * Yields the lines of a tenant's file, with one content at a time in memory, and returns a summary. Throws
+ * `content_corrupt`, after which the lines are useless: they have no end.
  */
 export function* tenantFile(
   snapshot: TenantSnapshot,
