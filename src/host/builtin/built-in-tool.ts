@@ -10,7 +10,7 @@ import type { CallNotes } from "../observe.ts";
 /** Carries out a call whose arguments are valid; what it throws is the tool's failure. */
 export type Work = (args: JsonObject, options: CallOptions) => Promise<CallResult | InputRequired>;
 
-/** A tool of Berth's own: arguments are checked before, failures become results, each call is noted. */
+/** A tool of Berth's own: it checks arguments first, turns failures into results and notes each call. */
 export function builtInTool(contract: ToolContract, notes: CallNotes, work: Work): Tool {
   const { name } = contract;
   const check = lazyValidator(contract.inputSchema);
@@ -42,7 +42,7 @@ export function builtInTool(contract: ToolContract, notes: CallNotes, work: Work
   };
 }
 
-/** With what the program itself said last, which is most often why it does not run. */
+/** The error with the end of the program's stderr, which usually says why it does not run. */
 function messageOf(error: BerthError): string {
   const stderr = error instanceof UpstreamError ? error.stderr.trim() : "";
   return stderr === "" ? error.message : `${error.message}\n\nThe end of its stderr:\n${stderr}`;

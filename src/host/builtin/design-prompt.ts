@@ -4,7 +4,7 @@ import type { Prompt } from "../catalog.ts";
 import { text } from "../content.ts";
 import { designPrompt } from "./explore-contract.ts";
 
-/** Leads a model through explore → design → save (J8; seed 000, "Discovery Flow"). */
+/** Guides a model through explore → design → save (J8; seed 000, "Discovery Flow"). */
 export const designProfilePrompt: Prompt = {
   contract: designPrompt,
   get(args) {

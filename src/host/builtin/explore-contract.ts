@@ -129,7 +129,7 @@ export const designPrompt = {
   ],
 } as const;
 
-/** What a model sees that is to explore MCP servers and remember them (J8). */
+/** The contract for a model that explores MCP servers and saves what it learns (J8). */
 export const exploreContract: Contract = {
   description:
     "Explores MCP servers of others and saves what was learned as profiles: explore, call some tools, draft_profile, save_profile. " +

@@ -19,18 +19,17 @@ import type { BuiltInServer } from "./with-built-in.ts";
 /** The name under which it is served. */
 export const EXPLORE = "explore";
 
-/** Each but the list of profiles: what is designed and saved is tried. */
+/** Every tool except the list of profiles: drafting and saving also start the server. */
 const STARTING = new Set([exploreTool, callTool, draftProfileTool, saveProfileTool].map(({ name }) => name));
 
 export interface ExploreOptions extends ExploreSurroundings, Pick<Workplace, "folder"> {
-  /** Of Berth: with another one it may do something else. */
+  /** Berth's version: another version may behave differently. */
   readonly version: string;
 }
 
 /**
- * A server of Berth's own with which a model explores servers of others, and saves what it learned as profiles (J8). It
- * starts any program that its caller names: whoever offers it decides who may call, and who has a token needs one that
- * permits to start programs.
+ * A built-in server with which a model explores upstreams and saves what it learns as profiles (J8). It starts any
+ * program that its caller names: the operator decides who may call it, and a token must permit starting programs.
  */
 export function openExplore(options: ExploreOptions): BuiltInServer & { close(): Promise<void> } {
   const servers = new ExploredServers(options);

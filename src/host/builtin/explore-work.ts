@@ -21,15 +21,15 @@ import type { HostedUpstream } from "../upstream/hosted.ts";
 import type { Work } from "./built-in-tool.ts";
 import type { Explored, ExploredServers } from "./explored.ts";
 
-/** What the tools of `explore` do; their arguments have been checked by their schemas. */
+/** The work of the tools of `explore`; their schemas have already checked the arguments. */
 
-/** Inputs that worked, as far back as a draft shows them. */
+/** Successful inputs kept for each tool, to be shown in a draft. */
 const INPUTS_KEPT_MAX = 3;
 
 export interface Workplace {
   readonly servers: ExploredServers;
   readonly folders: readonly ProfileFolder[];
-  /** What relative scripts are relative to. */
+  /** The folder that relative script paths start from. */
   readonly folder: string;
 }
 
@@ -127,7 +127,7 @@ async function describe(name: string, folders: readonly ProfileFolder[]): Promis
   }
 }
 
-/** Calls each tool by its first example. Gives what was called; throws with all that failed. */
+/** Calls each tool with its first example. Returns the calls made; throws with every failure. */
 async function tryAll({ hosted }: Explored, { tools }: ProfileFiles, { signal }: CallOptions): Promise<string[]> {
   const examples = Object.entries(tools).flatMap(([name, tool]) => {
     const example = firstExample(tool);

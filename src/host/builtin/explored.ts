@@ -11,7 +11,7 @@ import type { CallOptions } from "../catalog.ts";
 import { HostedUpstream, type HostedLimits, type OpenUpstream } from "../upstream/hosted.ts";
 
 export interface ExploreLimits extends HostedLimits {
-  /** Servers that are explored at once; the one that was used longest ago makes room. */
+  /** Servers explored at once; the least recently used one makes room. */
   readonly exploredServers: number;
 }
 
@@ -23,27 +23,30 @@ export interface ExploreSurroundings {
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** A server that somebody explores, and what was tried there. */
+/** A server under exploration, and what was tried on it. */
 export interface Explored {
   readonly hosted: HostedUpstream;
-  /** What is known to work, by tool, the last first. */
+  /** Inputs that are known to work, by tool, latest first. */
   readonly inputs: Map<string, Json[]>;
 }
 
 /**
- * Servers of others that are explored: kept connected between one call and the next, so that a model that looks around
- * does not start a program each time. An idle one is ended, and started again by its next call.
+ * Upstreams under exploration. They stay connected between calls, so that a model does not start a program each time.
+ * An idle one is ended, and its next call starts it again.
  */
 export class ExploredServers {
   readonly #surroundings: ExploreSurroundings;
-  /** By how they are reached, in the order of use. */
+  /** By launch, least recently used first. */
   readonly #servers = new Map<string, Explored>();
 
   constructor(surroundings: ExploreSurroundings) {
     this.#surroundings = surroundings;
   }
 
-  /** Starts or finds what a launcher URI or `@profile` names. Rejects as a connection does, and with `upstream_busy`. */
+  /**
+   * Starts or finds the upstream that a launcher URI or `@profile` names. Rejects as a connection does, or with
+   * `upstream_busy`.
+   */
   async open(reference: string, options: CallOptions): Promise<Explored> {
     const launch = await this.#launchOf(reference);
     const key = JSON.stringify(launch);
@@ -105,12 +108,12 @@ export class ExploredServers {
 
 const TOLD_EVERY_MS = 1000;
 
-/** A first start may take minutes, as it installs the server: whoever waits is told so. */
+/** Starts the server and reports progress: a first start installs it and may take minutes. */
 async function started({ hosted: { upstream } }: Explored, { onProgress }: CallOptions): Promise<void> {
   let seconds = 0;
   const tell = (): void => {
     seconds += 1;
-    // Less than whatever the tool itself counts from.
+    // Stays below any progress that the tool itself reports.
     void onProgress?.({
       progress: seconds / 1000,
       message: `installing or starting ${upstream.launch.name} … ${seconds} s`,

@@ -4,18 +4,18 @@ import type { Catalog } from "../catalog.ts";
 import type { Host, ServerSummary } from "../host.ts";
 import { CallNotes, type Observers } from "../observe.ts";
 
-/** A server that Berth is made with, rather than one that somebody defined. */
+/** A server that comes with Berth rather than from a definition. */
 export interface BuiltInServer {
   readonly name: string;
   readonly release: Cid;
   readonly catalog: (notesOf: (tool: string) => CallNotes) => Catalog;
-  /** What its CIDs stand for. */
+  /** The content behind its CIDs. */
   readonly blocks: readonly Block[];
 }
 
 /**
- * A host that knows one more server for one tenant. A server of that name which the tenant defined goes before it. What
- * it offers never changes while the process lives.
+ * Adds one server to a host for one tenant. A server of that name that the tenant defined takes precedence. Its offer
+ * never changes while the process lives.
  */
 export function withBuiltIn(
   host: Host,
