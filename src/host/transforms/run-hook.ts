@@ -9,16 +9,16 @@ import type { Checks } from "../checks/checks.ts";
 import type { CompileOnce } from "../compile-once.ts";
 import type { Hook } from "../config/entry.ts";
 
-/** One run of a transform: what it is told, and what its result depends on. */
+/** One run of a transform: its input, and what its result depends on. */
 export interface HookRun {
   readonly tenant: string;
   readonly server: string;
   readonly hook: Hook;
-  /** Of the transform's source. */
+  /** The CID of the transform's source. */
   readonly transform: Cid;
-  /** What the result depends on besides the transform: CIDs, and nothing that changes behind its name. */
+  /** Other inputs of the result: CIDs, and nothing that changes under the same name. */
   readonly given: JsonObject;
-  /** What the function finds in its context. */
+  /** The context that the function receives. */
   readonly context: JsonObject;
 }
 
@@ -30,12 +30,13 @@ export interface HookDependencies {
   readonly limits: { readonly transformMs: number; readonly transformBytes: number; readonly inlineBodyBytes: number };
 }
 
-/** The names under which a module exports its hooks; a default export stands for whichever is asked for. */
+/** The names under which a module exports its hooks; a default export serves for any of them. */
 const exportOf = { tools: "generateTools", resources: "generateResources", prompts: "generatePrompts" } as const;
 
 /**
- * What a transform's function returned, in texts of its items where that is long, or a sentence about why it did not. A good result is kept by what it depends
- * on, so that a transform runs once for a definition, an entry and its own code.
+ * Runs a transform's function. Gives what it returned (as texts of its items when long), or a sentence that says why it
+ * failed. A good result is stored under what it depends on, so a transform runs once for a definition, an entry and its
+ * own code.
  */
 export async function runHook(
   run: HookRun,
@@ -54,7 +55,7 @@ export async function runHook(
     const { bundle, problems } = await compileOnce(transform, source);
     if (!bundle) return { fault: problems[0]?.message ?? "there is nothing in it that could be run" };
 
-    // A transform reads variables and content of its tenant, so that what it returned is the tenant's alone.
+    // A transform reads variables and content of its tenant, so its result belongs to that tenant alone.
     const key = jsonBlock({ tenant, hook, server, bundle, ...given }).cid;
     const known = await ifSound(store.derived(key));
     if (known && known.length > limits.inlineBodyBytes) {
@@ -93,7 +94,8 @@ async function callHook(
   { compileOnce, executor, limits }: HookDependencies,
 ): Promise<GuestOutcome> {
   const code = (): Promise<Uint8Array> => compileOnce.code(server, transform, bundle);
-  // What a function waits for may load a server whose transform is the same code: that has a process of its own.
+  // A function may wait for a server to load whose transform has the same code: transforms run in a process of their
+  // own.
   const program: GuestProgram = { tenant, bundle, code, port: readingPort(port), realm: "transform" };
   const call = (name: string): Promise<GuestOutcome> =>
     executor.call(program, {
@@ -113,13 +115,13 @@ async function callHook(
   return { ok: false, error: { reason: "load", message, retriable: false } };
 }
 
-/** A transform reads; its server is not there yet, so that there is nothing to be changed or asked about it. */
+/** Lets a transform only read: its server does not exist yet, so there is nothing to change or ask about it. */
 function readingPort(port: HostPort): HostPort {
   return {
     async request(op, params, call) {
       const name = params["name"];
       const aboutServers = op === "variable" && typeof name === "string" && name.startsWith("berth:");
-      // What it returns is kept as content, where no secret may stand, and for as long as nothing it is made of changes.
+      // Its result is stored as content, which must hold no secret, and is kept until one of its inputs changes.
       if ((op === "variable" || op === "cid") && !aboutServers) return port.request(op, params, call);
       throw new Error("a transform can read variables and content, and nothing else of the host");
     },

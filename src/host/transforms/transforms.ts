@@ -13,14 +13,14 @@ import { knownFaults, readTool, type FaultOf } from "../config/tool.ts";
 import { runHook, type HookDependencies } from "./run-hook.ts";
 
 /**
- * The three hooks of an entry (seed 003, "Transform Function Interface"): functions, run as guests, that say what a
- * server offers besides what it has. What they return is as untrusted as a definition: each item is checked as if it
- * stood in the entry, and a wrong one is left out. What a failed hook would have said is not there; the rest serves.
+ * The three hooks of an entry (seed 003, "Transform Function Interface"): guest functions that change what a server
+ * offers. Their results are as untrusted as a definition: each item is checked as if it stood in the entry, and a wrong
+ * one is left out. A failed hook changes nothing; the rest is served.
  */
 export interface TransformSubject {
   readonly tenant: string;
   readonly server: string;
-  /** CIDs of what the server is made of: the definition and what was found in it, and the entry. */
+  /** CIDs of the definition, of what was discovered in it, and of the entry. */
   readonly given: JsonObject;
   readonly entry: ServerEntry;
   readonly found: Found;
@@ -33,7 +33,7 @@ export interface TransformDependencies extends HookDependencies {
 
 const hooks: readonly Hook[] = ["tools", "resources", "prompts"];
 
-/** Adds to `offered` what the entry's transforms return. Each of them sees what stood before any of them ran. */
+/** Applies the results of the entry's transforms to `offered`. Each transform sees the state before any of them ran. */
 export async function applyTransforms(
   offered: Offered,
   { tenant, server, given, entry, found }: TransformSubject,
@@ -68,7 +68,7 @@ export async function applyTransforms(
   }
 }
 
-/** One after the other, in turns with calls of others; none where there are more than are looked at. */
+/** Parses items one by one, yielding to other calls; parses none when there are too many. */
 async function parsed(items: readonly string[], itemsMax: number): Promise<Json[]> {
   if (items.length > itemsMax) return items.map(() => null);
   const takeTurns = turnTaker();
@@ -112,7 +112,7 @@ async function applyResult(
     else apply[hook](offered, found, item, key, place, faultOf);
     seen.add(key);
   }
-  // The pointers lead into what was returned; what stands in the configuration is the transform.
+  // The pointers lead into the result, but the configuration only names the transform.
   for (const problem of problems) {
     const message = `The transform of ${hook} returned at ${problem.pointer}: ${problem.message}`;
     offered.problems.push({ ...problem, message, pointer: at.pointer });
@@ -149,7 +149,7 @@ const apply: Readonly<Record<Hook, Apply>> = {
   },
 };
 
-/** Anything but false hides it: what was not to be seen must not be seen for a slip. */
+/** Anything but false hides the item: a slip must not expose what was meant to be hidden. */
 function isHiding(hidden: Json | undefined, place: Place): boolean {
   if (hidden !== undefined && typeof hidden !== "boolean") {
     complain(inside(place, "hidden"), "wrong-type", '"hidden" must be true or false', "warning");
@@ -161,7 +161,7 @@ function hide(offered: Map<string, unknown>, key: string, place: Place): void {
   if (!offered.delete(key)) complain(place, "unknown-name", `There is no "${key}" to be hidden`, "warning");
 }
 
-/** As it crosses to the guest. */
+/** The value as it crosses to the guest. */
 function plain(value: unknown): JsonObject {
   return JSON.parse(JSON.stringify(value)) as JsonObject;
 }
