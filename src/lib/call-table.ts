@@ -3,9 +3,9 @@ interface Numbered {
 }
 
 /**
- * The calls under way by their numbers, which are never given twice. A `Map` would do the same, but one that changes
- * with every call is built anew again and again, and each old table keeps the next one alive, and with it the calls
- * that it had, until a full garbage collection.
+ * The calls under way by their numbers, which are never given twice. A `Map` would do the same, but V8 rebuilds one
+ * that changes with every call again and again, and each old table keeps the next one and its calls alive until a full
+ * garbage collection.
  */
 export class CallTable<Call extends Numbered> {
   #slots: (Call | undefined)[] = Array.from({ length: 64 }, () => undefined);
@@ -21,10 +21,10 @@ export class CallTable<Call extends Numbered> {
     return this.#size;
   }
 
-  /** Gives the call its number. */
+  /** Assigns the call its number. */
   add(call: Call): void {
     if (this.#size * 2 >= this.#slots.length) this.#grow();
-    // A call that lasts has its slot while others come and go around it.
+    // A long call keeps its slot while others come and go around it.
     do this.#lastId += 1;
     while (this.#slots[this.#slotOf(this.#lastId)]);
     call.id = this.#lastId;
@@ -57,7 +57,7 @@ export class CallTable<Call extends Numbered> {
     return id % this.#slots.length;
   }
 
-  /** Numbers that fell on different slots of a table do so in one that is twice as long. */
+  /** Numbers that fall on different slots of a table still do so in one of twice the size. */
   #grow(): void {
     const calls = this.all();
     this.#slots = Array.from({ length: this.#slots.length * 2 }, () => undefined);

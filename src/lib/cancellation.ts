@@ -1,11 +1,11 @@
-/** Says that nobody waits for a call any more. Every `AbortSignal` is one. */
+/** Signals that nobody waits for a call any more. Every `AbortSignal` is one. */
 export interface CancelSignal {
   readonly aborted: boolean;
   addEventListener(type: "abort", listener: () => void): void;
   removeEventListener(type: "abort", listener: () => void): void;
 }
 
-/** A signal for one listener or two: an `AbortController` costs more than all of the protocol does in a call. */
+/** A signal for one listener or two: an `AbortController` costs more than the rest of the protocol in a call. */
 export class Cancellation implements CancelSignal {
   aborted = false;
   #listeners: (() => void)[] = [];
@@ -26,7 +26,7 @@ export class Cancellation implements CancelSignal {
   }
 }
 
-/** The same for those who take nothing else. */
+/** Converts a signal for APIs that take nothing else. */
 export function toAbortSignal(signal: CancelSignal): AbortSignal {
   if (signal instanceof AbortSignal) return signal;
   const controller = new AbortController();

@@ -2,9 +2,9 @@ import { hash } from "node:crypto";
 import type { JsonDigest } from "./json.ts";
 
 /**
- * The canonical JSON of a structure, byte for byte as DAG-JSON writes it
- * (https://ipld.io/specs/codecs/dag-json/spec/): members sorted by their names' code units, no spaces, a number beyond
- * the safe integers with a point or an exponent. What is left out and what becomes null is as with `JSON.stringify`.
+ * The canonical JSON of a structure, byte for byte as DAG-JSON writes it (https://ipld.io/specs/codecs/dag-json/spec/):
+ * members sorted by their names' code units, no spaces, a number beyond the safe integers with a point or an exponent.
+ * Values are left out or become null as with `JSON.stringify`.
  *
  * Every release, contract and tool is written so before it is hashed; this takes a tenth of what a codec takes that
  * also knows binary data and links, of which Berth keeps none in structures.
@@ -15,7 +15,7 @@ export function canonicalJson(value: unknown): string {
   return text;
 }
 
-/** What tells a structure from every other one. */
+/** A digest that identifies a structure. */
 export function digestOfJson(value: unknown): JsonDigest {
   const text = canonicalJson(value);
   return { bytes: Buffer.byteLength(text), sha256: hash("sha256", text, "base64url") };
@@ -54,7 +54,7 @@ function structureText(value: Structure): string | undefined {
   return `{${list.text}}`;
 }
 
-/** Items with commas. A text to which each of millions is added by itself takes thirty times its length in memory. */
+/** Items with commas. Appending millions of items to one text takes thirty times its length in memory. */
 class List {
   #text = "";
   #items: string[] = [];
@@ -73,7 +73,7 @@ class List {
 
 const ITEMS_TOGETHER = 1_024;
 
-/** The names of members, as they were written: the same few are needed again and again. */
+/** Member names in JSON notation: the same few are needed again and again. */
 const known = new Map<string, string>();
 const KNOWN_MAX = 1_024;
 const KNOWN_LETTERS_MAX = 64;
@@ -87,7 +87,7 @@ function nameText(name: string): string {
   return text;
 }
 
-/** Most structures have few members, and a general sort makes more than it sorts. */
+/** Most structures have few members, for which a general sort has too much overhead. */
 function sorted(names: string[]): string[] {
   if (names.length > FEW) return names.sort();
   for (let index = 1; index < names.length; index++) {

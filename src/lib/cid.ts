@@ -16,18 +16,18 @@ export interface Block {
   readonly bytes: Uint8Array;
 }
 
-/** Of https://github.com/multiformats/multicodec. */
+/** Codes of https://github.com/multiformats/multicodec. */
 const SHA2_256 = 0x12;
 const RAW = 0x55;
 const DAG_JSON = 0x0129;
 
-/** What a CID's bytes begin with: version 1, the codec as a varint, the hash and its length in bytes. */
+/** The head of a CID's bytes: version 1, the codec as a varint, the hash and its length in bytes. */
 const HEADS: ReadonlyMap<number, Uint8Array> = new Map([
   [RAW, Uint8Array.of(1, RAW, SHA2_256, 32)],
   [DAG_JSON, Uint8Array.of(1, (DAG_JSON & 0x7f) | 0x80, DAG_JSON >> 7, SHA2_256, 32)],
 ]);
 
-/** Written out, as pages and releases need hundreds at once: by way of an object of the library each takes three times as long. */
+/** Written out, since pages and releases need hundreds at once: the library's CID objects take three times as long. */
 function address(codec: number, bytes: Uint8Array): Cid {
   return written(codec, createHash("sha256").update(bytes).digest());
 }
@@ -36,7 +36,7 @@ function written(codec: number, digest: Uint8Array): Cid {
   return base32.encode(Buffer.concat([HEADS.get(codec)!, digest]));
 }
 
-/** The `raw` block of bytes or of a text's UTF-8. */
+/** The `raw` block of bytes, or of a text's UTF-8. */
 export function rawBlock(content: Uint8Array | string): Block {
   const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
   return { cid: address(RAW, bytes), bytes };
@@ -52,8 +52,8 @@ export function jsonBlock(value: unknown): Block {
 }
 
 /**
- * As `jsonBlock`, for a long list or an object of long lists: calls of others have their turns between two items. `onItem`
- * hears of each item with the name of its list and its canonical bytes.
+ * As `jsonBlock`, for a long list or an object of long lists: calls of others get their turns between two items.
+ * `onItem` receives each item with the name of its list and its canonical bytes.
  */
 export async function jsonBlockInTurns(
   structure: object | readonly unknown[],
@@ -106,8 +106,8 @@ export function decodeJson(bytes: Uint8Array): unknown {
 }
 
 /**
- * The same of what Berth itself writes down and keeps short; undefined of what is longer than that, as content of an
- * imported tenant may be: nobody waits while it is read.
+ * As `decodeJson`, for structures that Berth writes and keeps short; undefined for a longer one, as an imported
+ * tenant's content may be, so that nobody has to wait while it is parsed.
  */
 export function decodeRecord(bytes: Uint8Array): unknown {
   if (bytes.length > RECORD_BYTES_MAX) return undefined;
@@ -115,12 +115,12 @@ export function decodeRecord(bytes: Uint8Array): unknown {
   return hasMoreValues(text, RECORD_VALUES_MAX) ? undefined : JSON.parse(text);
 }
 
-/** An entry of `mcps` is the longest of them. */
+/** An entry of `mcps` is the longest record. */
 const [RECORD_BYTES_MAX, RECORD_VALUES_MAX] = [4 * 1024 * 1024, 50_000];
 
 /**
- * A structure that is an object of long lists, as a contract is: calls of others have their turns between two items.
- * Undefined where one item is longer than a record may be.
+ * Decodes an object of long lists, such as a contract: calls of others get their turns between two items. Undefined
+ * where one item is longer than a record may be.
  */
 export async function decodeJsonInTurns(bytes: Uint8Array): Promise<unknown> {
   if (bytes.length <= AT_ONCE_BYTES || bytes[0] !== OPEN_OBJECT) return decodeRecord(bytes);
@@ -154,13 +154,13 @@ export async function decodeJsonInTurns(bytes: Uint8Array): Promise<unknown> {
   return at === NOWHERE ? undefined : Object.fromEntries(members);
 }
 
-/** Where nothing follows: what is read ends there. */
+/** The end of a value that is cut off: reading ends there. */
 const NOWHERE = Infinity;
-/** What is read in a millisecond or two. */
+/** The most that is read at once, in a millisecond or two. */
 const AT_ONCE_BYTES = 64 * 1024;
 const [QUOTE, ESCAPE, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = Buffer.from('"\\,[]{}');
 
-/** Where a value ends that begins at `at`, in canonical JSON. */
+/** The end of the value that begins at `at`, in canonical JSON. */
 function endOfValue(bytes: Uint8Array, at: number): number {
   let depth = 0;
   for (let index = at; index < bytes.length; index++) {
@@ -189,18 +189,18 @@ export function isCid(text: string): boolean {
   return codecOf(text) !== undefined;
 }
 
-/** Whether `cid` names a structure (`dag-json`); false for bytes and for what is no CID. */
+/** True if `cid` names a structure (`dag-json`); false for bytes and for an invalid CID. */
 export function isStructure(cid: Cid): boolean {
   return codecOf(cid) === DAG_JSON;
 }
 
-/** Whether `bytes` are what `cid` names. False for a text that is no CID of Berth's two kinds. */
+/** True if `bytes` match `cid`. False for a text that is not a CID of Berth's two kinds. */
 export function matches(cid: Cid, bytes: Uint8Array): boolean {
   const codec = codecOf(cid);
   return codec !== undefined && address(codec, bytes) === cid;
 }
 
-/** As `matches`; of long bytes a promise, and calls of others have their turns meanwhile. */
+/** As `matches`; for long bytes a promise, and calls of others get their turns meanwhile. */
 export function matchesInTurns(cid: Cid, bytes: Uint8Array): boolean | Promise<boolean> {
   const codec = codecOf(cid);
   if (codec === undefined || bytes.length <= HASHED_AT_ONCE_BYTES) return matches(cid, bytes);
@@ -217,16 +217,16 @@ async function hashedInTurns(bytes: Uint8Array): Promise<Uint8Array> {
   return hash.digest();
 }
 
-/** Takes a millisecond or two. */
+/** Hashing this many bytes takes a millisecond or two. */
 const HASHED_AT_ONCE_BYTES = 1024 * 1024;
 
 /**
- * The heads as they are written, the digest, and no bit behind its end. By its letters alone: a parser that throws takes
- * fifty times as long for each of the thousands of texts that are none.
+ * The notation of the heads, the digest, and no bits beyond its end. Checked by letters alone: a parser that throws
+ * takes fifty times as long for each of the thousands of texts that are no CID.
  */
 const WRITTEN = /^b(?:(afkrei[a-h][a-z2-7]{50}[aeimquy4])|aguqeera[a-z2-7]{51}[aq])$/;
 
-/** No CID of Berth's two kinds has more. Whole configurations are asked about, too. */
+/** The length of Berth's CIDs. Whole configurations are checked, too. */
 const LETTERS_MAX = 61;
 
 function codecOf(text: string): number | undefined {

@@ -118,7 +118,7 @@ export class BerthError extends Error {
     this.data = options.data;
   }
 
-  /** The message without the table's. */
+  /** The message without the table's part. */
   get detail(): string {
     return this.message.slice(errors[this.code].message.length + 2);
   }

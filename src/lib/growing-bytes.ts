@@ -1,6 +1,6 @@
 /**
- * Bytes that come in pieces, held as one: a piece of one byte takes hundreds of bytes when it is kept by itself, so that
- * whoever sends byte by byte would take more memory than any limit of bytes says.
+ * Bytes that arrive in pieces, held as one: a single byte takes hundreds of bytes as a buffer of its own, so a sender
+ * of single bytes would take more memory than any limit of bytes says.
  */
 export class GrowingBytes {
   #room = Buffer.alloc(0);
@@ -21,7 +21,7 @@ export class GrowingBytes {
     this.#length = needed;
   }
 
-  /** All of them, which are held here no more. */
+  /** Returns all bytes and releases them. */
   take(): Buffer<ArrayBuffer> {
     const all = this.#room.subarray(0, this.#length);
     this.#room = Buffer.alloc(0);

@@ -6,14 +6,14 @@ export type JsonObject = { [key: string]: Json };
 export type JsonSchema = { [keyword: string]: unknown };
 
 /**
- * An object that is too long to be read by who serves: its JSON text, of which something is known that was found out
+ * The JSON text of an object that is too long for the serving thread to parse, with facts that were established
  * elsewhere.
  */
 export class JsonText {
   text: string;
-  /** Of its canonical JSON: the length in bytes, and the SHA-256 in base64url. */
+  /** The digest of its canonical JSON: the length in bytes, and the SHA-256 in base64url. */
   digest: JsonDigest;
-  /** Of what it was before it was filled in with anything. */
+  /** The digest before any member was added. */
   readonly givenDigest: JsonDigest;
 
   constructor(text: string, digest: JsonDigest) {
@@ -21,7 +21,7 @@ export class JsonText {
     this.digest = this.givenDigest = digest;
   }
 
-  /** The same with these members, which count where it has others of their names. */
+  /** The same object with these members, which replace its own of the same names. */
   with(members: JsonObject): JsonText {
     const more = JSON.stringify(members).slice(1);
     const comma = this.text === "{}" || more === "}" ? "" : ",";
@@ -48,22 +48,22 @@ export function soundObject(text: string): JsonObject | undefined {
   }
 }
 
-/** Levels of lists and objects in what comes from outside: more would harm readers and writers that recurse. */
+/** The most levels of lists and objects in input from outside: more would harm recursive readers and writers. */
 export const NESTING_MAX = 256;
 
 /**
- * Levels of an entry of `mcps`, which is one itself. It is shown with a level's indent on each line, so that what nests
- * deep becomes many times as long.
+ * The most levels of an entry of `mcps`, itself included. It is shown indented, which makes deeply nested text many
+ * times as long.
  */
 export const ENTRY_NESTING_MAX = 64;
 
-/** Whether a value that was read from a text of `units` UTF-16 units has more levels than that. */
+/** True if a value, read from a text of `units` UTF-16 units, nests deeper than `NESTING_MAX`. */
 export function nestsTooDeep(value: unknown, units: number): boolean {
-  // Each level takes two units at least, so that most texts are too short to be looked through.
+  // Each level takes at least two units, so most texts are too short to need the walk.
   return units > 2 * NESTING_MAX && isDeeper(value, NESTING_MAX);
 }
 
-/** How many values are in a value, itself among them; counts no further than one more than `most`. */
+/** The number of values in a value, itself included; counts no further than `most` + 1. */
 export function valuesIn(value: unknown, most: number): number {
   let count = 1;
   if (typeof value !== "object" || value === null) return count;
@@ -74,7 +74,7 @@ export function valuesIn(value: unknown, most: number): number {
   return count;
 }
 
-/** Whether a JSON text has more values than `most`, a value for each comma and each list or object; reads no further. */
+/** True if a JSON text has more values than `most`, counting each comma and each list or object; reads no further. */
 export function hasMoreValues(json: string, most: number): boolean {
   let values = 0;
   for (let at = 0; at < json.length; at++) {
@@ -85,7 +85,7 @@ export function hasMoreValues(json: string, most: number): boolean {
   return false;
 }
 
-/** Most texts have no escapes, and their end is found faster than by looking at each unit. */
+/** Most texts have no escapes, and finding their end is faster than looking at each unit. */
 function endOfText(json: string, start: number): number {
   const first = json.indexOf('"', start + 1);
   if (first < 0) return json.length;
@@ -101,7 +101,7 @@ const BRACKET = 91;
 const BACKSLASH = 92;
 const BRACE = 123;
 
-/** Whether a value has more levels. The recursion itself goes no deeper than `levels`. */
+/** True if a value has more levels. The recursion itself goes no deeper than `levels`. */
 export function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   if (levels === 0) return true;
@@ -110,7 +110,7 @@ export function isDeeper(value: unknown, levels: number): boolean {
   return false;
 }
 
-/** Whether both are written the same, members in the same order; never true of what nests too deep to be looked through. */
+/** True if both have the same JSON text, members in the same order; false for values that nest too deep to compare. */
 export function isSameJson(one: unknown, other: unknown, levels = NESTING_MAX): boolean {
   if (one === other) return true;
   if (typeof one !== "object" || typeof other !== "object" || one === null || other === null) return false;
@@ -126,10 +126,10 @@ export function isSameJson(one: unknown, other: unknown, levels = NESTING_MAX): 
   );
 }
 
-/** As `JSON.stringify` writes a value that was read from JSON, however deep it nests. */
+/** Writes a value that was read from JSON as `JSON.stringify` does, however deep it nests. */
 export function jsonText(value: unknown): string {
   if (!isDeeper(value, NESTING_MAX)) return JSON.stringify(value);
-  // The writer of the engine recurses, and would run out of its stack.
+  // The engine's writer recurses, and would overflow its stack.
   let text = "";
   const rest: (string | { readonly value: unknown })[] = [{ value }];
   for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
@@ -154,19 +154,19 @@ export function jsonText(value: unknown): string {
 }
 
 /**
- * JSON for people: with indents, unless it nests deeper than an entry may, or they would be longer than all else. Equal
- * values with their members in the same order give the same text.
+ * JSON for people: indented, unless it nests deeper than an entry may or the indents would take too much. Equal values
+ * with their members in the same order give the same text.
  */
 export function indentedJson(value: unknown): string {
   const isShort = !isDeeper(value, ENTRY_NESTING_MAX) && indentUnits(value, 0) <= INDENT_UNITS_MAX;
   return isShort ? JSON.stringify(value, null, INDENT) : jsonText(value);
 }
 
-/** Of all indents of one text. Thousands of values that stand deep have more of them than of anything else. */
+/** The most indentation of one text. In thousands of deep values, indents outweigh everything else. */
 const INDENT_UNITS_MAX = 1024 * 1024;
 const INDENT = 2;
 
-/** No more is counted than is needed to know that they are too many. */
+/** Stops counting once there are too many. */
 function indentUnits(value: unknown, level: number): number {
   if (typeof value !== "object" || value === null) return 0;
   const inner: unknown[] = Array.isArray(value) ? value : Object.values(value);

@@ -14,7 +14,7 @@ import { dirname } from "node:path";
 
 /**
  * Files that hold a key: readable by their owner alone, whole or not there at all, and on the disk before anything
- * relies on them. What stands in them is their reader's business.
+ * relies on them. Their content is the caller's business.
  */
 
 /** Undefined where there is no such file. */
@@ -27,14 +27,14 @@ export function readKeyFile(file: string): Buffer | undefined {
   }
 }
 
-/** Gives what stands in the file from then on: `bytes`, or what another process wrote first. */
+/** Returns the content of the file from then on: `bytes`, or what another process wrote first. */
 export function createKeyFile(file: string, bytes: Uint8Array): Buffer {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   publish(file, bytes, (draft) => {
     try {
       linkSync(draft, file);
     } catch (error) {
-      // Not all file systems have links; there, processes that start at once for the first time may differ.
+      // Some file systems have no hard links; there, processes that start simultaneously for the first time may differ.
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") renameSync(draft, file);
     }
   });
@@ -62,7 +62,7 @@ function publish(file: string, bytes: Uint8Array, moveToPlace: (draft: string) =
   }
 }
 
-/** A name that is not on the disk is gone with the power. */
+/** A name that is not on the disk is lost in a power cut. */
 function syncFolder(folder: string): void {
   const descriptor = openSync(folder, "r");
   try {

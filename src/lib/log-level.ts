@@ -1,4 +1,4 @@
-/** How severe what a guest, a server of others or a client means is: RFC 5424, from the least to the most severe. */
+/** The severities of messages of guests, upstreams and clients: RFC 5424, from the least to the most severe. */
 export const LOG_LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"] as const;
 
 export type LogLevel = (typeof LOG_LEVELS)[number];

@@ -3,22 +3,22 @@ import { defaultLimits } from "../limits/limits.ts";
 
 export type Log = Logger;
 
-/** Of headers and fields whose values let somebody in. */
+/** Headers and fields whose values are credentials. */
 const SECRET_FIELDS = ["authorization", "cookie", "set-cookie", "proxy-authorization", "token", "secret", "password"];
 const PATHS = SECRET_FIELDS.flatMap((field) => [`["${field}"]`, `*["${field}"]`, `*.*["${field}"]`]);
 const HIDDEN = "[hidden]";
-/** What lets somebody in wherever it stands, as in the message of an error. */
+/** Credentials recognizable anywhere, as in the message of an error. */
 const CREDENTIALS = /\b(Bearer|Basic)\s+[\w.~+/-]+=*|\bberth_[0-9A-Za-z]{20,}/gi;
 
-/** Between two tries to write what stderr does not take. */
+/** The pause between two tries to write what stderr does not take. */
 const AGAIN_MS = 100;
-/** For what is left to be written when the process ends. */
+/** The time to write the rest when the process ends. */
 const LAST_LINES_MS = 1_000;
 
 /**
- * JSON lines on stderr, so that stdout stays free for protocols and data. No line holds a credential: neither one that
- * looks like it, nor any of `secrets`. What stderr does not take waits, in up to `bufferBytes`; what comes on top of
- * that is dropped and counted.
+ * JSON lines on stderr, so that stdout stays free for protocols and data. No line holds a credential: neither a text
+ * that looks like one, nor any of `secrets`. Lines that stderr does not take wait, in up to `bufferBytes`; further ones
+ * are dropped and counted.
  */
 export function createLog(
   level: string,
@@ -31,12 +31,12 @@ export function createLog(
   return log;
 }
 
-/** Lines that could not be written so far. */
+/** The number of lines that have not been written so far. */
 export function droppedLines(log: Log): number {
   return streamOf(log)?.dropped ?? 0;
 }
 
-/** Resolves when everything is written, or will not be in time. */
+/** Resolves when everything is written, or the time is over. */
 export async function writeLastLines(log: Log): Promise<void> {
   await streamOf(log)?.caughtUp(LAST_LINES_MS);
 }
@@ -46,17 +46,17 @@ function streamOf(log: Log): LogStream | undefined {
   return stream instanceof LogStream ? stream : undefined;
 }
 
-/** Writes to stderr at once, and never waits for it: neither for a reader nor for room on a disk. */
+/** Writes to stderr at once and never blocks: neither for a reader nor for room on a disk. */
 class LogStream implements DestinationStream {
   dropped = 0;
   onCaughtUp: (dropped: number) => void = () => {};
   readonly #stream;
   #told = 0;
-  /** Runs while something waits. */
+  /** Runs while lines wait. */
   #tries: NodeJS.Timeout | undefined;
 
   constructor(bufferBytes: number) {
-    // Node opens it when somebody first looks at it: a pipe does not block from then on.
+    // Node opens it on first access: from then on a pipe does not block.
     void process.stderr;
     this.#stream = destination({ fd: 2, sync: true, maxLength: bufferBytes, retryEAGAIN: () => false });
     // Pino's own listener stops logging for ever when the reader of a named pipe is replaced.
@@ -76,7 +76,7 @@ class LogStream implements DestinationStream {
     clearTimeout(timer);
   }
 
-  /** What could not be written stays the first in line. */
+  /** Retries; the line that could not be written stays the first. */
   #tryAgain(): void {
     if (this.#tries) return;
     this.#tries = setInterval(() => this.#stream.write(""), AGAIN_MS).unref();
@@ -91,7 +91,7 @@ class LogStream implements DestinationStream {
 }
 
 export function logOptions(level: string, secrets: readonly (string | undefined)[]) {
-  // As they stand inside of JSON.
+  // In their notation inside JSON.
   const known = secrets.flatMap((secret) => (secret ? [JSON.stringify(secret).slice(1, -1)] : []));
   const withoutSecrets = (line: string): string => {
     let clean = line.replace(CREDENTIALS, (found) =>

@@ -6,8 +6,8 @@ import { turnAmongAll } from "./turns.ts";
 export type Text = string | LongText;
 
 /**
- * A text that is too long to be copied together, decoded or encoded by who serves: its pieces, those of bytes in UTF-8.
- * As a string it takes a while, unless it was decoded before.
+ * A text that is too long for the serving thread to join, decode or encode at once: its pieces, of which bytes are
+ * UTF-8. Converting it to a string takes a while, unless it was decoded before.
  */
 export class LongText {
   readonly pieces: readonly (string | Uint8Array)[];
@@ -30,7 +30,7 @@ export class LongText {
     );
   }
 
-  /** Decodes it in turns with calls of others, for whoever needs it as a string. */
+  /** Decodes it in turns with calls of others, for a caller that needs a string. */
   async decode(): Promise<void> {
     let text = "";
     for (const piece of this.pieces) {
@@ -44,7 +44,7 @@ export class LongText {
     this.#decoded = text;
   }
 
-  /** The text of an object with more members: theirs with the brace that closes it, in the place of its own. */
+  /** The text of an object with more members: `members`, with a closing brace, replaces its own brace. */
   closedBy(members: string): LongText {
     const last = this.pieces.at(-1)!;
     const open = typeof last === "string" ? last.slice(0, -1) : last.subarray(0, -1);
@@ -54,7 +54,7 @@ export class LongText {
 
 const decoder = new TextDecoder();
 
-/** Cuts UTF-8 into what is decoded in about a millisecond, and no character in two. */
+/** Cuts UTF-8 into pieces that take about a millisecond to decode, and splits no character. */
 export function* decodable(bytes: Uint8Array): Generator<Buffer, void> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   for (let from = 0, to; from < buffer.length; from = to) {
@@ -66,8 +66,8 @@ export function* decodable(bytes: Uint8Array): Generator<Buffer, void> {
 }
 
 /**
- * As `toString` has it, for what may be long: Node decodes what is no ASCII several times faster by way of UTF-16, which it
- * does only of what is well-formed.
+ * As `toString`, for bytes that may be long: Node decodes non-ASCII several times faster by way of UTF-16, which works
+ * only for well-formed bytes.
  */
 export function textOf(bytes: Buffer): string {
   if (bytes.length < LONG_BYTES) return bytes.toString();
@@ -75,10 +75,10 @@ export function textOf(bytes: Buffer): string {
   return isUtf8(bytes) ? transcode(bytes, "utf8", "utf16le").toString("utf16le") : bytes.toString();
 }
 
-/** From here on it pays. */
+/** The length from which this pays. */
 const LONG_BYTES = 16 * 1024;
 
-/** Text that is no ASCII takes several times as long as ASCII. */
+/** Non-ASCII text takes several times as long as ASCII. */
 export const DECODED_AT_ONCE_BYTES = 256 * 1024;
 const CHARACTER_BYTES_MAX = 4;
 
@@ -86,7 +86,7 @@ function isContinuation(byte: number): boolean {
   return (byte & 0xc0) === 0x80;
 }
 
-/** An object with members, of which something is known that was found out elsewhere, and its JSON text. */
+/** An object, its JSON text, and facts about it that were established elsewhere. */
 export abstract class LongJson {
   readonly text: LongText;
   readonly digest: JsonDigest;
@@ -96,7 +96,7 @@ export abstract class LongJson {
     this.digest = digest;
   }
 
-  /** All of it, which takes a while. */
+  /** Parses all of it, which takes a while. */
   read(): JsonObject {
     return JSON.parse(String(this.text)) as JsonObject;
   }

@@ -1,19 +1,22 @@
 import { limitVariable, type Limits } from "../limits/limits.ts";
 
-/** Memory of one tenant for messages that are on their way. */
+/** The memory of one tenant for messages that are under way. */
 export interface MessageRoom {
-  /** `onNoRoom` hears why it ends, which completes "the server …" or "its process …"; what was held of it is to be forgotten. */
+  /**
+   * `onNoRoom` gets the reason why the message ends, which completes "the server …" or "its process …"; its data must
+   * be dropped.
+   */
   begin(onNoRoom: (why: string) => void): HeldMessage;
 }
 
-/** What is held of one message. */
+/** The count for one message. */
 export interface HeldMessage {
   add(bytes: number): void;
-  /** It has arrived, or nobody wants it any more. */
+  /** The message has arrived, or nobody wants it any more. */
   end(): void;
 }
 
-/** What is counted together: by which limits, and why one of it ends where there is no more room. */
+/** A kind of messages that are counted together: its limit, and why one of them ends when there is no more room. */
 export interface RoomKind {
   readonly limit: RoomLimit;
   why(bytes: number, ofTenant: boolean): string;
@@ -22,21 +25,21 @@ export interface RoomKind {
 type RoomLimit = "unfinishedUpstreamBytes" | "programBacklogBytes" | "unfinishedGuestBytes";
 export type RoomLimits<Limit extends RoomLimit> = Pick<Limits, Limit | `${Limit}PerTenant`>;
 
-/** What has come of messages of servers of others that are not whole yet. */
+/** The received parts of incomplete messages from upstreams. */
 export const unfinishedUpstream = {
   limit: "unfinishedUpstreamBytes",
   why: (bytes, ofTenant) =>
     `was in the midst of a message when more than ${bytes} bytes of messages${ofTenant ? " to its tenant" : ""} were not whole`,
 } as const satisfies RoomKind;
 
-/** The same of frames of guests. */
+/** The received parts of incomplete frames from guests. */
 export const unfinishedGuest = {
   limit: "unfinishedGuestBytes",
   why: (bytes, ofTenant) =>
     `was in the midst of a frame when more than ${bytes} bytes of frames of ${ofTenant ? "its tenant's guests" : "all guests"} were not whole`,
 } as const satisfies RoomKind;
 
-/** What was sent to programs of others and is not in their pipes yet. */
+/** Messages to upstream programs that are not in their pipes yet. */
 export const programBacklog = {
   limit: "programBacklogBytes",
   why: (bytes, ofTenant) =>
@@ -45,14 +48,13 @@ export const programBacklog = {
 
 interface Holder {
   bytes: number;
-  /** Those that were begun first come first. */
+  /** The oldest first. */
   readonly messages: Set<CountedMessage>;
 }
 
 /**
- * Counts what is held of messages that are on their way. However many are begun and never ended, they hold a bounded
- * amount of memory: above it the one of a tenant ends that was begun first, and where all together is too much, one of the
- * tenant that holds most.
+ * Counts the memory of messages that are under way. However many are begun and never ended, they hold a bounded amount:
+ * above a tenant's limit its oldest message ends, and above the common limit one of the tenant that holds most.
  */
 export class MessageRooms<Limit extends RoomLimit> {
   readonly #kind: RoomKind & { readonly limit: Limit };

@@ -1,15 +1,15 @@
 import { turnTaker } from "./turns.ts";
 
 const SHOWN_MAX = 5;
-/** Longer ones are no names that somebody mistyped, and comparing them takes long. */
+/** Longer texts are no mistyped names, and comparing them takes long. */
 const WORD_UNITS_MAX = 64;
 
-/** Letters that are laid beside letters for one word, some 10 ns each. */
+/** The most letter comparisons for one word, some 10 ns each. */
 const STEPS_MAX = 1_000_000;
 
 /**
- * The names that a person may have meant, nearest first. Of thousands, calls of others have turns meanwhile, and where
- * all would be too many, those that begin as the word does are compared first.
+ * The names that a person may have meant, nearest first. With thousands of names, calls of others get turns meanwhile,
+ * and where there are too many, those with the same beginning are compared first.
  */
 export async function nearNames(word: string, names: readonly string[]): Promise<string[]> {
   const wanted = word.toLowerCase();
@@ -23,7 +23,7 @@ export async function nearNames(word: string, names: readonly string[]): Promise
     if (name.length > WORD_UNITS_MAX) continue;
     const own = name.toLowerCase();
     const isPart = wanted.length > 2 && own.includes(wanted);
-    // As many letters as one is longer have to be put in.
+    // The distance is at least the difference in length.
     if (!isPart && Math.abs(own.length - wanted.length) > allowed) continue;
     (isPart || own[0] === wanted[0] ? alike : others).push({ name, own, isPart });
   }
@@ -42,7 +42,7 @@ export async function nearNames(word: string, names: readonly string[]): Promise
     .map(({ name }) => name);
 }
 
-/** The one of a few names that a person may have meant. */
+/** The name, out of a few, that a person may have meant. */
 export function nearestName(word: string, names: readonly string[]): string | undefined {
   const wanted = word.toLowerCase();
   if (wanted === "" || wanted.length > WORD_UNITS_MAX) return undefined;
@@ -62,7 +62,7 @@ interface Candidate {
   readonly isPart: boolean;
 }
 
-/** How many letters one has to put in, take out, change or swap with the next (optimal string alignment). */
+/** The number of letters to insert, remove, change or swap with the next (optimal string alignment). */
 function distance(left: string, right: string): number {
   let before: number[] = [];
   let row = Array.from({ length: right.length + 1 }, (_, index) => index);

@@ -1,43 +1,43 @@
 import type { Duplex } from "node:stream";
 import type { HeldMessage, MessageRoom } from "./message-room.ts";
 
-/** What is handed to the pipe at a time: only the process itself can tell how much of a piece it has taken. */
+/** The size of a piece that is handed to the pipe: only the process can tell how much of a piece it has taken. */
 const PIECE_BYTES = 64 * 1024;
 
 /**
- * Messages on their way to a process over its pipe, in their order. They are handed over in pieces, the next when the last
+ * Messages on their way to a process through its pipe, in order. They are handed over in pieces, the next when the last
  * was taken, so that it is known which messages the process may have read.
  */
 export class Outbox {
   readonly #owner: OutboxOwner;
   readonly #room: MessageRoom | undefined;
-  /** What waits counts to it, without what was added since the last `flush`. */
+  /** Counts the waiting bytes, without those added since the last `flush`. */
   #held: HeldMessage | undefined;
   #heldBytes = 0;
   #pipe: Duplex | undefined;
   /** Short messages, which leave together. */
   #text = "";
-  /** What goes before them, since it is long or the pipe is full. */
+  /** Pieces before `#text`, because they are long or the pipe is full. */
   readonly #ahead: Piece[] = [];
   #aheadLength = 0;
-  /** Messages are numbered as they are added. */
+  /** The number of the last added message. */
   #added = 0;
   #handedOver = 0;
   #taken = 0;
 
-  /** Without `room` it is not counted what waits. */
+  /** Without `room`, waiting bytes are not counted. */
   constructor(owner: OutboxOwner, room?: MessageRoom) {
     this.#owner = owner;
     this.#room = room;
   }
 
-  /** What was added before waits for this. */
+  /** Messages that were added before wait for this. */
   open(pipe: Duplex): void {
     this.#pipe = pipe;
     this.flush();
   }
 
-  /** What the process has not taken yet. */
+  /** The bytes that the process has not taken yet. */
   get bytes(): number {
     return (this.#pipe?.writableLength ?? 0) + this.#aheadLength + this.#text.length;
   }
@@ -60,7 +60,7 @@ export class Outbox {
     return number;
   }
 
-  /** True once all of a message has been handed to the pipe: no process can know of one before. */
+  /** True once the whole message has been handed to the pipe: the process cannot know of it earlier. */
   mayHaveRead(message: number): boolean {
     return message <= this.#handedOver;
   }
@@ -77,7 +77,7 @@ export class Outbox {
     this.#count();
   };
 
-  /** The process reads nothing more: what waits is forgotten. */
+  /** The process reads nothing more: waiting messages are dropped. */
   close(): void {
     this.#pipe = undefined;
     this.#text = "";
@@ -87,7 +87,7 @@ export class Outbox {
   }
 
   #handOver(pipe: Duplex): void {
-    // What is full hands over the next piece when it has written the last.
+    // A full pipe gets the next piece when it has written the last.
     while (pipe.writable && pipe.writableLength === 0) {
       if (this.#ahead.length === 0) this.#closeText();
       const piece = this.#ahead.shift();
@@ -100,7 +100,7 @@ export class Outbox {
 
   readonly #onWritten = (): void => {
     if (this.#pipe?.writableLength === 0) this.#taken = this.#handedOver;
-    // Who takes some has waited since then alone.
+    // A process that takes some has been waiting only since then.
     this.#held?.end();
     this.#heldBytes = 0;
     this.flush();
@@ -121,7 +121,7 @@ export class Outbox {
     this.#owner.onNoRoom?.(why);
   };
 
-  /** What comes after it is a piece of its own. */
+  /** Ends the current text: what comes after it is a piece of its own. */
   #closeText(upTo = this.#added): void {
     const text = this.#text;
     if (text === "") return;
@@ -144,11 +144,11 @@ export class Outbox {
 interface OutboxOwner {
   /** The process has taken more. */
   onTaken(): void;
-  /** What waits for it is to be forgotten; `why` completes "the server …". */
+  /** Waiting messages must be dropped; `why` completes "the server …". */
   onNoRoom?(why: string): void;
 }
 
-/** What is written at a time, and the last message that it completes. */
+/** A piece to write, and the last message that it completes. */
 interface Piece {
   readonly data: string | Uint8Array;
   readonly upTo: number;

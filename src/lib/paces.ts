@@ -1,13 +1,13 @@
 import { BerthError } from "./errors.ts";
 
 export interface Pace {
-  /** On average; 0 is as many as come. */
+  /** The average rate; 0 for no limit. */
   readonly perMinute: number;
-  /** At once after a time of rest. */
+  /** The burst that is allowed after a time of rest. */
   readonly burst: number;
 }
 
-/** How often something may begin for each tenant (a token bucket each). */
+/** Limits how often something may begin for each tenant (a token bucket each). */
 export class Paces {
   readonly #paceOf: (tenant: string) => Pace;
   readonly #buckets = new Map<string, { tokens: number; filledAt: number }>();
@@ -16,7 +16,7 @@ export class Paces {
     this.#paceOf = paceOf;
   }
 
-  /** Takes one and gives 0, or gives in how many milliseconds there will be one; `now` of any steady clock. */
+  /** Takes a token and returns 0, or returns the milliseconds until there is one; `now` is of any steady clock. */
   take(tenant: string, now: number): number {
     const { perMinute, burst } = this.#paceOf(tenant);
     if (perMinute === 0) return 0;
@@ -29,7 +29,7 @@ export class Paces {
     return 0;
   }
 
-  /** Takes one, or throws `too_many_requests` with what is allowed, and when there will be one again. */
+  /** Takes a token, or throws `too_many_requests` with the allowed rate and the time of the next one. */
   check(tenant: string, allowed: (perMinute: number) => string): void {
     const waitMs = this.take(tenant, performance.now());
     if (waitMs === 0) return;
@@ -50,7 +50,7 @@ export class Paces {
   }
 }
 
-/** Gives what throws `too_many_requests` where a tenant does something too often. */
+/** Returns a function that throws `too_many_requests` where a tenant does something too often. */
 export function paced(does: string, limit: string, perMinuteOf: (tenant: string) => number = () => 0) {
   const paces = new Paces((tenant) => {
     const perMinute = perMinuteOf(tenant);
@@ -63,5 +63,5 @@ export function paced(does: string, limit: string, perMinuteOf: (tenant: string)
     );
 }
 
-/** Beyond which tenants at rest are forgotten. */
+/** The number of tenants above which idle ones are forgotten. */
 const REMEMBERED_MAX = 1_000;

@@ -1,6 +1,6 @@
 /**
- * Something wrong with what a person wrote, said so that it can be mended: where it stands and what to do.
- * Problems are values, collected and shown together; they are never thrown one by one.
+ * A problem with what a person wrote, worded so that it can be fixed: where it is and what to do. Problems are values,
+ * collected and shown together; they are never thrown one by one.
  */
 export interface Problem {
   /** Stable, kebab-case, for programs: `unsupported-type`, `missing-file`. */
@@ -23,31 +23,31 @@ export interface Problem {
   readonly frame?: string;
 }
 
-/** What the type checker says of a definition: its code runs all the same. */
+/** The type checker's verdict on a definition, whose code runs all the same. */
 export const TYPE_ERROR = "type-error";
 
-/** As `--strict` has them: type errors are errors like others. */
+/** Problems under `--strict`: type errors are errors like others. */
 export function strictly(problems: readonly Problem[]): Problem[] {
   return problems.map((problem) => (problem.code === TYPE_ERROR ? { ...problem, severity: "error" } : problem));
 }
 
-/** A person mends the first ones and tries again; whoever has thousands of them is answered as quickly. */
+/** A person fixes the first ones and tries again; thousands of problems take no longer to answer. */
 export const PROBLEMS_MAX = 100;
 
 const MORE = "more-problems";
 
-/** Stands for the problems that are beyond the first. */
+/** Stands for the problems beyond the first. */
 export function furtherProblems(count: number, severity: Problem["severity"]): Problem {
   const message = `There are ${count} more problems; a check tells of the first ${PROBLEMS_MAX}`;
   return { code: MORE, message, severity };
 }
 
-/** Whether they are the first ones alone. */
+/** True if there are more problems than these. */
 export function areMore(problems: readonly Problem[]): boolean {
   return problems.at(-1)?.code === MORE;
 }
 
-/** The first of them, errors before warnings where there are more, and how many more there are. */
+/** The first problems, errors before warnings if there are more, and the number of the others. */
 export function firstProblems(problems: readonly Problem[], max = PROBLEMS_MAX): readonly Problem[] {
   if (problems.length <= max || (problems.length === max + 1 && areMore(problems))) return problems;
   const errors = problems.filter(({ severity }) => severity === "error");
@@ -59,14 +59,14 @@ export function firstProblems(problems: readonly Problem[], max = PROBLEMS_MAX):
   return [...problems.filter((each) => first.has(each)), { code: MORE, message, severity }];
 }
 
-/** For a list of many servers, of each of which there may be as many. */
+/** The first problems, for a list of many servers, each of which may have as many. */
 export function listedProblems(problems: readonly Problem[]): readonly Problem[] {
   return firstProblems(problems, LISTED_MAX);
 }
 
 const LISTED_MAX = 10;
 
-/** As `firstProblems` of what comes from a definition, whose names and lines may be as long as its author likes. */
+/** As `firstProblems`, for problems of a definition, whose names and lines may be as long as its author likes. */
 export function shortProblems(problems: readonly Problem[]): readonly Problem[] {
   return firstProblems(problems).map(short);
 }

@@ -6,12 +6,12 @@ export class Ticker {
   readonly #sweep: (now: number) => boolean;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `sweep` returns whether there is still something to watch. */
+  /** `sweep` returns true while there is something to watch. */
   constructor(sweep: (now: number) => boolean) {
     this.#sweep = sweep;
   }
 
-  /** To be called whenever there is something new to watch; cheap. */
+  /** Must be called whenever there is something new to watch; cheap. */
   wake(): void {
     this.#timer ??= setInterval(this.#tick, TICK_MS);
   }

@@ -1,16 +1,16 @@
 import { randomUUID } from "node:crypto";
 
-/** By what a request is known in logs, answers and traces, from its arrival to whatever is called for it. */
+/** Identifies a request in logs, answers and traces, from its arrival to all calls made for it. */
 export interface Trace {
-  /** Of the request, as its answer and the log lines name it. */
+  /** The request's id, as its answer and the log lines name it. */
   readonly requestId: string;
-  /** What the caller says of the distributed trace that the request belongs to. */
+  /** The caller's trace context. */
   readonly context?: TraceContext | undefined;
 }
 
 /**
- * W3C Trace Context and Baggage, under the names that headers, `_meta` (2026-07-28 `basic`, SEP-414) and guests know. It
- * is handed on as it came: Berth makes no spans of its own, so that what it calls belongs to the caller's span.
+ * W3C Trace Context and Baggage, under the names that headers, `_meta` (2026-07-28 `basic`, SEP-414) and guests know.
+ * It is passed on unchanged: Berth makes no spans of its own, so its calls belong to the caller's span.
  */
 export interface TraceContext {
   readonly traceparent?: string;
@@ -21,25 +21,25 @@ export interface TraceContext {
 type Carrier = Readonly<Record<string, unknown>>;
 const NOTHING: Carrier = {};
 
-/** A request by the id that its sender gave it, where that is well-formed, or by a new one. */
+/** Identifies a request by the id that its sender gave it, if well-formed, or by a new one. */
 export function beginTrace(requestId?: unknown, carrier: Carrier = NOTHING): Trace {
   const isGiven = typeof requestId === "string" && REQUEST_ID.test(requestId);
   return { requestId: isGiven ? requestId : randomUUID(), context: readTraceContext(carrier) };
 }
 
-/** What the message itself says of its trace goes before what its transport said: proxies change headers. */
+/** The trace context in a message takes precedence over its transport's: proxies change headers. */
 export function withMeta(trace: Trace | undefined, meta: Carrier): Trace | undefined {
   const context = readTraceContext(meta);
   if (!context) return trace;
   return { requestId: trace?.requestId ?? randomUUID(), context };
 }
 
-/** For log lines: the id by which systems for traces find all that belongs together. */
+/** The id, for log lines, by which tracing systems find everything that belongs together. */
 export function traceIdOf({ context }: Trace): string | undefined {
   return context?.traceparent?.split("-")[1];
 }
 
-/** What is not well-formed counts as not said, as the W3C has it; nothing else of the request depends on it. */
+/** A malformed context counts as absent, as the W3C requires; nothing else of the request depends on it. */
 function readTraceContext({ traceparent, tracestate, baggage }: Carrier): TraceContext | undefined {
   if (traceparent === undefined && baggage === undefined) return undefined;
   const isTraced = typeof traceparent === "string" && isTraceparent(traceparent);
@@ -49,10 +49,10 @@ function readTraceContext({ traceparent, tracestate, baggage }: Carrier): TraceC
   return { ...(isTraced && { traceparent }), ...(hasState && { tracestate }), ...(hasBaggage && { baggage }) };
 }
 
-/** It stands in headers and log lines, so it holds nothing that means something there. */
+/** It stands in headers and log lines, so it has no characters with a meaning there. */
 const REQUEST_ID = /^[\w.:/=+@-]{1,128}$/;
 
-/** Trace Context, 3.2: later versions may add fields after the ones that are known. */
+/** Trace Context, 3.2: later versions may add fields after the known ones. */
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$/;
 const TRACEPARENT_CHARACTERS_MAX = 256;
 
@@ -63,7 +63,7 @@ function isTraceparent(text: string): boolean {
   return /[^0]/.test(traceId!) && /[^0]/.test(parentId!) && isPrintable(text);
 }
 
-/** Trace Context, 3.3: what is longer may be left out. */
+/** Trace Context, 3.3: longer values may be left out. */
 const TRACESTATE_CHARACTERS_MAX = 512;
 const TRACESTATE_MEMBER = /^[ \t]*(?:[a-z0-9][a-z0-9_\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{1,256})?[ \t]*$/;
 
@@ -71,7 +71,7 @@ function isTracestate(text: string): boolean {
   return text.length <= TRACESTATE_CHARACTERS_MAX && text.split(",").every((each) => TRACESTATE_MEMBER.test(each));
 }
 
-/** Baggage, 3.3.2: so much must be handed on, and more need not be. */
+/** Baggage, 3.3.2: this much must be passed on, and more need not be. */
 const BAGGAGE_CHARACTERS_MAX = 8192;
 const BAGGAGE_MEMBER = /^[ \t]*[!#$%&'*+.^_`|~\w-]+[ \t]*=[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e;= \t]*$/;
 

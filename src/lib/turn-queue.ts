@@ -1,7 +1,6 @@
 /**
- * A cap on what runs at a time over all tenants, one on what each of them has of it, and turns: when there is room, the
- * tenants that wait are served one job each in rotation, so that one tenant's long queue does not stand in front of
- * another's only job.
+ * A cap on running jobs over all tenants, one on each tenant's part of it, and turns: when there is room, the waiting
+ * tenants are served one job each in rotation, so that one tenant's long queue does not delay another's only job.
  */
 export class TurnQueue {
   readonly #runningMax: number;
@@ -19,8 +18,8 @@ export class TurnQueue {
   }
 
   /**
-   * Resolves with true when it is the job's turn, which `leave` must end; with false when it left the queue by the
-   * function handed to `onQueued`. Undefined when no more may wait.
+   * Resolves with true when it is the job's turn, which `leave` must end; with false when the function passed to
+   * `onQueued` took it out of the queue. Undefined when no more jobs may wait.
    */
   enter(tenant: string, onQueued: (leaveQueue: () => void) => void): Promise<boolean> | undefined {
     if (this.#mayRun(tenant)) {
@@ -40,7 +39,7 @@ export class TurnQueue {
     });
   }
 
-  /** A job of the tenant is over: those that have waited have their turn. */
+  /** A job of the tenant is over: the next waiting jobs get their turn. */
   leave(tenant: string): void {
     this.#count(tenant, -1);
     for (const [next, queue] of this.#waiting) {

@@ -1,14 +1,14 @@
 /** Work of the serving process that takes longer than this at a stretch lets calls of others have a turn. */
 const STRETCH_MS = 1;
 
-/** For between two steps of work that are short each: calls of others that have arrived by now have their turn. */
+/** Awaited between two short steps of work: calls of others that have arrived by now get their turn. */
 export function nextTurn(): Promise<void> {
   return new Promise(afterArrivals);
 }
 
 /**
- * What a long loop awaits at each step: most of the time nothing, and now and then the end of the event loop's turn,
- * so that many small steps never become one long pause.
+ * Returns a function that a long loop awaits at each step: usually undefined, and now and then the end of the event
+ * loop's turn, so that many small steps never become one long pause.
  */
 export function turnTaker(): () => Promise<void> | undefined {
   let since = performance.now();
@@ -27,8 +27,8 @@ const waiting: (() => void)[] = [];
 let goOnSince = 0;
 
 /**
- * As `nextTurn`, for a step of one of many tasks that is as long as a stretch may be: those that wait at once go on one
- * after the other, and so do not become one long pause together.
+ * As `nextTurn`, for a step of one of many tasks that is as long as a stretch may be: tasks that wait at the same time
+ * go on one after the other, and so do not become one long pause together.
  */
 export function turnAmongAll(): Promise<void> {
   return new Promise((resolve) => {
@@ -43,7 +43,7 @@ function letGoOn(): void {
 
 function letFirstGoOn(): void {
   waiting[0]!();
-  // All that the task does before it waits for anything else is done by then.
+  // By then the task has done everything that it does before it waits for anything else.
   queueMicrotask(() =>
     process.nextTick(() => {
       waiting.shift();
@@ -55,8 +55,8 @@ function letFirstGoOn(): void {
 }
 
 /**
- * What `work` makes of each item, in their order, a few of them at a time: those that wait for the disk wait together.
- * Calls of others have turns meanwhile.
+ * The results of `work` for each item, in order, a few at a time: those that wait for the disk wait together. Calls of
+ * others get turns meanwhile.
  */
 export async function mapInTurns<Item, Made>(
   items: readonly Item[],
@@ -67,7 +67,7 @@ export async function mapInTurns<Item, Made>(
   for (const item of items) {
     await takeTurns();
     const made = work(item);
-    // Whoever asked hears of it from the whole.
+    // The caller gets the rejection from the whole.
     made.catch(() => {});
     begun.push(made);
     await begun[begun.length - AT_A_TIME];
@@ -75,10 +75,10 @@ export async function mapInTurns<Item, Made>(
   return Promise.all(begun);
 }
 
-/** So many loads of servers that are begun together take some milliseconds. */
+/** This many loads of servers that begin together take some milliseconds. */
 const AT_A_TIME = 8;
 
-/** The event loop looks for what has arrived before it runs immediates, but not between an arrival and the first of those. */
+/** The event loop polls for arrivals before it runs immediates, but not between an arrival and the first immediate. */
 function afterArrivals(resolve: () => void): void {
   setImmediate(() => setImmediate(resolve));
 }

@@ -2,7 +2,7 @@ import { basename, isAbsolute } from "node:path";
 import { BerthError } from "./errors.ts";
 import type { Log } from "./log.ts";
 
-/** The same error, where the system's own words in it name files of the host by their last part alone. */
+/** The same error, with the paths of host files in the system's message cut to their last part. */
 export function withoutPaths<E extends Error>(error: E): E {
   let { message } = error;
   let depth = 0;
@@ -16,10 +16,10 @@ export function withoutPaths<E extends Error>(error: E): E {
   return error;
 }
 
-/** A circle of causes is no reason to go round for ever. */
+/** The causes of an error may form a circle. */
 const CAUSES_MAX = 10;
 
-/** Whether it is for want of a file descriptor, which others give back: here, or of the system. */
+/** True if the cause is a lack of file descriptors, in this process or the system, which others will release. */
 export function lacksDescriptor(error: unknown): boolean {
   let depth = 0;
   for (let each = error; each instanceof Error && depth < CAUSES_MAX; each = each.cause, depth++) {
@@ -37,8 +37,8 @@ export function noDescriptors(cause?: unknown): BerthError {
 const RETRY_AFTER_S = 1;
 
 /**
- * What may be told of an error. One that nobody foresaw may say anything, so it goes into the log, and its caller gets
- * the request's id, by which it is found there.
+ * The error that a caller may see. The text of an unforeseen error may say anything, so it goes into the log, and the
+ * caller gets the request's id, by which it is found there.
  */
 export function tellable(error: unknown, requestId: string, log: Log, what: string): BerthError {
   if (error instanceof BerthError) return withoutPaths(error);
