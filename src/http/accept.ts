@@ -1,14 +1,14 @@
-/** What a client takes as the answer to a POST. */
+/** The media types that a client accepts as the answer to a POST. */
 export interface Accepted {
   readonly json: boolean;
   readonly events: boolean;
 }
 
-/** The same few values come with every request; bounded, because anyone can send any. */
+/** Requests carry the same few values; bounded, because anyone can send any. */
 const known = new Map<string, Accepted>();
 const KNOWN_MAX = 64;
 
-/** Reads an Accept header (RFC 9110, 12.5.1). Without one everything is taken, but nobody asked for a stream. */
+/** Reads an Accept header (RFC 9110, 12.5.1). A request without one accepts everything, but asks for no stream. */
 export function readAccept(header: string | undefined): Accepted {
   if (header === undefined) return { json: true, events: false };
   const seen = known.get(header);
@@ -20,7 +20,7 @@ export function readAccept(header: string | undefined): Accepted {
   });
   const accepted = {
     json: ranges.some((range) => range === "application/json" || range === "application/*" || range === "*/*"),
-    // A wildcard is what a client sends that has not thought about it; it gets no stream.
+    // A client that sends a wildcard did not ask for a stream in particular, so it gets none.
     events: ranges.includes("text/event-stream"),
   };
   if (known.size < KNOWN_MAX) known.set(header, accepted);

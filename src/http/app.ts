@@ -91,7 +91,7 @@ export function createApp(options: AppOptions): Route {
   app.post("/sign-in", routed(signIn(parts)));
   app.post("/sign-out", routed(signOut(options)));
   app.use((request, _response, next) => {
-    // However Express reads an address: nothing below is there for a request whose sender was not asked for a token.
+    // However Express parses an address, a request that skipped authentication reaches nothing below.
     if (isPublic(request)) throw new BerthError("not_found", request.path);
     next();
   });
@@ -133,7 +133,7 @@ export function createApp(options: AppOptions): Route {
   };
 }
 
-/** True for what is there for everybody, with or without a token: nothing that a tenant has written. */
+/** True for addresses that are open to everybody, with or without a token: none serves what a tenant has written. */
 function isPublic({ method, url = "" }: IncomingMessage): boolean {
   return PUBLIC.test(url) || (method === "OPTIONS" && PREFLIGHT.test(url));
 }
@@ -141,20 +141,20 @@ function isPublic({ method, url = "" }: IncomingMessage): boolean {
 const PUBLIC = /^\/(?:assets\/[^/?]+|sign-in|sign-out|authorize|token|register|\.well-known\/[^?]+)?\/?(?:\?|$)/;
 const PREFLIGHT = /^\/mcp(?:\/[^/?]+)?\/?(?:\?|$)/;
 
-/** Browsers send a tenth of it. */
+/** Browsers send a tenth of this. */
 const WISH_UNITS_MAX = 2_048;
 
-/** What a client would rather have is compared with all that there is, part by part: a long wish counts as none. */
+/** Drops long Accept headers: each of their parts would be compared with everything on offer. */
 function leaveOutLongWishes({ headers }: IncomingMessage): void {
   for (const name of ["accept", "accept-encoding"]) {
     if (String(headers[name] ?? "").length > WISH_UNITS_MAX) delete headers[name];
   }
 }
 
-/** Where clients in pages of other origins read; they have no business in the API or on pages. */
+/** The addresses that clients in pages of other origins may read: neither the API nor pages. */
 const FOR_CLIENTS = /^\w+ \/(?:mcp(?:\/[^/?]+)?\/?(?:\?|$)|servers\/[^/?]+\/|\.well-known\/)|^POST \/servers\//;
 
-/** An endpoint that a person opens shows the page about it (T9.2); a client's GET without events stays refused. */
+/** A person who opens an endpoint gets the page about it (T9.2); a client's GET without events stays refused. */
 const showServer: RequestHandler<{ server: string }> = (request, response, next) => {
   response.vary("Accept");
   if (!wantsPage(request)) return next();
@@ -165,7 +165,7 @@ function refuseMethod(request: IncomingMessage): never {
   throw new BerthError("method_not_allowed", `${request.method}; MCP requests are sent by POST`);
 }
 
-// Express tells an error handler by its four parameters.
+// Express recognizes an error handler by its four parameters.
 const showError =
   (options: ErrorOptions & Pick<AppOptions, "challenge" | "log">): ErrorRequestHandler =>
   async (error, request, response, next) => {
@@ -190,12 +190,12 @@ const showError =
     response.status(shown.status).json({ error: { code, message, ...(data && { data }) } });
   };
 
-/** Nothing is wrong with who has not signed in yet. */
+/** A person who has not signed in yet has done nothing wrong. */
 function messageAt({ code, message }: BerthError): string | undefined {
   return code === "token_missing" ? undefined : message;
 }
 
-/** Where a person wanted to be; what only a form or a script asks for is nowhere to come back to. */
+/** The page that a person wanted; the address of a form or a script is not one to return to. */
 function nextAt({ method, originalUrl }: Request): string | undefined {
   return method === "GET" ? originalUrl : undefined;
 }

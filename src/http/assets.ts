@@ -6,11 +6,11 @@ import { packageRoot } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
 
 /**
- * What browsers load beside pages: `GET /assets/<name>.<hash>.<ext>`. The files are made by `npm run build`
- * (scripts/bundle-browser.mjs), compressed already, and are kept in memory once they were asked for.
+ * The files that browsers load beside pages: `GET /assets/<name>.<hash>.<ext>`. `npm run build`
+ * (scripts/bundle-browser.mjs) makes and compresses them; each stays in memory after its first request.
  */
 export interface Assets {
-  /** The address of `page.js`, `berth.css`, … Throws an `Error` for what was not built. */
+  /** The address of `page.js`, `berth.css`, … Throws an `Error` for a name that was not built. */
   url(name: string): string;
   readonly serve: RequestHandler<{ file: string }>;
 }
@@ -45,7 +45,7 @@ export function openAssets(): Assets {
       let bytes = loaded.get(name);
       if (!bytes) {
         loaded.set(name, (bytes = readFile(join(FOLDER, name))));
-        // Where no descriptor is left, there is one again later.
+        // A read that fails for want of a descriptor may succeed later.
         bytes.catch(() => loaded.delete(name));
       }
       response.setHeader("Content-Type", TYPES[extname(file)] ?? "application/octet-stream");

@@ -6,7 +6,7 @@ import { DECODED_AT_ONCE_BYTES, decodable, textOf } from "../lib/long-text.ts";
 import { turnAmongAll } from "../lib/turns.ts";
 import type { RequestContext } from "./request-context.ts";
 
-/** The limits that one body may have: each is refused by its name. */
+/** The limits on bodies; each refusal names its limit. */
 export type BodyLimits = Pick<
   Limits,
   | "bodyBytes"
@@ -20,9 +20,9 @@ export type BodyLimits = Pick<
 >;
 
 /**
- * Reads the bodies of requests, and counts what has come of those that are not whole yet: however many are begun and
- * never ended, they hold a bounded amount of memory. A body that comes in one piece is not counted. Nor do those that
- * are whole hold more than so much while what they ask for is under way.
+ * Reads request bodies and counts the bytes of unfinished ones: however many are begun and never ended, they take a
+ * bounded amount of memory. A body that comes in one piece is not counted. Complete bodies are bounded, too, while
+ * their requests are in progress.
  */
 export class Bodies {
   readonly #limits: BodyLimits;
@@ -36,23 +36,23 @@ export class Bodies {
     this.#limits = limits;
   }
 
-  /** Bytes that are held of bodies that are not whole. */
+  /** The bytes held of unfinished bodies. */
   get unfinishedBytes(): number {
     return this.#unfinished + this.#unfinishedSignIns;
   }
 
   /**
-   * The body as text. Rejects with `body_too_large`, with `too_many_requests` or `too_many_bodies` where there is no room
-   * for what is not whole, with `parse_error` for what is no UTF-8, or with `invalid_request` when the client stops in
-   * the middle. `bytesMax` is the limit of that name, or a number that follows from another one.
+   * Reads the body as text. Rejects with `body_too_large`, with `too_many_requests` or `too_many_bodies` when there is
+   * no room for unfinished bodies, with `parse_error` when it is not UTF-8, or with `invalid_request` when the client
+   * stops midway. `bytesMax` is the limit of that name, or a number derived from another one.
    */
   read(context: RequestContext, bytesMax: "bodyBytes" | "shortBodyBytes" | number = "bodyBytes"): Promise<string> {
     return this.#read(context, bytesMax, this.#roomOf(context));
   }
 
   /**
-   * As `read`, the body of a sign-in. Anybody may send one to any tenant, so it takes nothing of that tenant's room, nor
-   * of the room of all: it has a small one that only sign-ins share.
+   * Like `read`, for a sign-in. Anybody may send one to any tenant, so it uses neither that tenant's room nor the
+   * common one: sign-ins share a small room of their own.
    */
   readSignIn(context: RequestContext): Promise<string> {
     return this.#read(context, "signInBytes", {
@@ -81,7 +81,7 @@ export class Bodies {
         counted = 0;
       };
       const refuse = (error: BerthError): void => {
-        // The rest is read and thrown away, so that the client gets to see the answer.
+        // The rest is read and discarded, so that the client sees the answer.
         request.off("data", onData).resume();
         first = rest = undefined;
         release();
@@ -120,8 +120,8 @@ export class Bodies {
   }
 
   /**
-   * Counts a body until the function that it gives is called: whatever waits for its turn, or for a client, keeps what it
-   * was asked with. Throws `too_many_requests` where there is no room; one alone of a tenant always has it.
+   * Counts a body until the returned function is called: a request that waits for its turn, or for a client, keeps its
+   * body. Throws `too_many_requests` when there is no room; a tenant's only body always has room.
    */
   hold(tenant: string, { length }: string): () => void {
     if (length <= UNCOUNTED_UNITS) return nothing;
@@ -162,7 +162,10 @@ export class Bodies {
   }
 }
 
-/** Rejects with `parse_error` for what is no UTF-8. Decoding a megabyte that is no ASCII takes several milliseconds. */
+/**
+ * Decodes in turns: a megabyte of non-ASCII text takes several milliseconds. Rejects with `parse_error` when it is not
+ * UTF-8.
+ */
 async function textInTurns(bytes: Buffer): Promise<string> {
   let text = "";
   for (const piece of decodable(bytes)) {
@@ -177,9 +180,9 @@ function notUtf8(): BerthError {
   return new BerthError("parse_error", "it is not UTF-8");
 }
 
-/** Where bytes of a body are counted until it is whole. */
+/** Counts the bytes of a body until it is complete. */
 interface Room {
-  /** Why there is no room for so many more; undefined where there is. */
+  /** The error when there is no room for so many more; undefined when there is. */
   fullFor(bytes: number): BerthError | undefined;
   count(bytes: number): void;
 }
@@ -189,7 +192,7 @@ const UNCOUNTED_UNITS = 4 * 1024;
 
 const nothing = (): void => {};
 
-/** When others may have sent what they began, or have their answers. */
+/** By then other clients may have sent their bodies or got their answers. */
 const RETRY_AFTER_S = 1;
 
 function fullOfHeld(most: number, limit: "heldBodyBytes" | "heldBodyBytesPerTenant"): BerthError {

@@ -7,7 +7,7 @@ const IDLE_CHECK_MS = 50;
 /** One connection of a client. */
 export class Connection {
   readonly #socket: Socket;
-  /** Requests that came before the answers to earlier ones. */
+  /** Pipelined requests, which came before earlier ones were answered. */
   #ahead = 0;
   #isHeld = false;
 
@@ -15,7 +15,7 @@ export class Connection {
     this.#socket = socket;
   }
 
-  /** True for a request that comes before more than `most` others of this connection are answered. */
+  /** True when the request makes more than `most` pipelined ones on this connection. */
   isTooFarAhead(response: ServerResponse, most: number): boolean {
     this.#ahead += 1;
     response.once("close", () => (this.#ahead -= 1));
@@ -23,9 +23,9 @@ export class Connection {
   }
 
   /**
-   * Resolves when a refusal is to be told; undefined where that is at once. A client that goes on sending more than it
-   * may is held back by it: nothing more comes over its connection meanwhile. A connection that brings a further request
-   * all the same, or is one too many, is cut, and nothing is ever told there.
+   * Resolves when a refusal is to be sent; undefined when that is at once. The delay holds back a client that keeps
+   * sending more than it may: its connection brings nothing more meanwhile. A connection that brings another request
+   * all the same, or is one too many, is cut and never answered.
    */
   hold(error: unknown): Promise<void> | undefined {
     if (!(error instanceof TooManyRequests)) return undefined;
@@ -53,7 +53,7 @@ export class Connection {
   }
 }
 
-/** The open connections of a server. They are to be made before the server listens. */
+/** The open connections of a server. Create it before the server listens. */
 export class Connections {
   readonly #server: Server;
   readonly #open = new Map<Socket, Connection>();
@@ -70,7 +70,7 @@ export class Connections {
     return this.#open.get(socket) ?? new Connection(socket);
   }
 
-  /** Takes no new connection, and resolves when the answers under way are written. */
+  /** Accepts no new connections, and resolves when the answers in progress are written. */
   async drain(): Promise<void> {
     const server = this.#server;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
@@ -78,7 +78,7 @@ export class Connections {
     const timer = setInterval(() => {
       // A connection whose answer has just been written counts as busy for as long as it could bring another request.
       server.closeIdleConnections();
-      // One that never brought any counts as busy, too; browsers open such ones in advance.
+      // A connection without any request counts as busy, too; browsers open such ones in advance.
       for (const socket of this.#open.keys()) if (socket.bytesRead === 0) socket.destroy();
     }, IDLE_CHECK_MS);
     await closed;

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-/** What browsers' pages may do here (Fetch standard). The guard has judged the origin before. */
+/** The methods allowed to pages in browsers (Fetch standard). The guard has already checked the origin. */
 const METHODS = "GET, POST, DELETE, OPTIONS";
-/** Headers of answers that a page's client has to read. */
+/** The response headers that a client in a page has to read. */
 const EXPOSED = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After, X-Request-Id";
 /** Headers that clients of any revision send, and those that a tool's schema may ask for. */
 const ALLOWED =
@@ -20,7 +20,7 @@ export function allowOrigin(request: IncomingMessage, response: ServerResponse):
   response.setHeader("Vary", "Origin");
 }
 
-/** Browsers ask before they send what a form could not. */
+/** Answers a preflight, which browsers send before a request that a form could not make. */
 export function answerPreflight(request: IncomingMessage, response: ServerResponse): void {
   const asked = request.headers["access-control-request-headers"];
   const names = asked?.split(",").map((name) => name.trim().toLowerCase());

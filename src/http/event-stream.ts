@@ -11,24 +11,24 @@ export interface EventStreamLimits {
   readonly unreadStreamBytes: number;
 }
 
-/** Hears what becomes of a stream. */
+/** Is told what becomes of a stream. */
 export interface StreamOwner {
   onOpen(stream: EventStream): void;
-  /** It stays until its client leaves. Throws where it may not. */
+  /** The stream stays until its client leaves. Throws when it may not. */
   onStand(stream: EventStream, context: RequestContext): void;
-  /** Its connection has nothing more of it. */
+  /** The connection of the stream is done with it. */
   onOver(stream: EventStream): void;
 }
 
 /** Server-Sent Events on one response: opened by the first message, ended with the answer. Nothing waits in between. */
 export class EventStream implements EventSink, Ending {
-  /** Whose it is. */
+  /** The owner of the stream. */
   readonly principal: Principal | undefined;
   readonly #context: RequestContext;
   readonly #response: ServerResponse;
   readonly #limits: EventStreamLimits;
   readonly #owner: StreamOwner;
-  /** What those wait for who sent more than the client has taken. */
+  /** Set while the client has not taken everything; senders wait for it. */
   #room: Promise<void> | undefined;
   #quiet = true;
 
@@ -53,12 +53,12 @@ export class EventStream implements EventSink, Ending {
     return this.#write(eventOf("message", message, eventId));
   }
 
-  /** An event that is no message; its data has no line break. */
+  /** Sends an event that is not a message; its data has no line break. */
   sendOther(event: string, data: Text): void | Promise<void> {
     return this.#write(eventOf(event, data, undefined));
   }
 
-  /** Sends the headers, for a stream that is to stand before there is anything to say. */
+  /** Sends the headers, for a stream that opens before its first message. */
   open(first?: { readonly eventId: string; readonly retryMs: number }): void {
     if (this.isOpen || this.#response.destroyed) return;
     this.#owner.onOpen(this);
@@ -84,12 +84,12 @@ export class EventStream implements EventSink, Ending {
     this.#owner.onOver(this);
   }
 
-  /** Ends the connection where it stands. */
+  /** Cuts the connection at once. */
   cut(): void {
     this.#response.destroy();
   }
 
-  /** A sign of life, unless something was said since the last time. */
+  /** Sends a sign of life, unless something was sent since the last one. */
   comment(): void {
     if (this.#quiet && this.isOpen && !this.#room && !this.#response.writableEnded) this.#response.write(":\n\n");
     this.#quiet = true;
@@ -105,7 +105,7 @@ export class EventStream implements EventSink, Ending {
     if (!this.isOpen) this.open();
     this.#quiet = false;
     if (writePieces(this.#response, event)) return;
-    // Who says something without waiting for room, as answers do, is stopped here.
+    // Stops senders that do not wait for room, such as answers.
     if (this.unreadBytes > this.#limits.unreadStreamBytes) return this.cut();
     this.#context.unread.count(this.#context);
     return (this.#room ??= this.#waitForRoom());
@@ -113,7 +113,7 @@ export class EventStream implements EventSink, Ending {
 
   #waitForRoom(): Promise<void> {
     const response = this.#response;
-    // Resets itself as long as anything is taken, and destroys the connection otherwise.
+    // Restarts whenever the client takes something, and otherwise destroys the connection.
     response.setTimeout(this.#limits.stalledMs);
     return new Promise((resolve) => {
       const onRoom = (): void => {
@@ -127,7 +127,7 @@ export class EventStream implements EventSink, Ending {
   }
 }
 
-/** Ends a response whose client has `stalledMs` to take each part of what is left. */
+/** Ends a response; its client has `stalledMs` to take each part of what is left. */
 export function endResponse(context: RequestContext, body: Text | Buffer | undefined, stalledMs: number): void {
   const { response, unread } = context;
   if (body instanceof LongText) {
@@ -137,13 +137,13 @@ export function endResponse(context: RequestContext, body: Text | Buffer | undef
   unread.watchRest(context, stalledMs);
 }
 
-// JSON text has no line breaks, so that one data line carries a message whole.
+// JSON text has no line breaks, so one data line carries the whole message.
 function eventOf(name: string, data: Text, id: string | undefined): Text {
   const head = id === undefined ? `event: ${name}\ndata: ` : `event: ${name}\nid: ${id}\ndata: `;
   return data instanceof LongText ? new LongText(head, ...data.pieces, "\n\n") : `${head}${data}\n\n`;
 }
 
-/** Bytes are handed on as they are, and the system takes them as it has room for them. */
+/** Passes bytes on as they are; the system takes them when it has room. */
 function writePieces(response: ServerResponse, text: Text): boolean {
   if (!(text instanceof LongText)) return response.write(text);
   let hasRoom = true;

@@ -7,9 +7,8 @@ import type { RequestContext } from "./request-context.ts";
 
 /**
  * Keeps other sites' pages away from a local service (DNS rebinding; 2026-07-28 `basic/transports/streamable-http`,
- * Security): the Host must be one that we are known by, and an Origin, when there is one, must be our own or one that
- * is allowed. A page of another program of this machine is another site's. Pages at a tenant's host name may call that
- * tenant, and no other one.
+ * Security): the Host must be a known one, and an Origin, if there is one, must be our own or an allowed one. A page of
+ * another program on this machine counts as another site. Pages at a tenant's host name may call only that tenant.
  */
 export function createGuard(
   {
@@ -19,7 +18,7 @@ export function createGuard(
   tenancy: Pick<Tenancy, "unmapped" | "ofHost">,
 ): (context: RequestContext) => void {
   const isKnown = (hostname: string): boolean => isLoopback(hostname) || allowedHosts.includes(hostname);
-  // The same few values come with every request, so what was judged once is remembered; bounded, because anyone can send any.
+  // Requests carry the same few values, so accepted ones are remembered; bounded, because anyone can send any.
   const good = new Set<string>();
   const remember = (value: string): void => {
     if (good.size < 64) good.add(value);
@@ -31,13 +30,13 @@ export function createGuard(
       headers: { host, origin },
       rawHeaders,
     } = context.request;
-    // An address with a host of its own would go before the header.
+    // A host in the address would take precedence over the header.
     if (!url.startsWith("/")) throw new BerthError("not_found", url);
     checkRepeated(rawHeaders);
     if (host === undefined || !good.has(host)) {
       const hostname = hostnameOf(`http://${host ?? ""}`);
       if (isKnown(hostname)) remember(host!);
-      // What stands for a tenant can be another one's the next time.
+      // Not remembered: a tenant's host name can belong to another tenant the next time.
       else if (tenancy.ofHost(hostname) === undefined) throw new BerthError("forbidden_host", host ?? "there is none");
     }
     if (origin !== undefined && !tenancy.unmapped) {
@@ -56,7 +55,7 @@ function portOf(url: string): string {
   return URL.canParse(url) ? new URL(url).port : "";
 }
 
-/** Of repeated ones Node keeps the first, a proxy in front of it maybe the last. */
+/** Refuses repeated headers: Node keeps the first, a proxy in front of it may keep the last. */
 function checkRepeated(rawHeaders: readonly string[]): void {
   let [hosts, authorizations] = [0, 0];
   for (let index = 0; index < rawHeaders.length; index += 2) {

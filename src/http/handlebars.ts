@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
 import type Handlebars from "handlebars";
 
-/** Without its compiler, which `npm run build` has used instead. The types are those of the whole. */
+/** Handlebars without its compiler, which only `npm run build` uses. The types are those of the whole package. */
 export const handlebars = createRequire(import.meta.url)("handlebars/runtime") as typeof Handlebars;

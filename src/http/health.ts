@@ -1,15 +1,15 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-/** Whether requests should be sent here, and why not. */
+/** Tells if requests should be sent here, and if not, why. */
 export interface Readiness {
-  /** Empty when they should. Never rejects, and is quick whoever asks how often. */
+  /** Empty when they should. Never rejects, and is fast however often it is asked. */
   reasons(): Promise<readonly string[]>;
 }
 
 /**
- * `GET /healthz` tells that the process is alive, and `GET /readyz` that it can do its work. Whoever watches over a
- * service asks by whatever address it knows, with no token, so neither looks at the Host or says anything of what is
- * hosted. Returns false for every other request.
+ * `GET /healthz` tells that the process is alive, `GET /readyz` that it can do its work. Monitors use any address they
+ * know, without a token, so neither checks the Host or tells anything of what is hosted. Returns false for every other
+ * request.
  */
 export function createHealth(readiness: Readiness): (request: IncomingMessage, response: ServerResponse) => boolean {
   return ({ method, url }, response) => {

@@ -2,8 +2,8 @@ import type { Request } from "express";
 import { BerthError } from "../lib/errors.ts";
 
 /**
- * Pages of a list of names: how many of them, and after which. A cursor is the last name (of tokens, the last id) of the page before, so that
- * what others add or remove meanwhile makes no gap, and nothing comes twice.
+ * A page of a list of names: its length, and the name after which it begins. A cursor is the last name (for tokens, the
+ * last id) of the previous page, so that concurrent changes cause neither gaps nor duplicates.
  */
 export interface ListPage {
   readonly limit: number;
@@ -11,12 +11,12 @@ export interface ListPage {
 }
 
 export interface ListPageLimits {
-  /** Of one page: unless its query says another number, and the most that it may say. */
+  /** The length of a page: the default, and the most that a query may ask for. */
   readonly pageItems: number;
   readonly pageItemsMax: number;
 }
 
-/** What `?limit=&cursor=` of an address asks for. Throws `invalid_params`. */
+/** Reads `?limit=&cursor=` of an address. Throws `invalid_params`. */
 export function readListPage({ query }: Pick<Request, "query">, { pageItems, pageItemsMax }: ListPageLimits): ListPage {
   const { limit = String(pageItems), cursor } = query;
   const count = typeof limit === "string" && /^[1-9][0-9]{0,8}$/.test(limit) ? Number(limit) : NaN;
@@ -29,7 +29,7 @@ export function readListPage({ query }: Pick<Request, "query">, { pageItems, pag
   return { limit: count, after: after.slice(MARK.length) };
 }
 
-/** Of sorted names those of one page that are shown, and the cursor of the next page where there is one. */
+/** Selects the shown names of one page from sorted names, and the cursor of the next page if there is one. */
 export function namesOnPage(
   names: readonly string[],
   { limit, after }: ListPage,
@@ -45,7 +45,7 @@ export function namesOnPage(
   return { names: shown };
 }
 
-/** The address of the next page of an HTML list; undefined where this is the last. */
+/** The address of the next page of an HTML list; undefined on the last page. */
 export function nextAddress(
   path: string,
   request: Pick<Request, "query">,
@@ -59,12 +59,12 @@ export function nextAddress(
 
 const MARK = "after:";
 
-/** The cursor of the page that follows the one that ends with `last`. */
+/** The cursor of the page after the one that ends with `last`. */
 export function cursorAfter(last: string): string {
   return Buffer.from(`${MARK}${last}`).toString("base64url");
 }
 
-/** By halves: whoever goes through all pages of a long list does not go through it once more for each. */
+/** A binary search: paging through a long list does not scan it once per page. */
 function indexAfter(names: readonly string[], after: string): number {
   let [low, high] = [0, names.length];
   while (low < high) {

@@ -4,18 +4,18 @@ import { DEFAULT_TENANT, isTenantName } from "../lib/tenant-name.ts";
 import { hostnameOf } from "./hostname.ts";
 import type { RequestContext } from "./request-context.ts";
 
-/** `/t/<tenant>`, and what comes after it. Nothing is made of escapes and dots: no other spelling leads to a tenant. */
+/** `/t/<tenant>` and the rest. Escapes and dots are not resolved: no other spelling leads to a tenant. */
 const PREFIXED = /^(\/t\/([^/?]*))(.*)$/s;
 const [T, SLASH] = [116, 47];
 const HOSTNAMES_MAX = 256;
 
 /**
- * Finds out which tenant a request is for: by the beginning of its path, which is taken off, or by a host name that
- * stands for a tenant. Everything else is for `default`, and is looked at no further. Never throws: a tenant that cannot
- * be becomes the refusal of the context, which whoever asks for its tenant is told.
+ * Finds the tenant of a request: by its path prefix, which is removed, or by a host name mapped to a tenant. Every
+ * other request is for `default`, and is not examined further. Never throws: an impossible tenant becomes the refusal
+ * of the context, which is thrown when its tenant is read.
  */
 export function createLocate(tenancy: Pick<Tenancy, "unmapped" | "ofHost">): (context: RequestContext) => void {
-  // The same few headers come with every request; bounded, because anyone can send any.
+  // Requests carry the same few headers; bounded, because anyone can send any.
   const hostnames = new Map<string, string>();
   const hostnameIn = (header: string): string => {
     let hostname = hostnames.get(header);
@@ -38,14 +38,14 @@ export function createLocate(tenancy: Pick<Tenancy, "unmapped" | "ofHost">): (co
     }
     const [, base = "", named = "", rest = ""] = PREFIXED.exec(url) ?? [];
     context.claimed = { tenant: named, base };
-    // As Express has it: links and logs are made of the whole address.
+    // As in Express: links and logs use the whole address.
     (request as { originalUrl?: string }).originalUrl = url;
     request.url = rest.startsWith("/") ? rest : `/${rest}`;
     context.refusal = faultOfPrefix(named, mapped);
   };
 }
 
-/** A host name of one tenant leads to no other: to browsers, all of its pages are of one site. */
+/** A tenant's host name leads to no other tenant: to browsers, all of its pages belong to one site. */
 function faultOfPrefix(named: string, mapped: string | undefined): BerthError | undefined {
   if (named === DEFAULT_TENANT && mapped === undefined) {
     return new BerthError("tenant_not_found", `"${named}" is served without a prefix: leave out /t/${named}`);

@@ -2,12 +2,12 @@ import type { Log } from "../lib/log.ts";
 import { traceIdOf } from "../lib/trace.ts";
 import type { RequestContext } from "./request-context.ts";
 
-/** One line about each request when its answer has ended, without what its query, headers and body say. */
+/** Logs one line per request when its answer has ended, without its query, headers or body. */
 export function logRequests(log: Log): (context: RequestContext) => void {
   return (context) => {
     const { request, response, trace } = context;
     const beganAt = performance.now();
-    // Routes take the beginning of an address off when it leads to a tenant.
+    // Later steps remove a tenant's prefix from the address.
     const { method, url = "" } = request;
     response.once("close", () => {
       const line = {

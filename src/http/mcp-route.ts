@@ -15,7 +15,7 @@ import { writeAnswer, writeFailure } from "./write-answer.ts";
 
 export interface McpRouteOptions {
   readonly endpoint: Endpoint;
-  /** The server's name that stands for all of them, at `/mcp` itself. */
+  /** The name that stands for all servers, at `/mcp` itself. */
   readonly allServers: string;
   readonly challenge: Challenge;
   readonly streams: OpenStreams;
@@ -27,9 +27,9 @@ export interface McpRouteOptions {
 const MCP_PATH = /^\/mcp(?:\/([^/?]+))?\/?(?:\?|$)/;
 
 /**
- * `/mcp/<server>` and `/mcp` as MCP clients ask for them, in front of Express: its router, body parser and response
- * helpers would cost several times what the protocol does. `POST` is a message; `GET` by a client that takes events is
- * the stream of its session, and `DELETE` ends the session.
+ * `/mcp/<server>` and `/mcp` for MCP clients, in front of Express, whose router, body parser and response helpers would
+ * cost several times what the protocol does. `POST` sends a message; `GET` by a client that accepts events opens the
+ * stream of its session, and `DELETE` ends the session.
  */
 export function createMcpRoute(options: McpRouteOptions): Route {
   const { challenge, limits, log } = options;
@@ -67,7 +67,7 @@ async function answerPost(
 
     const body = await bodies.read(context);
     letGo = bodies.hold(tenant, body);
-    // A client for which there is no stream is answered all at once.
+    // A client without a stream gets its answer in one piece.
     const events: EventStream | undefined = accepted.events ? streams.take(context) : undefined;
     const answer = await endpoint.post(tenant, server, { headers, body, principal, trace, events, signal });
     if (answer.denied) challenge(context, answer.denied);

@@ -9,8 +9,8 @@ export interface MetricsRouteOptions {
 }
 
 /**
- * `GET /metrics`: figures of all tenants, so for those alone who may administer the default one, as whose administrators
- * the service is run, or who sit at its machine.
+ * `GET /metrics`: figures of all tenants, so only for administrators of the default tenant, who run the service, and
+ * for users of its machine.
  */
 export function metricsRoute({ metrics }: MetricsRouteOptions): RouteHandler {
   return async (context) => {

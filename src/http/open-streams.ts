@@ -12,16 +12,18 @@ export interface StreamLimits {
 }
 
 /**
- * The streams of one HTTP server: at most `openStreams` of them, of each tenant and principal as many as may stand, and
- * none silent for much longer than `streamCommentMs`, so that proxies and clients do not take it for dead. Each is one of
- * its tenant's requests, and its place is free again when its connection is, however long its call goes on.
+ * The streams of one HTTP server: at most `openStreams` in all, limited per tenant and principal as well, and none
+ * silent for much longer than `streamCommentMs`, so that proxies and clients do not take it for dead. A stream counts
+ * as one of its tenant's requests; its place is free again when its connection closes, however long its call runs.
  */
 export class OpenStreams {
   readonly #limits: StreamLimits;
   readonly #admission: Pick<Admission, "enterStream">;
   readonly #signIns: Pick<SignIns, "hasEnded">;
-  /** Only those that were opened: most answers never become a stream, and a set that changes with each request
-   * keeps what it held alive until the whole heap is collected. */
+  /**
+   * Only opened streams: most answers never become one, and a set that changes with each request keeps what it held
+   * alive until a full garbage collection.
+   */
   readonly #open = new Set<EventStream>();
   #taken = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -43,7 +45,7 @@ export class OpenStreams {
     return this.#open.size;
   }
 
-  /** A stream for the answer to one request; undefined when there are as many as may be. */
+  /** Takes a stream for the answer to one request; undefined at the limit. */
   take(context: RequestContext): EventStream | undefined {
     if (this.#taken >= this.#limits.openStreams) return undefined;
     this.#taken += 1;
@@ -52,7 +54,7 @@ export class OpenStreams {
     return stream;
   }
 
-  /** Nobody hears on what they may hear no more. */
+  /** Cuts the streams of a principal whose access has ended. */
   cut(principalId: string): void {
     for (const stream of this.#open) if (stream.principal?.id === principalId) stream.cut();
   }
@@ -63,7 +65,7 @@ export class OpenStreams {
       this.#timer ??= setInterval(this.#comment, this.#limits.streamCommentMs).unref();
     },
     onStand: ({ principal }, { response, tenant }) => {
-      // Who has gone already is counted no more.
+      // A client that has already left is not counted.
       if (!response.destroyed) {
         response.once("close", this.#admission.enterStream(tenant, principal));
       }
@@ -74,7 +76,7 @@ export class OpenStreams {
     },
   };
 
-  /** Its person may have signed out at another process. Where that cannot be known now, it is looked at again. */
+  /** Cuts the stream if its person has signed out, perhaps in another process. A check that fails is repeated. */
   async #cutSignedOut(stream: EventStream, { tenant, signIn }: Principal): Promise<void> {
     const hasEnded = await this.#signIns.hasEnded(tenant, signIn!).catch(() => false);
     if (hasEnded) stream.cut();

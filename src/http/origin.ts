@@ -2,13 +2,13 @@ import type { IncomingMessage } from "node:http";
 import { isLoopback } from "../config.ts";
 import { hostnameOf } from "./hostname.ts";
 
-/** Scheme and host of a request as its sender wrote them; the guard has judged the host. */
+/** The scheme and host of a request as its sender wrote them; the guard has checked the host. */
 export type OriginOf = (request: IncomingMessage) => string;
 
 /**
- * What a proxy says about its clients is believed only where one is configured: with `publicUrl`. That is the origin of
- * requests to its host, and of those that a proxy sends on to a loopback name; any other host is that of a request,
- * with the scheme that the proxy tells.
+ * Trusts a proxy's word on its clients only when one is configured, by `publicUrl`. This is the origin of requests to
+ * its host, and of those that a proxy forwards to a loopback name; every other request has its own host, with the
+ * scheme that the proxy states.
  */
 export function createOriginOf(publicUrl: string | undefined): OriginOf {
   if (publicUrl === undefined) return ({ headers }) => `http://${headers.host}`;

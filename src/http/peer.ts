@@ -1,15 +1,15 @@
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 
-/** An address as a socket tells it; IPv4 is written as itself on sockets that take IPv6, too. */
+/** The address of a socket; IPv4 is written as such on IPv6 sockets, too. */
 export function plainAddress(address = ""): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, "");
 }
 
 /**
- * The address that a request comes from, for counting: of IPv6 the network of its sender, who has all addresses of it.
- * What a proxy says of its client is believed only where one is configured, and only the last that was said: everything
- * before it comes from the client itself.
+ * The address by which a request is counted: for IPv6 the sender's network, since the sender has all of its addresses.
+ * A proxy's word on its client counts only when a proxy is configured, and only the last address: all before it come
+ * from the client itself.
  */
 export function peerOf({ headers, socket }: IncomingMessage, isProxied: boolean): string {
   const forwarded = isProxied ? headers["x-forwarded-for"] : undefined;

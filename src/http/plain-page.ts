@@ -5,8 +5,8 @@ import { handlebars } from "./handlebars.ts";
 import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
 
 /**
- * What a person sees who is refused before anything is looked at: one small page without templates, assets or scripts,
- * so that refusing costs next to nothing and the page needs no further request, which would be refused as well.
+ * The page for a person who is refused before anything is examined: small, without templates, assets or scripts, so
+ * that refusing costs next to nothing and the page needs no further request, which would be refused as well.
  */
 const STYLE = `:root { color-scheme: light dark; font: 100%/1.5 system-ui, sans-serif; }
 html { color: light-dark(#1c242d, #e3e7ec); background: light-dark(#fbfbf9, #13171c); }
@@ -21,7 +21,7 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join("; ");
 
-/** Whether a person waits for a page: programs take anything, or name what they take. */
+/** True when a person waits for a page: programs accept anything, or name what they accept. */
 export function opensPage({ method, headers: { accept } }: IncomingMessage): boolean {
   return method === "GET" && accept !== undefined && accept.includes("text/html");
 }

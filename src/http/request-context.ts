@@ -6,36 +6,38 @@ import { beginTrace, type Trace } from "../lib/trace.ts";
 import type { Connection } from "./connections.ts";
 import type { Unread } from "./unread.ts";
 
-/** The tenant that a request names, and what stands before the paths of its addresses: `""` or `/t/<tenant>`. */
+/** The tenant that a request names, and the prefix of its paths: `""` or `/t/<tenant>`. */
 export interface Place {
   readonly tenant: string;
   readonly base: string;
 }
 
-/** Where a request leads that names no tenant. */
+/** The place of a request that names no tenant. */
 export const ROOT: Place = { tenant: DEFAULT_TENANT, base: "" };
 
-/** Lasts until a response is over: written whole, or given up by its client. */
+/** Ends with a response, whether it is written completely or given up by its client. */
 export interface Ending {
   leave(isWhole: boolean): void;
 }
 
 /**
- * Everything that is known of one request. `server.ts` makes it, the steps of `way-in.ts` fill it in, and whoever answers
- * the request is given it: nothing else is remembered of a request anywhere.
+ * Everything known of one request. `server.ts` creates it, the steps of `way-in.ts` fill it in, and the route that
+ * answers gets it: nothing else of a request is kept anywhere.
  */
 export class RequestContext {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly connection: Connection;
   readonly unread: Unread;
-  /** The place that the request names, whether or not that tenant is served: for those who may not learn that yet. */
+  /**
+   * The place that the request names, whether or not that tenant is served: for steps that must not reveal that yet.
+   */
   claimed: Place = ROOT;
   /** Why the tenant is not served: `tenant_not_found`, `tenant_suspended`, … */
   refusal: unknown;
-  /** Whose request it is; undefined where nobody is asked for a token and none was sent, and before anybody was asked. */
+  /** The principal of the request; undefined before authentication, and when no token is required and none was sent. */
   principal: Principal | undefined;
-  /** What kept it from being answered, for a route that shows it in its own way. */
+  /** The error that kept the request from its answer, for a route that shows it in its own way. */
   failure: unknown;
   /** Set by `unread`, which listens for the end of a response once. */
   isUnreadWatched = false;
@@ -60,12 +62,12 @@ export class RequestContext {
     return this.place.tenant;
   }
 
-  /** The tenant, for those who go on without one; undefined where it is not served. */
+  /** The tenant, for callers that can do without one; undefined when it is not served. */
   get servedTenant(): string | undefined {
     return this.refusal === undefined ? this.claimed.tenant : undefined;
   }
 
-  /** What every link to another address of the same tenant begins with, whether the tenant is served or not. */
+  /** The prefix of every link within the tenant, whether the tenant is served or not. */
   get base(): string {
     return this.claimed.base;
   }
@@ -75,12 +77,12 @@ export class RequestContext {
     return (this.#trace ??= beginTrace(headers["x-request-id"], headers));
   }
 
-  /** True where a browser's cookie says whose request it is. */
+  /** True when a browser's cookie identifies the principal. */
   get isSignedIn(): boolean {
     return this.principal !== undefined && this.request.headers.authorization === undefined;
   }
 
-  /** Aborted when the client goes before its answer is written. */
+  /** Aborted when the client leaves before its answer is written. */
   get signal(): Cancellation {
     if (!this.#signal) {
       this.#signal = new RequestCancellation();
@@ -89,10 +91,10 @@ export class RequestContext {
     return this.#signal;
   }
 
-  /** Has `ending` leave when the response is over. One listener does for all: each one more is work for every call. */
+  /** Calls `ending.leave` when the response is over. One listener serves all: each further one costs every call. */
   atClose(ending: Ending): void {
     const { response } = this;
-    // A client that went before it was known whose request it is has closed already.
+    // The response of a client that left before authentication has already closed.
     if (response.closed) return ending.leave(false);
     if (this.#endings === undefined) {
       this.#endings = ending;

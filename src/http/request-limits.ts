@@ -7,17 +7,16 @@ import type { RequestContext } from "./request-context.ts";
 export interface RequestLimitsOptions {
   readonly admission: Pick<Admission, "enter" | "enterAs">;
   readonly strangers: Pick<Strangers, "enter">;
-  /** True where a client without a token is refused. */
+  /** True when a client without a token is refused. */
   readonly required: boolean;
-  /** True where a proxy is configured, which says from where requests come. */
+  /** True when a proxy is configured, which states where requests come from. */
   readonly isProxied: boolean;
 }
 
 /**
- * Counts each request until it is answered, against the limits of its tenant and of its sender. Where nobody is asked for
- * a token, each request is one of its tenant. Where a token is needed, only the holders of one are their tenant's, so
- * that nobody else can use up what it may have: all others are counted by their addresses. Each method throws
- * `too_many_requests`.
+ * Counts each request until it is answered, against the limits of its tenant and of its sender. Where no token is
+ * required, every request counts against its tenant. Where one is, only those of token holders do, so that nobody else
+ * can use up a tenant's share; all others count against their address. Each method throws `too_many_requests`.
  */
 export class RequestLimits {
   readonly #options: RequestLimitsOptions;
@@ -26,18 +25,18 @@ export class RequestLimits {
     this.#options = options;
   }
 
-  /** Before it is known whose the request is; one with a credential waits for that, where a token is needed. */
+  /** Counts a request before authentication; where a token is required, one with a credential is counted after it. */
   enter(context: RequestContext): void {
     const { admission, required } = this.#options;
     if (required) {
       if (!hasCredential(context.request)) this.#enterStranger(context);
       return;
     }
-    // Of a tenant that is not served the route tells in its own way.
+    // The route refuses a tenant that is not served in its own way.
     if (context.servedTenant !== undefined) context.atClose(admission.enter(context.servedTenant));
   }
 
-  /** Once it is known whose the request is. */
+  /** Counts a request after authentication. */
   enterKnown(context: RequestContext): void {
     const { admission, required } = this.#options;
     const { principal } = context;
@@ -46,7 +45,7 @@ export class RequestLimits {
     context.atClose(admission.enterAs(principal));
   }
 
-  /** Whose credential is asked for by nobody, or is no good. */
+  /** Counts a request whose credential is not asked for, or is invalid. */
   enterUnknown(context: RequestContext): void {
     if (this.#options.required && hasCredential(context.request)) this.#enterStranger(context);
   }

@@ -2,19 +2,19 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Request, RequestHandler, Response } from "express";
 import type { RequestContext } from "./request-context.ts";
 
-/** The context of a request that Express has routed, with what Express knows of it: parameters and query. */
+/** The context of a request that Express has routed, with the parameters and query that Express read. */
 export interface RoutedContext extends RequestContext {
   readonly request: Request<Record<string, string>>;
   readonly response: Response;
 }
 
-/** Answers what a route of Express leads to. What it throws, or rejects with, becomes the answer. */
+/** Answers a request that Express has routed. What it throws, or rejects with, becomes the answer. */
 export type RouteHandler = (context: RoutedContext) => void | Promise<void>;
 
-/** Refuses whoever may not do what a route does, by what it throws. */
+/** Refuses a request that may not do what a route does, by throwing. */
 export type Permit = (context: RoutedContext) => void;
 
-/** Gives a request to Express, which keeps its context for `contextOf`. */
+/** Passes a request to Express, which keeps its context for `contextOf`. */
 export function handOn(
   context: RequestContext,
   express: (request: IncomingMessage, response: ServerResponse) => void,
@@ -27,7 +27,7 @@ export function contextOf(response: Response): RoutedContext {
   return (response.locals as { readonly context: RoutedContext }).context;
 }
 
-/** A handler behind Express, for whoever has what `permit` asks for. */
+/** Wraps a handler for Express; `permit` is checked first. */
 export function routed(handler: RouteHandler, permit?: Permit): RequestHandler {
   return async (_request, response) => {
     const context = contextOf(response);

@@ -37,7 +37,7 @@ import { Unread, type UnreadLimits } from "./unread.ts";
 import { createWayIn } from "./way-in.ts";
 import { writeFailure } from "./write-answer.ts";
 
-/** A quiet connection is asked whether it is still there after this time. */
+/** A quiet connection is probed after this time. */
 const KEEP_ALIVE_PROBE_MS = 30_000;
 
 export interface HttpLimits extends StreamLimits, UnreadLimits, StrangerLimits, ListPageLimits, BodyLimits, McpsLimits {
@@ -63,31 +63,31 @@ export interface HttpOptions {
   readonly endpoint: Endpoint;
   readonly tenancy: Tenancy;
   readonly admission: Admission;
-  /** What guests run as, for the page. */
+  /** The isolation of guest code, for pages to show. */
   readonly isolation: string;
   readonly allowedHosts: readonly string[];
-  /** Of pages of others that may call Berth. */
+  /** The origins of other pages that may call Berth. */
   readonly allowedOrigins: readonly string[];
-  /** Scheme and host that clients are told, where they reach Berth through a proxy. */
+  /** The scheme and host that clients are told when they reach Berth through a proxy. */
   readonly publicUrl: string | undefined;
-  /** Who may do what. */
+  /** Decides who may do what. */
   readonly access: Access;
   readonly signIns: SignIns;
   readonly audit: Audit;
   /** False on a read-only boot. */
   readonly writable: boolean;
-  /** The server's name that stands for all of them. */
+  /** The name that stands for all servers. */
   readonly allServers: string;
   readonly metrics: Metrics;
   readonly limits: HttpLimits;
   readonly log: Log;
 }
 
-/** One Node server. From its beginning on it tells how it is, and everything else once it is told what to serve. */
+/** One Node server. It answers health checks from the start, and everything else once `serve` is called. */
 export interface HttpServer {
   readonly server: Server;
   serve(options: HttpOptions): void;
-  /** Takes no new connection; resolves when the answers under way are written. */
+  /** Accepts no new connections; resolves when the answers in progress are written. */
   drain(): Promise<void>;
 }
 
@@ -110,12 +110,12 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
   };
   const server = createServer(
     {
-      // Events leave at once, and who vanishes without a word is found out.
+      // Events leave at once, and clients that vanish silently are noticed.
       noDelay: true,
       keepAlive: true,
       keepAliveInitialDelay: KEEP_ALIVE_PROBE_MS,
       maxHeaderSize: limits.headerBytes,
-      // Node takes no longer time for the headers than for the whole request.
+      // Node allows no more time for the headers than for the whole request.
       headersTimeout: Math.min(limits.headersMs, limits.requestMs),
       requestTimeout: limits.requestMs,
       keepAliveTimeout: limits.idleConnectionMs,
@@ -125,7 +125,7 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
       const context = new RequestContext(request, response, connections.of(request.socket), unread);
       if (response.socket) return take(context);
       if (context.connection.isTooFarAhead(response, limits.pipelinedRequests)) return void request.socket.destroy();
-      // An answer before its turn would wait in memory for as long as the one before it goes on, as streams do.
+      // An answer made before its turn would wait in memory until the one before it ends, which may be a stream.
       response.once("socket", () => setImmediate(take, context));
     },
   );
@@ -138,8 +138,8 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#@]+)((?:[/?].*)?)$/is;
 
 /**
- * A request for a whole address (RFC 9112, 3.2.2). Its client has to name the same host in the header (3.2); a request
- * that names two hosts is left as it is, and leads nowhere.
+ * Turns a request for a whole address (RFC 9112, 3.2.2) into origin form. Its client has to name the same host in the
+ * header (3.2); a request that names two hosts is left as it is, and leads nowhere.
  */
 function takeOriginForm(request: IncomingMessage): void {
   const [, host, rest = ""] = ABSOLUTE_FORM.exec(request.url ?? "") ?? [];
@@ -153,8 +153,8 @@ function withoutPort(host: string): string {
 }
 
 /**
- * The HTTP side of what is hosted: the MCP endpoint in front, the Express application behind it.
- * It knows no SQL, no compiler and no child process.
+ * The HTTP side of the host: the MCP endpoint in front, the Express application behind it. It knows no SQL, no compiler
+ * and no child process.
  */
 function createAnswer(options: HttpOptions): Answer {
   const { limits, tenancy, allowedHosts, publicUrl, access } = options;

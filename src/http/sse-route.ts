@@ -19,7 +19,7 @@ import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
 import type { Route } from "./way-in.ts";
 import { writeFailure } from "./write-answer.ts";
 
-/** Without a name it is of all servers. */
+/** Without a name it stands for all servers. */
 const SSE_PATH = /^\/mcp(?:\/([^/?]+))?\/(sse|messages)\/?(?:\?(.*))?$/;
 
 export interface SseRouteOptions extends McpRouteOptions {
@@ -33,9 +33,9 @@ export interface SseRouteOptions extends McpRouteOptions {
 }
 
 /**
- * HTTP+SSE, the transport of 2024-11-05 (`basic/transports`): `GET /mcp/<server>/sse`, or `GET /mcp/sse` for all servers, is the connection, on
- * which everything is answered; its first event says where messages are to be sent. The protocol is the endpoint's, which
- * sees one session; a connection that ends takes its session with it.
+ * HTTP+SSE, the transport of 2024-11-05 (`basic/transports`): `GET /mcp/<server>/sse`, or `GET /mcp/sse` for all
+ * servers, opens the connection that carries every answer; its first event names the address for messages. The endpoint
+ * handles the protocol and sees one session, which ends with the connection.
  */
 export function createSseRoute(options: SseRouteOptions): Route {
   const connections = new Map<string, Connection>();
@@ -70,7 +70,7 @@ export function createSseRoute(options: SseRouteOptions): Route {
     return part === "sse" ? open(server, context) : receive(sessionId, server, context);
   }
 
-  /** What could be an address of a server that is called `sse` or `messages` as well. */
+  /** True for an address of all servers, rather than of a server named `sse` or `messages`. */
   function isOfAllServers({ request, claimed, refusal }: RequestContext, part: string, sessionId: string): boolean {
     if (part === "messages")
       return request.method === "POST" && connections.get(sessionId)?.server === options.allServers;
@@ -111,7 +111,7 @@ export function createSseRoute(options: SseRouteOptions): Route {
     return [...connections.values()].filter((connection) => connection.tenant === tenant);
   }
 
-  /** Answers wait in memory until the client reads them. */
+  /** Refuses a message when too much is unread: answers wait in memory until the client reads them. */
   function checkUnread(tenant: string): void {
     const { unreadSseBytesPerTenant } = options.limits;
     if (unreadBytesOf(connectionsOf(tenant)) <= unreadSseBytesPerTenant) return;
@@ -121,11 +121,11 @@ export function createSseRoute(options: SseRouteOptions): Route {
     });
   }
 
-  /** What was under way while nothing was unread adds up as well: who has read least loses its connection. */
+  /** Messages accepted before anything was unread add up as well: the connection with the most unread is cut. */
   function cutUnread(tenant: string): void {
     const all = connectionsOf(tenant);
     const beyond = unreadBytesOf(all) - options.limits.unreadSseBytesPerTenant;
-    // One is held to the limit of a stream.
+    // A single connection is held to the limit of a stream.
     if (beyond <= 0 || all.length === 1) return;
     all.reduce((most, each) => (each.unreadBytes > most.unreadBytes ? each : most)).cut();
   }
@@ -154,7 +154,7 @@ function unreadBytesOf(connections: readonly Connection[]): number {
   return connections.reduce((sum, { unreadBytes }) => sum + unreadBytes, 0);
 }
 
-/** When a client may have read what waits for it. */
+/** By then a client may have read what waits for it. */
 const RETRY_AFTER_S = 1;
 
 interface Whose {
@@ -163,20 +163,20 @@ interface Whose {
   readonly principal: Principal | undefined;
 }
 
-/** One client: its session from `initialize` on, and the stream on which it hears everything. */
+/** One client: its session from `initialize` on, and the stream that carries everything to it. */
 class Connection {
   readonly tenant: string;
   readonly server: string;
-  /** Whose it is; what this permits now comes with each message. */
+  /** The owner; its current permissions come with each message. */
   readonly principal: Principal | undefined;
   readonly #endpoint: Endpoint;
-  /** Without `open`: this transport has no way back to a stream that broke. */
+  /** Without `open`: this transport cannot resume a broken stream. */
   readonly #events: EventSink;
   #headers: Readonly<Record<string, string>> = {};
   readonly #gone = new Cancellation();
   readonly #stream: EventStream;
 
-  /** `onUnread` hears of what its client has not taken at once. */
+  /** `onUnread` is called when the client has not taken a message at once. */
   constructor(endpoint: Endpoint, { tenant, server, principal }: Whose, stream: EventStream, onUnread: () => void) {
     this.tenant = tenant;
     this.server = server;
@@ -247,7 +247,7 @@ class Connection {
   }
 }
 
-/** Nobody needs more to say who they are. */
+/** No client needs more to introduce itself. */
 const INITIALIZE_UNITS_MAX = 64 * 1024;
 
 /** The error for a request that only an initialized connection may make; undefined for any other message. */

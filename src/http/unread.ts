@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { RequestContext } from "./request-context.ts";
 
-/** So much may wait for a client unwatched: watching every small answer would cost each call. */
+/** Up to this much may wait unwatched: watching every small answer would cost each call. */
 const UNWATCHED_BYTES = 64 * 1024;
 
 export interface UnreadLimits {
@@ -10,8 +10,8 @@ export interface UnreadLimits {
 }
 
 /**
- * What clients have not taken yet of answers and streams, where it is much: it waits in memory. Of a tenant that has more
- * of it than it may, or most where all is too much, what has waited longest is cut.
+ * The large parts of answers and streams that clients have not taken yet, which wait in memory. When a tenant has more
+ * than it may, or the most while the total is too much, its longest-waiting response is cut.
  */
 export class Unread {
   readonly #limits: UnreadLimits;
@@ -22,7 +22,7 @@ export class Unread {
     this.#limits = limits;
   }
 
-  /** To be told when something was written that may not have been taken. */
+  /** Must be called when something was written that may not have been taken. */
   count(context: RequestContext): void {
     const { response } = context;
     if (response.writableLength <= UNWATCHED_BYTES) return;
@@ -41,7 +41,7 @@ export class Unread {
     }
   }
 
-  /** To be told when all of an answer was written; its client has `stalledMs` to take each part of what is left. */
+  /** Must be called when all of an answer was written; its client has `stalledMs` to take each part of what is left. */
   watchRest(context: RequestContext, stalledMs: number): void {
     if (context.response.writableLength <= UNWATCHED_BYTES) return;
     context.response.setTimeout(stalledMs);
@@ -57,7 +57,7 @@ export class Unread {
     return loser;
   }
 
-  /** What has been taken meanwhile counts no more; who has taken some has waited since then alone. */
+  /** Counts anew; a client that has taken something waits only since then. */
   #look(tenant: string): void {
     for (const [response, bytes] of this.#tenants.get(tenant)!.responses) {
       const now = response.destroyed ? 0 : response.writableLength;
@@ -79,6 +79,6 @@ export class Unread {
 
 interface Waiting {
   bytes: number;
-  /** What was found last of each, the longest without change first. */
+  /** The bytes last found of each response, the one longest without change first. */
   readonly responses: Map<ServerResponse, number>;
 }

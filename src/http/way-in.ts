@@ -11,14 +11,14 @@ import { writeFailure } from "./write-answer.ts";
 export interface Route {
   /** Decides by method, address and headers alone; undefined for a request of another route. */
   match(context: RequestContext): Match | undefined;
-  /** Writes what kept a request from its answer, or went wrong in making it. */
+  /** Writes the error that kept a request from its answer. */
   fail(context: RequestContext, error: unknown): void;
 }
 
 export interface Match {
-  /** True where pages of other origins may read the answer: clients in browsers. */
+  /** True when pages of other origins may read the answer: clients in browsers. */
   readonly isForClients: boolean;
-  /** True for what is there for everybody: nobody is asked for a token. */
+  /** True for addresses open to everybody, without authentication. */
   readonly isPublic?: boolean;
   answer(context: RequestContext): void | Promise<void>;
 }
@@ -29,15 +29,15 @@ export interface WayInOptions {
   readonly tenancy: Pick<Tenancy, "admit">;
   readonly requestLimits: RequestLimits;
   readonly authenticate: Authenticate;
-  /** The first that matches answers; the last one matches everything. */
+  /** The first match answers; the last route matches everything. */
   readonly routes: readonly Route[];
   readonly limits: { readonly stalledMs: number };
   readonly log: Log;
 }
 
 /**
- * The way of every request, but for those about health: locate → route → guard → limit → authenticate → answer. Steps
- * that need no waiting are not waited for, since a call is worth a few microseconds.
+ * The path of every request except health checks: locate → route → guard → limit → authenticate → answer. Synchronous
+ * steps are not awaited, since a call is worth a few microseconds.
  */
 export function createWayIn(options: WayInOptions): (context: RequestContext) => void {
   const { locate, guard, requestLimits, routes } = options;
@@ -51,7 +51,7 @@ export function createWayIn(options: WayInOptions): (context: RequestContext) =>
       guard(context);
       const loading = loadTenant(context);
       if (loading) await loading;
-      // Nothing more is to be read of a client that has gone meanwhile.
+      // A client that has left meanwhile sends nothing more.
       if (context.request.destroyed) return;
     } catch (error) {
       return route.fail(context, error);
@@ -83,7 +83,7 @@ export function createWayIn(options: WayInOptions): (context: RequestContext) =>
     throw new Error("the last route matches every request");
   }
 
-  /** A client that may ask nothing here does not learn which tenants there are, so the guard comes before. */
+  /** Runs after the guard: a client that may ask nothing here does not learn which tenants exist. */
   function loadTenant(context: RequestContext): Promise<void> | undefined {
     const { claimed, refusal } = context;
     if (claimed === ROOT || refusal !== undefined) return undefined;
@@ -96,7 +96,7 @@ export function createWayIn(options: WayInOptions): (context: RequestContext) =>
     }
   }
 
-  /** Finds out whose request it is, and counts it to them; undefined where that took no waiting. */
+  /** Finds the principal of a request and counts the request against it; undefined when that was synchronous. */
   function identify(context: RequestContext): Promise<void> | undefined {
     try {
       const found = options.authenticate(context);
@@ -112,7 +112,7 @@ export function createWayIn(options: WayInOptions): (context: RequestContext) =>
     requestLimits.enterKnown(context);
   }
 
-  /** A client that goes on above a limit hears of it later. */
+  /** Refuses a request; a client that keeps exceeding a limit hears of it later. */
   async function refuse(context: RequestContext, error: unknown): Promise<never> {
     let told = error;
     try {
@@ -124,7 +124,7 @@ export function createWayIn(options: WayInOptions): (context: RequestContext) =>
     throw told;
   }
 
-  /** Refusing a client that sends too much costs next to nothing: it gets no page of Berth's, and no challenge. */
+  /** Refuses a client that sends too much at almost no cost: without a page of Berth's, and without a challenge. */
   async function refuseAtOnce(context: RequestContext, error: unknown): Promise<void> {
     await context.connection.hold(error);
     writeFailure(context, error, options.limits.stalledMs, options.log);

@@ -9,7 +9,7 @@ import { endResponse } from "./event-stream.ts";
 import { opensPage, writePlainPage } from "./plain-page.ts";
 import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
 
-/** Writes an answer of the endpoint; `stalledMs` is how long the client may take none of it. */
+/** Writes an answer of the endpoint; the client may stall for `stalledMs`. */
 export function writeAnswer(context: RequestContext, { status, body, headers }: Answer, stalledMs: number): void {
   const { response } = context;
   if (response.destroyed) return;
@@ -25,7 +25,7 @@ export function writeAnswer(context: RequestContext, { status, body, headers }: 
   endResponse(context, body, stalledMs);
 }
 
-/** Writes what kept a request from the endpoint. */
+/** Writes the error that kept a request from the endpoint. */
 export function writeFailure(context: RequestContext, error: unknown, stalledMs: number, log: Log): void {
   const { request, response } = context;
   const shown = tellable(error, context.trace.requestId, log, "answering a request failed");

@@ -7,7 +7,7 @@ import type { Resources } from "./resources.ts";
 import type { SignIn, SignIns } from "./sign-ins.ts";
 
 /**
- * Whose request it is; undefined where nobody is asked for a token and none was sent. Throws or rejects with
+ * Finds the principal of a request; undefined when no token is required and none was sent. Throws or rejects with
  * `token_missing`, `unauthorized`, or `issuer_unavailable`.
  */
 export type Authenticate = (context: RequestContext) => Principal | undefined | Promise<Principal | undefined>;
@@ -21,9 +21,9 @@ export function createAuthenticate(access: Access, resources: Resources, signIns
       if (required) throw missing();
       return undefined;
     }
-    // Who has no token that is good does not learn which tenants there are, where one is required.
+    // Where a token is required, a client without a valid one must not learn which tenants exist.
     const { tenant } = required ? context.claimed : context.place;
-    // A proxy in front may have logins of its own, where nobody is asked for a token here.
+    // Where no token is required, a proxy in front may have logins of its own.
     const credential = credentialOf(context.request, tenant, required ? "refused" : "ignored");
     if (!credential) {
       if (required) throw missing();
@@ -41,12 +41,12 @@ export function createAuthenticate(access: Access, resources: Resources, signIns
     const principalBy = (token: string) => access.principalOf(token, tenant, () => resources.of(context));
     if ("token" in credential) return principalBy(credential.token);
     const principal = signedIn(signIns.find(tenant, credential.signIn), principalBy);
-    // A cookie that has become void, where none is needed, is only in the way.
+    // Where no token is required, a void cookie is ignored.
     return required ? principal : principal.catch(withoutIt);
   }
 }
 
-/** What it opens ends with the sign-in at the latest. */
+/** The principal's access ends with the sign-in at the latest. */
 async function signedIn(
   found: Promise<SignIn>,
   principalBy: (token: string) => Principal | Promise<Principal>,
@@ -60,7 +60,7 @@ function missing(): BerthError {
   return new BerthError("token_missing", "send Authorization: Bearer <token>");
 }
 
-/** Whoever shows a good token is told why the tenant is not served. */
+/** Tells the holder of a valid token why the tenant is not served. */
 async function refusedTo(found: ReturnType<Authenticate>, refusal: unknown): Promise<never> {
   await found;
   throw refusal;

@@ -2,9 +2,9 @@ import type { RequestHandler } from "express";
 import { BerthError } from "../../lib/errors.ts";
 
 /**
- * Where clients look for an authorization server at the address itself (RFC 8414, and what the revision of 2025-03-26
- * has them try without metadata). Berth is none, and a client that was asked for a token there would take that for the
- * answer of one that fails.
+ * The paths at which clients look for an authorization server on the host itself (RFC 8414, and the fallbacks of
+ * revision 2025-03-26). Berth is not one; a client that was asked for a token here would see a failing authorization
+ * server.
  */
 export const AUTHORIZATION_SERVER = ["/.well-known/*path", "/authorize", "/token", "/register"];
 

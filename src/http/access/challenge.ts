@@ -6,8 +6,8 @@ import type { RequestContext } from "../request-context.ts";
 import type { Resources } from "./resources.ts";
 
 /**
- * Tells a client by `WWW-Authenticate` what token it needs and where it gets one, when it was refused for want of one.
- * For other errors nothing is told.
+ * When a client is refused for want of a token, tells it by `WWW-Authenticate` which one it needs and where to get it.
+ * Does nothing for other errors.
  */
 export type Challenge = (context: RequestContext, refused: unknown) => void;
 
@@ -27,7 +27,7 @@ export function createChallenge(access: Access, resources: Resources): Challenge
   };
 
   function whereToAsk(context: RequestContext, needs: readonly Action[]): string[] {
-    // Of a tenant that there is not, what is told must be what is told of any other.
+    // The answer for a tenant that does not exist must not differ from that for any other.
     const tenant = context.servedTenant;
     const settings = tenant === undefined ? undefined : access.oauth(tenant);
     const asked = settings && resources.of(context);
@@ -42,14 +42,14 @@ export function createChallenge(access: Access, resources: Resources): Challenge
 
 const ERRORS: Readonly<Record<string, string>> = { unauthorized: "invalid_token", forbidden: "insufficient_scope" };
 
-/** With what a client gets on at all, or what the one thing needs that was refused. */
+/** The actions that a client needs to do anything at all, or that the refused request needs. */
 function neededFor({ code, data }: BerthError): readonly Action[] | undefined {
   if (code === "token_missing" || code === "unauthorized") return ["read", "call"];
   if (code !== "forbidden") return undefined;
   return [(data?.["needs"] as Action | undefined) ?? "call"];
 }
 
-/** What a quoted text of a header may have (RFC 6750, section 3). */
+/** Replaces characters that a quoted string of a header may not contain (RFC 6750, section 3). */
 function quoted(text: string): string {
   return text.replace(/[^\x20\x21\x23-\x5b\x5d-\x7e]/g, "'");
 }

@@ -4,16 +4,16 @@ import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import { isOwnPage } from "./own-page.ts";
 
 /**
- * A token as a request brings it, or the sign-in of a browser: never in its address, which stands in logs and histories.
- * A browser adds its cookies by itself, so that who sends one may not have meant to.
+ * The token of a request, or the sign-in of a browser; never taken from the address, which ends up in logs and
+ * histories. A browser adds its cookies by itself, so a request with one may not be intended.
  */
 export type Credential = { readonly token: string } | { readonly signIn: string };
 
 const BEARER = /^Bearer +([\x21-\x7e]+) *$/i;
 
 /**
- * The token of a request for a tenant. The header goes before the cookie, which counts only for pages of this very
- * service. Throws `unauthorized` for a header that holds none, unless `otherSchemes` are somebody else's business.
+ * The credential of a request to a tenant. The header takes precedence over the cookie, which counts only for pages of
+ * this service. Throws `unauthorized` for a header without a bearer token, unless other schemes are `ignored`.
  */
 export function credentialOf(
   request: IncomingMessage,
@@ -37,7 +37,7 @@ export function signInCookieOf({ headers: { cookie } }: IncomingMessage, tenant:
   return cookie === undefined ? undefined : readCookie(cookie, cookieName(tenant));
 }
 
-/** Of each tenant another one: what one tenant's pages keep is sent to those of another, and means nothing there. */
+/** Each tenant has its own: browsers also send one tenant's cookie to pages of another, where it must mean nothing. */
 function cookieName(tenant: string): string {
   return tenant === DEFAULT_TENANT ? "berth_sign_in" : `berth_sign_in_${tenant}`;
 }
@@ -56,18 +56,18 @@ function readCookie(header: string, name: string): string | undefined {
   return undefined;
 }
 
-/** Beyond this browsers keep no cookie. */
+/** Browsers drop longer cookies. */
 const COOKIE_CHARACTERS_MAX = 3_800;
 
-/** Ends the cookie of an earlier version, which held the token itself. */
+/** Expires the cookie of earlier versions, which held the token itself. */
 export function endTokenCookie({ tenant, base }: { readonly tenant: string; readonly base: string }): string {
   const name = tenant === DEFAULT_TENANT ? "berth_token" : `berth_token_${tenant}`;
   return `${name}=; Path=${base}/; HttpOnly; SameSite=Strict; Max-Age=0`;
 }
 
 /**
- * The cookie that keeps a sign-in for the pages of a tenant, out of reach of scripts; without a sign-in, the one that
- * ends it. Undefined for one that is too long.
+ * The cookie that holds a sign-in for a tenant's pages, out of reach of scripts; without a sign-in, the one that
+ * expires it. Undefined when it is too long.
  */
 export function signInCookie(
   { tenant, base }: { readonly tenant: string; readonly base: string },
@@ -86,5 +86,5 @@ export function signInCookie(
   ].join("; ");
 }
 
-/** Browsers keep none for longer than 400 days, and ignore what is no number. */
+/** Browsers cap the age at 400 days, and ignore a value that is not a number. */
 const MAX_AGE_S_MAX = 400 * 86_400;

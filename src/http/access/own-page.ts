@@ -2,8 +2,8 @@ import type { IncomingMessage } from "node:http";
 import { BerthError } from "../../lib/errors.ts";
 
 /**
- * What browsers say of the page that a request comes from, which no page can forge. A cookie is sent with requests of
- * pages at other ports of the same host, too, so that a browser's word for the very origin is needed besides.
+ * True when the headers that no page can forge tell of a page of this service. Browsers also send a cookie with
+ * requests from pages at other ports of the same host, so an Origin must match exactly.
  */
 export function isOwnPage({ headers }: IncomingMessage): boolean {
   const { origin, host } = headers;
@@ -13,8 +13,8 @@ export function isOwnPage({ headers }: IncomingMessage): boolean {
 }
 
 /**
- * A page writes only to the service that it came from; a form without script has to say where it came from, too.
- * Throws `write_forbidden`.
+ * A page may write only to the service that it came from; a plain form, too, has to state its origin. Throws
+ * `write_forbidden`.
  */
 export function checkWritingPage({ headers }: IncomingMessage): void {
   const { origin, host, "content-type": type = "" } = headers;
@@ -34,12 +34,12 @@ export function checkWritingPage({ headers }: IncomingMessage): void {
 
 const FORM = /^(?:application\/x-www-form-urlencoded|multipart\/form-data)\b/i;
 
-/** Whether a page of that origin is one of this very service, as it is called by a request. */
+/** True when `origin` is this service's own, by the host name that the request uses. */
 export function isOriginOf(origin: string, host: string | undefined): boolean {
   if (origin === `http://${host}`) return true;
   try {
     const url = new URL(origin);
-    // The default port is written by nobody; `new URL` leaves it out of both.
+    // Clients leave out the default port; `new URL` drops it from both.
     return url.origin === origin && url.host === new URL(`${url.protocol}//${host}`).host;
   } catch {
     return false;

@@ -11,8 +11,8 @@ import type { Permit, RoutedContext } from "../routed.ts";
 import { checkWritingPage } from "./own-page.ts";
 
 /**
- * What behind Express a request may do: what its principal permits, and where nobody is asked for a token, everything
- * to those who sit at this machine, by a program or by a page of this very service.
+ * Permission checks behind Express: a request may do what its principal permits. Where no token is required, it may do
+ * everything if it comes from this machine, from a program or from a page of this service.
  */
 
 /** The server that a request is about; without one it is about the tenant as a whole. */
@@ -21,32 +21,29 @@ type ServerOf = (context: RoutedContext) => string | undefined;
 export const named: ServerOf = ({ request }) => request.params["name"];
 const whole: ServerOf = () => undefined;
 
-/** Refuses with `forbidden` whoever may not read this. */
+/** Refuses a reader without permission, with `forbidden`. */
 export function reading(serverOf: ServerOf = whole): Permit {
   return (context) => checkPermitted(context, "read", serverOf(context));
 }
 
-/** Lists are for everybody: each shows what its reader may know of. */
+/** Lists are open to everybody; each shows only what its reader may know of. */
 export const listing: Permit = () => {};
 
-/** Whether a server, or without a name all that is no server's, is anything that the principal may know of. */
+/** True when the principal may know of the server; without a name, of what belongs to no server. */
 export function mayKnow(principal: Principal | undefined, server?: string): boolean {
   if (!principal || principal.permits("read", server)) return true;
   return server !== undefined && principal.permits("call", server);
 }
 
-/** Refuses with `forbidden`, `unauthorized` or `write_forbidden` whoever has not this power. */
+/** Refuses a request without this power, with `forbidden`, `unauthorized` or `write_forbidden`. */
 export function changing(power: Power, serverOf: ServerOf = whole): Permit {
   return (context) => checkChange(context, power, serverOf(context));
 }
 
-/**
- * For who administers the tenant: to look at what is no one else's business. Where nobody is asked for a token, that is
- * whoever sits at this machine.
- */
+/** Admits only administrators of the tenant. Where no token is required, these are the users of this machine. */
 export const administering = readingWith("audit");
 
-/** Refuses, as `mayChange` has it, whoever may not see what is for nobody but those who have this power. */
+/** Refuses a reader without this power, by the same rule as `mayChange`. */
 export function readingWith(power: Power, serverOf: ServerOf = whole): Permit {
   const { action, of } = RIGHTS[power];
   return (context) => {
@@ -55,7 +52,7 @@ export function readingWith(power: Power, serverOf: ServerOf = whole): Permit {
   };
 }
 
-/** Whether it is anything that `administering` lets see. */
+/** True when the principal may see what `administering` guards. */
 export function mayAdminister(principal: Principal | undefined): boolean {
   return !principal || principal.permits(RIGHTS.audit.action);
 }
@@ -68,8 +65,8 @@ export function checkPermitted({ principal }: RequestContext, action: Action, se
 }
 
 /**
- * As `checkPermitted` for reading what may be a server, or one of its releases: `server@CID`. Who may not read it does
- * not learn whether it is there.
+ * Like `checkPermitted`, for reading a server or one of its releases, `server@CID`. A reader without permission does
+ * not learn if it exists.
  */
 export function checkReadable(context: RequestContext, name: string): void {
   const at = name.lastIndexOf("@");
@@ -77,7 +74,7 @@ export function checkReadable(context: RequestContext, name: string): void {
   checkPermitted(context, "read", name);
 }
 
-/** Which of a server's tools a page tells of: those that may be called, and all where it is only looked at. */
+/** Selects the tools of a server that a page shows: the callable ones for a principal that may call, all for others. */
 export function toolsShown(
   principal: Principal | undefined,
   catalog: Pick<Catalog, "server" | "starting">,
@@ -85,14 +82,14 @@ export function toolsShown(
   return principal?.permits("call", catalog.server) ? callableBy(principal, catalog) : () => true;
 }
 
-/** Throws `forbidden`, `unauthorized` or `write_forbidden`; no token is in a message. */
+/** Throws `forbidden`, `unauthorized` or `write_forbidden`; no message contains a token. */
 export function checkChange(context: RequestContext, power: Power, server?: string): void {
   const { request, principal } = context;
   const { action, of } = RIGHTS[power];
   const { authorization } = request.headers;
   if (principal) {
     checkPermitted(context, action, of === "server" ? server : undefined);
-    // A header is sent by whoever means to; a cookie is sent by itself.
+    // A client sends a header on purpose; a browser sends a cookie by itself.
     if (authorization === undefined) checkWritingPage(request);
     checkTyped(principal, power);
     return;
@@ -102,7 +99,7 @@ export function checkChange(context: RequestContext, power: Power, server?: stri
   checkPeer(request, action);
 }
 
-/** True for a reader of a page who may also change it, and may see what is for nobody else. */
+/** True for a reader who may also change the server, and so may see what only its editors see. */
 export function mayChange({ request, principal }: RequestContext, power: Power, server: string): boolean {
   const { action, of } = RIGHTS[power];
   return principal
@@ -110,7 +107,7 @@ export function mayChange({ request, principal }: RequestContext, power: Power, 
     : whyOutside(request) === undefined;
 }
 
-/** What a proxy hands on may come from anywhere, though the proxy itself sits at this machine. */
+/** A proxied request may come from anywhere, even if the proxy runs on this machine. */
 function checkPeer(request: IncomingMessage, action: Action): void {
   const why = whyOutside(request);
   if (why !== undefined) throw new BerthError("write_forbidden", `${why}, without a token that permits "${action}"`);

@@ -6,14 +6,14 @@ import { DEFAULT_TENANT, isTenantName } from "../../lib/tenant-name.ts";
 import type { RouteHandler } from "../routed.ts";
 import { decoded, WELL_KNOWN, type Resources } from "./resources.ts";
 
-/** `/t/<tenant>` or nothing, `/mcp`, and maybe a server. */
+/** An optional `/t/<tenant>`, `/mcp`, and an optional server. */
 const RESOURCE = /^(?:\/t\/([^/]+))?\/mcp(?:\/([^/]+))?$/;
 const MAX_AGE_S = 300;
 
 /**
  * `GET /.well-known/oauth-protected-resource/mcp/<server>`, `…/t/<tenant>/mcp/<server>` and the same without a server:
- * which authorization server makes tokens for that endpoint (RFC 9728). It is told to everybody, and says nothing of
- * whether there is such a server; that there is a tenant is known of those that have an authorization server.
+ * names the authorization server that issues tokens for that endpoint (RFC 9728). The answer is public and does not
+ * tell if the server exists; it does tell that a tenant with an authorization server exists.
  */
 export function protectedResource(access: Access, resources: Resources, tenancy: Pick<Tenancy, "admit">): RouteHandler {
   return async (context) => {
@@ -25,7 +25,7 @@ export function protectedResource(access: Access, resources: Resources, tenancy:
     const server = word === undefined ? undefined : decoded(word);
     const isNone =
       refusal !== undefined || found === undefined || isForeign || (word !== undefined && server === undefined);
-    // What a tenant has said is known when it is served.
+    // The settings of a tenant are known once it is served.
     const isServed = !isNone && (named === undefined || (await isAdmitted(named, tenancy)));
     const settings = isServed ? access.oauth(named ?? own) : undefined;
     const origin = settings && resources.originOf(request);

@@ -4,10 +4,12 @@ import { peerOf } from "../peer.ts";
 import type { RequestContext } from "../request-context.ts";
 import type { Challenge } from "./challenge.ts";
 
-/** Who showed a token that is not good here, or not for this. Who showed none has only not begun yet. */
+/**
+ * Refusals of a token that is invalid here or does not permit the request. A client without one has only not begun yet.
+ */
 const RECORDED: ReadonlySet<string> = new Set(["unauthorized", "forbidden"]);
 
-/** Has whoever is challenged recorded, wherever that happens. */
+/** Records every challenged client, wherever that happens. */
 export function recordRefusals(challenge: Challenge, recorder: RefusalRecorder): Challenge {
   return (context, refused) => {
     challenge(context, refused);
@@ -17,7 +19,7 @@ export function recordRefusals(challenge: Challenge, recorder: RefusalRecorder):
 
 export interface RefusalRecorder {
   readonly audit: Audit;
-  /** Requests come through a proxy, which says where from. */
+  /** True when requests come through a proxy, which states their source. */
   readonly isProxied: boolean;
 }
 
@@ -33,7 +35,7 @@ export function recordRefusal(
     reason: refused.message,
     principal: principal?.id,
     from: peerOf(request, isProxied),
-    // A token does not belong into an address, and yet may stand in its query.
+    // A token does not belong in an address, but its query may contain one.
     path: url.split("?", 1)[0]!,
     requestId: trace.requestId,
   });

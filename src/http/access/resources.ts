@@ -8,16 +8,16 @@ import { plainAddress } from "../peer.ts";
 import type { RequestContext } from "../request-context.ts";
 
 /**
- * What the resources here are called (RFC 8707): the addresses of the MCP endpoints, and `…/mcp` for all servers of a
- * tenant. They are made of what is configured, never of what a request says of its host: whoever could choose the
- * name could use a token here that was made for somewhere else.
+ * The names of the resources here (RFC 8707): the addresses of the MCP endpoints, and `…/mcp` for all servers of a
+ * tenant. They derive from the configuration, never from an unchecked Host header: a client that could choose the name
+ * could use a token here that was issued for another service.
  */
 export interface Resources {
-  /** The resource that a request is for; undefined where this service cannot know its own name. */
+  /** The resource that a request is for; undefined when this service cannot know its own name. */
   of(context: RequestContext): AskedResource | undefined;
-  /** The address of the metadata of a resource (RFC 9728, section 3.1). */
+  /** The metadata address of a resource (RFC 9728, section 3.1). */
   metadataOf(resource: string): string;
-  /** The origin of this service, as `of` has it. */
+  /** The origin of this service, as `of` uses it. */
   originOf(request: IncomingMessage): string | undefined;
 }
 
@@ -33,14 +33,14 @@ export function createResources(
     const { host = "" } = request.headers;
     const hostname = hostnameOf(`http://${host}`);
     if (publicUrl === undefined) {
-      // Of another Berth of this machine the tokens are no business of this one; and where other machines send
-      // requests, a name that each machine has for itself says nothing.
+      // Tokens of another Berth on this machine do not count here; and where other machines send requests, a loopback
+      // name identifies nothing, since each machine has its own.
       const { localAddress, localPort } = request.socket;
       const isHere = allowedHosts.length === 0 && isLoopback(plainAddress(localAddress));
       const isOwn = isHere && isLoopback(hostname) && portOf(host) === localPort;
       return isOwn ? `http://${host.toLowerCase()}` : undefined;
     }
-    // The operator has said whose name it is, and that people know it.
+    // The operator has mapped this name to a tenant, and people know it.
     if (tenancy.ofHost(hostname) !== undefined) return mapped(publicUrl, hostname);
     return publicUrl;
   };
@@ -58,7 +58,7 @@ export function createResources(
       )?.[1];
       const server = word === undefined || word === "meta" ? undefined : decoded(word);
       if (server === undefined) return { tenant, server, resources: [whole], whole };
-      // A release of a server is the same resource as the server; its own address is good, too.
+      // A release is the same resource as its server; its own address is valid, too.
       const plain = server.replace(/(?!^)@[^@]*$/, "");
       const release = plain === server ? [] : [`${whole}/${wordOf(server)}`];
       return { tenant, server: plain, resources: [`${whole}/${wordOf(plain)}`, ...release], whole };
@@ -70,12 +70,12 @@ export function createResources(
   };
 }
 
-/** A server's name as it stands in addresses. */
+/** Encodes the name of a server for an address. */
 function wordOf(name: string): string {
   return encodeURIComponent(name).replaceAll("%40", "@");
 }
 
-/** As the service itself is reached, but for the name. */
+/** The origin of `publicUrl`, with another host name. */
 function mapped(publicUrl: string, hostname: string): string {
   const { protocol, port } = new URL(publicUrl);
   return `${protocol}//${hostname}${port === "" ? "" : `:${port}`}`;
@@ -85,7 +85,7 @@ function portOf(host: string): number {
   return Number(/:(\d+)$/.exec(host)?.[1] ?? 80);
 }
 
-/** Undefined for a word of an address that is not well percent-encoded. */
+/** Decodes a word of an address; undefined when it is not well percent-encoded. */
 export function decoded(word: string): string | undefined {
   try {
     return decodeURIComponent(word);

@@ -23,12 +23,12 @@ export interface SignInOptions extends RefusalRecorder {
   readonly bodies: Bodies;
 }
 
-/** `GET /sign-in`: takes a token from a person, to keep it for the pages of one tenant. */
+/** `GET /sign-in`: asks a person for a token that the pages of one tenant will use. */
 export function signInPage({ pages }: SignInOptions): RouteHandler {
   return (context) => sendSignIn(pages, context, { next: context.request.query["next"], status: 200 });
 }
 
-/** The same in place of a page that nobody may see without a token. */
+/** Sends the same form in place of a page that requires a token. */
 export function sendSignIn(
   pages: Pages,
   context: RoutedContext,
@@ -39,7 +39,7 @@ export function sendSignIn(
     bare: true,
     next: nextOf(next, context.base),
     message,
-    // A browser keeps a strict cookie to itself when a link on another site leads here.
+    // A browser withholds a strict cookie when a link on another site leads here.
     isFromElsewhere: context.request.headers["sec-fetch-site"] === "cross-site",
   };
   return pages.send(context, "sign-in", page, status);
@@ -47,7 +47,7 @@ export function sendSignIn(
 
 /**
  * `POST /sign-in`: a form, or `{token}` as JSON. The cookie is HttpOnly, so that no script reads the sign-in, and
- * SameSite=Strict. A form is led on to where the person wanted to be, JSON is answered with 204.
+ * SameSite=Strict. A form redirects to the page that the person wanted; JSON is answered with 204.
  */
 export function signIn(options: SignInOptions): RouteHandler {
   const { access, audit, isProxied, resources, signIns, originOf, pages } = options;
@@ -75,7 +75,7 @@ export function signIn(options: SignInOptions): RouteHandler {
   };
 }
 
-/** `POST /sign-out`: ends the sign-in, wherever its cookie has come to; the token itself goes on. */
+/** `POST /sign-out`: ends the sign-in for every copy of its cookie; the token itself stays valid. */
 export function signOut({ originOf, signIns }: Pick<SignInOptions, "originOf" | "signIns">): RouteHandler {
   return async (context) => {
     const { request, response } = context;
@@ -102,16 +102,16 @@ async function readForm(
   return { token: token.trim(), next, isForm };
 }
 
-/** Only to pages of the same tenant: an address that somebody else made up leads nowhere else. */
+/** Leads only to pages of the same tenant, whatever address somebody else made up. */
 function nextOf(next: unknown, base: string): string {
   const isPath = typeof next === "string" && /^\/(?![/\\])[\x21-\x5b\x5d-\x7e]*$/.test(next);
   if (!isPath || !URL.canParse(next, ANY_ORIGIN)) return `${base}/mcp`;
-  // As a browser reads it, which goes up where it says "..".
+  // Resolved as a browser does, including "..".
   const { origin, pathname, search, hash } = new URL(next, ANY_ORIGIN);
-  // What begins with two slashes is another site's address again.
+  // A path that begins with two slashes is another site's address.
   const isPathHere = origin === ANY_ORIGIN && !pathname.startsWith("//");
   const isOwn = isPathHere && pathname.startsWith(`${base}/`) && !pathname.startsWith(`${base}/sign-`);
-  // Of the default tenant, which has no prefix, every other one is a part.
+  // The default tenant has no prefix, so its paths would include those of every other tenant.
   const isElsewhere = base === "" && /^\/t(?:\/|$)/.test(pathname);
   return isOwn && !isElsewhere ? pathname + search + hash : `${base}/mcp`;
 }

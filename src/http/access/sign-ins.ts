@@ -5,7 +5,7 @@ import type { Limits } from "../../limits/limits.ts";
 import type { Records } from "../../mcp/records.ts";
 import type { Sealer } from "../../mcp/seal.ts";
 
-/** What a cookie holds. */
+/** The content of a sign-in cookie. */
 export interface SignIn {
   readonly id: string;
   readonly token: string;
@@ -13,9 +13,9 @@ export interface SignIn {
   readonly until: number;
 }
 
-/** A browser's sign-in, as its cookie holds it. */
+/** A new sign-in, as its cookie holds it. */
 export interface NewSignIn {
-  /** Sealed: nobody but the service reads a token in it. */
+  /** Sealed: only the service can read the token in it. */
   readonly text: string;
   /** Milliseconds since the epoch. */
   readonly until: number;
@@ -23,8 +23,8 @@ export interface NewSignIn {
 
 /**
  * The sign-ins of browsers. A cookie goes to every port of its host, so it holds no token that others could use: it is
- * sealed to one tenant, ends within `signInMs`, counts as a cookie alone, and is void for all processes of a data folder
- * once its person has signed out.
+ * sealed to one tenant, expires within `signInMs`, counts only as a cookie, and is void in all processes of a data
+ * folder once the person signs out.
  */
 export class SignIns {
   readonly #sealer: Sealer;
@@ -38,31 +38,31 @@ export class SignIns {
     this.#signInMs = limits.signInMs;
   }
 
-  /** For a token that is good, and no longer than that. */
+  /** Begins a sign-in with a valid token; it ends no later than the token. */
   begin(tenant: string, token: string, tokenUntil: number = Infinity): NewSignIn {
     const until = Math.min(tokenUntil, Date.now() + this.#signInMs);
     const value = { id: randomUUID(), token, until };
     return { text: this.#sealer.seal(binding(tenant), value, until - Date.now()), until };
   }
 
-  /** What the cookie says. Rejects with `unauthorized` where the sign-in has ended, or is none of this tenant. */
+  /** Reads the cookie. Rejects with `unauthorized` when the sign-in has ended or belongs to another tenant. */
   async find(tenant: string, text: string): Promise<SignIn> {
     const found = this.#read(tenant, text);
     if (await this.hasEnded(tenant, found.id)) throw over();
     return found;
   }
 
-  /** True once its person has signed out, at any process of the data folder. */
+  /** True once the person has signed out, in any process of the data folder. */
   async hasEnded(tenant: string, id: string): Promise<boolean> {
     return (await this.#records.record(tenant, KIND, id)) !== undefined;
   }
 
-  /** Hears of those that end at this process. */
+  /** Registers a listener for sign-ins that end in this process. */
   onEnded(listener: (id: string) => void): void {
     this.#endListeners.add(listener);
   }
 
-  /** Ends a sign-in for good; what is none is over anyway. */
+  /** Ends a sign-in for good; ignores a text that is not one. */
   async end(tenant: string, text: string): Promise<void> {
     let ended: SignIn;
     try {

@@ -4,13 +4,13 @@ import { routed, type Permit, type RouteHandler } from "../routed.ts";
 
 const WRITES = ["put", "post", "delete"] as const;
 
-/** What is asked of who reads, and of who writes: each refuses by what it throws. */
+/** The checks for reading and for writing; each refuses by throwing. */
 export interface Permits {
   readonly read: Permit;
   readonly write: Permit;
 }
 
-/** What one address takes, and from whom. Every other method is refused with what is allowed. */
+/** Adds the handlers of one address with their permits. Refuses every other method and lists the allowed ones. */
 export function addRoute(
   router: Router,
   path: string,

@@ -15,8 +15,8 @@ import { subjectRoutes } from "./subjects.ts";
 import { tokenRoutes } from "./tokens.ts";
 
 /**
- * The JSON API under `/api`: what a person can change, and what that does to whom (`docs/api.md`). It turns requests
- * into edits and answers into statuses; what an edit is, it leaves to the host.
+ * The JSON API under `/api`: changes, and their effects on clients (`docs/api.md`). It turns requests into edits and
+ * results into statuses; the edits themselves are up to the host.
  */
 export interface ApiOptions {
   readonly edits: Edits;
@@ -25,7 +25,7 @@ export interface ApiOptions {
   readonly access: Access;
   readonly audit: Audit;
   readonly bodies: Bodies;
-  /** Who reads long drafts. */
+  /** Reads long drafts. */
   readonly checks: Pick<Checks, "readDraft">;
   readonly limits: ListPageLimits & Pick<Limits, "inlineBodyBytes" | "secretBytes">;
 }
@@ -40,7 +40,7 @@ export function createApi(options: ApiOptions): Router {
   return router;
 }
 
-/** All of it, by what their addresses begin with. */
+/** All routes, by path prefix. */
 export function apiRoutes(options: ApiOptions): readonly (readonly [path: string, Router])[] {
   const subjects = (["variable", "definition", "entry"] as const).map((kind) => subjectRoutes(kind, options));
   return [

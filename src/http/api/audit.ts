@@ -5,7 +5,7 @@ import { readAuditQuery } from "../audit-query.ts";
 import type { RouteHandler } from "../routed.ts";
 import { addRoute } from "./add-route.ts";
 
-/** `/api/audit`: what happened in the tenant, the newest first, for who may administer it. */
+/** `/api/audit`: the tenant's audit records, newest first, for its administrators. */
 export function auditRoutes({ audit }: { readonly audit: Audit }): Router {
   const get: RouteHandler = async (context) => {
     const { records, next } = await audit.search(context.tenant, readAuditQuery(context.request));

@@ -5,13 +5,13 @@ import { BerthError } from "../../lib/errors.ts";
 import type { RoutedContext } from "../routed.ts";
 import type { SaveOptions } from "../../host/edits/edits.ts";
 
-/** What a writer says it saw (RFC 9110, 13.1): a version, that there was nothing, or that anything may be replaced. */
+/** The version that a writer expects (RFC 9110, 13.1): a given one, none, or any. */
 export type Precondition =
   | { readonly kind: "version"; readonly expected: Cid }
   | { readonly kind: "absent" }
   | { readonly kind: "any" };
 
-/** Undefined without such a header. Throws `invalid_request` for what is neither of the three. */
+/** Reads the precondition; undefined without such a header. Throws `invalid_request` for any other value. */
 export function readPrecondition({ headers }: Pick<Request, "headers">): Precondition | undefined {
   const match = headers["if-match"];
   const noneMatch = headers["if-none-match"];
@@ -29,7 +29,7 @@ export function readPrecondition({ headers }: Pick<Request, "headers">): Precond
   return { kind: "version", expected: cid };
 }
 
-/** The same, where a writer has to say so: otherwise two people overwrite each other without a word. */
+/** Like `readPrecondition`, but required: otherwise two people silently overwrite each other. */
 export function requirePrecondition(request: Pick<Request, "headers">): Precondition {
   const precondition = readPrecondition(request);
   if (precondition) return precondition;
@@ -54,9 +54,9 @@ export function saveOptions(
   };
 }
 
-/** By what way, and who, where anybody is asked. */
+/** The author of a change: its way in, and the principal if there is one. */
 export function writerOf({ request, principal }: RoutedContext): string {
-  // Only browsers send it, and only for their pages.
+  // Only browsers send this header, and only for their pages.
   const way = request.headers["sec-fetch-site"] === undefined ? "api" : "page";
   return principal ? `${way}, ${principal.id}` : way;
 }

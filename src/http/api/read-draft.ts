@@ -4,14 +4,14 @@ import type { Draft, Subject } from "../../host/edits/edits.ts";
 import type { RequestContext } from "../request-context.ts";
 import type { ApiOptions } from "./api.ts";
 
-/** What a text may be called; forms are left out, since any site could send one. */
+/** The media types accepted for a text; form types are left out, since any site could send one. */
 const TEXT =
   /^(?:text\/(?:plain|typescript|javascript|x-shellscript|markdown)|application\/(?:typescript|x-sh))\s*(?:;|$)/i;
 const JSON_TYPE = /^application\/json\s*(?:;|$)/i;
 
 /**
- * A draft as it comes: `{entry, files}` as JSON, or one text of a type of its own. JSON `null` is no draft: what
- * deletes. Rejects with `unsupported_media_type`, `parse_error`, `invalid_params` or `body_too_large`.
+ * Reads a draft: `{entry, files}` as JSON, or one text of its own media type. JSON `null` stands for a deletion.
+ * Rejects with `unsupported_media_type`, `parse_error`, `invalid_params` or `body_too_large`.
  */
 export async function readDraft(
   context: RequestContext,

@@ -9,7 +9,7 @@ import { addRoute, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { readPrecondition, writerOf } from "./preconditions.ts";
 
-/** `/api/secrets`: names that are set or wanted; values go in, and no answer has one. */
+/** `/api/secrets`: the names that are set or wanted. Values go in; no answer contains one. */
 export function secretRoutes({ secrets, bodies, limits }: ApiOptions): Router {
   const getList: RouteHandler = async (context) => {
     const page = readListPage(context.request, limits);
@@ -45,7 +45,7 @@ function viewOf({ name, set, servers, moreServers }: ListedSecret): object {
   return { name, isSet: set !== undefined, ...set, servers, ...(moreServers > 0 && { moreServers }) };
 }
 
-/** `{value}` as JSON, or the value alone as plain text: what forms of other sites can send is neither. */
+/** Reads `{value}` as JSON, or the value alone as plain text; never the types of ordinary forms. */
 async function readValue(
   context: RequestContext,
   bodies: ApiOptions["bodies"],
@@ -55,15 +55,15 @@ async function readValue(
   const isJson = JSON_TYPE.test(type);
   if (!isJson && !TEXT.test(type)) throw new BerthError("unsupported_media_type", "or text/plain for the value alone");
   if (encoding !== "identity") throw new BerthError("unsupported_media_type", "and its Content-Encoding identity");
-  // A longer one is told in the words of the secret's own limit, where it is not longer by far.
+  // A value that is only somewhat too long is refused by the secret's own limit, not by this one.
   const body = await bodies.read(context, ESCAPED_BYTES * secretBytes + AROUND_BYTES);
   if (!isJson) return body;
-  // Nothing but the one text is parsed: a body of this length could have a hundred thousand values.
+  // Parses only the one string: a body of this length could hold a hundred thousand values.
   const [, text] = VALUE_ALONE.exec(body) ?? [];
   try {
     if (text !== undefined) return JSON.parse(text) as string;
   } catch {
-    // What JSON says of a text that is none may quote it, and here that is the secret.
+    // The message of a JSON error may quote the text, which here is the secret.
   }
   throw new BerthError("invalid_params", "the body is {value}, a text, as JSON");
 }

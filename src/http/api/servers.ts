@@ -16,7 +16,7 @@ import type { ApiOptions } from "./api.ts";
 import { readPrecondition, saveOptions, writerOf } from "./preconditions.ts";
 import { sendSaved } from "./subjects.ts";
 
-/** `/api/servers`: what is served, and the versions that each server had. */
+/** `/api/servers`: the servers, and the releases of each. */
 export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions): Router {
   const getList: RouteHandler = async (context) => {
     const { tenant, base, principal } = context;
@@ -64,7 +64,7 @@ export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions
   const getUpstream: RouteHandler = async (context) => {
     const name = context.request.params["name"]!;
     const tenant = context.tenant;
-    // What is known of it is read with the server.
+    // The state of an upstream is read together with its server.
     await host.summary(tenant, name);
     const upstream = host.upstream(tenant, name);
     if (!upstream) throw new BerthError("not_found", `"${name}" is no server of others`);
@@ -118,19 +118,19 @@ export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions
   return router;
 }
 
-/** `?entry=keep`: what the entry says now goes on. */
+/** `?entry=keep`: the entry stays as it is now. */
 function keepsEntry({ query: { entry } }: Pick<Request, "query">): boolean {
   if (entry === undefined || entry === "keep") return entry === "keep";
   throw new BerthError("invalid_params", "entry=keep restores the source alone; without it the entry comes back, too");
 }
 
-/** The body of an approval: `{contract}`, the CID of exactly what the person has looked at. */
+/** The body of an approval: `{contract}`, the CID of exactly the contract that the person reviewed. */
 function contractIn(body: string): Cid {
   try {
     const approval: unknown = JSON.parse(body);
     if (isObject(approval) && typeof approval["contract"] === "string") return approval["contract"];
   } catch {
-    // Told below, as for every other body that is no approval.
+    // Refused below, like every other body that is not an approval.
   }
   throw new BerthError("invalid_params", "the body is {contract}: the CID of what is approved, as JSON");
 }

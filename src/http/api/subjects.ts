@@ -12,17 +12,17 @@ import { readDraft } from "./read-draft.ts";
 import { turnAmongAll } from "../../lib/turns.ts";
 import { textDiff } from "./text-diff.ts";
 
-/** What a list is called, in its address and in its answer. */
+/** The name of each list, in its address and in its answer. */
 const lists: Readonly<Record<Subject["kind"], string>> = {
   variable: "variables",
   definition: "definitions",
   entry: "entries",
 };
 
-/** What whoever writes one has to have at least; what the writing changes may take more (`checkRights`). */
+/** The power that a write needs at least; what it changes may need more (`checkRights`). */
 const POWERS = { variable: "values", definition: "source", entry: "entry" } as const;
 
-/** `/api/variables`, `/api/definitions` and `/api/entries`: the same for each kind of what can be edited. */
+/** `/api/variables`, `/api/definitions` and `/api/entries`: the same routes for each kind of subject. */
 export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { path: string; router: Router } {
   const { edits, access, limits } = options;
   const list = lists[kind];
@@ -41,7 +41,7 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
     const current = await edits.read(context.tenant, subjectOf(context));
     if (!current) throw notFound(subjectOf(context));
     context.response.setHeader("ETag", etagOf(current.cid));
-    // Written out, a megabyte may have six: many reads at once go one by one.
+    // As JSON, a megabyte may become six, so concurrent reads take turns.
     await turnAmongAll();
     context.response.json(current);
   };
@@ -72,7 +72,7 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
     const { entry, files } = await versionOf(context, cid);
     context.response.setHeader("ETag", etagOf(cid));
     context.response.setHeader("Cache-Control", "private, max-age=31536000, immutable");
-    // Written out, a megabyte may have six: many reads at once go one by one.
+    // As JSON, a megabyte may become six, so concurrent reads take turns.
     await turnAmongAll();
     context.response.json({ cid, entry, files });
   };

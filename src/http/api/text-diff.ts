@@ -1,15 +1,15 @@
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from "diff";
 import type { Draft } from "../../host/edits/edits.ts";
 
-/** Two texts that have nothing in common can take minutes to compare; then all is shown as replaced. */
+/** Comparing two texts with nothing in common can take minutes; past this time, all is shown as replaced. */
 const DRAFT_MS_MAX = 15;
-/** Of all files of both versions, in UTF-16 units: to cut more into its lines takes longer than others should wait. */
+/** For all files of both versions, in UTF-16 units: splitting more into lines would block others too long. */
 const DRAFT_UNITS_MAX = 512 * 1024;
 const DRAFT_LINES_MAX = 20_000;
 const EDITS_MAX = 5_000;
 const CONTEXT_LINES = 3;
 
-/** What differs between two versions, as a unified diff of each file. */
+/** The differences between two versions, as a unified diff of each file. */
 export function textDiff(before: Draft, after: Draft): string {
   const bounds = boundsOfDiffs();
   const paths = [...new Set([...Object.keys(before.files), ...Object.keys(after.files)])].sort();
@@ -20,8 +20,8 @@ export function textDiff(before: Draft, after: Draft): string {
 }
 
 /**
- * Options for each file of two drafts in turn, with which comparing all of them holds nobody up; undefined for a file
- * that is too long to be compared line by line.
+ * Makes the diff options for each file of two drafts in turn, such that comparing all of them blocks nobody; undefined
+ * for a file that is too long to compare line by line.
  */
 export function boundsOfDiffs(): BoundsOf {
   const end = performance.now() + DRAFT_MS_MAX;
@@ -36,7 +36,7 @@ export function boundsOfDiffs(): BoundsOf {
   };
 }
 
-/** Looks no further than one more than `most`. */
+/** Counts lines, but no further than one more than `most`. */
 function linesIn(text: string, most: number): number {
   let count = 1;
   for (let at = text.indexOf("\n"); at >= 0 && count <= most; at = text.indexOf("\n", at + 1)) count += 1;

@@ -10,12 +10,12 @@ import { addRoute, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { writerOf } from "./preconditions.ts";
 
-/** Tokens of earlier versions may have 52 KB each. */
+/** Tokens of earlier versions may take 52 KB each. */
 const READ_AT_ONCE = 20;
-/** A page that is as long ends, whatever its query asks for. */
+/** A page ends at this length, whatever its query asks for. */
 const PAGE_UNITS_MAX = 1024 * 1024;
 
-/** `/api/tokens`: those of the tenant, for who may administer it. A token itself is in no answer but the one that makes it. */
+/** `/api/tokens`: the tenant's tokens, for its administrators. Only the answer that creates a token contains it. */
 export function tokenRoutes({ access, bodies, limits }: Pick<ApiOptions, "access" | "bodies" | "limits">): Router {
   const { tokens } = access;
 
@@ -50,7 +50,7 @@ export function tokenRoutes({ access, bodies, limits }: Pick<ApiOptions, "access
   };
 
   const router = Router();
-  // Who reads the list learns who may do what, so that this is asked as if it were a change.
+  // The list tells who may do what, so reading it needs the same power as a change.
   const permits: Permits = { read: changing("tokens"), write: changing("tokens") };
   addRoute(router, "/", permits, { get: getList, post });
   addRoute(router, "/:id", permits, { delete: deleteIt });

@@ -2,7 +2,7 @@ import type { AuditRecord } from "../../audit/record.ts";
 import { isObject, type Json } from "../../lib/json.ts";
 import { authorText, bytesText, countOf, shortCid, timeView } from "./parts/text.ts";
 
-/** One record in a row of the page: when, what, who, how it ended, and what more there is to know. */
+/** One record as a row of the page: when, what, who, how it ended, and details. */
 export interface RecordView {
   readonly at: { readonly iso: string; readonly text: string };
   readonly kind: string;
@@ -31,7 +31,7 @@ export function recordView(base: string, record: AuditRecord): RecordView {
   const outcome = textIn(record["outcome"]);
   const ms = Date.parse(at);
   return {
-    // To the second: more than one record has happened in most minutes.
+    // To the second: most minutes have more than one record.
     at: { iso: at, text: `${timeView(ms).text.slice(0, 16)}:${at.slice(17, 19)} UTC` },
     kind,
     what: whatOf(record),
@@ -68,7 +68,7 @@ function whatOf(record: AuditRecord): string {
   }
 }
 
-/** The first few, in words. */
+/** The first few names, in words. */
 function namesOf({ names }: AuditRecord): string[] {
   const moved = (Array.isArray(names) ? names : []).map(objectIn);
   const shown = moved.slice(0, 3).map(({ kind, name }) => `${textIn(kind)} ${textIn(name)}`);

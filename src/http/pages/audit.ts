@@ -12,7 +12,7 @@ export interface AuditPageOptions {
   readonly pages: Pages;
 }
 
-/** `GET /audit`: what happened in the tenant, fifty records a page, and a form to look for some of it. */
+/** `GET /audit`: the tenant's audit records, fifty per page, and a form to filter them. */
 export function auditPage({ audit, pages }: AuditPageOptions): RouteHandler {
   return async (context) => {
     const { request, response } = context;
@@ -38,7 +38,7 @@ export function auditPage({ audit, pages }: AuditPageOptions): RouteHandler {
   };
 }
 
-/** Each is gone when the next one is made. */
+/** Yields one view at a time, so that they are never all in memory. */
 function* viewsOf(base: string, records: readonly AuditRecord[]): Generator<RecordView> {
   for (const record of records) yield recordView(base, record);
 }

@@ -14,16 +14,16 @@ export interface CidOptions {
   readonly pages: Pages;
 }
 
-/** More of a text, and of all files of a definition, is a matter for an editor, and not for a page. */
+/** The most that a page shows of a text, or of all files of a definition; more is for an editor. */
 const SHOWN_UNITS_MAX = 200_000;
-/** Whatever has more has more characters than are shown. */
+/** Content with more bytes has more characters than are shown. */
 const READ_BYTES_MAX = 4 * SHOWN_UNITS_MAX;
-/** Files of a definition of which the page shows the text. */
+/** The most files of a definition whose text the page shows. */
 const FILES_MAX = 64;
 
 /**
- * `GET /cid/<cid>`: content that the tenant has, as a person reads it. `?raw` gives the bytes, which nobody has
- * checked for anything, so that a browser only ever keeps them as a file.
+ * `GET /cid/<cid>`: content of the tenant, in readable form. `?raw` returns the bytes, which nobody has checked, so a
+ * browser only ever saves them as a file.
  */
 export function cidPage({ host, pages }: CidOptions): RouteHandler {
   return async (context) => {
@@ -34,7 +34,7 @@ export function cidPage({ host, pages }: CidOptions): RouteHandler {
     if (!bytes) throw new BerthError("content_missing", `"${cid}"`);
     if (request.query["raw"] !== undefined) return sendBytes(response, cid, bytes);
     const text = textOf(bytes);
-    // What is too long to be shown is not read, either.
+    // A text that is too long to show is not parsed, either.
     const value = text === undefined || text.length > SHOWN_UNITS_MAX ? undefined : parsed(text);
     const files = isStructure(cid) ? await filesOf(value, read) : [];
     await pages.send(context, "cid", {
@@ -57,19 +57,19 @@ function sendBytes(response: Response, cid: Cid, bytes: Uint8Array): void {
   response.setHeader("Content-Type", "application/octet-stream");
   response.setHeader("Content-Disposition", `attachment; filename="${cid}"`);
   response.setHeader("Content-Security-Policy", "sandbox; default-src 'none'");
-  // The address says what the bytes are; whether this reader may have them can change.
+  // The address determines the bytes; the reader's permission can change.
   response.setHeader("Cache-Control", "private, max-age=31536000, immutable");
   response.end(bytes);
 }
 
-/** Control characters that no text has: what is full of them is something else. */
+/** Control characters that no text has: content with one is something else. */
 // oxlint-disable-next-line eslint/no-control-regex
 const BINARY = /[\0-\x08\x0e-\x1a\x1c-\x1f]/;
 
-/** Of long bytes more than is shown, and not all of it. */
+/** Decodes more of long content than is shown, but not all of it; undefined when it is not text. */
 function textOf(bytes: Uint8Array): string | undefined {
   const begun = bytes.subarray(0, READ_BYTES_MAX);
-  // It remembers what was cut off of a character.
+  // A streaming decoder tolerates a character that was cut off.
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   try {
     const text = decoder.decode(begun, { stream: begun.length < bytes.length });
@@ -79,7 +79,7 @@ function textOf(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** An object or a list; a text that is JSON by chance, such as a number, is a text. */
+/** Parses an object or a list; a text that is JSON by chance, such as a number, stays a text. */
 function parsed(text: string): unknown {
   try {
     const value: unknown = JSON.parse(text);
@@ -91,7 +91,7 @@ function parsed(text: string): unknown {
 
 function piecesOf(text: string, value: unknown): Piece[] {
   const shown = value === undefined ? text : indentedJson(value);
-  // A bundle is made from its definition, and is no content of the tenant's.
+  // A bundle is made from its definition, and is not content of the tenant.
   return linkCids(shown.slice(0, SHOWN_UNITS_MAX), isObject(value) ? value["bundle"] : undefined);
 }
 
@@ -125,7 +125,7 @@ async function filesOf(
     const bytes = await read(cid);
     const text = bytes && textOf(bytes);
     if (text !== undefined) files.push({ path, cid, text: text.slice(0, room), cut: text.length > room });
-    // What is shown is no more than what was read, of whatever kind that is.
+    // Content that is not shown counts, too, so that no more is read than is shown.
     room -= text?.length ?? bytes?.length ?? 0;
   }
   return files;

@@ -2,13 +2,13 @@ import { structuredPatch, type StructuredPatchHunk } from "diff";
 import type { Draft } from "../../host/edits/edits.ts";
 import { boundsOfDiffs } from "../api/text-diff.ts";
 
-/** One file of two versions, as far as it is another. */
+/** The differences of one file between two versions. */
 export interface FileComparison {
   readonly path: string;
   readonly hunks: readonly Hunk[];
-  /** They have too little in common to be compared line by line; then there are no hunks. */
+  /** The two have too little in common to compare line by line; there are no hunks. */
   readonly tooDifferent: boolean;
-  /** They are too long for it; then there are none either. */
+  /** The two are too long to compare; there are no hunks, either. */
   readonly tooLong: boolean;
 }
 
@@ -20,14 +20,14 @@ interface Hunk {
 
 interface Line {
   readonly change: "added" | "removed" | "same";
-  /** `+`, `-` or a space, for who sees no colours. */
+  /** `+`, `-` or a space, for readers who see no colours. */
   readonly sign: string;
   readonly text: string;
 }
 
 const CHANGES = { "+": "added", "-": "removed" } as const;
 
-/** The files that differ, by path; of each the changed lines with some around them. */
+/** The files that differ, by path, each with its changed lines and some context. */
 export function compareDrafts(from: Draft, to: Draft): readonly FileComparison[] {
   const boundsOf = boundsOfDiffs();
   const paths = [...new Set([...Object.keys(from.files), ...Object.keys(to.files)])].sort();

@@ -16,12 +16,12 @@ export interface ErrorOptions {
   readonly access: Pick<Access, "required">;
 }
 
-/** Whether a person reads the answer: a program that takes anything gets JSON. */
+/** True when a person reads the answer: a program that accepts anything gets JSON. */
 export function wantsPage(request: Request): boolean {
   return request.accepts(["json", "html"]) === "html";
 }
 
-/** What was wrong and what to do, as a page. */
+/** Sends a page that tells what was wrong and what to do. */
 export async function sendErrorPage(
   { host, pages, access }: ErrorOptions,
   context: RoutedContext,
@@ -29,7 +29,7 @@ export async function sendErrorPage(
 ): Promise<void> {
   const { request, base, servedTenant, principal } = context;
   const problems = error.data?.["problems"];
-  // Before anybody is asked for a token there are pages, too.
+  // Error pages are also sent before authentication.
   const isTold = error.status === 404 && servedTenant !== undefined && (principal || !access.required);
   const known = isTold ? host.names(servedTenant).filter((name) => mayKnow(principal, name)) : [];
   const near = await nearNames(lastWord(request.path), known);
@@ -56,7 +56,7 @@ function signInAt(base: string, { originalUrl }: Request): string {
   return `${base}/sign-in?${new URLSearchParams({ next: originalUrl }).toString()}`;
 }
 
-/** Where a person goes on from what is not there. */
+/** Where a person can go on from a missing page. */
 const ALL_SERVERS = { href: "/mcp", label: "All servers" };
 const STARTS = [
   { href: "/variables", label: "All variables" },

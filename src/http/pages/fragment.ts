@@ -1,6 +1,6 @@
 /**
- * HTML that was rendered before, as bytes: where it is most of a page, joining and encoding it again with the page
- * would take longer than all the rest. A template names it like any other value.
+ * HTML rendered in advance, as bytes: where it is most of a page, joining and encoding it again with the page would
+ * take longer than all the rest. A template names it like any other value.
  */
 export class Fragment {
   readonly bytes: Buffer;
@@ -10,7 +10,7 @@ export class Fragment {
     this.bytes = bytes;
   }
 
-  /** What templates put in where they name it: a comment, which no escaped text can hold. */
+  /** The placeholder that templates insert: a comment, which no escaped text can contain. */
   toHTML(): string {
     return this.#mark;
   }
@@ -18,7 +18,7 @@ export class Fragment {
 
 let next = 0;
 
-/** The bytes of a page, with each of the fragments where a template named it. */
+/** The bytes of a page, with each fragment in place of its placeholder. */
 export function withFragments(html: string, fragments: readonly Fragment[]): Buffer {
   const pieces: Buffer[] = [];
   let start = 0;

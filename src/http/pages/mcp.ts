@@ -58,15 +58,15 @@ export function mcpPage({ host, pages, isolation, access, originOf, limits }: Mc
   };
 }
 
-/** What of a server a principal may know of. */
+/** The part of a server that the principal may know of. */
 function known(overview: Overview, principal: Principal): Overview {
   const { name: server, starting } = overview;
   return { ...overview, tools: overview.tools.filter(toolsShown(principal, { server, starting })) };
 }
 
-/** Fewer servers one finds by looking. */
+/** Fewer servers need no filter. */
 const FILTERED_FROM = 8;
-/** Names of tools that a server's line shows; its own page has all of them. */
+/** The most tool names that a server's line shows; its own page has all of them. */
 const NAMES_MAX = 8;
 
 function serverView(
@@ -92,7 +92,7 @@ function serverView(
   };
 }
 
-/** Of the names by which the filter of the page finds a server. */
+/** The most that the page's filter searches of a server's tool names. */
 const FILTER_UNITS_MAX = 2_000;
 
 function namesWithin(names: readonly string[], units: number): string {
@@ -104,7 +104,7 @@ function namesWithin(names: readonly string[], units: number): string {
   return text;
 }
 
-/** Somebody else's server, and how its process is. */
+/** The badge of an upstream: the state of its process. */
 function upstreamBadge(upstream: UpstreamState | undefined): object | undefined {
   if (!upstream) return undefined;
   const { health, pending } = upstream;

@@ -39,7 +39,7 @@ interface Parts extends MetaOptions, Place {
 
 /**
  * `GET /mcp/meta/<server>`: all about one server, or about the release `<server>@<cid>` (C6). With `?tool=<name>`, that
- * tool as JSON: as clients are given it.
+ * tool as JSON, as clients get it.
  */
 export function metaPage(options: MetaOptions): RouteHandler {
   const offersOf = createOffers(options.pages);
@@ -68,7 +68,7 @@ async function sendTool(
   response.type("json").send(indentedJson(listedTool(contract, catalog)));
 }
 
-/** All of it for who only looks at it; else what may be called. */
+/** The whole catalog for a reader who may not call; otherwise the part that may be called. */
 function shownCatalog(catalog: Catalog, principal: Principal | undefined): Catalog | Promise<Catalog> {
   return principal?.permits("call", catalog.server) ? permittedCatalog(catalog, principal) : catalog;
 }
@@ -77,7 +77,7 @@ async function readPage(name: string, context: RoutedContext, options: Parts): P
   const { host, tenant, base } = options;
   const summary = await host.summary(tenant, name);
   if (summary) return serverPage(summary, context, options);
-  // Not listed, so it is a release by its address or nothing at all.
+  // Not listed, so it is the address of a release, or nothing at all.
   const catalog = await host.server(tenant, name);
   const server = catalog.server;
   checkPermitted(context, "read", server);
@@ -125,7 +125,7 @@ async function servedPage(summary: Served, context: RoutedContext, options: Part
     served: true,
     facts: healthFacts(catalog, {
       base,
-      // What others wrote is no guest: how it runs stands with it.
+      // An upstream is not guest code: its own section tells how it runs.
       isolation: host.upstream(tenant, name) ? undefined : isolation,
       inFlight: activity.inFlight,
       since: releases.find(({ release }) => release === catalog.release),
@@ -181,7 +181,7 @@ async function frameOf(
   };
 }
 
-/** `address` is what a client is given: the server's, or that of one release. */
+/** `address` is the name that a client uses: the server's, or that of one release. */
 function addresses(
   address: string,
   name: string,

@@ -11,39 +11,38 @@ import { Fragment, withFragments } from "./fragment.ts";
 import { escapeText, openViews } from "./views.ts";
 
 /**
- * How a page is made: `views/pages/<view>.hbs` in `views/layout.hbs`, with every `views/partials/*.hbs` as a partial.
- * How templates become functions, views.ts says.
- * A script of a page is a file of src/browser/, named in `scripts`; nothing is ever written inline.
- * It knows nothing of what pages are about.
+ * Renders pages: `views/pages/<view>.hbs` in `views/layout.hbs`, with every `views/partials/*.hbs` as a partial
+ * (views.ts turns templates into functions). A script of a page is a file of src/browser/, named in `scripts`; nothing
+ * is ever inline. It knows nothing of what pages are about.
  */
 export interface Pages {
   /**
-   * Renders a partial for each of the items, for who keeps that because it is asked for often. That may take long, so
-   * `giveWay` is awaited whenever it has taken a few milliseconds: unless it is given, until others had their turn.
+   * Renders a partial for each item, for callers that keep the result. This may take long, so `giveWay` is awaited
+   * every few milliseconds; by default it lets others have their turn.
    */
   fragment(partial: string, items: Iterable<object>, giveWay?: () => Promise<void>): Promise<Fragment>;
-  /** Escapes a text for between tags, where it may be long: others have turns meanwhile. */
+  /** Escapes a text for use between tags. It may be long: others have their turns meanwhile. */
   text(text: string): Promise<Fragment>;
   /** Renders a partial for a template to name like any other value. */
   html(partial: string, context: object): unknown;
-  /** Renders a page and sends it with its security headers, compressed where the client takes that. */
+  /** Renders a page and sends it with its security headers, compressed if the client accepts that. */
   send(context: RoutedContext, view: string, page: Page, status?: number): Promise<void>;
 }
 
-/** What the layout needs, together with whatever the page's own template does. */
+/** The values that the layout needs, and those that the page's own template needs. */
 export interface Page {
   readonly title: string;
-  /** Which of the main navigation's entries the page belongs to. */
+  /** The entry of the main navigation that the page belongs to. */
   readonly section?: "mcp" | "variables" | "servers" | "secrets" | "audit";
-  /** Without the main navigation: for who may go nowhere yet. */
+  /** Leaves out the main navigation, for a person who may go nowhere yet. */
   readonly bare?: boolean;
-  /** The way from the top to this page; the last one has no `href`. */
+  /** The path from the top to this page; the last crumb has no `href`. */
   readonly crumbs?: readonly Crumb[];
   /** Names of assets, such as `editor.js`. `page.js` is on every page. */
   readonly scripts?: readonly string[];
-  /** A new random text for each page whose scripts make styles, as CodeMirror does: only what bears it is applied. */
+  /** A new nonce for each page whose scripts create styles, as CodeMirror does: only styles with it apply. */
   readonly styleNonce?: string;
-  /** Those that its template names deeper than as a field of the page. */
+  /** The fragments that its template names deeper than as a field of the page. */
   readonly fragments?: readonly Fragment[];
   readonly [field: string]: unknown;
 }
@@ -61,7 +60,7 @@ const SECTIONS = [
   { section: "audit", label: "Audit", href: "/audit" },
 ] as const;
 
-/** A link that leads to a refusal helps nobody. */
+/** Hides sections that would refuse the principal: a link that leads to a refusal helps nobody. */
 const NEEDS: Record<NonNullable<Page["section"]>, (principal: Principal | undefined) => boolean> = {
   mcp: () => true,
   variables: (principal) => mayKnow(principal),
@@ -70,7 +69,7 @@ const NEEDS: Record<NonNullable<Page["section"]>, (principal: Principal | undefi
   audit: (principal) => mayAdminister(principal),
 };
 
-/** No script, style or address but our own, and no page of another site around ours. */
+/** Only our own scripts, styles and addresses, and no framing by other sites. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -87,12 +86,15 @@ const gzipAsync = promisify(gzip);
 /** A page is made for one reader, so the time to compress it counts, too: the next level takes twice as long. */
 const GZIP_LEVEL = 3;
 const COMPRESSED_FROM_BYTES = 1024;
-/** So long others wait for the making of a page, at most but for one of its items. */
+/** The longest that others wait while a page is rendered, except for a single item. */
 const PIECE_MS = 2;
-/** As many as are escaped in about half a millisecond. */
+/** As many as are escaped in half a millisecond or so. */
 const PIECE_UNITS = 16_384;
 
-/** Views of a few items at a time, for a fragment: each rendering takes a time that does not depend on how many it is for. */
+/**
+ * Yields the views of a few items at a time, for a fragment: each rendering has a fixed cost, however many items it
+ * has.
+ */
 export function* inGroups<Item>(items: readonly Item[], viewOf: (item: Item) => object): Generator<readonly object[]> {
   for (let start = 0; start < items.length; start += TOGETHER) yield items.slice(start, start + TOGETHER).map(viewOf);
 }
@@ -120,7 +122,7 @@ export function createPages(assets: Assets): Pages {
       const pieces: Buffer[] = [];
       let began = performance.now();
       for (const item of items) {
-        // One after the other: the text of all of them would be several times as large, and last as long as the work.
+        // Encoded one by one: the text of all of them would be several times as large, and live as long as the work.
         pieces.push(Buffer.from(views.partial(partial, item)));
         if (performance.now() - began < PIECE_MS) continue;
         await giveWay();
@@ -134,7 +136,7 @@ export function createPages(assets: Assets): Pages {
       for (let start = 0, end = 0; start < text.length; start = end) {
         await takeTurns();
         end = start + PIECE_UNITS;
-        // Half of a pair is no letter.
+        // Half a surrogate pair is not a character.
         if (/[\ud800-\udbff]/.test(text.charAt(end - 1))) end += 1;
         pieces.push(Buffer.from(escapeText(text.slice(start, end))));
       }

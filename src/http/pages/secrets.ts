@@ -13,7 +13,7 @@ export interface SecretsPageOptions {
   readonly limits: ListPageLimits;
 }
 
-/** `GET /secrets`: which there are, which servers are given them, and a form to set one. No value is ever shown. */
+/** `GET /secrets`: the secrets, the servers that get them, and a form to set one. No value is ever shown. */
 export function secretsPage({ secrets, pages, writable, limits }: SecretsPageOptions): RouteHandler {
   return async (context) => {
     const { request, tenant, base } = context;

@@ -2,7 +2,7 @@ import type { Current, Draft } from "../../host/edits/edits.ts";
 
 export type StarterLanguage = "typescript" | "shell";
 
-/** The definition that a new server begins with: it works as it stands, and shows what makes a tool. */
+/** The definition that a new server begins with: it works as it is, and shows what makes a tool. */
 export function starterOf(
   server: string,
   language: StarterLanguage,
@@ -34,14 +34,14 @@ set -eu
 printf 'Hello, %s!\\n' "$who"
 `;
 
-/** The name of a function for a server's name: `word-count` gives `wordCount`. */
+/** The function name for a server's name: `word-count` gives `wordCount`. */
 function identifierOf(server: string): string {
   const words = server.split(/[^A-Za-z0-9]+/).filter(Boolean);
   const name = words.map((word, index) => (index === 0 ? word : word[0]!.toUpperCase() + word.slice(1))).join("");
   return /^[A-Za-z]/.test(name) && !RESERVED.has(name) ? name : "greet";
 }
 
-// What cannot name a function of a module.
+// Words that cannot name a function in a module.
 const RESERVED = new Set(
   (
     "arguments await break case catch class const continue debugger default delete do else enum eval export extends " +

@@ -34,9 +34,9 @@ export interface ServerPageOptions extends EditPageOptions {
 type ServerPagePlace = ServerPageOptions & Place;
 
 /**
- * `GET /servers`: every internal server. `?name=` leads to one; with `&new=typescript` or `&new=shell` its editor begins
- * with a starter; `?server=&of=definition|entry&from=&to=` compares two versions. All of that stands here because what
- * is asked of `/servers/<name>` with a query is a call.
+ * `GET /servers`: every internal server. `?name=` leads to one; with `&new=typescript` or `&new=shell` its editor
+ * begins with a starter; `?server=&of=definition|entry&from=&to=` compares two versions. All of that is here because
+ * `/servers/<name>` with a query is a call.
  */
 export function serversPage(options: ServerPageOptions): RouteHandler {
   const { edits, host, pages, writable, originOf, limits } = options;
@@ -80,10 +80,12 @@ export function serversPage(options: ServerPageOptions): RouteHandler {
   };
 }
 
-/** `GET /servers/:name` of a browser: the editors of its definition and of its entry in `mcps`, and their versions. */
+/**
+ * `GET /servers/:name` from a browser: the editors of its definition and of its entry in `mcps`, and their versions.
+ */
 export function serverPage(options: ServerPageOptions): RouteHandler {
   return (context) => {
-    // Who does not ask for a page calls the server.
+    // A request that does not ask for a page calls the server.
     context.response.vary("Accept");
     return sendServer({ ...options, ...context.place }, context, context.request.params["name"]!);
   };
@@ -125,7 +127,7 @@ async function sendServer(
   const views = {
     definition:
       begun && (await viewSubject(options, { kind: "definition", name }, begun, place("definition", "Definition"))),
-    // A server that is not there yet gets its definition first.
+    // A new server gets its definition first.
     entry:
       !definition && !entry
         ? undefined
@@ -169,7 +171,7 @@ async function sendComparison(options: ServerPagePlace, context: RoutedContext, 
   });
 }
 
-/** In a list of up to a thousand; its own page has more. */
+/** In a list of up to a thousand servers; the page of each has more. */
 const LISTED_DESCRIPTION_MAX = 500;
 
 function viewSummary(
@@ -196,12 +198,12 @@ function deleted(last: Draft): Draft & { language: Current["language"]; cid: nul
   return { ...last, language: last.entry.endsWith(".sh") ? "shell" : "typescript", cid: null };
 }
 
-/** What an entry begins with that `mcps` does not have: then the server is discovered by itself. */
+/** The draft of an entry that `mcps` does not have: such a server is discovered by itself. */
 function noEntry(name: string): Draft & { language: Current["language"]; cid: null } {
   return { entry: name, files: { [name]: "{\n}\n" }, language: "json", cid: null };
 }
 
-/** Written by others and reached from here: there is no source to edit. */
+/** True for an upstream: there is no source to edit. */
 function isUpstream({ entry, files }: Current): boolean {
   try {
     return "upstream" in JSON.parse(files[entry] ?? "");

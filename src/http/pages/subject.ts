@@ -11,7 +11,7 @@ import type { Pages } from "./pages.ts";
 import { compareDrafts, type FileComparison } from "./comparison.ts";
 import { authorText, shortCid, timeView } from "./parts/text.ts";
 
-/** What pages that edit are made with. */
+/** The parts that editing pages are made with. */
 export interface EditPageOptions {
   readonly edits: Edits;
   readonly pages: Pages;
@@ -23,8 +23,8 @@ export interface EditPageOptions {
 export type EditPagePlace = EditPageOptions & Place;
 
 /**
- * One variable, definition or entry as `views/partials/subject.hbs` shows it: the texts, readable without scripts; what
- * the script needs to make an editor of them (src/browser/editor.ts); the versions, to compare and to restore.
+ * One variable, definition or entry as `views/partials/subject.hbs` shows it: the texts, readable without scripts; the
+ * setup from which the script makes an editor (src/browser/editor.ts); the versions, to compare and to restore.
  */
 export interface SubjectView {
   readonly id: string;
@@ -32,18 +32,18 @@ export interface SubjectView {
   /** Its address in the JSON API. */
   readonly api: string;
   readonly texts: readonly { readonly path: string; readonly text: Fragment; readonly rows: number }[];
-  /** The texts once more, which its page has to be given, too. */
+  /** The texts once more, as fragments of the page. */
   readonly fragments: readonly Fragment[];
-  /** JSON, safe inside of a script element. */
+  /** JSON that is safe inside a script element. */
   readonly setup: string;
   readonly exists: boolean;
   readonly writable: boolean;
   readonly versions: readonly VersionView[];
-  /** There is more to tell than that it is there. */
+  /** True when there is a history to show. */
   readonly told: boolean;
-  /** Of several versions two can be compared. */
+  /** True when two versions can be compared. */
   readonly comparable: boolean;
-  /** Where comparisons are, with what else the address must say. */
+  /** The address of comparisons, with its other query fields. */
   readonly compareAt: { readonly path: string; readonly fields: readonly { name: string; value: string }[] };
 }
 
@@ -55,7 +55,7 @@ interface VersionView {
   readonly current: boolean;
   readonly from: boolean;
   readonly to: boolean;
-  /** What it changed of the one before; empty where there is none. */
+  /** The address that compares it with the version before; empty when there is none. */
   readonly changesAt: string;
 }
 
@@ -67,10 +67,10 @@ export interface SubjectPlace {
 }
 
 const ROWS_MAX = 30;
-/** The newest ones; the JSON API has all. */
+/** The newest versions; the JSON API has all. */
 const VERSIONS_MAX = 100;
 
-/** `current` is what stands, or what a new one begins with. */
+/** `current` is the current version, or the draft that a new one begins with. */
 export async function viewSubject(
   { edits, pages, tenant, base, writable }: EditPagePlace,
   subject: Subject,
@@ -80,7 +80,7 @@ export async function viewSubject(
   const versions = (await edits.history(tenant, subject)).slice(0, VERSIONS_MAX);
   const { entry, files, language, cid } = current;
   const api = `${base}/api/${FOLDERS[subject.kind]}/${encodeURIComponent(subject.name)}`;
-  // All others stand in the page as it is read without scripts.
+  // All other files are in the page itself, readable without scripts.
   const apart = Object.entries(files).filter(([, text]) => text.includes("\0"));
   const fits = apart.reduce((sum, [, text]) => sum + text.length, 0) <= APART_UNITS_MAX;
   const setup = {
@@ -90,13 +90,13 @@ export async function viewSubject(
     files: Object.fromEntries(fits ? apart : []),
     language,
     api,
-    // As HTML holds them they are not what they are.
+    // HTML would alter the files that do not fit, so they must not be saved.
     readOnly: !writable || !fits,
     styleNonce: place.styleNonce,
     schema: schemaFor(subject),
   };
   const texts: SubjectView["texts"][number][] = [];
-  // The main one first.
+  // The main file first.
   for (const [path, text] of Object.entries({ [entry]: files[entry] ?? "", ...files })) {
     await nextTurn();
     texts.push({ path, text: await pages.text(text), rows: text.split("\n", ROWS_MAX).length });
@@ -115,7 +115,7 @@ export async function viewSubject(
   };
 }
 
-/** Of texts that HTML cannot hold: written in JSON they are six times as long. */
+/** For texts that HTML cannot hold: in JSON they are six times as long. */
 const APART_UNITS_MAX = 512 * 1024;
 
 const FOLDERS = { variable: "variables", definition: "definitions", entry: "entries" } as const;
@@ -142,7 +142,7 @@ function viewVersion(
   };
 }
 
-/** What stands now, and what is wrong with it. Of what went bad on the disk there is no text, but it can be saved again. */
+/** The current version, and its damage, if any. A version that went bad on disk has no text, but can be saved again. */
 export interface StandingSubject {
   readonly current: Current | undefined;
   readonly damage?: string;
@@ -165,7 +165,7 @@ export async function readStanding({ edits, tenant }: EditPagePlace, subject: Su
 
 const DAMAGED: ReadonlySet<string> = new Set(["content_corrupt", "content_missing"]);
 
-/** What a subject was when it was last there; undefined when it never was. */
+/** The last version of a subject that was not deleted; undefined when there never was one. */
 export async function lastDraft({ edits, tenant }: EditPagePlace, subject: Subject): Promise<Draft | undefined> {
   const last = (await edits.history(tenant, subject)).find(({ cid }) => cid !== null)?.cid;
   return last == null ? undefined : edits.version(tenant, subject, last);
@@ -178,11 +178,11 @@ export interface ComparisonView {
   readonly toShort: string;
   readonly files: readonly FileComparison[];
   readonly same: boolean;
-  /** JSON of both texts of each file that is compared, safe inside of a script element. */
+  /** Both texts of each compared file, as JSON that is safe inside a script element. */
   readonly setup: string;
 }
 
-/** Two versions of a subject, side by side. Rejects with `not_found` when it never was one of them. */
+/** Two versions of a subject, side by side. Rejects with `not_found` for a version that it never had. */
 export async function viewComparison(
   { edits, tenant }: EditPagePlace,
   subject: Subject,
@@ -217,7 +217,7 @@ export async function viewComparison(
 const SCHEMA = join(packageRoot, "reference_templates/mcps.schema.json");
 let mcpsSchema: { readonly $defs: object } | undefined;
 
-/** What the editor completes from: of `mcps` as a whole, or of one entry of it. */
+/** The schema that the editor completes from: of `mcps` as a whole, or of one entry of it. */
 function schemaFor({ kind, name }: Subject): object | undefined {
   if (kind === "definition" || (kind === "variable" && name !== "mcps")) return undefined;
   mcpsSchema ??= JSON.parse(readFileSync(SCHEMA, "utf8")) as { $defs: object };

@@ -17,7 +17,7 @@ export interface VariablePageOptions extends EditPageOptions {
   readonly limits: ListPageLimits & McpsLimits;
 }
 
-/** `GET /variables`: every variable. `?name=` leads to the editor of one, that is there or not. */
+/** `GET /variables`: every variable. `?name=` leads to the editor of one, existing or not. */
 export function variablesPage(options: VariablePageOptions): RouteHandler {
   const { edits, writable, pages, limits } = options;
   return async (context) => {
@@ -48,7 +48,7 @@ export function variablesPage(options: VariablePageOptions): RouteHandler {
   };
 }
 
-/** `GET /variables/:name`: its editor and its versions; with `?from=&to=`, two of them compared. */
+/** `GET /variables/:name`: its editor and its versions; `?from=&to=` compares two of them. */
 export function variablePage(options: VariablePageOptions): RouteHandler {
   const { pages, writable, limits } = options;
   return async (context) => {
@@ -119,7 +119,7 @@ function languageOf(name: string): Current["language"] {
   return name === "mcps" || name.endsWith(".json") ? "json" : "text";
 }
 
-/** Where the names and CIDs in the configuration lead. */
+/** Links for the names and CIDs in the configuration. */
 async function linksOf(
   base: string,
   { entry, files }: Current,
@@ -146,7 +146,7 @@ async function linksOf(
   return { links, more: Math.max(0, servers.length - LINKED_MAX) };
 }
 
-/** Servers whose links the page of `mcps` shows; the list of servers has all. */
+/** The most servers whose links the page of `mcps` shows; the list of servers has all. */
 const LINKED_MAX = 200;
 
 function cidsIn(raw: Record<string, unknown>): readonly (readonly [field: string, cid: string])[] {

@@ -5,13 +5,13 @@ import type { Assets } from "../assets.ts";
 import { handlebars } from "../handlebars.ts";
 
 /**
- * The templates of `views/` as functions, which `npm run build` has made (scripts/compile-views.mjs). They escape every
- * value; a value that they name and that is missing is an error.
+ * The templates of `views/` as functions, compiled by `npm run build` (scripts/compile-views.mjs). They escape every
+ * value; a missing value is an error.
  */
 export interface Views {
   layout(page: object): string;
   partial(name: string, context: object): string;
-  /** HTML that templates are not to escape. */
+  /** Marks HTML that templates must not escape. */
   safe(html: string): unknown;
 }
 
@@ -39,10 +39,14 @@ export function openViews(assets: Assets): Views {
   };
 }
 
-/** Escapes what stands between tags and not within one, where quotes are letters like any other. */
+/** Escapes a text for use between tags, not within one; there, quotes need no escaping. */
 export function escapeText(text: string): string {
   return text.replace(/[&<>\r]/g, (letter) => ESCAPES[letter]!);
 }
 
-/** Browsers would read a line that ends with \r\n as one that ends with \n. */
+/**
+ * \r is escaped because browsers would turn \r
+ * into
+ * .
+ */
 const ESCAPES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;" };

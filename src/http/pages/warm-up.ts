@@ -3,18 +3,18 @@ import type { ToolContract } from "../../contract/contract.ts";
 import { renderTools } from "./parts/offers.ts";
 import type { Pages } from "./pages.ts";
 
-/** A start is over by then, and whoever opens a page at once waits no longer than without all this. */
+/** By then the start is over; a page opened at once takes no longer than without all this. */
 const BEGIN_MS = 500;
-/** Between two pieces of a few milliseconds; and where others keep the thread busy. */
+/** The pauses between pieces of a few milliseconds: normally, and while others keep the thread busy. */
 const PAUSE_MS = 10;
 const BUSY_PAUSE_MS = 1_000;
 const BUSY_FROM = 0.5;
-/** More of them make the first page hardly any faster. */
+/** More rounds hardly make the first page any faster. */
 const ROUNDS = 40;
 
 /**
- * Code is several times slower when it runs for the first time, and on the page of a server with many tools most of it
- * is that which shows a tool. So an example is rendered some times in idle moments after the start, for nobody.
+ * Code runs several times slower at first, and on the page of a server with many tools most of it shows tools. So an
+ * example is rendered repeatedly in idle moments after the start, for nobody.
  */
 export async function warmUp(
   pages: Pick<Pages, "fragment" | "html">,
@@ -39,7 +39,7 @@ function pause(ms: number): Promise<void> {
   return sleep(ms, undefined, { ref: false });
 }
 
-/** Of every kind that schemas commonly have something, as code that has seen one kind alone is slow again at the next. */
+/** Contains every common kind of schema, as code that has seen only one kind is slow again at the next. */
 const EXAMPLE: Parameters<typeof renderTools>[1] = {
   tools: [
     {

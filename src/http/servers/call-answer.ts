@@ -8,12 +8,12 @@ import { endResponse, type EventStream } from "../event-stream.ts";
 import type { RequestContext } from "../request-context.ts";
 import { sayWhenToRetry } from "../write-answer.ts";
 
-/** What became of a call: its result, or the address at which the result is. */
+/** The outcome of a call: its result, or the address of the result. */
 export type CallOutcome = { readonly result: CallResult } | { readonly redirect: string };
 
 const QUOTE = 0x22;
 
-/** Answers with the value itself where it is one, else with the result as MCP has it. Rejects with `function_failed`. */
+/** Answers with the bare value if there is one, otherwise with the MCP result. Rejects with `function_failed`. */
 export async function writeOutcome(
   context: RequestContext,
   outcome: CallOutcome,
@@ -32,19 +32,19 @@ export async function writeOutcome(
 
 async function longBare(result: LongResult, remake: Pick<Remake, "bare">): Promise<Body> {
   const { structured, blocks } = result.parts;
-  // A text has to be read, and all else stands there as it is to be written.
+  // A string has to be decoded; everything else is written as it is.
   if (structured !== undefined && structured[0] !== QUOTE) return { type: BARE_JSON, body: new LongText(structured) };
   return structured === undefined && blocks > 1 ? { type: BARE_JSON, body: result.text } : remake.bare(result);
 }
 
-/** Ends a stream of events: `result` with the result as MCP has it, or `redirect` with an address. */
+/** Ends an event stream: `result` with the MCP result, or `redirect` with an address. */
 export function sendEvents(events: EventStream, outcome: CallOutcome): void {
   if ("redirect" in outcome) void events.sendOther("redirect", JSON.stringify({ location: outcome.redirect }));
   else void events.sendOther("result", jsonOf(outcome.result));
   events.close();
 }
 
-/** As JSON with the error's own status, or as the event `error` of a stream that stands already. */
+/** Writes an error as JSON with its own status, or as the event `error` of an open stream. */
 export function writeCallFailure(
   context: RequestContext,
   events: EventStream | undefined,

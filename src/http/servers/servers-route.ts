@@ -33,17 +33,17 @@ export interface ServersRouteOptions {
   readonly streams: OpenStreams;
   readonly originOf: OriginOf;
   readonly bodies: Bodies;
-  /** Who reads what is long. */
+  /** Reads long arguments and results. */
   readonly checks: Pick<Checks, "readArguments" | "remake">;
   readonly limits: Pick<Limits, "inlineBodyBytes" | "queryNames" | "stalledMs">;
   readonly log: Log;
 }
 
 /**
- * `/servers/<name>/<function>`, and `/servers/<name>` for the function that is named as its server: the call that the
- * tool makes, as plain HTTP. `GET` takes the arguments from the query, `POST` from a JSON object. What a function
- * gives back is hostile: answers are sandboxed, and never of a type that was not said. A browser that opens
- * `/servers/<name>` without a query gets a page, which is not made here.
+ * `/servers/<name>/<function>`, and `/servers/<name>` for the function that has its server's name: a tool call as plain
+ * HTTP. `GET` takes the arguments from the query, `POST` from a JSON object. The return value is hostile: answers are
+ * sandboxed, and always have an explicit type. A browser that opens `/servers/<name>` without a query gets a page,
+ * which is not made here.
  */
 export function serversRoute(options: ServersRouteOptions): RequestHandler {
   return (request, response, next) => {
@@ -53,7 +53,7 @@ export function serversRoute(options: ServersRouteOptions): RequestHandler {
   };
 }
 
-/** As they stand in the URL: nothing is made of dots and escapes in names. */
+/** The parts of the URL as written: dots and escapes in names are not resolved. */
 interface Target {
   readonly server: string;
   readonly path: string;
@@ -100,8 +100,8 @@ function refuseOtherSites({ headers }: IncomingMessage): void {
 }
 
 /**
- * A browser takes its cookies to wherever on its site it is led, and makes steps of dots: of what is served here a
- * redirect leads to the same tenant's functions alone. What is wrong with any other; undefined for a right one.
+ * A browser takes its cookies along on every redirect within its site, and resolves dots. So a redirect within this
+ * origin may lead only to functions of the same tenant. Returns the fault of any other; undefined for an allowed one.
  */
 function faultOfRedirect(redirect: string, base: string, origin: string): CallResult | undefined {
   const { origin: to, pathname } = new URL(redirect, origin);

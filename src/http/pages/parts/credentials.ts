@@ -3,19 +3,19 @@ import { DEFAULT_TENANT } from "../../../lib/tenant-name.ts";
 import { shellWord } from "./text.ts";
 
 /**
- * How clients show who they are: not at all, by a token that they are given, or by one that they get from an
- * authorization server by themselves, which programs do not.
+ * How clients authenticate: not at all, by a token that they are given, or by one that they get from an authorization
+ * server by themselves, which programs do not.
  */
 export type ClientAccess = "open" | "token" | "oauth";
 
-/** What a page says about how clients show who they are. */
+/** The authentication of clients, as a page describes it. */
 export interface Credentials {
   readonly access: ClientAccess;
-  /** Whoever has no token is refused. */
+  /** Clients without a token are refused. */
   readonly asked: boolean;
   /** The authorization server that clients get a token from. */
   readonly issuer?: string;
-  /** What makes a token that is good for what the page shows. */
+  /** The command that creates a token for what the page shows. */
   readonly command: string;
 }
 

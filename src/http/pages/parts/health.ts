@@ -10,7 +10,7 @@ export interface Fact {
   readonly label: string;
   readonly value: string;
   readonly href?: string;
-  /** For a time, in place of the value. */
+  /** A time, shown in place of the value. */
   readonly at?: ReturnType<typeof timeView>;
 }
 
@@ -28,7 +28,7 @@ export function healthFacts(
   ];
 }
 
-/** So many are listed; earlier ones keep their addresses all the same. */
+/** The most releases listed; earlier ones keep their addresses all the same. */
 const RELEASES_MAX = 50;
 
 export function releaseViews(

@@ -1,6 +1,6 @@
 import { isCid } from "../../../lib/cid.ts";
 
-/** A part of a text; `cid` when it is one and leads to its page. */
+/** A part of a text; `cid` is true for a CID, which links to its page. */
 export interface Piece {
   readonly text: string;
   readonly cid: boolean;
@@ -8,7 +8,7 @@ export interface Piece {
 
 const CID_LIKE = /\bba(?:fkrei|guqeera)[a-z2-7]{40,60}\b/g;
 
-/** Cuts a text so that each CID in it can be a link, but for `unlinked`. */
+/** Splits a text so that each CID in it, except `unlinked`, can be a link. */
 export function linkCids(text: string, unlinked?: unknown): Piece[] {
   const pieces: Piece[] = [];
   let end = 0;

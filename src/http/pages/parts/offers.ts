@@ -13,23 +13,23 @@ import { schemaTables, type SchemaRow } from "./schema-rows.ts";
 import { countOf } from "./text.ts";
 import { idOf, toolView, tryUrl } from "./tool-view.ts";
 
-/** So many tools are shown whole; of more one sees the names first. */
+/** The most tools that are shown expanded; more are collapsed to their names. */
 const OPEN_TOOLS_MAX = 4;
-/** Fewer tools one finds by looking. */
+/** Fewer tools need no filter. */
 const FILTERED_FROM = 8;
-/** From so many on a list of links helps to find one. */
+/** From this number on, a list of links helps to find a tool. */
 const LINKED_TOOLS_MIN = 2;
 
-/** Resources, and prompts, that are shown: they are rendered in one piece, and nobody reads more. */
+/** The most resources, and prompts, that are shown: they are rendered in one piece, and nobody reads more. */
 const SHOWN_MAX = 100;
-/** Arguments of one prompt, and of all on a page. */
+/** The most arguments shown of one prompt, and of all on a page. */
 const ARGUMENTS_MAX = 60;
 const ARGUMENTS_ON_PAGE_MAX = 1_000;
 
-/** Lists of tools that are kept rendered: they are most of a page, and their releases never change. */
+/** The most tool lists kept rendered: they are most of a page, and their releases never change. */
 const RENDERED_MAX = 16;
 
-/** What a server offers, for `views/pages/meta.hbs`. */
+/** Lists what a server offers, for `views/pages/meta.hbs`. */
 export function createOffers(pages: Pages): (catalog: Catalog) => Promise<Record<string, unknown>> {
   const rendered = new Map<string, Promise<Fragment>>();
   return async (catalog) => {
@@ -59,7 +59,7 @@ export function renderTools(
   return pages.fragment("tools", toolViews(pages, tools), giveWay);
 }
 
-/** A few at a time, which are gone when the next ones are made. */
+/** Yields a few views at a time, so that they are never all in memory. */
 function toolViews(pages: Pick<Pages, "html">, tools: Contract["tools"]): Iterable<object> {
   const open = tools.length <= OPEN_TOOLS_MAX;
   const tableOf = schemaTables((rows) => pages.html("rows", rows));
@@ -90,12 +90,12 @@ function offersOf({ tools, resources, resourceTemplates, prompts }: Contract): R
   };
 }
 
-/** What is said below those that are shown. */
+/** The line below a list that is cut. */
 function moreOf(count: number, noun: string): string | undefined {
   return count > SHOWN_MAX ? `${countOf(count - SHOWN_MAX, `more ${noun}`)}; clients are given all.` : undefined;
 }
 
-/** Of a description: there are up to a hundred of each. */
+/** The most characters of a description: there are up to a hundred of each. */
 const NOTED_MAX = 4_000;
 
 function resourceView(

@@ -1,6 +1,6 @@
 /**
- * Paths of one server's addresses; `base` is what stands before every path of its tenant. A release's name,
- * `server@CID`, is one word of a path as well.
+ * The paths of one server; `base` is the path prefix of its tenant. A release's name, `server@CID`, is one path segment
+ * as well.
  */
 export function pathsOf(base: string, name: string): { endpoint: string; page: string; edit: string } {
   const word = encodeURIComponent(name).replaceAll("%40", "@");

@@ -5,7 +5,7 @@ export interface ProblemView {
   readonly tone: "bad" | "warn";
   readonly label: string;
   readonly message: string;
-  /** Whether there is a tool or a place that it is about. */
+  /** True when the problem names a tool or a place. */
   readonly located: boolean;
   readonly tool: string;
   readonly location: string;

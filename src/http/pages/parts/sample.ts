@@ -1,12 +1,12 @@
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../../../lib/json.ts";
 
 const DEPTH_MAX = 6;
-/** A longer sample is no use to a reader, in UTF-16 units of its texts. */
+/** In UTF-16 units; a longer sample is of no use to a reader. */
 const SAMPLE_UNITS_MAX = 4_000;
 
 /**
- * Arguments that a tool's schema allows as far as one can tell by looking: for a first call that works. None where they
- * would be longer than a reader can use, which a schema of a few bytes can ask for.
+ * Makes arguments for a first call that works, valid as far as a look at the schema can tell. Empty when they would be
+ * longer than a reader can use, which a schema of a few bytes can ask for.
  */
 export function sampleArguments(schema: JsonSchema): JsonObject {
   const [example] = Array.isArray(schema["examples"]) ? (schema["examples"] as Json[]) : [];
@@ -15,7 +15,7 @@ export function sampleArguments(schema: JsonSchema): JsonObject {
   return room.isLeft ? sample : {};
 }
 
-/** Counts what a sample takes, each value and each name; whoever finds that nothing is left stops there. */
+/** Counts the values and names of a sample; its makers stop when no room is left. */
 class Room {
   #units = SAMPLE_UNITS_MAX;
 

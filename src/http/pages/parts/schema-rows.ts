@@ -2,16 +2,16 @@ import { typeText } from "../../../contract/signature.ts";
 import { cutText } from "../../../lib/cut-text.ts";
 import { isObject, jsonText, type JsonSchema } from "../../../lib/json.ts";
 
-/** One line of the table that shows a schema: a parameter, or a field inside of one. */
+/** One row of the table that shows a schema: a parameter, or a field inside one. */
 export interface SchemaRow {
-  /** What it belongs to, such as `invoices[].`; empty at the top. */
+  /** The path of its parent, such as `invoices[].`; empty at the top. */
   readonly path: string;
   readonly name: string;
   readonly type: string;
   readonly required: boolean;
-  /** Whether it has any of what follows. */
+  /** True when it has any of the fields below. */
   readonly noted: boolean;
-  /** As JSON; undefined when there is none. */
+  /** The default as JSON; undefined when there is none. */
   readonly fallback: string | undefined;
   /** `at least 0`, `at most 40 characters`, … */
   readonly constraints: readonly string[];
@@ -24,7 +24,7 @@ export interface SchemaTable {
   readonly cut: boolean;
 }
 
-/** Tables of schemas, each rendered once: many tools of a server take, or give, the same. */
+/** Renders each schema once: many tools of a server take, or return, the same. */
 export function schemaTables(render: (rows: readonly SchemaRow[]) => unknown): (schema: JsonSchema) => SchemaTable {
   const known = new Map<string, SchemaTable>();
   return (schema) => {
@@ -39,16 +39,16 @@ export function schemaTables(render: (rows: readonly SchemaRow[]) => unknown): (
   };
 }
 
-/** A table that is longer helps nobody: what is deeper stands in the JSON. */
+/** A longer table helps nobody: deeper fields are in the JSON. */
 const ROWS_MAX = 60;
 const DEPTH_MAX = 4;
 const TYPE_MAX = 160;
 const PATH_MAX = 160;
-/** Of a default, a constraint or an example; and of a description. */
+/** The most characters of a default, constraint or example, and of a description. */
 const VALUE_MAX = 1_000;
 const DESCRIPTION_MAX = 4_000;
 
-/** The parameters of a tool, each followed by the fields inside of it. `cut` when not all are shown. */
+/** The parameters of a tool, each followed by the fields inside it. `cut` when not all are shown. */
 function schemaRows(schema: JsonSchema): { rows: readonly SchemaRow[]; cut: boolean } {
   const rows: SchemaRow[] = [];
   let cut = false;
@@ -103,7 +103,7 @@ function rowOf(schema: JsonSchema, path: string, name: string, required: boolean
   };
 }
 
-/** In words, in the order of the schema; what it has no words for stands in the JSON. */
+/** Constraints in words, in the order of the schema; all others are in the JSON. */
 const LIMITS: ReadonlyMap<string, (value: string) => string> = new Map([
   ["minimum", (value) => `at least ${value}`],
   ["exclusiveMinimum", (value) => `more than ${value}`],

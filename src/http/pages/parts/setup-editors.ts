@@ -1,12 +1,12 @@
-/** What VS Code and Cursor are told of a server, as their documentation has it ("MCP install links", "MCP URL handler"). */
+/** Server settings for VS Code and Cursor, as their documentation has them ("MCP install links", "MCP URL handler"). */
 
-/** A server as its command and its link take it. */
+/** A server as VS Code's command and link take it. */
 interface VsCodeServer {
   readonly name: string;
   readonly type: "http";
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** What VS Code asks its user for, and keeps where it keeps secrets. */
+  /** The inputs that VS Code asks its user for, and keeps in its secret storage. */
   readonly inputs?: readonly object[];
 }
 
@@ -27,12 +27,12 @@ export function vsCodeFile({ name, inputs, ...server }: VsCodeServer): string {
   return JSON.stringify({ ...(inputs && { inputs }), servers: { [name]: server } }, null, 2);
 }
 
-/** Opens VS Code, which asks first. It takes escapes out twice: the JSON has none for the second time. */
+/** Opens VS Code, which asks first. It unescapes twice, so the JSON has no escapes left for the second time. */
 export function vsCodeLink(server: VsCodeServer): string {
   return `vscode:mcp/install?${encodeURIComponent(JSON.stringify(server).replaceAll("%", "\\u0025"))}`;
 }
 
-/** Opens Cursor, which asks, too. */
+/** Opens Cursor, which asks first, too. */
 export function cursorLink(name: string, server: object): string {
   const config = Buffer.from(JSON.stringify(server)).toString("base64");
   return `cursor://anysphere.cursor-deeplink/mcp/install?name=${name}&config=${encodeURIComponent(config)}`;

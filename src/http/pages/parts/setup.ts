@@ -4,17 +4,17 @@ import { cursorLink, vsCodeFile, vsCodeLink, vsCodeServer } from "./setup-editor
 import { curl, program } from "./setup-programs.ts";
 import { shellWord } from "./text.ts";
 
-/** How a client is told of a server, in its own format. docs/clients.md says how each was tried. */
+/** How to add a server to a client, in its own format. docs/clients.md says how each was tried. */
 export interface Setup {
   readonly id: string;
   readonly client: string;
   /** A link that hands the server to the client, which asks its user first. */
   readonly link?: string;
-  /** What to do with the text: where to put it or that it is to be run. */
+  /** The steps: each has a text to run, or to put into a file. */
   readonly steps: readonly SetupStep[];
-  /** A command that says whether the client is connected. */
+  /** A command that tells if the client is connected. */
   readonly check?: string;
-  /** What else a person has to know before it works. */
+  /** Anything else that a person has to know before it works. */
   readonly note?: string;
 }
 
@@ -26,11 +26,11 @@ export interface SetupStep {
 }
 
 export interface SetupFor {
-  /** The server's name, or what else this connection is to be called. */
+  /** The server's name, or another name for this connection. */
   readonly name: string;
   /** The whole address of the MCP endpoint. */
   readonly url: string;
-  /** For an example of a call. */
+  /** The tool for an example call. */
   readonly tool: Pick<ToolContract, "name" | "inputSchema"> | undefined;
   readonly access: ClientAccess;
 }
@@ -131,17 +131,17 @@ export function setupsFor({ name, url, tool, access }: SetupFor): Setup[] {
   ];
 }
 
-/** As Claude Code and Gemini CLI name the variable where they read their settings: no token stands in a file. */
+/** The variable as Claude Code and Gemini CLI expand it in their settings, so that no file contains a token. */
 const IN_ENVIRONMENT = "${BERTH_TOKEN}";
 
-/** What a client calls a server: some take no dot or slash, and to rules of Gemini CLI the name ends at a `_`. */
+/** The name of a server in a client: some allow no dot or slash, and in rules of Gemini CLI the name ends at a `_`. */
 export function clientName(name: string): string {
   return name.replace(/[^A-Za-z0-9-]+/g, "-").replace(/^-+|-+$/g, "") || "berth";
 }
 
 /**
- * Claude Desktop starts its servers itself; the bridge asks to be told so where an address is neither https nor local.
- * A program of the desktop has no environment of a shell's, and some break arguments with spaces.
+ * Claude Desktop starts its servers itself; the bridge needs a flag for an address that is neither https nor local. A
+ * desktop program has no shell environment, and some break arguments with spaces.
  */
 function bridge(url: string, isGiven: boolean): object {
   const { protocol, hostname } = new URL(url);

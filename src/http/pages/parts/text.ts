@@ -17,13 +17,13 @@ export function countOf(count: number, noun: string): string {
   return `${numbers.format(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** For `<time datetime>`: scripts show it by the reader's clock. */
+/** A time for `<time datetime>`: scripts show it in the reader's time zone. */
 export function timeView(ms: number): { iso: string; text: string } {
   const iso = new Date(ms).toISOString();
   return { iso, text: `${iso.slice(0, 16).replace("T", " ")} UTC` };
 }
 
-/** Who changed something, for who reads it: some of that is Berth's own doing. */
+/** The author of a change, for readers: some changes are Berth's own. */
 export function authorText(by: string): string {
   return by === "load" ? "Berth, at its first use" : by === "image" ? "the boot image" : by;
 }
@@ -34,7 +34,7 @@ export function bytesText(bytes: number): string {
   return bytes < 1_000_000 ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
 }
 
-/** One word for a shell, whatever is in it. */
+/** Quotes a text as one shell word, whatever it contains. */
 export function shellWord(text: string): string {
   return /^[A-Za-z0-9_./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -12,7 +12,7 @@ export interface ToolView {
   readonly title: string;
   readonly summary: string;
   readonly description: string;
-  /** Whether it is shown whole, or only once somebody asks. */
+  /** True when the tool is shown expanded from the start. */
   readonly open: boolean;
   readonly badges: readonly Badge[];
   readonly signature: string;
@@ -20,21 +20,21 @@ export interface ToolView {
   readonly rows: unknown;
   readonly cut: boolean;
   readonly results: unknown;
-  /** Where it is as JSON, seen from the page. */
+  /** The address of the tool as JSON, relative to the page. */
   readonly json: string;
-  /** Opens the page's tester there. */
+  /** The link that opens the page's tester at this tool. */
   readonly try: string;
 }
 
 export interface Badge {
   readonly label: string;
   readonly tone: "" | "good" | "warn" | "bad" | "accent";
-  /** What it means, for who points at it. */
+  /** The meaning, shown on hover. */
   readonly meaning: string;
 }
 
 const SIGNATURE_WIDTH = 76;
-/** What is longer stands in the JSON. */
+/** A longer description is only in the JSON. */
 export const DESCRIPTION_MAX = 16_000;
 
 export function toolView(tool: ToolContract, open: boolean, tableOf: (schema: JsonSchema) => SchemaTable): ToolView {
@@ -57,17 +57,17 @@ export function toolView(tool: ToolContract, open: boolean, tableOf: (schema: Js
   };
 }
 
-/** Opens the page's tester there; src/browser/tester/target.ts reads it. */
+/** The link that opens the page's tester; src/browser/tester/target.ts reads it. */
 export function tryUrl(kind: "tool" | "resource" | "prompt", name: string): string {
   return `#${kind}=${encoded(name)}`;
 }
 
-/** Half of a surrogate pair cannot stand in a URL. */
+/** Half a surrogate pair cannot appear in a URL. */
 function encoded(name: string): string {
   return encodeURIComponent(name.replaceAll(/\p{Cs}/gu, "\ufffd"));
 }
 
-/** Names of tools are hardly ever anything else; an id only must not have a space. */
+/** Tool names hardly ever need escaping; an id only must not contain a space. */
 export function idOf(name: string): string {
   return name.replace(/\s/g, "_");
 }

@@ -10,7 +10,7 @@ import type { Pages } from "../pages.ts";
 import type { Fact } from "./health.ts";
 import { countOf, timeView } from "./text.ts";
 
-/** A hosted server of others: how it is, and what of it waits for a person. */
+/** The view of an upstream: its health, and the changes that wait for a person. */
 export async function upstreamView(
   pages: Pick<Pages, "fragment">,
   base: string,
@@ -71,7 +71,7 @@ function pendingView(base: string, server: string, { contract, changes, approved
   };
 }
 
-/** More are on no page: whoever has read as many knows what to think of the server. */
+/** No page shows more: a reader of so many knows what to think of the server. */
 const GROUPS_MAX = 200;
 
 function* groupViews(groups: readonly ContractChange[][], approved: Tools, observed: Tools): Generator<object> {
@@ -113,17 +113,17 @@ function toolDiff(before: ToolContract | undefined, after: ToolContract | undefi
   const [old, now] = [toolText(before), toolText(after)];
   if (old === undefined || now === undefined) return "Too long to be compared line by line here.";
   const diff = textDiff({ entry: "tool", files: { tool: old } }, { entry: "tool", files: { tool: now } });
-  // The names of files say nothing here.
+  // File names mean nothing here.
   return diff.replace(/^--- .*\n\+\+\+ .*\n/, "");
 }
 
-/** Of a tool without indents; a page has hundreds of these. */
+/** The most bytes of a tool without indentation; a page has hundreds of these. */
 const DIFF_BYTES_MAX = 32 * 1024;
 
-/** Undefined for one that is too long. */
+/** The text of a tool; undefined when it is too long. */
 function toolText(tool: ToolContract | undefined): string | undefined {
   if (!tool) return "";
-  // In one order, wherever each of the two comes from.
+  // Fields are in one order, wherever each of the two comes from.
   const { bytes } = jsonBlock(tool);
   return bytes.length > DIFF_BYTES_MAX ? undefined : `${indentedJson(decodeJson(bytes))}\n`;
 }
