@@ -1,4 +1,4 @@
-/** How a call of a tool ended. `asked`: with questions to the user; it is to be made again with the answers. */
+/** How a tool call ended. `asked`: with questions to the user; repeat it with the answers. */
 export type CallOutcome = "ok" | "error" | "invalid" | "asked";
 
 export interface RecentCall {
@@ -7,9 +7,9 @@ export interface RecentCall {
   readonly tool: string;
   readonly outcome: CallOutcome;
   readonly ms: number;
-  /** Of the result's content, in UTF-16 units; bytes count as their base64. */
+  /** Size of the result's content in UTF-16 units; bytes count as their base64. */
   readonly size: number;
-  /** How often it was tried again after a transient error. */
+  /** Retries after transient errors. */
   readonly retries: number;
 }
 
@@ -18,11 +18,11 @@ const CODES: Readonly<Record<CallOutcome, number>> = { ok: 0, error: 1, invalid:
 const FIELDS = 5;
 
 /**
- * What one server is doing, and how its last calls went: times and sizes, and nothing of what was said. Noting a call
- * writes a few numbers into a ring that is made once, so that it costs a call nothing one could measure.
+ * One server's calls in flight and its latest calls: times and sizes, never what was said. Noting a call writes a few
+ * numbers into a ring that is allocated once, so its cost is not measurable.
  */
 export class Activity {
-  /** Calls of tools under way, counted by who carries them out. */
+  /** Tool calls under way; the code that carries them out keeps the count. */
   inFlight = 0;
   readonly #callsMax: number;
   #numbers: Float64Array | undefined;
@@ -33,7 +33,7 @@ export class Activity {
     this.#callsMax = callsMax;
   }
 
-  /** Notes a call that began at `beganAt` of the process's clock (`performance.now`) and took `ms`. */
+  /** Notes a call that began at `beganAt` on the process's clock (`performance.now`) and took `ms`. */
   note(tool: string, outcome: CallOutcome, beganAt: number, ms: number, size: number, retries: number): void {
     if (this.#callsMax === 0) return;
     const numbers = (this.#numbers ??= this.#open());
@@ -70,14 +70,14 @@ export class Activity {
     });
   }
 
-  /** Most servers of many are never called. */
+  /** Allocated on first use: most servers are never called. */
   #open(): Float64Array {
     this.#tools = Array.from({ length: this.#callsMax }, () => "");
     return new Float64Array(this.#callsMax * FIELDS);
   }
 }
 
-/** The activity of every server, kept while their releases come and go. */
+/** The activity of every server, kept across its releases. */
 export class Activities {
   readonly #callsMax: number;
   readonly #tenants = new Map<string, Map<string, Activity>>();
@@ -94,7 +94,7 @@ export class Activities {
     return activity;
   }
 
-  /** Calls of all of a tenant's servers that are under way. */
+  /** Calls under way on all of a tenant's servers. */
   inFlight(tenant: string): number {
     let sum = 0;
     for (const { inFlight } of this.#tenants.get(tenant)?.values() ?? []) sum += inFlight;

@@ -19,18 +19,18 @@ import type { Host, ServerSummary } from "./host.ts";
 import { callableBy, permittedCatalog } from "./permitted.ts";
 import { isOwn, parseAddress } from "./uris/address.ts";
 
-/** What every revision lets a tool or a prompt be called. */
+/** Names of tools and prompts that every protocol revision allows. */
 const SHARED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
 
 /**
- * What one server adds to the whole, under the names that it has there. It is kept while the server is as it is, and
- * without the server's catalog: there are more servers than there is room for as catalogs.
+ * One server's contribution to the catalog of all servers, under its names there. It is kept while the server stays
+ * unchanged, and without its catalog: memory does not hold every server's catalog.
  */
 export interface Part {
   readonly server: string;
-  /** Undefined of a server that is not served. */
+  /** Undefined when the server is not served. */
   readonly offer: Offered | undefined;
-  /** About what the offer takes in memory. */
+  /** Approximate memory use of the offer. */
   readonly heldBytes: number;
   readonly problems: readonly Problem[];
 }
@@ -42,7 +42,7 @@ interface Offered extends Pick<Contract, "tools" | "prompts" | "resources" | "re
   readonly gives: Catalog["gives"];
   readonly hasUnlisted: boolean;
   readonly readsUris: boolean;
-  /** Of the tools, by the names that they have there. */
+  /** The tools that start programs, by the server's own names. */
   readonly starting: Catalog["starting"];
 }
 
@@ -57,7 +57,7 @@ export function partOf({ name: server, catalog, problems }: ServerSummary): Part
       return [];
     });
   const { tools, prompts, resources, resourceTemplates } = catalog.contract;
-  // What a server of others lists under Berth's own schemes is not what stands there for everybody else.
+  // What an upstream lists under Berth's own schemes is not what those URIs mean for everyone else.
   const mayShare = (uri: string): boolean => !catalog.hasUnlisted || !isOwn(uri);
   const offer: Offered = {
     release: catalog.release,
@@ -77,7 +77,7 @@ export function partOf({ name: server, catalog, problems }: ServerSummary): Part
   return { server, offer, heldBytes: catalog.heldBytes ?? 0, problems: listedProblems([...problems, ...leftOut]) };
 }
 
-/** The part of a server for which there is no room beside those before it. */
+/** The part of a server that does not fit in memory beside those before it. */
 export function withoutOffer({ server, problems }: Part, bytesMax: number): Part {
   const beyond = `with it the servers take more than ${bytesMax} bytes of memory together (BERTH_ALL_SERVERS_BYTES)`;
   const problem = notInAll(`The server "${server}" is not offered at /mcp: ${beyond}; it is served at /mcp/${server}`);
@@ -88,7 +88,7 @@ function inWhole<Own extends { readonly name: string }>(server: string, own: Own
   return { ...own, name: `${server}.${own.name}` };
 }
 
-/** What of a part a principal may use; undefined where that is nothing, and the same part where it is all. */
+/** Narrows a part to what a principal may use: undefined when that is nothing, the same part when it is everything. */
 function permittedPart(part: Part, principal: Principal): Part | undefined {
   const { server, offer } = part;
   const reads = principal.permits("read", server);
@@ -123,8 +123,8 @@ async function permittedParts(all: readonly Part[], principal: Principal): Promi
 }
 
 /**
- * The catalog of all servers, composed of what they offer: of what of it the principal may use, when it is narrowed. It
- * owns which name, and which URI, leads to which server. There may be so many that others have turns meanwhile.
+ * Composes the catalog of all servers from their offers; with `principal`, only from what it may use. It decides which
+ * server each name and URI leads to. There may be very many servers, so it yields to other calls.
  */
 export async function composeServers(
   tenant: string,
@@ -143,15 +143,15 @@ export async function composeServers(
   };
   const contents = [...offers].find(([, { readsUris }]) => readsUris)?.[0];
   /**
-   * The server that gives a URI; of a function also the server whose it is, and content is every server's. Of several
-   * none does: whoever may edit one of them would take over what another gives. Two are told. What no server lists is
-   * of the one that may have what it does not list.
+   * The server that gives a URI. A `server://` URI belongs to the server that it names, content to any. When several
+   * give a URI, two are returned and none serves it: an editor of one could otherwise take over what another gives. A
+   * URI that none lists belongs to servers with unlisted resources.
    */
   const giversOf = async (uri: string): Promise<readonly string[]> => {
     const address = parseAddress(uri);
     if (address?.kind === "server" && offers.has(address.server)) return [address.server];
     if (address?.kind === "cid") return contents === undefined ? [] : [contents];
-    // A variable is the same whichever server lists it: no resource has its URI and gives anything else.
+    // A variable is the same whichever server lists it: no resource with its URI gives anything else.
     const most = address?.kind === "variable" ? 0 : 1;
     const takeTurns = turnTaker();
     const givers: string[] = [];
@@ -168,7 +168,7 @@ export async function composeServers(
     ...whole.lists,
   };
 
-  /** Of the tools, those that were asked for. */
+  /** The tools requested so far. */
   const made = new Map<string, Tool>();
 
   const catalog: Catalog = {
@@ -187,7 +187,7 @@ export async function composeServers(
     },
     resource: async (uri) => resourceOf(await giversOf(uri), uri, of),
     gives: async (uri) => (await giversOf(uri)).length === 1,
-    // Of the tools themselves, so that they are the same wherever a tool is reached.
+    // Identities of the servers' own tools, so they are the same wherever a tool is reached.
     identity(name) {
       const origin = whole.tools.get(name);
       return origin && offers.get(origin.server)?.identity(ownName(origin.server, name));
@@ -214,13 +214,13 @@ export async function composeServers(
   return catalog;
 }
 
-/** What something of the whole is there, and whose it is. */
+/** An item of the whole, and the server that offers it. */
 interface Origin<Own> {
   readonly server: string;
   readonly own: Own;
 }
 
-/** Everything of all servers by its name in the whole, in the order of servers and then of their own lists. */
+/** Everything that all servers offer, by name in the whole; ordered by server, then by its own lists. */
 interface Whole {
   readonly offers: ReadonlyMap<string, Offered>;
   readonly withResources: readonly (readonly [server: string, offer: Offered])[];
@@ -229,7 +229,7 @@ interface Whole {
   readonly templates: ReadonlyMap<string, Origin<ResourceTemplateContract>>;
   readonly lists: Pick<Contract, "tools" | "prompts" | "resources" | "resourceTemplates">;
   readonly problems: readonly Problem[];
-  /** Texts that say which release and which contract each server has: what servers are together has the CID of one. */
+  /** Texts that name each server's release and contract; the CIDs of the whole are the CIDs of these texts. */
   readonly releases: string;
   readonly contracts: string;
 }
@@ -289,8 +289,8 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
 }
 
 /**
- * The server with the longest name that a name in the whole begins with, whether it has such a tool or not: so native
- * calls have it, too, and nobody takes a name of another server by a tool of his own with a dot in it.
+ * The server with the longest name that begins a name in the whole, whether or not it has such a tool. Native calls
+ * resolve names the same way, and no server takes another's name by a tool with a dot in its own name.
  */
 function ownerOf(name: string, servers: ReadonlySet<string>, server: string): string {
   for (let at = name.lastIndexOf("."); at > server.length; at = name.lastIndexOf(".", at - 1)) {
@@ -300,12 +300,12 @@ function ownerOf(name: string, servers: ReadonlySet<string>, server: string): st
 }
 
 /**
- * Things of the whole by keys that two servers may give, as they may a URI: then it is neither's, unless what it stands
- * for is Berth's and the same for both.
+ * Items of the whole by a key, such as a URI, that two servers may give: then neither has it, unless it is one of
+ * Berth's own and so the same for both.
  */
 class Named<Own> {
   readonly origins = new Map<string, Origin<Own>>();
-  /** With two of those who give it. */
+  /** Each with two servers that give it. */
   readonly #contested = new Map<string, readonly [string, string]>();
 
   get all(): Own[] {
@@ -318,7 +318,7 @@ class Named<Own> {
     else if (taken.server !== server && !isOwn(key)) this.#contested.set(key, [taken.server, server]);
   }
 
-  /** Lets go of what several give, and says so. */
+  /** Drops what several servers give, and reports it. */
   settle(): Problem[] {
     return Array.from(this.#contested, ([key, [one, other]]) => {
       this.origins.delete(key);
@@ -331,7 +331,7 @@ function notInAll(message: string): Problem {
   return { code: "not-in-all", message, severity: "warning" };
 }
 
-/** Of a name in the whole. */
+/** The server's own name for an item. */
 function ownName(server: string, name: string): string {
   return name.slice(server.length + 1);
 }
@@ -384,7 +384,7 @@ function resourceOf([server, other]: readonly string[], uri: string, of: Catalog
   };
 }
 
-/** Its server has changed since the whole was composed. */
+/** The item's server has changed since the whole was composed. */
 function gone(name: string): BerthError {
   return new BerthError("invalid_params", `${name} is not offered any more`);
 }

@@ -7,12 +7,12 @@ import type { Host } from "./host.ts";
 import type { ChangeListener } from "./watchers.ts";
 
 /**
- * One server that offers what all of a tenant's servers offer (S10). It owns names only: a call goes to the server's
- * own tool, of whatever release that server then has. No server can have this name.
+ * The name of the server that offers everything a tenant's servers offer (S10). It only maps names: a call goes to the
+ * server's own tool, of its current release. No other server can have this name.
  */
 export const ALL_SERVERS = "";
 
-/** A host that knows the server of all servers beside those of `host`. */
+/** Adds the server of all servers to `host`. */
 export function withAllServers(host: Host, limits: AllServersLimits = defaultLimits): Host {
   const tenants = new Map<string, AllServers>();
   const all = (tenant: string): AllServers => {
@@ -49,25 +49,25 @@ interface KnownPart {
 
 export type AllServersLimits = Pick<Limits, "allServersBytes">;
 
-/** Servers that are read at a time before it is looked whether there is room for them. */
+/** Servers read at a time, before checking that there is room for them. */
 const READ_AT_A_TIME = 16;
 
-/** One tenant's whole, composed when it is asked for, and anew when a server has changed, come or gone. */
+/** One tenant's catalog of all servers: composed on first request, and again after a server changes, comes or goes. */
 class AllServers {
   readonly #tenant: string;
   readonly #host: Host;
   readonly #limits: AllServersLimits;
   readonly #listeners = new Set<ChangeListener>();
   readonly #coming = new Set<string>();
-  /** What each server adds, for as long as it is said of it what it was made of. */
+  /** Each server's part, kept while its directory entry stays the same. */
   #parts = new Map<string, KnownPart>();
   #directory: Directory | undefined;
   #unwatch: (() => void) | undefined;
-  /** Counts what made a composed catalog stale. */
+  /** Counts the changes that made a composed catalog stale. */
   #version = 0;
   #current: Catalog | undefined;
   #composing: Promise<Catalog> | undefined;
-  /** What the listeners know. */
+  /** The catalog that the listeners know. */
   #told: Catalog | undefined;
   #telling: Promise<void> = Promise.resolve();
 
@@ -91,12 +91,12 @@ class AllServers {
     };
   }
 
-  /** As `changed`, where the servers are said to be others than those that it was composed of. */
+  /** Like `changed`, but only when the directory differs from the one it was composed of. */
   async reloaded(): Promise<void> {
     if (this.#directory === undefined || this.#directory !== this.#host.directory(this.#tenant)) await this.changed();
   }
 
-  /** Resolves when the listeners have been told what is different now. */
+  /** Resolves when the listeners have heard what changed. */
   changed(): Promise<void> {
     this.#version++;
     this.#current = undefined;
@@ -104,7 +104,7 @@ class AllServers {
     return this.#tell();
   }
 
-  /** Lets go of what is kept for the next who asks; false, and nothing, while somebody listens. */
+  /** Drops what is cached. Does nothing, and returns false, while there are listeners. */
   rest(): boolean {
     if (this.#listeners.size > 0) return false;
     this.#version++;
@@ -150,9 +150,9 @@ class AllServers {
     }
     const all = Array.from(parts.values(), ({ part }) => part);
     const catalog = await composeServers(this.#tenant, all, this.#host);
-    // What was composed of servers that have changed meanwhile serves whoever waits for it, and nobody else.
+    // If servers changed meanwhile, the catalog serves only the callers that wait for it.
     if (this.#version === version) {
-      // What is refused now may be served the next time.
+      // A server refused now may be served next time.
       for (const [name, { part }] of parts) if (!part.offer) parts.delete(name);
       this.#parts = parts;
       this.#current = catalog;
@@ -171,7 +171,7 @@ class AllServers {
     }
   }
 
-  /** A server of others that was never started; the whole is there meanwhile, and changes when it has come. */
+  /** Starts an upstream that never ran. The whole serves without it meanwhile, and changes once it is there. */
   #bringIn(name: string): void {
     if (this.#coming.has(name)) return;
     this.#coming.add(name);
@@ -208,7 +208,7 @@ async function changedLists(before: Contract, now: Contract): Promise<("tools" |
     if (before[list].length !== others.length) return true;
     for (const [index, own] of before[list].entries()) {
       await takeTurns();
-      // Of a server that is as it was it is the same object.
+      // An unchanged server keeps its objects.
       if (own !== others[index] && JSON.stringify(own) !== JSON.stringify(others[index])) return true;
     }
     return false;

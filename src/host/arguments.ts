@@ -2,11 +2,11 @@ import type { JsonSchema } from "../lib/json.ts";
 import { judgeOf, type Judge } from "./checks/schema-code.ts";
 
 /**
- * Checks values where they stand, on the thread that asks. It is for schemas of Berth's own, for processes that serve
- * nobody, and where there is no time to wait; all else is for `checks/checks.ts`.
+ * Checks values on the calling thread. It is for Berth's own schemas, for processes that serve nobody, and for where
+ * there is no time to wait; use `checks/checks.ts` for everything else.
  */
 
-/** Made on first use. Throws on a schema that is not valid. */
+/** Compiles the schema on first use, and throws then if it is invalid. */
 export function lazyValidator(schema: JsonSchema): Judge {
   let judge: Judge | undefined;
   return (value) => {
@@ -15,7 +15,7 @@ export function lazyValidator(schema: JsonSchema): Judge {
   };
 }
 
-/** Why values cannot be checked by a schema, as the end of a sentence; undefined when they can. */
+/** Why a schema cannot check values, as the end of a sentence; undefined when it can. */
 export function faultOfSchema(schema: JsonSchema): string | undefined {
   try {
     judgeOf(schema, { texts: false });

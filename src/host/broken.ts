@@ -2,8 +2,8 @@ import type { DiscoveredTool } from "../discover/discovery.ts";
 import type { ReturnedValue } from "./content.ts";
 
 /**
- * Why a result is none that its type allows, in the words of whoever wrote the function: JSON has null for what was
- * `undefined` or no number, and its schema speaks of JSON.
+ * Explains in the author's terms why a result violates its type: the schema speaks of JSON, which has null for
+ * `undefined` and for numbers that are not finite.
  */
 export function sayBroken(
   broken: string,

@@ -36,22 +36,22 @@ export interface LoadDependencies extends HostDependencies, Pick<CompilingParts,
   readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
   readonly activities: Activities;
   readonly observers: Observers;
-  /** Nothing of what is loaded is remembered: somebody only looks what would be. */
+  /** A trial: nothing that is loaded is recorded. */
   readonly isTrial: boolean;
 }
 
-/** What a release is made of. */
+/** The inputs of a release. */
 export interface Made {
-  /** Undefined for a server that is written out in its entry. */
+  /** Undefined when the entry itself defines the server. */
   readonly definition: Cid | undefined;
   readonly entry: ServerEntry;
-  /** What is left out of that which the two offer. */
+  /** True for offers to leave out. */
   readonly isHidden: (offer: Offer) => boolean;
-  /** An earlier release: nothing about it is new, so nothing is remembered of it. */
+  /** An earlier release: nothing about it is new, so nothing is recorded. */
   readonly isEarlier?: boolean;
 }
 
-/** Makes a release of what it is made of, and what serves it. `blocks` are the release's. */
+/** Makes a release and the catalog that serves it. `blocks` belong to the release. */
 export async function buildCatalog(
   tenant: string,
   server: string,
@@ -191,7 +191,7 @@ export async function buildCatalog(
   return { catalog, blocks: [release.block, release.contractBlock, release.configBlock] };
 }
 
-/** Apart for the schemes that Berth itself reads: a template of any other start does not give what stands under those. */
+/** Looks up Berth's own URI schemes separately, so that a template with another beginning cannot match them. */
 function bySchemes<Item extends { readonly uri: string }, Found>(
   items: readonly Item[],
   lookUp: (some: readonly Item[]) => (uri: string) => Found,
@@ -201,7 +201,7 @@ function bySchemes<Item extends { readonly uri: string }, Found>(
   return (uri) => (isOwn(uri) ? own : others)(uri);
 }
 
-/** Many tools of an entry may have one function, each with all of its schemas. */
+/** Many tools of an entry may share one function, each with all of its schemas. */
 function checkSize(
   server: string,
   { tools, resources, prompts }: Offered,
@@ -223,7 +223,7 @@ function checkSize(
   }
 }
 
-/** Made apart from the catalog, so that whoever keeps identities does not keep the catalog too. */
+/** Made apart from the catalog, so that keeping identities does not keep the catalog alive. */
 function implementations({ tools }: Release, entry: ServerEntry, bundle: Cid | null): (tool: string) => unknown {
   const called = new Map(
     tools.map(({ contract, function: own, fixed }) => [
@@ -234,7 +234,7 @@ function implementations({ tools }: Release, entry: ServerEntry, bundle: Cid | n
   return (tool) => called.get(tool);
 }
 
-/** What is read under URIs of Berth's own, as the entry says. */
+/** The resources whose content the entry takes from Berth URIs. */
 function linksOf({ resources }: Release): Link[] {
   return resources.flatMap((resource) =>
     resource.source.kind === "content" && resource.source.content.kind === "uri"

@@ -8,12 +8,12 @@ interface Slot {
   usedSinceLastSweep: boolean;
 }
 
-/** `catalogBytes` counts what their contracts take in memory. */
+/** `catalogBytes` limits the memory that contracts take. */
 type CacheLimits = Pick<Limits, "catalogs" | "catalogBytes">;
 
 /**
- * Loaded catalogs, as many and as large together as they may be. The one to leave is chosen by second chance, so that a
- * look-up only sets a flag; concurrent loads of one server share their work.
+ * Loaded catalogs, limited in number and total size. Eviction is second-chance, so a look-up only sets a flag;
+ * concurrent loads of one server share their work.
  */
 export class CatalogCache {
   readonly #limits: CacheLimits;
@@ -33,12 +33,12 @@ export class CatalogCache {
     return slot.catalog;
   }
 
-  /** As `get`, for who only looks on: it is no reason to keep the catalog. */
+  /** Like `get`, but does not count as a use of the catalog. */
   peek(tenant: string, server: string): Catalog | undefined {
     return this.#tenants.get(tenant)?.get(server)?.catalog;
   }
 
-  /** `ifRoom` keeps the catalog only where no other has to leave for it. */
+  /** With `ifRoom`, keeps the catalog only when no other must be evicted. */
   load(
     tenant: string,
     server: string,
@@ -71,7 +71,7 @@ export class CatalogCache {
     this.#loading.delete(JSON.stringify([tenant, server]));
   }
 
-  /** Drops what the directory no longer says in the same words. */
+  /** Drops catalogs of servers whose directory entry has changed. */
   keepOnly(tenant: string, directory: Directory): void {
     const slots = this.#tenants.get(tenant) ?? new Map<string, Slot>();
     for (const [server, slot] of slots) {

@@ -19,22 +19,21 @@ export type {
 export type { GuestLog, InputRequest, InputRequests } from "../executor/executor.ts";
 
 /**
- * The contract between what a server is and how a protocol shows it: the ready-to-serve form of one release.
- * Neutral of every MCP revision; whoever serves it may keep what it derives under `memo`, which lives and dies
- * with the release.
+ * The ready-to-serve form of one release: the interface between a server and the protocols that show it. It is
+ * independent of MCP revisions; a protocol may cache what it derives in `memo`, which lives as long as the release.
  */
 export interface Catalog {
   readonly server: string;
   /** The version: the CID of the release. */
   readonly release: Cid;
-  /** The CID of what a client sees. List results are as fresh as this is unchanged. */
+  /** The CID of what a client sees. List results stay fresh while it is unchanged. */
   readonly contractCid: Cid;
   readonly contract: Contract;
-  /** What the server's own functions hide from clients at present; the contract is without it. */
+  /** Offers that the server's own functions hide from clients now; the contract leaves them out. */
   readonly hidden: readonly Offer[];
-  /** Asked for by its CID: it never becomes another. */
+  /** Requested by its CID: it never changes. */
   readonly pinned?: boolean;
-  /** Whether URIs can be read that no list shows, such as `cid://…`. */
+  /** True when clients can read URIs that no list shows, such as `cid://…`. */
   readonly readsUris?: boolean;
   readonly problems: readonly Problem[];
   /** Undefined when the contract names no such tool. */
@@ -44,34 +43,34 @@ export interface Catalog {
   /** Undefined when no resource and no template gives this URI. */
   resource(uri: string): Promise<Resource | undefined>;
   /**
-   * Whether a resource or template of the contract gives this URI. Like `identity`, it is made apart from the catalog:
-   * whoever keeps it keeps little.
+   * Tells if a resource or template of the contract gives this URI. Like `identity`, it is made apart from the catalog,
+   * so it is cheap to keep.
    */
   readonly gives: (uri: string) => boolean | Promise<boolean>;
-  /** It may have resources that its contract does not name, as servers of others do. */
+  /** It may have resources that its contract does not name, as upstreams do. */
   readonly hasUnlisted?: boolean;
   /** Undefined when the contract names no such prompt. */
   prompt(name: string): Prompt | undefined;
-  /** Undefined when nobody completes this argument. `of` is a prompt's name or a template as the contract has it. */
+  /** Undefined when nothing completes this argument. `of` is a prompt's name, or a template as the contract has it. */
   completer(of: string, argument: string): Completer | undefined;
   readonly memo: Map<string, unknown>;
-  /** About what its contract takes in memory. */
+  /** Approximate memory use of its contract. */
   readonly heldBytes?: number;
-  /** It shows only what some principals may use. */
+  /** Narrowed to what some principals may use. */
   readonly isNarrowed?: boolean;
-  /** How many it is composed of; one without it. */
+  /** How many servers it is composed of; one if absent. */
   readonly servers?: number;
-  /** The tools that start programs of this machine for whoever calls them. */
+  /** The tools that start programs on this machine for their caller. */
   readonly starting?: ReadonlySet<string>;
-  /** What of it a principal may use, where that takes more than leaving out what its server's name forbids. */
+  /** Narrows the catalog to what a principal may use, when filtering by its server's name is not enough. */
   readonly narrow?: (principal: Principal) => Promise<Catalog>;
 }
 
-/** With the same contract and another implementation a tool looks as it did and may do something else. */
+/** With the same contract and another implementation, a tool looks the same but may act differently. */
 export interface ToolIdentity {
-  /** Of the tool's contract. */
+  /** The CID of the tool's contract. */
   readonly contract: Cid;
-  /** Of what carries it out: the code, how it is called, and the options and arguments that are configured for it. */
+  /** The CID of its implementation: the code, how it is called, and its configured options and arguments. */
   readonly implementation: Cid;
 }
 
@@ -80,20 +79,21 @@ export interface Offer {
   readonly name: string;
 }
 
-/** A list of a server's contract that is another one now, or a resource whose content is. */
+/** A list of a server's contract, or a resource's content, that has changed. */
 export type ServerChange =
   | { readonly kind: "tools" | "resources" | "prompts" }
-  /** Where all servers are watched, `server` is the one that says so. */
+  /** When all servers are watched, `server` is the one that reports the change. */
   | { readonly kind: "resource"; readonly uri: string; readonly server?: string };
 
 /**
- * Each of these runs guest code. A failure of a tool is a result with `isError`; reading and prompting have no such
- * result, so they reject with `guest_failed`, and so does a tool whose function throws a `protocolError`. Bad arguments of a prompt reject with `invalid_params`, and a resource
- * whose function knows nothing under its URI with `resource_not_found` (data: the `uri`).
+ * Each of these interfaces runs guest code. A tool's failure is a result with `isError`; resources and prompts have no
+ * such result and reject with `guest_failed`, as does a tool whose function throws a `protocolError`. A prompt's bad
+ * arguments reject with `invalid_params`; a resource whose function knows nothing under its URI rejects with
+ * `resource_not_found` (data: the `uri`).
  */
 export interface Tool {
   readonly contract: ToolContract;
-  /** Its calls can be tasks. No part of the contract, because the revisions show it in ways of their own. */
+  /** Its calls can be tasks. Not part of the contract, because each revision shows it in its own way. */
   readonly task?: TaskSupport;
   call(args: JsonObject | JsonText, options: CallOptions): Promise<CallResult | InputRequired>;
 }
@@ -108,41 +108,43 @@ export interface Prompt {
 }
 
 export interface Completer {
-  /** `others` are the arguments that are filled in already. */
+  /** `others` are the arguments already filled in. */
   complete(value: string, others: JsonObject, options: CallOptions): Promise<Completion>;
 }
 
 export interface CallOptions {
-  /** Whose call it is; undefined where nobody is asked for a token. */
+  /** The calling principal; undefined when no token is required. */
   readonly principal?: Principal;
   readonly signal?: CancelSignal;
-  /** A promise asks the guest to wait until it settles. */
+  /** A returned promise makes the guest wait until it settles. */
   readonly onProgress?: (event: Json) => void | Promise<void>;
   readonly onLog?: (line: GuestLog) => void;
-  /** What the client answered so far, by the keys of the input requests. */
+  /** The client's answers so far, by the keys of the input requests. */
   readonly answers?: JsonObject;
-  /** What the caller says of the context of its call (`_meta`). */
+  /** The context that the caller gives for its call (`_meta`). */
   readonly context?: CallerContext;
-  /** Of the request that the call belongs to. */
+  /** The trace of the request that the call belongs to. */
   readonly trace?: Trace | undefined;
-  /** Who calls. A function may look at it, so as to ask only for what the client can do. */
+  /** The calling client. A function may read it, to ask only for what the client can do. */
   readonly client?: ClientFacts;
-  /** The function says that from here on it is a task: the caller need not wait for the result. At most once. */
+  /** Called at most once, when the function becomes a task: the caller need not wait for the result. */
   readonly onTask?: () => void;
-  /** The function would rather not hold the connection while it works: end it if the client can come back to it. */
+  /** Called when the function prefers not to hold the connection while it works: end it if the client can reconnect. */
   readonly onCloseStream?: () => void;
-  /** Milliseconds from now, instead of the limit of a call: a task may take longer. */
+  /** Milliseconds from now, in place of the call limit: a task may take longer. */
   readonly deadlineMs?: number;
-  /** How many functions have led on to this one. */
+  /** How many functions led to this call. */
   readonly followed?: number;
-  /** Arguments that do not fit the schema reject with `invalid_params`, which else is a result of a tool. */
+  /** Makes invalid arguments reject with `invalid_params` instead of giving a tool result. */
   readonly invalidRejects?: boolean;
   /**
-   * Hears of the address, an external one or a path of this service, that the function's redirect leads to, instead
-   * of having it followed; the result says nothing then. What has no address over HTTP is followed all the same.
+   * Receives the target of the function's redirect, an external address or a path of this service, which is then not
+   * followed; the result says nothing. A target without an HTTP address is followed all the same.
    */
   readonly onRedirect?: (address: string) => void;
-  /** A tool whose guest does not finish rejects with `guest_failed` (data: `retriable`), which else is a result. */
+  /**
+   * Makes a tool whose guest does not finish reject with `guest_failed` (data: `retriable`) instead of giving a result.
+   */
   readonly failuresReject?: boolean;
 }
 
@@ -152,7 +154,7 @@ export interface ClientFacts {
   readonly capabilities: JsonObject;
 }
 
-/** The call cannot go on without answers; it is to be made again with all of them. */
+/** The call needs answers; repeat it with all of them. */
 export interface InputRequired {
   readonly inputRequests: InputRequests;
 }

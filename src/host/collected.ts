@@ -3,12 +3,12 @@ import type { GuestOutcome } from "../executor/executor.ts";
 import { isObject, type Json } from "../lib/json.ts";
 import { isContentBlock, text } from "./content.ts";
 
-/** What a block takes in memory besides its text. */
+/** Memory that a block takes besides its text. */
 const BLOCK_UNITS = 32;
 
 /**
- * What a stream yields, for a caller that takes no stream: a generator that returns nothing has said all that it has
- * to say in its yields, so these are its result then.
+ * Collects a stream's yields for a caller that takes no stream: when a generator returns nothing, its yields are the
+ * result.
  */
 export class Collected {
   readonly #outputBytes: number;
@@ -19,9 +19,9 @@ export class Collected {
     this.#outputBytes = outputBytes;
   }
 
-  /** Throws when there is more than a result may hold, which ends the call. */
+  /** Throws when the yields exceed what a result may hold, which ends the call. */
   readonly add = (event: Json): void => {
-    // A figure tells how far the work is; it is no part of what comes of it.
+    // A progress figure is not part of the result.
     if (isObject(event) && typeof event["progress"] === "number") return;
     const block = isContentBlock(event) ? event : text(typeof event === "string" ? event : JSON.stringify(event));
     this.#units += JSON.stringify(block).length + BLOCK_UNITS;

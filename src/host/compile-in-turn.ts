@@ -3,20 +3,20 @@ import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
 import { BerthError } from "../lib/errors.ts";
 import { TurnQueue } from "../lib/turn-queue.ts";
 
-/** Rejects with `cancelled` once nobody waits for it any more and it has not begun. */
+/** Rejects with `cancelled` when the caller gives up before compilation begins. */
 export type CompileFor = (source: DefinitionSource, tenant: string, signal?: CancelSignal) => Promise<Compiled>;
 
 type Compile = (source: DefinitionSource) => Promise<Compiled>;
 
-/** Processor time of one definition on the quick lane, in ms: several times what a usual one takes. */
+/** Processor time of one definition on the quick lane, in ms: several times the usual. */
 export const QUICK_COMPILE_MS = 2_000;
-/** For so long a tenant whose definition took longer is on the patient lane from the start. */
+/** How long a tenant starts on the patient lane after one of its definitions took longer. */
 const PATIENT_FOR_MS = 60_000;
 
 /**
- * Compiles one definition of each lane at a time, the tenants that wait in rotation: one who saves a hundred times does
- * not stand in front of all others. `quick` gives up after `QUICK_COMPILE_MS`; what takes longer, or too much memory, is
- * compiled again by `patient`, behind its like alone.
+ * Compiles one definition per lane at a time and rotates among the waiting tenants, so that one that saves a hundred
+ * times does not block the others. `quick` gives up after `QUICK_COMPILE_MS`; `patient`, on a lane of its own, then
+ * compiles again what took too long or too much memory.
  */
 export function compilingInTurn(quick: Compile, patient: Compile): CompileFor {
   const turns = { quick: newTurns(), patient: newTurns() };
@@ -39,7 +39,7 @@ export function compilingInTurn(quick: Compile, patient: Compile): CompileFor {
   };
 }
 
-/** Problems of a definition that another compiler, with more time or nothing in memory yet, may not have. */
+/** Problems that a compiler with more time or fresh memory may not have. */
 const TOO_MUCH: ReadonlySet<string> = new Set(["compiler-timeout", "compiler-memory"]);
 
 function newTurns(): TurnQueue {

@@ -9,21 +9,22 @@ import type { HostDependencies } from "./host.ts";
 
 export interface CompileOnce {
   (definition: Cid, source: DefinitionSource): Promise<CompiledResult>;
-  /** The text in UTF-8 that was made of a definition. What went bad on the disk is made again: it follows from the definition. */
+  /** The compiled code of a definition in UTF-8. A copy damaged on disk is compiled again from the definition. */
   code(server: string, definition: Cid, bundle: Cid): Promise<Uint8Array>;
 }
 
 const RETRY_AFTER_S = 5;
 
-/** Where something is compiled, or was. */
+/** Compiles definitions, and stores the results. */
 export interface CompilingParts extends Pick<HostDependencies, "store" | "compile" | "compileKey"> {
-  /** Asked for what was not compiled here. Default: what the tenant's boot image claims now. */
+  /** Looks up what was not compiled here. Default: the current claims of the tenant's boot image. */
   readonly claimed?: ClaimLookup;
 }
 
 /**
- * Discovery and bundling are done once for a source, by whoever needs them first (invariant 2). What the tenant uses stays
- * as long as the tenant does. What was compiled here goes before what an image claims. Throws `compiler_failed` where that says nothing of the source: that is not kept.
+ * Discovers and bundles each source once, for the first caller that needs it (invariant 2). Results stay as long as the
+ * tenant that uses them. Results compiled here take precedence over an image's claims. Throws `compiler_failed`, and
+ * stores nothing, when the source is not at fault.
  */
 export function compilingOnce(
   tenant: string,
@@ -47,7 +48,7 @@ export function compilingOnce(
     return (await claimed(store, tenant, key)) ?? compileAnew(key, source);
   };
 
-  /** What cannot be claimed now is there still, and made again when it no longer is. */
+  /** True if the store fails, too: the result is still there, and is made again once it is not. */
   const isHeld = (tenant: string, keys: readonly string[]): Promise<boolean> =>
     store.holdDerived(tenant, keys).catch((error: unknown) => {
       if (error instanceof BerthError && error.code === "store_failed") return true;
@@ -58,7 +59,7 @@ export function compilingOnce(
     const read = async (): Promise<Uint8Array | undefined> => {
       const bytes = await ifSound(store.derived(bundle));
       if (bytes && matches(bundle, bytes)) return bytes;
-      // That of a claim is content of the tenant.
+      // A claimed bundle is content of the tenant.
       return ifSound(store.content(tenant, bundle));
     };
     let bytes = await read();

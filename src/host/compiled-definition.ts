@@ -8,16 +8,16 @@ import type { CompileOnce } from "./compile-once.ts";
 import type { ServerEntry } from "./config/entry.ts";
 import type { HostDependencies } from "./host.ts";
 
-/** What a server has of its definition. */
+/** The compiled definition of a server. */
 export interface CompiledDefinition {
   readonly found: CompiledResult;
   readonly language: DefinitionSource["language"];
   readonly bundle: Cid | null;
-  /** The key of what was found. */
+  /** The key of the compiler's result. */
   readonly compiled: string | null;
 }
 
-/** A server whose entry is all there is has no code; one that has nothing at all is refused. */
+/** A server without a definition has no code; one whose entry offers nothing either is refused. */
 export async function compiledDefinition(
   tenant: string,
   server: string,
@@ -43,7 +43,7 @@ export async function compiledDefinition(
   return { found, language, bundle: found.bundle, compiled: compileKey(definition, source) };
 }
 
-/** Tells the first of them that is in the way; what leaves out one function seldom is. */
+/** Reports the first error of the whole server: an error of one tool seldom stops it. */
 export function refused(server: string, problems: readonly Problem[]): BerthError {
   const errors = problems.filter(({ severity }) => severity === "error");
   const first = errors.find(({ tool }) => tool === undefined) ?? errors[0] ?? problems[0];

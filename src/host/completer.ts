@@ -11,7 +11,7 @@ import type { Run } from "./tool.ts";
 /** How many values one answer may have (2026-07-28 `server/utilities/completion`). */
 const VALUES_MAX = 100;
 
-/** A function that completes an argument. One without parameters gives all there is, and is filtered here. */
+/** Completes an argument by a function. One without parameters returns all values, which are filtered here. */
 export function createCompleter(
   { of, argument, call }: DiscoveredCompletion,
   run: Run,
@@ -32,7 +32,7 @@ export function createCompleter(
   };
 }
 
-/** Those of the texts that begin so; undefined where it is no list of texts. */
+/** The texts that begin with `start`; undefined when the value is not a list of texts. */
 export function completionIn(value: GuestValue, start: string): Completion | undefined {
   const texts = value.kind === "json" ? textsOf(value.value) : undefined;
   const all = start === "" ? texts : texts?.filter((each) => startsWith(each, start));

@@ -5,12 +5,12 @@ import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { CallResult, ContentBlock } from "./catalog.ts";
 import { LongResult } from "./long-result.ts";
 
-/** What a function that has come to its end gave back. */
+/** The value of a function that has finished. */
 export type ReturnedValue = Exclude<GuestValue, { kind: "asks" | "redirect" }>;
 
 /**
- * Turns what a guest returned into the content of a result.
- * `structured` says whether the tool promises a value (it has an output schema).
+ * Turns a guest's return value into the content of a result. `structured`: the tool promises a value (it has an output
+ * schema).
  */
 export function toResult(value: ReturnedValue, structured: boolean): CallResult {
   switch (value.kind) {
@@ -29,7 +29,7 @@ export function toResult(value: ReturnedValue, structured: boolean): CallResult 
   }
 }
 
-/** As `toResult` with a schema, for a function whose type does not say one: it may have made the whole result itself. */
+/** Like `toResult` with a schema, for a function whose own type has none: it may have made the whole result itself. */
 export function toConfiguredResult(value: ReturnedValue): CallResult {
   const whole = toResult(value, false);
   return whole.structuredContent !== undefined || whole.isError ? whole : toResult(value, true);
@@ -43,21 +43,21 @@ export function text(content: string): ContentBlock {
   return { type: "text", text: content };
 }
 
-/** All that a result says in words; of a long one that is an error the beginning. */
+/** The text of a result; only the beginning for a long error. */
 export function textsOf(result: CallResult): string {
   if (result instanceof LongResult && result.parts.said !== undefined) return result.parts.said;
   const texts = result.content.flatMap((block) => (block.type === "text" ? [block["text"] as string] : []));
   return texts.join("\n");
 }
 
-/** The text of a long result that is an error, where it is told as one. */
+/** The beginning of an error result's text, for its message. */
 export function saidIn(result: CallResult): string {
   return cutText(textsOf(result), SAID_UNITS_MAX);
 }
 
 const SAID_UNITS_MAX = 64 * 1024;
 
-/** A result without what MCP puts around it, and its media type. */
+/** A result without its MCP wrapping, and its media type. */
 export interface Bare {
   readonly type: string;
   readonly body: string | Uint8Array;
@@ -66,7 +66,7 @@ export interface Bare {
 export const BARE_TEXT = "text/plain; charset=utf-8";
 export const BARE_JSON = "application/json";
 
-/** The value itself where a result is one, else all of it; undefined where it says nothing. */
+/** The value itself when the result is one, else the whole result; undefined when it is empty. */
 export function bareOf(result: CallResult): Bare | undefined {
   const { content, structuredContent } = result;
   const [first] = content;
@@ -94,20 +94,20 @@ function bareBlock(block: ContentBlock): Bare | undefined {
   }
 }
 
-/** A function says what its bytes are; what is no media type is none. */
+/** The media type that a function gives, or the default if it is not valid. */
 function mediaTypeOf(mimeType: unknown): string {
   const isType = typeof mimeType === "string" && /^[\w.+-]+\/[\w.+-]+(?:; ?[\w.-]+=[\w.-]+)*$/.test(mimeType);
   return isType ? mimeType : "application/octet-stream";
 }
 
-/** Before 2025-06-18 no content is a link to a resource. */
+/** Replaces a resource link by text, for revisions before 2025-06-18. */
 export function withoutLink(block: ContentBlock): ContentBlock {
   if (block.type !== "resource_link") return block;
   const { name, uri, description } = block as Record<string, Json>;
   return text(`${name as string} <${uri as string}>${typeof description === "string" ? `: ${description}` : ""}`);
 }
 
-/** In 2024-11-05 none is audio either. */
+/** Replaces audio by text, for revision 2024-11-05. */
 export function withoutAudio(block: ContentBlock): ContentBlock {
   if (block.type !== "audio") return block;
   return text(`[audio, ${block["mimeType"] as string}: revision 2024-11-05 carries no audio]`);
@@ -166,7 +166,7 @@ export function blockOfBytes(base64: string, mimeType = "application/octet-strea
   return { type: "resource", resource: { uri, mimeType, blob: base64 } };
 }
 
-/** How much a result says, in UTF-16 units, without writing anything out again. */
+/** The size of a result's content in UTF-16 units, without serializing it again. */
 export function sizeOf(result: Pick<CallResult, "content">): number {
   if (result instanceof LongResult) return result.parts.size;
   let size = 0;

@@ -1,11 +1,11 @@
 import type { DiscoveredTool } from "../discover/discovery.ts";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 
-/** Checking a value fills in the defaults of its schema. Here are the schemas by which that is no lie. */
+/** Checking a value fills in the defaults of its schema. These functions give schemas whose defaults are true. */
 
 /**
- * The schema of a tool's arguments without the defaults that only a comment of its function tells of. A default that
- * the configuration gives instead stays.
+ * The schema of a tool's arguments without the defaults that only a comment on its function states. Defaults from the
+ * configuration stay.
  */
 export function argumentsSchema(
   schema: JsonSchema,
@@ -22,7 +22,7 @@ export function argumentsSchema(
   return own;
 }
 
-/** The schema of a result: what a function has not returned is not made up. */
+/** The schema of a result: values that a function did not return are not filled in. */
 export function resultSchema(schema: JsonSchema): JsonSchema {
   return JSON.stringify(schema).includes('"default"') ? withoutDefaults(schema) : schema;
 }
@@ -31,7 +31,7 @@ function partsAt(root: JsonSchema, path: readonly string[]): JsonSchema[] {
   return path.reduce<JsonSchema[]>((parts, step) => parts.flatMap((part) => inside(part, step, root)), [root]);
 }
 
-/** The schemas of a property, of each element and value (`*`), or of an element by its place. */
+/** The schemas of a property, of each element and value (`*`), or of an element by its index. */
 function inside(part: JsonSchema, step: string, root: JsonSchema): JsonSchema[] {
   const target = targetOf(part, root);
   const { properties, patternProperties, additionalProperties, items, prefixItems, anyOf } = target;
@@ -49,7 +49,7 @@ function inside(part: JsonSchema, step: string, root: JsonSchema): JsonSchema[] 
   return [...own.filter(isObject), ...alternatives.flatMap((alternative) => inside(alternative, step, root))];
 }
 
-/** Discovery refers only to definitions, and to one directly. */
+/** Discovery refers only to definitions, and to them directly. */
 function targetOf(part: JsonSchema, { $defs }: JsonSchema): JsonSchema {
   const name = typeof part["$ref"] === "string" ? part["$ref"].slice("#/$defs/".length) : undefined;
   const target = name !== undefined && isObject($defs) && Object.hasOwn($defs, name) ? $defs[name] : undefined;
