@@ -8,9 +8,9 @@ export interface ConvertedArguments {
 }
 
 /**
- * Text of a URI to the types that a tool's schema names. An argument that the schema does not know stays text. A
+ * Converts text from a URI to the types that a tool's schema names. An argument unknown to the schema stays text. A
  * repeated argument is a list, and so is a single one where the schema wants a list; a list or an object may also be
- * written as JSON. What JSON gave already stays as it is.
+ * written as JSON. Values that were given as JSON stay as they are.
  */
 export function convertArguments(given: GivenArguments, schema: JsonSchema): ConvertedArguments {
   const problems: Problem[] = [];
@@ -28,7 +28,7 @@ export function convertArguments(given: GivenArguments, schema: JsonSchema): Con
     });
     return [name, null];
   });
-  // Defined one by one, so that a name such as __proto__ is one like any other.
+  // Defined one by one, so that names such as __proto__ are not special.
   const result: JsonObject = { ...given.json };
   for (const [name, value] of converted) {
     Object.defineProperty(result, name, { value, enumerable: true, writable: true, configurable: true });
@@ -59,7 +59,7 @@ function convertAll(values: readonly string[], schema: unknown, reach: Reach): J
   return reach.isOver || (typesOf(schema).length === 0 && !isKnown(schema)) ? [...values] : undefined;
 }
 
-/** `seen` is what this text was held against before: it would fit no better again. */
+/** `seen` holds the schemas already tried for this text: it would fit no better again. */
 function convert(text: string, schema: unknown, reach: Reach, seen: Seen = new Set()): Json | undefined {
   for (const one of reach.alternativesOf(schema, seen)) {
     const members = "const" in one ? [one["const"]] : one["enum"];
@@ -82,7 +82,7 @@ function convert(text: string, schema: unknown, reach: Reach, seen: Seen = new S
 
 /** Text is last: anything is text. */
 const orderedTypes = ["null", "boolean", "integer", "number", "array", "object", "string"];
-/** As JSON writes numbers; `0x10`, ` 1` and an empty text are none. */
+/** The JSON form of numbers, which excludes `0x10`, ` 1` and an empty text. */
 const numberForm = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
 function convertTo(type: string, text: string, schema: JsonSchema, reach: Reach, seen: Seen): Json | undefined {
@@ -113,11 +113,11 @@ function convertTo(type: string, text: string, schema: JsonSchema, reach: Reach,
 
 type Seen = Set<JsonSchema>;
 
-/** Schemas that one text is held against, and what stands in those that all texts are held against. Beyond, they stay texts. */
+/** The most schemas tried for one text, and the most steps spent for all texts; texts beyond these stay texts. */
 const SCHEMAS_MAX = 512;
 const STEPS_MAX = 50_000;
 
-/** How far a schema that others wrote is looked through. */
+/** Bounds the search through a schema that others wrote. */
 class Reach {
   readonly #root: JsonSchema;
   #steps = 0;
@@ -130,15 +130,15 @@ class Reach {
     return this.#steps > STEPS_MAX;
   }
 
-  /** A schema as what it may be: through local references, and one by one for `anyOf` and `oneOf`, each once. */
+  /** The alternatives of a schema: follows local references, and lists each choice of `anyOf` and `oneOf` once. */
   alternativesOf(schema: unknown, seen: Seen = new Set()): JsonSchema[] {
     const found: JsonSchema[] = [];
-    // Text takes anything, so whatever else it might be is tried before.
+    // Text accepts anything, so the other types are tried first.
     if (!this.#collect(schema, seen, found)) return [...found.filter((one) => !isText(one)), {}];
     return [...found.filter((one) => !isText(one)), ...found.filter(isText)];
   }
 
-  /** False where there is more than is looked at. */
+  /** False if there is more than may be looked at. */
   #collect(schema: unknown, seen: Seen, found: JsonSchema[]): boolean {
     if (!isObject(schema)) return found.push({}) > 0;
     if (seen.has(schema)) return true;

@@ -2,14 +2,14 @@ import { Attribution } from "./attribution.ts";
 import type { Ask } from "./request.ts";
 
 /**
- * Calls of a legacy server that many share. Those that may ask go one after the other, so that a question has one
- * possible owner; the calls of a tool that ended once without a question need not wait for each other.
+ * Calls of a legacy server that many callers share. Calls that may ask run one after the other, so that a question has
+ * one possible owner; calls of a tool that ended once without a question need not wait for each other.
  */
 export class AttributedCalls {
-  /** Brings a question to its call. */
+  /** Passes a question to its call. */
   readonly ask: Ask;
   readonly #attribution: Attribution;
-  /** Tools whose calls do not ask, as far as is known. */
+  /** Tools whose calls do not ask, as far as known. */
   readonly #quiet = new Set<string>();
   #turn: Promise<void> = Promise.resolve();
 
@@ -19,7 +19,7 @@ export class AttributedCalls {
     this.ask = (question, signal) => this.#attribution.ask(question, signal);
   }
 
-  /** `name` is what is called; `ask`, undefined for a caller that can be asked nothing. */
+  /** `name` is the called tool; `ask` is undefined for a caller that cannot be asked. */
   async run<T>(name: string, ask: Ask | undefined, work: () => Promise<T>): Promise<T> {
     const mayAsk = ask !== undefined && !this.#quiet.has(name);
     const endTurn = mayAsk ? await this.#takeTurn() : undefined;

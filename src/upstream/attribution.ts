@@ -5,14 +5,14 @@ import { UnderWay } from "./under-way.ts";
 
 /** A call under way on one connection. */
 export interface AskedCall {
-  /** Undefined for a caller that can be asked nothing. */
+  /** Undefined for a caller that cannot be asked. */
   readonly ask: Ask | undefined;
 }
 
 /**
- * Finds the call that a legacy server's question belongs to, which the question itself does not say. A question is
- * never brought to another caller than its own: where several calls are under way it waits until one is left, new
- * calls wait meanwhile, and after `waitMs` it is refused.
+ * Finds the call that a legacy server's question belongs to, which the question itself does not say. A question never
+ * reaches a caller other than its own: while several calls are under way it waits until one is left, new calls wait
+ * meanwhile, and after `waitMs` it is refused.
  */
 export class Attribution {
   readonly #waitMs: number;
@@ -26,7 +26,7 @@ export class Attribution {
     this.#waitMs = waitMs;
   }
 
-  /** What a call waits for before it may begin; most of the time nothing. To be asked again after it. */
+  /** The promise that a call must await before it begins, usually undefined. Check again afterwards. */
   get closed(): Promise<void> | undefined {
     return this.#questions > 0 ? this.#open : undefined;
   }
@@ -40,7 +40,7 @@ export class Attribution {
     if (this.#settled.length > 0) for (const settled of this.#settled.splice(0)) settled();
   }
 
-  /** Brings the question to its call. Rejects when nobody can tell which one that is, or nobody can answer. */
+  /** Passes the question to its call. Rejects if that call is unknown, or nobody can answer. */
   async ask(question: Question, signal?: CancelSignal): Promise<JsonObject> {
     const call = await this.#onlyCall();
     if (!call) {
@@ -80,7 +80,7 @@ export class Attribution {
   }
 }
 
-/** JSON-RPC code of a question that nobody answers: the client has no such method. */
+/** JSON-RPC code for an unanswerable question: the client has no such method. */
 function unanswerable(why: string): Error {
   return Object.assign(new Error(`The question cannot be answered: ${why}`), { code: -32601 });
 }

@@ -13,9 +13,9 @@ export interface BoundedReading {
   /** Messages that one body may hold. */
   readonly batchMessages: number;
   readonly inflow: Inflow;
-  /** Where long messages are read, and where their results are kept meanwhile. */
+  /** Reads long messages, and keeps their results meanwhile. */
   readonly elsewhere: Elsewhere | undefined;
-  /** For what is not whole yet; without one it is not counted. */
+  /** Memory for incomplete messages; without it they are not counted. */
   readonly room?: MessageRoom | undefined;
 }
 
@@ -25,10 +25,10 @@ interface Elsewhere {
 }
 
 /**
- * `fetch` whose answers are read no faster than their `inflow` lets them, and end with an error when one message in
- * them, or one body of JSON, is longer than it may be. Who asked sees of a message that was read elsewhere only what is
- * left when its results are taken out of it, and a Content-Type that says how the answer was read here: two readers of
- * one header must not differ, or the bounds of one hold for nothing.
+ * `fetch` whose answers are read no faster than their `inflow` allows, and fail if one of their messages, or one body
+ * of JSON, is too long. Of a message that was read elsewhere the client gets only the part without its results. The
+ * Content-Type states how the answer was read here: if two readers understood one header differently, the bounds of one
+ * would not hold.
  */
 export function boundedFetch(reading: BoundedReading, fetchIt: typeof fetch = fetch): FetchLike {
   return async (url, init) => {
@@ -39,7 +39,7 @@ export function boundedFetch(reading: BoundedReading, fetchIt: typeof fetch = fe
     const isStream = type === EVENT_STREAM;
     const isMessage = ok && type === JSON_TYPE;
     const reader = response.body.getReader();
-    // The client takes for events whatever answers a GET; a server that sends anything else has no stream there.
+    // The client reads any answer to a GET as events; a server that sends anything else has no stream there.
     if (ok && !isStream && (init?.method ?? "GET") === "GET") {
       leave(reader, new Error("no event stream"));
       return new Response(null, { status: NO_STREAM, statusText: "Not an event stream" });
@@ -54,7 +54,7 @@ export function boundedFetch(reading: BoundedReading, fetchIt: typeof fetch = fe
         ? bodyOf(pieces, held, reading)
         : wordsOf(pieces, reading);
     const bounded = new Response(streamOf(read, held, reader, init?.signal), { status, statusText, headers });
-    // What a constructed answer lacks, and redirects are judged by.
+    // A constructed answer lacks these, and redirects are judged by them.
     Object.defineProperties(bounded, {
       url: { value: response.url },
       redirected: { value: response.redirected },
@@ -67,13 +67,13 @@ export function boundedFetch(reading: BoundedReading, fetchIt: typeof fetch = fe
 
 const EVENT_STREAM = "text/event-stream";
 const JSON_TYPE = "application/json";
-/** For types that begin like that of a stream of events: some readers look no further. */
+/** For types that begin like that of an event stream: some readers look no further. */
 const UNREAD = "application/octet-stream";
-/** By which a server says that it has no stream of its own (`basic/transports`). */
+/** The status of a server without a stream of its own (`basic/transports`). */
 const NO_STREAM = 405;
 const MEDIA_TYPE = /^\s*([!#$%&'*+.^_`|~\w-]+\/[!#$%&'*+.^_`|~\w-]+)\s*(?:;|$)/;
 
-/** In lower case and without parameters; "" for what is none. */
+/** In lower case and without parameters; "" if it is invalid. */
 function mediaTypeOf(contentType: string | null): string {
   return MEDIA_TYPE.exec(contentType ?? "")?.[1]?.toLowerCase() ?? "";
 }
@@ -88,7 +88,7 @@ function leave(reader: ReadableStreamDefaultReader<Uint8Array>, error: unknown):
   reader.cancel(error).catch(() => {});
 }
 
-/** Whatever ends it ends what it is read from; `signal` does, too, whether anybody is reading or not. */
+/** The end of this stream also ends its source; so does `signal`, even if nobody is reading. */
 function streamOf(
   pieces: Pieces,
   held: Held,
@@ -128,7 +128,7 @@ function streamOf(
   );
 }
 
-/** What nobody reads as messages. */
+/** An answer that is not read as messages. */
 async function* wordsOf(body: Pieces, { inflow }: BoundedReading): Pieces {
   for await (const piece of body) {
     await inflow.take(0, costOf(piece));
@@ -136,7 +136,10 @@ async function* wordsOf(body: Pieces, { inflow }: BoundedReading): Pieces {
   }
 }
 
-/** The client takes all the text of answers that it does not read, such as errors, and of streams that nobody asked for. */
+/**
+ * Bounded, because the client reads the whole text of answers that it does not parse, such as errors and unwanted
+ * streams.
+ */
 async function beginningOf({ body }: Response): Promise<string> {
   const reader = body!.getReader();
   const held = new GrowingBytes();
@@ -149,7 +152,7 @@ async function beginningOf({ body }: Response): Promise<string> {
   return new TextDecoder().decode(held.take());
 }
 
-/** One message that is all of the body. */
+/** A body that is one message. */
 async function* bodyOf(body: Pieces, held: Held, reading: BoundedReading): Pieces {
   const { inflow, elsewhere } = reading;
   for await (const piece of body) {
@@ -159,7 +162,7 @@ async function* bodyOf(body: Pieces, held: Held, reading: BoundedReading): Piece
   const whole = held.take();
   if (elsewhere && whole.length > elsewhere.long.inlineBodyBytes) {
     const read = await elsewhere.long.message(whole);
-    // Whoever asked finds out that it is none.
+    // The client finds out that it is no message.
     yield encoded(read.text === undefined && read.fault === undefined ? "" : without(read, reading, elsewhere));
   } else {
     if (BATCH.test(bufferOf(whole).toString("latin1", 0, BATCH_SEEN_BYTES))) {
@@ -169,7 +172,7 @@ async function* bodyOf(body: Pieces, held: Held, reading: BoundedReading): Piece
   }
 }
 
-/** Events, some of them at a time. */
+/** Events, several at a time. */
 async function* eventsOf(body: Pieces, held: Held, reading: BoundedReading): Pieces {
   const { inflow, elsewhere } = reading;
   const ends = new EventEnds();
@@ -197,7 +200,7 @@ async function* eventsOf(body: Pieces, held: Held, reading: BoundedReading): Pie
       } else {
         if (text !== "") yield await handOn();
         const read = await elsewhere.long.event(event);
-        // What is no message is nobody's.
+        // Text that is no message is dropped.
         if (read.text !== undefined || read.fault !== undefined) {
           text = Buffer.from(
             `${eventText(read.head).trimEnd()}\ndata: ${without(read, reading, elsewhere)}\n\n`,
@@ -212,11 +215,11 @@ async function* eventsOf(body: Pieces, held: Held, reading: BoundedReading): Pie
     const some = await handOn();
     if (some.length > 0) yield some;
   }
-  // What has begun and not ended is no event.
+  // An incomplete event is dropped.
   held.take();
 }
 
-/** JSON text of a message in which something stands for its results. */
+/** JSON text of a message with its results replaced by stand-ins. */
 function without({ text, fault, results }: LongMessage, reading: BoundedReading, { results: kept }: Elsewhere): string {
   if (text === undefined) throw new Error(`The server ${fault}.`);
   const isBatch = BATCH.test(text.slice(0, BATCH_SEEN_BYTES));
@@ -228,7 +231,7 @@ function without({ text, fault, results }: LongMessage, reading: BoundedReading,
   return JSON.stringify(value);
 }
 
-/** All that is in one body is heard at once. */
+/** All messages in one body are handled at once. */
 function checkBatch({ length }: readonly unknown[], { batchMessages }: BoundedReading): void {
   if (length <= batchMessages) return;
   throw new Error(`The server sent a batch of more than ${batchMessages} messages (BERTH_BATCH_MESSAGES).`);
@@ -239,14 +242,14 @@ const BATCH_SEEN_BYTES = 64;
 const BEGINNING_BYTES = 64 * 1024;
 const EVENTS_TOGETHER = 8;
 const BYTES_TOGETHER = 16 * 1024;
-/** What a piece costs, however short it is, is as much as so many bytes. */
+/** The minimum cost of a piece, in bytes. */
 const PIECE_BYTES = 512;
 
 function costOf({ length }: Uint8Array): number {
   return Math.max(length, PIECE_BYTES);
 }
 
-/** What came of a message so far. It is counted from its second piece on: most are whole with the first. */
+/** The bytes of a message so far. They are counted from the second piece on: most messages have only one. */
 class Held {
   readonly #bytesMax: number;
   readonly #room: MessageRoom | undefined;
@@ -256,14 +259,14 @@ class Held {
   #noRoom: Error | undefined;
   #isOver = false;
 
-  /** `onNoRoom` ends what it is read from. */
+  /** `onNoRoom` ends the source. */
   constructor({ messageBytes, room }: BoundedReading, onNoRoom: (error: Error) => void) {
     this.#bytesMax = messageBytes;
     this.#room = room;
     this.#onNoRoom = onNoRoom;
   }
 
-  /** Throws when it is too long, or when there is no room for it. */
+  /** Throws if the message is too long, or if there is no room for it. */
   add(piece: Uint8Array): void {
     const { length } = this.#bytes;
     if (length + piece.length > this.#bytesMax)
@@ -283,7 +286,7 @@ class Held {
     return this.#bytes.take();
   }
 
-  /** Nobody wants any more of it. */
+  /** Drops it; the rest is not wanted. */
   end(): void {
     this.#isOver = true;
     this.#release();

@@ -17,11 +17,12 @@ export type OutputLimits = Pick<
 >;
 
 /**
- * What a server of others writes. Whatever that is, the memory for it here is bounded: by the longest line, by how much
- * may come that is no message, and by the end of stderr that is kept; and so is the time, by how much may come unasked.
+ * The output of an upstream process. Its memory here is bounded, whatever it writes: by the longest line, by the amount
+ * of output that is no message, and by the part of stderr that is kept; its time is bounded by the number of
+ * unsolicited messages.
  */
 export class ChildOutput {
-  /** Called for each message, in order; says whether it is an answer that was waited for. */
+  /** Called for each message, in order; returns true if the message is an answer that a request waits for. */
   onMessage: (message: Message) => boolean = () => false;
   readonly #limits: OutputLimits;
   readonly #secrets: readonly string[];
@@ -37,12 +38,12 @@ export class ChildOutput {
   #secondBegan = 0;
   #isBreathing = false;
   readonly #long: LongReader | undefined;
-  /** What came after a message that is being read elsewhere; the pipe is not read meanwhile. */
+  /** The lines that follow a message being read elsewhere; the pipe is not read meanwhile. */
   #waiting: Buffer[] | undefined;
   #onRead = (): void => {};
   #readAll: Promise<void> | undefined;
 
-  /** `onFault` is called once, with what completes "the server …"; after it nothing of stdout is read any more. */
+  /** `onFault` is called once, with the words that complete "the server …"; after it stdout is not read any more. */
   constructor(
     { stdout, stderr }: { readonly stdout: Readable; readonly stderr: Readable },
     limits: OutputLimits,
@@ -72,17 +73,17 @@ export class ChildOutput {
     this.#stderr = new LastWords(stderr, limits.upstreamStderrBytes);
   }
 
-  /** What came on stdout so far that is no message, for the error of a server that never answers. */
+  /** The beginning of stdout output that is no message, for the error of a server that never answers. */
   get garbage(): string {
     return this.#redact(this.#firstGarbage);
   }
 
-  /** The end of what came on stderr so far. */
+  /** The end of its stderr so far. */
   get stderr(): string {
     return this.#redact(String(this.#stderr).trim());
   }
 
-  /** Reads nothing more, for a reason as `onFault` is told. */
+  /** Stops reading, for a reason in the words of `onFault`. */
   fail(reason: string): void {
     if (this.#isFaulty) return;
     this.#isFaulty = true;
@@ -90,7 +91,7 @@ export class ChildOutput {
     this.#onFault(reason);
   }
 
-  /** Resolves when all that came so far was read; undefined when it is. */
+  /** Resolves when everything received so far is read; undefined if it already is. */
   get reading(): Promise<void> | undefined {
     return this.#readAll;
   }
@@ -110,7 +111,7 @@ export class ChildOutput {
     else this.#deliverAll(read as Message[]);
   }
 
-  /** What comes after it waits, so that everything keeps its order. */
+  /** Later lines wait, so that the order is kept. */
   async #readElsewhere(long: LongReader, first: Buffer): Promise<void> {
     const waiting: Buffer[] = (this.#waiting = [first]);
     this.#readAll = new Promise((resolve) => (this.#onRead = resolve));
@@ -140,7 +141,7 @@ export class ChildOutput {
     }
   }
 
-  /** That others have much to read there is no fault of the server's: it waits at its full pipe. */
+  /** While the reader is busy with others, which is no fault of this server, the server waits at its full pipe. */
   async #readWhenThereIsRoom(long: LongReader, line: Buffer): Promise<LongMessage> {
     const held = this.#room?.begin((why) => this.fail(why));
     held?.add(line.length);
@@ -151,7 +152,7 @@ export class ChildOutput {
         } catch (error) {
           const code = error instanceof BerthError ? error.code : undefined;
           const isFull = code !== undefined && BUSY.has(code);
-          // Perhaps it is this very message that ends whoever reads it.
+          // Perhaps this very message crashes the reader.
           const isAgain = code === "check_failed" && tries++ < TRIES_MAX;
           if (!(isFull || isAgain) || this.#isFaulty) throw error;
           await new Promise((resolve) => setTimeout(resolve, AGAIN_MS).unref());
@@ -170,7 +171,7 @@ export class ChildOutput {
     }
   }
 
-  /** All that is in one line is heard at once. */
+  /** All messages in one line are handled at once. */
   #deliverAll(messages: readonly Message[]): void {
     const { batchMessages } = this.#limits;
     if (messages.length > batchMessages) {
@@ -184,7 +185,7 @@ export class ChildOutput {
     if (this.#unasked++ === 0) this.#secondBegan = performance.now();
   }
 
-  /** Whoever says what nobody waits for faster than anyone can read waits at its full pipe until the second is over. */
+  /** A server that sends unsolicited messages too fast waits at its full pipe until the second is over. */
   #breathe(): void {
     if (this.#unasked <= this.#limits.upstreamNotificationsPerSecond) return;
     const left = this.#secondBegan + SECOND_MS - performance.now();

@@ -13,38 +13,39 @@ import { within } from "./within.ts";
 
 export type ChildLimits = OutputLimits & Pick<Limits, "upstreamEndMs">;
 
-/** Why it is gone, for people; `reason` completes "the server …". */
+/** Why it has ended, for people; `reason` completes "the server …". */
 export interface ChildEnd {
   readonly reason: string;
-  /** The end of what it wrote to stderr; what came from variables is taken out. */
+  /** The end of its stderr, without values of variables. */
   readonly stderr: string;
-  /** It was asked to end. */
+  /** True when it was asked to end. */
   readonly expected: boolean;
 }
 
 export interface ChildOptions {
   readonly limits: ChildLimits;
-  /** Values that are taken out of whatever it says before it is shown. */
+  /** Values that are removed from its output before that is shown. */
   readonly secrets: readonly string[];
-  /** It was made for it alone, and goes with it. */
+  /** A folder made for this process only; it is removed with it. */
   readonly folder: string | undefined;
   readonly long: LongReader | undefined;
   readonly rooms?: ChildRooms | undefined;
-  /** Ends what it has started in other groups. */
+  /** Ends the processes that it started in other groups. */
   readonly endRest: () => Promise<void>;
 }
 
-/** Memory of a tenant for what is on its way from and to programs of others. */
+/** A tenant's memory for messages from and to upstream processes. */
 export interface ChildRooms {
-  /** For lines that are not whole yet. */
+  /** For incomplete lines. */
   readonly unfinished: MessageRoom;
-  /** For what the program has not taken yet. */
+  /** For messages that the program has not read yet. */
   readonly backlog: MessageRoom;
 }
 
 /**
- * A server of others as a running process (start-child.ts starts it): the leader of a process group of its own, spoken
- * to in lines of JSON. It and its group are gone when `ended` resolves, and whatever else it started a moment later.
+ * An upstream as a running process (start-child.ts starts it): the leader of a process group of its own, which
+ * exchanges lines of JSON. It and its group are gone when `ended` resolves, and everything else it started a moment
+ * later.
  */
 export class Child {
   readonly ended: Promise<ChildEnd>;
@@ -58,7 +59,7 @@ export class Child {
   #restGoes: Promise<void> | undefined;
   readonly #output: ChildOutput;
   readonly #outbox: Outbox;
-  /** Who wants to know when a message is taken, in the order of the messages. */
+  /** Callbacks for messages that are not read yet, in the order of the messages. */
   readonly #untaken: { readonly message: number; readonly onTaken: () => void }[] = [];
   #isRunning = true;
   #fault: string | undefined;
@@ -85,12 +86,12 @@ export class Child {
     this.ended = this.#watch();
   }
 
-  /** Called for each message, in order; says whether it is an answer that was waited for. */
+  /** Called for each message, in order; returns true if the message is an answer that a request waits for. */
   set onMessage(listener: (message: Message) => boolean) {
     this.#output.onMessage = listener;
   }
 
-  /** What came on stdout so far that is no message, for the error of a server that never answers. */
+  /** The beginning of stdout output that is no message, for the error of a server that never answers. */
   get garbage(): string {
     return this.#output.garbage;
   }
@@ -104,12 +105,12 @@ export class Child {
   }
 
   /**
-   * Sends a message as its JSON; `onTaken` hears when its pipe has taken that, or never will. Throws when it is gone, or
-   * reads nothing of what is sent to it. Returns the number of the message, for `mayHaveRead`.
+   * Sends a message as its JSON; `onTaken` is called when the pipe has taken it, or never will. Throws if the process
+   * is gone or reads nothing. Returns the number of the message, for `mayHaveRead`.
    */
   send(json: string, onTaken?: () => void): number {
     if (!this.isRunning) throw new Error("The server has ended.");
-    // One message is taken however long it is; a queue of them is not.
+    // One message may have any length; a queue of messages may not.
     if (this.#outbox.bytes > this.#limits.upstreamMessageBytes) {
       throw new Error("The server does not read what is sent to it.");
     }
@@ -119,24 +120,27 @@ export class Child {
     return message;
   }
 
-  /** True once all of a message has been handed to its pipe: the server cannot know of one before. */
+  /** True once the whole message has been handed to the pipe: the server cannot know of it before. */
   mayHaveRead(message: number): boolean {
     return this.#outbox.mayHaveRead(message);
   }
 
-  /** Ends it at once, and reads nothing more of it; `reason` completes "the server …". */
+  /** Ends it at once and stops reading; `reason` completes "the server …". */
   fail(reason: string): void {
     this.#output.fail(reason);
   }
 
-  /** Ends its input, asks it to end, ends it: each after the limit's time. Resolves when all that it started is gone. */
+  /**
+   * Closes its input, asks it to end, then kills it: each after the limit's time. Resolves when everything that it
+   * started is gone.
+   */
   end(fault?: string): Promise<void> {
     if (this.#isRunning) this.#fault ??= fault;
     this.#ending ??= this.#escalate();
     return this.#ending;
   }
 
-  /** Ends it at once, for a process that is at its own end. */
+  /** Kills it at once, for a serving process that is itself ending. */
   abandon(): void {
     this.#signal("SIGKILL");
     void this.#endRest();
@@ -164,12 +168,12 @@ export class Child {
     const exit = await this.#exited;
     this.#outbox.close();
     for (const { onTaken } of this.#untaken.splice(0)) onTaken();
-    // What was started by a launcher may still be at its own end when the launcher has gone.
+    // A launcher's program may still be shutting down when the launcher has gone.
     if (this.#isTerminated) await this.#groupGoes(this.#limits.upstreamEndMs);
     this.#signal("SIGKILL");
     this.#restGoes = this.#endRest();
     await this.#outputsClose();
-    // What it answered last counts.
+    // Its last answers count.
     await this.#output.reading;
     if (this.#folder !== undefined) await rm(this.#folder, folderRemoval).catch(() => {});
     return {
@@ -179,7 +183,7 @@ export class Child {
     };
   }
 
-  /** What it wrote last says why. */
+  /** Its last output may say why it ended. */
   async #outputsClose(): Promise<void> {
     const closed = Promise.all(
       this.#outputs.map((pipe) => new Promise<void>((done) => (pipe.closed ? done() : pipe.once("close", done)))),
@@ -194,7 +198,7 @@ export class Child {
     while (this.#signal(0) && performance.now() < until) await after(20);
   }
 
-  /** Whether there was anyone to signal. */
+  /** True when there was a process to signal. */
   #signal(signal: NodeJS.Signals | 0): boolean {
     try {
       return process.kill(-this.#pid, signal);
@@ -204,9 +208,9 @@ export class Child {
   }
 }
 
-/** Whoever holds a pipe open after the process itself has gone is not waited for longer than this. */
+/** How long to wait for another process that holds a pipe open after this one has gone. */
 const PIPES_CLOSE_MS = 200;
-/** Whoever starts what ends the rest may be stuck; then the rest ends together with this process. */
+/** How long to wait for the rest to end: if the starter is stuck, the rest ends together with this process. */
 const REST_GOES_MS = 10_000;
 const folderRemoval = { recursive: true, force: true, maxRetries: 2 } as const;
 

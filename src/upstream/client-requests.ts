@@ -10,7 +10,7 @@ import type { AnyResult, RequestOptions, RequestParams, Requests, Result } from 
 import type { LongResults } from "./results-aside.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
-/** Takes what a server of others says as it is; what must hold of it is checked where it is used. */
+/** Accepts any result from an upstream; it is checked where it is used. */
 const anyResult: StandardSchemaV1<unknown, Result> = {
   "~standard": {
     version: 1,
@@ -19,25 +19,25 @@ const anyResult: StandardSchemaV1<unknown, Result> = {
   },
 };
 
-/** What the client does not see of messages. */
+/** The parts of messages that bypass the client. */
 export interface Aside {
   readonly results: LongResults;
   readonly arguments: LongArguments;
-  /** Without one nothing is long. */
+  /** Without a reader no message counts as long. */
   readonly reader: LongReader | undefined;
 }
 
-/** Requests by the official client, which knows what HTTP takes in each era: streams, sessions, headers. */
+/** Requests by the official client, which knows the rules of HTTP in each era: streams, sessions, headers. */
 export class ClientRequests implements Requests {
   readonly #client: Client;
   readonly #timeoutMs: number;
   readonly #long: LongResults;
   readonly #arguments: LongArguments;
   readonly #reader: LongReader | undefined;
-  /** Tools whose arguments go into headers, too (modern servers). */
+  /** Tools with arguments that also go into headers (modern servers). */
   readonly #headerTools = new Map<string, Tool>();
   heard = 0;
-  /** Why nothing can be sent any more. */
+  /** Why no more requests can be sent. */
   ended = "the connection was closed";
 
   constructor(client: Client, timeoutMs: number, aside: Aside) {
@@ -92,7 +92,7 @@ export class ClientRequests implements Requests {
     }
   }
 
-  /** Of long arguments, those that go into headers. */
+  /** The members of long arguments that go into headers. */
   async #headed(tool: unknown, args: JsonText): Promise<object> {
     const definition = this.#headerTools.get(tool as string);
     if (!definition) return {};
@@ -117,15 +117,15 @@ export class ClientRequests implements Requests {
     }
   }
 
-  /** The server misses a header that repeats an argument. */
+  /** True when the server misses a header that repeats an argument. */
   needsTools(error: unknown, tool: string): boolean {
     return error instanceof UpstreamError && error.data?.["rpc"] === HEADER_MISMATCH && !this.#headerTools.has(tool);
   }
 }
 
-/** With any name as its own. */
+/** An object on which any name is an own property. */
 const plain = (): Record<string, unknown> => Object.create(null) as Record<string, unknown>;
 
 const HEADER_MISMATCH = -32020;
-/** Of a timer. */
+/** The longest time of a timer. */
 const LONGEST_MS = 2 ** 31 - 1;

@@ -12,33 +12,33 @@ import {
 } from "./launch.ts";
 import { problemAt } from "./uri-text.ts";
 
-/** A program ready to be started: no shell reads any of it. */
+/** A program ready to be started, without a shell. */
 export interface Command {
   readonly file: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   /** Absent: a new empty folder. */
   readonly cwd?: string;
-  /** Values that came from variables; they are taken out of whatever the program says before it is shown. */
+  /** Values of variables, which are removed from the program's output before that is shown. */
   readonly secrets: readonly string[];
 }
 
 export interface Surroundings {
-  /** The environment of whoever starts it: `PATH` and its like come from here. */
+  /** The starter's environment, the source of `PATH` and similar variables. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** What `${NAME}` stands for; by default the environment. */
+  /** Resolves `${NAME}`; by default from the environment. */
   readonly variable?: VariableLookup;
-  /** Folder that relative scripts and `cwd` are relative to. */
+  /** The base of relative scripts and `cwd`. */
   readonly folder: string;
 }
 
-/** Passed on where they are set: what programs need to find their files, caches, certificates and proxies. */
+/** Passed on if set: programs need them to find their files, caches, certificates and proxies. */
 const inherited =
   /^(?:PATH|HOME|TMPDIR|LANG|LC_[A-Z]+|TZ|USER|LOGNAME|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|SSL_CERT_DIR|XDG_[A-Z_]+_HOME|(?:https?|no|all)_proxy|(?:HTTPS?|NO|ALL)_PROXY)$/;
-/** Settings of the launchers themselves, which may hold the token of a registry: for them alone. */
+/** Settings of the launchers themselves, for them alone: they may hold the token of a registry. */
 const launcherSettings = { npx: /^npm_config_/i, uvx: /^UV_/, python: undefined, node: undefined, program: undefined };
 
-/** What a registry out of reach costs is seconds, not minutes; a person's own settings come before these. */
+/** An unreachable registry costs seconds, not minutes; a person's own settings override these. */
 const npmSettings = {
   npm_config_audit: "false",
   npm_config_fund: "false",
@@ -48,12 +48,12 @@ const npmSettings = {
   npm_config_fetch_retry_maxtimeout: "3000",
 };
 
-/** Throws `launcher_invalid` with every problem, or `upstream_not_started` where a program is not installed. */
+/** Throws `launcher_invalid` with every problem, or `upstream_not_started` if a program is not installed. */
 export function commandOf(launch: ProgramLaunch, { env, variable, folder }: Surroundings): Command {
   const problems: Problem[] = [];
   const lookUp = variable ?? ((name: string) => env[name]);
   const given = fillAll(launch.uri, Object.entries(launch.env), lookUp, problems);
-  // Says which paths the message names, so that whoever tells others of it can leave out their folders.
+  // Names the paths in the message, so that callers can leave out their folders before they pass it on.
   let cause: Error | undefined;
   const missing = (path: string): Error => Object.assign(new Error("it is not there", { cause }), { path });
   const cwd = launch.cwd === undefined ? undefined : resolve(folder, launch.cwd);
@@ -155,7 +155,7 @@ function programOf(
       const file = findProgram(["npx"], path);
       if (!file) throw notInstalled("npx", "Install Node.js with npm, or put it on PATH");
       const options = ["--yes", "--prefer-offline"];
-      // `--package` alone keeps npx from taking the program's arguments for its own, and from guessing.
+      // `--package` keeps npx from guessing, and from reading the program's arguments as its own.
       return program === undefined
         ? { file, args: [...options, "--", target, ...args] }
         : { file, args: [...options, `--package=${target}`, "--", program, ...args] };

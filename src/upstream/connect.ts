@@ -15,9 +15,9 @@ import { Questions } from "./questions.ts";
 import { greetChild, type Greeted } from "./greet-child.ts";
 
 /**
- * Connections to servers of others: the only place that speaks MCP as a client. Knows launcher URIs and child
- * processes, which are spoken to directly, and the official client, which reaches everything else; knows nothing of what
- * Berth itself serves, and imports leaves alone.
+ * Connections to upstreams: the only place that speaks MCP as a client. Knows launcher URIs and child processes, which
+ * it speaks to directly, and the official client, which reaches everything else; knows nothing of what Berth itself
+ * serves, and imports leaves alone.
  */
 export interface ConnectOptions extends Surroundings {
   readonly limits: ConnectionLimits &
@@ -35,33 +35,33 @@ export interface ConnectOptions extends Surroundings {
       | "upstreamRequests"
       | "upstreamResumesPerSecond"
     >;
-  /** How this client calls itself. */
+  /** The name that this client gives itself. */
   readonly clientInfo: { readonly name: string; readonly version: string };
-  /** What the server may ask for; questions go to the call's `ask`, or to this one. Default: nothing. */
+  /** Requests that the server may make; questions go to the call's `ask`, or to this one. Default: none. */
   readonly capabilities?: JsonObject;
   readonly ask?: Ask;
-  /** Log messages, changed lists, updated resources: whatever is no progress. */
+  /** Log messages, changed lists, updated resources: everything but progress. */
   readonly onNotification?: (method: string, params: JsonObject) => void;
-  /** How a program is started; by default by this process itself. */
+  /** Starts a program; by default this process does. */
   readonly start?: Start | undefined;
-  /** Where a program is that has no folder of its own choice; by default below the system's temporary folder. */
+  /** Makes a working folder for a program that specifies none; by default below the system's temporary folder. */
   readonly makeFolder?: MakeFolder | undefined;
-  /** The server's process, where it was started before; this takes it over. */
+  /** The server's process, if already started; the connection takes it over. */
   readonly started?: Promise<Child> | undefined;
-  /** How a remote server is reached; by default anywhere. */
+  /** Reaches a remote server; by default any address. */
   readonly fetch?: typeof fetch;
   /** Reads long messages elsewhere. */
   readonly long?: LongReader | undefined;
-  /** For messages that are on their way; without them those are not counted. */
+  /** Memory for messages in transit; without it they are not counted. */
   readonly rooms?: ChildRooms | undefined;
-  /** Ends the start. */
+  /** Aborts the start. */
   readonly signal?: AbortSignal;
 }
 
 /**
  * Starts or reaches the server and agrees on a revision, the modern era first. Throws `launcher_invalid`,
- * `upstream_not_started` (with the end of stderr), `upstream_timeout`, `upstream_refused` or `cancelled`. Nothing is
- * left running then.
+ * `upstream_not_started` (with the end of stderr), `upstream_timeout`, `upstream_refused` or `cancelled`, and then
+ * leaves nothing running.
  */
 export async function connectUpstream(launch: Launch, options: ConnectOptions): Promise<UpstreamConnection> {
   const questions = new Questions(options.ask);
@@ -82,8 +82,8 @@ async function channelTo(launch: Launch, options: ConnectOptions, questions: Que
 let isClientLoaded = false;
 
 /**
- * Throws where few descriptors are left: Node goes on to fail with a module that it once could not open, so that it does
- * not begin to load the client then.
+ * Throws if few descriptors are left: Node never loads a module that it once failed to open, so the client must not be
+ * loaded then.
  */
 function needDescriptors(): void {
   const held: number[] = [];

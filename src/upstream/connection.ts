@@ -36,8 +36,8 @@ import {
 export type ConnectionLimits = ListLimits & Pick<Limits, "upstreamRounds">;
 
 /**
- * One open connection to a server of others, whatever it speaks. Any number of requests may be under way at once.
- * Every method rejects with an `UpstreamError` or with `cancelled`.
+ * One open connection to an upstream over any transport. Any number of requests may be under way at once. Every method
+ * rejects with an `UpstreamError` or with `cancelled`.
  */
 export class UpstreamConnection implements Peer {
   readonly era: Peer["era"];
@@ -143,12 +143,12 @@ export class UpstreamConnection implements Peer {
     return this.#channel.listen(filter, timeoutMs);
   }
 
-  /** Counts what the server has said so far. */
+  /** Counts the messages from the server so far. */
   get heard(): number {
     return this.#channel.requests.heard;
   }
 
-  /** Whether the server says anything within `ms` when it is asked whether it is there, be it that it knows no ping. */
+  /** Pings the server; true if it sends anything within `ms`, even that it knows no ping. */
   async isThere(ms: number): Promise<boolean> {
     const before = this.heard;
     // The newest revision has no ping.
@@ -158,7 +158,9 @@ export class UpstreamConnection implements Peer {
     return this.heard > before;
   }
 
-  /** Ends the connection, and a server that was started for it with all that it started; `fault` as in `Channel`. */
+  /**
+   * Ends the connection, and a server that was started for it with everything that it started; `fault` as in `Channel`.
+   */
   async close(fault?: string): Promise<void> {
     await this.#channel.close(fault);
   }
@@ -181,7 +183,7 @@ export class UpstreamConnection implements Peer {
     return { items, problems: [...problems, ...problemsOf(what, leftOut)], bytes };
   }
 
-  /** Asks as often as the server wants to know something more. */
+  /** Repeats the request for as long as the server asks for more input. */
   async #rounds(method: string, params: RequestParams, what: string, options: CallOptions): Promise<AnyResult> {
     const { ask, round } = options;
     const { requests } = this.#channel;

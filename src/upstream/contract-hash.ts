@@ -3,20 +3,20 @@ import type { Contract } from "../contract/contract.ts";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import { turnTaker } from "../lib/turns.ts";
 
-/** Which tools and parameters somebody has learned about: the rest is no business of theirs. */
+/** The tools and parameters that a caller knows: the rest does not affect it. */
 export type Known = ReadonlyMap<string, ReadonlySet<string>>;
 
 /**
- * The hash of what callers of a server rely on (J5): the names of its tools, which parameters they require, and the
- * types of the parameters. Descriptions are no part of it, nor is a requirement that a default satisfies.
- * With `known`, tools and optional parameters that came since are none either, so that the hash stays what it was
- * when it was first taken for as long as nothing was taken away, newly required or given another type.
+ * The hash of the facts that callers of a server rely on (J5): the names of its tools, their required parameters, and
+ * the types of the parameters. It covers neither descriptions nor a requirement that a default satisfies. With `known`,
+ * it leaves out later tools and optional parameters, too, so that it stays the same for as long as nothing is removed,
+ * newly required or given another type.
  */
 export function contractHash(contract: Pick<Contract, "tools">, known?: Known): Cid {
   return jsonBlock([...signaturesOf(contract, known)].sort(byName)).cid;
 }
 
-/** The same for who serves: calls of others have their turns meanwhile. */
+/** The same for the serving thread: other calls get their turn meanwhile. */
 export async function contractHashInTurns(contract: Pick<Contract, "tools">, known?: Known): Promise<Cid> {
   const turn = turnTaker();
   const signatures: Signature[] = [];
@@ -38,7 +38,7 @@ function byName(left: Signature, right: Signature): number {
   return left.name < right.name ? -1 : 1;
 }
 
-/** Everything that there is to know of a contract today. */
+/** All tools and parameters of a contract today. */
 export function knownOf({ tools }: Pick<Contract, "tools">): Known {
   return new Map(tools.map(({ name, inputSchema }) => [name, new Set(Object.keys(propertiesOf(inputSchema)))]));
 }
@@ -79,20 +79,20 @@ function hasDefault(schema: unknown): boolean {
 
 const REFERENCES_MAX = 32;
 /**
- * Of all types of one contract: those of parameters, their choices and references. A contract that is as long as one may
- * be has fewer, unless it refers to the same again and again: what is beyond may be anything.
+ * Steps for all types of one contract: those of parameters, their choices and references. A contract of the longest
+ * allowed size needs fewer, unless it refers to the same schema again and again: further types count as any.
  */
 const STEPS_MAX = 50_000;
 
-/** The types of parameters. What a schema says itself is looked at once, however many refer to it. */
+/** The types of parameters. Each schema is examined once, however many others refer to it. */
 class Types {
   #stepsLeft = STEPS_MAX;
   readonly #own = new Map<unknown, Own>();
 
-  /** The JSON types that a value may have, sorted; `any` where a schema does not say. */
+  /** The JSON types that a value may have, sorted; `any` if the schema does not say. */
   of(schema: unknown, root: JsonSchema): readonly string[] {
     const types = new Set<string>();
-    // Each schema once on each level, however many ways lead to it.
+    // Each schema once on each level, however many paths lead to it.
     let level = new Set([schema]);
     for (let depth = 0; level.size > 0; depth++) {
       const next = new Set<unknown>();
@@ -121,7 +121,7 @@ class Types {
   }
 }
 
-/** The types that a schema says itself, and what is to be looked at for others. */
+/** The types that a schema states itself, and the schemas that state the others. */
 interface Own {
   readonly types: readonly string[];
   readonly next: readonly unknown[];
@@ -144,7 +144,7 @@ function distinct(types: readonly string[]): string[] {
   return [...new Set(types)];
 }
 
-/** What a JSON pointer within the same schema leads to. */
+/** The target of a JSON pointer within the same schema. */
 function resolved(reference: string, root: JsonSchema): unknown {
   if (!reference.startsWith("#/")) return undefined;
   let at: unknown = root;

@@ -10,8 +10,8 @@ import type { ListedPrompt, ListedResource, ListedTemplate, ListedTool } from ".
 import type { Survey } from "./survey.ts";
 
 /**
- * The contract in what a server lists, in its own order: of each thing what a contract knows. Calls of others have their
- * turns meanwhile.
+ * The contract from a server's lists, in its own order: only fields that a contract knows. Other calls get their turn
+ * meanwhile.
  */
 export async function contractOf(survey: Survey): Promise<Contract> {
   const { description, tools, resources, resourceTemplates, prompts } = survey;

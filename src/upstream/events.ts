@@ -1,12 +1,12 @@
 const LF = 10;
 const CR = 13;
 
-/** Finds where the events of a stream end (`text/event-stream`), however it is cut into pieces. */
+/** Finds the ends of events in a stream (`text/event-stream`), however it is cut into pieces. */
 export class EventEnds {
   #isLineEmpty = true;
   #isAfterReturn = false;
 
-  /** Behind the empty line that ends the event which goes on at `from`; -1 where it does not end in this piece. */
+  /** The index after the empty line that ends the event at `from`; -1 if it does not end in this piece. */
   next(piece: Uint8Array, from: number): number {
     let [isLineEmpty, isAfterReturn] = [this.#isLineEmpty, this.#isAfterReturn];
     let end = -1;
@@ -25,8 +25,8 @@ export class EventEnds {
 }
 
 /**
- * What a client is to see of the lines of an event: "" for a comment. How long it waits before it connects again, and
- * with which id, is not the server's to say beyond reason. One character is one byte.
+ * The lines of an event that the client may see; "" for a comment. The server's reconnection delay and event id are
+ * accepted only within reason. One character is one byte.
  */
 export function eventText(lines: string): string {
   const seen = lines.split(/\r\n|\r|\n/).filter((line) => line !== "" && !line.startsWith(":") && !isLongId(line));
@@ -35,7 +35,7 @@ export function eventText(lines: string): string {
 
 const RETRY = /^(?:\u00ef\u00bb\u00bf)?retry:(.*)$/;
 const ID = /^(?:\u00ef\u00bb\u00bf)?id:/;
-/** It goes into a header, and is kept for as long as its stream may be taken up again. */
+/** An id goes into a header, and is kept for as long as its stream may be resumed. */
 const ID_BYTES = 1_024;
 const RETRY_LEAST_MS = 1_000;
 const RETRY_MOST_MS = 60_000;

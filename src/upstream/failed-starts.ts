@@ -1,10 +1,10 @@
 export interface StartWaits {
-  /** Between a failed start and the next: the first one, and the longest. Each is twice the one before. */
+  /** The wait between a failed start and the next: the first one, and the longest. Each is twice the one before. */
   readonly upstreamBackoffMs: number;
   readonly upstreamBackoffMaxMs: number;
 }
 
-/** How long whoever fails to start is left alone. The first failure lets the next start try at once: most come back. */
+/** The back-off after failed starts. The first failure lets the next start try at once: most succeed. */
 export class FailedStarts {
   readonly #waits: StartWaits;
   #count = 0;
@@ -15,12 +15,12 @@ export class FailedStarts {
     this.#waits = waits;
   }
 
-  /** Why the last one failed; undefined when it did not. */
+  /** Why the last start failed; undefined if it did not. */
   get reason(): string | undefined {
     return this.#reason;
   }
 
-  /** Milliseconds until the next one may be tried; undefined when it may be now. */
+  /** Milliseconds until the next try; undefined if it may begin now. */
   get waitMs(): number | undefined {
     const waitMs = this.#notBefore - performance.now();
     return waitMs > 0 ? waitMs : undefined;
@@ -34,17 +34,17 @@ export class FailedStarts {
     this.#notBefore = performance.now() + waitMs;
   }
 
-  /** It was one call's doing: the next start may be tried as if there had been none. */
+  /** One call caused the failure, so the next start need not wait. */
   tell(reason: string): void {
     this.#reason = reason;
   }
 
-  /** One has worked. How often it failed before counts until it has lasted. */
+  /** A start worked. Earlier failures still count until it has lasted. */
   worked(): void {
     this.#reason = undefined;
   }
 
-  /** The next failure is the first one. */
+  /** The next failure counts as the first. */
   lasted(): void {
     this.#count = 0;
   }

@@ -3,7 +3,7 @@ import type { CancelSignal } from "../lib/cancellation.ts";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { refusedByServer, UpstreamError } from "./upstream-error.ts";
 
-/** What the client threw for one request, in the product's words. */
+/** The client's error for one request, in Berth's words. */
 export function failureOf(error: unknown, what: string, signal: CancelSignal | undefined, ended: string): BerthError {
   if (error instanceof BerthError) return error;
   if (signal?.aborted) return new BerthError("cancelled", what, { cause: error });

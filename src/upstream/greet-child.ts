@@ -14,7 +14,7 @@ import { startChild } from "./start-child.ts";
 import { UpstreamError } from "./upstream-error.ts";
 import { within } from "./within.ts";
 
-/** A server that was greeted, and the way to it. */
+/** A server whose handshake is complete, and the connection to it. */
 export interface Greeted {
   readonly peer: Peer;
   readonly requests: PipeRequests;
@@ -22,8 +22,8 @@ export interface Greeted {
 }
 
 /**
- * Starts a program, unless it was started before, and says hello to it in the era that it understands, within the limit
- * `upstreamStartMs`. Where that fails nothing of it is left.
+ * Starts a program, unless it is already started, and completes the handshake in the era that it understands, within
+ * the limit `upstreamStartMs`. If that fails, nothing of it is left.
  */
 export async function greetChild(
   launch: ProgramLaunch,
@@ -46,7 +46,8 @@ export async function greetChild(
     let pipe = pipeOf(child);
     let peer = await greet(pipe.requests, options, signal);
     if (!peer && !signal.aborted && !(await isLauncherFailure(child))) {
-      // Some servers end at anything that comes before `initialize`: they get a second start, and the legacy hello.
+      // Some servers end at anything that comes before `initialize`: they get a second start, with the legacy
+      // handshake.
       child = await startOne();
       pipe = pipeOf(child);
       peer = await greetLegacy(pipe.requests, options, signal);
@@ -61,7 +62,7 @@ export async function greetChild(
   }
 }
 
-/** Undefined when the server is gone or the time is over. */
+/** Undefined if the server is gone or the time is over. */
 async function greet(requests: PipeRequests, options: ConnectOptions, signal: AbortSignal): Promise<Peer | undefined> {
   const answer = discover(requests, options).catch(gone);
   const silence = new AbortController();
@@ -73,14 +74,14 @@ async function greet(requests: PipeRequests, options: ConnectOptions, signal: Ab
   if (hello !== "silent") return hello;
 
   // Silence may be a long installation, or a legacy server that answers nothing before `initialize`. It gets both
-  // hellos now; the first one was sent first, so that a server that knows both eras answers it first.
+  // requests now; the modern one was sent first, so that a server that knows both eras answers it first.
   const legacy = greetLegacy(requests, options, signal);
   legacy.catch(gone);
   const modern = answer.then((peer) => (typeof peer === "object" ? peer : legacy));
   return Promise.race([legacy, modern]);
 }
 
-/** Undefined when the server ends before it answers, or the time is over. */
+/** Undefined if the server ends before it answers, or the time is over. */
 async function greetLegacy(
   requests: PipeRequests,
   options: ConnectOptions,
@@ -96,14 +97,14 @@ async function greetLegacy(
   }
 }
 
-/** Between a pipe that closes and the news of the end. */
+/** The delay between a closing pipe and the report that the process has ended. */
 const END_IS_TOLD_MS = 300;
 
 async function endsSoon(child: Child): Promise<boolean> {
   return (await within(END_IS_TOLD_MS, child.ended)) !== undefined;
 }
 
-/** npm says so when there is no such package, or no way to it: another start would fail the same way. */
+/** npm says so if the package does not exist or cannot be reached: another start would fail the same way. */
 async function isLauncherFailure(child: Child): Promise<boolean> {
   const { stderr } = await child.ended;
   return /^npm (?:error|ERR!)/m.test(stderr);
@@ -135,7 +136,7 @@ async function whyNot(
   return new UpstreamError("upstream_not_started", `${name} ${end.reason}${remedy}${garbage}`, { stderr: end.stderr });
 }
 
-/** npm's message where npx left a folder that has packages and no list of them. */
+/** npm's message when npx left a folder that has packages and no list of them. */
 const CUT_OFF = /^npm (?:error|ERR!) path .*[\\/]_npx[\\/]([0-9a-f]{16})[\\/]package\.json$/m;
 
 function aborted(signal: AbortSignal): Promise<"gone"> {

@@ -9,13 +9,13 @@ import { UpstreamError } from "./upstream-error.ts";
 type Identity = Pick<ConnectOptions, "clientInfo" | "capabilities">;
 
 const MODERN_VERSION = "2026-07-28";
-/** Those that begin with `initialize`, the one that is asked for first. */
+/** Revisions that begin with `initialize`, the preferred one first. */
 const LEGACY_VERSIONS: readonly unknown[] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 const SERVER_INFO = "io.modelcontextprotocol/serverInfo";
 
 /**
- * The modern hello. Resolves with undefined when the server is none of that era, and rejects with `upstream_ended` when
- * it has gone. It may never be answered: the server may be at its installation for minutes.
+ * The modern handshake. Resolves with undefined if the server is not of that era, and rejects with `upstream_ended` if
+ * it has gone. It may never be answered: a server may spend minutes on its installation.
  */
 export async function discover(requests: PipeRequests, identity: Identity): Promise<Peer | undefined> {
   try {
@@ -28,7 +28,9 @@ export async function discover(requests: PipeRequests, identity: Identity): Prom
   }
 }
 
-/** The hello of the legacy era, which nobody may cancel. Rejects when the server is gone, refuses it, or answers nonsense. */
+/**
+ * The legacy handshake, which must not be cancelled. Rejects if the server is gone, refuses it, or answers nonsense.
+ */
 export async function initialize(requests: PipeRequests, { clientInfo, capabilities = {} }: Identity): Promise<Peer> {
   const params = { protocolVersion: LEGACY_VERSIONS[0] as string, capabilities, clientInfo: { ...clientInfo } };
   const answered = requests.send("initialize", params, WHAT, { timeoutMs: Infinity });
@@ -43,7 +45,7 @@ function sayRefusal(error: unknown): never {
   throw new Error(`it refuses to say hello: ${String(message)} (${String(rpc)})`, { cause: error });
 }
 
-/** What a modern server wants to know with each message (2026-07-28 `basic`). */
+/** The `_meta` that a modern server expects with each message (2026-07-28 `basic`). */
 export function envelopeOf({ clientInfo, capabilities = {} }: Identity): JsonObject {
   return {
     "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,

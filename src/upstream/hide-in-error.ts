@@ -1,7 +1,7 @@
 import { BerthError } from "../lib/errors.ts";
 import type { Json } from "../lib/json.ts";
 
-/** The same error, and whatever caused it, without what nobody may see: in messages, stacks, data and stderr. */
+/** The same error and its causes without hidden values: in messages, stacks, data and stderr. */
 export function hideInError(error: unknown, hide: ((value: Json) => Json) | undefined): unknown {
   if (!hide) return error;
   const hidden = (text: string): string => hide(text) as string;
@@ -16,7 +16,7 @@ export function hideInError(error: unknown, hide: ((value: Json) => Json) | unde
   return error;
 }
 
-/** A circle of causes is no reason to go round for ever. */
+/** Bounds the search, because causes may form a circle. */
 const CAUSES_MAX = 10;
 
 function plain(data: Readonly<Record<string, unknown>>): Json {

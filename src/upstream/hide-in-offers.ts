@@ -3,20 +3,24 @@ import { firstProblems, type Problem } from "../lib/problem.ts";
 import { turnTaker } from "../lib/turns.ts";
 import type { Observed } from "./observed.ts";
 
-/** The text without any value of so many characters, or more, that nobody may see; it is not cut. */
+/** The whole text without any hidden value of at least that many characters. */
 export type HideWhole = (
   text: string,
   lengthMin: number,
   takeTurns: () => Promise<void> | undefined,
 ) => Promise<string>;
 
-/** Of what people read, and of what programs go by: a short value, such as a user's name, may be a word of a schema. */
+/**
+ * For text that people read, and for text that programs use: a short value, such as a user's name, may be a word of a
+ * schema.
+ */
 const LENGTH_MIN = { prose: 6, other: 12 };
 const PROSE: ReadonlySet<string> = new Set(["description", "title"]);
 
 /**
- * What a server offers, without what nobody may see: clients list it, it is stored, and it is in exports. A name is never
- * rewritten: what has a secret in one is left out, and a problem says so. Calls of others have their turns meanwhile.
+ * Removes hidden values from a server's contract, which clients list, the store keeps, and exports contain. A name is
+ * never rewritten: an entry with a secret in a name is left out, and a problem says so. Other calls get their turn
+ * meanwhile.
  */
 export async function hideInOffers(observed: Observed, hide: HideWhole): Promise<Observed> {
   const { contract, problems } = observed;
@@ -43,7 +47,7 @@ export async function hideInOffers(observed: Observed, hide: HideWhole): Promise
     return true;
   };
 
-  /** The same value where there is nothing to hide; undefined where the name of a member would have to be. */
+  /** The same value if there is nothing to hide; undefined if a member's name would have to change. */
   const hiddenIn = async (value: Json, lengthMin: number): Promise<Json | undefined> => {
     if (typeof value === "string") return text(value, lengthMin);
     if (typeof value !== "object" || value === null) return value;
@@ -70,7 +74,7 @@ export async function hideInOffers(observed: Observed, hide: HideWhole): Promise
     resourceTemplates: await each("resource template", contract.resourceTemplates),
     prompts: await each("prompt", contract.prompts),
   };
-  // They quote what the server says.
+  // They quote the server.
   const told: Problem[] = [];
   for (const each of problems) told.push({ ...each, message: await text(each.message, LENGTH_MIN.prose) });
   return { ...observed, contract: made, problems: [...told, ...firstProblems(left)] };

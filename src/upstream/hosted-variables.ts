@@ -3,8 +3,8 @@ import type { VariableLookup } from "./launch.ts";
 type Values = Readonly<Record<string, string | undefined>>;
 
 /**
- * What `${NAME}` of a hosted launcher URI stands for: a secret where the server declares one of that name, set or not,
- * else a variable of the environment. Berth's own settings are nobody's business.
+ * Resolves `${NAME}` in a hosted launcher URI: to a secret if the server declares one of that name, set or not, else to
+ * an environment variable. Berth's own settings are excluded.
  */
 export function hostedVariables(
   env: Values,

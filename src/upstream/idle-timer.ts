@@ -1,4 +1,4 @@
-/** Tells when something was not used for a while, with one timer however often it is used. Keeps no process alive. */
+/** Tells when something has not been used for a while, with a single timer. Keeps no process alive. */
 export class IdleTimer {
   readonly #ms: number;
   readonly #isInUse: () => boolean;

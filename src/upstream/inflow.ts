@@ -1,14 +1,14 @@
 import { nextTurn } from "../lib/turns.ts";
 
-/** In one turn of the event loop: what the client makes of so much takes a few milliseconds. */
+/** In one turn of the event loop: the client handles this much in a few milliseconds. */
 const TURN_EVENTS = 16;
 const TURN_BYTES = 64 * 1024;
 const SECOND_MS = 1000;
 
 /**
- * How fast a server at an address is read, all streams of its connection together. Whoever hands on what it says takes a
- * place for it first, and reads no more until there is one: the client itself would go on for as long as anything comes,
- * and nothing else would have a turn.
+ * Paces the reading of a remote server, over all streams of its connection. A reader must take a place before it hands
+ * data on, and waits until there is one: otherwise the client would go on for as long as data arrives, and nothing else
+ * would get a turn.
  */
 export class Inflow {
   readonly #eventsPerSecond: number;
@@ -30,7 +30,7 @@ export class Inflow {
     while (this.#events > this.#eventsPerSecond) await this.#nextSecond();
   }
 
-  /** Counts events that came already, or what costs as much as so many. */
+  /** Counts events that have already arrived, or the same amount of other work. */
   count(events: number): void {
     const now = performance.now();
     if (now - this.#secondBegan >= SECOND_MS) {

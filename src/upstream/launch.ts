@@ -1,28 +1,30 @@
-/** How a server of others is reached: what a launcher URI or a profile says, with nothing looked up yet. */
+/** How to reach an upstream: the content of a launcher URI or a profile, with nothing looked up yet. */
 export type Launch = ProgramLaunch | RemoteLaunch;
 
 export type Launcher = "npx" | "uvx" | "python" | "node" | "http" | "https";
 
 interface LaunchBase {
-  /** As it was written, for messages: offsets of templates point into it. May hold what somebody wrote as a secret. */
+  /** As written, for messages: offsets of templates point into it. May hold a secret that its author wrote. */
   readonly uri: string;
-  /** For people: what names the server in the URI, such as `@scope/pkg@1.2.3`. Never holds a secret, or a folder of the host. */
+  /**
+   * For people: names the server in the URI, such as `@scope/pkg@1.2.3`. Never holds a secret, or a folder of the host.
+   */
   readonly name: string;
 }
 
 export interface ProgramLaunch extends LaunchBase {
-  /** `program` is for profiles and configurations, which may name any; no URI says it. */
+  /** `program` is for profiles and configurations, which may name any; no URI can. */
   readonly launcher: "npx" | "uvx" | "python" | "node" | "program";
   /**
    * npx, uvx: the package with its version, if any. python, node: the path of the script, absolute or relative.
-   * program: a path with a slash in it, or a name that is looked for in PATH.
+   * program: a path with a slash in it, or a name that is looked up in PATH.
    */
   readonly target: string;
-  /** npx, uvx: which of the package's programs; by default the one that its launcher chooses. */
+  /** npx, uvx: which of the package's programs; by default the launcher chooses. */
   readonly program?: string;
-  /** What the program gets on its command line, in order. */
+  /** The program's command line, in order. */
   readonly args: readonly string[];
-  /** Templates: `${NAME}` stands for a variable of whoever starts it, `$${` for a literal `${`. */
+  /** Templates: `${NAME}` stands for a variable of the starter, `$${` for a literal `${`. */
   readonly env: Readonly<Record<string, Template>>;
   /** By default an empty folder of its own. */
   readonly cwd?: string;
@@ -36,20 +38,20 @@ export interface RemoteLaunch extends LaunchBase {
   readonly headers: Readonly<Record<string, Template>>;
 }
 
-/** For logs: where exactly it is. Never holds a secret. */
+/** The exact location, for logs. Never holds a secret. */
 export function placeOf(launch: Launch): string {
   return "url" in launch ? launch.url : launch.target;
 }
 
 export interface Template {
   readonly text: string;
-  /** Where it stands in the URI, from 0, for messages. */
+  /** The offset in the URI, from 0, for messages. */
   readonly offset: number;
 }
 
 export type VariableLookup = (name: string) => string | undefined;
 
-/** The text with its variables; `unset` names those that have no value. */
+/** The text with its variables filled in; `unset` names those without a value. */
 export function fillTemplate({ text }: Template, lookUp: VariableLookup): { text: string; unset: string[] } {
   const unset: string[] = [];
   const [closed, rest] = atLastBrace(text);
@@ -64,13 +66,13 @@ export function fillTemplate({ text }: Template, lookUp: VariableLookup): { text
 
 const VARIABLE = /\$\$\{|\$\{([^}]*)\}/g;
 
-/** Behind the last `}` there is no variable, and whoever opened many would have it looked for as often. */
+/** No variable ends after the last `}`, and a search there could be repeated for each opening brace. */
 function atLastBrace(text: string): [closed: string, rest: string] {
   const end = text.lastIndexOf("}") + 1;
   return [text.slice(0, end), text.slice(end)];
 }
 
-/** The names of the variables in a text; what stands between braces may be no name at all. */
+/** The names between braces in a text; they need not be valid names. */
 export function variablesOf(text: string): string[] {
   return [...atLastBrace(text)[0].matchAll(VARIABLE)].flatMap(([, name]) => (name === undefined ? [] : [name]));
 }

@@ -6,9 +6,9 @@ import { readProgramKeys, readRemoteKeys } from "./query-keys.ts";
 import { decodePiece, splitQuery, UriProblems, type Piece, type QueryPair } from "./uri-text.ts";
 
 /**
- * Launcher URIs: `mcp+{npx,uvx,python,node,http,https}://…?…`, read strictly. Pure: no file, variable or network is
- * looked at. Every problem is found in one pass and says where it stands. The rules: docs/launcher-uris.md
- * (seeds 000 and 001 give the form, and leave much open).
+ * Launcher URIs: `mcp+{npx,uvx,python,node,http,https}://…?…`, read strictly. Pure: uses no file, variable or network.
+ * Every problem is found in one pass, with its place. The rules: docs/launcher-uris.md (seeds 000 and 001 give the
+ * form, and leave much open).
  */
 export type ParsedLauncher =
   | { readonly launch: Launch; readonly operation: Operation; readonly problems?: undefined }
@@ -51,7 +51,7 @@ function parse(uri: string, problems: UriProblems): { launch: Launch; operation:
   return launch && operation && { launch, operation };
 }
 
-/** Of what stands between `://` and `?`. The folders of a script are the host's, and no matter of whoever calls it. */
+/** The name between `://` and `?`. The folders of a script belong to the host and are hidden from callers. */
 export function launchedName(launcher: string, path: string): string {
   return launcher === "node" || launcher === "python" ? path.replace(/^.*(?:\/|%2f)(?=.)/is, "") : path;
 }

@@ -1,6 +1,6 @@
 import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 
-/** Cuts bytes into lines. Holds at most one line, of bounded length; work is linear in what comes. */
+/** Cuts bytes into lines. Holds at most one line, of bounded length; the work is linear in the input. */
 export class LineReader {
   readonly #bytesMax: number;
   readonly #on: LinesListener;
@@ -29,7 +29,7 @@ export class LineReader {
     if (rest.length > 0) this.#hold(rest);
   }
 
-  /** Whoever sends byte by byte costs no more than the bytes: room grows by doubling. */
+  /** Linear even for single bytes: the buffer doubles when it grows. */
   #hold(piece: Buffer): void {
     const needed = this.#heldBytes + piece.length;
     if (needed > this.#held.length) {
@@ -50,7 +50,7 @@ export class LineReader {
     return line;
   }
 
-  /** Forgets what is no whole line. */
+  /** Forgets an incomplete line. */
   end(): void {
     this.#giveBack();
   }
@@ -71,7 +71,7 @@ export class LineReader {
 interface LinesListener {
   line(line: Buffer): void;
   tooLong(): void;
-  /** What has come of a line is to be forgotten. */
+  /** The incomplete line is dropped. */
   noRoom(why: string): void;
 }
 

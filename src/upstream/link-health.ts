@@ -1,17 +1,17 @@
 import type { UpstreamConnection } from "./connection.ts";
 import type { FailedStarts } from "./failed-starts.ts";
 
-/** How a server of others is, for people and for metrics. */
+/** The state of an upstream, for people and for metrics. */
 export interface LinkHealth {
   readonly state: "idle" | "starting" | "running" | "failed";
   /** Starts so far. */
   readonly starts: number;
   readonly requests: number;
-  /** Why it failed last; safe to show. */
+  /** The last failure; safe to show. */
   readonly failure?: string;
-  /** Milliseconds since the epoch: before then nothing is tried again. */
+  /** Milliseconds since the epoch: no retry before then. */
   readonly retryAt?: number;
-  /** `MODERN 2026-07-28`-like facts of the running connection. */
+  /** Facts of the running connection, such as `2026-07-28`. */
   readonly protocolVersion?: string;
   readonly server?: { readonly name: string; readonly version: string };
 }

@@ -8,7 +8,7 @@ import { Silence } from "./silence.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 export interface LinkLimits extends StartWaits {
-  /** After which a connection that nobody uses is ended; it is made again on demand. */
+  /** An idle connection is ended after this time; it is made again on demand. */
   readonly upstreamIdleMs: number;
   /** Requests at once on one connection. */
   readonly upstreamRequests: number;
@@ -19,13 +19,16 @@ export interface LinkOptions {
   readonly name: string;
   readonly limits: LinkLimits;
   readonly open: (signal: AbortSignal) => Promise<UpstreamConnection>;
-  /** Makes room for one more connection before it is opened, and gives what its end has to call. Rejects where there is none. */
+  /**
+   * Makes room for one more connection before it is opened; resolves with a function to call at its end. Rejects if
+   * there is no room.
+   */
   readonly takePlace?: (() => Promise<() => void>) | undefined;
   /** Runs before the first request on each connection. A rejection ends the connection. */
   readonly onOpen?: (connection: UpstreamConnection) => Promise<void>;
-  /** A connection that was running has ended by itself, or because it said nothing any more. */
+  /** A running connection has ended by itself, or because the server had become silent. */
   readonly onLost?: (closed: Closed) => void;
-  /** It could not be made; whoever waits for it hears of it, too. */
+  /** The connection failed to open; waiting requests are told, too. */
   readonly onFailed?: (error: unknown) => void;
 }
 
@@ -35,36 +38,36 @@ interface Open {
   readonly silence: Silence;
   /** Under way on it. */
   requests: number;
-  /** The calls among them, by what tells the same call again. */
+  /** The calls among them, by a key that identifies a repeated call. */
   readonly calls: string[];
 }
 
-/** Calls during which the server has ended that are remembered; the oldest is forgotten first. */
+/** The most remembered calls during which the server ended; the oldest is forgotten first. */
 const SUSPECTS_MAX = 1_000;
 
-/** A connection lasted when it served for so long: then its end is no failed start. */
+/** A connection that served for this long has lasted: its end is no failed start. */
 const LASTED_MS = 10_000;
 
 /**
- * One connection to a server of others that many share: made when it is needed, made again when it is lost, with
- * longer and longer waits while that fails, and ended when nobody uses it.
+ * One shared connection to an upstream: opened on demand, reopened when it is lost, with longer and longer waits while
+ * that fails, and ended when idle.
  */
 export class Link {
   readonly #options: LinkOptions;
   readonly #ending = new AbortController();
   #opening: Promise<Open> | undefined;
   #current: Open | undefined;
-  /** Those that end with the last request on them. */
+  /** Connections that end with their last request. */
   readonly #retired = new Set<Open>();
-  /** Counts the wishes for another connection. */
+  /** Counts calls of `renew`. */
   #renewals = 0;
   #requests = 0;
   #starts = 0;
   readonly #failed: FailedStarts;
-  /** Calls that the server has ended during: those wait before they are made again, and nobody else does. */
+  /** Calls during which the server ended: these wait before they are repeated; other calls do not. */
   readonly #suspects = new Map<string, FailedStarts>();
   readonly #idle: IdleTimer;
-  /** The end of a connection that nobody used; another one may be made meanwhile. */
+  /** The end of an idle connection; another one may be opened meanwhile. */
   #stopping: Promise<void> | undefined;
 
   constructor(options: LinkOptions) {
@@ -76,8 +79,8 @@ export class Link {
   }
 
   /**
-   * Gives `work` the connection. Rejects as `work` does, or with why there is no connection. `call` is the same for the
-   * same call.
+   * Runs `work` with the connection. Rejects as `work` does, or with the reason why there is no connection. `call` is
+   * equal for repeated calls.
    */
   async use<T>(work: (connection: UpstreamConnection) => Promise<T>, call?: string): Promise<T> {
     const { name, limits } = this.#options;
@@ -107,7 +110,7 @@ export class Link {
     }
   }
 
-  /** Gives `work` the connection if there is one, beside all requests; nothing is started for it. */
+  /** Runs `work` with the connection if there is one, without counting as a request; never starts one. */
   async peek(work: (connection: UpstreamConnection) => Promise<void>): Promise<void> {
     const open = this.#current ?? (await this.#opening?.catch(() => undefined));
     if (open) await work(open.connection);
@@ -118,7 +121,7 @@ export class Link {
     return healthOf(this.#current?.connection, starts, this.#requests);
   }
 
-  /** Whoever comes from now on gets a new connection, and at once; requests under way keep the one that they have. */
+  /** New requests get a new connection at once; requests under way keep theirs. */
   renew(): void {
     this.#renewals++;
     this.#failed.forget();
@@ -129,12 +132,12 @@ export class Link {
     if (open.requests === 0) this.#end(open);
   }
 
-  /** When it was used last, on the clock of `performance.now()`. */
+  /** The time of the last use, on the clock of `performance.now()`. */
   get usedAt(): number {
     return this.#idle.usedAt;
   }
 
-  /** Ends a connection that nobody uses now; whoever comes next gets a new one. Undefined where there is none to end. */
+  /** Ends the connection if it is idle; the next request gets a new one. Undefined if there is none to end. */
   rest(): Promise<unknown> | undefined {
     const open = this.#current;
     if (!open || this.#requests > 0) return undefined;
@@ -144,7 +147,7 @@ export class Link {
     return open.connection.closed;
   }
 
-  /** Ends the connection; requests under way fail. Nothing is started after it. */
+  /** Ends the connection; requests under way fail. Nothing is started afterwards. */
   async close(): Promise<void> {
     this.#ending.abort();
     this.#idle.stop();
@@ -185,7 +188,7 @@ export class Link {
 
   async #openOnce(): Promise<Open> {
     const { open, onOpen, takePlace } = this.#options;
-    // That there is no room is no failed start: the next one may try at once.
+    // A lack of room is no failed start: the next one may try at once.
     const leave = await takePlace?.();
     this.#starts++;
     const startedAt = performance.now();
@@ -205,14 +208,14 @@ export class Link {
       }
       return made;
     } catch (error) {
-      // Nor is it one where this machine lacked descriptors, or the process that reads long messages ended.
+      // Neither is a lack of descriptors on this machine, or a crash of the process that reads long messages.
       if (!(error instanceof BerthError && OF_THE_SERVICE.has(error.code))) this.#failed.add(detailOf(error));
       this.#options.onFailed?.(error);
       throw error;
     }
   }
 
-  /** A request has failed: where its server says nothing any more, whoever comes from now on gets another one. */
+  /** A request has failed: if its server has become silent, new requests get another connection. */
   async #doubt(open: Open, error: unknown, call: string | undefined): Promise<void> {
     const { silence, connection, startedAt } = open;
     if (!(await silence.isEndless(error, call))) return;
@@ -233,7 +236,7 @@ export class Link {
     this.#options.onLost?.(closed);
   }
 
-  /** It was lost after it had served for so long, with these calls under way. */
+  /** A connection was lost after `servedMs`, with these calls under way. */
   #count(why: string, calls: readonly string[], servedMs: number): void {
     const reason = `${this.#options.name} ${why}`;
     if (servedMs >= LASTED_MS) this.#failed.lasted();
@@ -242,7 +245,7 @@ export class Link {
     for (const call of new Set(calls)) this.#suspect(call, reason);
   }
 
-  /** It had started as it should: who makes other calls does not wait for another one. */
+  /** The start itself worked: other calls do not wait. */
   #suspect(call: string, reason: string): void {
     const known = this.#suspects.get(call) ?? new FailedStarts(this.#options.limits);
     known.add(reason);
@@ -260,7 +263,7 @@ export class Link {
     throw new UpstreamError("upstream_ended", detail, { data: { retryAfterSeconds: seconds } });
   }
 
-  /** That it may be tried again is true only after the wait that the call itself has brought about. */
+  /** A retry makes sense only after the wait that the call itself has caused. */
   #withWait(error: unknown, call: string): unknown {
     const waitMs = this.#suspects.get(call)?.waitMs;
     if (waitMs === undefined || !(error instanceof UpstreamError) || error.code !== "upstream_ended") return error;

@@ -9,7 +9,7 @@ export type ListLimits = Pick<
   "upstreamListPages" | "upstreamListItems" | "upstreamEntryBytes" | "upstreamListBytes" | "contractValues"
 >;
 
-/** What the entries of a page stand under, and what each of them is known by. */
+/** The member that holds a page's entries, and the key of each entry. */
 interface ListKeys {
   readonly key: string;
   readonly nameKey: string;
@@ -17,14 +17,14 @@ interface ListKeys {
 
 interface ListedEntries {
   readonly entries: readonly unknown[];
-  /** What is too large, or too deep. */
+  /** Entries that are too large or too deep. */
   readonly leftOut: readonly LeftOutEntry[];
   readonly bytes: number;
 }
 
 /**
- * All entries of a list, page by page; `page` asks for one. Throws `upstream_protocol` for pages that are none, go
- * round in a circle or have no end.
+ * All entries of a list, page by page; `page` requests one. Throws `upstream_protocol` for pages that are invalid, form
+ * a circle or never end.
  */
 export async function readPages(
   method: string,

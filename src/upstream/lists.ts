@@ -8,27 +8,27 @@ import { turnTaker } from "../lib/turns.ts";
 import type { LeftOutEntry } from "./long-answers.ts";
 
 /**
- * What a server lists, entry by entry: what is sound is kept whole, and what is not is told. The official client
- * refuses the whole list for one bad schema, and real servers have such (`{"$schema": …}` without a `type`).
+ * The entries of a server's list: valid ones are kept whole, and invalid ones are reported. The official client refuses
+ * the whole list for one bad schema, and real servers have such (`{"$schema": …}` without a `type`).
  */
 export interface Listed<T> {
   /** In the server's own order. */
   readonly items: readonly T[];
   readonly problems: readonly Problem[];
-  /** Of all entries that were taken over. */
+  /** The size of all accepted entries. */
   readonly bytes: number;
 }
 
-/** Entries keep every field that the server gave them; these are the ones that are known. */
+/** Entries keep every field that the server sent; these are the known ones. */
 export type ListedTool = ToolContract & { readonly [field: string]: unknown };
 export type ListedResource = ResourceContract & { readonly [field: string]: unknown };
 export type ListedTemplate = ResourceTemplateContract & { readonly [field: string]: unknown };
 export type ListedPrompt = PromptContract & { readonly [field: string]: unknown };
 
-/** One entry made sound, or what is wrong with it. `warnings` collects what was mended. */
+/** One corrected entry, or its fault. `warnings` collects the corrections. */
 type Mend<T> = (entry: Record<string, unknown>, warnings: string[]) => T | string;
 
-/** Calls of others have their turns meanwhile. */
+/** Other calls get their turn meanwhile. */
 export async function readEntries<T>(
   what: string,
   entries: readonly unknown[],
@@ -63,7 +63,7 @@ export async function readEntries<T>(
   return { items, problems };
 }
 
-/** Says what of a list was left out before it was looked at, as many times as there are reasons. */
+/** Reports the entries of a list that were left out unread, one problem for each reason. */
 export function problemsOf(what: string, leftOut: readonly LeftOutEntry[]): Problem[] {
   const byReason = new Map<string, { name: string; others: number }>();
   for (const { name, why } of leftOut) {
@@ -87,7 +87,7 @@ export const mendTool: Mend<ListedTool> = (entry, warnings) => {
     warnings.push('its inputSchema does not say "type": "object"');
   }
   const [header] = faultsOfHeaders(inputSchema);
-  // Clients over HTTP have to refuse such a tool.
+  // Clients over HTTP must refuse such a tool.
   if (header) return cutText(header.message, FAULT_UNITS_MAX);
   const sound = soundFields("tool", entry, warningOf(warnings));
   return { ...sound, inputSchema: { ...(inputSchema as JsonSchema), type: "object" } } as unknown as ListedTool;
@@ -118,7 +118,7 @@ function warningOf(warnings: string[]): (field: string, type: string) => void {
   };
 }
 
-/** Of one entry. */
+/** For one entry. */
 const WARNINGS_MAX = 10;
 
 function withName(entry: Record<string, unknown>, key: string): Record<string, unknown> {

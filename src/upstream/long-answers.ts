@@ -6,18 +6,19 @@ import { messagesIn } from "./messages.ts";
 import type { Completion, PromptResult, ResourceResult, ToolResult } from "./results.ts";
 
 /**
- * Messages of servers of others that are too long to be read by who serves. Whoever connects gives a `LongReader`, which
- * reads them elsewhere; without one they are read where they come. A result stays bytes until it is known what it is of.
+ * Upstream messages that are too long for the serving thread to read. The connecting code supplies a `LongReader`,
+ * which reads them elsewhere; without one they are read in place. A result stays bytes until the method that it answers
+ * is known.
  */
 export interface LongReader {
   readonly inlineBodyBytes: number;
-  /** Takes the bytes over. */
+  /** Takes ownership of the bytes. */
   message(bytes: Uint8Array<ArrayBuffer>): Promise<LongMessage>;
   /** The same for an event of a stream (`text/event-stream`). */
   event(bytes: Uint8Array<ArrayBuffer>): Promise<LongEvent>;
   /** As `scalarsAt`; rejects with `invalid_params`. */
   scalars(args: JsonText, paths: readonly (readonly string[])[]): Promise<readonly (Scalar | undefined)[]>;
-  /** Each of these rejects with `upstream_protocol` for a result that is not what its method promises. */
+  /** Each of these rejects with `upstream_protocol` for a result that does not match its method. */
   toolResult(what: string, answer: LongAnswer): Promise<ToolResult>;
   resourceResult(what: string, answer: LongAnswer): Promise<ResourceResult>;
   promptResult(what: string, answer: LongAnswer): Promise<PromptResult>;
@@ -52,21 +53,21 @@ interface PageParts {
   readonly nextCursor: string | undefined;
 }
 
-/** An entry of a list that is not taken over. */
+/** An entry of a list that is left out. */
 export interface LeftOutEntry {
-  /** Its name, or what it is found by. */
+  /** Its name or key. */
   readonly name: string;
   /** The end of a sentence. */
   readonly why: string;
 }
 
-/** What was read of one message, or of a batch. */
+/** The content of one message, or of a batch. */
 export interface LongMessage {
-  /** JSON text, without the results; undefined for what is no message. */
+  /** JSON text, without the results; undefined if it is no message. */
   readonly text: string | undefined;
   /** By the numbers of their messages; a result that is no page is JSON. */
   readonly results: readonly LongResultAt[];
-  /** Why it is not taken, which completes "the server …". */
+  /** Why it is rejected; completes "the server …". */
   readonly fault?: string;
 }
 
@@ -90,18 +91,18 @@ export type LongLimits = Pick<
   | "upstreamListItems"
 >;
 
-/** The result that one of a long message is from here on. */
+/** Wraps a result of a long message. */
 export function longResult({ result }: LongMessage["results"][number]): LongAnswer | LongPage {
   return result instanceof Uint8Array ? new LongAnswer(result) : new LongPage(result);
 }
 
-/** Members and items of an error's data; an error that has more is told without them. */
+/** Members and items of an error's data; larger data is dropped. */
 const ERROR_VALUES_MAX = 1_000;
 
-/** Of its message, and of its data as JSON text: an error is read, compared and written many times. */
+/** For the message, and for the data as JSON text: an error is read, compared and written many times. */
 const ERROR_UNITS_MAX = 16 * 1024;
 
-/** As much of an error as is told. */
+/** The error, cut to the limits above. */
 export function shortError<E extends object>(error: E & { readonly message?: unknown; readonly data?: unknown }): E {
   const { message, data } = error;
   const isLong =
@@ -111,7 +112,7 @@ export function shortError<E extends object>(error: E & { readonly message?: unk
   return short;
 }
 
-/** What whoever reads long messages does with one. */
+/** The work of a `LongReader` on one message. */
 export function readLongMessage(json: string, limits: LongLimits): LongMessage {
   let value: unknown;
   try {
@@ -125,7 +126,7 @@ export function readLongMessage(json: string, limits: LongLimits): LongMessage {
   for (const [at, message] of messages.entries()) {
     const { result, error } = message;
     if (isObject(error)) Object.assign(message, { error: shortError(error) });
-    // What it asks is looked at as it is.
+    // Its questions are read unchanged.
     if (!isObject(result) || "error" in message || result["resultType"] === "input_required") continue;
     const page = pageIn(result, limits);
     if (page) results.push({ at, result: page });
@@ -150,7 +151,7 @@ export function readLongMessage(json: string, limits: LongLimits): LongMessage {
   return { text, results };
 }
 
-/** The same for an event: its data are what comes after `data:` in its lines. */
+/** The same for an event: its data is the text after `data:` in its lines. */
 export function readLongEvent(event: string, limits: LongLimits): LongEvent {
   const head: string[] = [];
   const data: string[] = [];
@@ -165,7 +166,7 @@ function faulty(which: string): LongMessage {
   return { text: undefined, results: [], fault: `sent a message ${which} that is no result` };
 }
 
-/** An entry of a list as far as it may be taken over; `bytes` and `values` are what those before it have together. */
+/** An entry of a list, if it is within the limits; `bytes` and `values` are the totals of the entries before it. */
 export function sift(
   entry: unknown,
   at: EntryAt,
@@ -186,7 +187,7 @@ export function sift(
   return why === undefined ? { entry, json, bytes, values } : leftOut(why);
 }
 
-/** The same for an entry of a `LongPage`, where only the pages before it may leave no room for it. */
+/** The same for an entry of a `LongPage`, which only the pages before it can leave without room. */
 export function siftText(json: string, at: EntryAt, limits: EntryLimits): Sifted | LeftOutEntry {
   const entry: unknown = JSON.parse(json);
   const bytes = Buffer.byteLength(json);
@@ -233,7 +234,7 @@ function pageIn(result: Record<string, unknown>, limits: LongLimits): PageParts 
     if (!Array.isArray(entries)) continue;
     const [kept, leftOut]: [string[], LeftOutEntry[]] = [[], []];
     let [bytes, values] = [0, 0];
-    // One more than there may be tells that there are too many.
+    // One more than the limit shows that there are too many.
     for (const [index, entry] of entries.slice(0, limits.upstreamListItems + 1).entries()) {
       const sifted = sift(entry, { nameKey, index, bytes, values }, limits);
       if ("why" in sifted) leftOut.push(sifted);
@@ -249,17 +250,17 @@ function pageIn(result: Record<string, unknown>, limits: LongLimits): PageParts 
   return undefined;
 }
 
-/** What the entries of each list are known by. */
+/** The key of the entries in each list. */
 const LISTS: Readonly<Record<string, string>> = {
   tools: "name",
   prompts: "name",
   resources: "uri",
   resourceTemplates: "uriTemplate",
 };
-/** What results have that may be long for good reasons. */
+/** The members of results that may rightly be long. */
 const RESULT_KEYS = ["content", "structuredContent", "contents", "messages", "completion"];
 const NO_MESSAGE: LongMessage = { text: undefined, results: [] };
 const INTERNAL_ERROR = -32603;
 const SHOWN_UNITS = 128;
-/** Names stand in problems, changes and pages, each many times. */
+/** Names appear in problems, changes and pages, each many times. */
 const NAME_UNITS = 2_048;

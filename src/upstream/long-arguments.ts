@@ -2,13 +2,16 @@ import { randomUUID } from "node:crypto";
 import { isObject, JsonText } from "../lib/json.ts";
 
 /**
- * Arguments that are texts, on their way through the official client, which writes each message itself: it is given what
- * stands for them, and whoever sends what it has written puts the texts there.
+ * Takes arguments that are JSON text past the official client, which writes each message itself: the client gets a
+ * stand-in, and the transport puts the text back in place of it.
  */
 export class LongArguments {
   readonly #texts = new Map<string, string>();
 
-  /** Parameters of a request in which something stands for its arguments until `forget`. It has what goes into headers. */
+  /**
+   * The parameters of a request with a stand-in for its arguments until `forget`. The stand-in has the members that go
+   * into headers.
+   */
   keep(params: object, headed: object): Kept {
     const key = randomUUID();
     const standIn = Object.defineProperty({ ...headed }, "toJSON", { value: () => MARK + key });
@@ -23,7 +26,7 @@ export class LongArguments {
     return { params: replaced(params) as Kept["params"], forget: () => this.#texts.delete(key) };
   }
 
-  /** What the client has written, as it is sent. */
+  /** The client's message with the arguments put back, ready to be sent. */
   filledIn(written: string): string {
     if (this.#texts.size === 0) return written;
     return written.replace(MARKED, (whole, key: string) => this.#texts.get(key) ?? whole);

@@ -1,26 +1,26 @@
-/** Changes that come together are looked at together. */
+/** Changes within this time are looked at together. */
 const TOGETHER_MS = 50;
-/** What one look and each MiB of what is seen cost, of the time until the next: a server may not use more than a fair share. */
+/** The cost of one look and of each MiB seen, as time until the next: no server may use more than a fair share. */
 const LOOK_MS = 2_000;
 const MS_PER_MIB = 8_000;
-/** After a time of rest so much is free. */
+/** The credit after a time of rest. */
 const FREE_MS = 20_000;
 const MIB = 1024 * 1024;
 
-/** Looks at something again whenever it is said to have changed, one look after the other. */
+/** Looks at something again whenever it has changed, one look after the other. */
 export class LookingAgain {
   readonly #look: () => Promise<{ readonly bytes: number }>;
   #underWay: Promise<void> | undefined;
   #isDue = false;
-  /** Until when all looks so far are paid for, on the clock of `performance.now()`. */
+  /** The time until which all looks so far are paid for, on the clock of `performance.now()`. */
   #owedUntil = 0;
 
-  /** `look` does not reject, and gives how long what it saw is. */
+  /** `look` must not reject, and resolves with the size of what it saw. */
   constructor(look: () => Promise<{ readonly bytes: number }>) {
     this.#look = look;
   }
 
-  /** From a change on until it is known what it has become; undefined when that is known. */
+  /** Pending from a change until it has been looked at; undefined if nothing is pending. */
   get underWay(): Promise<void> | undefined {
     return this.#underWay;
   }

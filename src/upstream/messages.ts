@@ -1,15 +1,15 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { isObject } from "../lib/json.ts";
 
-/** A JSON-RPC message of a server, sound in form. */
+/** A JSON-RPC message of a server, valid in form. */
 export type Message = JSONRPCMessage;
 
-/** One that is no answer. */
+/** A message that is not an answer. */
 export type RequestMessage = Extract<Message, { readonly method: string }>;
 
-/** What one line holds: a message, or those of a batch (2025-03-26). Undefined for what is no message. */
+/** The content of one line: a message, or those of a batch (2025-03-26). Undefined if it is no message. */
 export function readLine(line: Buffer): Message | readonly Message[] | undefined {
-  // Who floods with text must not cost an exception a line.
+  // A flood of plain text must not cost an exception for each line.
   if (!isStructure(line)) return undefined;
   let value: unknown;
   try {
@@ -20,7 +20,7 @@ export function readLine(line: Buffer): Message | readonly Message[] | undefined
   return messagesIn(value) && (value as Message | readonly Message[]);
 }
 
-/** The messages of a line that was parsed: one, or those of a batch. Undefined for what is none. */
+/** The messages of a parsed line: one, or those of a batch. Undefined if there is none. */
 export function messagesIn(value: unknown): Message[] | undefined {
   if (!Array.isArray(value)) return isMessage(value) ? [value] : undefined;
   return value.length > 0 && value.every(isMessage) ? value : undefined;

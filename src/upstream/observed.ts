@@ -5,18 +5,18 @@ import type { UpstreamConnection } from "./connection.ts";
 import { contractOf } from "./contract-of.ts";
 import { isOfOneMethod, methodProblem, surveyOf, type FailedList } from "./survey.ts";
 
-/** What a server offers, as it was seen. */
+/** The observed contract of a server. */
 export interface Observed {
   readonly contract: Contract;
-  /** Lists that the server did not give, so that nothing of them is known. */
+  /** Lists that the server failed to send, so that nothing of them is known. */
   readonly failed: readonly FailedList[];
-  /** What of the lists is not sound and is left out. */
+  /** Invalid parts of the lists, which are left out. */
   readonly problems: readonly Problem[];
-  /** Of all that was listed. */
+  /** The size of everything listed. */
   readonly bytes: number;
 }
 
-/** `before` are problems that were met on the way to it. */
+/** `before` holds the problems met so far. */
 export async function observe(connection: UpstreamConnection, before: readonly Problem[]): Promise<Observed> {
   const survey = await surveyOf(connection);
   const { failed, problems, bytes } = survey;
@@ -24,8 +24,8 @@ export async function observe(connection: UpstreamConnection, before: readonly P
 }
 
 /**
- * Has a server say what it logs, and when what it offers changes; to be done before that is looked at. Gives what does not
- * work of it, without which the server is used all the same.
+ * Subscribes to a server's log messages and changes; call it before looking at the contract. Resolves with the
+ * subscriptions that failed, without which the server is used all the same.
  */
 export async function subscribe(connection: UpstreamConnection, timeoutMs: number): Promise<readonly Problem[]> {
   const { capabilities, era } = connection;

@@ -7,7 +7,7 @@ import type { Questions } from "./questions.ts";
 import { openByHttp, type Address } from "./remote.ts";
 
 /**
- * Servers at an address are reached by the official client. Whoever imports this loads it, which takes as long as many a
+ * Opens remote servers with the official client. Importing this loads the client, which takes as long as many a
  * server's own start.
  */
 export function openRemote(

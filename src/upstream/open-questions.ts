@@ -2,15 +2,15 @@ import type { JSONRPCNotification, JSONRPCRequest, RequestId } from "@modelconte
 import { isObject } from "../lib/json.ts";
 import type { Inflow } from "./inflow.ts";
 
-/** Each gets an answer, which takes a request of its own and as long as so many events. */
+/** Each question gets an answer, which takes a request of its own and as long as this many events. */
 const QUESTION_EVENTS = 50;
 
-/** What a server asks by itself, from when it comes until its answer is taken. */
+/** A server's own requests, from their arrival until the server has taken the answers. */
 export class OpenQuestions {
   readonly #max: number;
   readonly #inflow: Inflow | undefined;
   readonly #tooMany = new AbortController();
-  /** Those that are not being answered, counted by their ids, which it may use again and again. */
+  /** Unanswered ones, counted by their ids, which the server may reuse at will. */
   readonly #open = new Map<RequestId, number>();
   #count = 0;
 
@@ -25,15 +25,15 @@ export class OpenQuestions {
     return `had more than ${this.#max} requests of its own under way (BERTH_UPSTREAM_QUESTIONS)`;
   }
 
-  /** Aborted when it has had too many; nothing that it asks is heard from then on. */
+  /** Aborted once there are too many; later questions are ignored. */
   get tooMany(): AbortSignal {
     return this.#tooMany.signal;
   }
 
-  /** Hears of each request and notification before the client does. */
+  /** Called for each request and notification before the client sees it; false if the client must not. */
   mayBeHeard(message: JSONRPCRequest | JSONRPCNotification): boolean {
     if (!("id" in message)) {
-      // Who has cancelled a question gets no answer to it, unless that is on its way.
+      // A cancelled question gets no answer, unless that is on its way.
       const { method, params } = message;
       const isCancelled = method === "notifications/cancelled" && isObject(params);
       if (isCancelled && this.#take(params["requestId"] as RequestId)) this.#count -= 1;

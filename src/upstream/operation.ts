@@ -2,9 +2,9 @@ import { isObject, type JsonObject } from "../lib/json.ts";
 import { isReservedKey, single } from "./query-keys.ts";
 import type { QueryPair, UriProblems } from "./uri-text.ts";
 
-/** What to do at the server, as far as the URI says it. */
+/** The operation at the server, as far as the URI states it. */
 export interface Operation {
-  /** Absent: nothing, as for `inspect`. */
+  /** Absent: none, as for `inspect`. */
   readonly target?: OperationTarget;
   readonly arguments: GivenArguments;
 }
@@ -16,7 +16,7 @@ export type OperationTarget =
 export const listNames = ["tools", "resources", "templates", "prompts"] as const;
 export type ListName = (typeof listNames)[number];
 
-/** Arguments as a URI holds them: text still to be converted by the tool's schema, and JSON that stands as it is. */
+/** Arguments from a URI: text that the tool's schema will convert, and JSON that stays as it is. */
 export interface GivenArguments {
   readonly texts: readonly { readonly name: string; readonly values: readonly string[] }[];
   readonly json: JsonObject;

@@ -1,14 +1,14 @@
 import { decodePiece, type Piece, type UriProblems } from "./uri-text.ts";
 
 export interface FoundPackage {
-  /** With its version, as the launcher takes it: `@scope/pkg@1.2.3`, `package==1.2.3`. */
+  /** With its version, in the launcher's form: `@scope/pkg@1.2.3`, `package==1.2.3`. */
   readonly target: string;
   readonly program?: string;
 }
 
 /**
- * What a package, a version and a program may be called. None can begin with a dash, so none can be taken for an
- * option, and none holds what would make it a path, a URL or a repository.
+ * The valid names of packages, versions and programs. None begins with a dash, so none can be taken for an option, and
+ * none can be a path, a URL or a repository.
  */
 const forms = {
   npx: {
@@ -24,7 +24,7 @@ const forms = {
 } as const;
 const programForm = /^[A-Za-z0-9_][A-Za-z0-9._-]*$/;
 
-/** `[@scope/]name[@version][/program]`; undefined, with the problem told, where it is none. */
+/** `[@scope/]name[@version][/program]`; undefined if it is invalid, with the problem reported. */
 export function readPackage(launcher: "npx" | "uvx", path: Piece, problems: UriProblems): FoundPackage | undefined {
   const { name: nameForm, version: versionForm, example } = forms[launcher];
   const text = decodePiece(path, problems);

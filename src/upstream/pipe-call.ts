@@ -2,10 +2,10 @@ import type { CancelSignal } from "../lib/cancellation.ts";
 import type { BerthError } from "../lib/errors.ts";
 import type { AnyResult, Progress, RequestOptions, Result } from "./request.ts";
 
-/** One request to a child, from the wish to send it to its answer. */
+/** One request to a child, from its creation to its answer. */
 export class PipeCall {
   id = 0;
-  /** The number of its message among those that the child is sent. */
+  /** The number of its message among those sent to the child. */
   message = 0;
   onAbort: (() => void) | undefined;
   readonly what: string;
@@ -32,7 +32,7 @@ export class PipeCall {
     this.reject = reject;
   }
 
-  /** Progress, as the server says it. */
+  /** Reports progress in the server's words. */
   tell({ progress, total, message }: Result): void {
     if (!this.onProgress || typeof progress !== "number") return;
     const told: Progress = {
@@ -43,7 +43,7 @@ export class PipeCall {
     try {
       this.onProgress(told);
     } catch {
-      // Whoever listens wants no more of it.
+      // A listener that throws wants no more of it.
     }
   }
 }

@@ -8,13 +8,13 @@ import type { Questions } from "./questions.ts";
 import { UpstreamError } from "./upstream-error.ts";
 import { within } from "./within.ts";
 
-/** What a server says over its pipe by itself: its questions, which get their answers here, and notifications. */
+/** The messages that a server sends over its pipe by itself: questions, which are answered here, and notifications. */
 export class PipeInbox {
   readonly #requests: PipeRequests;
   readonly #questions: Questions;
   readonly #asked: OpenQuestions;
   readonly #onNotification: ConnectOptions["onNotification"];
-  /** Questions that are open, by the server's own ids. */
+  /** Open questions, by the server's own ids. */
   readonly #open = new Map<string | number, AbortController>();
   #onAcknowledged = (): void => {};
 
@@ -34,8 +34,8 @@ export class PipeInbox {
   }
 
   /**
-   * Has a modern server say what changes (2026-07-28 `basic/patterns/subscriptions`). Resolves when it has agreed; the
-   * request for it is answered when it says no more.
+   * Subscribes to a modern server's changes (2026-07-28 `basic/patterns/subscriptions`). Resolves when the server has
+   * agreed; it answers the request itself when the subscription ends.
    */
   async listen(filter: JsonObject, timeoutMs: number): Promise<void> {
     const what = "listening for changes";
@@ -45,7 +45,7 @@ export class PipeInbox {
       .then(() => "over" as const);
     const agreed = new Promise<"agreed">((resolve) => (this.#onAcknowledged = () => resolve("agreed")));
     const answer = await within(timeoutMs, Promise.race([said, agreed]));
-    // Nobody waits for its end any more.
+    // Nothing waits for its end any more.
     said.catch(() => {});
     if (answer === "agreed") return;
     stop.abort();
@@ -68,12 +68,12 @@ export class PipeInbox {
     this.#open.set(id, stop);
     const answer = await this.#answerTo(method, params, stop.signal);
     if (this.#open.get(id) === stop) this.#open.delete(id);
-    // Who has cancelled a question wants no answer to it.
+    // A cancelled question gets no answer.
     if (!stop.signal.aborted) this.#asked.answering(id, this.#requests.answer(id, answer));
   }
 
   async #answerTo(method: string, params: JsonObject, signal: AbortSignal): Promise<Answer> {
-    // Older revisions let each side ask whether the other is there.
+    // Older revisions let either side ping.
     if (method === "ping") return { result: {} };
     try {
       return { result: await this.#questions.answer({ method, params }, signal) };

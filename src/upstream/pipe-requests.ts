@@ -11,17 +11,17 @@ import type { AnyResult, RequestOptions, RequestParams, Requests, Result } from 
 import { refusedByServer, UpstreamError } from "./upstream-error.ts";
 
 /**
- * Requests to a child, in lines of its pipe: numbers them, finds the request of each answer and of each notification of
- * progress, and keeps every deadline with one timer. What is of no request from here goes to `onOther`. What the server
- * says is hostile until checked, and its answers to nothing are dropped. (With the official client a request costs
- * several times what a server does for it, and loading it takes as long as many a server's start.)
+ * Requests to a child, in lines of its pipe: numbers them, matches answers and progress notifications to them, and
+ * keeps every deadline with one timer. Other messages go to `onOther`. Every message of the server is hostile until
+ * checked, and answers to no request are dropped. (With the official client a request costs several times what a server
+ * does for it, and loading it takes as long as many a server's start.)
  */
 export class PipeRequests implements Requests {
   readonly child: Child;
   heard = 0;
-  /** Hears what the server says by itself. */
+  /** Receives the messages that the server sends by itself. */
   onOther: (message: RequestMessage) => void = () => {};
-  /** What a modern server wants to see in the `_meta` of each message. */
+  /** The members that a modern server expects in the `_meta` of each message. */
   envelope: JsonObject | undefined;
   readonly #timeoutMs: number;
   readonly #calls = new CallTable<PipeCall>();
@@ -56,12 +56,15 @@ export class PipeRequests implements Requests {
     });
   }
 
-  /** Says what needs no answer. Throws when the server is gone or reads nothing. */
+  /** Sends a message that needs no answer. Throws if the server is gone or reads nothing. */
   notify(method: string, params: JsonObject): void {
     this.child.send(JSON.stringify({ jsonrpc: "2.0", method, params: this.#sent(params, undefined, undefined) }));
   }
 
-  /** Answers what the server asked; resolves when it has taken that. One that is gone, or reads nothing, is told nothing. */
+  /**
+   * Answers a question of the server; resolves when it has taken the answer. A server that is gone or reads nothing
+   * gets none.
+   */
   answer(id: string | number, answer: Answer): Promise<void> {
     return new Promise((resolve) => {
       try {
@@ -84,11 +87,11 @@ export class PipeRequests implements Requests {
     return new UpstreamError(code, `${what}: ${error.message}`, { cause: error });
   }
 
-  /** Whether it was waited for. */
+  /** True when a request waited for it. */
   #hear(message: Message): boolean {
     this.heard++;
     if (!("method" in message)) {
-      // Some servers answer with the text of a number.
+      // Some servers answer with the number as text.
       const id = Number(message.id);
       const call = this.#calls.get(id);
       if (call && !this.child.mayHaveRead(call.message)) this.child.fail(UNREAD_ANSWER);
@@ -100,7 +103,7 @@ export class PipeRequests implements Requests {
     return false;
   }
 
-  /** What a listener throws must not end this process from within a pipe's event. */
+  /** An exception of a listener must not end this process from within a pipe's event. */
   #pass(message: RequestMessage): void {
     try {
       this.onOther(message);
@@ -128,7 +131,7 @@ export class PipeRequests implements Requests {
     if (isObject(params)) this.#calls.get(Number(params["progressToken"]))?.tell(params);
   }
 
-  /** Nobody waits for it any more, which the server is told. */
+  /** Gives a request up and tells the server. */
   #give(call: PipeCall, reason: string, error: BerthError): void {
     if (this.#calls.get(call.id) !== call) return;
     this.#fail(call, error);
@@ -168,7 +171,7 @@ export class PipeRequests implements Requests {
   }
 }
 
-/** Arguments that are a text may stand in `_meta`, too. */
+/** Arguments that are JSON text may also be in `_meta`. */
 function written(params: RequestParams): string {
   const { arguments: long } = params;
   if (!(long instanceof JsonText)) return JSON.stringify(params);
@@ -177,7 +180,7 @@ function written(params: RequestParams): string {
   return around.replaceAll(`"${mark}"`, () => long.text);
 }
 
-/** Arguments count to their caller until the call is over: those that are not read would go on to wait, uncounted. */
+/** Arguments count to their caller until the call is over: unread ones would go on to wait, uncounted. */
 const UNREAD_ANSWER = "answered a request that it had not read";
 const PROGRESS = "notifications/progress";
 const INTERNAL_ERROR = -32603;

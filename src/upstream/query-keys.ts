@@ -7,15 +7,15 @@ type RemoteKeys = Pick<RemoteLaunch, "headers" | "query">;
 const programKeys = ["command", "arg", "cwd"];
 const programPrefixes = ["env."];
 const remotePrefixes = ["header.", "query."];
-/** What says what to do there rather than how to get there. */
+/** Keys that name the operation, not the way to the server. */
 const operationKeys = ["tool", "resource", "prompt", "list", "args"];
 
-/** Set by the protocol's own transport or by the connection; a header of the user would break them. */
+/** Set by the protocol's own transport or by the connection; a user's header of that name would break them. */
 const ownHeaders = /^(?:mcp-.*|content-type|content-length|accept|host|connection|transfer-encoding|last-event-id)$/i;
 const variableForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const headerForm = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
-/** Whether a key is taken by the URI itself; every other key is an argument of the tool. */
+/** True when the URI itself uses a key; every other key is an argument of the tool. */
 export function isReservedKey(key: string): boolean {
   return (
     [...programKeys, ...operationKeys].includes(key) ||
@@ -52,7 +52,7 @@ export function readRemoteKeys(query: readonly QueryPair[], problems: UriProblem
   };
 }
 
-/** The one pair of this key; a second one is a problem. */
+/** The only pair with this key; a second one is a problem. */
 export function single(query: readonly QueryPair[], key: string, problems: UriProblems): QueryPair | undefined {
   const [first, second] = query.filter((pair) => pair.key === key);
   if (second) problems.add("duplicate-key", second.keyOffset, `${key}= stands here a second time; it has one value.`);

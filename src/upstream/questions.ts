@@ -4,22 +4,22 @@ import { isObject, type JsonObject } from "../lib/json.ts";
 import type { Ask, Question } from "./request.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
-/** JSON-RPC code of a question that nobody answers: the client has no such method. */
+/** JSON-RPC code for an unanswerable question: the client has no such method. */
 const METHOD_NOT_FOUND = -32601;
 const askable = new Set(["elicitation/create", "sampling/createMessage", "roots/list"]);
 
-/** Brings a server's questions to whoever can answer them. */
+/** Passes a server's questions to the callers that can answer them. */
 export class Questions {
   readonly #ask: Ask | undefined;
-  /** Of the calls under way that can be asked. */
+  /** Calls under way whose callers can be asked. */
   readonly #calls = new Set<Ask>();
 
-  /** `ask` answers what belongs to no call, or to nobody knows which. */
+  /** `ask` answers questions that belong to no known call. */
   constructor(ask: Ask | undefined) {
     this.#ask = ask;
   }
 
-  /** Answers a legacy server's question, which comes as a request and does not say which call it belongs to. */
+  /** Answers a legacy server's question, which arrives as a request and does not name its call. */
   async answer(question: Question, signal: AbortSignal): Promise<JsonObject> {
     const [only, ...others] = this.#calls;
     const ask = others.length === 0 ? (only ?? this.#ask) : this.#ask;
@@ -34,7 +34,7 @@ export class Questions {
     return () => void this.#calls.delete(own);
   }
 
-  /** A modern server's questions: one answer for each, under its key. */
+  /** Answers a modern server's questions, each under its key. */
   async answerAll(
     requests: Record<string, unknown>,
     callAsk: Ask | undefined,

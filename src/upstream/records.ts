@@ -3,8 +3,8 @@ import type { ContentBlock, PromptResult, ResourceResult, ToolResult } from "./r
 
 /**
  * Results as records: one JSON object a line, each with its `type` (seed 000, "Terminology"). A tool's structured
- * content that is a list gives one record an element; so does an object whose only property is a list, which is how
- * most servers wrap one. Blocks of text that only repeat the structured content are left out.
+ * content that is a list gives one record for each element; so does an object whose only property is a list, which is
+ * how most servers wrap one. Blocks of text that only repeat the structured content are left out.
  */
 export function* toolRecords(tool: string, result: ToolResult): Generator<JsonObject> {
   const record = (fields: object): JsonObject => ({ type: "tool_result", tool, ...fields });
@@ -62,7 +62,7 @@ function pick(fields: Record<string, unknown>): JsonObject {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as JsonObject;
 }
 
-/** Structured content such as `{"content": "…"}`, which says no more than the text beside it. */
+/** Structured content such as `{"content": "…"}` that only repeats the text beside it. */
 function isOnlyText({ content, structuredContent }: ToolResult): boolean {
   const values: unknown[] = isObject(structuredContent) ? Object.values(structuredContent) : [structuredContent];
   const [only, ...others] = values;

@@ -5,20 +5,20 @@ import type { Launch } from "./launch.ts";
 import { parseLauncher } from "./launcher.ts";
 import type { Operation } from "./operation.ts";
 
-/** What a person names a server by, and what is to be done there: a launcher URI, or `@profile/tool?…`. */
+/** A server and an operation in a person's words: a launcher URI, or `@profile/tool?…`. */
 export interface Reference {
   readonly launch: Launch;
   readonly operation: Operation;
-  /** What the tool finds as the options of its call (P6). */
+  /** The options that the tool gets in the context of its call (P6). */
   readonly options?: JsonObject;
-  /** What is done first on an open connection, such as to compare the contract; throws to refuse it. */
+  /** Runs first on an open connection, for example to compare the contract; throws to refuse it. */
   readonly check?: (upstream: UpstreamConnection) => Promise<void>;
 }
 
-/** Reads `@…`; throws a `BerthError` that says what is wrong with it. */
+/** Reads `@…`; throws a `BerthError` that describes the fault. */
 export type ProfileResolver = (reference: string) => Promise<Reference>;
 
-/** Throws `launcher_invalid` with every problem of a URI, or what the resolver throws. */
+/** Throws `launcher_invalid` with every problem of a URI, or the error of the resolver. */
 export async function resolveReference(text: string, resolveProfile: ProfileResolver): Promise<Reference> {
   if (text.startsWith("@")) return resolveProfile(text);
   const parsed = parseLauncher(text);

@@ -28,7 +28,7 @@ export interface Address {
   readonly headers: Record<string, string>;
 }
 
-/** Streamable HTTP in either era; where the server knows none, HTTP+SSE of 2024-11-05. */
+/** Streamable HTTP in either era; HTTP+SSE of 2024-11-05 for servers that know neither. */
 export async function openByHttp(
   { name }: RemoteLaunch,
   { url, headers }: Address,
@@ -96,7 +96,7 @@ export async function openByHttp(
       return channelOf(older, aside, limits, questions);
     } catch {
       await older.close().catch(() => {});
-      // What the first way said is nearer to what is wrong: hardly any server speaks the second one alone.
+      // The first error is more useful: hardly any server speaks HTTP+SSE alone.
       throw failed(error);
     }
   }
@@ -108,8 +108,8 @@ function fillingIn(args: LongArguments, fetchIt: FetchLike): FetchLike {
 }
 
 /**
- * In HTTP+SSE a POST is only taken, and answered by the stream. Of more than `max` that are not taken yet the oldest is
- * given up: whoever sent it may be long gone, and the transport does not hear of that.
+ * In HTTP+SSE a POST is only accepted, and answered by the stream. If more than `max` are not accepted yet, the oldest
+ * is aborted: its sender may be long gone, and the transport is not told.
  */
 function withFewPosts(fetchIt: FetchLike, max: number): FetchLike {
   const open = new Set<AbortController>();
@@ -130,7 +130,7 @@ function withFewPosts(fetchIt: FetchLike, max: number): FetchLike {
   };
 }
 
-/** How the specification has clients tell a server of HTTP+SSE: it takes no POST at this address. */
+/** The specification's test for a server of HTTP+SSE: it accepts no POST at this address. */
 function isOlderServer(error: unknown): boolean {
   return error instanceof SdkHttpError && [400, 404, 405].includes(error.data.status);
 }
@@ -207,5 +207,5 @@ function peerOf(client: Client): Peer {
   };
 }
 
-/** A server that does not even take a goodbye is left without one. */
+/** How long a server may take to accept the goodbye. */
 const FAREWELL_MS = 1000;

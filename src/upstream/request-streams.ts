@@ -3,24 +3,24 @@ import type { JSONRPCMessage, RequestId, TransportSendOptions } from "@modelcont
 type Send = (message: JSONRPCMessage, options?: TransportSendOptions) => Promise<void>;
 
 /**
- * What the requests of one connection over HTTP hold open. An exchange ends with its request: the client itself leaves
- * open, and takes up again, the stream of a legacy request that was answered, cancelled or given up.
+ * The open exchanges of one connection over HTTP. An exchange ends with its request: the client itself keeps the stream
+ * of a legacy request open, and resumes it, after the request was answered, cancelled or given up.
  */
 export class RequestStreams {
   readonly #noticesMax: number;
   readonly #open = new Map<RequestId, AbortController>();
-  /** Answered ones, the first answered first: their servers may end them by themselves, so that the socket is used again. */
+  /** Answered ones, in the order of their answers: servers may end them by themselves, so that the socket is reused. */
   readonly #ending = new Map<AbortController, number>();
   readonly #notices = new Set<AbortController>();
 
-  /** Of more than `noticesMax` notifications that the server does not take, the oldest are given up. */
+  /** If more than `noticesMax` notifications are not accepted by the server, the oldest are aborted. */
   constructor(noticesMax: number) {
     this.#noticesMax = noticesMax;
   }
 
-  /** As `send`, with a signal that ends what is open for the message when it is over. */
+  /** As `send`, with a signal that ends the open exchange when the message is done. */
   send(send: Send, message: JSONRPCMessage, options: TransportSendOptions = {}): Promise<void> {
-    // Open answers to questions are counted, and bounded, as the questions are.
+    // Open answers to questions are counted and bounded with the questions.
     if (!("method" in message)) return send(message, options);
     const exchange = new AbortController();
     const { requestSignal: given } = options;
@@ -39,7 +39,7 @@ export class RequestStreams {
     return sent;
   }
 
-  /** Hears of each answer, which may have come another way. */
+  /** Called for each answer, which may have come another way. */
   answered(id: RequestId | undefined): void {
     const exchange = id !== undefined && this.#take(id);
     if (!exchange) return;

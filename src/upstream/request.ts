@@ -3,29 +3,29 @@ import type { Json, JsonObject, JsonText } from "../lib/json.ts";
 import type { ListedTool } from "./lists.ts";
 import type { LongAnswer, LongPage } from "./long-answers.ts";
 
-/** How requests get to one server of others and their results back, whatever carries them. */
+/** Sends requests to one upstream and returns their results, over any transport. */
 export interface Requests {
   /**
-   * `what` says for errors what was done: "calling echo". Gives the result as the server wrote it: an object, and
-   * nothing more is known of it. Rejects with an `UpstreamError` or with `cancelled`.
+   * `what` names the action in errors: "calling echo". Resolves with the server's result as it is: an object, not
+   * checked further. Rejects with an `UpstreamError` or with `cancelled`.
    */
   send(method: string, params: RequestParams, what: string, options: RequestOptions): Promise<AnyResult>;
-  /** Counts what the server has said so far. */
+  /** Counts the messages from the server so far. */
   readonly heard: number;
-  /** Hears what the server's tools are, each time they are listed. */
+  /** Called with the server's tools each time they are listed. */
   noteTools?(tools: readonly ListedTool[]): void;
-  /** Whether a call of this tool failed because its tools were not listed yet. */
+  /** True when a call of this tool failed because its tools were not listed yet. */
   needsTools?(error: unknown, tool: string): boolean;
 }
 
-/** The arguments of a tool may be a text that is passed on as it is. */
+/** The arguments of a tool may be JSON text that is passed on unchanged. */
 export interface RequestParams {
   readonly [name: string]: Json | JsonText | undefined;
 }
 
 export type Result = Record<string, unknown>;
 
-/** A short one, or what was made of a long one. */
+/** A short result, or the object made from a long one. */
 export type AnyResult = Result | LongAnswer | LongPage;
 
 export interface RequestOptions {
@@ -46,11 +46,11 @@ export interface Progress {
 
 export interface CallOptions extends RequestOptions {
   /**
-   * Answers the questions of this call. A modern server's belong to their call; a legacy server's are given to the
+   * Answers the questions of this call. A modern server's questions belong to their call; a legacy server's go to the
    * only call under way that can be asked, else to the connection's own `ask`.
    */
   readonly ask?: Ask;
-  /** Instead of `ask`: gives `input_required` results back as they are, with the answers of an earlier round. */
+  /** Instead of `ask`: returns `input_required` results unchanged, with the answers of an earlier round. */
   readonly round?: { readonly inputResponses?: JsonObject; readonly requestState?: string };
 }
 
@@ -62,5 +62,5 @@ export interface Question {
   readonly params: JsonObject;
 }
 
-/** Gives the result for a question; throws to refuse it. */
+/** Returns the result for a question; throws to refuse it. */
 export type Ask = (question: Question, signal?: CancelSignal) => Promise<JsonObject>;

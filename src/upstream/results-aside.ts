@@ -6,14 +6,14 @@ import type { AnyResult, Result } from "./request.ts";
 import type { RequestStreams } from "./request-streams.ts";
 import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 
-/** Where a result stands that was set aside. */
+/** The member that holds a result set aside. */
 const ASIDE = "berth/aside";
-/** What stands for a long result, by its number. */
+/** The stand-in for a long result, with its number. */
 const LONG = "berth/long";
 /** Each as long as a message may be. */
 const LONG_KEPT_MAX = 16;
 
-/** For each method, the least that the client finds sound. */
+/** For each method, the smallest result that the client accepts. */
 const soundResults: Readonly<Record<string, object>> = {
   "tools/list": { tools: [] },
   "prompts/list": { prompts: [] },
@@ -24,14 +24,14 @@ const soundResults: Readonly<Record<string, object>> = {
   "resources/read": { contents: [] },
   "completion/complete": { completion: { values: [] } },
 };
-/** More are never under way; only requests that were never answered grow so old. */
+/** More are never under way; only requests that were never answered grow this old. */
 const KEPT_MAX = 10_000;
 
 /**
- * Lets results pass the client as they are. In the modern era it judges every result by schemas of its own and throws
- * a whole list away for one tool's fault, or for a hint of caching that is missing. So it is given a sound result that
- * holds the real one, which `LongResults` gives back; what must hold of it is checked by the connection, entry by entry.
- * Of requests that come the client hears as far as `questions` lets it; what is sent ends as `streams` has it.
+ * Takes results past the client unchanged. In the modern era it checks every result against schemas of its own and
+ * rejects a whole list for one tool's fault, or for a missing caching hint. So it gets a valid result that contains the
+ * real one, which `LongResults` returns; the connection checks the real one, entry by entry. The client sees incoming
+ * requests as far as `questions` permits; outgoing ones end as `streams` decides.
  */
 export function setResultsAside<T extends Transport>(
   transport: T,
@@ -57,7 +57,7 @@ export function setResultsAside<T extends Transport>(
       return;
     }
     streams.answered(message.id);
-    // The client handles a notification a moment after it came; by then it must not have forgotten its request.
+    // The client handles a notification a moment after it arrives; by then it must not have forgotten its request.
     queueMicrotask(() => handler?.(rewrite(message), extra));
   };
   const rewrite = <M extends JSONRPCMessage>(message: M): M => {
@@ -81,8 +81,8 @@ export function setResultsAside<T extends Transport>(
 }
 
 /**
- * Results of long messages, which were read elsewhere, on their way through the client: it is given what stands for
- * them. Only the newest are kept; a client takes each at once, and those that come to nobody are never taken.
+ * Takes results of long messages, which were read elsewhere, past the client: it gets a stand-in for each. Only the
+ * newest are kept; a client takes each at once, and those of no request are never taken.
  */
 export class LongResults {
   readonly #kept = new Map<string, KeptResult>();
@@ -93,7 +93,7 @@ export class LongResults {
     this.#room = room;
   }
 
-  /** Gives what stands for it. */
+  /** Returns the stand-in. */
   keep(result: LongAnswer | LongPage): Result {
     const key = String(this.#next++);
     const held = this.#room?.begin(() => this.#kept.delete(key));
@@ -103,7 +103,7 @@ export class LongResults {
     return { [LONG]: key };
   }
 
-  /** The result as the server gave it. */
+  /** The result as the server sent it. */
   take(result: Result): AnyResult {
     const aside = result[ASIDE];
     const given = isObject(aside) ? aside : result;
@@ -111,7 +111,7 @@ export class LongResults {
     return (typeof key === "string" ? this.#take(key) : undefined) ?? given;
   }
 
-  /** Nobody takes any of them now. */
+  /** Nothing takes any of them now. */
   clear(): void {
     for (const key of this.#kept.keys()) this.#take(key);
   }

@@ -3,7 +3,7 @@ import { LongAnswer, LongPage } from "./long-answers.ts";
 import type { AnyResult, Result } from "./request.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
-/** As the server gave it, sound in form. With `round`, `resultType` may be `input_required`. */
+/** As the server sent it, valid in form. With `round`, `resultType` may be `input_required`. */
 export interface ToolResult {
   readonly content: readonly ContentBlock[];
   readonly structuredContent?: unknown;
@@ -33,7 +33,7 @@ export interface Completion {
   readonly [field: string]: unknown;
 }
 
-/** Each of these throws `upstream_protocol` for a result that is not what its method promises; `what` was done. */
+/** Each of these throws `upstream_protocol` for a result that does not match its method; `what` names the action. */
 export function readToolResult(what: string, result: Result): ToolResult {
   if (asks(result)) return result as unknown as ToolResult;
   const { content, isError } = result;
@@ -66,14 +66,14 @@ export function readCompletion(what: string, { completion }: Result): Completion
   return completion as Completion;
 }
 
-/** A result of which only short ones make sense. */
+/** Rejects long results, for methods that have only short ones. */
 export function shortResult(what: string, result: AnyResult): Result {
   if (result instanceof LongAnswer || result instanceof LongPage)
     throw broken(what, "its answer is one of something else");
   return result;
 }
 
-/** The server wants to know something before it goes on (2026-07-28 `basic/patterns/mrtr`). */
+/** True when the server needs input before it continues (2026-07-28 `basic/patterns/mrtr`). */
 export function asks(result: AnyResult): boolean {
   return (result as Result)["resultType"] === "input_required";
 }

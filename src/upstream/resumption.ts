@@ -3,7 +3,7 @@ import type { FetchLike } from "@modelcontextprotocol/client";
 
 const SECOND_MS = 1000;
 
-/** How often the event streams of one connection are opened, again and again as the server ends them. */
+/** Limits how often the event streams of one connection are reopened after the server ends them. */
 export class Resumption {
   readonly #perSecond: number;
   readonly #waitingMax: number;
@@ -11,13 +11,13 @@ export class Resumption {
   #opened = 0;
   #secondBegan = -SECOND_MS;
 
-  /** Of more than `waitingMax` streams that wait to be taken up again, the oldest never are. */
+  /** If more than `waitingMax` streams wait to be resumed, the oldest are dropped. */
   constructor(perSecond: number, waitingMax: number) {
     this.#perSecond = perSecond;
     this.#waitingMax = waitingMax;
   }
 
-  /** Takes a stream up again after a while. The client calls it, and does not say when a stream's request is over. */
+  /** Resumes a stream after a while. The client calls it, and does not say when a stream's request is over. */
   readonly schedule = (takeUp: () => void, delayMs: number): (() => void) => {
     const timer = setTimeout(() => {
       this.#waiting.delete(timer);
@@ -29,7 +29,7 @@ export class Resumption {
     return () => this.#leave(timer);
   };
 
-  /** `fetch` that opens no more streams in a second than it may: those that come then wait. */
+  /** `fetch` that opens a limited number of streams in a second: further ones wait. */
   paced(fetchIt: FetchLike): FetchLike {
     return async (url, init) => {
       if ((init?.method ?? "GET") === "GET") await this.#turn(init?.signal);

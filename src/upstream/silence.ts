@@ -4,14 +4,14 @@ import type { UpstreamConnection } from "./connection.ts";
 type Asked = Pick<UpstreamConnection, "heard" | "isThere">;
 
 /**
- * Finds out that a server of others says nothing any more: one that is stopped, or in a loop without end, is a process
- * that runs. It is asked once a call was given up and nothing came since one was made; whoever says anything at all is
- * there, however long a call takes.
+ * Detects that an upstream has become silent: a stopped process, or one in an endless loop, still runs. It is pinged
+ * once a call was given up and nothing has arrived since a request was made; any message proves that it is there,
+ * however long a call takes.
  */
 export class Silence {
   readonly #connection: Asked;
   readonly #pingMs: number;
-  /** What was heard when the request was made that waits for longest; NONE while none does. */
+  /** The value of `heard` at the start of the longest waiting request; NONE while none waits. */
   #heard = NONE;
   #since = 0;
   #isAsked = false;
@@ -22,7 +22,7 @@ export class Silence {
     this.#pingMs = pingMs;
   }
 
-  /** Since when it has said nothing, though it was asked something: on the clock of `performance.now()`. */
+  /** The start of its silence, though a request waits: on the clock of `performance.now()`. */
   get since(): number {
     return this.#since;
   }
@@ -32,7 +32,7 @@ export class Silence {
     return this.#calls;
   }
 
-  /** A request is to be made. */
+  /** A request begins. */
   began(): void {
     const { heard } = this.#connection;
     if (heard === this.#heard) return;
@@ -41,12 +41,12 @@ export class Silence {
     this.#calls.clear();
   }
 
-  /** A request has come to its end, other than by being given up. */
+  /** A request has ended, other than by being given up. */
   ended(): void {
     this.#heard = NONE;
   }
 
-  /** A request has failed. Gives whether the server is found to say nothing any more, and gives that once. */
+  /** A request has failed. Resolves with true, once only, if the server turns out to be silent. */
   async isEndless(error: unknown, call: string | undefined): Promise<boolean> {
     if (!isGivenUp(error)) this.ended();
     else if (call !== undefined) this.#calls.add(call);
@@ -64,7 +64,7 @@ export class Silence {
 
 const NONE = -1;
 
-/** Whether nobody waits for the answer any more. */
+/** True when nothing waits for the answer any more. */
 function isGivenUp(error: unknown): boolean {
   return error instanceof BerthError && (error.code === "cancelled" || error.code === "upstream_timeout");
 }

@@ -13,16 +13,16 @@ export interface ChildStart {
   readonly start?: Start | undefined;
   /** By default one below the system's temporary folder. */
   readonly makeFolder?: MakeFolder | undefined;
-  /** Reads its long messages; by default they are read where they come. */
+  /** Reads its long messages; by default they are read in place. */
   readonly long?: LongReader | undefined;
   readonly rooms?: ChildRooms | undefined;
-  /** Nobody wants it any more. */
+  /** Aborted when it is no longer wanted. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * Starts a program as a process group of its own, by default in a new empty folder. Rejects with why it cannot be
- * started, or with the reason of `signal`; nothing is left of it then.
+ * Starts a program as a process group of its own, by default in a new empty folder. Rejects with the reason why it
+ * cannot be started, or with the reason of `signal`; then nothing of it is left.
  */
 export async function startChild(command: Command, options: ChildStart): Promise<Child> {
   const { limits, start = startDirectly, makeFolder = makeTemporary, long, rooms, signal } = options;
@@ -39,7 +39,7 @@ export async function startChild(command: Command, options: ChildStart): Promise
     cwd: cwd ?? folder!,
     ...(folder !== undefined && { hasOwnFolder: true }),
     stdio: ["pipe", "pipe", "pipe"],
-    // So that what a launcher starts can be ended together with it.
+    // Allows ending a launcher together with the processes it starts.
     group: true,
     niceness: NICENESS,
   }).then(
@@ -52,14 +52,14 @@ export async function startChild(command: Command, options: ChildStart): Promise
   if (!signal) return starting;
   const child = await Promise.race([starting, aborted(signal)]);
   if (child && !signal.aborted) return child;
-  // It is not waited for without end: who starts it may be stuck.
+  // Bounded, because the starter may be stuck.
   const ended = starting.then((late) => late.end()).catch(() => {});
   await within(3 * limits.upstreamEndMs, ended);
   await removeFolder();
   throw signal.reason;
 }
 
-/** Whoever serves goes before it, and what starts takes much time. */
+/** The serving process takes precedence, and starting costs much processor time. */
 const NICENESS = 10;
 
 function aborted(signal: AbortSignal): Promise<undefined> {

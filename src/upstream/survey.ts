@@ -6,16 +6,16 @@ import type { RequestOptions } from "./request.ts";
 import { UpstreamError } from "./upstream-error.ts";
 import type { Listed, ListedPrompt, ListedResource, ListedTemplate, ListedTool } from "./lists.ts";
 
-/** All that a server lists, and what was wrong in it. */
+/** Everything that a server lists, and its faults. */
 export interface Survey extends Contract {
   readonly tools: readonly ListedTool[];
   readonly resources: readonly ListedResource[];
   readonly resourceTemplates: readonly ListedTemplate[];
   readonly prompts: readonly ListedPrompt[];
-  /** Empty here, because the server did not give them. */
+  /** Empty here, because the server failed to send them. */
   readonly failed: readonly FailedList[];
   readonly problems: readonly Problem[];
-  /** Of all that was listed. */
+  /** The size of everything listed. */
   readonly bytes: number;
 }
 
@@ -25,8 +25,8 @@ export interface FailedList {
 }
 
 /**
- * Asks for every list at once; those that the server does not have are empty. One that fails is left out with a problem,
- * and the others count; rejects when none of them works, or the server is gone.
+ * Requests every list at once; those that the server does not have are empty. One that fails is left out with a
+ * problem, and the others count; rejects if none of them works, or the server is gone.
  */
 export async function surveyOf(upstream: UpstreamConnection, options?: RequestOptions): Promise<Survey> {
   const { capabilities } = upstream;
@@ -52,7 +52,7 @@ export async function surveyOf(upstream: UpstreamConnection, options?: RequestOp
     orNone("resourceTemplates", "resources/templates/list", upstream.listResourceTemplates(options)),
     orNone("prompts", "prompts/list", upstream.listPrompts(options)),
   ]);
-  // Templates alone make no server of resources whose list fails.
+  // A list of templates does not make up for a failing list of resources.
   const offered = ["tools", "resources", "prompts"].filter((list) => capabilities[list] !== undefined);
   const broken = offered.flatMap((list) => failed.find((each) => each.list === list) ?? []);
   if (offered.length > 0 && broken.length === offered.length) throw broken[0]!.error;
@@ -69,7 +69,7 @@ export async function surveyOf(upstream: UpstreamConnection, options?: RequestOp
   };
 }
 
-/** True where one method alone fails: the server is there, and may do everything else. */
+/** True when one method alone fails: the server is there, and may do everything else. */
 export function isOfOneMethod(error: unknown): error is UpstreamError {
   if (!(error instanceof UpstreamError)) return false;
   return error.code === "upstream_refused" || error.code === "upstream_timeout" || error.code === "upstream_protocol";
@@ -90,5 +90,5 @@ function isUnknownMethod(error: UpstreamError): boolean {
 }
 
 const METHOD_NOT_FOUND = -32601;
-/** The server may say anything. */
+/** Bounded, because the server may say anything. */
 const MESSAGE_UNITS_MAX = 500;

@@ -1,4 +1,4 @@
-/** Calls under way. A `Set` would do the same, but one that changes with each call leaves garbage that lasts. */
+/** Calls under way. A `Set` would do the same, but one that changes with each call leaves long-lived garbage. */
 export class UnderWay<Call> {
   readonly #calls: Call[] = [];
 
@@ -6,7 +6,7 @@ export class UnderWay<Call> {
     return this.#calls.length;
   }
 
-  /** The one that is under way; undefined for none, and for several. */
+  /** The only call under way; undefined for none, and for several. */
   get only(): Call | undefined {
     return this.#calls.length === 1 ? this.#calls[0] : undefined;
   }

@@ -2,8 +2,8 @@ import { shortError } from "./long-answers.ts";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 
 /**
- * What went wrong with a server of others. `stderr` is the end of what it wrote there: for the one who started it and
- * for the log, never for clients, since nobody knows what stands in it.
+ * An error of an upstream. `stderr` is the end of its output there: for the log and the user who started it, never for
+ * clients, since its content is unknown.
  */
 export class UpstreamError extends BerthError {
   readonly stderr: string;
@@ -18,7 +18,7 @@ export class UpstreamError extends BerthError {
   }
 }
 
-/** The server's own error for a request: its code of JSON-RPC and its words stand in the data, too. */
+/** The server's own error for a request; its JSON-RPC code and message are also in the data. */
 export function refusedByServer(
   what: string,
   error: { readonly code: number; readonly message: string; readonly data?: unknown },

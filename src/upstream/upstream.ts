@@ -22,38 +22,38 @@ export interface UpstreamOptions extends Omit<
   ConnectOptions,
   "limits" | "onNotification" | "signal" | "ask" | "variable"
 > {
-  /** What `${NAME}` of the launcher URI stands for; asked at each start. By default the environment. */
+  /** Resolves `${NAME}` in the launcher URI; called at each start. By default the environment. */
   readonly variables?: () => Promise<VariableLookup>;
-  /** Makes room before each start, and gives what the end of it has to call. */
+  /** Makes room before each start; resolves with a function to call at its end. */
   readonly takePlace?: (() => Promise<() => void>) | undefined;
-  /** Takes what nobody may see out of errors and log lines. */
+  /** Removes hidden values from errors and log lines. */
   readonly hide?: (value: Json) => Json;
-  /** Takes the same out of what the server offers. */
+  /** Removes the same values from the server's contract. */
   readonly hideWhole?: HideWhole;
   readonly limits: ConnectOptions["limits"] & LinkLimits & Pick<Limits, "upstreamQuestionMs">;
-  /** Hears what the server offers, on each start and whenever it says that a list has changed. */
+  /** Called with the server's contract, on each start and whenever it reports a changed list. */
   readonly onContract: (observed: Observed) => Promise<void>;
   readonly onResourceUpdated: (uri: string) => void;
   readonly onLost: (closed: Closed) => void;
-  /** A failure that no request is there to hear of. */
+  /** A failure that no request would report. */
   readonly onError: (error: unknown) => void;
 }
 
 type ServerInfo = NonNullable<LinkHealth["server"]>;
 
 export interface UpstreamCall {
-  /** What is called, to learn which tools ask. */
+  /** The called tool, to learn which tools ask. */
   readonly name?: string;
-  /** The same for the same call, to learn which one ends the server. */
+  /** Equal for repeated calls, to learn which one ends the server. */
   readonly digest?: string | undefined;
-  /** Answers questions; undefined when the caller can be asked nothing. */
+  /** Answers questions; undefined if the caller cannot be asked. */
   readonly ask?: Ask | undefined;
   readonly onLog?: ((params: JsonObject) => void) | undefined;
 }
 
 /**
- * A server of others that many callers share, over one connection. It knows which caller a question or a log line is
- * for, as far as anybody can, and what the server offers at present.
+ * An upstream that many callers share, over one connection. It knows which caller a question or a log line is for, as
+ * far as that can be known, and the server's current contract.
  */
 export class Upstream {
   readonly launch: Launch;
@@ -61,7 +61,7 @@ export class Upstream {
   readonly #link: Link;
   readonly #attributed: AttributedCalls;
   readonly #calls = new UnderWay<UpstreamCall>();
-  /** The methods of it that fail, so that nobody hears its log lines, or of changes. */
+  /** Failed subscriptions, without which its log lines or changes do not arrive. */
   #unheard: readonly Problem[] = [];
   #server: { readonly said: ServerInfo; readonly shown: ServerInfo } | undefined;
   readonly #looking = new LookingAgain(() => this.#lookAgain());
@@ -86,32 +86,32 @@ export class Upstream {
     return server ? { ...health, server: this.#hiddenServer(server) } : health;
   }
 
-  /** When it was used last, on the clock of `performance.now()`. */
+  /** The time of the last use, on the clock of `performance.now()`. */
   get usedAt(): number {
     return this.#link.usedAt;
   }
 
-  /** Ends it when it runs and nobody uses it; it is started again on demand. Undefined where there is nothing to end. */
+  /** Ends it if it runs idle; it is started again on demand. Undefined if there is nothing to end. */
   rest(): Promise<unknown> | undefined {
     return this.#link.rest();
   }
 
-  /** Starts it anew for whoever comes next, with the values that variables have then. */
+  /** Restarts it for the next caller, with the variables' values at that time. */
   renew(): void {
     this.#link.renew();
   }
 
-  /** Starts the server if it is not there, so that what it offers is known. */
+  /** Starts the server if it does not run, so that its contract is known. */
   async start(): Promise<void> {
     await this.#link.use(() => Promise.resolve());
   }
 
-  /** Gives `work` the connection, and with it the way to ask that it is to pass on (`CallOptions.ask`). */
+  /** Runs `work` with the connection, and with the `ask` that it must pass on (`CallOptions.ask`). */
   async request<T>(
     call: UpstreamCall,
     work: (connection: UpstreamConnection, ask: Ask | undefined) => Promise<T>,
   ): Promise<T> {
-    // What it is now is not known: nothing is called meanwhile.
+    // Its contract is not known now: calls wait.
     if (this.#looking.underWay) await this.#looking.underWay;
     return this.#link.use((connection) => this.#carryOut(call, connection, work), call.digest);
   }
@@ -128,7 +128,7 @@ export class Upstream {
     this.#calls.add(call);
     let open = 0;
     let hasEnded = false;
-    // A modern server has nothing to do for a call while its questions are open, so no log line is of it.
+    // A modern server does no work for a call while its questions are open, so no log line belongs to it.
     const ask: Ask | undefined =
       call.ask &&
       (async (question, signal) => {
@@ -166,9 +166,9 @@ export class Upstream {
   }
 
   /**
-   * A legacy server hears once what its clients can do, and may ask when none can. Whoever has no roots has none to tell:
-   * servers that look for them in each call go on with an empty list, and fail with an error. Outside of a call an error
-   * is what has them ask again within one, where the caller may have roots.
+   * A legacy server learns its clients' capabilities once, and may ask when no caller has them. Where a caller has no
+   * roots, an empty list lets servers that ask in each call continue; an error would make them fail. Outside of a call,
+   * an error makes them ask again within one, where the caller may have roots.
    */
   async #answerTo(question: Question, signal?: CancelSignal): Promise<JsonObject> {
     try {
@@ -189,7 +189,7 @@ export class Upstream {
     }
   }
 
-  /** That this machine lacks descriptors is nothing that the server, or whoever entered it, could change. */
+  /** Neither the server nor the author of its entry could change that this machine lacks descriptors. */
   #tellable(error: unknown): unknown {
     const hidden = hideInError(error, this.#options.hide);
     return lacksDescriptor(hidden) ? noDescriptors(hidden) : hidden;
@@ -230,7 +230,7 @@ export class Upstream {
         if (typeof params["uri"] === "string") this.#options.onResourceUpdated(params["uri"]);
         return;
       case "notifications/message": {
-        // A line does not say which call it is of; what may be another caller's is nobody's.
+        // A line does not name its call; one that may be another caller's goes to nobody.
         if (valuesIn(params, LOG_VALUES_MAX) > LOG_VALUES_MAX) return;
         this.#calls.only?.onLog?.((this.#options.hide?.(params) ?? params) as JsonObject);
       }
@@ -245,7 +245,7 @@ export class Upstream {
         ({ bytes } = observed);
         await this.#options.onContract(observed);
       } catch (error) {
-        // What it has become is not known, so nothing of it may be called; the next start looks again.
+        // Its new contract is not known, so nothing of it may be called; the next start looks again.
         await connection.close();
         throw error;
       }
@@ -258,5 +258,5 @@ export class Upstream {
 /** Says that nobody is there to answer a question, or that its caller has no such capability. */
 const METHOD_NOT_FOUND = -32601;
 
-/** Members and items of a log line; one that has more is told to nobody. */
+/** Members and items of a log line; a larger one is dropped. */
 const LOG_VALUES_MAX = 10_000;

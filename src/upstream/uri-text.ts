@@ -1,6 +1,6 @@
 import type { Problem } from "../lib/problem.ts";
 
-/** A piece of the URI and where it stands, from 0. */
+/** A piece of the URI and its offset, from 0. */
 export interface Piece {
   readonly text: string;
   readonly offset: number;
@@ -13,7 +13,7 @@ export interface QueryPair {
   readonly valueOffset: number;
 }
 
-/** Gathers what is wrong with one URI; each problem points at its place. */
+/** Collects the problems of one URI; each points at its place. */
 export class UriProblems {
   readonly list: Problem[] = [];
   readonly #uri: string;
@@ -28,9 +28,9 @@ export class UriProblems {
   }
 }
 
-/** Whoever has mended so many asks again. */
+/** The first problems are enough for one round of corrections. */
 const PROBLEMS_MAX = 50;
-/** What is shown of a longer URI, before the place of a problem and behind it. */
+/** The excerpt of a longer URI, before and after the place of a problem. */
 const FRAME_UNITS = 200;
 
 export function problemAt(uri: string, code: string, offset: number, message: string): Problem {
@@ -46,10 +46,10 @@ export function problemAt(uri: string, code: string, offset: number, message: st
   };
 }
 
-/** Nobody writes more of them into one URI. */
+/** No real URI has more of them. */
 const PAIRS_MAX = 1_000;
 
-/** Undoes percent-encoding; undefined, with the problem told, where it is broken. */
+/** Undoes percent-encoding; undefined if it is broken, with the problem reported. */
 export function decodePiece({ text, offset }: Piece, problems: UriProblems, plusIsSpace = false): string | undefined {
   const broken = /%(?![0-9A-Fa-f]{2})/.exec(text);
   if (broken) {

@@ -1,4 +1,4 @@
-/** What `work` gives, or undefined where that takes longer than `ms`. */
+/** The result of `work`, or undefined if it takes longer than `ms`. */
 export async function within<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => (timer = setTimeout(resolve, ms, undefined)));

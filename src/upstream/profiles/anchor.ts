@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { parseLauncher } from "../launcher.ts";
 
-/** The URI of a script by its whole path, so that it means the same wherever the profile is used from. */
+/** The URI of a script with its absolute path, so that it means the same wherever the profile is used. */
 export function anchorUri(uri: string, folder: string): string {
   const { launch } = parseLauncher(uri);
   if (launch?.launcher !== "python" && launch?.launcher !== "node") return uri;

@@ -6,14 +6,16 @@ import { contractHash, knownOf } from "../contract-hash.ts";
 import { schemaOf } from "./design.ts";
 import type { Profile } from "./profile.ts";
 
-/** What a server's contract of today means for a profile (seed 000, "Schema Validation on Use"; J6). */
+/** The meaning of a server's current contract for a profile (seed 000, "Schema Validation on Use"; J6). */
 export interface ProfileCheck {
   /**
-   * `changed`: a call that the profile describes may fail. `review`: only a person can tell what the change means.
-   * `compatible`: no caller will notice. `unknown`: the profile does not say what it was made against.
+   * `changed`: a call that the profile describes may fail. `review`: only a person can judge the change. `compatible`:
+   * no caller will notice. `unknown`: the profile does not say what it was made against.
    */
   readonly status: "valid" | "compatible" | "review" | "changed" | "unknown";
-  /** Of the contract that the profile was made against, and of the server's own as far as the profile knows it. */
+  /**
+   * The hash of the contract that the profile was made against, and of the server's own as far as the profile knows it.
+   */
   readonly expectedHash?: Cid;
   readonly currentHash: Cid;
   readonly expectedContract?: Cid;
@@ -37,7 +39,7 @@ export function checkProfile(profile: Profile, current: Contract): ProfileCheck 
   };
 }
 
-/** Nothing is known but the hash: it tells whether the contract is another one, and not how. */
+/** Only the hash is known: it tells whether the contract differs, but not how. */
 function byHash(expectedHash: Cid | undefined, currentHash: Cid, currentContract: Cid): ProfileCheck {
   const current = { currentHash, currentContract };
   if (expectedHash === undefined) return { status: "unknown", ...current, changes: [] };
@@ -47,7 +49,7 @@ function byHash(expectedHash: Cid | undefined, currentHash: Cid, currentContract
   return { status: "changed", expectedHash, ...current, changes: [change] };
 }
 
-/** A profile that somebody wrote by hand says what it knows of the tools' parameters, and nothing else. */
+/** A handwritten profile states the tools' parameters that it knows, and nothing else. */
 function writtenContract({ tools }: Profile): Contract | undefined {
   const described = [...tools].filter(([, { parameters }]) => parameters !== undefined);
   if (described.length === 0) return undefined;
@@ -63,8 +65,8 @@ function writtenContract({ tools }: Profile): Contract | undefined {
 }
 
 /**
- * A curated profile relies on the tools that it names; of one written by hand nothing else is known. Which resources
- * there are is content, as files are: they come and go while the contract stays.
+ * A curated profile relies on the tools that it names; a handwritten one states nothing else. Resources are content, as
+ * files are: they come and go while the contract stays.
  */
 function matters(change: ContractChange, { contract, tools }: Profile, before: Contract): boolean {
   const { subject, name, pointer } = change;
@@ -75,7 +77,7 @@ function matters(change: ContractChange, { contract, tools }: Profile, before: C
   return tools.size === 0 || [...tools].some(([own, { tool = own }]) => tool === name);
 }
 
-/** What parameters say that a person wrote: which there are, and of which types. */
+/** The facts that handwritten parameters state: which ones exist, and their types. */
 const WRITTEN = /^\/inputSchema\/properties\/[^/]+(?:\/type)?$/;
 
 function statusOf(changes: readonly ContractChange[]): ProfileCheck["status"] {

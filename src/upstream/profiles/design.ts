@@ -6,10 +6,10 @@ import { contractHashInTurns, knownOf } from "../contract-hash.ts";
 import type { ProfileMeta, ProfileTool } from "./profile.ts";
 import type { ProfileFiles } from "./save.ts";
 
-/** What says how a server is reached. */
+/** The fields that say how to reach a server. */
 export type Reach = Pick<ProfileMeta, "uri" | "command" | "args" | "env" | "cwd" | "url" | "headers" | "transport">;
 
-/** The full profile of a server as it is now: the beginning of what a person, or a model, curates. */
+/** The full profile of a server as it is now: the start for a person or a model to curate. */
 export async function draftProfile(reach: Reach, contract: Contract, now: Date): Promise<ProfileFiles> {
   const tools = contract.tools.map((tool) => [fileNameOf(tool.name), draftTool(tool)] as const);
   return {
@@ -20,8 +20,8 @@ export async function draftProfile(reach: Reach, contract: Contract, now: Date):
 }
 
 /**
- * A profile that somebody wrote, pinned to the server's contract of now. Rejects with `profile_invalid` when it names tools
- * that the server does not have.
+ * A handwritten profile, pinned to the server's current contract. Rejects with `profile_invalid` if it names tools that
+ * the server does not have.
  */
 export async function pinProfile({ meta, tools }: ProfileFiles, contract: Contract, now: Date): Promise<ProfileFiles> {
   const names = contract.tools.map(({ name }) => name);
@@ -48,7 +48,7 @@ export async function pinned(
   };
 }
 
-/** Names of tools that a file cannot have are told apart by what they were: `a/b` becomes `a_b`. */
+/** Replaces characters that a file name cannot have: `a/b` becomes `a_b`. */
 function fileNameOf(tool: string): string {
   return tool
     .replace(/[^A-Za-z0-9_.-]/g, "_")
@@ -65,20 +65,20 @@ function draftTool({ name, description, inputSchema, outputSchema }: ToolContrac
   };
 }
 
-/** An input schema as the seed writes it: each parameter by itself, with `required: true` where it is. */
+/** An input schema in the seed's form: each parameter by itself, with `required: true` if it is required. */
 export function parametersOf(schema: JsonSchema): Record<string, JsonObject> {
   const properties = isObject(schema["properties"]) ? schema["properties"] : {};
   const required = Array.isArray(schema["required"]) ? schema["required"] : [];
   const parameters = Object.entries(properties).map(([name, each]) => {
     const parameter = isObject(each) ? { ...(each as JsonObject) } : {};
-    // An object's own list of what it requires stands in the way of the flag, and says more: it stays.
+    // An object's own list of required members takes the place of the flag, and says more: it stays.
     if (required.includes(name) && !Array.isArray(parameter["required"])) parameter["required"] = true;
     return [name, parameter] as const;
   });
   return Object.fromEntries(parameters);
 }
 
-/** The input schema that parameters stand for, to compare a profile that a person wrote by hand. */
+/** The input schema that parameters stand for, to compare a handwritten profile. */
 export function schemaOf(parameters: Readonly<Record<string, JsonObject>>): JsonSchema {
   const properties = Object.entries(parameters).map(([name, { required, ...schema }]) => {
     return [name, Array.isArray(required) ? { ...schema, required } : schema] as const;

@@ -5,15 +5,15 @@ import { isReservedKey } from "../query-keys.ts";
 import { splitQuery, UriProblems } from "../uri-text.ts";
 import type { ProfileTool } from "./profile.ts";
 
-/** A call that a profile says to work, as the query of a reference, and what to give the tool if that is known. */
+/** A call that works according to a profile, as the query of a reference, and the tool's input if known. */
 export interface Example {
   readonly query: string;
   readonly input: JsonObject | undefined;
 }
 
 /**
- * The first example of a tool, or else its first tested query; undefined when it has none. What was tested and is no
- * query, such as "BRAF+melanoma", is for people.
+ * The first example of a tool, or else its first tested query; undefined if it has none. Tested text that is no query,
+ * such as "BRAF+melanoma", is for people.
  */
 export function firstExample({ examples, tested_with: tested }: ProfileTool): Example | undefined {
   const input = examples?.[0]?.input;
@@ -22,7 +22,7 @@ export function firstExample({ examples, tested_with: tested }: ProfileTool): Ex
   return query === undefined ? undefined : { query, input };
 }
 
-/** What the tool is called with, or why it cannot be called so. */
+/** The arguments of the call, or why it cannot be made. */
 export function exampleArguments(
   { query, input }: Example,
   { arguments: defaults }: ProfileTool,

@@ -8,7 +8,7 @@ const kinds = [
   ["review", "needs review"],
 ] as const satisfies readonly (readonly [ContractChange["effect"], string])[];
 
-/** What a person at a terminal is told when a profile's server is not what it was (seed 000, "User Experience"). */
+/** The message at a terminal when a profile's server has changed (seed 000, "User Experience"). */
 export function explainDrift(name: string, reference: string, check: ProfileCheck): string {
   return [
     "Warning: MCP server schema has changed since profile was created.",
@@ -25,7 +25,7 @@ export function explainDrift(name: string, reference: string, check: ProfileChec
   ].join("\n");
 }
 
-/** One line a change, those that break callers first; `harmlessMax` of those that do not. */
+/** One line for each change, breaking ones first; at most `harmlessMax` of the others. */
 export function listChanges(changes: readonly ContractChange[], harmlessMax = CHANGES_SHOWN_MAX): string[] {
   if (changes.length === 0) return ["No changes."];
   const lines = kinds.flatMap(([effect, said]) => {
@@ -38,12 +38,12 @@ export function listChanges(changes: readonly ContractChange[], harmlessMax = CH
   return ["Changes detected:", ...lines];
 }
 
-/** Of each kind; `--format json` gives all of them. */
+/** For each kind; `--format json` lists all of them. */
 const CHANGES_SHOWN_MAX = 50;
-/** Whoever makes a call wants to know why it may fail; `berth profile validate` lists the rest. */
+/** A caller wants to know why the call may fail; `berth profile validate` lists the rest. */
 const HARMLESS_SHOWN_AT_USE = 3;
 
-/** Most messages are about a part of something, and do not say of what. */
+/** Most messages are about a part of something, and do not name it. */
 function subjectOf({ subject, name, pointer }: ContractChange): string {
   return pointer === undefined || name === "" ? "" : `${subject[0]!.toUpperCase()}${subject.slice(1)} '${name}': `;
 }

@@ -6,8 +6,8 @@ import type { ProfileFiles } from "./save.ts";
 const OWN_FIELDS = new Set(["server", "launcher", "tools", "tested_with", "parameters"]);
 
 /**
- * A whole profile in one JSON object, as a person or a model writes it (seed 000, "Profile Design"): how the server is
- * reached stands at the top or under `launcher`, and `tools` has each tool by its name. Throws `profile_invalid`.
+ * A whole profile in one JSON object, as a person or a model writes it (seed 000, "Profile Design"): the way to reach
+ * the server is at the top or under `launcher`, and `tools` has each tool by its name. Throws `profile_invalid`.
  */
 export function readGivenProfile(value: Json): ProfileFiles {
   if (!isObject(value)) throw new BerthError("profile_invalid", "it must be a JSON object");

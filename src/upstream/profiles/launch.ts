@@ -11,8 +11,8 @@ import { substitute } from "./substitute.ts";
 const FIELDS = ["command", "args", "cwd", "url"] as const;
 
 /**
- * How a profile's server is reached. Relative paths are relative to the profile's own folder. Throws
- * `launcher_invalid`, or `profile_invalid` with every variable that is not set.
+ * How to reach a profile's server. Relative paths are relative to the profile's own folder. Throws `launcher_invalid`,
+ * or `profile_invalid` with every variable that is not set.
  */
 export function profileLaunch({ name, folder, meta }: Profile, env: NodeJS.ProcessEnv): Launch {
   if (meta.uri !== undefined) {
@@ -53,7 +53,7 @@ function filled(name: string, meta: ProfileMeta, env: NodeJS.ProcessEnv): Pick<P
   return value;
 }
 
-/** What stands here is not shown in messages: it may come to hold a secret. */
+/** These texts are not shown in messages: they may come to hold a secret. */
 function templates(values: Readonly<Record<string, string>> = {}): Record<string, Template> {
   return Object.fromEntries(Object.entries(values).map(([name, text]) => [name, { text, offset: 0 }]));
 }

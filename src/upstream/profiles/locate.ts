@@ -17,13 +17,13 @@ import {
   type ProfileTool,
 } from "./profile.ts";
 
-/** Where profiles are looked for; the first folder that has one gives it whole (J4). */
+/** A folder to search for profiles; the first one that has a profile supplies it whole (J4). */
 export interface ProfileFolder {
   readonly origin: Profile["origin"];
   readonly folder: string;
 }
 
-/** A file of a profile may have this many bytes: a contract of 1,000 tools has less than half of it. */
+/** The most bytes in a file of a profile: a contract of 1,000 tools has less than half of it. */
 export const PROFILE_FILE_BYTES_MAX = 4 * 1024 * 1024;
 
 /** The project's own, the user's, and those that come with Berth (`BERTH_HOME`). */
@@ -38,7 +38,7 @@ export function profileFolders(env: NodeJS.ProcessEnv, cwd: string): ProfileFold
   return folders;
 }
 
-/** Every profile's name with the place that counts, sorted. */
+/** Every profile's name and the folder that supplies it, sorted. */
 export async function listProfiles(folders: readonly ProfileFolder[]): Promise<(ProfileFolder & { name: string })[]> {
   const found = new Map<string, ProfileFolder & { name: string }>();
   for (const { origin, folder } of folders) {
@@ -93,7 +93,7 @@ async function readWhole(place: Pick<Profile, "name" | "origin" | "folder">, met
   return { ...profile, problems: [problem] };
 }
 
-/** A contract that is not the one which the profile says it was made against tells nothing, and is left out. */
+/** A contract other than the one that the profile says it was made against proves nothing, and is left out. */
 function contractProblem(value: Json, { contract_cid: expected }: ProfileMeta): string | undefined {
   const aside = "it is left out; `berth profile update` takes the server's own";
   if (!isContract(value)) return `This is not the contract of a server, and ${aside}`;
@@ -107,7 +107,7 @@ interface ReadJson {
   readonly problems: Problem[];
 }
 
-/** Undefined when there is no such file. */
+/** Undefined if there is no such file. */
 async function readJson(path: string): Promise<ReadJson | undefined> {
   const file = path.slice(path.lastIndexOf("/") + 1);
   const bad = (code: string, message: string): ReadJson => ({

@@ -4,28 +4,28 @@ import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
 
 /**
- * A saved way to reach a server of others, with what somebody learned about it (seed 000, "Profile System"):
+ * A saved way to reach an upstream, with knowledge about it (seed 000, "Profile System"):
  *
- *   <folder>/<server>/_meta.json      how it is started or reached, and the contract that it had then
- *   <folder>/<server>/_contract.json  that contract in full, so that a change can be told exactly
- *   <folder>/<server>/<tool>.json     what is known about a tool; a minimal profile has none
+ *   <folder>/<server>/_meta.json      how to start or reach it, and the identity of its contract then
+ *   <folder>/<server>/_contract.json  that contract in full, to tell changes exactly
+ *   <folder>/<server>/<tool>.json     the knowledge about a tool; a minimal profile has none
  *
- * Files are kept as they are written: fields that Berth does not know stay.
+ * Files are kept as written: fields that Berth does not know stay.
  */
 export interface Profile {
   readonly name: string;
-  /** Where its files stand. */
+  /** The folder of its files. */
   readonly folder: string;
   readonly origin: "project" | "user" | "bundled";
   readonly meta: ProfileMeta;
   /** By the name under which the profile offers them. */
   readonly tools: ReadonlyMap<string, ProfileTool>;
   readonly contract?: Contract;
-  /** What is wrong with it and leaves it usable. */
+  /** Faults that leave it usable. */
   readonly problems: readonly Problem[];
 }
 
-/** `_meta.json`; exactly one of `uri`, `command` and `url` says how the server is reached. */
+/** `_meta.json`; exactly one of `uri`, `command` and `url` says how to reach the server. */
 export type ProfileMeta = JsonObject & {
   uri?: string;
   command?: string;
@@ -41,7 +41,7 @@ export type ProfileMeta = JsonObject & {
   contract_cid?: Cid;
   /** ISO 8601. */
   schema_updated?: string;
-  /** What a changed contract does: `warn` when it is left out. */
+  /** The reaction to a changed contract; `warn` by default. */
   schema_validation?: SchemaValidation;
 };
 
@@ -52,13 +52,13 @@ export type ProfileTool = JsonObject & {
   /** The server's own name of the tool. */
   tool?: string;
   description?: string;
-  /** Name → JSON Schema, with `required: true` beside it for what a call needs. */
+  /** Name → JSON Schema, with `required: true` beside it if a call needs the parameter. */
   parameters?: Record<string, JsonObject>;
-  /** Arguments that every call gets unless it says otherwise. */
+  /** Arguments of every call that does not override them. */
   arguments?: JsonObject;
   /** Options that the server's tool gets in the context of the call (P6). */
   options?: JsonObject;
-  /** A media type: what the tool's result is. */
+  /** The media type of the tool's result. */
   output_format?: string;
   notes?: string;
   examples?: { input: JsonObject; output_sample?: string }[];
@@ -69,7 +69,7 @@ export type ProfileTool = JsonObject & {
 export const META_FILE = "_meta.json";
 export const CONTRACT_FILE = "_contract.json";
 
-/** What a name may be that becomes a folder or a file: nothing that leads elsewhere, and no file of Berth's own. */
+/** The fault of a name for a folder or a file: it must not lead elsewhere, nor be a file of Berth's own. */
 export function profileNameProblem(name: string, what: "profile" | "tool"): string | undefined {
   if (/^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/.test(name)) return undefined;
   return `"${name}" cannot be the name of a ${what}: 1 to 128 of A-Z a-z 0-9 _ . - with a letter or digit first`;
@@ -109,7 +109,7 @@ const toolFields: Record<string, readonly [Check, string]> = {
   tested_with: [isTexts, "a list of texts"],
 };
 
-/** Everything that is wrong with a `_meta.json`, by JSON pointer. */
+/** Every problem of a `_meta.json`, by JSON pointer. */
 export function metaProblems(value: Json, file: string): Problem[] {
   const problems = fieldProblems(value, metaFields, file);
   if (!isObject(value)) return problems;

@@ -13,14 +13,14 @@ import type { Profile } from "./profile.ts";
 
 export interface ProfileSurroundings {
   readonly env: NodeJS.ProcessEnv;
-  /** Where the project is. */
+  /** The project's folder. */
   readonly folder: string;
-  /** Uses the profile as it is, whatever its server has become (J6). */
+  /** Uses the profile as it is, however its server has changed (J6). */
   readonly ignoreSchema?: boolean;
   readonly warn: (text: string) => void;
 }
 
-/** What resolves `@profile/tool?query` (J4). */
+/** Resolves `@profile/tool?query` (J4). */
 export function profileResolver({ env, folder, ignoreSchema, warn }: ProfileSurroundings): ProfileResolver {
   return async (reference) => {
     const { name, tool, query } = parseReference(reference);
@@ -48,7 +48,7 @@ export function profileResolver({ env, folder, ignoreSchema, warn }: ProfileSurr
 interface ParsedReference {
   readonly name: string;
   readonly tool: string | undefined;
-  /** Where the query begins in the reference. */
+  /** The offset of the query in the reference. */
   readonly query: number;
 }
 

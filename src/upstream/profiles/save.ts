@@ -14,7 +14,7 @@ import {
   type ProfileTool,
 } from "./profile.ts";
 
-/** All that a profile's files say. */
+/** The content of a profile's files. */
 export interface ProfileFiles {
   readonly meta: ProfileMeta;
   readonly tools: Readonly<Record<string, ProfileTool>>;
@@ -22,9 +22,9 @@ export interface ProfileFiles {
 }
 
 /**
- * Writes a profile as a whole: a reader finds all of the old files or all of the new ones, and a failure leaves the
- * old ones. Rejects with `profile_invalid` when the files could not be read again, and with `profile_exists` when
- * `replace` is not given and the folder is there.
+ * Writes a profile as a whole: a reader finds all of the old files or all of the new ones, and a failure leaves the old
+ * ones. Rejects with `profile_invalid` if the files could not be read again, and with `profile_exists` if the folder is
+ * there and `replace` is not given.
  */
 export async function saveProfile(
   folder: string,
@@ -47,7 +47,7 @@ export async function saveProfile(
   }
 }
 
-/** Throws `profile_invalid` with all that is wrong in files that are to be saved. */
+/** Throws `profile_invalid` with every problem in files to be saved. */
 export function checkFiles({ meta, tools }: ProfileFiles): void {
   const problems = [
     ...metaProblems(meta, META_FILE),
@@ -62,7 +62,7 @@ export function checkFiles({ meta, tools }: ProfileFiles): void {
   throw new BerthError("profile_invalid", said.join("; "), { data: { problems } });
 }
 
-/** A name that no profile can have, so that what a crash leaves is none. */
+/** A name that no profile can have, so that the remains of a crash are no profile. */
 function besides(folder: string): string {
   return join(dirname(folder), `.${basename(folder)}.${randomUUID()}`);
 }
@@ -71,14 +71,14 @@ async function write(path: string, value: Json): Promise<void> {
   await writeFile(path, `${JSON.stringify(value, undefined, 2)}\n`, { flag: "wx", flush: true });
 }
 
-/** A folder that is not empty is not renamed over by any system. */
+/** No system renames a folder over one that is not empty. */
 async function place(folder: string, temporary: string): Promise<void> {
   const there = await readdir(folder).catch(() => []);
   if (there.length > 0) throw new BerthError("profile_exists", `${folder}; update it, or save under another name`);
   await rename(temporary, folder);
 }
 
-/** Between the two renames the name is free for an instant; when the second fails the old folder comes back. */
+/** Between the two renames the name is free for an instant; if the second fails, the old folder comes back. */
 async function exchange(folder: string, temporary: string): Promise<void> {
   const old = besides(folder);
   await rename(folder, old).catch((error: NodeJS.ErrnoException) => {

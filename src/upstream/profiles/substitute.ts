@@ -10,8 +10,8 @@ export interface Unset {
 const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;
 
 /**
- * Replaces `${NAME}`, and `${NAME:-what else}`, in every text of a value by the environment's; `$${` stands for
- * itself. What is unset stays as it is written and is reported, so that all of it can be told at once.
+ * Replaces `${NAME}`, and `${NAME:-default}`, in every text of a value with the environment's values; `$${` stands for
+ * a literal `${`. Unset ones stay as they are and are all reported.
  */
 export function substitute<T extends Json>(value: T, env: NodeJS.ProcessEnv): { value: T; unset: Unset[] } {
   const unset: Unset[] = [];
@@ -34,7 +34,7 @@ function substituteText(text: string, pointer: string, env: NodeJS.ProcessEnv, u
   return text
     .split("$${")
     .map((part) => {
-      // Behind the last `}` there is no variable, and whoever opened many would have it looked for as often.
+      // No variable ends after the last `}`, and a search there could be repeated for each opening brace.
       const end = part.lastIndexOf("}") + 1;
       const filled = part
         .slice(0, end)
