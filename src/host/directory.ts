@@ -27,14 +27,14 @@ import { hiddenOf, readVisibility, type Hidden } from "./visibility.ts";
 /** Everything that a tenant's names say about its servers, before any of them is loaded. */
 export interface Directory {
   readonly servers: ReadonlyMap<string, DirectoryEntry>;
-  /** What is wrong with the `mcps` variable as a whole. */
+  /** Problems of the `mcps` variable as a whole. */
   readonly problems: readonly Problem[];
-  /** The variable as it was read, where another reading of the same value would give the same. */
+  /** The variable as read; absent if reading the same value again may give something else. */
   readonly mcps?: ReadMcps | undefined;
 }
 
 export interface ReadMcps {
-  /** Of the variable's value. */
+  /** The CID of the variable's value. */
   readonly cid: Cid;
   readonly entries: JsonObject;
 }
@@ -43,9 +43,9 @@ export interface DirectoryEntry {
   readonly definition: Cid | undefined;
   readonly entry: ServerEntry;
   readonly enabled: boolean;
-  /** Sorted; what is not known refuses the server. */
+  /** Sorted; undefined when unknown, which refuses the server. */
   readonly hidden: Hidden;
-  /** What is wrong with the entry; it is served all the same unless it is refused. */
+  /** Problems of the entry; the server is served all the same unless it is refused. */
   readonly problems: readonly Problem[];
   readonly refused: boolean;
   /** The record under the server's own name. */
@@ -54,20 +54,20 @@ export interface DirectoryEntry {
 
 interface ServerNameRecord {
   readonly cid: Cid;
-  /** Undefined where what is stored cannot be read. */
+  /** Undefined when the stored record cannot be read. */
   readonly definition: Cid | undefined;
   readonly enabled: boolean;
 }
 
-/** All that a server is made of, to compare it with what it was. */
+/** All that determines a server, to compare with what it was. */
 export function saidOf({ definition, enabled, hidden, entry }: DirectoryEntry): string {
   return `${JSON.stringify([definition, enabled, hidden])}${jsonText(entry.raw)}`;
 }
 
-/** Up to which change of the store a directory is what that says; only of those that say all by themselves. */
+/** The last change of the store that a directory reflects; only for those that changes alone can bring up to date. */
 const readUpTo = new WeakMap<Directory, number>();
 
-/** What a directory is read from. */
+/** The part of the store that a directory is read from. */
 export type DirectoryStore = Pick<Store, "changesAfter" | "content" | "latestChange" | "name" | "names">;
 
 export interface DirectorySource {
@@ -75,14 +75,14 @@ export interface DirectorySource {
   readonly limits: McpsLimits;
 }
 
-/** What decides which servers there are, and what each offers. */
+/** The kinds of names that decide which servers exist and what each offers. */
 const KINDS = ["variable", "server", "visibility"] as const;
 
 /**
- * Servers are the names of kind `server` and the entries of `mcps`; an entry's own definition goes first. Of what is
- * said as it was when `known` was read the same objects are given again, and nothing is read but what the store says has
- * changed since: one server of thousands takes no longer than one of a few. `mcps` is what the variable says where that
- * is known without reading it.
+ * Reads a tenant's servers: the names of kind `server` and the entries of `mcps`; an entry's own definition takes
+ * precedence. What is unchanged since `known` keeps its objects, and only what the store reports as changed is read
+ * again: one server of thousands takes no longer than one of a few. `foreseen` is the value of `mcps`, if known without
+ * reading it.
  */
 export async function readDirectory(
   source: DirectorySource,
@@ -100,7 +100,7 @@ export async function readDirectory(
   return directory ?? readWhole(source, tenant, known, foreseen);
 }
 
-/** The same directory with other names hidden of a server. */
+/** A copy of the directory in which a server hides other names. */
 export function withHidden(directory: Directory, server: string, hidden: readonly string[]): Directory {
   const listed = directory.servers.get(server);
   if (!listed) return directory;
@@ -116,7 +116,7 @@ async function readWhole(
   known: Directory,
   foreseen: ReadMcps | undefined,
 ): Promise<Directory> {
-  // What changes while the rest is read is read again the next time.
+  // What changes during this reading is read again next time.
   const latest = await store.latestChange();
   const { entries, problems, unread, mcps, isSettled, unreadable } = await readMcps(
     { store, limits },
@@ -135,7 +135,7 @@ async function readWhole(
       await takeTurns();
       const before = known.servers.get(name);
       const isUnread = before === undefined || entries !== known.mcps?.entries;
-      // A server may be called like a member that every object has.
+      // A server's name may equal a member that every object has.
       const entry = Object.hasOwn(entries, name) ? entries[name] : undefined;
       const options = { valuesMax: limits.entryValues, ...unread.get(name) };
       const read = isUnread ? readEntryOf(name, entry, before, options, withoutEntry) : before;
@@ -143,13 +143,13 @@ async function readWhole(
     }
     directory = { servers, problems, mcps };
   }
-  // What went bad may be mended without any change of a name.
+  // Damaged content may be repaired without any change of a name.
   const isSound = !Array.from(directory.servers.values()).some(isDamaged);
   if (isSettled && isSound) readUpTo.set(directory, latest);
   return directory;
 }
 
-/** Undefined where what changed leads to something that is not there, and may be another time. */
+/** Undefined when a change refers to content that is missing now but may come later. */
 async function readChanged(
   { store, limits }: DirectorySource,
   tenant: string,
@@ -209,7 +209,7 @@ function inOrder(servers: ReadonlyMap<string, DirectoryEntry>): Map<string, Dire
   return new Map([...servers.keys()].sort().map((name) => [name, servers.get(name)!]));
 }
 
-/** What is said of a server; as it was `before` where that is the same. */
+/** The directory entry of a server; the object `before` when nothing changed. */
 function listedOf(
   name: string,
   read: ReadEntry,
@@ -217,7 +217,7 @@ function listedOf(
   hidden: Hidden,
   before: DirectoryEntry | undefined,
 ): DirectoryEntry {
-  // What was said of a damaged record is no more said of the entry.
+  // The problems of a record that was damaged are not the entry's own.
   const { entry, problems, refused } = read === before && isDamaged(before) ? ownOf(name, read.entry) : read;
   const lacksRecord = record !== undefined && record.definition === undefined;
   const listed: DirectoryEntry = {
@@ -230,14 +230,14 @@ function listedOf(
       ...(lacksRecord ? [damagedRecord(name, record.cid)] : []),
       ...(hidden ? [] : [damagedVisibility(name)]),
     ],
-    // Where its entry says what it is made of, the record is not needed.
+    // When the entry names its definition, the record is not needed.
     refused: refused || !hidden || (lacksRecord && entry.definition === undefined),
     ...(record && { record }),
   };
   return before && isSame(before, listed) ? before : listed;
 }
 
-/** True where nothing but the entries could say anything else than it did. */
+/** True when everything but the entries is as it was. */
 function isUnchanged(
   known: Directory,
   named: ReadonlyMap<string, ServerNameRecord>,
@@ -272,7 +272,7 @@ function damagedRecord(server: string, cid: Cid): Problem {
   };
 }
 
-/** Whatever is not to be seen may be among its tools. */
+/** Any of its tools may be one to hide. */
 function damagedVisibility(server: string): Problem {
   const what = `What is stored of the tools and prompts that the server "${server}" hides is damaged`;
   const message = `${what}: save its definition again to show all of them, or restore a backup`;
@@ -283,7 +283,7 @@ const STORED_DAMAGED = "stored-damaged";
 const nothing: readonly never[] = [];
 const unnamed: ReadEntry = { entry: unnamedEntry, problems: nothing, refused: false };
 
-/** What a server may do, and whether it is served at all, is not known while no entry can be read. */
+/** While no entry can be read, it is unknown what a server may do and if it is served at all. */
 function unknownEntry({ code, message }: Problem): ReadEntry {
   const problem: Problem = { code, message: `It is not known what it may do: ${message}`, severity: "error" };
   return { entry: unnamedEntry, problems: [problem], refused: true };
@@ -297,12 +297,12 @@ function readEntryOf(
   withoutEntry = unnamed,
 ): ReadEntry {
   if (raw === undefined) return withoutEntry;
-  // Of a wrong entry it is not kept what was written.
+  // The raw JSON of a wrong entry is not kept.
   const isKnown = before?.problems.length === 0 && isSameJson(before.entry.raw, raw);
   return isKnown ? before : readNamedEntry(name, raw, options);
 }
 
-/** Enabled or not, and with which definition, follows from the rest. */
+/** `enabled` and `definition` follow from what is compared here. */
 function isSame(before: DirectoryEntry, now: DirectoryEntry): boolean {
   const { entry, record, hidden } = now;
   const isAsRefused = before.refused === now.refused;
@@ -315,15 +315,15 @@ function areSame(before: Hidden, now: Hidden): boolean {
 }
 
 interface McpsReading extends Omit<ParsedMcps, "tooLong"> {
-  /** Why entries that are null were not read. */
+  /** Why each of the entries that are null was not read. */
   readonly unread: ReadonlyMap<string, EntryReading>;
-  /** Where another reading of the same value would give the same, and no entry stands elsewhere. */
+  /** Undefined if reading the same value again may give something else, or an entry is stored elsewhere. */
   readonly mcps: ReadMcps | undefined;
-  /** Everything that it leads to is there. */
+  /** True when all content that it refers to is there. */
   readonly isSettled: boolean;
 }
 
-/** The variable's value is the configuration itself, or the CID of it. */
+/** The variable's value is the configuration itself, or its CID. */
 async function readMcps(
   { store, limits }: DirectorySource,
   tenant: string,
@@ -340,7 +340,7 @@ async function readMcps(
   const referred = cid === record.cid ? text : await textOf(store, tenant, cid);
   const parsed = referred === undefined ? damagedMcps(cid) : await parseMcps(referred, limits);
   await nextTurn();
-  // What is not there may be another time.
+  // Missing content may come later.
   let isSettled = parsed.unreadable === undefined;
   let isWhole = parsed.problems.length === 0 && parsed.tooLong.size === 0;
   const unread = new Map<string, EntryReading>(Array.from(parsed.tooLong, (name) => [name, { isTooLong: true }]));
@@ -354,7 +354,7 @@ async function readMcps(
     await takeTurns();
     isWhole = false;
     const referred = room < 0 ? undefined : await referredBy(first);
-    // A content counts for each entry: all of them hold what comes of it.
+    // Content counts for each entry that refers to it: each holds its own result.
     room -= referred?.bytes ?? 0;
     if (room < 0) unread.set(server, { roomBytes: limits.mcpsBytes });
     else if (referred?.value === "too long") unread.set(server, { isTooLong: true });
@@ -363,7 +363,7 @@ async function readMcps(
   }
   return { ...parsed, unread, mcps: isWhole ? { cid: record.cid, entries: parsed.entries } : undefined, isSettled };
 
-  /** What stands under a `config_cid`, or under the one that stands there. */
+  /** Follows a `config_cid`, and any that it leads to, to the entry. */
   async function referredBy(first: Cid): Promise<Referred> {
     let [cid, bytes] = [first, 0];
     for (let followed = 1; ; followed++) {
@@ -382,7 +382,7 @@ async function readMcps(
 interface Referred {
   readonly isThere: boolean;
   readonly bytes: number;
-  /** Undefined for what is no entry. */
+  /** Undefined when it is not an entry. */
   readonly value: JsonObject | "too long" | undefined;
 }
 
@@ -409,7 +409,7 @@ function damagedMcps(cid: Cid): ParsedMcps {
   return unreadableMcps([{ code: STORED_DAMAGED, message, severity: "error" }]);
 }
 
-/** Undefined where it is not there, or went bad on the disk. */
+/** Undefined when it is missing or damaged on disk. */
 async function textOf(store: DirectoryStore, tenant: string, cid: Cid): Promise<string | undefined> {
   const bytes = await ifSound(store.content(tenant, cid));
   return bytes && new TextDecoder().decode(bytes);
@@ -440,7 +440,7 @@ async function recordOf(
   const bytes = await ifSound(store.content(tenant, cid));
   const record = bytes && decodeRecord(bytes);
   if (!isObject(record) || typeof record["definition"] !== "string") {
-    // What is still damaged is the same object as before.
+    // A record that is still damaged keeps its object.
     return before?.cid === cid ? before : { cid, definition: undefined, enabled: true };
   }
   return { cid, definition: record["definition"], enabled: record["enabled"] !== false };

@@ -18,16 +18,16 @@ import type { Json, JsonSchema } from "../lib/json.ts";
 const RELEASES_MAX = 64;
 
 export interface EarlierReleases {
-  /** `now` is the server as it stands, which says what its releases are given. Rejects with `server_refused`, too. */
+  /** `now` is the server's current entry, which decides its releases' grants. Also rejects with `server_refused`. */
   load(tenant: string, server: string, release: Cid, now: DirectoryEntry): Promise<Catalog | undefined>;
-  /** All of a tenant's. */
+  /** Forgets all releases of a tenant. */
   forget(tenant: string): void;
 }
 
 /**
- * Releases that a server once had, by their CIDs: what was begun in one can end in it. Each is made again from what
- * it consists of, and is given only when that makes the very same release. What its code may reach is what the server's
- * code may reach now, and no more than its own entry said.
+ * Loads earlier releases of a server by CID, so that work begun in one can end in it. Each is rebuilt from its parts,
+ * and given only when the result is the very same release. Its code gets the grants that both its own entry and the
+ * current one give.
  */
 export function createEarlierReleases(
   portOf: (tenant: string, server: string) => HostPort,
@@ -42,7 +42,7 @@ export function createEarlierReleases(
       const loading = known ?? loadRelease({ tenant, server, release, now }, portOf(tenant, server), dependencies);
       loaded.delete(key);
       loaded.set(key, { now, loading });
-      // What failed, or is not there, may be another time.
+      // What failed or is missing may succeed another time.
       const forget = (): boolean => loaded.get(key)?.loading === loading && loaded.delete(key);
       if (!known) loading.then((catalog) => catalog ?? forget(), forget);
       for (const oldest of loaded.keys()) {
@@ -76,7 +76,7 @@ async function loadRelease(
   };
   if (!isCid(release) || !isStructure(release)) return undefined;
   const parts = (await structure(release)) as ReleaseParts | undefined;
-  // A history may be long: it is looked through for nothing that the tenant has not.
+  // A history may be long: it is searched only for content that the tenant has.
   if (!parts || !(await store.had(tenant, "release", server, release))) return undefined;
   const config = await structure(parts.config);
   const listed = await store.content(tenant, parts.contract);
@@ -107,7 +107,7 @@ async function loadRelease(
   return built?.catalog.release === release ? { ...built.catalog, pinned: true } : undefined;
 }
 
-/** What an earlier compiler made is still there; what is not can be made by nobody. */
+/** Uses what the release's compiler made; if that is gone, nothing can make it again. */
 async function withCompilerOf(release: Cid, dependencies: LoadDependencies): Promise<LoadDependencies> {
   const { store, compileKey } = dependencies;
   const bytes = await store.derived(releaseCompilerKey(release));

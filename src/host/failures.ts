@@ -3,7 +3,7 @@ import type { GuestFailure } from "../executor/executor.ts";
 import { noDescriptors } from "../lib/unforeseen.ts";
 import type { Judge } from "./checks/schema-code.ts";
 
-/** What is wrong with a value, as the end of a sentence; undefined when nothing is. */
+/** Describes a value's problems as the end of a sentence; undefined when there are none. */
 export function problemsOf(judge: Judge, value: unknown): string | undefined {
   try {
     const problems = judge(value);
@@ -13,7 +13,7 @@ export function problemsOf(judge: Judge, value: unknown): string | undefined {
   }
 }
 
-/** A failed call for whoever made it. `what` begins a sentence: `The tool "echo"`. */
+/** Describes a failed call to its caller. `what` begins the sentence: `The tool "echo"`. */
 export function messageOf(what: string, error: GuestFailure): string {
   const again = error.retriable ? "The same call may succeed when repeated." : "";
   if (error.reason === "thrown") return again ? `${error.message}\n${again}` : error.message;

@@ -3,7 +3,7 @@ import type { NameKind, Store } from "../store/store.ts";
 import type { Host } from "./host.ts";
 import type { Tenancy } from "./tenancy.ts";
 
-/** Has the host hear of what other processes on the same store have changed. Gives what ends it. */
+/** Tells the host of changes by other processes on the same store. Returns the function that stops it. */
 export function followChanges(store: Store, host: Host, tenancy: Tenancy, log: Log): () => Promise<void> {
   let reloading: Promise<void> = Promise.resolve();
   const reload = async (tenant: string): Promise<void> => {
@@ -25,5 +25,5 @@ export function followChanges(store: Store, host: Host, tenancy: Tenancy, log: L
   };
 }
 
-/** What decides which servers there are, and what each offers. */
+/** The kinds of names that decide which servers exist and what each offers. */
 const OFFERED: ReadonlySet<NameKind> = new Set(["variable", "server", "visibility", "withdrawn"]);

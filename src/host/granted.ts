@@ -14,13 +14,15 @@ import type { DirectoryEntry } from "./directory.ts";
 import type { Offered } from "./config/offer.ts";
 import { complain, inside, type Place } from "./config/place.ts";
 
-/** What a release of a server is given by its entry, beside what every server has. */
+/** The grants that a release gets by its entry, beyond what every server has. */
 export interface Granted {
   /** Its secrets; undefined where there are none. */
   readonly grant: Grant | undefined;
-  /** What its code may ask of the host. */
+  /** Answers the requests of its code to the host. */
   readonly port: HostPort;
-  /** The same code of another server, or given something else, has another process: what it keeps is its server's. */
+  /**
+   * The same code for another server, or with other grants, runs in another process: its state belongs to one server.
+   */
   readonly realm: string;
 }
 
@@ -30,11 +32,11 @@ export interface GrantDependencies {
 }
 
 /**
- * The entry of an earlier release with what it gave of what the server is given now: whatever was taken from the server
- * is taken from all of its releases, and none gets what only a later entry gives.
+ * The entry of an earlier release, reduced to the grants that the current entry still gives: what was taken from the
+ * server is taken from all its releases, and none gets a grant that only a later entry gives.
  */
 export function asGivenNow(then: ServerEntry, { entry: now, refused }: DirectoryEntry): ServerEntry {
-  // What an entry that is wrong would give is not known.
+  // It is unknown what a wrong entry would grant.
   if (refused) return { ...then, secrets: [], network: [], variables: [] };
   // Without a list of its own an upstream reads no variable, and code reads all.
   const variables = inBoth(then.variables, now.upstream === undefined ? now.variables : []);
@@ -47,7 +49,7 @@ export function asGivenNow(then: ServerEntry, { entry: now, refused }: Directory
   };
 }
 
-/** Undefined is all. */
+/** Undefined means all names. */
 function inBoth(
   one: readonly string[] | undefined,
   other: readonly string[] | undefined,
@@ -67,7 +69,7 @@ export async function grantTo(
   const network = entry.network.length > 0 ? new Fetches(entry.network, limits, { privateToo }) : undefined;
   const { variables } = entry;
   if (!grant && !network && !variables) return { grant, port, realm: server };
-  // A process that has seen an earlier value may keep it, so that another value is for another process.
+  // A process may keep a value that it has seen, so another value gets another process.
   const realm = JSON.stringify([server, grant?.names, await grant?.version(), entry.network, variables]);
   return { grant, port: grantedPort(port, { grant, network, variables }), realm };
 }
@@ -105,7 +107,7 @@ function grantedPort(port: HostPort, { grant, network, variables }: GivenPorts):
   };
 }
 
-/** What Berth itself tells under such a name is told to each caller as far as that one may know. */
+/** The prefix of Berth's own variables, which tell each caller only what it may know. */
 const OWN_VARIABLES = "berth:";
 
 function checkVariable(variables: readonly string[], { name }: JsonObject): void {
@@ -114,9 +116,9 @@ function checkVariable(variables: readonly string[], { name }: JsonObject): void
   throw new Error(`this server is not given the variable "${name.slice(0, 128)}"; ${remedy}`);
 }
 
-/** Whether the content is the value of one of the variables, or that value says its CID. */
+/** Tells if the content is the value of one of the variables, or has the CID that such a value names. */
 function namedBy(port: HostPort, variables: readonly string[]) {
-  /** By variable: a value is looked into once, for as long as it stands. */
+  /** By variable: each value is read once while it stands. */
   const said = new Map<string, { readonly cid: Cid; readonly says: string | undefined }>();
 
   return async ({ cid }: JsonObject, call: Parameters<HostPort["request"]>[2]): Promise<boolean> => {
@@ -138,7 +140,7 @@ function namedBy(port: HostPort, variables: readonly string[]) {
   };
 }
 
-/** Of a value that says a CID, with what may stand around it. */
+/** The longest value that can be a CID with white space around it. */
 const CID_BYTES_MAX = 4_096;
 
 async function readAll(answer: HostAnswer): Promise<Uint8Array | undefined> {
@@ -153,7 +155,7 @@ async function readSecret(grant: Grant, { name }: JsonObject): Promise<HostAnswe
   });
 }
 
-/** What a server is not given though its entry says so. */
+/** Problems of grants that the entry lists but the server does not get. */
 export async function grantProblems(
   { tenant, server, entry }: { tenant: string; server: string; entry: ServerEntry },
   grant: Grant | undefined,
@@ -172,7 +174,7 @@ export async function grantProblems(
   return problems;
 }
 
-/** A script has both by the same way: a caller could say what the secret is, or read what nobody may. */
+/** A script gets parameters and secrets the same way: a caller could set the secret, or read what nobody may. */
 export function leaveOutNamesakes(server: string, { tools, problems }: Offered, { secrets }: ServerEntry): void {
   for (const [tool, { function: own }] of tools) {
     const name = own.call.params.find((param) => secrets.includes(param));

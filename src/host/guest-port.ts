@@ -10,19 +10,19 @@ import type { Host, ServerSummary } from "./host.ts";
 import { permittedCatalog } from "./permitted.ts";
 import { UPDATES_MAX } from "./watchers.ts";
 
-/** The variable by which a definition reads what this Berth hosts: a JSON list of servers with their tools. */
+/** The variable through which a definition reads what this Berth hosts: a JSON list of servers with their tools. */
 const SERVERS_VARIABLE = "berth:servers";
 
 /**
- * What guest code may ask of the host; null is the answer for what is not there. The tenant is fixed here, so that
- * no message can name another one. A rejected request reaches the guest as an error with the same message.
+ * Answers the requests of guest code to the host; null means that something does not exist. The tenant is fixed here,
+ * so no message can name another one. A rejected request reaches the guest as an error with the same message.
  */
 export function guestPort(tenant: string, server: string, host: PortHost, store: Store): HostPort {
   return {
     async request(op, params, { caller }) {
       switch (op) {
         case "variable":
-          // Calls are given their callers by run-function.ts alone.
+          // Only run-function.ts sets the caller of a call.
           return variable(textParam(params, "name"), caller as Principal | undefined);
         case "cid":
           return contentOf(textParam(params, "cid"));
@@ -69,9 +69,9 @@ export function guestPort(tenant: string, server: string, host: PortHost, store:
   }
 }
 
-/** What a server's functions may do to the server itself. */
+/** The host, with what a server's functions may do to the server itself. */
 export interface PortHost extends Host {
-  /** False where too many wait to be told already. */
+  /** False when too many updates already wait. */
   resourceUpdated(tenant: string, server: string, uri: string): boolean;
   /** Rejects when the server offers no tool and no prompt of that name. */
   setVisible(tenant: string, server: string, name: string, visible: boolean): Promise<void>;
@@ -91,14 +91,14 @@ function textParam(params: JsonObject, name: string): string {
 }
 
 /**
- * What of all servers whose call it is may use: a server that may be asked tells nobody of what they may not. Of servers
- * for which there is no room any more it tells less.
+ * Lists what the caller may use of all servers: no server reveals to a caller what it may not use. Servers beyond the
+ * size limit are listed in less detail.
  */
 async function describeServers(tenant: string, host: Host, caller: Principal | undefined): Promise<Uint8Array> {
   const room = { all: new Room(TOLD_UNITS_MAX), names: new Room(NAMES_UNITS_MAX) };
   const pieces: Uint8Array[] = [];
   const takeTurns = turnTaker();
-  // One after the other: the first have room.
+  // One after the other, so that the first get the room.
   for (const name of host.names(tenant)) {
     await takeTurns();
     if (caller && !caller.permits("call", name) && !caller.permits("read", name)) continue;
@@ -129,11 +129,11 @@ function asTold({ name, description = "", inputSchema }: ToolContract): object {
   return { name, description, inputSchema };
 }
 
-/** What is told of all servers together, in characters; and the names of tools that are told where that is too long. */
+/** Characters for all servers together, and for the tool names of servers that do not fit. */
 const TOLD_UNITS_MAX = 2 * 1024 * 1024;
 const NAMES_UNITS_MAX = 1024 * 1024;
 
-/** For characters: some of them may be written in vain, by lists that do not fit. */
+/** Counts characters; lists that do not fit may write as many again in vain. */
 class Room {
   #units: number;
   #wastable: number;
@@ -149,7 +149,7 @@ class Room {
     return true;
   }
 
-  /** What is told of each tool, as a list in JSON; undefined where there is no room for it. */
+  /** The descriptions of the tools as a JSON list; undefined when there is no room. */
   async list(tools: readonly ToolContract[], tell: (tool: ToolContract) => object): Promise<string | undefined> {
     const texts: string[] = [];
     let units = 0;

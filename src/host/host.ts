@@ -23,29 +23,29 @@ import type { ApprovedLimits } from "./upstream/judge.ts";
 import type { AnyChangeListener, ChangeListener } from "./watchers.ts";
 
 /**
- * What is offered here, and how a call is carried out. It owns the way from names to catalogs.
- * It knows no MCP revision, no HTTP, no SQL and no compiler: it is handed a store, an executor and a way to compile.
+ * Maps names to catalogs, and carries out calls. It knows no MCP revision, no HTTP, no SQL and no compiler: it is
+ * handed a store, an executor and a way to compile.
  */
 export interface Host {
   /**
-   * The catalog of a server; at once when it is loaded already.
-   * Throws or rejects with `server_not_found`, `server_disabled` or `server_refused` (data: its problems).
+   * The catalog of a server; returned at once if already loaded. Throws or rejects with `server_not_found`,
+   * `server_disabled` or `server_refused` (data: its problems).
    */
   server(tenant: string, name: string): Catalog | Promise<Catalog>;
-  /** What of these servers there is, in a few words each, which are kept without the catalogs. */
+  /** Short overviews of those of these servers that exist; they are kept without the catalogs. */
   overview(tenant: string, names: readonly string[]): Promise<readonly Overview[]>;
   /**
-   * One server with its state, loaded for it if need be; undefined when there is none of that name. `oneOfAll`: for who
-   * looks at all of them and does not wait until each is recorded.
+   * One server with its state, loaded if necessary; undefined when none has that name. `oneOfAll`: for a caller that
+   * goes through all servers and does not wait until each is recorded.
    */
   summary(tenant: string, name: string, options?: { readonly oneOfAll?: boolean }): Promise<ServerSummary | undefined>;
-  /** Tells of a server's name, served or not, in no time: there is one of that name. */
+  /** Tells at once if there is a server of that name, served or not. */
   has(tenant: string, name: string): boolean;
   /** The names of all servers, sorted, without loading any. */
   names(tenant: string): readonly string[];
-  /** What is known of all servers before any of them is loaded: what has changed is read the faster for it. */
+  /** All servers as known before any is loaded; with it, changes are read faster. */
   directory(tenant: string): Directory | undefined;
-  /** What a server is doing, and its last calls. */
+  /** A server's calls in flight and its latest calls. */
   activity(tenant: string, name: string): Activity;
   /** The latest failures of its functions, and the latest lines that they log or print; newest first. For its authors. */
   recentLines(tenant: string, name: string): RecentLine[];
@@ -53,45 +53,47 @@ export interface Host {
   releases(tenant: string, name: string): Promise<readonly ReleaseVersion[]>;
   /** The bytes of `cid`, where the tenant has them. */
   content(tenant: string, cid: Cid): Promise<Uint8Array | undefined>;
-  /** A hosted server of others: how it is, and what of it waits for a person. Undefined for every other server. */
+  /** The state of a hosted upstream, and what of it awaits approval. Undefined for any other server. */
   upstream(tenant: string, name: string): UpstreamState | undefined;
   /**
-   * Takes over what a server of others offers now: exactly the contract that was looked at. Rejects with `name_moved`
-   * when it is another one by now, and with `read_only`.
+   * Approves what an upstream offers now: exactly the contract that was reviewed. Rejects with `name_moved` when it has
+   * changed since, and with `read_only`.
    */
   approveUpstream(tenant: string, name: string, approval: { contract: Cid; by: string }): Promise<void>;
-  /** What is wrong with the tenant's configuration as a whole. */
+  /** Problems of the tenant's configuration as a whole. */
   problems(tenant: string): readonly Problem[];
   /**
-   * Reads the tenant's names again, after a change. Servers whose definition and entry are the same stay loaded. What is
-   * found to be as it was `foreseen` is not read again; without that, what is as it was before.
+   * Reads the tenant's names again after a change. Servers whose definition and entry are unchanged stay loaded. What
+   * is as in `foreseen`, by default the current directory, is not read again.
    */
   reload(tenant: string, foreseen?: Directory): Promise<void>;
-  /** Forgets a tenant that nobody uses, until it is loaded again; false, and nothing, when somebody does. */
+  /**
+   * Unloads a tenant that nobody uses, until it is loaded again. Does nothing, and returns false, while it is in use.
+   */
   rest(tenant: string): boolean;
-  /** Forgets all of a tenant, and ends what runs for it. */
+  /** Unloads a tenant, and ends everything that runs for it. */
   close(tenant: string): Promise<void>;
-  /** A secret has another value, or none any more: what was given it begins anew with what stands now. */
+  /** A secret has changed or is gone: servers that were given it start anew with the current value. */
   secretChanged(tenant: string, name: string): void;
   /**
-   * Calls `listener` whenever a list of the server's contract is another one, and when one of its functions says that
-   * a resource is. Gives the function that ends it. A server that is not there yet can be watched, too.
+   * Calls `listener` when a list of the server's contract changes, and when one of its functions reports a changed
+   * resource. Returns the function that stops it. A server can be watched before it exists.
    */
   watch(tenant: string, server: string, listener: ChangeListener): () => void;
   /**
-   * Calls `listener` whenever one of a tenant's servers may have become another one without its definition or its entry
-   * being another, and when one says that a resource is. Gives the function that ends it.
+   * Calls `listener` when one of a tenant's servers may have changed although its definition and entry did not, and
+   * when one reports a changed resource. Returns the function that stops it.
    */
   watchAll(tenant: string, listener: AnyChangeListener): () => void;
-  /** The catalog of an earlier release of a server; undefined when it is none of this server's, or gone. */
+  /** The catalog of an earlier release of a server; undefined when the server never had it, or it is gone. */
   release(tenant: string, name: string, release: Cid): Promise<Catalog | undefined>;
 }
 
 export interface ServerSummary {
   readonly name: string;
-  /** Comes with Berth: there is no definition and no entry of it to edit. */
+  /** Comes with Berth: it has no definition or entry to edit. */
   readonly isBuiltIn?: boolean;
-  /** `unstarted`, `starting`: a server of others of which nothing is known yet; who asks it for something waits. */
+  /** `unstarted`, `starting`: an upstream of which nothing is known yet; its callers wait. */
   readonly state: "ready" | "disabled" | "refused" | "unstarted" | "starting";
   readonly description?: string;
   readonly catalog?: Catalog;
@@ -107,24 +109,24 @@ export interface HostDependencies {
     source: { language: DefinitionSource["language"]; server: string },
     compiler?: Cid,
   ) => string;
-  /** The identity of the compiler that `compile` is; a release remembers it. */
+  /** The identity of the compiler behind `compile`; a release records it. */
   readonly compiler: Cid;
   readonly log: Log;
-  /** Who checks what comes in and goes out. */
+  /** Checks what comes in and goes out. */
   readonly checks: Checks;
-  /** Who hears of each call of a tool. */
+  /** Hears of each tool call. */
   readonly observers?: Observers;
-  /** Who gives servers their secrets; without it none is given any. */
+  /** Gives servers their secrets; without it they get none. */
   readonly grants?: Grants;
-  /** Servers of others; without it none is hosted. */
+  /** Hosts upstreams; without it none is hosted. */
   readonly upstreams?: Hosting;
-  /** Tenants other than `default` whose servers may start programs of others; without it none. */
+  /** Tells if a tenant other than `default` may start upstream programs; without it none may. */
   readonly mayStartPrograms?: (tenant: string) => boolean;
   /** False on a read-only boot: shell definitions are refused and nothing is written. */
   readonly writable: boolean;
-  /** Callers are told where a function threw; without it they are not. */
+  /** Tells callers where a function threw; off by default. */
   readonly errorPlaces?: boolean;
-  /** Bytes of content that a tenant may have a claim on; as many as it likes without it. */
+  /** Bytes of content that a tenant may hold; unlimited without it. */
   readonly storedBytesOf?: (tenant: string) => number;
   readonly limits: UriLimits &
     ApprovedLimits &

@@ -3,8 +3,8 @@ import type { ToolContract } from "../contract/contract.ts";
 import type { Catalog, ToolIdentity } from "./catalog.ts";
 
 /**
- * The identities of a release's tools, each made when it is first asked for. `implementationOf` gives what carries a
- * tool out, as a structure: equal structures, equal behaviour.
+ * The identities of a release's tools, each made on first request. `implementationOf` describes what implements a tool
+ * as a structure: equal structures, equal behaviour.
  */
 export function identitiesOf(
   tools: readonly ToolContract[],

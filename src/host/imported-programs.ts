@@ -10,8 +10,8 @@ export interface ImportedProgram {
 }
 
 /**
- * The servers of a tenant to be that start programs of this machine, or take of its environment, by the value of `mcps`
- * that comes with it; those that are disabled as well. Sorted by server.
+ * The servers of a tenant about to be imported that start programs on this machine, or read its environment, by the
+ * `mcps` value that comes with it; disabled ones too. Sorted by server.
  */
 export async function importedPrograms(
   tenant: string,

@@ -35,7 +35,7 @@ async function load(
   dependencies: LoadDependencies,
   record: RecordRelease,
 ): Promise<Catalog> {
-  // The directory has read it without its schemas, because most servers of many are not asked for.
+  // The directory read it without its schemas, because most servers are never requested.
   const { entry, problems } = await readCheckedEntry(server, read.raw, (schema) =>
     dependencies.checks.faultOf(tenant, schema),
   );
@@ -55,12 +55,12 @@ async function load(
   };
 }
 
-/** An object, a list, or a member of one, beside the text of it. */
+/** Memory that an object, a list or a member takes besides its text. */
 const VALUE_BYTES = 64;
 
 /**
- * What of a server failed as an error that may be told. One that nobody foresaw is that server's alone: it stands in the
- * log, and everything else is served, listed and edited as ever.
+ * Turns a server's failure into an error that may be shown. An unforeseen one goes to the log and affects that server
+ * alone: everything else is served, listed and edited as ever.
  */
 export function refusalOf(tenant: string, server: string, error: unknown, log: Log): BerthError {
   if (error instanceof BerthError) return error;
@@ -70,7 +70,7 @@ export function refusalOf(tenant: string, server: string, error: unknown, log: L
   return refused(server, [{ code: "unforeseen", message, severity: "error" }]);
 }
 
-/** What is stored of a server cannot be read: it alone is refused, with what to do. */
+/** Refuses only the server whose stored content cannot be read, and says what to do. */
 function damaged(server: string, error: unknown): unknown {
   if (!(error instanceof BerthError)) return error;
   if (error.code !== "content_corrupt" && error.code !== "content_missing") return error;

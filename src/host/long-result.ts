@@ -5,7 +5,7 @@ import type { CallResult, ContentBlock, PromptResult, ReadResult } from "./catal
 /** JSON texts in UTF-8, by the last revision that each is for. */
 export type OlderTexts = Readonly<Record<"2025-03-26" | "2024-11-05", Uint8Array>>;
 
-/** A result in JSON texts, each in UTF-8, and what has to be known of it to write it for a client. */
+/** A result as JSON texts in UTF-8, with what is needed to write it for a client. */
 export interface LongResultParts {
   readonly content: Uint8Array;
   readonly blocks: number;
@@ -15,14 +15,14 @@ export interface LongResultParts {
   readonly isError: boolean;
   /** The beginning of an error's message. */
   readonly said?: string;
-  /** As `sizeOf` has it. */
+  /** As `sizeOf` counts it. */
   readonly size: number;
   readonly digest: JsonDigest;
 }
 
 /**
- * A result that was made where long ones are read, as JSON text already: who serves puts it into the answer as it is.
- * Whoever looks into it has it read, which takes a while.
+ * A result made where long ones are read, already JSON text: the serving thread puts it into the response as it is.
+ * Access to its members parses it, which takes a while.
  */
 export class LongResult extends LongJson implements CallResult {
   readonly parts: LongResultParts;
@@ -45,12 +45,12 @@ export class LongResult extends LongJson implements CallResult {
     return this.#whole().structuredContent as Json;
   }
 
-  /** With another text for its value, or with none. */
+  /** The result with another text for its value, or with none. */
   written(structured: LongText["pieces"] | undefined): LongText {
     return written(this.parts, structured);
   }
 
-  /** For a revision that has no values, and not all kinds of content. */
+  /** For a revision without structured values and some kinds of content. */
   writtenFor(revision: keyof OlderTexts): LongText {
     const { parts } = this;
     return written({ ...parts, content: parts.older?.[revision] ?? parts.content }, undefined);
@@ -74,7 +74,7 @@ export interface LongObjectParts {
   readonly older?: OlderTexts | undefined;
 }
 
-/** What a resource or a prompt gave, made where long results are read, as `LongResult` is. */
+/** The result of a resource or prompt, made where long results are read, like `LongResult`. */
 export class LongObject extends LongJson implements ReadResult, PromptResult {
   readonly older: OlderTexts | undefined;
   #value: JsonObject | undefined;
@@ -100,7 +100,7 @@ export class LongObject extends LongJson implements ReadResult, PromptResult {
     return this.#whole();
   }
 
-  /** The same with members that it does not have. */
+  /** A copy with members added that it does not have. */
   with(members: JsonObject): LongObject {
     const { digest } = this;
     return new LongObject({ text: this.text.closedBy(JSON.stringify(members).slice(1)), digest });

@@ -1,16 +1,16 @@
 import { parseUriTemplate, URI_UNITS_MAX, type Expression, type Variable } from "../discover/uri-template.ts";
 
-/** Tells whether a URI is one of a template's. */
+/** Tells if a URI matches a template. */
 export interface TemplateMatcher {
-  /** How much work it is to match a URI, in steps of some nanoseconds; none where its begin or its end tells already. */
+  /** The work to match a URI, in steps of some nanoseconds; none when its beginning or end rules it out. */
   steps(uri: string): number;
-  /** The template's variables in a URI, decoded; undefined when the URI is none of the template's. */
+  /** The template's variables in a URI, decoded; undefined when the URI does not match. */
   match(uri: string): Record<string, string | string[]> | undefined;
 }
 
 /**
- * RFC 6570 says how a template becomes a URI, and not the way back; where there are several, the first value is the
- * longest. `isList` says of which variables a value with commas is a list.
+ * RFC 6570 says how a template becomes a URI, not the reverse; if several matches are possible, the first value is the
+ * longest. `isList` tells for which variables a value with commas is a list.
  */
 export function templateMatcher(text: string, isList: (variable: string) => boolean): TemplateMatcher {
   const template = parseUriTemplate(text);
@@ -33,7 +33,7 @@ export function templateMatcher(text: string, isList: (variable: string) => bool
           if (value !== "" && !assign(found, expression, value, isList)) return undefined;
         }
       } catch {
-        // Not every "%" is followed by what it stands for.
+        // A "%" is not followed by a valid code.
         return undefined;
       }
       return { ...found };
@@ -45,7 +45,7 @@ export function templateMatcher(text: string, isList: (variable: string) => bool
 interface Shape {
   /** An expression with a mark may be missing as a whole. */
   readonly mark: string;
-  /** Characters that it never has. */
+  /** Characters that it never contains. */
   readonly without: string;
   /** The fewest characters after the mark. */
   readonly least: 0 | 1;
@@ -75,7 +75,7 @@ const NOWHERE = -1;
 
 /** The value of each expression in a text, without its mark; undefined when the text does not match. */
 function valuesOf(text: string, parts: readonly (string | Expression)[]): [Expression, string][] | undefined {
-  // From the last part to the first: where a part that begins at a place ends at the furthest, so that the rest fits.
+  // From the last part to the first: the furthest end of a part that begins at each place, such that the rest fits.
   const ends: Int16Array[] = [];
   let after: Int16Array = new Int16Array(text.length + 1).fill(NOWHERE);
   after[text.length] = text.length;
@@ -105,7 +105,7 @@ function endsOfLiteral(text: string, literal: string, after: Int16Array): Int16A
 
 function endsOfShape(text: string, { mark, without, least }: Shape, after: Int16Array): Int16Array {
   const isIn = (at: number): boolean => at < text.length && !without.includes(text[at]!);
-  /** Where any number of its characters ends, by where they begin. */
+  /** The furthest end of a run of its characters, by where it begins. */
   const runs = new Int16Array(after.length + 1).fill(NOWHERE);
   for (let at = text.length; at >= 0; at--) {
     const further = isIn(at) ? runs[at + 1]! : NOWHERE;
@@ -137,7 +137,7 @@ function assign(found: Found, { operator, variables }: Expression, text: string,
   }
 }
 
-/** Values one after the other; the last variable takes all that is left if it is a list. */
+/** Assigns values in order; an exploded variable takes all that are left. */
 function assignInOrder(
   found: Found,
   variables: readonly Variable[],
@@ -156,7 +156,7 @@ function assignInOrder(
   return values.length === 0;
 }
 
-/** `name=value` in any order; a name that the template does not have is of another URI. */
+/** Assigns `name=value` pairs in any order; a name unknown to the template belongs to another URI. */
 function assignNamed(found: Found, variables: readonly Variable[], pairs: readonly string[], isList: IsList): boolean {
   const known = new Map(variables.map((variable) => [variable.name, variable]));
   for (const pair of pairs) {

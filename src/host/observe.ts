@@ -10,15 +10,15 @@ import type { GuestFailure, GuestLog } from "../executor/executor.ts";
 import { sizeOf } from "./content.ts";
 
 /**
- * Where it is heard that a tool was called, by whatever way the call came: MCP of every revision, a task, a native
- * call, `/servers/…`, a redirect or a `server://` URI. It owns who hears of calls and what they hear. It knows nothing
- * of what observers make of it, such as figures or an audit log.
+ * Reports tool calls to observers, whichever way a call came: MCP of any revision, a task, a native call, `/servers/…`,
+ * a redirect or a `server://` URI. It decides who hears of calls and what they hear. It knows nothing of what observers
+ * make of that, such as metrics or an audit log.
  */
 export class Observers {
   readonly #observers: CallObserver[] = [];
   readonly #lines: LineObserver[] = [];
   readonly #onFault: (error: unknown) => void;
-  /** Calls that are carried out now. */
+  /** Calls in flight. */
   inFlight = 0;
 
   /** `onFault` hears of an observer that failed; a call never does. */
@@ -30,7 +30,7 @@ export class Observers {
     return this.#observers.length > 0;
   }
 
-  /** True while somebody hears of lines. */
+  /** True while there are observers of lines. */
   get anyLines(): boolean {
     return this.#lines.length > 0;
   }
@@ -43,7 +43,7 @@ export class Observers {
     for (const observer of this.#lines) observer(line);
   }
 
-  /** Gives what ends it. */
+  /** Returns the function that removes the observer. */
   add(observer: CallObserver): () => void {
     this.#observers.push(observer);
     return () => {
@@ -67,22 +67,22 @@ export class Observers {
 export type CallObserver = (call: ObservedCall) => void;
 
 export interface ObservedCall {
-  /** The same object for all calls of a tool of a release that is loaded. */
+  /** The same object for all calls of a tool while its release is loaded. */
   readonly tool: CalledTool;
   readonly outcome: CallOutcome;
   /** On the process's clock (`performance.now`). */
   readonly beganAt: number;
   readonly ms: number;
-  /** How often it was tried again after a transient error. */
+  /** Retries after transient errors. */
   readonly retries: number;
-  /** Whom the caller proved to be; undefined where nobody is asked. */
+  /** The authenticated caller; undefined when nobody is asked to authenticate. */
   readonly principal: Principal | undefined;
   readonly trace: Trace | undefined;
-  /** What was said, for observers that take its size or digest, such as the audit log. They keep no reference to it. */
+  /** The arguments, for observers that take their size or digest, such as the audit log; they keep no reference. */
   readonly args: JsonObject | JsonText;
-  /** Undefined where there is none: questions, a redirect that is followed elsewhere, or an error of the protocol. */
+  /** Undefined when there is none: questions, a redirect that is followed elsewhere, or a protocol error. */
   readonly result: CallResult | undefined;
-  /** Of the result's content, in UTF-16 units; bytes count as their base64. */
+  /** Size of the result's content in UTF-16 units; bytes count as their base64. */
   readonly size: number;
   /** How the function failed; its stack has the line in its sources, for the operator and the author. */
   readonly failure: GuestFailure | undefined;
@@ -96,7 +96,7 @@ export interface ObservedLine {
   readonly line: GuestLog;
 }
 
-/** What was called. */
+/** The tool that was called. */
 export interface CalledTool {
   readonly tenant: string;
   readonly server: string;
@@ -110,10 +110,10 @@ export class CallNotes {
   readonly #activity: Activity;
   readonly #observers: Observers;
   readonly #gate: Gate | undefined;
-  /** One for all calls, so that a call that prints nothing costs no function of its own. */
+  /** Shared by all calls, so a call that prints nothing costs no function of its own. */
   readonly #onLine: OnLog;
 
-  /** `gate` is the server's, where it has one of its own. */
+  /** `gate` is the server's own, if it has one. */
   constructor(tool: CalledTool, activity: Activity, observers: Observers, gate?: Gate) {
     this.#tool = tool;
     this.#gate = gate;
@@ -122,7 +122,7 @@ export class CallNotes {
     this.#onLine = (line) => observers.tellLine({ tool, line });
   }
 
-  /** A call is carried out from here on, until `left`; or why it is not, for its caller. */
+  /** Begins a call, which lasts until `left`; or returns why it is refused, for its caller. */
   enter(): string | undefined {
     try {
       this.#gate?.enter(performance.now());
@@ -140,18 +140,18 @@ export class CallNotes {
     this.#observers.inFlight -= 1;
   }
 
-  /** Hears the lines of the tool's calls; undefined where nobody does. */
+  /** Hears the lines of the tool's calls; undefined when nobody listens. */
   get onLine(): OnLog | undefined {
     return this.#observers.anyLines ? this.#onLine : undefined;
   }
 
-  /** The options with which a call goes on that was not done at once; to copy them for each call would cost it a microsecond. */
+  /** The options for a call that does not end at once; copying them for each call would cost it a microsecond. */
   heard(options: CallOptions): CallOptions {
     const onLog = bothOf(this.onLine, options.onLog);
     return onLog ? { ...options, onLog } : options;
   }
 
-  /** A call that began at `beganAt` (`performance.now`) ends now, with `result`, which is given back. */
+  /** Ends a call that began at `beganAt` (`performance.now`); returns `result`. */
   ended<Result extends CallResult | undefined>(
     outcome: CallOutcome,
     beganAt: number,
@@ -174,7 +174,7 @@ export class CallNotes {
 
 type OnLog = (line: GuestLog) => void;
 
-/** Most calls have one listener at most: no other function is made for it. */
+/** Most calls have at most one listener, for which no function is made. */
 export function bothOf(first: OnLog | undefined, second: OnLog | undefined): OnLog | undefined {
   if (!first || !second) return first ?? second;
   return (line) => {
@@ -183,7 +183,7 @@ export function bothOf(first: OnLog | undefined, second: OnLog | undefined): OnL
   };
 }
 
-/** Undefined where an entry says nothing of how much its server may be called. */
+/** Undefined when the entry does not limit calls of its server. */
 export function gateOf(server: string, { calls, callsPerSecond }: ServerLimits): Gate | undefined {
   if (calls === undefined && callsPerSecond === undefined) return undefined;
   const limits = { requests: calls ?? Infinity, requestsPerSecond: callsPerSecond ?? 0, requestBurst: 0 };

@@ -22,7 +22,7 @@ import { createSetVisible } from "./visibility.ts";
 import { Watchers } from "./watchers.ts";
 import { readWithdrawn, refuseWithdrawn, type WithdrawnReleases } from "./withdrawn.ts";
 
-/** The host of a store. The tenants named here are loaded before it resolves; others by `reload`. */
+/** The host of a store. `tenants` are loaded before it resolves, others by `reload`. */
 export async function openHost(tenants: readonly string[], dependencies: HostDependencies): Promise<Host> {
   const { store, log, limits } = dependencies;
   const directories = new Map<string, Directory>();
@@ -42,7 +42,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   /** How often each tenant was closed. */
   const closings = new Map<string, number>();
 
-  /** When the reading began of what is served, for each tenant. */
+  /** The number of the reading that each tenant is served from. */
   const readings = new Map<string, number>();
   let readingsBegun = 0;
 
@@ -51,9 +51,9 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const reading = ++readingsBegun;
     const directory = await readDirectory(dependencies, tenant, foreseen);
     const withdrawnNow = await readWithdrawn(store, tenant, withdrawn.get(tenant));
-    // What was read before a tenant was closed does not bring it back.
+    // A reading that began before a tenant was closed does not bring it back.
     if (closings.get(tenant) !== before) return;
-    // Two may read at once; whoever began later knows all that the other does.
+    // Two readings may overlap; the one that began later knows all that the other does.
     if (reading < (readings.get(tenant) ?? 0)) return;
     readings.set(tenant, reading);
     const known = directories.get(tenant);
@@ -67,7 +67,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
       const isSame = known?.servers.get(server) === directory.servers.get(server);
       if (isSame && watchers.isKnown(tenant, server)) continue;
       const learning = learn(tenant, server);
-      // An upstream may take minutes to start, which whoever saves does not wait for.
+      // An upstream may take minutes to start; a save does not wait for it.
       if (directory.servers.get(server)?.entry.upstream === undefined) await learning;
     }
   };
@@ -91,7 +91,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     }
   };
 
-  /** What a server of others is, is looked at anew. */
+  /** Loads a server again on its next use. */
   const forget = (tenant: string, server: string): void => {
     const listed = directories.get(tenant)?.servers.get(server);
     catalogs.drop(tenant, server);
@@ -117,7 +117,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
         forget(tenant, server);
         learn(tenant, server).catch((error: unknown) => log.error({ err: error }, "a changed server failed"));
       },
-      // Nobody can read what has a longer one.
+      // A resource with a longer URI cannot be read.
       onResourceUpdated: (tenant, server, uri) =>
         void (uri.length <= URI_UNITS_MAX && watchers.resourceUpdated(tenant, server, uri)),
     };
@@ -143,7 +143,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   ): Promise<Catalog | undefined> => {
     const loaded = await earlier.load(tenant, server, release, listed);
     if (loaded) return loaded;
-    // What is served now may not be recorded yet.
+    // The release served now may not be recorded yet.
     const current = catalogs.peek(tenant, server);
     if (current?.release === release) return current;
     const recording = recorder.settled(tenant, server);
@@ -183,7 +183,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     return catalogs.load(tenant, name, listed, make, options);
   };
 
-  /** Telling of servers, or watching them, puts none of those out of memory that are called. */
+  /** Loads a server to list or watch it, without evicting any that is called. */
   const lookOn = (tenant: string, name: string, recordsLater = false): Catalog | Promise<Catalog> =>
     catalogs.peek(tenant, name) ?? load(tenant, name, { ifRoom: true, recordsLater });
 
@@ -305,7 +305,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   return host;
 }
 
-/** What has gone is given nothing, though what was begun in one of its releases may end. */
+/** A removed server has no grants, but what was begun in one of its releases may end. */
 const REMOVED: DirectoryEntry = {
   definition: undefined,
   entry: { ...unnamedEntry, variables: [] },
@@ -318,7 +318,7 @@ const REMOVED: DirectoryEntry = {
 const NOTHING: Directory = { servers: new Map(), problems: [] };
 const names = new WeakMap<Directory, readonly string[]>();
 
-/** The same list as long as the directory is the same: there may be very many, and everyone who lists servers asks. */
+/** The same list while the directory is the same: it may be very long, and every listing of servers needs it. */
 function namesIn(directory: Directory): readonly string[] {
   let known = names.get(directory);
   if (!known) names.set(directory, (known = [...directory.servers.keys()]));

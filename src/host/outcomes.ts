@@ -8,8 +8,8 @@ import { failure, toResult, type ReturnedValue } from "./content.ts";
 import { messageOf } from "./failures.ts";
 
 /**
- * How a call ends, whoever carries it out: with content, with an error that may be transient, or with questions. What
- * functions, scripts and servers of others say of it in the words of an outcome (`outcome/`) becomes that here.
+ * How a call ends, whatever carries it out: with content, with an error that may be transient, or with questions. Turns
+ * the outcome (`outcome/`) that a function, script or upstream reports into that.
  */
 export function endOf(outcome: Outcome): GuestOutcome {
   switch (outcome.type) {
@@ -29,14 +29,14 @@ export function withoutEnvelope(outcome: GuestOutcome, promisesNothing: boolean)
   return returned ? endOf(returned) : outcome;
 }
 
-/** How one try of a call to a server of others ended. */
+/** How one attempt at a call to an upstream ended. */
 export interface Ended {
   readonly result: CallResult | InputRequired;
-  /** What went wrong, if only for the moment. */
+  /** The error's message, if it is transient. */
   readonly transient?: string;
 }
 
-/** How a result says that its call ended; undefined for one that is to be taken as it is. */
+/** How a result says that its call ended; undefined when it is to be taken as it is. */
 export function endOfResult(result: Unwrappable, warn: (message: string) => void): Ended | undefined {
   const outcome = unwrapResult(result, warn);
   if (!outcome) return undefined;

@@ -5,7 +5,7 @@ import type { Catalog } from "./catalog.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import type { ServerSummary } from "./host.ts";
 
-/** A server in a few words, for lists of many. */
+/** A server in a few words, for long lists. */
 export interface Overview {
   readonly name: string;
   readonly state: ServerSummary["state"];
@@ -13,7 +13,7 @@ export interface Overview {
   readonly problems: readonly Problem[];
   /** The names of its tools, in the order of the contract. */
   readonly tools: readonly string[];
-  /** Those of them that start programs. */
+  /** The tools that start programs. */
   readonly starting?: Catalog["starting"];
 }
 
@@ -30,8 +30,8 @@ interface Servers {
 }
 
 /**
- * Overviews of servers that serve, kept for as long as their definition and entry stand: more servers than there is
- * room for as catalogs would else be loaded again by everyone who looks at the list.
+ * Overviews of servers that serve, kept while their definition and entry stand: every look at the list would otherwise
+ * load again the servers whose catalogs do not fit in memory.
  */
 export class Overviews {
   readonly #known = new WeakMap<DirectoryEntry, Known>();
@@ -48,12 +48,12 @@ export class Overviews {
     });
   }
 
-  /** It may be another server under the same entry. */
+  /** The server may have changed under the same entry. */
   forget(listed: DirectoryEntry): void {
     this.#known.delete(listed);
   }
 
-  /** What a directory says in the same words as the one before it is still what it was. */
+  /** Keeps the overviews of entries that say the same in the new directory. */
   follow(before: ReadonlyMap<string, DirectoryEntry> | undefined, now: ReadonlyMap<string, DirectoryEntry>): void {
     for (const [name, listed] of now) {
       const earlier = before?.get(name);
@@ -73,7 +73,7 @@ export class Overviews {
       tools: tools.map(({ name }) => name),
       starting: catalog?.starting,
     };
-    // What is refused now may be served the next time.
+    // A server refused now may be served next time.
     if (catalog) this.#known.set(listed, { overview, release: catalog.release, contract: catalog.contractCid });
     return overview;
   }
