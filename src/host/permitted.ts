@@ -5,9 +5,8 @@ import type { Catalog } from "./catalog.ts";
 import { viewRoom, type Kept } from "./view-room.ts";
 
 /**
- * What of a catalog a principal may use, as a catalog: its lists show that alone, and nothing else of it can be
- * called, read or completed. It is the catalog itself for whoever may use all of it, so that lists stay what was
- * written once.
+ * Narrows a catalog to what a principal may use: its lists show only that, and nothing else can be called, read or
+ * completed. A principal that may use everything gets the catalog itself, with its serialized lists.
  */
 export function permittedCatalog(catalog: Catalog, principal: Principal | undefined): Catalog | Promise<Catalog> {
   if (!principal) return catalog;
@@ -27,11 +26,11 @@ export function permittedCatalog(catalog: Catalog, principal: Principal | undefi
   return views.making.get(principal.rights) ?? narrowing(catalog, catalog.narrow, principal, views);
 }
 
-/** What was made of a catalog for those who may use a part of it. A call costs three look-ups. */
+/** The narrowed views of a catalog, for principals that may use a part of it. A call costs three look-ups. */
 interface Views {
-  /** By rights, under which of the keys their view is. */
+  /** By rights: the key of their view. */
   readonly keys: Map<string, { readonly key: string; readonly kept: Kept }>;
-  /** Of a server alone, principals that may use the same share one, and the lists that are written for it. */
+  /** Principals that may use the same of a single server share a view, and the lists that are written for it. */
   readonly made: Map<string, { readonly view: Catalog; readonly kept: Kept }>;
   readonly making: Map<string, Promise<Catalog>>;
 }
@@ -39,7 +38,7 @@ interface Views {
 const viewsOf = new WeakMap<Catalog, Views>();
 const ALL = "";
 
-/** About what each of these takes. */
+/** Approximate memory use of each. */
 const [KEY_BYTES, VIEW_BYTES, SERVER_BYTES, ITEM_BYTES] = [600, 2_000, 400, 200];
 
 function setKey(views: Views, rights: string, key: string): void {
@@ -95,7 +94,7 @@ function narrowing(
       if (view !== catalog) setView(views, rights, view);
       return view;
     })
-    // Whoever asked hears of a failure, and the next one tries again.
+    // The callers that wait hear of a failure, and the next one tries again.
     .finally(() => views.making.delete(rights));
   views.making.set(rights, making);
   return making;
@@ -104,14 +103,14 @@ function narrowing(
 interface Permitted {
   readonly tools: Catalog["contract"]["tools"];
   readonly callsAll: boolean;
-  /** Everything that is no tool. */
+  /** May use everything that is not a tool. */
   readonly reads: boolean;
 }
 
 function viewOf(catalog: Catalog, { tools, callsAll, reads }: Permitted): Catalog {
   const { contract, readsUris = false } = catalog;
   const names = new Set(tools.map(({ name }) => name));
-  // One that no list shows is called by those who may call all.
+  // Only callers that may call all may call a tool that no list shows.
   const calls = (name: string): boolean => callsAll || names.has(name);
   return {
     ...catalog,

@@ -9,7 +9,7 @@ import type { Remake } from "./remake.ts";
 import type { Run } from "./tool.ts";
 import type { Redirects } from "./uris/redirect.ts";
 
-/** A prompt that is ready to be got: its arguments are texts, checked and made what the function takes before `run`. */
+/** A prompt ready to serve: its arguments are texts, checked and converted to what the function takes before `run`. */
 export function createPrompt(
   contract: PromptContract,
   checkArguments: Validator,
@@ -42,7 +42,7 @@ export function createPrompt(
   };
 }
 
-/** What a tool gave, as said by a user. */
+/** A tool's content as messages of the user. */
 export function promptOfContent(content: readonly ContentBlock[], description: string | undefined): PromptResult {
   return { ...describedBy(description), messages: content.map(byUser) };
 }
@@ -54,7 +54,9 @@ function problemOfTexts(args: JsonObject): string | undefined {
 
 type Message = PromptResult["messages"][number];
 
-/** A text, a content block, a message, a list of these, or `{ messages, description }`. Throws `guest_failed`. */
+/**
+ * Accepts a text, a content block, a message, a list of these, or `{ messages, description }`. Throws `guest_failed`.
+ */
 export function promptResultOf(
   value: ReturnedValue,
   { name, description: own }: { readonly name: string; readonly description?: string | undefined },

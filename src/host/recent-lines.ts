@@ -22,7 +22,7 @@ export interface RecentLinesLimits {
 
 const MESSAGE_UNITS_MAX = 1_000;
 
-/** Ends of calls that say nothing about the function. */
+/** Failures that say nothing about the function. */
 const NOT_ITS_OWN: ReadonlySet<FailureReason> = new Set(["cancelled", "descriptors", "busy", "evicted"]);
 
 /**
@@ -31,7 +31,7 @@ const NOT_ITS_OWN: ReadonlySet<FailureReason> = new Set(["cancelled", "descripto
  */
 export class RecentLines {
   readonly #limits: RecentLinesLimits;
-  /** The server that was heard of last is the last one. */
+  /** Ordered by latest line, the most recent server last. */
   readonly #servers = new Map<string, Ring>();
   #latest: Ring | undefined;
 

@@ -3,13 +3,13 @@ import { BerthError } from "../lib/errors.ts";
 import { nextTurn } from "../lib/turns.ts";
 import type { HostDependencies } from "./host.ts";
 
-/** Keeps a release addressable, and its name's history the list of the server's versions. */
+/** Records a release, so that it stays addressable and its name's history lists the server's versions. */
 export type RecordRelease = (
   tenant: string,
   server: string,
   release: Cid,
   blocks: readonly Block[],
-  /** It may be another one because a server of others is. */
+  /** An upstream's release, which may change by itself. */
   isOfOthers?: boolean,
 ) => Promise<void>;
 
@@ -22,34 +22,34 @@ interface Recorded {
 
 interface Waiting extends Recorded {
   readonly tenant: string;
-  /** The server's last release when this one was made: what was saved since is not to be undone. */
+  /** The server's last release when this one was made: what was saved since must not be undone. */
   readonly before: Cid | undefined;
 }
 
-/** So many are written in one transaction, which takes some milliseconds. */
+/** Releases written in one transaction, which takes some milliseconds. */
 const RECORDS_AT_ONCE = 16;
 const AGAIN_MS = 1_000;
 
 /**
- * Records the releases of servers. What the store cannot take now is served all the same, and recorded once it can;
- * what is not written when the process ends is written when the server is loaded again.
+ * Records the releases of servers. One that the store cannot take now is served all the same, and recorded later; one
+ * that is not written when the process ends is written when its server is loaded again.
  */
 export class ReleaseRecorder {
   readonly #dependencies: HostDependencies;
   readonly #onDropped: (tenant: string, server: string) => void;
   readonly #waiting = new Map<string, Waiting>();
   #writing: Promise<void> | undefined;
-  /** As long as the store fails. */
+  /** Set while the store fails. */
   #again: NodeJS.Timeout | undefined;
   #isFailing = false;
 
-  /** `onDropped` hears of a server that is not to be served before it is loaded again: too many wait. */
+  /** `onDropped` hears of a server that must be loaded again before it is served: its release was not recorded. */
   constructor(dependencies: HostDependencies, onDropped: (tenant: string, server: string) => void) {
     this.#dependencies = dependencies;
     this.#onDropped = onDropped;
   }
 
-  /** Resolves when it is recorded, or cannot be now. */
+  /** Resolves when the release is recorded, or cannot be now. */
   readonly record: RecordRelease = async (tenant, server, release, blocks, isOfOthers) => {
     const { store } = this.#dependencies;
     const current = await store.name(tenant, "release", server);
@@ -64,7 +64,7 @@ export class ReleaseRecorder {
     }
   };
 
-  /** For servers that are looked at one after the other, because there are very many: nobody waits for the disk at each. */
+  /** Records without waiting for the disk, for callers that go through very many servers. */
   readonly recordLater: RecordRelease = async (tenant, server, release, blocks, isOfOthers) => {
     const current = await this.#dependencies.store.name(tenant, "release", server);
     if (current?.cid === release) return;
@@ -72,7 +72,7 @@ export class ReleaseRecorder {
     if (!this.#again) this.#writing ??= this.#write();
   };
 
-  /** Resolves when nothing of a server is being recorded; undefined when nothing is. */
+  /** Resolves when no record of a server is pending; undefined when none is. */
   settled(tenant: string, server: string): Promise<void> | undefined {
     return this.#waiting.has(keyOf(tenant, server)) ? this.#writing : undefined;
   }
@@ -128,19 +128,19 @@ export class ReleaseRecorder {
       if (due.length > 0) await put(this.#dependencies, tenant, due);
     } catch (error) {
       if (isOfStore(error)) throw error;
-      // Nothing is lost that somebody has: they are recorded when they are loaded again.
+      // Nothing is lost: releases are recorded when their servers are loaded again.
       log.warn({ err: error, tenant }, "releases of servers could not be recorded");
       for (const { server } of some) this.#onDropped(tenant, server);
     }
     for (const each of some) {
       const key = keyOf(tenant, each.server);
-      // It may be another release by now.
+      // A newer release may wait by now.
       if (this.#waiting.get(key) === each) this.#waiting.delete(key);
     }
   }
 }
 
-/** As part of a change that is tried: it fails with it. */
+/** Records as part of a change that is tried, and fails it on failure. */
 export async function recordRelease(
   dependencies: HostDependencies,
   ...[tenant, server, release, blocks, isOfOthers]: Parameters<RecordRelease>
@@ -157,7 +157,7 @@ async function put(dependencies: HostDependencies, tenant: string, some: readonl
   }
 }
 
-/** What servers of others become by themselves leaves half of a tenant's room to what people save. */
+/** What upstreams record by themselves leaves half of a tenant's room to what people save. */
 export function roomForOthers(
   { storedBytesOf }: Pick<HostDependencies, "storedBytesOf">,
   tenant: string,
@@ -165,7 +165,7 @@ export function roomForOthers(
   return storedBytesOf ? { storedBytesMax: storedBytesOf(tenant) / 2 } : {};
 }
 
-/** Resolves where there is no room, too: what cannot be kept is served all the same. */
+/** Also resolves when there is no room: what cannot be kept is served all the same. */
 export async function ifRoom(change: Promise<unknown>): Promise<void> {
   await change.catch((error: unknown) => {
     if (!(error instanceof BerthError && error.code === "storage_full")) throw error;
@@ -195,7 +195,7 @@ function keyOf(tenant: string, server: string): string {
   return JSON.stringify([tenant, server]);
 }
 
-/** Where it stands which compiler made the code of a release: a later one may make something else of the same source. */
+/** The key that says which compiler made a release's code: a later one may make something else of the same source. */
 export function releaseCompilerKey(release: Cid): string {
   return `release-compiler:${release}`;
 }

@@ -4,7 +4,7 @@ import type { Contract, Offer, ResourceContract, ResourceTemplateContract } from
 import type { ServerEntry } from "./config/entry.ts";
 import type { Offered, OfferedPrompt, OfferedResource, OfferedTool } from "./config/offer.ts";
 
-/** One immutable version of a server, and what carries it out. */
+/** One immutable version of a server, and what implements it. */
 export interface Release {
   readonly block: Block;
   readonly contract: Contract;
@@ -17,19 +17,19 @@ export interface Release {
   readonly problems: readonly Problem[];
 }
 
-/** A release as it is kept: the structure in its block. */
+/** A release as stored: the structure in its block. */
 export interface ReleaseParts {
-  /** Null for a server that is written out in its entry. */
+  /** Null when the entry itself defines the server. */
   readonly definition: Cid | null;
   readonly bundle: Cid | null;
-  /** The entry in `mcps` as it was written: the raw block of its JSON, since the order of its members is meant. */
+  /** The entry in `mcps` as written: the raw block of its JSON, since the order of its members matters. */
   readonly config: Cid;
   readonly contract: Cid;
 }
 
 /**
- * Makes a version of what a server offers; `isHidden` names what is left out. Pure: equal inputs give an equal CID. Calls of
- * others have their turns meanwhile.
+ * Makes a release of what a server offers; `isHidden` tells what to leave out. Pure: equal inputs give an equal CID.
+ * Yields to other calls.
  */
 export async function createRelease(input: {
   definition: Cid | null;
@@ -61,7 +61,7 @@ export async function createRelease(input: {
   return { block, contract, contractBlock, configBlock, tools, resources, prompts, hidden, problems: offered.problems };
 }
 
-/** There may be as many of them as there are offers. */
+/** Uses sets: there may be as many hidden as there are offers. */
 export function notAmong(offers: readonly Offer[]): (kind: Offer["kind"], name: string) => boolean {
   const names = { tool: new Set<string>(), prompt: new Set<string>() };
   for (const { kind, name } of offers) names[kind].add(name);

@@ -6,10 +6,10 @@ import type { ReleaseVersion } from "./edits/edits.ts";
 import { turnTaker } from "../lib/turns.ts";
 import { withdrawnOf } from "./withdrawn.ts";
 
-/** Changes that are looked through: whoever saves again and again makes as many. */
+/** Changes that are searched: an author who saves again and again makes many. */
 const CHANGES_MAX = 1_000;
 
-/** The latest releases of a server, newest first, as far as their content is there. */
+/** The latest releases of a server whose content is there, newest first. */
 export async function readReleases(store: Store, tenant: string, server: string): Promise<ReleaseVersion[]> {
   const history = await store.history(tenant, "release", server, CHANGES_MAX);
   const current = history[0]?.cid;

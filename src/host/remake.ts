@@ -3,13 +3,13 @@ import type { Checks, RemadeInto } from "./checks/checks.ts";
 import type { Bare } from "./content.ts";
 import { LongObject, LongResult } from "./long-result.ts";
 
-/** What is long, as something else: made where long values are read. Each rejects with `guest_failed` where it cannot be. */
+/** Converts long values, where long values are read. Each method rejects with `guest_failed` if it cannot. */
 export interface Remake {
-  /** A result that is an error rejects with its text. */
+  /** Rejects with the text of a result that is an error. */
   contents(of: LongResult | LongObject | Uint8Array, uri: string, mimeType: string | undefined): Promise<LongObject>;
   prompt(of: LongResult, description: string | undefined): Promise<LongObject>;
   result(contents: LongObject): Promise<LongResult>;
-  /** As `bareOf`. */
+  /** Like `bareOf`. */
   bare(of: LongResult): Promise<Bare>;
 }
 

@@ -4,8 +4,8 @@ import type { CallResult, ContentBlock, ResourceContents } from "./catalog.ts";
 import { blockOfBytes, text as textBlock, type ReturnedValue } from "./content.ts";
 
 /**
- * Turns what a resource's function returned into contents: a text, bytes, any JSON, or `{ contents: […] }` as the
- * protocol has it. Undefined when it knows nothing under the URI: it returned nothing, or null.
+ * Turns what a resource's function returned into contents: a text, bytes, any JSON, or `{ contents: […] }` as in the
+ * protocol. Undefined when it returned nothing or null: it knows nothing under the URI.
  */
 export function toContents(
   value: ReturnedValue,
@@ -32,14 +32,14 @@ export function toContents(
 const OCTETS = "application/octet-stream";
 const TEXTUAL = /^text\/|[/+](?:json|xml|yaml|toml|javascript|typescript|ecmascript|graphql|sql|x-sh|x-ndjson)\b/;
 
-/** Bytes of a text are given as the text that they are. */
+/** Gives bytes of a textual type as text. */
 function contentsOfBase64(base64: string, uri: string, mimeType: string): ResourceContents {
   const bytes = TEXTUAL.test(mimeType) ? Buffer.from(base64, "base64") : undefined;
-  // What is not UTF-8 is given as it is: whoever reads it may know what it is.
+  // Bytes that are not UTF-8 stay bytes: the reader may know what they are.
   return bytes && isUtf8(bytes) ? { uri, mimeType, text: bytes.toString() } : { uri, mimeType, blob: base64 };
 }
 
-/** As the type says; without one, UTF-8 without a NUL is a text, and a JSON object or list is that. */
+/** Follows the media type; without one, UTF-8 without a NUL is text, and a JSON object or list is JSON. */
 export function contentsOfBytes(bytes: Uint8Array, uri: string, mimeType: string | undefined): ResourceContents {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const isText = (mimeType === undefined ? !bytes.includes(0) : TEXTUAL.test(mimeType)) && isUtf8(bytes);
@@ -65,7 +65,7 @@ function readyMade(value: Json, uri: string, mimeType: string | undefined): Reso
   return contents.every((each) => each !== undefined) ? contents : undefined;
 }
 
-/** Only the fields that contents have are taken; what is left out is the resource's own. */
+/** Takes only the fields that contents have; missing ones are the resource's own. */
 function oneOf(value: Json, uri: string, mimeType: string | undefined): ResourceContents | undefined {
   if (!isObject(value)) return undefined;
   const { text, blob } = value;
@@ -78,10 +78,10 @@ function oneOf(value: Json, uri: string, mimeType: string | undefined): Resource
   return typeof blob === "string" ? { ...named, blob } : undefined;
 }
 
-/** A list of addresses, one a line (RFC 2483): what a resource has that is elsewhere. */
+/** A list of addresses, one per line (RFC 2483): the contents of a resource that is elsewhere. */
 const URI_LIST = "text/uri-list";
 
-/** What a tool gave back, as the contents of a resource: its value, or else its blocks. */
+/** A tool's result as the contents of a resource: its value, or else its blocks. */
 export function contentsOfResult(
   { content, structuredContent }: CallResult,
   uri: string,

@@ -11,7 +11,7 @@ import { toContents } from "./resource-contents.ts";
 import type { Run } from "./tool.ts";
 import type { Redirects } from "./uris/redirect.ts";
 
-/** What is needed of a resource to find and to read it. */
+/** The fields needed to find and to read a resource. */
 export interface Findable {
   readonly name: string;
   /** A URI, or a template when it has `{…}`. */
@@ -21,12 +21,12 @@ export interface Findable {
   readonly inputSchema?: JsonSchema;
 }
 
-/** What stands under a URI; `args` are the values of its template's variables. */
+/** Opens what stands under a URI; `args` are the values of its template's variables. */
 export type Open<Found> = (uri: string, args: JsonObject) => Found;
 
 /**
- * Finds what stands under a URI: what has exactly that name, else the first template that it fits. Rejects with
- * `invalid_params` where that is too much work. `validatorOf` is for templates whose variables have a schema.
+ * Finds what stands under a URI: an exact match, else the first template that matches. Rejects with `invalid_params`
+ * when that is too much work. `validatorOf` is for templates whose variables have a schema.
  */
 export type Find<Found> = (uri: string) => Promise<Found | undefined>;
 
@@ -59,10 +59,10 @@ export function uriFinder<Found>(
   };
 }
 
-/** The most steps of matching one URI, over all templates: some ten milliseconds. */
+/** The most matching steps for one URI, over all templates: some ten milliseconds. */
 const STEPS_MAX = 2_000_000;
 
-/** Tells whether `uriFinder` finds something under a URI, and keeps nothing of what that is. */
+/** Tells if `uriFinder` finds something under a URI, without keeping what it finds. */
 export function uriTester(
   resources: readonly Findable[],
   validatorOf?: ValidatorOf,
@@ -88,11 +88,11 @@ function startOf(template: string): string {
 
 interface TemplateFit {
   readonly matcher: TemplateMatcher;
-  /** Says what is wrong with the values of its variables, and makes them what its function takes. */
+  /** Checks the values of its variables and converts them to what its function takes; gives what is wrong. */
   readonly wrongWith: (args: JsonObject) => undefined | string | Promise<string | undefined>;
 }
 
-/** Made ready when the first URI is looked up. */
+/** Prepares the match when the first URI is looked up. */
 function lazyFit({ uri: template, inputSchema }: Findable, validatorOf?: ValidatorOf): () => TemplateFit {
   const properties = (inputSchema?.["properties"] ?? {}) as Record<string, JsonSchema>;
   const isList = (name: string): boolean => properties[name]?.["type"] === "array";
@@ -104,7 +104,7 @@ function lazyFit({ uri: template, inputSchema }: Findable, validatorOf?: Validat
     });
 }
 
-/** A list of one is a text, too. */
+/** A list of one stands for its text. */
 function makeTexts(args: JsonObject): string | undefined {
   for (const [name, value] of Object.entries(args)) {
     if (!Array.isArray(value)) continue;
@@ -114,7 +114,7 @@ function makeTexts(args: JsonObject): string | undefined {
   return undefined;
 }
 
-/** A resource whose content a function gives, or something that does as one does. */
+/** A resource whose content comes from a function, or from something that acts like one. */
 export function functionResource(
   { name, mimeType }: Pick<Findable, "name" | "mimeType">,
   run: Run,

@@ -9,13 +9,13 @@ import { functionRun } from "./run-function.ts";
 import { scriptRun, type Script } from "./run-script.ts";
 import type { Run } from "./tool.ts";
 
-/** Something that runs guest code when it is used. */
+/** An item that runs guest code when it is used. */
 export interface Callee {
   readonly name: string;
   readonly call: CallShape;
-  /** What is configured for it. */
+  /** The options configured for it. */
   readonly toolOptions?: JsonObject;
-  /** Long results are given as they came. */
+  /** Leaves long results unread. */
   readonly takesUnread?: boolean;
 }
 
@@ -24,7 +24,7 @@ interface Runnable {
   readonly server: string;
   readonly language: DefinitionSource["language"];
   readonly bundle: Cid | null;
-  /** What the bundle is, in UTF-8. */
+  /** The bundle's text in UTF-8. */
   readonly code: () => Promise<Uint8Array>;
   readonly granted: Granted;
 }
@@ -43,7 +43,7 @@ export function runFactory(
 ): (callee: Callee) => Run {
   const { callMs, outputBytes } = limits;
   const { grant, port, realm } = granted;
-  // Without a bundle nothing was found that could be run.
+  // Without a bundle there is nothing to run.
   const program = bundle ?? "";
   if (language === "shell") {
     return ({ name, call, toolOptions = {} }) => {

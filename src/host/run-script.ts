@@ -16,18 +16,19 @@ type ScriptTexts = readonly (string | undefined)[];
 export interface Script {
   readonly tenant: string;
   readonly text: () => Promise<string>;
-  /** As `argumentTexts`, for arguments that are long. */
+  /** Like `argumentTexts`, for long arguments. */
   readonly textsIn: (args: JsonText, names: readonly string[]) => Promise<ScriptTexts>;
-  /** Its secrets, which are environment variables as well. */
+  /** Its secrets, which also become environment variables. */
   readonly grant?: Grant | undefined;
 }
 
 /**
- * Runs a shell definition: each argument is an environment variable under its own name and stands in `$1`, `$2`, …
- * in the order of the parameters; answers, options and context, where there are any, are JSON in `BERTH_ANSWERS`,
- * `BERTH_OPTIONS` and `BERTH_CONTEXT`. The request's id is in `BERTH_REQUEST_ID`, and the trace that it belongs to where
- * OpenTelemetry looks for it: in `TRACEPARENT`, `TRACESTATE` and `BAGGAGE`. What it prints is the result, or says what the result is (`outcome/envelope.ts`);
- * an exit code other than 0 is an error with the end of stderr. `warn` hears of a script that contradicts itself.
+ * Runs a shell definition. Each argument is an environment variable under its own name, and stands in `$1`, `$2`, … in
+ * the order of the parameters. Answers, options and context, if any, are JSON in `BERTH_ANSWERS`, `BERTH_OPTIONS` and
+ * `BERTH_CONTEXT`. The request's id is in `BERTH_REQUEST_ID`, its trace where OpenTelemetry looks for it: in
+ * `TRACEPARENT`, `TRACESTATE` and `BAGGAGE`. The output is the result, or says what the result is
+ * (`outcome/envelope.ts`); an exit code other than 0 is an error with the end of stderr. `warn` hears of a script that
+ * contradicts itself.
  */
 export function scriptRun(
   executor: Executor,
@@ -89,7 +90,7 @@ function hidingErrors(outcome: GuestOutcome, hide: (text: string) => string): Gu
   return outcome.ok ? outcome : { ok: false, error: { ...outcome.error, message: hide(outcome.error.message) } };
 }
 
-/** What a script is told of its call besides the arguments: what `_meta` would tell a server of others. */
+/** The environment variables that tell a script of its call, besides the arguments: what `_meta` tells an upstream. */
 function told(context: CallContext): Record<string, string> {
   const { [TOOL_KEY]: tool, [CONTEXT_KEY]: surroundings } = contextMeta(context);
   const { answers, options } = (tool ?? {}) as JsonObject;

@@ -5,7 +5,7 @@ export function argumentTexts(args: JsonObject, names: readonly string[]): (stri
   return names.map((name) => (Object.hasOwn(args, name) ? textOf(args[name]) : undefined));
 }
 
-/** Scalars as themselves, lists one element a line, everything else as JSON; what is missing is empty. */
+/** Scalars as themselves, lists one element per line, everything else as JSON; a missing value is empty. */
 function textOf(value: Json | undefined): string {
   if (value === undefined || value === null) return "";
   if (Array.isArray(value)) return value.map(textOf).join("\n");

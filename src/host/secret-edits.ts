@@ -6,11 +6,11 @@ import { turnTaker } from "../lib/turns.ts";
 import type { McpsLimits } from "./config/mcps.ts";
 import { readDirectory, type Directory } from "./directory.ts";
 
-/** What a person does with a tenant's secrets: sees their names, sets and deletes them. Nobody gets a value back. */
+/** Lets a person list the names of a tenant's secrets, set and delete them. Nobody gets a value back. */
 export interface SecretEdits {
-  /** Those that are set and those that some server wants, as many of these as may be set, sorted by name. */
+  /** The secrets that are set and those that servers declare, up to as many of these as may be set; sorted by name. */
   list(tenant: string): Promise<readonly ListedSecret[]>;
-  /** Rejects with `read_only`, with `name_moved` when it is to be new and is not, and as `Secrets.set` does. */
+  /** Rejects with `read_only`, with `name_moved` when `isNew` but it exists, and as `Secrets.set` does. */
   set(tenant: string, name: string, value: string, options: { by: string; isNew?: boolean }): Promise<void>;
   /** Rejects with `read_only`, and with `secret_not_found`. */
   remove(tenant: string, name: string, by: string): Promise<void>;
@@ -20,12 +20,12 @@ export interface ListedSecret {
   readonly name: string;
   /** Undefined for one that servers declare and nobody has set. */
   readonly set: { readonly changedAt: number; readonly by: string } | undefined;
-  /** Those whose entries declare it, sorted: the first of them. */
+  /** The first servers, sorted, whose entries declare it. */
   readonly servers: readonly string[];
   readonly moreServers: number;
 }
 
-/** Of one secret. */
+/** Per secret. */
 const SERVERS_TOLD_MAX = 20;
 
 export interface SecretEditsDependencies {
@@ -33,9 +33,9 @@ export interface SecretEditsDependencies {
   readonly limits: McpsLimits & Pick<Limits, "secretsPerTenant">;
   readonly secrets: Secrets;
   readonly writable: boolean;
-  /** What is known of the tenant's servers, where it is served. */
+  /** The known directory of a tenant that is served. */
   readonly directory?: (tenant: string) => Directory | undefined;
-  /** Hears of what was changed here. */
+  /** Hears of each change made here. */
   readonly onChange?: (tenant: string, name: string) => void;
 }
 

@@ -8,7 +8,9 @@ import { refusalOf } from "./load-catalog.ts";
 import { recall } from "./upstream/approved.ts";
 import { allowedLaunch } from "./upstream/load-upstream.ts";
 
-/** How servers are told of, each with its state. `peek` gives what is loaded; `look` loads it, where there is room. */
+/**
+ * Summarizes servers, each with its state. `peek` gives what is loaded; `look` loads it, and keeps it if there is room.
+ */
 export function createSummarize(
   dependencies: HostDependencies,
   catalogs: Pick<CatalogCache, "peek">,
@@ -18,7 +20,7 @@ export function createSummarize(
 
   return summarize;
 
-  /** Nobody who looks at a list waits for servers of others to start, which may take minutes. */
+  /** A list of servers must not wait for upstreams to start, which may take minutes. */
   async function unknownUpstream(tenant: string, name: string, { entry, refused, enabled }: DirectoryEntry) {
     const uri = entry.upstream;
     if (uri === undefined || refused || !enabled || !upstreams || catalogs.peek(tenant, name)) return undefined;

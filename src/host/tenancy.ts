@@ -5,41 +5,40 @@ import type { Tenant, Tenants } from "../store/tenants.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 
 /**
- * Which tenants this process serves now. A tenant is opened when somebody first asks for something of it, so that
- * thousands of them cost nothing at start, forgotten again when nobody has for long, and ended when it is suspended or
- * deleted, by whichever process.
- * It knows nothing of what opening and ending a tenant means.
+ * The tenants that this process serves. A tenant is opened on its first request, so that thousands cost nothing at
+ * start; unloaded after a long idle time; and ended when any process suspends or deletes it. What opening and ending
+ * mean is up to the caller.
  */
 export interface Tenancy {
   /**
-   * Undefined when the tenant is served already; else a promise of that, which rejects with `tenant_not_found` or
-   * `tenant_suspended`.
+   * Undefined when the tenant is already served; else a promise that it will be, which rejects with `tenant_not_found`
+   * or `tenant_suspended`.
    */
   admit(tenant: string): Promise<void> | undefined;
-  /** Of a tenant that somebody has asked for something of: resolves when it is opened. */
+  /** Resolves when a requested tenant is open; undefined if it was not requested. */
   opening(tenant: string): Promise<void> | undefined;
-  /** No host name stands for a tenant. */
+  /** True when no host name stands for a tenant. */
   readonly unmapped: boolean;
   /** The tenant that a host name, in lower case and without a port, stands for. */
   ofHost(hostname: string): string | undefined;
-  /** The limits of its own that a tenant which is served has. */
+  /** The limits that a served tenant has of its own. */
   limitsOf(tenant: string): JsonObject;
-  /** The authorization server of its own that a tenant which is served has: the same object until it is changed. */
+  /** The authorization server that a served tenant has of its own: the same object until it changes. */
   oauthOf(tenant: string): JsonObject | undefined;
-  /** Calls `listener` when a tenant that is served has other settings. */
+  /** Calls `listener` when the settings of a served tenant change. */
   onChange(listener: (tenant: string) => void): void;
-  /** Calls `listener` when a tenant that was served is so no more. */
+  /** Calls `listener` when a served tenant is ended. */
   onEnd(listener: (tenant: string) => void): void;
-  /** Hears of changes no longer; resolves when those that it heard of are carried out. */
+  /** Stops following changes; resolves when those already received are carried out. */
   close(): Promise<void>;
 }
 
 export interface TenancyOptions {
   readonly tenants: Tenants;
   readonly open: (tenant: string) => Promise<void>;
-  /** Forgets a tenant that nobody uses; false, and nothing, when somebody does. */
+  /** Unloads a tenant that nobody uses. Does nothing, and returns false, while it is in use. */
   readonly rest: (tenant: string) => boolean;
-  /** Ends all that runs for the tenant, and forgets it. */
+  /** Ends everything that runs for the tenant, and unloads it. */
   readonly end: (tenant: string) => Promise<void>;
   readonly limits: { readonly tenantIdleMs: number };
   readonly log: Log;
@@ -49,14 +48,14 @@ interface Served {
   readonly opening: Promise<void>;
   /** Undefined until it is opened. */
   tenant: Tenant | undefined;
-  /** By the process's clock. */
+  /** On the process's clock. */
   usedAt: number;
 }
 
 const IDLE_CHECK_MAX_MS = 60_000;
 
 export async function openTenancy({ tenants, open, rest, end, limits, log }: TenancyOptions): Promise<Tenancy> {
-  /** By name; those that are about to be opened as well. */
+  /** By name; includes tenants that are being opened. */
   const served = new Map<string, Served>();
   const ending = new Map<string, Promise<void>>();
   const listeners: ((tenant: string) => void)[] = [];
@@ -65,7 +64,7 @@ export async function openTenancy({ tenants, open, rest, end, limits, log }: Ten
   let changing: Promise<void> = Promise.resolve();
 
   const begin = async (name: string): Promise<Tenant> => {
-    // Whoever has just gone has to be gone before it can come again.
+    // A tenant that is ending has to be gone before it can come again.
     await ending.get(name)?.catch(() => {});
     const tenant = await tenants.find(name);
     if (!tenant) throw new BerthError("tenant_not_found", `"${name}"`);
@@ -75,7 +74,7 @@ export async function openTenancy({ tenants, open, rest, end, limits, log }: Ten
     if (tenant.damaged !== undefined) {
       const what = `what is stored of the ${tenant.damaged} of the tenant "${name}" is damaged`;
       log.error({ tenant: name }, `${what}: set them anew, or restore a backup`);
-      // Others are served by it, too; the defaults of the service count for it until then.
+      // The default tenant serves others, too; the defaults of the service count for it until then.
       if (name !== DEFAULT_TENANT)
         throw new BerthError("store_failed", `${what}; whoever runs this service can set them anew`);
     }
@@ -110,7 +109,7 @@ export async function openTenancy({ tenants, open, rest, end, limits, log }: Ten
     ending.set(name, ended);
     await ended;
     const isReplaced = now && now.suspendedAt === null;
-    // Nobody who is served without naming a tenant asks for it anew.
+    // Requests that name no tenant do not ask for the default one anew.
     if (isReplaced && name === DEFAULT_TENANT) await admit(name);
     log.info({ tenant: name }, isReplaced ? "a tenant was replaced" : `a tenant was ${now ? "suspended" : "deleted"}`);
   };
@@ -155,7 +154,7 @@ export async function openTenancy({ tenants, open, rest, end, limits, log }: Ten
   };
 }
 
-/** Whether it is served on: neither deleted and made anew, nor replaced. */
+/** True when the tenant is served on: neither deleted and made anew, nor replaced. */
 function isSame(before: Tenant, now: Tenant | undefined): now is Tenant {
   return now?.createdAt === before.createdAt && now.replacedAt === before.replacedAt;
 }

@@ -7,11 +7,11 @@ import type { ServerEntry } from "./config/entry.ts";
 import type { DirectoryEntry } from "./directory.ts";
 
 /**
- * What servers of tenants may have carried out on this machine. The tenant `default` is the operator's own, and trusted;
- * every other one is a stranger. Errors: a server with any is not served.
+ * Rules for what a tenant's servers may run on this machine. The tenant `default` is the operator's own and trusted;
+ * every other tenant is a stranger. Each problem is an error: a server with any is not served.
  */
 
-/** Code of strangers runs in the sandbox or not at all. */
+/** A stranger's code runs in the sandbox or not at all. */
 export function codeProblems(
   tenant: string,
   { isolation, reason = "it is turned off" }: Pick<Executor, "isolation" | "reason">,
@@ -23,7 +23,7 @@ export function codeProblems(
   return [{ code: "needs-sandbox", message, severity: "error" }];
 }
 
-/** Programs of others run outside of any sandbox, and the environment is the operator's. */
+/** Upstream programs run outside any sandbox, and the environment is the operator's. */
 export function upstreamProblems(
   { tenant, server, secrets }: { tenant: string; server: string; secrets: readonly string[] },
   launch: Launch,
@@ -47,8 +47,8 @@ export function upstreamProblems(
 }
 
 /**
- * What an entry takes of the machine that Berth runs on: a program that is started, or variables of the environment, as
- * a text that is another one for another program. Undefined for a server that takes nothing of it.
+ * A text that differs by what an entry takes of the machine: a started program, or environment variables. Undefined
+ * when it takes neither.
  */
 export function programOf(
   tenant: string,
@@ -59,14 +59,14 @@ export function programOf(
 }
 
 /**
- * What an earlier release would take that its server takes no more: a program that is started, variables of the
- * environment, secrets in its launcher URI. `given` is the entry that `was`, with what the release is given now.
+ * The problems of an earlier release that would take what its server no longer takes: a started program, environment
+ * variables, or secrets in its launcher URI. `given` is the entry `was` with the grants that the release has now.
  */
 export function withdrawnFrom(
   { tenant, server, was, given }: { tenant: string; server: string; was: ServerEntry; given: ServerEntry },
   now: DirectoryEntry,
 ): Problem[] {
-  // Whatever was a secret then is never read from the environment in its place.
+  // What was a secret then is never read from the environment instead.
   const launch = launchIn(was);
   const named = launch ? namesIn(launch) : [];
   const [secretThen, secretNow] = [new Set(was.secrets), new Set(given.secrets)];
@@ -105,13 +105,13 @@ function launchIn({ upstream }: Pick<ServerEntry, "upstream">): Launch | undefin
   return upstream === undefined ? undefined : parseLauncher(upstream).launch;
 }
 
-/** Names that stand for no secret of the server. */
+/** Names that are not secrets of the server. */
 function undeclaredIn(launch: Launch, secrets: readonly string[]): string[] {
   const declared = new Set(secrets);
   return namesIn(launch).filter((name) => !declared.has(name));
 }
 
-/** Each name that a launch takes a value of, once. */
+/** The names whose values a launch takes, each once. */
 function namesIn(launch: Launch): string[] {
   const templates =
     "url" in launch

@@ -23,19 +23,19 @@ export type Run = (
   onLine?: (line: GuestLog) => void,
 ) => Promise<GuestOutcome>;
 
-/** What a tool has of its server. */
+/** The parts of its server that a tool uses. */
 export interface ToolParts {
   readonly redirects: Redirects;
   readonly notes: CallNotes;
   readonly validatorOf: ValidatorOf;
-  /** Reads what is too long to be read by who serves. */
+  /** Reads a result that is too long for the serving thread. */
   readonly readResult: (task: ResultTask) => Promise<ReadResult>;
-  /** Callers are told where its function threw. */
+  /** Tells callers where the function threw. */
   readonly errorPlaces: boolean;
   readonly limits: RetryLimits & { readonly callMs: number };
 }
 
-/** A tool that is ready to be called: arguments are checked before `run`, failures become results, each call is noted. */
+/** A tool ready to be called: it checks arguments before `run`, turns failures into results and notes each call. */
 export function createTool(
   contract: ToolContract,
   run: Run,
@@ -88,7 +88,7 @@ export function createTool(
     async call(args, options) {
       const beganAt = performance.now();
       const checked = checkArguments(args);
-      // Waited for only where it has to be: most arguments are found right at once.
+      // Awaited only when necessary: most arguments are checked at once.
       const invalid = checked === undefined ? undefined : await checked;
       if (invalid) {
         if (!options.invalidRejects) {
@@ -147,7 +147,7 @@ export function createTool(
     const checked = checkOutput(result.structuredContent ?? null);
     const made = (broken: string | undefined): CallResult =>
       broken === undefined ? result : brokenBy(sayBroken(broken, value, own));
-    // An error of the request would say that nothing was done.
+    // A request error would say that nothing was done.
     const notRead = (error: unknown): CallResult => failure(messageOf(`The tool "${name}"`, resultNotRead(error)));
     return checked === undefined ? result : checked.then(made, notRead);
   }
@@ -157,17 +157,17 @@ export function createTool(
   }
 }
 
-/** As its function ended, or with a result that is one already. */
+/** How its function ended, or a result that is already complete. */
 type ToolOutcome =
   | GuestOutcome
   | { readonly ok: true; readonly value: { readonly kind: "made"; readonly result: CallResult } };
 
-/** Most calls end at once, with content or with an error that stays one. */
+/** Most calls end at once, with content or with an error that is not transient. */
 function isEnd(outcome: ToolOutcome): boolean {
   return outcome.ok ? outcome.value.kind !== "asks" : !isTransient(outcome);
 }
 
-/** What the function itself calls so: nobody else knows whether its work may be done twice. */
+/** True when the function itself says so: only it knows if its work may be done twice. */
 function isTransient(outcome: ToolOutcome): outcome is Extract<ToolOutcome, { ok: false }> {
   return !outcome.ok && outcome.error.retriable && outcome.error.reason === "thrown";
 }

@@ -1,6 +1,6 @@
-/** One thing that is kept as long as there is room for it. */
+/** An item that is kept while there is room for it. */
 export interface Kept {
-  /** It was asked for since the last look for room. */
+  /** Used since the last search for room. */
   used: boolean;
 }
 
@@ -9,12 +9,12 @@ interface Held extends Kept {
   readonly forget: () => void;
 }
 
-/** So many that were asked for are passed over at once; then nobody waits for one that nobody has asked for. */
+/** Used items that one search passes over; after that it drops them, too, so that nobody waits long. */
 const CHANCES_MAX = 1_000;
 
 /**
- * Counts what can be made again at any time, and has the first be forgotten that nobody has asked for lately. It holds
- * nothing of it, so that what goes with its catalog is not kept by being counted.
+ * Counts items that can be made again at any time, and first drops those not used lately. It holds no reference to
+ * them, so that counting does not keep an item beyond its catalog.
  */
 export class ViewRoom {
   readonly #bytesMax: number;
@@ -29,7 +29,7 @@ export class ViewRoom {
     return this.#bytes;
   }
 
-  /** Takes in what stands at `key`, to be deleted there. */
+  /** Counts the item at `key`, which is deleted there to make room. */
   keep(where: Map<string, { readonly kept: Kept }>, key: string, bytes: number): Kept {
     const there = new WeakRef(where);
     const held: Held = {
@@ -42,7 +42,7 @@ export class ViewRoom {
     };
     this.#held.add(held);
     this.#bytes += bytes;
-    // What has just been made is not what makes room.
+    // The item just made is not dropped.
     this.#makeRoom(held);
     return held;
   }
@@ -64,8 +64,8 @@ export class ViewRoom {
   }
 }
 
-/** All tenants share it: anybody who gives rights can give as many different ones as they like. */
+/** Shared by all tenants: anyone who gives rights can give any number of different ones. */
 const VIEWS_BYTES_MAX = 128 * 1024 * 1024;
 
-/** For views of catalogs that show a part of them, and for the pages of lists that were written of any catalog. */
+/** For narrowed views of catalogs, and for the list pages written for any catalog. */
 export const viewRoom = new ViewRoom(VIEWS_BYTES_MAX);

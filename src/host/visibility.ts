@@ -7,12 +7,12 @@ import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 import type { Catalog } from "./catalog.ts";
 
-/** Names of tools and prompts that a server's own functions have hidden; undefined where their record is damaged. */
+/** Names of tools and prompts that a server's own functions have hidden; undefined when the record is damaged. */
 export type Hidden = readonly string[] | undefined;
 
 type VisibilityStore = Pick<Store, "content" | "name" | "names">;
 
-/** What each server hides that ever hid anything: state of the server, kept by its name. */
+/** The hidden names of each server that ever hid anything: state of the server, kept by its name. */
 export async function readVisibility(store: VisibilityStore, tenant: string): Promise<Map<string, Hidden>> {
   const hidden = new Map<string, Hidden>();
   for (const { name, cid } of await store.names(tenant, "visibility"))
@@ -20,16 +20,13 @@ export async function readVisibility(store: VisibilityStore, tenant: string): Pr
   return hidden;
 }
 
-/** The same of one server. */
+/** The hidden names of one server. */
 export async function hiddenOf(store: VisibilityStore, tenant: string, server: string): Promise<Hidden> {
   const record = await store.name(tenant, "visibility", server);
   return record ? namesIn(store, tenant, record.cid) : [];
 }
 
-/**
- * Hides a name or shows it again, and gives the names that are hidden then. Another process that does the same is
- * taken into account: what it hid stays hidden.
- */
+/** Hides a name or shows it again; returns the names hidden then. What another process hides meanwhile stays hidden. */
 async function changeVisibility(
   store: Store,
   { tenant, server, name, visible }: { tenant: string; server: string; name: string; visible: boolean },
@@ -64,8 +61,9 @@ interface SetVisibleDependencies {
 }
 
 /**
- * Gives what hides a tool or prompt of a server, or shows it again; it rejects when the server has none of that name,
- * and with `read_only` and `too_many_requests`. Changes of one server are made one after the other, so that each sees what the one before did.
+ * Makes the function that hides or shows a tool or prompt of a server. It rejects when the server has none of that
+ * name, and with `read_only` and `too_many_requests`. Changes of one server run one after the other, so that each sees
+ * the one before.
  */
 export function createSetVisible({
   store,

@@ -2,22 +2,19 @@ import { jsonBlockInTurns, type Cid } from "../lib/cid.ts";
 import { turnTaker } from "../lib/turns.ts";
 import type { Catalog, ServerChange } from "./catalog.ts";
 
-/**
- * Who wants to hear of changes to a server. It knows what the watched contracts were, and tells each list that is
- * another one now. Thousands may listen to one server: what is to be told is found once for all of them.
- */
+/** Hears of changes to a server. */
 export type ChangeListener = (change: ServerChange) => void;
 
 type Part = "tools" | "resources" | "prompts";
 
-/** Of any server of a tenant: an updated resource, or, without a change, that it may be another one now. */
+/** Hears of any server of a tenant: an updated resource or, without a change, that the server may have changed. */
 export type AnyChangeListener = (server: string, change?: ServerChange) => void;
 
 interface Watch {
   readonly listeners: Set<ChangeListener>;
   /** The contract that the listeners know; undefined until the server is loaded. */
   known: Known | undefined;
-  /** Resolves when that is what was learned last. */
+  /** Resolves when `known` is up to date. */
   learning: Promise<void>;
 }
 
@@ -33,17 +30,21 @@ interface Updates {
 /** Updated resources of one server that wait to be told, each once; further ones are left out. */
 export const UPDATES_MAX = 10_000;
 
+/**
+ * Tells listeners of changes to servers. It knows the watched contracts, and reports each list that has changed.
+ * Thousands may listen to one server: each change is computed once for all of them.
+ */
 export class Watchers {
   readonly #tenants = new Map<string, Map<string, Watch>>();
   readonly #ofAll = new Map<string, Set<AnyChangeListener>>();
-  /** By tenant and server, while there are any. */
+  /** By tenant and server, while any wait. */
   readonly #updated = new Map<string, Updates>();
   readonly #onError: (error: unknown) => void;
   readonly #onFull: (tenant: string, server: string) => void;
 
   /**
-   * `onError` hears of listeners that throw; the others are told all the same. `onFull` hears when updated resources of a
-   * server are left out, once until all that wait are told.
+   * `onError` hears of listeners that throw; the others are told all the same. `onFull` hears when updated resources of
+   * a server are left out, once until all that wait are told.
    */
   constructor(onError: (error: unknown) => void, onFull: (tenant: string, server: string) => void = () => {}) {
     this.#onError = onError;
@@ -65,7 +66,7 @@ export class Watchers {
     };
   }
 
-  /** For who composes something of all servers: none of them is loaded for it. */
+  /** Watches all servers of a tenant, without loading any. */
   addToAll(tenant: string, listener: AnyChangeListener): () => void {
     const listeners = this.#ofAll.get(tenant) ?? new Set();
     this.#ofAll.set(tenant, listeners.add(listener));
@@ -74,12 +75,12 @@ export class Watchers {
     };
   }
 
-  /** A server is looked at anew. */
+  /** Tells that a server may have changed. */
   mayBeAnother(tenant: string, server: string): void {
     for (const listener of this.#ofAll.get(tenant) ?? []) listener(server);
   }
 
-  /** Servers of a tenant that somebody watches. */
+  /** The watched servers of a tenant. */
   watched(tenant: string): string[] {
     return [...(this.#tenants.get(tenant)?.keys() ?? [])];
   }
@@ -88,7 +89,7 @@ export class Watchers {
     return this.#tenants.get(tenant)?.get(server)?.known !== undefined;
   }
 
-  /** Tells what of the contract is different from the one that was known before. Resolves when it is told. */
+  /** Tells which lists of the contract have changed. Resolves when that is told. */
   learn(tenant: string, server: string, catalog: Catalog): Promise<void> {
     const watch = this.#tenants.get(tenant)?.get(server);
     if (!watch) return Promise.resolve();
@@ -113,7 +114,7 @@ export class Watchers {
     }
   }
 
-  /** Told from the end of this turn on, in turns with calls of others. False where too many wait to be told already. */
+  /** Tells of the update from the end of this turn on, yielding to other calls. False when too many already wait. */
   resourceUpdated(tenant: string, server: string, uri: string): boolean {
     if (!this.#ofAll.has(tenant) && !this.#tenants.get(tenant)?.has(server)) return true;
     const key = JSON.stringify([tenant, server]);

@@ -7,18 +7,17 @@ import type { Store } from "../store/store.ts";
 import { turnTaker } from "../lib/turns.ts";
 
 /**
- * Releases that somebody took back: they keep their CIDs and their content, and are neither served nor restored until
- * they are reinstated.
+ * Withdrawn releases: they keep their CIDs and content, and are neither served nor restored until they are reinstated.
  */
 export interface WithdrawnReleases {
-  /** Of the record that says so. */
+  /** The CID of their record. */
   readonly cid: Cid;
   readonly releases: ReadonlySet<Cid>;
-  /** The record is damaged: all earlier releases count as withdrawn. */
+  /** Set when the record is damaged: all earlier releases count as withdrawn. */
   readonly problem?: Problem;
 }
 
-/** Those of all servers. What is sound in `known` is not read again. */
+/** The withdrawn releases of all servers. Sound records in `known` are not read again. */
 export async function readWithdrawn(
   store: Store,
   tenant: string,
@@ -35,7 +34,7 @@ export async function readWithdrawn(
   return withdrawn;
 }
 
-/** Those of one server. */
+/** The withdrawn releases of one server. */
 export async function withdrawnOf(
   store: Store,
   tenant: string,
@@ -63,7 +62,7 @@ async function readRecord(store: Store, tenant: string, server: string, cid: Cid
   };
 }
 
-/** Throws `release_withdrawn`, or `store_failed` where it is not known whether it was withdrawn. */
+/** Throws `release_withdrawn`, or `store_failed` when it is unknown if it was withdrawn. */
 export function refuseWithdrawn(server: string, release: Cid, withdrawn: WithdrawnReleases | undefined): void {
   if (!withdrawn?.releases.has(release)) return;
   if (withdrawn.problem) throw new BerthError("store_failed", withdrawn.problem.message);
@@ -75,13 +74,13 @@ interface Withdrawal {
   readonly release: Cid;
   readonly isWithdrawn: boolean;
   readonly by: string;
-  /** Of the tenant. What is reinstated is given room beyond it. */
+  /** The tenant's storage limit. A reinstatement may exceed it. */
   readonly storedBytesMax?: number | undefined;
 }
 
 /**
- * Withdraws a release that the server has had and is not now, or reinstates it. Rejects with `not_found`, `edit_refused`
- * for what is served now, `name_moved`, and `storage_full`.
+ * Withdraws an earlier release of the server, or reinstates one. Rejects with `not_found`, with `edit_refused` for the
+ * release served now, with `name_moved` and with `storage_full`.
  */
 export async function withdraw(
   store: Store,
