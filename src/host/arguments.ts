@@ -2,8 +2,8 @@ import type { JsonSchema } from "../lib/json.ts";
 import { judgeOf, type Judge } from "./checks/schema-code.ts";
 
 /**
- * Checks values on the calling thread. It is for Berth's own schemas, for processes that serve nobody, and for where
- * there is no time to wait; use `checks/checks.ts` for everything else.
+ * Checks values on the calling thread: by Berth's own schemas, in processes that serve nobody, and when there is no
+ * time to wait. Use `checks/checks.ts` for everything else.
  */
 
 /** Compiles the schema on first use, and throws then if it is invalid. */

@@ -59,7 +59,7 @@ interface ServerNameRecord {
   readonly enabled: boolean;
 }
 
-/** All that determines a server, to compare with what it was. */
+/** Everything that determines a server, as one text to compare. */
 export function saidOf({ definition, enabled, hidden, entry }: DirectoryEntry): string {
   return `${JSON.stringify([definition, enabled, hidden])}${jsonText(entry.raw)}`;
 }

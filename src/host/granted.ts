@@ -16,7 +16,7 @@ import { complain, inside, type Place } from "./config/place.ts";
 
 /** The grants that a release gets by its entry, beyond what every server has. */
 export interface Granted {
-  /** Its secrets; undefined where there are none. */
+  /** Its secrets; undefined when there are none. */
   readonly grant: Grant | undefined;
   /** Answers the requests of its code to the host. */
   readonly port: HostPort;

@@ -2,7 +2,7 @@ import type { Log } from "../lib/log.ts";
 import { traceIdOf } from "../lib/trace.ts";
 import type { CallObserver } from "./observe.ts";
 
-/** Logs one line per call: nothing of what was said, but where a function threw. */
+/** Logs one line per call: nothing that was said, except where a function threw. */
 export function logCalls(log: Log): CallObserver {
   return ({ tool, outcome, ms, retries, size, principal, trace, failure }) => {
     const line = {

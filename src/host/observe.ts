@@ -75,7 +75,7 @@ export interface ObservedCall {
   readonly ms: number;
   /** Retries after transient errors. */
   readonly retries: number;
-  /** The authenticated caller; undefined when nobody is asked to authenticate. */
+  /** The authenticated caller; undefined when no authentication is required. */
   readonly principal: Principal | undefined;
   readonly trace: Trace | undefined;
   /** The arguments, for observers that take their size or digest, such as the audit log; they keep no reference. */

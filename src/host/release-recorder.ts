@@ -157,7 +157,7 @@ async function put(dependencies: HostDependencies, tenant: string, some: readonl
   }
 }
 
-/** What upstreams record by themselves leaves half of a tenant's room to what people save. */
+/** Limits what upstreams record by themselves: half of a tenant's room is for what people save. */
 export function roomForOthers(
   { storedBytesOf }: Pick<HostDependencies, "storedBytesOf">,
   tenant: string,

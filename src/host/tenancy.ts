@@ -109,7 +109,7 @@ export async function openTenancy({ tenants, open, rest, end, limits, log }: Ten
     ending.set(name, ended);
     await ended;
     const isReplaced = now && now.suspendedAt === null;
-    // Requests that name no tenant do not ask for the default one anew.
+    // Requests that name no tenant do not admit the default one again.
     if (isReplaced && name === DEFAULT_TENANT) await admit(name);
     log.info({ tenant: name }, isReplaced ? "a tenant was replaced" : `a tenant was ${now ? "suspended" : "deleted"}`);
   };
@@ -154,7 +154,7 @@ export async function openTenancy({ tenants, open, rest, end, limits, log }: Ten
   };
 }
 
-/** True when the tenant is served on: neither deleted and made anew, nor replaced. */
+/** True when it stays served: neither deleted and recreated, nor replaced. */
 function isSame(before: Tenant, now: Tenant | undefined): now is Tenant {
   return now?.createdAt === before.createdAt && now.replacedAt === before.replacedAt;
 }

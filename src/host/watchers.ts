@@ -89,7 +89,7 @@ export class Watchers {
     return this.#tenants.get(tenant)?.get(server)?.known !== undefined;
   }
 
-  /** Tells which lists of the contract have changed. Resolves when that is told. */
+  /** Tells which lists of the contract have changed. Resolves when the listeners have been told. */
   learn(tenant: string, server: string, catalog: Catalog): Promise<void> {
     const watch = this.#tenants.get(tenant)?.get(server);
     if (!watch) return Promise.resolve();
