@@ -4,20 +4,20 @@ import { turnTaker } from "../../lib/turns.ts";
 import type { Directory, DirectoryEntry } from "../directory.ts";
 import { programOf } from "../tenant-rules.ts";
 
-/** One thing that an edit changes of what a server is or is given. */
+/** One change that an edit makes to what a server is or is given. */
 interface PowerChange {
   readonly server: string;
   readonly power: Power;
-  /** Of the entry; absent for a source. */
+  /** The field of the entry; absent for a source. */
   readonly field?: string;
   readonly before?: Json | undefined;
   readonly after?: Json | undefined;
 }
 
 /**
- * Refuses an edit that changes what its writer may not change, by whatever way it came: all that a server is given is
- * compared, before and after. Nothing has been compiled or started for the edit before. `remedy` ends the message.
- * Rejects with `forbidden` or `programs_refused`, with the changes as data.
+ * Refuses an edit that changes what its author may not change, whatever way it came: all that a server is given is
+ * compared, before and after. Nothing has been compiled or started for the edit yet. `remedy` ends the message. Rejects
+ * with `forbidden` or `programs_refused`, with the changes as data.
  */
 export async function checkRights(
   tenant: string,
@@ -47,7 +47,7 @@ function changesOf(
   was: DirectoryEntry | undefined,
   would: DirectoryEntry | undefined,
 ): PowerChange[] {
-  // What is deleted goes with all that it was given.
+  // A deleted server loses all that it was given.
   if (!would) return [{ server, power: "source" }];
   const changes: PowerChange[] = [];
   const program = programOf(tenant, would);
@@ -57,12 +57,12 @@ function changesOf(
   const [before, after] = [was?.entry.raw ?? {}, would.entry.raw];
   for (const field of new Set([...Object.keys(before), ...Object.keys(after)])) {
     if (field === "definition" || isSameJson(before[field], after[field])) continue;
-    // What a new server may read is for whoever may do everything to say; nothing, for everybody.
+    // Only a principal that may do everything sets what a new server may read; any author may let it read nothing.
     if (!was && field === "variables" && isSameJson(after[field], [])) continue;
     const change = { server, field, before: before[field], after: after[field] };
     const power = powerOf(field, before[field], after[field]);
     changes.push({ ...change, power });
-    // An approval by an entry takes what the entry takes besides.
+    // An approval by an entry also needs the right to change the entry.
     if (power === "approvals") changes.push({ ...change, power: "entry" });
   }
   if (was && was.enabled !== would.enabled && was.entry.enabled === would.entry.enabled) {
@@ -79,7 +79,7 @@ function powerOf(field: string, before: Json | undefined, after: Json | undefine
     case "variables":
     case "upstream":
       return field;
-    // Another lock makes what an upstream offers approved, and without one so is what it offers first.
+    // Another lock approves what an upstream offers, and without a lock its first offer counts as approved.
     case "contract_cid":
       return "approvals";
     case "schema_validation":
@@ -89,12 +89,12 @@ function powerOf(field: string, before: Json | undefined, after: Json | undefine
   }
 }
 
-/** How much of what an upstream offers waits for an approval. */
+/** Ranks how much of an upstream's offer waits for approval. */
 function strictnessOf(validation: Json | undefined): number {
   return validation === "ignore" ? 0 : validation === "error" ? 2 : 1;
 }
 
-/** Code reads for whoever wrote it, so that nobody makes it read what the writer may not. */
+/** Code reads for its author, so it must not read what the author may not. */
 function checkVariables(server: string, would: DirectoryEntry | undefined, rights: Rights): void {
   if (!would || would.entry.variables !== undefined) return;
   if (rights.has("contents", undefined)) return;

@@ -24,9 +24,9 @@ import { reviewedStore } from "./reviewed-store.ts";
 
 export interface EditsDependencies extends HostDependencies {
   readonly host: Host;
-  /** Saves that a tenant may make in a minute; 0, and none said, is as many as it likes. */
+  /** The most saves that a tenant may make per minute; 0 or absent for no limit. */
   readonly savesPerMinuteOf?: (tenant: string) => number;
-  /** The same of reviews. */
+  /** The same for reviews. */
   readonly reviewsPerMinuteOf?: (tenant: string) => number;
   readonly limits: HostDependencies["limits"] &
     DraftLimits &
@@ -37,10 +37,10 @@ export interface EditsDependencies extends HostDependencies {
     Examiner["limits"] & { readonly reviewedBytes: number };
 }
 
-/** A longer value of a variable is not parsed to tell how to show it. */
+/** A longer variable is not parsed to decide how to show it. */
 const GUESSED_UNITS_MAX = 64 * 1024;
 
-/** A save that others overtake without touching what it is about is made again. */
+/** A save is tried again when another save overtakes it without touching its subject. */
 const ATTEMPTS_MAX = 5;
 
 export function createEdits(dependencies: EditsDependencies): Edits {
@@ -49,7 +49,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   const past = openPast(store, limits);
   const room = new DraftRoom(limits);
 
-  /** One after the other, so that none that began earlier ends later, with what it had read by then. */
+  /** Reloads run one after the other, so that an earlier one cannot end last with what it had read by then. */
   let reloading: Promise<void> = Promise.resolve();
   function reload(tenant: string, foreseen: Directory | undefined): Promise<void> {
     const next = reloading.catch(() => {}).then(() => host.reload(tenant, foreseen));
@@ -57,7 +57,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     return next;
   }
 
-  /** As the store has it now, which may be later than what the host knows. */
+  /** The directory as the store has it now, which may be newer than the host's. */
   const directoryOf = (tenant: string): Promise<Directory> =>
     readDirectory({ store, limits }, tenant, host.directory(tenant));
 
@@ -222,7 +222,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   }
 }
 
-/** The CID that a text has by itself, whether or not it is kept as content. */
+/** The CID of a text, stored or not. */
 function cidOf(text: string): Cid {
   return rawBlock(text).cid;
 }

@@ -14,7 +14,7 @@ export interface DraftLimits {
   readonly sourceFiles: number;
 }
 
-/** A draft as JSON; null is none. Throws `parse_error` or `invalid_params`. */
+/** Parses a draft from JSON; null means none. Throws `parse_error` or `invalid_params`. */
 export function parseDraft(body: string): Draft | null {
   let draft: unknown;
   try {
@@ -38,7 +38,7 @@ function isDraft(value: unknown): value is Draft {
   return Object.values(value["files"]).every((text) => typeof text === "string");
 }
 
-/** What is wrong with a draft before anybody looks at what it says. */
+/** The problems of a draft before its content is read. */
 export function checkDraft({ kind, name }: Subject, draft: Draft, limits: DraftLimits): Problem[] {
   const nameProblem = kind === "variable" ? variableNameProblem(name) : serverNameProblem(name);
   const problems = nameProblem === undefined ? [] : [fault("bad-name", nameProblem)];
@@ -57,7 +57,7 @@ export function checkDraft({ kind, name }: Subject, draft: Draft, limits: DraftL
   ];
 }
 
-/** The language in which a definition is written. */
+/** The language of a definition. */
 export function languageOfDraft({ entry, files }: Draft): DefinitionSource["language"] {
   return Object.keys(files).length === 1 ? languageOf(Object.hasOwn(files, entry) ? files[entry]! : "") : "typescript";
 }

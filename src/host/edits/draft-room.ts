@@ -4,11 +4,11 @@ import type { Draft } from "./edits.ts";
 
 export type DraftRoomLimits = Pick<Limits, "draftsPerTenant" | "draftBytes" | "draftBytesPerTenant">;
 
-/** When some of it may be free again. */
+/** The time after which room may be free again. */
 const RETRY_AFTER_S = 1;
 
 /**
- * Bounds what saves and reviews hold until they are answered: their drafts wait for the compiler, which works on one
+ * Limits what saves and reviews hold until they are answered: their drafts wait for the compiler, which works on one
  * definition at a time. It knows nothing of what they do.
  */
 export class DraftRoom {
@@ -20,7 +20,10 @@ export class DraftRoom {
     this.#limits = limits;
   }
 
-  /** Rejects with `too_many_requests` where there is no room; one draft alone of a tenant, and of all, always has it. */
+  /**
+   * Rejects with `too_many_requests` when there is no room. A limit of bytes never refuses the only draft that it
+   * counts.
+   */
   async hold<T>(tenant: string, draft: Draft | null, work: () => Promise<T>): Promise<T> {
     const units = draft ? unitsOf(draft) : 0;
     this.#check(tenant, units);

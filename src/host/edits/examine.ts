@@ -31,18 +31,18 @@ export interface Examiner extends HostDependencies {
   readonly host: Host;
 }
 
-/** A review, and what has to be written for its releases: those that stand now and those that would. */
+/** A review, and what has to be written for the releases that stand now. */
 export interface Examined {
   readonly review: Review;
   readonly releases: ReturnType<ProposedStore["proposal"]>;
-  /** All servers as they would be; undefined where the plan means nothing. */
+  /** All servers as they would be; undefined when the plan has problems. */
   readonly after: Directory | undefined;
 }
 
 /**
- * Makes every server that a plan touches, as it is and as it would be, and says what differs. The compiler works in
- * its own process; between two servers this one gets a turn for its calls. Rejects when the plan changes what `rights`
- * do not allow to change, and with `cancelled` where nobody waits for it any more.
+ * Builds every server that a plan touches, as it is and as it would be, and tells the differences. The compiler works
+ * in its own process; between two servers, calls have turns in this one. Rejects when `rights` do not allow a change of
+ * the plan, and with `cancelled` once `signal` is aborted.
  */
 export async function examine(
   dependencies: Examiner,
@@ -57,13 +57,13 @@ export async function examine(
   problems.add(plan.problems);
   const servers: ServerEffect[] = [];
   const told = new ToldChanges();
-  // What stands now may never have been loaded, and has to be addressable all the same once it is replaced.
+  // The current release may never have been loaded, and must still be addressable once it is replaced.
   const standing = proposeTo(examiner.store);
   let after: Directory | undefined;
   if (plan.problems.length === 0) {
     after = await readDirectory({ ...examiner, store: plan.proposed }, tenant, plan.before, plan.mcps);
     problems.add(newProblems(plan, plan.before.problems, after.problems));
-    // A configuration that is refused as a whole would only take servers away.
+    // A configuration that is refused as a whole would only remove servers.
     const names = problems.areWarnings ? await differing(plan.before, after) : [];
     await checkRights(tenant, names, { ...plan, after }, rights);
     const [stood, stands] = [upstreamsOf(plan.before, names, standing), upstreamsOf(after, names, plan.proposed)];
@@ -103,7 +103,10 @@ function distinct(problems: readonly Problem[]): Problem[] {
   return [...new Map(problems.map((problem) => [JSON.stringify(problem), problem])).values()];
 }
 
-/** Problems of all servers that an edit touches: of each kind no more is kept than is told, and the others are counted. */
+/**
+ * Problems of all servers that an edit touches: no more of each kind are kept than are told, and the others are
+ * counted.
+ */
 export class GatheredProblems {
   readonly #first: Problem[] = [];
   readonly #errors: Problem[] = [];
@@ -115,11 +118,11 @@ export class GatheredProblems {
     return this.#errorCount === 0;
   }
 
-  /** The same is taken once for as long as any are kept. */
+  /** Skips duplicates as long as problems are kept. */
   add(problems: readonly Problem[]): void {
     for (const problem of problems) {
       const isError = problem.severity === "error";
-      // One reading that has more to say says so itself, as one more.
+      // A reading with further problems tells their number itself, as one more problem.
       const isFirst = this.#first.length <= PROBLEMS_MAX;
       const isFirstError = isError && this.#errors.length < PROBLEMS_MAX;
       if (isFirst || isFirstError) {
@@ -134,7 +137,7 @@ export class GatheredProblems {
     }
   }
 
-  /** Errors stand before warnings, so that no error is hidden by them. */
+  /** Errors come before warnings, so that warnings hide no error. */
   told(): { readonly first: readonly Problem[]; readonly further: readonly Problem[] } {
     if (this.#count <= PROBLEMS_MAX + 1) return { first: this.#first, further: [] };
     const warnings = this.#first.filter(({ severity }) => severity === "warning");
@@ -146,7 +149,7 @@ export class GatheredProblems {
   }
 }
 
-/** Files as they came, and in each from its top. */
+/** Keeps the order of files, and sorts each file from its top. */
 function byPlace(one: Problem, other: Problem): number {
   if (one.file !== other.file) return 0;
   return (one.line ?? 0) - (other.line ?? 0) || (one.column ?? 0) - (other.column ?? 0);
@@ -168,7 +171,7 @@ function isSame(before: DirectoryEntry | undefined, after: DirectoryEntry | unde
   return before !== undefined && after !== undefined && saidOf(before) === saidOf(after);
 }
 
-/** What stood before in what the edit does not write is no reason to refuse it, and is said as a warning. */
+/** An old problem outside of what the edit writes does not refuse the edit, and becomes a warning. */
 function newProblems(plan: Plan, before: readonly Problem[], after: readonly Problem[]): Problem[] {
   const stood = new Set(before.map(identityOf));
   return after.map((problem) =>
@@ -176,12 +179,12 @@ function newProblems(plan: Plan, before: readonly Problem[], after: readonly Pro
   );
 }
 
-/** Without the place, which moves with the lines before it. */
+/** Ignores the place, which moves with the lines before it. */
 function identityOf({ code, message, tool, file, pointer }: Problem): string {
   return JSON.stringify([code, message, tool, file, pointer]);
 }
 
-/** What nobody is given any more does not come back by being written again. */
+/** A withdrawn release does not come back by being written again. */
 async function withdrawnProblems(store: Store, tenant: string, server: string, { catalog }: State): Promise<Problem[]> {
   if (!catalog) return [];
   const withdrawn = await withdrawnOf(store, tenant, server);
@@ -191,7 +194,7 @@ async function withdrawnProblems(store: Store, tenant: string, server: string, {
   return [{ code: "release-withdrawn", message, severity: "error" }];
 }
 
-/** A server that may have to be started to know what it offers. */
+/** An upstream that may have to be started to know what it offers. */
 interface Look {
   readonly name: string;
   readonly listed: DirectoryEntry;
@@ -208,8 +211,8 @@ function upstreamsOf({ servers }: Directory, names: readonly string[], store: St
 }
 
 /**
- * The states of upstreams, which are started side by side. One that has not answered in time goes on starting, and
- * whoever saves does not wait for it: what it offers is taken over when it comes.
+ * The states of upstreams, which are started side by side. One that has not answered in time goes on starting, and the
+ * save does not wait for it: what it offers is taken over when it comes.
  */
 async function lookSideBySide(
   looks: readonly Look[],
@@ -254,7 +257,7 @@ interface State {
   readonly problems: readonly Problem[];
 }
 
-/** Nothing that its author could change. */
+/** Errors that the author cannot mend. */
 const ofTheService: ReadonlySet<ErrorCode> = new Set([
   "check_failed",
   "compiler_failed",
@@ -285,7 +288,7 @@ async function stateOf(
   }
 }
 
-/** A server that is only looked at serves nobody: what it would count is counted nowhere. */
+/** A server that is only reviewed serves nobody, so nothing of it is counted. */
 function loading(examiner: Examiner, store: Store): LoadDependencies {
   return {
     ...examiner,
@@ -297,7 +300,7 @@ function loading(examiner: Examiner, store: Store): LoadDependencies {
   };
 }
 
-/** Nor does it change anything. */
+/** A reviewed server changes nothing either. */
 function quiet(host: Host): Parameters<typeof guestPort>[2] {
   return { ...host, resourceUpdated: () => true, setVisible: () => Promise.resolve() };
 }
@@ -354,7 +357,7 @@ function removal(server: string, { kind }: State): ContractChange {
   return { subject: "server", name: "", effect: "breaking", message };
 }
 
-/** Tools that look the same while what carries them out does not. */
+/** Tools whose implementation changes under the same contract. */
 async function behaviourOf(before: Catalog, after: Catalog): Promise<string[]> {
   const takeTurns = turnTaker();
   const names: string[] = [];

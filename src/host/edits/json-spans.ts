@@ -1,9 +1,9 @@
 import { turnTaker } from "../../lib/turns.ts";
 
 /**
- * Where the members of a JSON object stand in its text. What is inside of them is passed over and not read: in a
- * configuration of thousands of servers a parser's tree of it all would hold up every call for as long as it is made.
- * Even so, calls have turns meanwhile. For texts that are JSON; of any other it says nothing of use.
+ * The places of the members of a JSON object in its text. Their contents are skipped, not parsed: for a configuration
+ * of thousands of servers, building a parser's tree would hold up every call. Even so, calls have turns meanwhile. Only
+ * for texts that are JSON; for others the result is of no use.
  */
 export interface Span {
   readonly start: number;
@@ -17,9 +17,9 @@ export interface MemberSpan extends Span {
 }
 
 interface ValueSpan extends Span {
-  /** How many values are in it, itself among them. */
+  /** The number of values in it, including itself. */
   readonly values: number;
-  /** How many UTF-16 units it has without the white space between values. */
+  /** The UTF-16 units that it has without the white space between values. */
   readonly units: number;
 }
 
@@ -28,8 +28,8 @@ export interface ObjectSpan extends Span {
 }
 
 /**
- * The object that begins at `start` or, after white space, behind it; undefined when something else does. No more is
- * read than one member more than `most`.
+ * The object that begins at `start` or after white space there; undefined for anything else. Reads at most one member
+ * more than `most`.
  */
 export async function objectSpan(text: string, start: number, most = Infinity): Promise<ObjectSpan | undefined> {
   const open = afterSpace(text, start);
@@ -49,10 +49,10 @@ export async function objectSpan(text: string, start: number, most = Infinity): 
   return { start: open, end: at + 1, members };
 }
 
-/** How much of an object is read. */
+/** The limits on what is read of an object. */
 export interface ObjectBounds {
   readonly members: number;
-  /** Values in one member, its own value among them. */
+  /** Values in one member, including its own value. */
   readonly values: number;
   /** UTF-16 units of one member's value, without the white space between values. */
   readonly units: number;
@@ -60,14 +60,14 @@ export interface ObjectBounds {
   readonly allValues: number;
 }
 
-/** Names of members that have more values or units, or that the object has more members or values. */
+/** The names of members that exceed their bounds, or `all` if the object exceeds its own. */
 export type TooMuch = readonly string[] | "all";
 
 /**
- * As `JSON.parse`, member by member of the object that a long text is: calls of others have turns between two of them.
- * Throws for what is no JSON, and gives null for a long text that is no object. A member with too many values or units is null,
- * and of too much in all nothing is read: either is found before anything is made of it. A text that takes no turns is
- * read whole, whatever is in it.
+ * Like `JSON.parse`, but reads the object of a long text member by member: other calls have turns in between. Throws
+ * for invalid JSON, and gives null for a long text that is no object. A member with too many values or units becomes
+ * null, and an object with too much in all is not read: both are found before anything is parsed. A short text, which
+ * takes no turns, is read whole, whatever is in it.
  */
 export async function parseInTurns(
   text: string,
@@ -84,7 +84,7 @@ export async function parseInTurns(
   let end = span.start + 1;
   for (const [index, { name, value, ...member }] of span.members.entries()) {
     await takeTurns();
-    // What stands between two members shows whether it is JSON at all.
+    // The text between two members shows if it is JSON at all.
     if (text.slice(end, member.start).trim() !== (index === 0 ? "" : ",")) throw unexpectedAt(end);
     end = member.end;
     if (value.values > bounds.values || value.units > bounds.units) {
@@ -99,7 +99,7 @@ export async function parseInTurns(
   return { value: Object.fromEntries(members), ...(tooMuch.length > 0 && { tooMuch }) };
 }
 
-/** As `ObjectBounds` count them, of a whole text. */
+/** The units of a whole text, as `ObjectBounds` counts them. */
 export function unitsOf(text: string): number {
   return valueSpan(text, 0).units;
 }
@@ -108,7 +108,7 @@ function unexpectedAt(offset: number): SyntaxError {
   return new SyntaxError(`Unexpected text at position ${offset}`);
 }
 
-/** A text that is parsed in a millisecond or two. */
+/** A text of this length is parsed in a millisecond or two. */
 const AT_ONCE_UNITS = 64 * 1024;
 const SPACE = /[ \t\n\r]*/y;
 /** A number, or a word such as `null`. */
@@ -129,12 +129,12 @@ function plainSpan(start: number, end: number): ValueSpan {
   return { start, end, values: 1, units: end - start };
 }
 
-/** Takes some nanoseconds a character: it passes over whatever has no end. */
+/** Takes some nanoseconds per character; a structure without an end extends to the end of the text. */
 function structureSpan(text: string, start: number): ValueSpan {
   let depth = 0;
   let values = 1;
   let spaces = 0;
-  /** What has just begun has nothing in it yet. */
+  /** True right after a structure opens, while it is still empty. */
   let isEmpty = false;
   for (let at = start; at < text.length; at++) {
     const code = text.charCodeAt(at);
@@ -158,7 +158,7 @@ function structureSpan(text: string, start: number): ValueSpan {
 const [SPACE_CODE, QUOTE, COMMA] = [0x20, 0x22, 0x2c];
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
-/** After the quote that ends it: one with an even number of backslashes before it. */
+/** The offset after the closing quote: one with an even number of backslashes before it. */
 function endOfString(text: string, start: number): number {
   for (let quote = text.indexOf('"', start + 1); quote >= 0; quote = text.indexOf('"', quote + 1)) {
     let first = quote;

@@ -1,8 +1,8 @@
 import { objectSpan, type MemberSpan, type ObjectSpan, type Span } from "./json-spans.ts";
 
 /**
- * Puts the JSON text `value` at a path of members, or removes what stands there when it is null, and leaves every
- * other character of `text` as its author wrote it. `text` is JSON; all objects of the path but the last are there.
+ * Puts the JSON text `value` at a path of members, or removes the member when it is null, and leaves every other
+ * character of `text` as its author wrote it. `text` is JSON; all objects of the path but the last exist.
  */
 export async function withMember(text: string, path: readonly string[], value: string | null): Promise<string> {
   const name = path.at(-1)!;
@@ -24,7 +24,7 @@ async function objectAt(text: string, path: readonly string[]): Promise<ObjectSp
   return object;
 }
 
-/** As `JSON.parse` does, the last one counts where a key stands twice. */
+/** Like `JSON.parse`, takes the last member where a key occurs twice. */
 function memberOf({ members }: ObjectSpan, name: string): MemberSpan | undefined {
   return members.findLast((member) => member.name === name);
 }
@@ -36,7 +36,7 @@ function splice(text: string, { start, end }: Span, value: string): string {
 function without(text: string, { members }: ObjectSpan, member: MemberSpan): string {
   const index = members.indexOf(member);
   const [before, after] = [members[index - 1], members[index + 1]];
-  // The comma before it goes with it, or, of the first one, the comma after it.
+  // Removes the comma before it, too; for the first member, the comma after it.
   const start = before ? before.end : member.start;
   const end = before || !after ? member.end : after.start;
   return text.slice(0, start) + text.slice(end);
@@ -54,7 +54,7 @@ function withNew(text: string, object: ObjectSpan, key: string, value: string): 
   return splice(text, object, `{\n${indent}${key}${indented(value, indent)}\n${outer}}`);
 }
 
-/** The white space before a member that has a line of its own; undefined for one that stands behind another. */
+/** The white space before a member on a line of its own; undefined for one that follows another on its line. */
 function indentOf(text: string, { start }: Span): string | undefined {
   const indent = lineIndent(text, start);
   const lineStart = text.lastIndexOf("\n", start - 1) + 1;
@@ -66,7 +66,7 @@ function lineIndent(text: string, offset: number): string {
   return /^[ \t]*/.exec(line)![0];
 }
 
-/** JSON has no line ends inside of its texts, so that every line may move. */
+/** JSON strings contain no line ends, so every line may move. */
 function indented(value: string, indent: string | undefined): string {
   return indent === undefined ? value : value.replaceAll(/\r?\n/g, `\n${indent}`);
 }

@@ -5,7 +5,7 @@ import type { Problem } from "../../lib/problem.ts";
 import { compilingOnce } from "../compile-once.ts";
 import type { HostDependencies } from "../host.ts";
 
-/** What keeps a compiled definition from loading. A definition that the service cannot try now has no problem. */
+/** The problems that keep a compiled definition from loading. A definition that the service cannot try now has none. */
 export async function loadProblems(
   tenant: string,
   { server, definition }: { readonly server: string; readonly definition: Cid },

@@ -10,15 +10,15 @@ import { parseInTurns, type ObjectBounds } from "./json-spans.ts";
 import { withMember } from "./json-text.ts";
 import type { ProposedStore } from "./proposed-store.ts";
 
-/** The text of the configuration, and how it is kept: as the variable's value, or behind a CID that is the value. */
+/** The text of the configuration, and how it is stored: as the variable's value, or behind a CID that is the value. */
 export interface McpsText {
-  /** Of the variable's value; null when there is no variable. */
+  /** CID of the variable's value; null when there is no variable. */
   readonly variable: Cid | null;
   readonly text: string;
   readonly isReferred: boolean;
 }
 
-/** What each server's entry says, as it is written: `config_cid` is not followed. */
+/** Each server's entry as written: `config_cid` is not followed. */
 export interface RawEntries {
   get(name: string): unknown;
   has(name: string): boolean;
@@ -31,7 +31,7 @@ export async function readMcpsText(store: Store, tenant: string): Promise<McpsTe
   return { variable: record.cid, ...(await textBehind(store, tenant, record.cid)) };
 }
 
-/** The configuration that a value of the variable is or names. What went bad on the disk says nothing, and is mended by a save. */
+/** The configuration that a value of the variable is or names. Damaged content counts as empty, and a save mends it. */
 async function textBehind(store: Store, tenant: string, variable: Cid): Promise<{ text: string; isReferred: boolean }> {
   const text = (await ifSound(textAt(store, tenant, variable))) ?? "";
   const referred = text.trim();
@@ -40,8 +40,8 @@ async function textBehind(store: Store, tenant: string, variable: Cid): Promise<
 }
 
 /**
- * Proposes that the JSON text `value` stands at a path of the configuration, or nothing when it is null. It stays
- * kept in the way in which it is. The variable's value is given.
+ * Proposes the JSON text `value` at a path of the configuration, or its removal when it is null. The configuration
+ * stays stored in the same way. Returns the CID of the variable's value.
  */
 export async function writeMember(
   proposed: ProposedStore,
@@ -57,15 +57,15 @@ export async function writeMember(
   return variable.cid;
 }
 
-/** What a server becomes was found with this configuration, so that the change must not go with another one. */
+/** The outcome for a server was found with this configuration, so the change must not apply to another one. */
 export async function guardMcps(proposed: ProposedStore, tenant: string, { variable }: McpsText): Promise<void> {
   const set: NameMove[] = [{ kind: "variable", name: "mcps", cid: variable, expected: variable }];
   await proposed.change(tenant, { by: "edit", set });
 }
 
 /**
- * The entries of a text as they are written; undefined where that is no object. Of the configuration that `known` was
- * read from, nothing is read again: thousands of entries would take their time.
+ * The entries of a text as written; undefined where that is no object. If `known` was read from the same configuration,
+ * nothing is read again: thousands of entries would take long.
  */
 export async function rawEntriesIn(
   { variable, text }: McpsText,
@@ -85,7 +85,7 @@ function entriesOf(entries: object): RawEntries {
   };
 }
 
-/** The configuration with this one entry, or without it, as it will be read; undefined where that has to be read. */
+/** The configuration with this one entry, or without it, as it will be read; undefined if only reading can tell. */
 export function withEntry(known: ReadMcps | undefined, cid: Cid, name: string, raw?: Json): ReadMcps | undefined {
   if (!known || (isObject(raw) && Object.hasOwn(raw, "config_cid"))) return undefined;
   if (raw !== undefined) return { cid, entries: { ...known.entries, [name]: raw } };
@@ -93,14 +93,14 @@ export function withEntry(known: ReadMcps | undefined, cid: Cid, name: string, r
   return { cid, entries: others };
 }
 
-/** An entry can be put into a configuration only when that is one. */
+/** An entry can only be put into a readable configuration. */
 export function unreadableMcps(entries: RawEntries | undefined): Problem[] {
   if (entries) return [];
   const message = "The variable mcps cannot be read as it stands; mend it first";
   return [{ code: "mcps-unreadable", message, severity: "error" }];
 }
 
-/** Undefined for what is not an object of entries, or has more than are read; one that is too long is null. */
+/** Undefined for a text that is no object of entries, or has too many of them; an entry that is too long is null. */
 export async function readRawEntries(text: string, bounds: ObjectBounds): Promise<RawEntries | undefined> {
   try {
     const { value, tooMuch } = await parseInTurns(text, bounds);
@@ -110,7 +110,7 @@ export async function readRawEntries(text: string, bounds: ObjectBounds): Promis
   }
 }
 
-/** What an entry says once its `config_cid` is followed, and the CID of what says it. */
+/** The entry that following `config_cid` leads to, and the CID of the content that has it. */
 export async function resolveEntry(
   store: Store,
   tenant: string,
@@ -136,10 +136,10 @@ export async function textAt(store: Store, tenant: string, cid: Cid): Promise<st
   return bytes ? decoder.decode(bytes) : "";
 }
 
-// A byte-order mark is part of what was written, and of its CID.
+// A byte-order mark is part of the text, and of its CID.
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** An entry as it is shown and saved: the same text for the same value, whatever the rest of `mcps` looks like. */
+/** The text of an entry as shown and saved: the same for the same value, whatever the rest of `mcps` looks like. */
 export function entryText(raw: unknown): string {
   return `${indentedJson(raw)}\n`;
 }

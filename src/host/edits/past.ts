@@ -10,7 +10,7 @@ import type { ObjectBounds } from "./json-spans.ts";
 import { entryText, readRawEntries, resolveEntry, textAt, type RawEntries } from "./mcps-text.ts";
 import { nextTurn, turnTaker } from "../../lib/turns.ts";
 
-/** What subjects were: told by the histories of the names that they stand behind. */
+/** Earlier versions of subjects, from the histories of the names that they stand behind. */
 export interface Past {
   /** The latest versions, newest first; deletions have no CID. */
   history(tenant: string, subject: Subject): Promise<readonly Version[]>;
@@ -19,11 +19,13 @@ export interface Past {
 }
 
 export interface PastLimits extends McpsLimits {
-  /** Of what entries were, as it is kept in memory for all tenants. */
+  /** The memory for the history of entries, of all tenants together. */
   readonly pastEntriesBytes: number;
 }
 
-/** Of one subject that are told: whoever saves again and again makes as many. Earlier ones are found by their CIDs. */
+/**
+ * The most versions to list of one subject, since repeated saves make any number. Earlier ones are found by their CIDs.
+ */
 const VERSIONS_MAX = 1_000;
 
 export function openPast(store: Store, limits: PastLimits): Past {
@@ -121,11 +123,11 @@ function entryCid(raw: unknown): Cid | null {
   return raw === undefined ? null : rawBlock(entryText(raw)).cid;
 }
 
-/** A moment in which an entry became another one. Its text stands in a value of `mcps`, and is read there when it is asked for. */
+/** A change of an entry. Its text stands in a value of `mcps`, and is read from there on demand. */
 interface EntryChange extends Pick<NameChange, "changedAt" | "by"> {
-  /** Of its text as it was written; null where there was no entry any more. */
+  /** CID of its text as written; null when the entry was removed. */
   readonly cid: Cid | null;
-  /** Of the variable that it stands in. */
+  /** CID of the value of `mcps` in which it stands. */
   readonly value: Cid | null;
   readonly definition: Cid | null;
   /** The content that its `config_cid` names. */
@@ -137,14 +139,14 @@ function isOfEntry(change: NameChange | EntryChange): change is EntryChange {
 }
 
 /**
- * What each server's entry was. Every value that the variable had is read once, in turns, and of each is kept when which
- * entries changed: a value has thousands of entries, and a save changes one of them.
+ * The history of each server's entry. Every earlier value of the variable is read once, in turns, and only the changes
+ * of entries are kept: a value has thousands of entries, and a save changes one of them.
  */
 class PastEntries {
   readonly #store: Store;
   readonly #bytesMax: number;
   readonly #bounds: ObjectBounds;
-  /** By tenant; the one that was asked for last is the last. */
+  /** By tenant, the most recently used last. */
   readonly #known = new Map<string, Walk>();
   readonly #walking = new Map<string, Promise<Walk>>();
 
@@ -154,7 +156,7 @@ class PastEntries {
     this.#bounds = mcpsBounds(limits);
   }
 
-  /** Oldest first. What a value said that went bad on the disk is not known. */
+  /** Oldest first. Changes in a damaged value are not known. */
   async changes(tenant: string, server: string): Promise<readonly EntryChange[]> {
     const walking = (this.#walking.get(tenant) ?? Promise.resolve()).then(
       () => this.#walk(tenant),
@@ -169,7 +171,7 @@ class PastEntries {
     }
   }
 
-  /** The text of an entry as it became by a change. */
+  /** The text of an entry after a change. */
   async text(tenant: string, server: string, { value }: EntryChange): Promise<string | undefined> {
     const raw = value === null ? undefined : (await this.#read(tenant, value))?.get(server);
     return raw === undefined ? undefined : entryText(raw);
@@ -191,13 +193,15 @@ class PastEntries {
     return walk;
   }
 
-  /** What went bad is mended without any change of a name. */
+  /** Damaged content is mended without a change of any name. */
   async #isMended(tenant: string, { damaged }: Walk): Promise<boolean> {
     for (const cid of damaged) if (await this.#read(tenant, cid)) return true;
     return false;
   }
 
-  /** Over the values that came since; over the latest ones where those before were others, as after an import. */
+  /**
+   * Reads the values that came since; the latest ones from scratch if the history is another one, as after an import.
+   */
   async #goOn(tenant: string, known: Walk): Promise<Walk> {
     const { isNew, changes } = await this.#changesAfter(tenant, known.last);
     const walk = isNew ? newWalk() : known;
@@ -221,7 +225,7 @@ class PastEntries {
     return walk;
   }
 
-  /** Oldest first. A history may be long, and most often one change has come, or none. */
+  /** Oldest first. Asks for few at first: a history may be long, and mostly there is one new change, or none. */
   async #changesAfter(
     tenant: string,
     last: NameChange | undefined,
@@ -234,7 +238,7 @@ class PastEntries {
     }
   }
 
-  /** Of each entry as many changes stay as there is room for. */
+  /** Keeps as many changes of each entry as there is room for. */
   async #forgetEarliest(walk: Walk): Promise<void> {
     const takeTurns = turnTaker();
     while (walk.bytes > this.#bytesMax && walk.most > 1) {
@@ -247,7 +251,7 @@ class PastEntries {
     }
   }
 
-  /** Undefined for a value that is not there, or went bad on the disk. */
+  /** Undefined for a missing or damaged value. */
   async #read(tenant: string, variable: Cid): Promise<RawEntries | undefined> {
     const bytes = await ifSound(this.#store.content(tenant, variable));
     if (!bytes) return undefined;
@@ -262,14 +266,14 @@ class PastEntries {
   }
 }
 
-/** Changes of `mcps` that are looked through. */
+/** The most changes of `mcps` to look through. */
 const WALKED_MAX = 20_000;
 
 function isSame(one: NameChange, other: NameChange): boolean {
   return one.cid === other.cid && one.changedAt === other.changedAt && one.by === other.by;
 }
 
-/** The values that were read last: what is saved now this way and now that way has two. */
+/** The last two values read: saves may alternate between two. */
 class LastRead {
   readonly #known = new Map<Cid, RawEntries | undefined>();
 
@@ -283,7 +287,7 @@ class LastRead {
   }
 }
 
-/** Which definitions the entries name that stand in contents of their own: an entry may have had thousands. */
+/** Remembers the definitions of entries that stand in content of their own: an entry may have had thousands. */
 class DefinitionsElsewhere {
   readonly #known = new Map<string, Cid | null>();
 
@@ -300,20 +304,20 @@ class DefinitionsElsewhere {
   }
 }
 
-/** Some megabytes. */
+/** These take some megabytes. */
 const ELSEWHERE_MAX = 20_000;
 
-/** How far the values have been read, from the oldest one on. */
+/** The progress of reading the values, from the oldest on. */
 interface Walk {
   last: NameChange | undefined;
-  /** Of all changes. */
+  /** The memory that all changes take. */
   bytes: number;
-  /** Values that went bad on the disk. */
+  /** Damaged values. */
   readonly damaged: Cid[];
-  /** In the last value. */
+  /** The entries of the last value. */
   readonly entries: Map<string, Json>;
   readonly changes: Map<string, EntryChange[]>;
-  /** Changes of one entry that are kept, the latest. */
+  /** The most changes to keep of one entry, the latest ones. */
   most: number;
 }
 
@@ -344,9 +348,9 @@ function note(walk: Walk, name: string, raw: unknown, { cid: value, changedAt, b
   walk.bytes += CHANGE_BYTES;
 }
 
-/** Of one entry; what is told of a subject is VERSIONS_MAX of them. */
+/** The most changes to keep of one entry; VERSIONS_MAX of them are listed. */
 const CHANGES_MAX = 2_000;
-/** What a change takes in memory. */
+/** The memory that a change takes. */
 const CHANGE_BYTES = 384;
 const nothing: RawEntries = new Map<string, unknown>();
 
@@ -359,7 +363,7 @@ function definitionIn(record: Record<string, unknown>): Cid | null {
   return typeof definition === "string" && isCid(definition) ? definition : null;
 }
 
-/** Newest first, without what was no change, or not there yet. */
+/** Newest first, without versions that changed nothing or did not exist yet. */
 function changesOf(oldestFirst: readonly Version[]): Version[] {
   return oldestFirst
     .filter(({ cid }, index) => cid !== (index === 0 ? null : oldestFirst[index - 1]!.cid))

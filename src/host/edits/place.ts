@@ -1,12 +1,12 @@
 import { placeProblems, type Reader } from "../../image/json-source.ts";
 import type { Problem } from "../../lib/problem.ts";
 
-/** Gives problems their places in what a person sees. */
+/** Gives problems their places in the text that a person sees. */
 export type Place = (problems: readonly Problem[]) => Promise<Problem[]>;
 
 /**
- * Places what a JSON pointer leads to in a text. `prefix` is the part of the pointers that leads to the text itself:
- * what stands elsewhere is left as it is. A text that is no JSON places nothing.
+ * Places problems in a text by their JSON pointers. `prefix` is the part of the pointers that leads to the text itself:
+ * problems elsewhere stay as they are. A text that is no JSON places nothing.
  */
 export function placeIn(reader: Reader, file: string, text: string, prefix: readonly string[] = []): Place {
   const start = prefix.map((name) => `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");

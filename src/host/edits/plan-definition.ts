@@ -57,7 +57,7 @@ export async function planDefinition(request: PlanRequest): Promise<Plan> {
   };
 }
 
-/** A record of what is hidden that nobody can read keeps its server refused. */
+/** An unreadable record of what is hidden keeps its server refused. */
 async function dropDamagedVisibility(proposed: ProposedStore, tenant: string, name: string): Promise<void> {
   const record = await proposed.name(tenant, "visibility", name);
   if (!record || (await hiddenOf(proposed, tenant, name))) return;
@@ -84,8 +84,8 @@ interface Configured {
 }
 
 /**
- * Places what is wrong with entries for whoever writes the source of one server. Who may not read all is shown that
- * server's own entry: in the whole configuration, others may stand on the same line.
+ * Places problems of entries for the author of one server's source. An author that may not read everything is shown
+ * only that server's entry: in the whole configuration, others may stand on the same line.
  */
 export function placeInEntries({ reader, name, mcps, before, mayReadAll }: Configured): Place {
   if (mayReadAll) return placeIn(reader, "mcps", mcps.text);
@@ -95,7 +95,7 @@ export function placeInEntries({ reader, name, mcps, before, mayReadAll }: Confi
   };
 }
 
-/** Where the entry hosts a server of others, nobody would see the source until the entry is another one. */
+/** If the entry hosts an upstream, nobody would see the source until the entry changes. */
 export async function unseenSource(
   { store, tenant, limits, before }: Pick<PlanRequest, "store" | "tenant" | "limits" | "before">,
   name: string,
@@ -113,8 +113,8 @@ function wholeOf(mcps: McpsText, before: Directory): ReadMcps | undefined {
 }
 
 /**
- * Makes `definition` what a server is made of, where that is said now: in its entry, or else in its own record. Of a
- * configuration that was read whole it is known what it says then: thousands of entries need not be read again.
+ * Sets a server's definition where it is named now: in its entry, or else in its own record. If the configuration was
+ * read whole, returns what it will say, so that thousands of entries need not be read again.
  */
 export async function moveDefinition(
   proposed: ProposedStore,
@@ -135,7 +135,7 @@ export async function moveDefinition(
   const stands = record && (await ifSound(proposed.content(tenant, record.cid)));
   const now = stands && decodeRecord(stands);
   await setRecord(proposed, tenant, name, { definition, enabled: !(isObject(now) && now["enabled"] === false) });
-  // A new server gets an entry, too, for its owner to say more in; its code reads no more than its writer.
+  // A new server also gets an entry, which its owner can extend; its code reads no more than its author may.
   const isNew = !record && raw === undefined && entries !== undefined;
   if (isNew) {
     const given: JsonObject = mayReadAll ? {} : { variables: [] };
@@ -145,7 +145,7 @@ export async function moveDefinition(
   return undefined;
 }
 
-/** An entry that stands in content of its own is written anew there. Gives the variable's value. */
+/** An entry that stands in content of its own is rewritten there. Returns the CID of the variable's value. */
 async function moveInEntry(
   proposed: ProposedStore,
   tenant: string,
@@ -161,7 +161,7 @@ async function moveInEntry(
   return writeMember(proposed, tenant, mcps, [name, "config_cid"], JSON.stringify(content.cid));
 }
 
-/** Without its definition a server is no more, so that what says more about it goes, too. */
+/** A server without its definition no longer exists, so its record and its entry go, too. */
 async function removeServer(
   proposed: ProposedStore,
   { tenant, limits, before }: PlanRequest,

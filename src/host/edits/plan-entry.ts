@@ -37,7 +37,7 @@ export async function planEntry(request: PlanRequest): Promise<Plan> {
   };
 }
 
-/** What a draft says, or what is wrong with it before it is known which entry it is. */
+/** The value of a draft, or its problems before it is read as an entry. */
 async function readWritten(
   request: PlanRequest,
   text: string,

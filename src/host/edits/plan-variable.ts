@@ -36,7 +36,7 @@ export async function planVariable(request: PlanRequest, { variablesPerTenant }:
   };
 }
 
-/** One that is there is always written; nothing works without `mcps`. */
+/** An existing variable can always be written, and so can `mcps`, without which nothing works. */
 async function problemOfNumber({ store, tenant }: PlanRequest, variablesPerTenant: number): Promise<Problem[]> {
   const { length } = await store.names(tenant, "variable");
   if (length < variablesPerTenant) return [];
@@ -44,7 +44,7 @@ async function problemOfNumber({ store, tenant }: PlanRequest, variablesPerTenan
   return [{ code: "too-many", message: `There are ${length} variables, and the limit is ${limit}`, severity: "error" }];
 }
 
-/** What a value of `mcps` says, or what its CID leads to. */
+/** The configuration in a value of `mcps`, or behind the CID in it. */
 async function configurationIn(request: PlanRequest, value: string): Promise<{ text: string; problems: Problem[] }> {
   const { store, tenant } = request;
   const cid = value.trim();

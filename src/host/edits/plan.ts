@@ -13,12 +13,12 @@ import { planVariable, type VariableLimits } from "./plan-variable.ts";
 import type { ProposedStore } from "./proposed-store.ts";
 import type { ReviewedStore } from "./reviewed-store.ts";
 
-/** What an edit would change of a tenant's names, before anybody asks what that means for its servers. */
+/** The changes that an edit would make to a tenant's names, before their effect on its servers is known. */
 export interface Plan {
-  /** What stands now, and what would. */
+  /** The version that stands now; `next` would replace it. */
   readonly current: Cid | null;
   readonly next: Cid | null;
-  /** What is wrong with the draft itself; then the proposal means nothing. */
+  /** Problems of the draft itself; with any, the proposal means nothing. */
   readonly problems: readonly Problem[];
   readonly before: Directory;
   /** The configuration as it would be, where that is known without reading it. */
@@ -26,15 +26,15 @@ export interface Plan {
   readonly proposed: ProposedStore;
   /** A definition that the edit writes, and the server it is for: it has to load. */
   readonly written?: { readonly server: string; readonly definition: Cid } | undefined;
-  /** True for a problem with what the edit itself writes, as opposed to something else that it stands beside. */
+  /** True for a problem with what the edit itself writes, not with something beside it. */
   readonly isWritten: (problem: Problem) => boolean;
-  /** What else can be done where the plan is refused, as a part of a sentence. */
+  /** An alternative if the plan is refused, as a part of a sentence. */
   readonly remedy?: string;
   /** Gives problems their places in the draft. */
   readonly place: Place;
 }
 
-/** Asks nothing of a compiler, and changes nothing. `before` is how things stand. */
+/** Neither compiles nor changes anything. `before` is the current directory. */
 export function planEdit(
   store: ReviewedStore,
   limits: DraftLimits & PlanRequest["limits"] & VariableLimits,
@@ -71,8 +71,8 @@ export interface PlanRequest extends Reader {
   readonly name: string;
   /** Null deletes. */
   readonly draft: Draft | null;
-  /** Whether the writer may read all variables. */
+  /** True when the author may read all variables. */
   readonly mayReadAll: boolean;
-  /** What is wrong with the draft whatever it says. */
+  /** Problems of the draft that are found without reading it. */
   readonly problems: readonly Problem[];
 }

@@ -3,8 +3,8 @@ import type { Change, DerivedEntry, NameKind, NameMove, NameRecord, Store } from
 import type { ReviewedStore } from "./reviewed-store.ts";
 
 /**
- * A store as it would be: reads see what was changed here, and nothing of it reaches the real one until its owner
- * hands `proposal()` to the real one's `change`. For one tenant.
+ * A store as it would be: reads see the changes made here, which reach the real store only when the owner passes
+ * `proposal()` to its `change`. For one tenant.
  */
 export interface ProposedStore extends Store {
   /** All changes so far, in the order in which they were made. */
@@ -75,7 +75,7 @@ export function proposeTo(store: ReviewedStore): ProposedStore {
       for (const { key } of entries) used.add(key);
       return store.putDerived(tenant, entries);
     },
-    /** Whoever serves it holds it. */
+    /** The host that serves the results holds them. */
     async holdDerived(_tenant, keys) {
       for (const key of keys) used.add(key);
       return true;

@@ -24,7 +24,7 @@ import { refuseWithdrawn, withdrawnOf } from "../withdrawn.ts";
 import type { Plan } from "./plan.ts";
 import { proposeTo } from "./proposed-store.ts";
 
-/** What clients saw of a release; undefined when it is none of this server's. */
+/** The contract that clients saw of a release; undefined when it is no release of this server. */
 export async function contractOf(
   store: Store,
   tenant: string,
@@ -38,8 +38,8 @@ export async function contractOf(
 }
 
 /**
- * Plans that a server is again what it was in a release: its definition, and its entry as it was written then. With
- * `keepEntry` its definition alone.
+ * Plans to restore a server to a release: its definition, and its entry as written then; with `keepEntry` its
+ * definition alone.
  */
 export async function planRestore(
   store: ReviewedStore,
@@ -80,7 +80,7 @@ export async function planRestore(
     if (unseen.length > 0) return { ...plan, problems: [...plan.problems, ...unseen] };
     return { ...plan, mcps: await moveDefinition(proposed, request, server, definition, mcps) };
   }
-  // A server that had no entry has the release of an empty one.
+  // The release of a server without an entry has an empty one.
   const isNeeded = entries?.has(server) || Object.keys(config).length > 0;
   let foreseen: ReadMcps | undefined;
   if (isNeeded && plan.problems.length === 0) {

@@ -1,14 +1,14 @@
 import type { DerivedEntry, Store } from "../../store/store.ts";
 
-/** A store in which nothing stays of what was compiled to be looked at: it is kept in memory for a while. */
+/** A store that keeps nothing of what was compiled for a review: that stays in memory for a while. */
 export interface ReviewedStore extends Store {
   /** The results of these keys that are in memory, and thus perhaps not in the store. */
   reviewed(keys: Iterable<string>): DerivedEntry[];
 }
 
 /**
- * The save that follows a review does not compile again. Beyond `bytesMax` the results that were used longest ago go, all
- * but those that came last; whoever needs them makes them again.
+ * Spares the save that follows a review from compiling again. Beyond `bytesMax` the least recently used results go,
+ * except those that came last; they are made again when needed.
  */
 export function reviewedStore(store: Store, bytesMax: number): ReviewedStore {
   const entries = new Map<string, DerivedEntry>();
