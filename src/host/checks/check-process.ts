@@ -21,7 +21,7 @@ import { piecesOf, READY, TransferReader } from "./transfer.ts";
 export interface CheckStart {
   readonly start: Start;
   readonly mode: Confinement;
-  /** It is not in the sandbox: why. */
+  /** Called with the reason when the process is not in the sandbox. */
   readonly onTrusted: (reason: string) => void;
 }
 
@@ -37,15 +37,15 @@ const program = new OwnProgram({
   files: [],
 });
 
-/** Who serves goes first where there is not enough processor time for both. */
+/** The serving process goes first when there is not enough processor time for both. */
 const NICENESS = 5;
-/** Values come and go in bytes, several times as many as their texts have units. */
+/** Values are transferred in several times as many bytes as their texts have units. */
 const TRANSFER_FACTOR = 8;
 const MEGABYTE = 1024 * 1024;
 const SIMPLER = "; make it smaller, or its schema simpler";
 const AGAIN = "; try again";
 const SERVICE_ENDING = "because the service is ending";
-/** A process takes no longer to be replaced. */
+/** Replacing a process takes no longer. */
 const RETRY_AFTER_S = 1;
 const STDERR_UNITS_MAX = 4_000;
 
@@ -62,7 +62,7 @@ function transferBytesMax({ bodyBytes, outputBytes, upstreamMessageBytes }: Chec
   return TRANSFER_FACTOR * Math.max(bodyBytes, outputBytes, upstreamMessageBytes);
 }
 
-/** It says nothing of the value. `why` is the end of a sentence. */
+/** An error that says nothing about the value. `why` is the end of a sentence. */
 function checkFailed(why: string, cause?: Error): BerthError {
   return new BerthError("check_failed", `it could not be checked ${why}`, {
     data: { retryAfterSeconds: RETRY_AFTER_S },
@@ -74,7 +74,7 @@ export function serviceEnding(): BerthError {
   return checkFailed(SERVICE_ENDING);
 }
 
-/** Rejects with `check_failed` where it cannot be had. */
+/** Rejects with `check_failed` when the process cannot be started. */
 export async function startCheckProcess(
   { start, mode, onTrusted }: CheckStart,
   limits: CheckProcessLimits,
@@ -98,7 +98,7 @@ export async function startCheckProcess(
 
 async function isRefused(way: Way, { code, startError }: Exit, said: string): Promise<boolean> {
   if (!startError) return program.refused(way, { exitCode: code, said });
-  // It is not there, or not for whom it should become.
+  // The program does not exist, or the user that it should run as may not run it.
   const { code: why } = startError as NodeJS.ErrnoException;
   return why !== undefined && NO_PROGRAM.has(why) && program.refused(way, { exitCode: 127, said: why });
 }
@@ -111,7 +111,7 @@ function howOf(exit: Exit): string {
 
 /** One process for checks. It is trusted to be Berth's own code, and not trusted to survive what it reads. */
 export class CheckProcess {
-  /** Undefined when it has begun to work; how it ended when it never did. */
+  /** Resolves with undefined when it has begun to work, or with how it ended if it never did. */
   readonly ready: Promise<Exit | undefined>;
   /** Resolves when it is gone. */
   readonly ended: Promise<void>;
@@ -124,7 +124,7 @@ export class CheckProcess {
   #under: UnderWay | undefined;
   #why: Error | undefined;
   #tasksDone = 0;
-  /** Of the last task: what the process had used before it, and when it began. */
+  /** The processor time used before the last task, and when that task began. */
   #before = { processorMs: 0, at: 0 };
 
   constructor(start: Start, command: OwnCommand["command"], limits: CheckProcessLimits) {
@@ -151,21 +151,21 @@ export class CheckProcess {
     });
   }
 
-  /** It takes nothing any more, gone or not. */
+  /** True when it takes no more tasks, gone or not. */
   get isEnding(): boolean {
     return this.#why !== undefined;
   }
 
-  /** What it wrote to stderr first. */
+  /** The first line that it wrote to stderr. */
   get said(): string {
     return this.#stderr.trim().split("\n")[0]!;
   }
 
   /**
-   * One at a time. Where it cannot, it is gone: it rejects with `check_failed`, or with the reason as the end of a
-   * sentence where that is the value's own. Gives undefined for a task that is to be begun again: one that takes more than
-   * `quickMs` of processor time, and, with `mayBeginAgain`, one for which memory was short that others may have filled.
-   * Then it is gone, too.
+   * Carries out one task at a time. On failure the process is gone: rejects with `check_failed`, or with the reason as
+   * the end of a sentence if the value is the cause. Resolves with undefined for a task to begin again: one that takes
+   * more than `quickMs` of processor time and, with `mayBeginAgain`, one that lacked memory which earlier tasks may
+   * have filled. The process is gone then, too.
    */
   async check(task: CheckProcessTask, quickMs = Infinity, mayBeginAgain = false): Promise<CheckReport | undefined> {
     if (this.#why !== undefined) throw this.#why;
@@ -190,11 +190,11 @@ export class CheckProcess {
     }
   }
 
-  /** Processor time that the last task has taken: on a busy machine a quick one takes long. */
+  /** Processor time that the last task has taken: on a busy machine even a quick one takes long. */
   get usedMs(): number {
     const { processorMs, at } = this.#before;
     const now = this.#processorMs;
-    // Where the system tells of no processor time, and of what has gone, the time that passes has to do.
+    // If the system does not tell processor time, or the process is gone, the elapsed time has to do.
     return processorMs > 0 && now > 0 ? now - processorMs : performance.now() - at;
   }
 
@@ -202,7 +202,7 @@ export class CheckProcess {
     return processorMsOf(treeOf(this.#group.pid!));
   }
 
-  /** Ends the task that begins now once it has taken so much processor time. */
+  /** Ends the task that begins now once it has taken this much processor time. */
   #endAfter(quickMs: number): NodeJS.Timeout {
     return setInterval(() => {
       if (this.usedMs <= quickMs) return;
@@ -234,7 +234,7 @@ export class CheckProcess {
   }
 
   #begin(): void {
-    // What starts it in the sandbox may have started it before that was told to give way.
+    // The sandbox may have started the process before the sandbox itself was told to give way.
     for (const pid of treeOf(this.#group.pid!)) giveWay(pid, NICENESS);
     this.#begun(undefined);
   }
@@ -253,7 +253,7 @@ export class CheckProcess {
 
 class OutOfMemory extends Error {}
 
-/** Nobody is told of it: the task is begun again where it may take longer. */
+/** Never reported: the task begins again where it may take longer. */
 const NOT_QUICK = "quickly";
 
 interface UnderWay {

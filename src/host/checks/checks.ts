@@ -21,20 +21,20 @@ import { serviceEnding, startCheckProcess, type CheckProcess, type CheckStart } 
 import { evaluated, within, type Check } from "./work.ts";
 
 /**
- * Checks that values are what schemas want. It owns the processes in which schemas become code, and in which a value is
- * judged that is not found right at once: who serves only runs such code, and gives up after few milliseconds. Tenants take
- * turns, and what takes too long is ended with its process. It knows nothing of tools.
+ * Checks values against schemas. It owns the processes that compile schemas to code, and that judge each value not
+ * found right at once: the serving thread only runs such code, and gives up after a few milliseconds. Tenants take
+ * turns, and a task that takes too long is ended with its process. It knows nothing of tools.
  */
 export class Checks {
   readonly #limits: CheckLimits;
   readonly #start: CheckStart;
   readonly #quick: Lane;
   readonly #slow: Lane;
-  /** Tenants of which a value took long, until when they are on the slow lane, on the clock of `performance.now()`. */
+  /** Until when tenants with a slow value are on the slow lane, on the clock of `performance.now()`. */
   readonly #slowUntil = new Map<string, number>();
   /** Code that this thread runs, of all tenants: it is made again when it was forgotten. */
   readonly #codes: ViewRoom;
-  /** Characters and bytes of what waits and of what is checked, of all tenants and of each. */
+  /** Characters and bytes of all tasks that wait or are under way, in total and by tenant. */
   #held = 0;
   readonly #heldOf = new Map<string, number>();
   #isClosed = false;
@@ -57,12 +57,12 @@ export class Checks {
     [this.#quick, this.#slow] = [lane(), lane()];
   }
 
-  /** Starts the process, so that the first value does not wait for that. */
+  /** Starts the process, so that the first value does not wait for it. */
   warm(): void {
     void this.#started(this.#quick).catch(() => {});
   }
 
-  /** Makes what checks values of a tenant. */
+  /** Makes the validators of a tenant. */
   of(tenant: string): ValidatorOf {
     return (schema, options) => this.#validator(tenant, schema, options);
   }
@@ -75,7 +75,7 @@ export class Checks {
     const judge = async (value: Json | JsonText): Promise<string | undefined> => {
       const wantsCode = !isIntricate && made.size === 0;
       const text = value instanceof JsonText ? value.text : JSON.stringify(value);
-      // What comes back for a short value is read here.
+      // This thread parses what comes back for a short value.
       const filledMax = this.#limits[value instanceof JsonText ? "bodyBytes" : "inlineBodyBytes"];
       const report = await this.#report(tenant, {
         schema: JSON.stringify(schema),
@@ -107,8 +107,9 @@ export class Checks {
   }
 
   /**
-   * A message, or a batch of them, in a body that is too long to be read by who serves; the arguments of calls stay
-   * texts. Rejects with `parse_error`, and with `invalid_request` for what nests too deeply or says too much else.
+   * Reads a message, or a batch of them, from a body that is too long for the serving thread; the arguments of calls
+   * stay texts. Rejects with `parse_error`, and with `invalid_request` for a body that nests too deeply or has too many
+   * values besides.
    */
   async readMessage(tenant: string, body: string): Promise<unknown> {
     const { messageValues } = this.#limits;
@@ -116,12 +117,12 @@ export class Checks {
     const message = JSON.parse(read.message) as unknown;
     const messages = Array.isArray(message) ? message : [message];
     for (const { at, text, digest } of read.arguments) messages[at].params.arguments = new JsonText(text, digest);
-    // What comes of it may take as long as this did.
+    // Handling the message may take as long as this did.
     await nextTurn();
     return message;
   }
 
-  /** As `readMessage`, for a body that is the arguments of a tool. */
+  /** Like `readMessage`, for a body that is the arguments of a tool. */
   async readArguments(tenant: string, body: string): Promise<JsonText> {
     const read = await this.#read(tenant, { body, valuesMax: Infinity, isArguments: true });
     const { text, digest } = read.arguments[0]!;
@@ -129,8 +130,8 @@ export class Checks {
   }
 
   /**
-   * A draft in a body that is too long to be read by who serves. Rejects as `parseDraft` does, and with
-   * `invalid_params` for one of more files than a definition has.
+   * Reads a draft from a body that is too long for the serving thread. Rejects as `parseDraft` does, and with
+   * `invalid_params` for a draft with more files than a definition may have.
    */
   async readDraft(tenant: string, draft: string): Promise<Draft | null> {
     const {
@@ -142,14 +143,14 @@ export class Checks {
     return read;
   }
 
-  /** As `scalarsAt`, of arguments that are too long to be read by who serves. Rejects with `invalid_params`. */
+  /** Like `scalarsAt`, for arguments that are too long for the serving thread. Rejects with `invalid_params`. */
   async scalarsIn(tenant: string, { text }: JsonText, paths: Paths): Promise<readonly (Scalar | undefined)[]> {
     const { scalars, problems } = await this.#report(tenant, { args: text, paths });
     if (!scalars) throw new BerthError("invalid_params", problems[0]);
     return scalars;
   }
 
-  /** As `argumentTexts`, of arguments that are too long to be read by who serves. Rejects with `invalid_params`. */
+  /** Like `argumentTexts`, for arguments that are too long for the serving thread. Rejects with `invalid_params`. */
   async textsIn(
     tenant: string,
     { text }: JsonText,
@@ -166,7 +167,7 @@ export class Checks {
     return read;
   }
 
-  /** What a function of a tenant gave back in a frame that is too long to be read by who serves. */
+  /** Reads the result of a tenant's function from a frame that is too long for the serving thread. */
   async readResult(tenant: string, task: ResultTask): Promise<ReadResult> {
     const { outputBytes, bodyBytes } = this.#limits;
     try {
@@ -178,7 +179,7 @@ export class Checks {
     }
   }
 
-  /** As `readResult`, for what another function of a tenant gave back; whatever is short is given as it is. */
+  /** Like `readResult`, for a function that is no tool; a short result is returned as it is. */
   given(tenant: string): ReadGiven {
     return async (outcome, as) => {
       if (!outcome.ok || outcome.value.kind !== "unread") return outcome;
@@ -194,14 +195,14 @@ export class Checks {
     };
   }
 
-  /** The items of a list that a function gave back, or that is kept of it, each as JSON text. */
+  /** Reads the items of a list that a function returned, or that is kept of it, each as JSON text. */
   async readList(tenant: string, task: Omit<ListTask, "outputBytes">): Promise<ReadList> {
     const { outputBytes } = this.#limits;
     const { listed, problems } = await this.#report(tenant, { ...task, outputBytes });
     return listed ?? { fault: `it was not read: ${problems[0]}` };
   }
 
-  /** What is long, as something else. */
+  /** Converts a long result, contents or bytes to another form. */
   async remake(tenant: string, task: Omit<RemakeTask, "unitsMax">): Promise<Remade> {
     const { outputBytes, bodyBytes } = this.#limits;
     const unitsMax = UNITS_WRITTEN * outputBytes + bodyBytes;
@@ -209,7 +210,7 @@ export class Checks {
     return remade ?? { failed: `what it leads to was not read: ${problems[0]}` };
   }
 
-  /** A prompt of a tenant's entry that may become long; undefined where it would be longer than `outputBytes`. */
+  /** Fills in a prompt of a tenant's entry that may become long; undefined if it would be longer than `outputBytes`. */
   async fillPrompt(tenant: string, prompt: PromptTask): Promise<LongObjectParts | undefined> {
     const { template, names, values } = prompt;
     const task: FillTask = {
@@ -223,14 +224,14 @@ export class Checks {
     return prompted ?? undefined;
   }
 
-  /** A message of a server of others, or an event with one. Takes the bytes over; rejects where it cannot be read. */
+  /** Reads a message of an upstream, or an event with one. Takes over the bytes; rejects if they cannot be read. */
   async readUpstream(tenant: string, bytes: Uint8Array<ArrayBuffer>, isEvent: boolean): Promise<LongEvent> {
     const { upstream, problems } = await this.#report(tenant, { bytes, isEvent, limits: this.#limits });
     if (!upstream) throw new UpstreamError("upstream_protocol", problems[0]!);
     return upstream;
   }
 
-  /** What the answer of a server of others gives. Rejects with `upstream_protocol` for what it must not be. */
+  /** Reads an upstream's answer. Rejects with `upstream_protocol` for an invalid one. */
   async readAnswer(tenant: string, what: string, as: AnswerKind, answer: LongAnswer): Promise<ReadAnswer> {
     const unitsMax = this.#limits.upstreamMessageBytes;
     const report = await this.#report(tenant, { answer: answer.json, as, what, unitsMax });
@@ -239,7 +240,7 @@ export class Checks {
     return report.answered;
   }
 
-  /** Why values of a tenant cannot be checked by a schema, as the end of a sentence; undefined when they can. */
+  /** Tells why values of a tenant cannot be checked by a schema, as the end of a sentence; undefined when they can. */
   async faultOf(tenant: string, schema: JsonSchema): Promise<string | undefined> {
     const task = {
       schema: JSON.stringify(schema),
@@ -263,7 +264,7 @@ export class Checks {
     const { queuedChecksPerTenant, queuedCheckBytes, queuedCheckBytesPerTenant } = this.#limits;
     const bytes = lengthOf(task);
     const ofTenant = this.#heldOf.get(tenant) ?? 0;
-    // One alone has room, however long it is: its own limit is another.
+    // A task alone always has room: its own length has another limit.
     if (ofTenant > 0 && ofTenant + bytes > queuedCheckBytesPerTenant) {
       throw full(`${queuedCheckBytesPerTenant} bytes of the tenant`, "queuedCheckBytesPerTenant");
     }
@@ -278,7 +279,7 @@ export class Checks {
         if (!turn) throw full(`${queuedChecksPerTenant} values`, "queuedChecksPerTenant");
         await turn;
         try {
-          // Another value of the tenant may have taken long meanwhile.
+          // Another value of the tenant may have been slow meanwhile.
           if (this.#laneOf(tenant) !== lane) continue;
           const report = await this.#inProcess(lane, tenant, task, ++tries < TRIES_MAX);
           if (report) return report;
@@ -318,7 +319,7 @@ export class Checks {
     return starting;
   }
 
-  /** One that is being ended for what it was given before is not waited for. */
+  /** Does not wait for a process that is being ended because of an earlier task. */
   async #living(lane: Lane): Promise<CheckProcess> {
     for (;;) {
       if (this.#isClosed) throw serviceEnding();
@@ -328,7 +329,7 @@ export class Checks {
     }
   }
 
-  /** Gives undefined for a task that is to be begun again, on the slow lane or in a fresh process. */
+  /** Resolves with undefined for a task to begin again, on the slow lane or in a fresh process. */
   async #inProcess(
     lane: Lane,
     tenant: string,
@@ -356,7 +357,7 @@ export class Checks {
     }
   }
 
-  /** Those that come next wait for no start of a process where the other lane has one that nobody uses. */
+  /** Takes the other lane's process if it is idle, so that the next values need not wait for a start. */
   #replaceQuick(): void {
     this.#quick.process = undefined;
     if (!this.#slow.isBusy) [this.#quick.process, this.#slow.process] = [this.#slow.process, undefined];
@@ -365,8 +366,8 @@ export class Checks {
 }
 
 /**
- * Values take their turns on one of two lanes, each with a process of its own: tenants of which one took long just now
- * have only one another to wait for.
+ * Values take turns on one of two lanes, each with a process of its own: tenants with a recent slow value wait only for
+ * one another.
  */
 interface Lane {
   readonly turns: TurnQueue;
@@ -374,24 +375,24 @@ interface Lane {
   isBusy: boolean;
 }
 
-/** Processor time of a task after which its tenant waits for others alone of which one took as long. */
+/** Processor time of a task that puts its tenant on the slow lane. */
 const SLOW_MS = 100;
 /** Processor time that a task may take on the quick lane: reading the longest body takes less. */
 const QUICK_MS = 300;
 const SLOW_FOR_MS = 10_000;
 const QUICK = "quick";
 const CODES_BYTES_MAX = 64 * 1024 * 1024;
-/** What a character of code takes in memory, with what is made of it. */
+/** The memory that a character of code takes, including what is made of it. */
 const UNIT_BYTES = 2;
-/** In one that has become slow, in one whose memory others had filled, in a fresh one. */
+/** One on the quick lane, one in a process whose memory others had filled, and one in a fresh process. */
 const TRIES_MAX = 3;
 
 export type ValidatorOf = (schema: JsonSchema, options?: SchemaOptions) => Validator;
 
 /**
- * Fills a value in with the defaults of a schema, and says what is wrong with it, as the end of a sentence; undefined
- * when nothing is. It is a promise only where that is not found out at once: for the first value of all, one that is
- * wrong, and one that is large or intricate.
+ * Fills in a value with the defaults of a schema, and tells what is wrong with it, as the end of a sentence; undefined
+ * when nothing is. Returns a promise only when that is not found out at once: for the first value of all, a wrong one,
+ * and a large or intricate one.
  */
 export type Validator = (value: Json | JsonText) => undefined | Promise<string | undefined>;
 
@@ -412,7 +413,7 @@ export type CheckLimits = Pick<
   LongLimits;
 
 export interface CheckTask {
-  /** JSON text, as `value` is; without a value only the schema is looked at. */
+  /** JSON text, as `value` is; without a value only the schema is checked. */
   readonly schema: string;
   readonly texts: boolean;
   readonly value: string | undefined;
@@ -422,15 +423,15 @@ export interface CheckTask {
   readonly wantsDigest: boolean;
 }
 
-/** To read a body. */
+/** The task of reading a body. */
 export interface ReadTask {
   readonly body: string;
   readonly valuesMax: number;
-  /** It is the arguments of a tool, and no message. */
+  /** True if it is the arguments of a tool, not a message. */
   readonly isArguments: boolean;
 }
 
-/** To give of arguments, which are JSON text, what goes into headers. */
+/** The task of finding what goes into headers in arguments, which are JSON text. */
 export interface ScalarsTask {
   readonly args: string;
   readonly paths: Paths;
@@ -438,39 +439,39 @@ export interface ScalarsTask {
 
 type Paths = readonly (readonly string[])[];
 
-/** To give of arguments, which are JSON text, what a script is given. */
+/** The task of finding what a script is given in arguments, which are JSON text. */
 export interface TextsTask {
   readonly args: string;
   readonly names: readonly string[];
 }
 
-/** To read a draft. */
+/** The task of reading a draft. */
 export interface DraftTask {
   readonly draft: string;
   readonly filesMax: number;
 }
 
-/** To read the result of a tool's function. */
+/** The task of reading the result of a tool's function. */
 export interface ResultTask {
   readonly frame: Uint8Array;
   readonly outputSchema: JsonSchema | undefined;
-  /** Its function does not say what it returns. */
+  /** True if its function does not say what it returns. */
   readonly promisesNothing: boolean;
 }
 
 export interface BoundedResultTask extends ResultTask {
   readonly outputBytes: number;
-  /** How long the result may be as it is written, in UTF-16 units. */
+  /** The longest result as written, in UTF-16 units. */
   readonly unitsMax: number;
 }
 
-/** What a function gives that is no tool. */
+/** The kinds of results of functions that are no tools. */
 export type GivenKind =
   | { readonly as: "resource"; readonly uri: string; readonly mimeType: string | undefined }
   | { readonly as: "prompt"; readonly name: string; readonly description: string | undefined }
   | { readonly as: "completion"; readonly start: string };
 
-/** To read what a function gave that is no tool. */
+/** The task of reading the result of a function that is no tool. */
 export interface GivenTask {
   /** The frame of its result. */
   readonly given: Uint8Array;
@@ -479,49 +480,49 @@ export interface GivenTask {
   readonly unitsMax: number;
 }
 
-/** What is still to be made something of, or what was made of a long result. */
+/** An outcome that is still to be converted, or the object made of a long result. */
 export type Given = GuestOutcome | { readonly object: LongObjectParts };
 
 export type ReadGiven = (outcome: GuestOutcome, as: GivenKind) => Promise<Given>;
 
-/** To fill in a prompt. */
+/** The task of filling in a prompt. */
 export interface FillTask {
-  /** JSON text of the prompt as it is written. */
+  /** JSON text of the prompt as written. */
   readonly prompt: string;
   readonly argumentNames: readonly string[];
-  /** By the same places. */
+  /** In the same order. */
   readonly argumentTexts: readonly string[];
   /** How long it may become as JSON, in UTF-16 units. */
   readonly outputBytes: number;
 }
 
-/** To read a message of a server of others. */
+/** The task of reading a message of an upstream. */
 export interface UpstreamTask {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly isEvent: boolean;
   readonly limits: LongLimits;
 }
 
-/** To read a list. */
+/** The task of reading a list. */
 export interface ListTask {
   /** The frame of a function's result, or JSON in UTF-8. */
   readonly list: Uint8Array;
   readonly isFrame: boolean;
-  /** Of its JSON text, in UTF-8. */
+  /** The most bytes of its JSON text, in UTF-8. */
   readonly listBytes: number;
   readonly outputBytes: number;
 }
 
-/** Or why there is none, as the end of a sentence. */
+/** The items; or why there are none, as the end of a sentence; or the bytes of a list that is too long. */
 export type ReadList = { readonly items: readonly string[] } | { readonly fault: string } | { readonly bytes: number };
 
-/** To make something else of a result, contents of a resource, or bytes. */
+/** The task of converting a result, contents of a resource, or bytes. */
 export interface RemakeTask {
-  /** Of JSON text, or the bytes. */
+  /** The pieces of JSON text, or the bytes. */
   readonly pieces: readonly (string | Uint8Array)[];
   readonly from: "result" | "contents" | "bytes";
   readonly into: RemadeInto;
-  /** How long it may be as it is written, in UTF-16 units. */
+  /** The longest outcome as written, in UTF-16 units. */
   readonly unitsMax: number;
 }
 
@@ -531,7 +532,7 @@ export type RemadeInto =
   | { readonly as: "bare" }
   | { readonly as: "result" };
 
-/** Or what a result says that is an error. */
+/** The converted value, or the text of a result that is an error. */
 export type Remade =
   | { readonly object: LongObjectParts }
   | { readonly result: LongResultParts }
@@ -540,12 +541,12 @@ export type Remade =
 
 export type AnswerKind = "tool" | "resource" | "prompt" | "completion";
 
-/** To read the result of a request to a server of others. */
+/** The task of reading the result of a request to an upstream. */
 export interface AnswerTask {
   readonly answer: Uint8Array<ArrayBuffer>;
   readonly as: AnswerKind;
   readonly what: string;
-  /** How long the result may be as it is written, in UTF-16 units. */
+  /** The longest result as written, in UTF-16 units. */
   readonly unitsMax: number;
 }
 
@@ -563,27 +564,27 @@ export type CheckProcessTask =
   | ListTask
   | AnswerTask;
 
-/** What the result of a request to a server of others gives, as it is passed on. */
+/** The result of a request to an upstream, as it is passed on. */
 export interface ReadAnswer {
   readonly tool?: LongResultParts | InputRequired;
-  /** Of an outcome that is an error, if only for the moment. */
+  /** The text of an outcome that is a transient error. */
   readonly transient?: string;
   readonly warnings: readonly string[];
   readonly object?: LongObjectParts;
   readonly completion?: Completion;
 }
 
-/** What is no result of a tool yet, why it is none that its schema allows, or the result. */
+/** An outcome that is no tool result yet, the reason why its schema does not allow it, or the result. */
 export type ReadResult =
   | { readonly outcome: GuestOutcome }
   | { readonly broken: string }
   | { readonly result: LongResultParts };
 
 export interface CheckReport {
-  /** Why the schema is none. */
+  /** The reason why the schema is not valid. */
   readonly fault?: string;
   readonly problems: readonly string[];
-  /** The value with its defaults, where it has become another one. */
+  /** The value with its defaults, if they changed it. */
   readonly filled?: string;
   readonly digest?: JsonDigest;
   readonly quick?: SchemaCode;
@@ -603,29 +604,29 @@ export interface CheckReport {
   readonly remade?: Remade;
   readonly listed?: ReadList;
   readonly answered?: ReadAnswer | { readonly broken: string };
-  /** Why a body is not read. */
+  /** The reason why a body is not read. */
   readonly refusal?: { readonly code: ErrorCode; readonly message: string };
 }
 
-/** A result stands in its answer twice, once as a text in which each quote is escaped; defaults come on top of it. */
+/** A result occurs twice in its answer, once as a text with each quote escaped; defaults come on top of it. */
 const UNITS_WRITTEN = 4;
-/** When a full queue may have room again. */
+/** The time after which a full queue may have room again. */
 const RETRY_AFTER_S = 1;
-/** A few milliseconds, on a machine that has nothing else to do. */
+/** A few milliseconds on an idle machine. */
 const STEPS_AT_ONCE = 100_000;
-/** UTF-16 units of defaults, so that one that leads to itself nests no deeper than what has to be written afterwards. */
+/** UTF-16 units of defaults, so that one that leads to itself nests no deeper than can be written afterwards. */
 const FILLED_AT_ONCE = 1_024;
-/** What is read, and compiled, in about as long when it first runs. */
+/** Code of this length is parsed and compiled in about the same time when it first runs. */
 const CODE_UNITS_AT_ONCE = 256 * 1024;
 const INSTRUCTIONS_AT_ONCE = 2_000;
 
-/** The outcome of a call whose work is done. */
+/** The failure of a call whose work is done, but whose result was not read. */
 export function resultNotRead(why: unknown): GuestFailure {
   const reason = why instanceof BerthError ? why.detail : why instanceof Error ? why.message : why;
   return failure("output", `its result was not read: ${reason as string}`);
 }
 
-/** Of all that is long in it. */
+/** The length of all long parts of a task. */
 function lengthOf(task: CheckProcessTask): number {
   let length = 0;
   for (const part of (Object.values(task) as unknown[]).flat()) {
@@ -648,12 +649,12 @@ function isRightAtOnce(check: Check, value: Json): boolean {
   try {
     return within({ steps: STEPS_AT_ONCE, errors: Infinity, filled: FILLED_AT_ONCE }, () => check(value));
   } catch {
-    // Whatever it was, it is found out where there is time for it.
+    // Whatever it was, the process for checks finds it.
     return false;
   }
 }
 
-/** Makes a value what it has become elsewhere, for all who hold it. */
+/** Updates a value in place with what it has become elsewhere, for all its holders. */
 function fillIn(value: Json, filled: Json): void {
   if (typeof value === "object" && value !== null) Object.assign(value, filled);
 }

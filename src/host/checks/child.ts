@@ -69,12 +69,12 @@ import { judgeOf, overfilled } from "./schema-code.ts";
 import { piecesOf, READY, TransferReader } from "./transfer.ts";
 
 /**
- * The process for checks: makes code of schemas, and checks values that are large or intricate. It takes one task at a
- * time from fd 3, answers on fd 4, and ends when fd 3 does. It is started with a memory limit and killed from outside when
- * it takes too long; it holds nothing worth keeping.
+ * The process for checks: compiles schemas to code, and checks values that are large or intricate. It takes one task at
+ * a time from fd 3, answers on fd 4, and ends when fd 3 does. It is started with a memory limit and killed from outside
+ * when it takes too long; it holds nothing worth keeping.
  */
 
-/** As many units of schemas, and of the code that is made of them, are kept ready: each takes some two bytes of the heap. */
+/** The most units of schemas, and of the code made of them, to keep ready: each takes about two bytes of the heap. */
 const KEPT_UNITS = getHeapStatistics().heap_size_limit / 16;
 /** The code that ends at the first error, and the one that finds all. */
 const CODES = 2;
@@ -91,7 +91,7 @@ tasks.on("data", (chunk) => {
 });
 tasks.on("end", () => process.exit(0));
 for (const socket of [tasks, reports]) socket.on("error", () => process.exit(1));
-// What every schema needs is made ready before the time of any counts.
+// Prepares what every schema needs before the time of any counts.
 judgeOf({ type: "object" }, { texts: false });
 say(READY);
 
@@ -139,7 +139,7 @@ function reportOf({ schema, texts, value, wantsCode, filledMax, wantsDigest }: C
   };
 }
 
-/** Undefined for what defaults have nested too deep to be written. */
+/** Undefined for a value that defaults have nested too deep to write. */
 function jsonOf(value: unknown): string | undefined {
   try {
     return JSON.stringify(value);
@@ -183,7 +183,7 @@ function readOf({ body, valuesMax, isArguments }: ReadTask): CheckReport {
   for (const [at, message] of (Array.isArray(value) ? (value as unknown[]) : [value]).entries()) {
     if (!isObject(message) || typeof message["method"] !== "string" || !isObject(message["params"])) continue;
     const { [NATIVE_META]: meta, ...given } = message["params"];
-    // The parameters of a native call, which a separator tells from the methods of MCP, are the arguments themselves.
+    // The parameters of a native call, which a separator tells from methods of MCP, are the arguments themselves.
     const isNative = /[._]/.test(message["method"]);
     const args = isNative ? given : given["arguments"];
     if ((!isNative && message["method"] !== "tools/call") || !isObject(args)) continue;
@@ -198,7 +198,7 @@ function readOf({ body, valuesMax, isArguments }: ReadTask): CheckReport {
   return { problems: [], read: { message: JSON.stringify(value), arguments: found } };
 }
 
-/** A longer text than any header is one that no header repeats. */
+/** Texts are cut, since no header repeats one that is longer than any header. */
 function scalarsOf({ args, paths }: ScalarsTask): NonNullable<CheckReport["scalars"]> {
   const found = scalarsAt(JSON.parse(args), paths);
   return found.map((value) => (typeof value === "string" ? value.slice(0, HEADER_UNITS_MAX) : value));
@@ -259,7 +259,7 @@ function valueIn(frame: Uint8Array, outputBytes: number): GuestOutcome {
   return value === "too large" ? { ok: false, error: outputTooLarge(outputBytes) } : { ok: true, value };
 }
 
-/** What cannot be made something of becomes a short value of which the same is said. */
+/** A value that cannot be converted becomes a short one, which is refused in the same words. */
 function givenOf({ given, as, outputBytes, unitsMax }: GivenTask): Given {
   const returned = valueIn(given, outputBytes);
   if (!returned.ok || returned.value.kind === "asks" || returned.value.kind === "redirect") return returned;
@@ -297,7 +297,7 @@ function objectIn(value: ReturnedValue, given: GivenKind): Written<LongObjectPar
   }
 }
 
-/** What has to be known of a result to write it without reading it. */
+/** The parts that are needed to write a result without parsing it. */
 function partsOf(result: CallResult): Written<LongResultParts> {
   const structured = result.structuredContent === undefined ? undefined : JSON.stringify(result.structuredContent);
   const content = JSON.stringify(result.content);
@@ -349,7 +349,7 @@ function answerOf({ answer, as, what, unitsMax }: AnswerTask): ReadAnswer | { br
   }
 }
 
-/** What becomes of a value, and how long it is as text, in UTF-16 units. */
+/** The form that a value takes, and its length as text, in UTF-16 units. */
 interface Written<T> {
   readonly parts: T;
   readonly units: number;

@@ -5,21 +5,21 @@ import type { JsonSchema } from "../../lib/json.ts";
 import { evaluated, GAVE_UP, OVERFILLED, own, OWN, within, type Check } from "./work.ts";
 
 /**
- * JSON Schemas as code that checks values, and the sentences about what is wrong with them. To make code of a schema
- * takes from milliseconds to seconds, so that the thread that serves never does it for a schema that somebody else wrote.
+ * Compiles JSON Schemas to code that checks values, and words what is wrong with them. Compiling takes from
+ * milliseconds to seconds, so the serving thread never does it for a schema from outside.
  */
 export interface SchemaOptions {
-  /** Values come as texts: they become the numbers, booleans and lists that are wanted. */
+  /** True if values are texts, to convert to the numbers, booleans and lists that the schema wants. */
   readonly texts: boolean;
 }
 
 export interface SchemaCode {
   readonly code: string;
-  /** Of all its patterns together, as they are run. */
+  /** The instructions of all its patterns together, as they run. */
   readonly instructions: number;
 }
 
-/** The code that ends at the first error, or that finds all of them. Throws on a schema that is not valid. */
+/** Makes the code that ends at the first error, or that finds all of them. Throws on an invalid schema. */
 export function codeOf(schema: JsonSchema, { texts }: SchemaOptions, allErrors: boolean): SchemaCode {
   const text = JSON.stringify(schema, refuseEndOfComment);
   void validatorOfSchemas().validateSchema(schema, true);
@@ -33,7 +33,7 @@ export function codeOf(schema: JsonSchema, { texts }: SchemaOptions, allErrors: 
     { code: OWN.pattern },
   );
   const isAboutSchemas = text.includes("json-schema.org/draft/2020-12/");
-  // One for each schema, for it keeps parts of every schema that it ever saw; and those of the same name apart.
+  // One for each schema, since it keeps parts of every schema that it saw, and must not confuse those of the same name.
   const ajv = new Ajv2020({
     strict: false,
     allErrors,
@@ -52,16 +52,13 @@ export function codeOf(schema: JsonSchema, { texts }: SchemaOptions, allErrors: 
   return { code: counting(standaloneCode.default(ajv, compiled)), instructions };
 }
 
-/**
- * The library writes an "$id" into a comment of the code, whatever it is and wherever a reference leads: in there nothing
- * may end the comment.
- */
+/** The library writes any "$id" into a comment of the code, wherever a reference leads, so none may end the comment. */
 function refuseEndOfComment(key: string, value: unknown): unknown {
   if (key === "$id" && JSON.stringify(value).includes("*/")) throw new Error('an "$id" must not have "*/" in it');
   return value;
 }
 
-/** A definition that is referred to often is one function, unless it is as short as a call of it. */
+/** A definition with many references becomes one function, unless it is as short as a call of it. */
 const INLINED_KEYWORDS = 8;
 
 let ofSchemas: Ajv2020 | undefined;
@@ -74,7 +71,7 @@ function validatorOfSchemas(): Ajv2020 {
   return ofSchemas;
 }
 
-/** The library's own compares each with each where items are no plain values. */
+/** The library's own keyword compares all pairs when items are no plain values. */
 const uniqueItems: CodeKeywordDefinition = {
   keyword: "uniqueItems",
   type: "array",
@@ -94,7 +91,7 @@ const uniqueItems: CodeKeywordDefinition = {
   },
 };
 
-/** The same code, counting its work; what stands in a text of it stays as it is. */
+/** The same code, counting its work; string literals in it stay as they are. */
 function counting(code: string): string {
   const steps = `${OWN.spend}(${1 + (code.length >> CODE_UNITS_BITS)});`;
   return code.replace(CODE_PARTS, (part, at: number) => {
@@ -106,25 +103,25 @@ function counting(code: string): string {
   });
 }
 
-/** How long a JSON text is that begins at a place of a code and is followed by a semicolon. */
+/** The length of the JSON text that begins at a place in the code and ends before a semicolon. */
 function unitsOfLiteral(code: string, from: number): number {
   LITERAL.lastIndex = from;
   return LITERAL.exec(code)?.[0].length ?? 0;
 }
 
 const LITERAL = /(?:"(?:[^"\\]|\\.)*"|[^";])*/y;
-/** Between two steps no more of the code runs than all of it, once. */
+/** Between two steps, no more code runs than all of it, once. */
 const CODE_UNITS_BITS = 10;
 const CODE_PARTS =
   /\bdata\d*(?:\.[\w$]+|\["(?:[^"\\]|\\.)*"\]|\[\d+\]) = |"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\berrors\+\+;|\bObject\.keys\(|\bfor\([^"'{]*\)\{|\bfunction validate\d+\(data, \{(?:[^{}]|\{\})*\}=\{\}\)\{/g;
 
 /**
- * Says all that is wrong with a value, after it was filled in; nothing when it is right. `filledMax` is how much longer
- * the value may become by defaults, in UTF-16 units of its JSON text.
+ * Fills in a value and lists all that is wrong with it; nothing when it is right. `filledMax` is how much longer the
+ * value may become by defaults, in UTF-16 units of its JSON text.
  */
 export type Judge = (value: unknown, filledMax?: number) => string[];
 
-/** Takes as long as it takes, in memory, too: not for the thread that serves. Throws on a schema that is not valid. */
+/** Limits neither time nor memory, so it is not for the serving thread. Throws on an invalid schema. */
 export function judgeOf(
   schema: JsonSchema,
   options: SchemaOptions,
@@ -150,14 +147,14 @@ export function judgeOf(
   return { judge, quick };
 }
 
-/** The stack has ended: values that come nest no deeper than it bears. */
+/** The stack has overflowed by defaults, since incoming values nest no deeper than it bears. */
 const ENDLESS = "the defaults of its schema lead back to themselves without an end";
 
 export function overfilled(unitsMax: number): string {
   return `the defaults of its schema would make it longer by more than ${unitsMax} characters`;
 }
 
-/** No more are looked for: each costs microseconds, and a value may have millions. */
+/** The most errors to look for: each costs microseconds, and a value may have millions. */
 const ERRORS_MAX = 1_000;
 const ERRORS_SHOWN = 10;
 

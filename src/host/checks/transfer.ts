@@ -1,10 +1,10 @@
 import { Deserializer, Serializer } from "node:v8";
 
 /**
- * Values on their way between who serves and the process for checks, one after the other over a pipe. What they hold in
- * bytes goes beside them as it is: neither side copies it together, encodes it, or writes it in one stretch.
+ * Serializes values that go between the serving process and the process for checks, one after the other over a pipe.
+ * Byte arrays in them go beside them as they are: neither side joins them, encodes them, or writes them in one stretch.
  *
- * A value is two numbers of 32 bits, how long it is and how long its bytes are together, then both.
+ * A value begins with two numbers of 32 bits, its own length and the total length of its bytes; both follow.
  */
 export function piecesOf(value: unknown): Uint8Array[] {
   const writer = new Writer();
@@ -17,7 +17,7 @@ export function piecesOf(value: unknown): Uint8Array[] {
   return [head, body, ...writer.parts];
 }
 
-/** What the process for checks says first. */
+/** The first message of the process for checks. */
 export const READY = "ready";
 
 const HEAD_BYTES = 8;
@@ -32,7 +32,7 @@ class Writer extends Serializer {
     (this as unknown as BesideViews)._setTreatArrayBufferViewsAsHostObjects(true);
   }
 
-  /** Called for each of them. */
+  /** Called for each byte array. */
   _writeHostObject(bytes: Uint8Array): void {
     this.writeUint32(this.at);
     this.writeUint32(bytes.length);
@@ -41,7 +41,7 @@ class Writer extends Serializer {
   }
 }
 
-/** Not in the types of Node. */
+/** Missing from the types of Node. */
 interface BesideViews {
   _setTreatArrayBufferViewsAsHostObjects(isHost: boolean): void;
 }
@@ -60,7 +60,7 @@ class Reader extends Deserializer {
   }
 }
 
-/** Reads values from what comes over a pipe. */
+/** Reads values from the chunks of a pipe. */
 export class TransferReader {
   readonly #bytesMax: number;
   #head = new Part(HEAD_BYTES);
@@ -71,7 +71,7 @@ export class TransferReader {
     this.#bytesMax = bytesMax;
   }
 
-  /** The values that are complete now. Throws for what is none, or is too long. */
+  /** Returns the values that are complete now. Throws for an invalid value, or one that is too long. */
   push(chunk: Uint8Array): unknown[] {
     const values: unknown[] = [];
     let rest = this.#head.fill(chunk);
@@ -114,7 +114,7 @@ class Part {
     return this.#filled === this.bytes.length;
   }
 
-  /** Gives what is left. */
+  /** Returns the rest of the chunk. */
   fill(chunk: Uint8Array): Uint8Array {
     const taken = chunk.subarray(0, this.bytes.length - this.#filled);
     this.bytes.set(taken, this.#filled);

@@ -5,17 +5,17 @@ import ucs2length from "ajv/dist/runtime/ucs2length.js";
 import { compilePattern } from "../../discover/pattern.ts";
 
 /**
- * What the code of a validator calls, and how much work it may do at a stretch. All that takes longer for a longer value
- * is counted, in steps of some 20 ns: each round of a loop and each function entered, whatever a pattern or a format
- * reads. So a check can be given up in the midst of it, which neither a schema nor a value tells beforehand.
+ * The functions that a validator's code calls, and the limits on its work at a stretch. All work that grows with the
+ * value is counted, in steps of some 20 ns: each round of a loop, each function entered, and all that a pattern or a
+ * format reads. So a check can be given up midway, since neither schema nor value tells its cost beforehand.
  */
 let stepsLeft = Infinity;
 let errorsLeft = Infinity;
 let filledLeft = Infinity;
 
-/** Thrown out of a check that has used up what it was given. */
+/** Thrown by a check that has used up its allowance. */
 export const GAVE_UP = new Error("a check was given up");
-/** Thrown out of a check that has put in more defaults than it was allowed. */
+/** Thrown by a check that has added more defaults than it is allowed. */
 export const OVERFILLED = new Error("a value was filled in with too much");
 
 export interface Allowance {
@@ -25,7 +25,7 @@ export interface Allowance {
   readonly filled?: number;
 }
 
-/** Runs a check, and throws `GAVE_UP` or `OVERFILLED` when that takes more than it is allowed. */
+/** Runs a check, and throws `GAVE_UP` or `OVERFILLED` when it exceeds its allowance. */
 export function within<T>({ steps, errors, filled = Infinity }: Allowance, check: () => T): T {
   stepsLeft = steps;
   errorsLeft = errors;
@@ -42,7 +42,7 @@ export function spend(steps: number): void {
   if (stepsLeft < 0) throw GAVE_UP;
 }
 
-/** The texts by which the code of a validator names what is in `own`. */
+/** The expressions by which a validator's code refers to members of `own`. */
 export const OWN = {
   spend: "own.spend",
   error: "own.error",
@@ -58,7 +58,7 @@ export const own = {
     if (--errorsLeft < 0) throw GAVE_UP;
   },
 
-  /** Before a default is put in that has so many units as JSON: making it takes about as many steps. */
+  /** Called before a default is added, with its units as JSON: making it takes about as many steps. */
   fill(units: number): void {
     spend(units);
     filledLeft -= units;
@@ -71,7 +71,7 @@ export const own = {
     return keys;
   },
 
-  /** The places of two items that are equal, the later one first. */
+  /** The places of two equal items, the later one first. */
   duplicate(items: readonly unknown[]): readonly [number, number] | undefined {
     const places = new Map<string, number>();
     for (let place = 0; place < items.length; place++) {
@@ -83,7 +83,7 @@ export const own = {
     return undefined;
   },
 
-  /** As `compilePattern`, made when it is first needed. */
+  /** Like `compilePattern`, but compiles when it is first needed. */
   pattern(source: string): { test(text: string): boolean } {
     let compiled: ReturnType<typeof compilePattern> | undefined;
     return {
@@ -102,7 +102,7 @@ export const own = {
 
 const STEPS_OF_KEY = 8;
 
-/** The same for values that are equal, and for no others. */
+/** A key that is the same for equal values, and for no others. */
 function keyOf(value: unknown): string {
   spend(STEPS_OF_KEY);
   if (typeof value === "string") {
@@ -135,7 +135,10 @@ function counted(format: Format | ((text: string) => boolean)): Counted {
   };
 }
 
-/** Without white space, who it is for (`user:password@`) ends at some "@"; the library's expression tries all pairs. */
+/**
+ * Without white space, the user information (`user:password@`) ends at some "@"; the library's expression tries all
+ * pairs.
+ */
 const URL_OF_LIBRARY = fullFormats.url as RegExp;
 const URL_IN_LINE = new RegExp(
   URL_OF_LIBRARY.source.replace(String.raw`(?:\S+(?::\S*)?@)?`, String.raw`(?:\S+@)?`),
@@ -146,10 +149,13 @@ function isUrl(text: string): boolean {
   return !/\s/u.test(text) && URL_IN_LINE.test(text);
 }
 
-/** Whether a value is right, and what is wrong with it first; it is filled in on the way. */
+/**
+ * Returns true when a value is right; otherwise `errors` has the first error, or all. The value is filled in on the
+ * way.
+ */
 export type Check = ((value: unknown) => boolean) & { readonly errors?: readonly ErrorObject[] | null };
 
-/** What is made of a schema's code: a function that does nothing but check. */
+/** Evaluates a schema's code to a function that does nothing but check. */
 export function evaluated(code: string): Check {
   const module = { exports: undefined as unknown };
   (compileFunction(code, ["own", "require", "module"]) as (...given: unknown[]) => void)(own, partOfLibrary, module);
@@ -167,7 +173,7 @@ function partOfLibrary(name: string): { readonly default: unknown } {
   }
 }
 
-/** Of JSON values alone: they may have members of any name, such as the library's own asks objects for. */
+/** For JSON values only: they may have members of any name, even those that the library's own comparison looks for. */
 function areEqual(one: unknown, other: unknown): boolean {
   spend(1);
   if (typeof one !== "object" || typeof other !== "object" || one === null || other === null) {
