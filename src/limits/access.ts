@@ -1,22 +1,22 @@
-/** What it takes to know who somebody is: access tokens, and the servers that give them out. */
+/** The limits of authentication: access tokens, and the servers that issue them. */
 export const accessLimits = {
-  /** Access tokens that are known again without a look into the store, or at their signature. */
+  /** Access tokens that are remembered, which saves a look-up in the store or a signature check. */
   knownTokens: 10_000,
-  /** Berth's own tokens of one tenant, those that have ended among them until others need their room. */
+  /** Berth's own tokens of one tenant, including ended ones until others need their room. */
   tokensPerTenant: 10_000,
   /** How long a browser stays signed in. */
   signInMs: 12 * 3_600_000,
-  /** How long the signature of an access token is believed without looking at it again. */
+  /** How long the signature of an access token counts as verified. */
   verifiedTokenMs: 60_000,
-  /** Between two looks for a key of an authorization server that was not there. */
+  /** The pause between two searches for a missing key of an authorization server. */
   jwksCooldownMs: 30_000,
-  /** After which the keys of an authorization server are read again. */
+  /** The time after which the keys of an authorization server are read again. */
   jwksMaxAgeMs: 600_000,
-  /** One request to an authorization server, and its answer. */
+  /** The time for one request to an authorization server, with its answer. */
   issuerMs: 5_000,
   issuerBytes: 256 * 1024,
-  /** Requests with access tokens that wait at once for the keys of one authorization server. */
+  /** Requests with access tokens that wait at the same time for the keys of one authorization server. */
   issuerWaiting: 256,
-  /** Authorization servers whose keys are kept, one of each tenant. */
+  /** Authorization servers whose keys are kept, one per tenant. */
   issuers: 256,
 };

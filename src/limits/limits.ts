@@ -11,11 +11,11 @@ import { storeLimits } from "./store.ts";
 import { upstreamLimits } from "./upstream.ts";
 
 /**
- * Every limit of the service, its default with it. Each stands with its room: what `src/http` keeps to is in
+ * Every limit of the service with its default. Each stands in the file of its folder: those of `src/http` in
  * `limits/http.ts`. A name ends in its unit; one without a unit is a count.
  */
 const defaults = {
-  /** Of log lines that stderr does not take; further ones are dropped and counted. */
+  /** Log lines that stderr does not take; further ones are dropped and counted. */
   logBufferBytes: 1024 * 1024,
   ...httpLimits,
   ...admissionLimits,

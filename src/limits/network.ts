@@ -1,12 +1,12 @@
-/** What guests may ask of the network. */
+/** The limits of guests' use of the network. */
 export const networkLimits = {
-  /** One fetch of a guest, both bodies included. */
+  /** One fetch of a guest, including both bodies. */
   fetchMs: 60_000,
   fetchRequestBytes: 16 * 1024 * 1024,
-  /** Of a body as the guest gets it, which may have come compressed. */
+  /** A body as the guest gets it; it may have arrived compressed. */
   fetchResponseBytes: 16 * 1024 * 1024,
-  /** All of one call, one after the other or at once. */
+  /** All fetches of one call, consecutive or concurrent. */
   fetchesPerCall: 100,
-  /** At once, all calls of a server together. */
+  /** Concurrent fetches of all calls of a server together. */
   openFetches: 32,
 };
