@@ -1,14 +1,13 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { getPriority, setPriority } from "node:os";
 
-/** Who starts the service may have all of it give way; everything here counts from there. */
+/** The service itself may be started with a niceness; everything here is relative to it. */
 const OWN_NICENESS = getPriority();
 const HIGHEST_NICENESS = 19;
 
 /**
- * Has a process of its own session, with all of its threads, give way to others where there is not enough processor time
- * for all: `niceness` from 0 (no more than the service itself) to 19. A preference: gives whether the system let us state
- * it.
+ * Lets a process with a session of its own, and all its threads, give way to others where processor time is short:
+ * `niceness` from 0 (no more than the service itself) to 19. Only a preference: returns true if the system accepted it.
  */
 export function giveWay(pid: number, niceness: number): boolean {
   const counted = Math.min(OWN_NICENESS + niceness, HIGHEST_NICENESS);
@@ -24,7 +23,9 @@ export function giveWay(pid: number, niceness: number): boolean {
   return sessionGivesWay(pid, niceness);
 }
 
-/** Whether it gives way to nobody by itself more than the service does: neither the process nor, where they can be told apart, any of its threads. */
+/**
+ * True if neither the process nor any of its threads, where they can be told apart, gives way more than the service.
+ */
 export function keepsUp(pid: number): boolean {
   try {
     const threads = process.platform === "linux" ? readdirSync(`/proc/${pid}/task`) : [pid];
@@ -34,15 +35,18 @@ export function keepsUp(pid: number): boolean {
   }
 }
 
-/** As `giveWay`, as far as `giveWay(pid, 0)` can take it back: of a session anybody may say so, of threads the privileged. */
+/**
+ * As `giveWay`, as far as `giveWay(pid, 0)` can undo it: for sessions any user may, for threads only privileged ones.
+ */
 export function giveWayForNow(pid: number, niceness: number): void {
   if (mayTakeBack()) giveWay(pid, niceness);
   else if (process.platform === "linux") sessionGivesWay(pid, niceness);
 }
 
 /**
- * Where the kernel shares out time by sessions (`sched(7)`, autogroups), a niceness counts within its session alone, and
- * this is how far all of a session gives way. Unlike a niceness it may be taken back. False: the system is to be told again.
+ * Where the kernel distributes time by session (`sched(7)`, autogroups), a niceness counts only within its session, and
+ * this sets how far a whole session gives way. Unlike a niceness, it can be undone. False: the system must be told
+ * again.
  */
 export function sessionGivesWay(pid: number, niceness: number): boolean {
   const file = `/proc/${pid}/autogroup`;

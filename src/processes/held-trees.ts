@@ -1,21 +1,21 @@
 import { treeOf, useOf } from "./process-tree.ts";
 
-/** Processes that are stopped where they are, each with all that it has started, until they are let go. */
+/** Processes that are stopped, each with all its descendants, until they are released. */
 export class HeldTrees {
-  /** By the process that started the others; who has been held for longest comes first. */
+  /** By the process that started the others, longest held first. */
   readonly #held = new Map<number, { readonly since: number; readonly pids: readonly number[] }>();
-  /** What those had used that were looked at last. */
+  /** The use of each process at the last look. */
   readonly #used = new Map<number, { readonly at: number; readonly processorMs: number }>();
-  /** Until when those go on that were held for as long as may be. */
+  /** The time until which processes run on that were held for the longest allowed time. */
   readonly #spared = new Map<number, number>();
   readonly #justMs: number;
 
-  /** `justMs`: who has used something within it runs; at least as long as between two looks. */
+  /** `justMs`: a process that used something within it counts as running; at least the time between two looks. */
   constructor(justMs: number) {
     this.#justMs = justMs;
   }
 
-  /** Those of them that run: who waits for something takes nothing from anybody. */
+  /** Holds those that are running: a process that waits takes nothing from others. */
   hold(leaders: readonly number[], now: number): void {
     for (const leader of leaders) {
       if (this.#held.has(leader) || now < (this.#spared.get(leader) ?? 0)) continue;
@@ -24,12 +24,12 @@ export class HeldTrees {
     }
   }
 
-  /** Stops those again that somebody else has had go on. */
+  /** Stops held processes again that somebody else has continued. */
   holdOn(): void {
     for (const [leader, { since }] of this.#held) this.#held.set(leader, { since, pids: stop(leader, treeOf(leader)) });
   }
 
-  /** So many of them, those first that were held for longest. */
+  /** Releases up to `count` of them, longest held first. */
   letGo(count = Infinity): void {
     for (const leader of this.#held.keys()) if (count-- > 0) this.letGoOf(leader);
   }
@@ -41,7 +41,7 @@ export class HeldTrees {
     for (const pid of held.pids) tell(pid, "SIGCONT");
   }
 
-  /** Those that have been held for longer, and for `onMs` at least. */
+  /** Releases those that have been held for longer than `heldMs`, and lets them run for at least `onMs`. */
   letGoAfter(heldMs: number, onMs: number, now: number): void {
     for (const [leader, { since }] of this.#held) {
       if (now - since <= heldMs) continue;
@@ -50,12 +50,12 @@ export class HeldTrees {
     }
   }
 
-  /** It has ended. */
+  /** Forgets a process that has ended. */
   forget(leader: number): void {
     for (const known of [this.#held, this.#used, this.#spared]) known.delete(leader);
   }
 
-  /** Whether it would now, or has just done so: threads beside the first one show only in what is used. */
+  /** True if it is ready to run, or ran just now: threads beside the first one show only in the processor time. */
   #runs(leader: number, tree: readonly number[], now: number): boolean {
     const { processorMs, states } = useOf(tree);
     const before = this.#used.get(leader);
@@ -65,7 +65,7 @@ export class HeldTrees {
   }
 }
 
-/** What is started while it is looked for is found the next time. */
+/** A process that starts during the search is found by the next pass. */
 const LOOKS = 3;
 
 function stop(leader: number, tree: readonly number[]): readonly number[] {

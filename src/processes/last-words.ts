@@ -1,8 +1,8 @@
 import type { Readable } from "node:stream";
 
 /**
- * The end of what a program of others writes to stderr. Of one that writes without end only so much a second is read: its
- * pipe fills, and it waits.
+ * The end of an upstream program's stderr. A program that writes without end is read at a limited rate: its pipe fills,
+ * and it waits.
  */
 export class LastWords {
   readonly #keptBytes: number;
@@ -22,7 +22,7 @@ export class LastWords {
   }
 
   toString(): string {
-    // A character of which the beginning is gone is left out.
+    // A character whose beginning was cut off is left out.
     let start = 0;
     while (start < 3 && (this.#kept[start]! & 0xc0) === 0x80) start++;
     return this.#kept.toString("utf8", start);
@@ -35,6 +35,6 @@ export class LastWords {
   }
 }
 
-/** Some megabytes a second, which cost whoever serves a few milliseconds. */
+/** Some megabytes a second, which cost the serving thread a few milliseconds. */
 const BYTES_AT_ONCE = 1024 * 1024;
 const REST_MS = 250;

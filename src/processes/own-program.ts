@@ -18,10 +18,10 @@ import {
 } from "./sandbox.ts";
 
 /**
- * A program of Berth's own that handles what others wrote, and how it is started: in the sandbox, where it sees Berth's
- * code and the packages that it needs, and nothing else of the host. Whether that works on this machine is not tried
- * beforehand: the first process that is started finds out, for all that come after it in this process. Where it does not,
- * it is a plain child process.
+ * A program of Berth's own that handles foreign input, and how it is started: in the sandbox, where it sees Berth's
+ * code and the packages that it needs, and nothing else of the host. There is no trial beforehand: the first process
+ * that starts finds out if the sandbox works on this machine, for all later ones in this process. Where it does not,
+ * the program is a plain child process.
  */
 export class OwnProgram {
   readonly #parts: OwnProgramParts;
@@ -63,7 +63,7 @@ export class OwnProgram {
     return { command, way };
   }
 
-  /** It has begun to work in the sandbox, so that from now on any other failure is not the sandbox's. */
+  /** The program has begun to work in the sandbox: from now on no failure is blamed on the sandbox. */
   async works(way: Way): Promise<void> {
     const found = await this.#machine;
     if (!found || "reason" in found) return;
@@ -71,7 +71,7 @@ export class OwnProgram {
     found.works = true;
   }
 
-  /** It never began to work. Gives whether that is a verdict on this way to start it, after which there may be another. */
+  /** The program never began to work. Returns true if that rules out this way to start it; there may be another. */
   async refused(way: Way, { exitCode, said }: { exitCode: number | null; said: string }): Promise<boolean> {
     const found = await this.#machine;
     if (!found || "reason" in found || found.works || !isVerdict({ code: exitCode, said })) return false;
@@ -82,22 +82,22 @@ export class OwnProgram {
 }
 
 export interface OwnProgramParts {
-  /** As a sentence begins with it. */
+  /** Its name at the beginning of a sentence. */
   readonly name: string;
   /** Its file. */
   readonly program: string;
-  /** Those that it and they that it needs are made of, by name. */
+  /** The packages that it imports, by name; their dependencies follow. */
   readonly packages: readonly string[];
-  /** More files of Berth that it sees, from where Berth is installed. */
+  /** More of Berth's files that it sees, relative to the installation. */
   readonly files: readonly string[];
-  /** As the compiler starts its bundler. */
+  /** The compiler does so for its bundler. */
   readonly startsPrograms?: boolean;
 }
 
 export interface OwnProgramStart {
-  /** Each process may have, in all. */
+  /** The memory of each process in all. */
   readonly memoryMb: number;
-  /** Of Node. */
+  /** Options of Node. */
   readonly options: readonly string[];
   /** No variable of the service reaches it: those could name secrets. */
   readonly env: Readonly<Record<string, string>>;
@@ -105,26 +105,26 @@ export interface OwnProgramStart {
 
 export interface OwnCommand {
   readonly command: Command;
-  /** Undefined: it is not in the sandbox. */
+  /** Undefined outside the sandbox. */
   readonly way?: Way;
-  /** Why it is not. */
+  /** The reason why it runs outside the sandbox. */
   readonly reason?: string;
 }
 
 /** `auto`: in the sandbox wherever that works. */
 export type Confinement = "auto" | "sandboxed" | "trusted";
 
-/** By how guests are isolated: own programs are trusted with no host that their sandbox can keep them from. */
+/** Follows the isolation of guests: own programs get no access to the host that their sandbox can deny them. */
 export function confinementBy(guests: Confinement): Confinement {
   return guests === "sandboxed" ? "sandboxed" : "auto";
 }
 
-/** Whom it is outside of the sandbox, when not the service's own user. */
+/** The user outside the sandbox, when not the service's own. */
 export interface Way {
   readonly user?: User;
 }
 
-/** What each process may have besides its heap. */
+/** The memory that each process may have besides its heap. */
 export const BESIDES_HEAP_MB = dataBesidesHeapMb(Number(process.versions.node.split(".")[0]));
 const MEGABYTE = 1024 * 1024;
 const OPEN_FILES = 256;
@@ -133,7 +133,7 @@ const codeFolder = fileURLToPath(new URL("../", import.meta.url));
 interface Machine {
   readonly tools: SandboxTools;
   readonly sees: readonly string[];
-  /** Those that may work; the first is the next. */
+  /** The ways that may work; the first is tried next. */
   ways: readonly Way[];
   works: boolean;
   problem: string;
@@ -145,7 +145,7 @@ async function look({ packages, files }: OwnProgramParts): Promise<Machine | NoS
   const libraries = librariesOf(process.execPath);
   const { folders, links } = packageFolders(packageRoot, packages);
   const own = ["package.json", ...files].map((file) => join(packageRoot, file));
-  // Paths are the same inside: by them packages find each other.
+  // Paths are the same inside, since packages find each other by them.
   const sees = [
     ...readOnly(process.execPath, "/sbx/node"),
     ...[...(await libraries), codeFolder, ...own, ...folders].flatMap((path) => readOnly(path)),
@@ -158,11 +158,11 @@ async function look({ packages, files }: OwnProgramParts): Promise<Machine | NoS
 
 interface PackageFolders {
   readonly folders: readonly string[];
-  /** Where a package is found → where it stands, if not there. */
+  /** The path where a package is found → where it really is, if elsewhere. */
   readonly links: ReadonlyMap<string, string>;
 }
 
-/** Installed packages and all that they depend on, as they are found from `root` on. */
+/** Installed packages and all their dependencies, as Node resolves them from `root`. */
 function packageFolders(root: string, names: readonly string[]): PackageFolders {
   const folders = new Set<string>();
   const links = new Map<string, string>();
@@ -186,7 +186,7 @@ interface InstalledPackage {
   readonly needs: readonly string[];
 }
 
-/** As Node looks for it: in `node_modules` of each folder on the way up. */
+/** Resolves as Node does: in `node_modules` of each folder on the way up. */
 function findPackage(name: string, from: string): InstalledPackage | undefined {
   for (let folder = from; ; folder = dirname(folder)) {
     const path = join(folder, "node_modules", name);
@@ -196,7 +196,7 @@ function findPackage(name: string, from: string): InstalledPackage | undefined {
   }
 }
 
-/** Types are nothing at run time; of the bundler's binaries one is this machine's. */
+/** Leaves out types, which do nothing at run time, and bundler binaries of other machines. */
 function needsOf(name: string, manifest: string): string[] {
   const { dependencies, peerDependencies } = JSON.parse(manifest) as Record<string, object | undefined>;
   const needs = Object.keys({ ...dependencies, ...peerDependencies }).filter((need) => !need.startsWith("@types/"));

@@ -2,7 +2,7 @@ import { constants } from "node:os";
 import type { Duplex } from "node:stream";
 import type { ExitStatus, Start, Started, StartRequest } from "../starter/starter.ts";
 
-/** What to start, and as whom. */
+/** The command line to start, and its user. */
 export interface Command {
   readonly file: string;
   readonly args: readonly string[];
@@ -11,26 +11,26 @@ export interface Command {
   /** The user and group to become; only root may. */
   readonly uid?: number;
   readonly gid?: number;
-  /** How far it gives way to others from its beginning on: 0 (not at all) to 19. */
+  /** How far it gives way to others from the beginning: 0 (not at all) to 19. */
   readonly niceness?: number;
-  /** The same until `giveWay` says otherwise. */
+  /** Likewise, until `giveWay` says otherwise. */
   readonly nicenessForNow?: number;
-  /** More arguments, for a program that reads them from descriptor 4: no list of processes shows those. */
+  /** More arguments, for a program that reads them from descriptor 4, so that no process list shows them. */
   readonly hiddenArgs?: readonly string[];
   readonly given?: StartRequest["given"];
 }
 
 export interface Exit extends ExitStatus {
-  /** It never ran: why. */
+  /** The reason why it never ran. */
   readonly startError?: Error;
 }
 
-/** Whoever holds a pipe open after the process itself has gone is not waited for longer than this. */
+/** The longest wait for a pipe that others hold open after the process itself has gone. */
 const PIPES_CLOSE_MS = 200;
 /** The kernel ends guests before anything else when the machine runs out of memory. */
 const OUT_OF_MEMORY_SCORE = 1000;
 
-/** One process as the leader of a process group of its own, from the wish to start it to the end of the group. */
+/** One process as the leader of its own process group, from the request to start it to the end of the group. */
 export class ProcessGroup {
   readonly #listener: ProcessGroupListener;
   #started: Started | undefined;
@@ -50,7 +50,7 @@ export class ProcessGroup {
     return this.#started?.pid;
   }
 
-  /** Ends the process, and whatever it started in its group, at once, or as soon as it has been started. */
+  /** Ends the process, and everything it started in its group, at once, or as soon as it has been started. */
   kill(): void {
     this.#isUnwanted = true;
     if (!this.#started) return;
@@ -96,22 +96,22 @@ export class ProcessGroup {
 }
 
 export interface ProcessGroupListener {
-  /** By descriptor; called once, and never for what was to be ended before. */
+  /** The pipes by descriptor. Called once, and never for a process that was to be ended before. */
   onStarted(pipes: readonly (Duplex | undefined)[]): void;
   /** Called once, when the process has ended and all that it wrote has been read, or when it could not be started. */
   onEnded(exit: Exit): void;
 }
 
-/** What ended a program of Berth's own; the sandbox tells of a signal inside as a shell does. */
+/** The signal that ended one of Berth's own programs; the sandbox reports a signal inside as a shell does. */
 export function signalOf({ code, signal }: Pick<Exit, "code" | "signal">): string | undefined {
   if (signal || code === null || code <= 128) return signal ?? undefined;
   return Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];
 }
 
-/** A program does not end itself so. */
+/** The signals that a program does not end itself with. */
 export const FROM_OUTSIDE: ReadonlySet<string> = new Set(["SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"]);
 
-/** Judges by what it wrote last. */
+/** Judges by the end of stderr. */
 export function saysOutOfMemory(stderr: string): boolean {
   return /out of memory|cannot allocate memory|Allocation failed|bad_alloc|invalid (?:array|table) size/i.test(stderr);
 }

@@ -1,16 +1,16 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 
-/** What Linux tells of a process and of all that it has started. Nothing of it is certain: any of them may just end. */
+/** Reads Linux's figures about a process and its descendants. None is certain: any process may just end. */
 const PROCESSES_MAX = 64;
 /** The unit of times in `/proc/<pid>/stat` (`proc(5)`): Linux shows hundredths of a second on every machine. */
 const TICK_MS = 10;
 
-/** The process and its descendants, whoever started what first; those of each one's first thread alone. */
+/** The process and its descendants, each parent before its children; only those started by first threads. */
 export function treeOf(pid: number): number[] {
   return treeBy(pid, (each) => [String(each)], PROCESSES_MAX);
 }
 
-/** The same with those that any thread has started, and so many of them as there may be. */
+/** Likewise, including those that any thread has started, up to `processesMax`. */
 export function wholeTreeOf(pid: number, processesMax: number): number[] {
   return treeBy(pid, (each) => listOr(`/proc/${each}/task`), processesMax);
 }
@@ -27,12 +27,12 @@ function treeBy(pid: number, threadsOf: (pid: number) => readonly string[], proc
   return found.slice(0, processesMax);
 }
 
-/** Milliseconds of processor time that they have used, and those that they have started and that have ended. */
+/** Milliseconds of processor time that they and their ended children have used. */
 export function processorMsOf(pids: readonly number[]): number {
   return useOf(pids).processorMs;
 }
 
-/** The same, and the state of each: `R` would run, `T` was stopped (`SIGSTOP`), others wait for something. */
+/** Likewise, with the state of each: `R` is ready to run, `T` was stopped (`SIGSTOP`), others wait. */
 export function useOf(pids: readonly number[]): { readonly processorMs: number; readonly states: string } {
   let processorMs = 0;
   let states = "";
@@ -46,18 +46,18 @@ export function useOf(pids: readonly number[]): { readonly processorMs: number; 
 /** Processor time of one process. */
 export interface ProcessUse {
   readonly ownMs: number;
-  /** Time of its children that ended, as far as it waited for them: the kernel drops that of all others. */
+  /** The time of its ended children, as far as it waited for them: the kernel drops that of all others. */
   readonly reapedMs: number;
   readonly state: string;
 }
 
-/** The same for each process that is still there. */
+/** Likewise, for each process that still exists. */
 export function usesOf(pids: readonly number[]): Map<number, ProcessUse> {
   const uses = new Map<number, ProcessUse>();
   for (const pid of pids) {
     const stat = readOr(`/proc/${pid}/stat`);
     if (stat === "") continue;
-    // The name of the program may hold spaces and brackets.
+    // The program's name may hold spaces and brackets.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     const msAt = (index: number): number => (Number(fields[index]) + Number(fields[index + 1])) * TICK_MS;
     uses.set(pid, { ownMs: msAt(11), reapedMs: msAt(13), state: fields[0]! });
@@ -65,20 +65,20 @@ export function usesOf(pids: readonly number[]): Map<number, ProcessUse> {
   return uses;
 }
 
-/** What they have in memory, in megabytes; what several of them share is counted for each. */
+/** Their resident memory, in megabytes; memory that several of them share is counted for each. */
 export function residentMbOf(pids: readonly number[]): number {
   let kilobytes = 0;
   for (const pid of pids) kilobytes += Number(/^VmRSS:\s*(\d+) kB$/m.exec(readOr(`/proc/${pid}/status`))?.[1] ?? 0);
   return kilobytes / 1_024;
 }
 
-/** The same with what is shared counted once: it takes the kernel some time to find out. */
+/** Likewise, counting shared memory once, which takes the kernel some time. */
 export function proportionalMbOf(pids: readonly number[]): number {
   let kilobytes = 0;
   for (const pid of pids) {
     const shared = /^Pss:\s*(\d+) kB$/m.exec(readOr(`/proc/${pid}/smaps_rollup`))?.[1];
     if (shared !== undefined) kilobytes += Number(shared);
-    // Not everybody may read that of everybody. Files that are read are no memory of its own.
+    // Not every user may read that of every process. File pages are not memory of its own.
     else
       for (const [, own] of readOr(`/proc/${pid}/status`).matchAll(/^Rss(?:Anon|Shmem):\s*(\d+) kB$/gm))
         kilobytes += Number(own);
@@ -86,7 +86,7 @@ export function proportionalMbOf(pids: readonly number[]): number {
   return kilobytes / 1_024;
 }
 
-/** Milliseconds for which they were ready to run and had no processor (`schedstat`), as far as each one's first thread goes. */
+/** Milliseconds for which their first threads were ready to run and had no processor (`schedstat`). */
 export function waitedMsOf(pids: readonly number[]): number {
   let ns = 0;
   for (const pid of pids) ns += Number(readOr(`/proc/${pid}/schedstat`).split(" ")[1] ?? 0);
@@ -94,9 +94,9 @@ export function waitedMsOf(pids: readonly number[]): number {
 }
 
 /**
- * What the kernel may keep for sockets of the network namespace that a process is in, in megabytes: it counts to no
- * process. None of them may be longer than the system gives each (`seccompFilter`). In Berth's own namespace, where a
- * process is until its sandbox is made, or for good without one, they are Berth's and everybody's: nothing is counted.
+ * The memory, in megabytes, that the kernel may keep for sockets of a process's network namespace: it counts to no
+ * process. None of them may be longer than the system's default (`seccompFilter`). In Berth's own namespace, where a
+ * process is until its sandbox is made, or for good without one, the sockets are everybody's: nothing is counted.
  */
 export function socketMbOf(pid: number): number {
   if (networkOf(pid) === networkOf("self")) return 0;
@@ -104,7 +104,7 @@ export function socketMbOf(pid: number): number {
   return (used * socketBytes()) / (1_024 * 1_024);
 }
 
-/** Its table has another inode in each namespace; `/proc/<pid>/ns` may be read by few. */
+/** Compares by inode: its table has another one in each namespace, and few may read `/proc/<pid>/ns`. */
 function networkOf(pid: number | "self"): number | undefined {
   return statSync(`/proc/${pid}/net/sockstat`, { throwIfNoEntry: false })?.ino;
 }

@@ -6,10 +6,10 @@ import type { Command, Exit } from "./process-group.ts";
 import { seccompFilter } from "./seccomp.ts";
 
 /**
- * The sandbox for whatever handles code or text of others: resource limits (`prlimit`), namespaces with nothing of the
- * host in them (`bwrap`) and a filter of system calls. Given what may be seen, the limits and the program, it words a command line; it starts nothing
- * and knows no program. Having the tools is not enough: containers and distributions forbid namespaces in many ways, so
- * that whoever wants to rely on it tries its own command first.
+ * The sandbox for everything that handles foreign code or text: resource limits (`prlimit`), namespaces with nothing of
+ * the host in them (`bwrap`) and a filter of system calls. Given the visible files, the limits and the program, it
+ * words a command line; it starts nothing and knows no program. Having the tools is not enough: containers and
+ * distributions forbid namespaces in many ways, so users of the sandbox must try their own command first.
  */
 export interface SandboxTools {
   readonly bwrap: string;
@@ -17,20 +17,23 @@ export interface SandboxTools {
 }
 
 export interface Confined {
-  /** What it sees of the host, as arguments of `bwrap`: `readOnly`, `systemFolders` and others. Nothing else is there. */
+  /**
+   * The visible parts of the host, as arguments of `bwrap`: `readOnly`, `systemFolders` and others. Nothing else
+   * exists.
+   */
   readonly sees: readonly string[];
-  /** Arguments of `prlimit`, which hold for each process. */
+  /** Arguments of `prlimit`, which apply to each process. */
   readonly limits?: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** More variables, which no list of processes shows; they are written to descriptor 4. */
+  /** More variables, hidden from process lists; they are written to descriptor 4. */
   readonly hiddenEnv?: Readonly<Record<string, string>>;
   /** The working folder, inside. */
   readonly folder: string;
-  /** The program, as it is named inside, and its arguments. */
+  /** The program, by its name inside, and its arguments. */
   readonly argv: readonly string[];
-  /** Whom it is outside, when not the service's own user; only root can choose. */
+  /** The user outside, when not the service's own; only root can choose. */
   readonly user?: User;
-  /** It starts processes, which it may reach by sockets. */
+  /** It starts processes, which it may reach through sockets. */
   readonly localSockets?: boolean;
 }
 
@@ -39,19 +42,19 @@ export interface User {
   readonly gid: number;
 }
 
-/** Why the sandbox does not work on this machine. */
+/** The reason why the sandbox does not work on this machine. */
 export interface NoSandbox {
   readonly reason: string;
 }
 
-/** Filters of system calls; set once the rest of the sandbox stands. */
+/** Filters of system calls; set up once the rest of the sandbox stands. */
 const filters = {
   local: seccompFilter(process.arch, { localSockets: true })?.toString("base64"),
   none: seccompFilter(process.arch, { localSockets: false })?.toString("base64"),
 };
-/** False on machines that the filters know no numbers of: there the rest of the sandbox has to do. */
+/** False on machines whose system call numbers are unknown: there the rest of the sandbox has to do. */
 export const filtersSystemCalls = filters.none !== undefined;
-/** After those that are pipes to what is confined. */
+/** The descriptor after the pipes to the confined program. */
 const FILTER_DESCRIPTOR = 5;
 const NOBODY: User = { uid: 65_534, gid: 65_534 };
 export const sandboxAdvice =
@@ -95,7 +98,7 @@ export function sandboxCommand({ bwrap, prlimit }: SandboxTools, confined: Confi
   };
 }
 
-/** By the options of `prlimit` that are used, as Linux tells of the service's own. */
+/** The names in Linux's list of the service's own limits, by option of `prlimit`. */
 const LIMIT_NAMES: Readonly<Record<string, string>> = {
   "--data": "Max data size",
   "--nofile": "Max open files",
@@ -105,7 +108,7 @@ const LIMIT_NAMES: Readonly<Record<string, string>> = {
   "--cpu": "Max cpu time",
 };
 
-/** Nobody may set a limit above the hard one of their own, and the lower one confines as well. */
+/** Nobody may set a limit above their own hard limit, and a lower one confines as well. */
 export function noHigherThanOwn(option: string): string {
   const [name = "", wanted] = option.split("=");
   const label = LIMIT_NAMES[name];
@@ -117,19 +120,19 @@ export function noHigherThanOwn(option: string): string {
   return Number.isNaN(hard) || hard >= Number(wanted) ? option : `${name}=${hard}`;
 }
 
-/** What V8 takes besides its heap: code, new space, buffers. Node 24 reserves writable room for code at its start. */
+/** V8's memory besides its heap: code, new space, buffers. Node 24 reserves writable room for code at its start. */
 export function dataBesidesHeapMb(nodeMajor: number): number {
   return nodeMajor < 23 ? 448 : 960;
 }
 
-/** Whom root's programs can become outside of the sandbox; undefined for everybody else, who can become nobody. */
+/** The user that root's programs become outside the sandbox; undefined for others, who cannot change users. */
 export function nobodyForRoot(): User | undefined {
   return process.getuid?.() === 0 ? NOBODY : undefined;
 }
 
 /**
- * Whether a trial that ended so tells that the sandbox is forbidden or broken here. Otherwise it just could not be had at
- * that moment: processes, memory or descriptors were short, or somebody ended it.
+ * True if a trial that ended this way shows that the sandbox is forbidden or broken here. Otherwise it was only
+ * unavailable: processes, memory or descriptors were short, or somebody ended it.
  */
 export function isVerdict({ code, startError, said }: Trial): boolean {
   if (startError) return !shortage.test(startError.message);
@@ -139,7 +142,9 @@ export function isVerdict({ code, startError, said }: Trial): boolean {
 /** How a process ended, and what it wrote to stderr. */
 export type Trial = Pick<Exit, "code" | "startError"> & { readonly said: string };
 
-/** As programs word `EAGAIN`, `ENOMEM`, `EMFILE`, `ENFILE` and `ENOSPC`, the last of which is too many namespaces. */
+/**
+ * How programs word `EAGAIN`, `ENOMEM`, `EMFILE`, `ENFILE` and `ENOSPC`, the last of which means too many namespaces.
+ */
 const shortage =
   /temporarily unavailable|cannot allocate memory|out of memory|cannot fork|too many open files|no space left|ENOSPC|EAGAIN|ENOMEM|E[MN]FILE/i;
 
@@ -155,7 +160,7 @@ export function readOnly(source: string, target = source): string[] {
   return ["--ro-bind", source, target];
 }
 
-/** The programs of the machine, read-only, with the links that stand at the root on merged systems. */
+/** The machine's programs, read-only, with the links at the root of merged systems. */
 export function systemFolders(): string[] {
   const folders = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives"];
   return folders.flatMap((folder) => {
@@ -166,8 +171,8 @@ export function systemFolders(): string[] {
 }
 
 /**
- * The shared libraries of a program, so that its sandbox holds these and no others; a program may have none. Rejects where
- * that cannot be found out at the moment.
+ * The shared libraries of a program, which its sandbox holds and no others; a program may have none. Rejects where they
+ * cannot be determined at the moment.
  */
 export async function librariesOf(file: string): Promise<string[]> {
   try {
@@ -181,10 +186,10 @@ export async function librariesOf(file: string): Promise<string[]> {
   }
 }
 
-/** Nobody, inside. */
+/** The id of nobody, inside. */
 const INSIDE_ID = "65534";
 
-/** No session of their own: they lead one already, without a terminal, and what it gives way counts for all in it. */
+/** No new session: they already lead one, without a terminal, and its priority counts for all processes in it. */
 const namespaces = words(
   "--unshare-user --unshare-all --disable-userns --die-with-parent " +
     `--cap-drop ALL --uid ${INSIDE_ID} --gid ${INSIDE_ID} --clearenv`,
@@ -194,7 +199,7 @@ function variables(environment: Readonly<Record<string, string>>): string[] {
   return Object.entries(environment).flatMap(([name, value]) => ["--setenv", name, value]);
 }
 
-/** Texts without a space in any of them. */
+/** Splits texts that contain no spaces. */
 export function words(text: string): string[] {
   return text.split(" ");
 }

@@ -25,7 +25,7 @@ export function seccompFilter(architecture: string, { localSockets }: { localSoc
       const number = (refusedNumbers[name] as Numbers)[column];
       return number === undefined ? [] : when(number, [answer(refuse(EPERM))]);
     }),
-    // Its flags stand in memory, where no filter can look; the C library then calls `clone`.
+    // Its flags are in memory, which no filter can read; the C library then calls `clone`.
     ...when(numberOf("clone3"), [answer(refuse(ENOSYS))]),
     ...when(numberOf("clone"), refusingFlags(NAMESPACES)),
     ...when(numberOf("unshare"), refusingFlags(NAMESPACES | NEW_TIME)),
@@ -47,7 +47,7 @@ export function seccompFilter(architecture: string, { localSockets }: { localSoc
     ...when(numberOf("socket"), [
       load(argument(0)),
       ...(localSockets ? when(AF_UNIX, [answer(ALLOW)]) : []),
-      // To list network interfaces, of which there is none.
+      // Lists network interfaces, of which there are none.
       ...when(AF_NETLINK, protocolOf([NETLINK_ROUTE])),
       answer(refuse(EAFNOSUPPORT)),
     ]),
@@ -63,14 +63,14 @@ export function seccompFilter(architecture: string, { localSockets }: { localSoc
   ]);
 }
 
-/** `[x86_64, aarch64]`; undefined where the one has no such call. */
+/** `[x86_64, aarch64]`; undefined where an architecture has no such call. */
 type Numbers = readonly [number | undefined, number | undefined];
 
-/** From 424 on a call has the same number everywhere. What comes after the last one is refused until it was looked at. */
+/** From 424 on a call has the same number everywhere. Calls after the last one are refused until they are reviewed. */
 const LAST_KNOWN = 469;
 
 const refusedNumbers = {
-  // Other files than those that are mounted, and other mounts.
+  // Files other than the mounted ones, and other mounts.
   mount: [165, 40],
   umount2: [166, 39],
   pivot_root: [155, 41],
@@ -92,7 +92,7 @@ const refusedNumbers = {
   swapon: [167, 224],
   swapoff: [168, 225],
   setns: [308, 268],
-  // Large parts of the kernel, of a bad history.
+  // Large parts of the kernel with a bad history.
   io_uring_setup: [425, 425],
   io_uring_enter: [426, 426],
   io_uring_register: [427, 427],
@@ -140,7 +140,7 @@ const refusedNumbers = {
   vhangup: [153, 58],
   iopl: [172, undefined],
   ioperm: [173, undefined],
-  // What is left of former times.
+  // Leftovers of former times.
   create_module: [174, undefined],
   get_kernel_syms: [177, undefined],
   query_module: [178, undefined],
@@ -153,7 +153,7 @@ const refusedNumbers = {
 
 const refused = Object.keys(refusedNumbers) as (keyof typeof refusedNumbers)[];
 
-/** Those that are refused for some arguments alone. */
+/** Calls that are refused for some arguments alone. */
 const numbers = {
   clone: [56, 220],
   clone3: [435, 435],
@@ -169,7 +169,7 @@ interface Architecture {
   /** `AUDIT_ARCH_…` of `linux/audit.h`. */
   readonly audit: number;
   readonly column: 0 | 1;
-  /** Numbers from here on are of another ABI, though the architecture is the same (x32). */
+  /** Numbers from here on belong to another ABI of the same architecture (x32). */
   readonly foreignFrom?: number;
 }
 
@@ -181,26 +181,26 @@ const architectures: Readonly<Record<string, Architecture>> = {
 /** Cgroups, host names, IPC, users, processes, networks and mounts: `CLONE_NEW…` of `linux/sched.h`. */
 const NAMESPACES = 0x7e02_0000;
 const NEW_TIME = 0x80;
-/** What only asks for the personality that a process has. */
+/** The argument that only asks for the personality of a process. */
 const ASKS_PERSONALITY = 0xffff_ffff;
 /** `TIOCSTI`, `TIOCLINUX`: text that a terminal takes for typed. */
 const terminalInputs = [0x5412, 0x541c];
 const [AF_UNIX, AF_NETLINK] = [1, 16] as const;
 const NETLINK_ROUTE = 0;
 const SOL_SOCKET = 1;
-/** `SO_SNDBUF`, `SO_RCVBUF`, `SO_SNDBUFFORCE`, `SO_RCVBUFFORCE`: a wish, which the kernel may ignore as well. */
+/** `SO_SNDBUF`, `SO_RCVBUF`, `SO_SNDBUFFORCE`, `SO_RCVBUFFORCE`: requests that the kernel may ignore as well. */
 const bufferLengths = [7, 8, 32, 33];
 
 const [EPERM, ENOSYS, EPROTONOSUPPORT, EAFNOSUPPORT] = [1, 38, 93, 97] as const;
-/** Told as done. */
+/** Reported as success. */
 const NOTHING_DONE = 0;
 const KILL = 0x8000_0000;
 const ALLOW = 0x7fff_0000;
 const refuse = (error: number): number => 0x0005_0000 + error;
 
-/** Where `struct seccomp_data` has them. */
+/** The offsets in `struct seccomp_data`. */
 const [NUMBER, ARCHITECTURE] = [0, 4] as const;
-/** Its lower half, which is all that the kernel looks at of what is checked here. */
+/** The offset of an argument's lower half: the kernel ignores the rest of the arguments checked here. */
 const argument = (index: number): number => 16 + 8 * index;
 
 /** `code`, `jt`, `jf`, `k` of `struct sock_filter`: how far to jump when it holds, and when not. */

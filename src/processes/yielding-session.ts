@@ -1,10 +1,9 @@
 import { sessionGivesWay } from "./give-way.ts";
 
 /**
- * A process that leads a session and does one job after the other, each of them at leisure for a while: where Linux shares
- * out time by sessions, whoever else has something to do is let in at once. On a machine that is always busy such a job
- * would hardly ever end, so that it takes its part from then on. Unprivileged, that can be said of a session alone, and
- * not of a process.
+ * A process that leads a session and does one job after the other, each at low priority for a while: where Linux
+ * distributes time by session, everyone else comes first. On a machine that is always busy such a job would hardly ever
+ * end, so after that it takes its share. An unprivileged user can set this for a session only, not for a process.
  */
 export class YieldingSession {
   readonly #pid: () => number | undefined;
@@ -16,8 +15,8 @@ export class YieldingSession {
   #lowering: NodeJS.Timeout | undefined;
 
   /**
-   * `pid` gives undefined where the process does not run; it gives way by `niceness` (0 to 19) for `forMs` of each job, and
-   * by `otherwise` from then on.
+   * `pid` returns undefined where the process does not run; it gives way by `niceness` (0 to 19) for `forMs` of each
+   * job, and by `otherwise` from then on.
    */
   constructor(pid: () => number | undefined, { niceness, forMs, otherwise }: Yielding) {
     this.#pid = pid;
@@ -33,7 +32,7 @@ export class YieldingSession {
     this.#insisting = setTimeout(() => this.#insist(), this.#forMs);
   }
 
-  /** To be called, too, when a process runs that did not yet when its job began. */
+  /** Must also be called when the process starts after its job began. */
   lower(): void {
     const pid = this.#pid();
     clearTimeout(this.#lowering);
@@ -42,7 +41,7 @@ export class YieldingSession {
     if (!this.#givesWay) this.#lowering = setTimeout(() => this.lower(), AGAIN_MS);
   }
 
-  /** The job is over. What comes next begins at leisure. */
+  /** The job is over. The next one begins at low priority. */
   end(): void {
     clearTimeout(this.#lowering);
     clearTimeout(this.#insisting);
@@ -62,5 +61,5 @@ interface Yielding {
   readonly otherwise: number;
 }
 
-/** The system may refuse to be told twice within a tenth of a second. */
+/** The system may refuse a second change within a tenth of a second. */
 const AGAIN_MS = 150;

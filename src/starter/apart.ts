@@ -10,7 +10,7 @@ export interface StarterQuestion {
   readonly request: StartRequest;
 }
 
-/** In this order for each `id`; the pipes come with the answers that name a descriptor. Number 0: it is ready. */
+/** Sent in this order for each `id`; the pipes come with the answers that name a descriptor. Number 0: it is ready. */
 export interface StarterAnswer {
   readonly id: number;
   readonly pid?: number;
@@ -20,24 +20,24 @@ export interface StarterAnswer {
   readonly error?: { readonly message: string; readonly code?: string; readonly path?: string };
 }
 
-/** A starter that has ended is not tried again before this has passed. */
+/** The pause before an ended starter is tried again. */
 const AGAIN_AFTER_MS = 10_000;
 const END_MS = 1_000;
 const childFile = fileURLToPath(new URL("./child.js", import.meta.url));
 /** It never has much to do, or to keep. */
 const nodeOptions = ["--v8-pool-size=1", "--max-semi-space-size=1", "--max-old-space-size=64"];
 
-/** Hears what becomes of the starter's process. */
+/** Receives the events of the starter's process. */
 export interface StarterOwner {
   onGone(exit: ExitStatus): void;
-  /** It is silent while all is well. */
+  /** Nothing is written while all is well. */
   onStderr(text: string): void;
 }
 
 /**
- * Starts processes from a small process beside this one, which goes on with its work meanwhile. Until that is ready, and
- * whenever it is gone, they are started directly. `quotaFolder` is the process's below `/proc` whose quota of processor time
- * it keeps; its own by default.
+ * Starts processes from a small process beside this one, which keeps working meanwhile. Before that is ready, and
+ * whenever it is gone, they are started directly. `quotaFolder` is the folder below `/proc` of the process whose quota
+ * of processor time it keeps; its own by default.
  */
 export function openStarter(owner: StarterOwner, quotaFolder?: string): Starter {
   let apart: Apart | undefined;
@@ -70,7 +70,7 @@ export function openStarter(owner: StarterOwner, quotaFolder?: string): Starter 
 
 class Apart {
   #hasBegun = false;
-  /** Resolves when the process has ended, and all that it had started. */
+  /** Resolves when the process and everything it started have ended. */
   readonly gone: Promise<ExitStatus>;
   readonly #child: ChildProcess;
   readonly #orders = new Map<number, Order>();
@@ -79,13 +79,14 @@ class Apart {
 
   constructor(owner: StarterOwner, guard: Guard, quotaFolder: string | undefined) {
     this.#guard = guard;
-    // Not detached: what it starts without a group shares the processors with who serves, as if that had started it.
+    // Not detached: processes that it starts without a group share the processors with the serving process, as if that
+    // had started them.
     this.#child = spawn(
       process.execPath,
       [...nodeOptions, childFile, ...(quotaFolder === undefined ? [] : [quotaFolder])],
       {
         env: {},
-        // Were stderr its own too, Node would make it block again where it is a pipe.
+        // With stderr of its own, Node would make it block again where it is a pipe.
         stdio: ["pipe", "ignore", "pipe", "ipc", guard.isAlive ? guard.pipe : "ignore"],
       },
     );
@@ -103,14 +104,14 @@ class Apart {
       this.#child.once("exit", (code, signal) => over({ code, signal }));
       this.#child.on("error", () => this.#child.pid === undefined && over({ code: null, signal: null }));
     });
-    // Neither keeps anybody who has nothing else to do.
+    // Neither keeps an otherwise idle process alive.
     this.#child.unref();
     this.#child.channel?.unref();
     this.#lifeline.on("error", () => {});
     this.#lifeline.unref();
   }
 
-  /** No longer from when it cannot be told anything, which is some time before it has ended. */
+  /** False as soon as it cannot be told anything, which is some time before it has ended. */
   get isReady(): boolean {
     return this.#hasBegun && this.#child.connected;
   }
@@ -119,7 +120,7 @@ class Apart {
     return new Promise((resolve, reject) => {
       const id = ++this.#ids;
       this.#orders.set(id, new Order(request, resolve, reject));
-      // Until it ends somebody waits for that.
+      // Until the process ends somebody waits for that.
       this.#child.channel?.ref();
       this.#child.send({ id, request } satisfies StarterQuestion, (error) => {
         if (!error) return;
@@ -140,7 +141,7 @@ class Apart {
     clearTimeout(timer);
   }
 
-  /** Nothing is written to it: its end is how the process learns that this one has ended, however it did. */
+  /** Nothing is written to it: its end tells the starter that this process has ended, however it did. */
   get #lifeline(): Socket {
     return this.#child.stdin as Socket;
   }
@@ -148,7 +149,7 @@ class Apart {
   #abandonAll(): void {
     for (const order of this.#orders.values()) {
       order.abandon();
-      // Nobody else says so any more.
+      // Nobody else reports it any more.
       if (order.pid !== undefined) this.#guard.ended(order.pid);
     }
     this.#orders.clear();
@@ -166,7 +167,7 @@ class Apart {
   }
 }
 
-/** One process, from the wish to start it to its end. */
+/** One process, from the request to start it to its end. */
 class Order {
   readonly #pipes: (Socket | undefined)[];
   readonly #wanted: number;
@@ -184,7 +185,7 @@ class Order {
     this.#exited = new Promise((exit) => (this.#exit = exit));
   }
 
-  /** True when nothing more is to come. */
+  /** True when nothing more will come. */
   hear({ pid, descriptor, isComplete, exit, error }: StarterAnswer, pipe: Socket | undefined): boolean {
     if (pid !== undefined) this.pid = pid;
     if (descriptor !== undefined) this.#pipes[descriptor] = pipe;

@@ -8,23 +8,23 @@ import { QuotaKeeper } from "./quota-keeper.ts";
 import { startDirectly, type StartRequest } from "./starter.ts";
 
 /**
- * The starter's process: it starts what it is asked to, hands over the pipes, and tells when each process has ended. As
- * the parent of all that gives way to who serves, it keeps them within the quota of processor time, too.
- * Its stdin ends when whoever asks does: then it lets what it has started end, ends it, and ends.
+ * The starter's process: it starts processes on request, hands over their pipes, and reports the end of each. As the
+ * parent of everything that gives way to the serving process, it also keeps them within the quota of processor time.
+ * Its stdin ends with its owner: then it lets its processes end, ends the rest, and ends.
  */
 
-/** How long those that run may go on to run when nobody is left who uses them: most end when their pipes do. */
+/** How long running processes may go on when their user is gone: most end when their pipes do. */
 const LAST_MS = 1_000;
-/** Leads to the guard, which ends what runs when this process and who asks are both gone. */
+/** Leads to the guard, which ends running processes when this process and its owner are both gone. */
 const GUARD_DESCRIPTOR = 4;
 
-/** What runs, by its process id. */
+/** The running processes, by their ids. */
 const running = new Map<number, StartRequest>();
 let isLast = false;
 const keeper = new QuotaKeeper(() => findProcessorQuota(process.argv[2]));
 
 process.on("message", (question: StarterQuestion) => void carryOut(question));
-// Of a channel that ends while a pipe is on its way over it, Node tells nothing.
+// Node does not report a channel that ends while a pipe is on its way over it.
 process.stdin.resume().on("close", () => {
   isLast = true;
   keeper.close();
@@ -34,7 +34,7 @@ process.stdin.resume().on("close", () => {
   }, LAST_MS);
   endWhenAlone();
 });
-// A terminal tells all of its processes at once. Who serves may need this one until it has ended what runs.
+// A terminal signals all of its processes. The serving process may need this one until it has ended its processes.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
 answer({ id: 0 });
 
@@ -46,7 +46,7 @@ async function carryOut({ id, request }: StarterQuestion): Promise<void> {
     running.set(pid, request);
     for (const sign of signsOf(request)) tellGuard(sign, pid);
     keeper.started(pid);
-    // What is written from now on is for whoever gets the pipe, and nothing else is done in this turn.
+    // Bytes that arrive from now on are for the receiver of the pipe, and nothing else happens in this turn.
     for (const pipe of pipes) stopReading(pipe as Socket | undefined);
     answer({ id, pid });
     for (const [descriptor, pipe] of pipes.entries()) if (pipe) answer({ id, descriptor }, pipe as Socket);
@@ -75,14 +75,14 @@ function endWhenAlone(): void {
   if (isLast && running.size === 0) process.exit(0);
 }
 
-/** It and what it may have left behind. */
+/** Removes a process and what it may have left behind. */
 function remove(pid: number): void {
   const { cwd, hasOwnFolder } = running.get(pid)!;
   killGroup(pid);
   if (hasOwnFolder) rmSync(cwd!, { recursive: true, force: true, maxRetries: 2 });
 }
 
-/** Node begins to read every pipe that it makes, and has no public way to end that. */
+/** Node begins to read every pipe that it makes, and has no public way to stop that. */
 function stopReading(pipe: Socket | undefined): void {
   (pipe as { _handle?: { readStop(): void } } | undefined)?._handle?.readStop();
 }

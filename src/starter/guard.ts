@@ -4,10 +4,10 @@ import { endMarkedScript, MARK, ownMark, shellEnvironment } from "./marked.ts";
 import { startDirectly, type Start, type Starter, type StartRequest } from "./starter.ts";
 
 /**
- * Ends what was started when nobody is left who would. It is a shell that does nothing but read, from a pipe that is held
- * open by whoever starts processes and by nobody else: which ones run, which have ended, and that some are marked. When the
- * pipe ends, all of those have been killed, and it kills what still runs, and what marked ones have left. No process can
- * keep itself from that, as it can with the end of its input.
+ * Ends started processes when nobody else is left to do so. It is a shell that only reads from a pipe, which the
+ * processes that start others, and nobody else, hold open: which processes run, which have ended, and which are marked.
+ * When the pipe ends, all of its writers are dead, and the shell kills what still runs and what marked processes have
+ * left. No process can evade that, as it can ignore the end of its input.
  */
 const script = `trap '' HUP INT TERM
 running=' '
@@ -30,7 +30,7 @@ export class Guard {
   isAlive: boolean;
 
   constructor() {
-    // In a session of its own: what a terminal tells all of its processes is not for this one.
+    // In a session of its own: signals of a terminal to all of its processes are not for this one.
     this.#shell = spawn("/bin/sh", ["-c", script, "sh", ownMark], {
       env: shellEnvironment(),
       stdio: ["pipe", "ignore", "ignore"],
@@ -43,7 +43,7 @@ export class Guard {
         resolve();
       };
       this.#shell.once("exit", over);
-      // Where no shell can be started, what was started is left to end by itself.
+      // Where no shell can be started, started processes are left to end by themselves.
       this.#shell.once("error", () => this.#shell.pid === undefined && over());
     });
     this.#shell.unref();
@@ -51,7 +51,7 @@ export class Guard {
     this.pipe.unref();
   }
 
-  /** For another process that starts some: it says there what `wordOf` words. */
+  /** For another process that starts some: it writes the lines of `wordOf` there. */
   get pipe(): Socket {
     return this.#shell.stdin as Socket;
   }
@@ -80,12 +80,12 @@ export class Guard {
 
 type Sign = "+" | "-" | "m";
 
-/** What the guard is told of a process that was started. */
+/** The signs for the guard about a process that was started. */
 export function signsOf({ env }: StartRequest): Sign[] {
   return MARK in env ? ["+", "m"] : ["+"];
 }
 
-/** Short enough to be written at once, so that several may write. */
+/** Short enough for one atomic write, so that several processes may write. */
 export function wordOf(sign: Sign, pid: number): string {
   return `${sign} ${pid}\n`;
 }
@@ -101,7 +101,7 @@ export function guarded(guard: () => Guard): Start {
   };
 }
 
-/** Starts processes directly, for who has no starter apart. */
+/** Starts processes directly, without a starter process. */
 export function openGuarded(): Starter {
   const guard = new Guard();
   return { start: guarded(() => guard), close: () => guard.close() };

@@ -1,16 +1,16 @@
 import { closeSync, readdirSync, readFileSync } from "node:fs";
 
-/** `O_CLOEXEC` as `/proc/<pid>/fdinfo` has it. */
+/** `O_CLOEXEC` as `/proc/<pid>/fdinfo` shows it. */
 const CLOSES_ON_EXEC = 0o2_000_000;
 
 /**
- * Closes the descriptors that whoever started this process left open by mistake or for itself. Node keeps those below 16
- * from its children; the others would reach every process that is started from here, guests among them, with whatever
- * they give access to. Those that the command line names stay (`<(…)` of a shell is `/dev/fd/63`). To be called before
- * anything else is opened.
+ * Closes the descriptors that the parent process left open by mistake or for itself. Node keeps those below 16 from its
+ * children; the others would reach every process started from here, including guests, with whatever they give access
+ * to. Descriptors named on the command line stay (`<(…)` of a shell is `/dev/fd/63`). Must be called before anything
+ * else is opened.
  */
 export function closeInherited(argv: readonly string[]): void {
-  // Elsewhere the system hands on nothing but what is named.
+  // Other systems pass on only named descriptors.
   if (process.platform !== "linux") return;
   const given = new Set(argv.flatMap((text) => [...text.matchAll(/\/fd\/(\d+)/g)].map((found) => found[1])));
   for (const name of listOr("/proc/self/fd")) {
@@ -23,7 +23,7 @@ function listOr(folder: string): string[] {
   try {
     return readdirSync(folder);
   } catch {
-    // Without a /proc nothing tells.
+    // Without /proc there is no way to tell.
     return [];
   }
 }
@@ -33,7 +33,7 @@ function reachesChildren(descriptor: string): boolean {
     const info = readFileSync(`/proc/self/fdinfo/${descriptor}`, "latin1");
     return (Number.parseInt(/^flags:\s*([0-7]+)$/m.exec(info)![1]!, 8) & CLOSES_ON_EXEC) === 0;
   } catch {
-    // That of the listing itself, which is closed by now.
+    // The listing's own descriptor, which is closed by now.
     return false;
   }
 }

@@ -1,4 +1,4 @@
-/** It, and its group when it leads one. */
+/** Kills a process, and its group when it leads one. */
 export function killGroup(pid: number): void {
   for (const target of [-pid, pid]) {
     try {

@@ -2,18 +2,19 @@ import { readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 
 /**
- * How much processor time the control group of this process may use (`cgroups(7)`), as containers and services are
- * limited. When a group has used up what a period allows, Linux stops every one of its processes until the next.
+ * The processor time that the control group of this process may use (`cgroups(7)`), which is how containers and
+ * services are limited. When a group has used up its quota for a period, Linux stops all of its processes until the
+ * next.
  */
 export interface ProcessorQuota {
-  /** Processors' time, in processors: 1.5 is one and a half of the time that passes. */
+  /** In processors: 1.5 is one and a half times the elapsed time. */
   readonly processors: number;
   readonly periodMs: number;
   /** Milliseconds of processor time that the group has used since it was made. Throws when that cannot be read. */
   usedMs(): number;
 }
 
-/** The tightest one that holds for this process; undefined where none does, or where nothing tells how much is used. */
+/** The tightest quota of this process; undefined where there is none, or where the use cannot be read. */
 export function findProcessorQuota(folder = "/proc/self"): ProcessorQuota | undefined {
   try {
     const groups = linesOf(`${folder}/cgroup`).map((line) => line.split(":"));
@@ -28,7 +29,7 @@ export function findProcessorQuota(folder = "/proc/self"): ProcessorQuota | unde
 type Groups = readonly (readonly string[])[];
 
 interface Mount {
-  /** The part of the hierarchy that is seen at `point`. */
+  /** The part of the hierarchy that is mounted at `point`. */
   readonly root: string;
   readonly point: string;
   readonly type: string;
@@ -55,7 +56,7 @@ function quotasOfUnified(groups: Groups, mounts: readonly Mount[]): ProcessorQuo
   });
 }
 
-/** Of version 1, where the processors' time is accounted for in a hierarchy of its own, or in the same. */
+/** Reads version 1, where processor time is accounted for in a hierarchy of its own, or in the same. */
 function quotasOfLegacy(groups: Groups, mounts: readonly Mount[]): ProcessorQuota[] {
   const placeOf = (controller: string): { mount: Mount; path: string } | undefined => {
     const path = groups.find(([, controllers]) => controllers!.split(",").includes(controller))?.[2];
@@ -63,7 +64,7 @@ function quotasOfLegacy(groups: Groups, mounts: readonly Mount[]): ProcessorQuot
     return path !== undefined && mount ? { mount, path } : undefined;
   };
   const [limited, accounted] = [placeOf("cpu"), placeOf("cpuacct")];
-  // What is accounted for elsewhere is not what is limited here.
+  // Use that is accounted for elsewhere is not what is limited here.
   if (!limited || !accounted || limited.path !== accounted.path) return [];
   const accounts = foldersOf(accounted.mount, accounted.path);
   return foldersOf(limited.mount, limited.path).flatMap((folder, depth) => {
@@ -76,12 +77,12 @@ function quotasOfLegacy(groups: Groups, mounts: readonly Mount[]): ProcessorQuot
 
 function quotaOf(quotaUs: number, periodUs: number, usedMs: () => number): ProcessorQuota[] {
   if (!(quotaUs > 0 && periodUs > 0)) return [];
-  // What cannot be read says so now, and not while somebody relies on it.
+  // A failure to read shows now, and not while somebody relies on it.
   usedMs();
   return [{ processors: quotaUs / periodUs, periodMs: periodUs / 1_000, usedMs }];
 }
 
-/** The group's own and those above it, as far as they are seen here, the nearest first. */
+/** The group's own folder and those above it, as far as they are visible here, the nearest first. */
 function foldersOf({ root, point }: Mount, path: string): string[] {
   const inside = relative(root, path);
   const names = inside.startsWith("..") ? [] : inside.split("/").filter(Boolean);

@@ -1,13 +1,13 @@
 import type { ProcessorQuota } from "./processor-quota.ts";
 
 /**
- * What is left of a quota at this moment: it fills at three quarters of the quota's pace, up to a tenth of a period's,
- * and what is used is taken out of it. Whoever stops when it is empty stays within the quota in each period, although
- * nobody tells when one begins, and although looks have a distance.
+ * The rest of a quota at this moment: it fills at three quarters of the quota's pace, up to a tenth of a period's, and
+ * use is subtracted. Stopping when it is empty keeps within the quota in each period, although nobody knows when one
+ * begins, and measurements are some time apart.
  */
 export class QuotaBudget {
   readonly processors: number;
-  /** More than half of the quota is used. */
+  /** True when more than half of the quota is used. */
   isBusy = false;
   readonly #quota: ProcessorQuota;
   readonly #room: number;
@@ -28,7 +28,7 @@ export class QuotaBudget {
     return processors === this.processors && periodMs === this.#quota.periodMs;
   }
 
-  /** Throws when nothing tells any more what is used. */
+  /** Throws when the use can no longer be read. */
   look(now: number): void {
     const usedMs = this.#quota.usedMs();
     const used = usedMs - this.#usedMs;
@@ -53,7 +53,10 @@ export class QuotaBudget {
 }
 
 const SHARE = 0.75;
-/** Of what a period allows. */
+/** The share of a period's quota that the budget may hold. */
 const ROOM = 0.1;
-/** Times the room; more of it is forgotten, so that what gives way does not wait long for what others have used. */
+/**
+ * In multiples of the room; a larger debt is forgotten, so that processes that give way do not wait long for the use of
+ * others.
+ */
 const DEBT = 4;

@@ -4,16 +4,16 @@ import type { ProcessorQuota } from "./processor-quota.ts";
 import { QuotaBudget } from "./quota-budget.ts";
 
 /**
- * Keeps all that shares a quota of processor time within it. Who has used up the quota is stopped as a whole until the
- * next period, whatever the priorities: then a process that burns has those wait that serve. So what gives way (a
- * niceness above that of who serves) and would run is held up before that, and gets what the others leave: first what gives way to
- * everybody, then the rest of it. None is held up without end, as with priorities.
+ * Keeps all processes that share a quota of processor time within it. Linux stops all of a group that has used up its
+ * quota until the next period, whatever the priorities: then a busy process makes the serving ones wait. So runnable
+ * processes that give way (a niceness above the serving process's) are held up before that, and get what the others
+ * leave: first those that give way to everybody, then the rest. None is held up for ever, as with priorities.
  */
 export class QuotaKeeper {
   readonly #find: () => ProcessorQuota | undefined;
-  /** Leaders of groups that run. */
+  /** Leaders of running groups. */
   readonly #leaders = new Set<number>();
-  /** Those that give way to everybody. */
+  /** The processes that give way to everybody. */
   readonly #last = new HeldTrees(JUST_MS);
   readonly #others = new HeldTrees(JUST_MS);
   #budget: QuotaBudget | undefined;
@@ -22,7 +22,7 @@ export class QuotaKeeper {
   #busyAt = -Infinity;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `find` is asked again from time to time: a quota can be changed while who has it runs. */
+  /** `find` is called again from time to time: a quota can change while its processes run. */
   constructor(find: () => ProcessorQuota | undefined) {
     this.#find = find;
   }
@@ -30,7 +30,7 @@ export class QuotaKeeper {
   started(leader: number): void {
     this.#leaders.add(leader);
     this.#busyAt = performance.now();
-    // Where there was no quota a moment ago, no start is made longer by looking for one.
+    // Where there was no quota a moment ago, a start is not delayed by looking for one.
     if (this.#budget || this.#timer === undefined) this.#lookIn(this.#budget ? LOOK_MS : 0);
   }
 
@@ -40,7 +40,7 @@ export class QuotaKeeper {
     this.#others.forget(leader);
   }
 
-  /** Lets all go on, and looks no more. */
+  /** Lets all processes run on, and stops measuring. */
   close(): void {
     clearTimeout(this.#timer);
     this.#leaders.clear();
@@ -58,13 +58,13 @@ export class QuotaKeeper {
     this.#timer = setTimeout(this.#look, ms).unref();
   }
 
-  /** In how many milliseconds to look again. */
+  /** Returns the milliseconds until the next look. */
   #keep(now: number): number {
     try {
       if (now - this.#foundAt >= FIND_MS) this.#findAgain(now);
       this.#budget?.look(now);
     } catch {
-      // The quota has gone, or what tells of it.
+      // The quota has gone, or its figures have.
       this.#budget = undefined;
     }
     const budget = this.#budget;
@@ -84,7 +84,7 @@ export class QuotaKeeper {
     return now - this.#busyAt < BUSY_MS ? LOOK_MS : REST_MS;
   }
 
-  /** No more of them than there are processors for: what is left shows only at the next look. */
+  /** Releases at most as many as there are processors: the rest of the quota shows only at the next look. */
   #letSomeGo(processors: number, now: number): void {
     if (now - this.#someWentAt < GOING_MS) return;
     this.#someWentAt = now;
@@ -98,7 +98,7 @@ export class QuotaKeeper {
     else if (!this.#budget?.isOf(quota)) this.#budget = new QuotaBudget(quota, now);
   }
 
-  /** Those that give way to everybody, and those that give way to some. */
+  /** The processes that give way to everybody, and those that give way to some. */
   #yielding(): [last: number[], others: number[]] {
     const [last, others]: [number[], number[]] = [[], []];
     for (const leader of this.#leaders) {
@@ -118,24 +118,24 @@ export class QuotaKeeper {
   }
 }
 
-/** Who starts the service may have all of it give way: what has no more than this keeps up with who serves. */
+/** The service itself may be started with a niceness: processes with no more than this keep up with it. */
 const OWN_NICENESS = nicenessOf(process.pid);
-/** From here on a process gives way to everybody: 15 more than the service, or the highest niceness that there is. */
+/** From here on a process gives way to everybody: 15 more than the service, or the highest niceness. */
 const LAST_NICENESS = Math.min(OWN_NICENESS + 15, 19);
-/** At a stretch: each has a little of every second. */
+/** The longest hold at a stretch: each process gets a little of every second. */
 const LAST_HELD_MS = 500;
-/** The same, and how long they go on afterwards: where calls alone need the quota, they have half of the time. */
+/** Likewise, and how long they then run: where calls alone need the quota, they get half of the time. */
 const OTHERS_HELD_MS = 100;
 const LOOK_MS = 10;
-/** A few looks, of which some are late. */
+/** A few looks, some of which are late. */
 const JUST_MS = 50;
-/** Until those that were let go have used up what there was, or leave something for others. */
+/** The time until released processes have used up the rest, or leave some for others. */
 const GOING_MS = 30;
-/** Before two processors have used up what one may in the usual period. */
+/** Shorter than two processors take to use up one processor's usual period. */
 const REST_MS = 40;
-/** Before who keeps up with all may begin to give way. */
+/** The delay before a process that keeps up with all may begin to give way. */
 const IDLE_MS = 250;
-/** What used much may do so again. */
+/** A process that used much may do so again. */
 const BUSY_MS = 1_000;
 const FIND_MS = 10_000;
 

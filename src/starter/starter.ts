@@ -5,17 +5,16 @@ import type { Duplex } from "node:stream";
 import { giveWay, giveWayForNow } from "../processes/give-way.ts";
 
 /**
- * How processes are started: guests, scripts, the compiler, programs of others. To start one takes its starter some
- * milliseconds in which it does nothing else, more of them when the machine is busy. Whoever serves calls meanwhile hands
- * that to a starter of its own (apart.ts); everybody else starts them directly. This folder knows nothing of what is
- * started.
+ * Starts processes: guests, scripts, the compiler, upstream programs. A start blocks its starter for some milliseconds,
+ * more of them when the machine is busy. A serving process leaves that to a separate starter process (apart.ts); all
+ * others start processes directly. This folder knows nothing about the processes it starts.
  */
 export type Start = (request: StartRequest) => Promise<Started>;
 
-/** Who starts processes, for as long as any of them runs. */
+/** Starts processes, and lives as long as any of them runs. */
 export interface Starter {
   readonly start: Start;
-  /** What was started is to be gone by now; the rest is ended. */
+  /** All processes should have ended by now; the rest is ended. */
   close(): Promise<void>;
 }
 
@@ -29,28 +28,28 @@ export interface StartRequest {
   /** The user and group to become; only root may. */
   readonly uid?: number;
   readonly gid?: number;
-  /** What each descriptor is, from 0 on; the others are nothing. */
+  /** The kind of each descriptor, from 0 on; the others are closed. */
   readonly stdio: readonly ("pipe" | "ignore")[];
-  /** What it reads from one more descriptor, up to the end, as base64: its starter writes it there. */
+  /** Its input on one more descriptor, in base64: the starter writes it there and closes it. */
   readonly given?: { readonly descriptor: number; readonly base64: string };
   /**
-   * The process leads a group of its own, and a session: where Linux shares time by session (sched_autogroup_enabled),
-   * it then takes none of the starter's.
+   * The process leads a group and a session of its own: where Linux distributes time by session
+   * (sched_autogroup_enabled), it then takes none of the starter's.
    */
   readonly group?: boolean;
-  /** How far it and its group give way where there is not enough processor time for all: 0 (not at all) to 19. */
+  /** How far it and its group give way where processor time is short: 0 (not at all) to 19. */
   readonly niceness?: number;
-  /** The same, as far as that can be taken back. */
+  /** Likewise, as far as that can be undone. */
   readonly nicenessForNow?: number;
-  /** Which processes the kernel ends first when memory is short: 0 to 1000. */
+  /** The order in which the kernel ends processes when memory is short: 0 to 1000, the highest first. */
   readonly outOfMemoryScore?: number;
 }
 
 export interface Started {
   readonly pid: number;
-  /** By descriptor; those that are no pipes are missing. */
+  /** The pipes by descriptor; undefined for those that are no pipes. */
   readonly pipes: readonly (Duplex | undefined)[];
-  /** Never rejects. What the process wrote may still be on its way. */
+  /** Never rejects. Output of the process may still be on its way. */
   readonly exited: Promise<ExitStatus>;
 }
 
@@ -60,13 +59,13 @@ export interface ExitStatus {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** In this process, at once. Rejects when it cannot be started. */
+/** Starts it from this process, at once. Rejects when it cannot be started. */
 export const startDirectly: Start = async (request) => {
   const { file, args, env, cwd, uid, gid, stdio, given, group = false } = request;
   const identity = { ...(uid !== undefined && { uid }), ...(gid !== undefined && { gid }) };
   const child = spawn(file, args, {
     env: { ...env },
-    // Node makes pipes of those of the first three that are not named.
+    // Node makes pipes of the first three descriptors unless they are named.
     stdio: Array.from({ length: Math.max(3, stdio.length, (given?.descriptor ?? 0) + 1) }, (_, descriptor) =>
       descriptor === given?.descriptor ? "pipe" : (stdio[descriptor] ?? "ignore"),
     ),
@@ -91,7 +90,7 @@ export const startDirectly: Start = async (request) => {
 };
 
 function give(pipe: Socket, base64: string): void {
-  // It may end without having read it.
+  // It may end without reading it.
   pipe.on("error", () => {});
   pipe.write(Buffer.from(base64, "base64"));
   pipe.destroySoon();
@@ -99,7 +98,7 @@ function give(pipe: Socket, base64: string): void {
 
 /** Preferences: some systems do not let us state them, and the process may have ended already. */
 function prefer(pid: number, { niceness = 0, nicenessForNow = 0, outOfMemoryScore }: StartRequest): void {
-  // Before it has threads, for they take over what it is now.
+  // Before it has threads, which inherit its present values.
   if (niceness > 0) giveWay(pid, niceness);
   else if (nicenessForNow > 0) giveWayForNow(pid, nicenessForNow);
   if (outOfMemoryScore === undefined || process.platform !== "linux") return;
