@@ -194,7 +194,7 @@ export class CheckProcess {
   get usedMs(): number {
     const { processorMs, at } = this.#before;
     const now = this.#processorMs;
-    // If the system does not tell processor time, or the process is gone, the elapsed time has to do.
+    // If the system does not report processor time, or the process is gone, the elapsed time has to do.
     return processorMs > 0 && now > 0 ? now - processorMs : performance.now() - at;
   }
 

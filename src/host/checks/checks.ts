@@ -32,7 +32,7 @@ export class Checks {
   readonly #slow: Lane;
   /** Until when tenants with a slow value are on the slow lane, on the clock of `performance.now()`. */
   readonly #slowUntil = new Map<string, number>();
-  /** Code that this thread runs, of all tenants: it is made again when it was forgotten. */
+  /** Code that this thread runs, of all tenants; code that was forgotten is made again. */
   readonly #codes: ViewRoom;
   /** Characters and bytes of all tasks that wait or are under way, in total and by tenant. */
   #held = 0;
@@ -67,7 +67,7 @@ export class Checks {
     return (schema, options) => this.#validator(tenant, schema, options);
   }
 
-  /** Its code is made when the first value comes, since most tools are never called. */
+  /** The code is made when the first value comes, since most tools are never called. */
   #validator(tenant: string, schema: JsonSchema, { texts }: SchemaOptions = { texts: false }): Validator {
     const made = new Map<typeof QUICK, { readonly check: Check; readonly kept: Kept }>();
     let isIntricate = false;

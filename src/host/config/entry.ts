@@ -43,7 +43,7 @@ export interface ServerEntry {
   readonly options: Readonly<Record<string, JsonObject>>;
   /** Names of the secrets that it is given, sorted. */
   readonly secrets: readonly string[];
-  /** Names of the variables that its code may read, sorted; undefined is all. */
+  /** Names of the variables that its code may read, sorted; undefined for all. */
   readonly variables?: readonly string[];
   /** The hosts that its code may reach. */
   readonly network: readonly AllowedHost[];

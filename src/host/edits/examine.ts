@@ -103,10 +103,7 @@ function distinct(problems: readonly Problem[]): Problem[] {
   return [...new Map(problems.map((problem) => [JSON.stringify(problem), problem])).values()];
 }
 
-/**
- * Problems of all servers that an edit touches: no more of each kind are kept than are told, and the others are
- * counted.
- */
+/** Problems of all servers that an edit touches: those of each kind that are reported, and the number of all others. */
 export class GatheredProblems {
   readonly #first: Problem[] = [];
   readonly #errors: Problem[] = [];
@@ -122,7 +119,7 @@ export class GatheredProblems {
   add(problems: readonly Problem[]): void {
     for (const problem of problems) {
       const isError = problem.severity === "error";
-      // A reading with further problems tells their number itself, as one more problem.
+      // A reading with further problems reports their number itself, as one more problem.
       const isFirst = this.#first.length <= PROBLEMS_MAX;
       const isFirstError = isError && this.#errors.length < PROBLEMS_MAX;
       if (isFirst || isFirstError) {

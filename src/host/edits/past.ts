@@ -200,7 +200,7 @@ class PastEntries {
   }
 
   /**
-   * Reads the values that came since; the latest ones from scratch if the history is another one, as after an import.
+   * Reads the values that came since; starts anew with the latest if the history is another one, as after an import.
    */
   async #goOn(tenant: string, known: Walk): Promise<Walk> {
     const { isNew, changes } = await this.#changesAfter(tenant, known.last);

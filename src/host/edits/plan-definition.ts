@@ -113,8 +113,8 @@ function wholeOf(mcps: McpsText, before: Directory): ReadMcps | undefined {
 }
 
 /**
- * Sets a server's definition where it is named now: in its entry, or else in its own record. If the configuration was
- * read whole, returns what it will say, so that thousands of entries need not be read again.
+ * Sets a server's definition where it is named now: in its entry, or else in its own record. If the configuration
+ * changes and was read whole, returns what it will say: thousands of entries need not be read again.
  */
 export async function moveDefinition(
   proposed: ProposedStore,
