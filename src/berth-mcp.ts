@@ -3,8 +3,8 @@ import { startAhead } from "./commands/upstream/ahead.ts";
 import { closeInherited } from "./starter/inherited.ts";
 
 /**
- * The commands that reach servers of others, by themselves: the build makes one file of this, dist/berth-mcp.mjs, that
- * runs wherever Node does (J10). So nothing that it imports may know what is hosted here.
+ * The commands that reach upstreams, on their own: the build makes one file of this, dist/berth-mcp.mjs, that runs
+ * wherever Node does (J10). So nothing that it imports may know what is hosted here.
  */
 const argv = process.argv.slice(2);
 closeInherited(argv);

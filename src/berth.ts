@@ -3,9 +3,9 @@ import { startAhead } from "./commands/upstream/ahead.ts";
 import { closeInherited } from "./starter/inherited.ts";
 
 /**
- * `berth`, as it is installed: bundled by the build (scripts/bundle-commands.mjs), because the commands that reach servers
- * of others stand in pipes, where each moment counts, and node takes longer for a hundred small files than these commands
- * do for their work. All other commands come from cli.ts.
+ * `berth`, as it is installed: bundled by the build (scripts/bundle-commands.mjs), because the commands that reach
+ * upstreams stand in pipes, where each moment counts, and Node takes longer to load a hundred small files than these
+ * commands to do their work. All other commands come from cli.ts.
  */
 const reaching: ReadonlySet<string> = new Set(["inspect", "cat", "head", "tail", "put", "profile", "mcp"]);
 

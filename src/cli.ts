@@ -11,7 +11,9 @@ import { closeInherited } from "./starter/inherited.ts";
 
 closeInherited(process.argv.slice(2));
 
-/** argv → one function a command. Commands are loaded when they are called, so that `serve` never loads a compiler. */
+/**
+ * argv → one function per command. Commands are loaded when they are called, so that `serve` never loads a compiler.
+ */
 const program = new Command("berth")
   .description("Hosts MCP servers that are plain TypeScript functions or shell scripts.")
   .version(packageVersion())

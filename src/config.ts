@@ -5,10 +5,10 @@ import { BerthError } from "./lib/errors.ts";
 import { defaultLimits, limitVariable, type Limits } from "./limits/limits.ts";
 import { DEFAULT_TENANT, isTenantName } from "./lib/tenant-name.ts";
 
-/** Where the package stands: the folder with `boot/`, `reference_templates/` and `dist/`. */
+/** The root of the package: the folder with `boot/`, `reference_templates/` and `dist/`. */
 export const packageRoot = fileURLToPath(new URL("../../", import.meta.url));
 
-/** Set where Berth's commands are bundled into one file, beside which no package stands. */
+/** Set where Berth's commands are bundled into one file without a package beside it. */
 declare const BERTH_VERSION: string | undefined;
 
 export function packageVersion(): string {
@@ -30,34 +30,39 @@ export interface Config {
   readonly guests: "auto" | "sandboxed" | "trusted";
   /** Host names that a request may carry besides loopback ones; for a service behind a proxy. */
   readonly allowedHosts: readonly string[];
-  /** Whose pages may call MCP endpoints besides Berth's own, as browsers name them. */
+  /** Origins, besides Berth's own, whose pages may call MCP endpoints, as browsers name them. */
   readonly allowedOrigins: readonly string[];
-  /** Scheme and host by which clients reach Berth through a proxy, as `https://mcp.example.com`. Undefined: there is none. */
+  /**
+   * Scheme and host by which clients reach Berth through a proxy, as `https://mcp.example.com`; undefined without one.
+   */
   readonly publicUrl: string | undefined;
-  /** `required`: whoever has no token is refused. `open`: nobody is asked, which is for this machine alone. */
+  /** `required`: requests without a token are refused. `open`: nobody is asked, which is for this machine alone. */
   readonly access: "open" | "required";
   /** The operator's own token, good for everything of all tenants; a secret. */
   readonly adminToken: string | undefined;
-  /** Whose access tokens the tenant `default` takes, where it has no settings of its own; each as it was set. */
+  /**
+   * The issuers whose access tokens the tenant `default` accepts, unless it has settings of its own; each as it was
+   * set.
+   */
   readonly oauth: {
     readonly issuer: string | undefined;
     readonly audience: string | undefined;
     readonly scopes: string | undefined;
-    /** Addresses that are not public, at which the issuers of tenants may be nevertheless. */
+    /** Addresses that are not public but may be those of tenants' issuers nevertheless. */
     readonly privateIssuers: string | undefined;
   };
-  /** Where the keys stand that secrets are sealed with; without either, Berth makes its own in the data folder. */
+  /** Where the keys are that seal secrets; without either, Berth makes its own in the data folder. */
   readonly secretKeys: { readonly file: string | undefined; readonly text: string | undefined };
-  /** Tenants other than `default` whose servers may start programs of others, outside of the sandbox. */
+  /** Tenants other than `default` whose servers may start upstream programs, outside the sandbox. */
   readonly tenantUpstreams: "all" | readonly string[];
-  /** `all` records calls, too, in the audit log; `changes` only what changes something, and who comes in. */
+  /** `all` records calls, too, in the audit log; `changes` only changes and sign-ins. */
   readonly audit: "all" | "changes";
-  /** Whoever may use Berth without a token may also have it start programs of others. */
+  /** Users of Berth without a token may also have it start upstream programs. */
   readonly upstreamPrograms: boolean;
   /** Callers are told the file, line and column at which a function threw. */
   readonly errorPlaces: boolean;
   readonly logLevel: string;
-  /** Offers the server `explore`, which starts whatever program its caller names. */
+  /** Offers the server `explore`, which starts any program that its caller names. */
   readonly explore: boolean;
   readonly limits: Limits;
 }
@@ -72,8 +77,8 @@ const choices = {
 } as const;
 
 /**
- * The decided configuration, from the environment and what the command line overrides.
- * Throws `config_invalid` with every problem at once.
+ * Decides the configuration from the environment and the command line's overrides. Throws `config_invalid` with every
+ * problem at once.
  */
 export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = {}): Config {
   const problems: string[] = [];
@@ -112,7 +117,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
 
   const asked = overrides.access ?? access();
   const audit = (): Config["audit"] => {
-    // Where nobody is asked for a token, the record of a call could not say whose it was.
+    // Where no token is required, the record of a call could not say whose it was.
     const value = env["BERTH_AUDIT"] || (asked === "required" ? "all" : "changes");
     if (value === "all" || value === "changes") return value;
     problems.push(`BERTH_AUDIT must be all or changes, not "${value}"`);
@@ -210,9 +215,9 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
   return config;
 }
 
-/** Of 24.8 days: a longer timer fires at once. */
+/** The longest timer, 24.8 days: a longer one fires at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
-/** Durations that no timer is set for. */
+/** Durations that need no timer. */
 const UNTIMED: ReadonlySet<string> = new Set<keyof Limits>([
   "callMs",
   "guestIdleMs",
@@ -227,7 +232,7 @@ const UNTIMED: ReadonlySet<string> = new Set<keyof Limits>([
   "verifiedTokenMs",
 ]);
 
-/** Whoever reaches the server `explore` runs programs as the user that Berth runs as. */
+/** Users of the server `explore` run programs as the user that Berth runs as. */
 function exploreProblems({ host, allowedHosts, publicUrl, image }: Config): string[] {
   const refused = "BERTH_EXPLORE=on lets callers start programs on this machine, so it is for this machine alone: ";
   const problems = [];
@@ -238,7 +243,7 @@ function exploreProblems({ host, allowedHosts, publicUrl, image }: Config): stri
   return problems;
 }
 
-/** Whether servers of a tenant may start programs at all. */
+/** True if servers of a tenant may start programs at all. */
 export function mayStartPrograms({ tenantUpstreams }: Pick<Config, "tenantUpstreams">, tenant: string): boolean {
   return tenant === DEFAULT_TENANT || tenantUpstreams === "all" || tenantUpstreams.includes(tenant);
 }

@@ -11,15 +11,15 @@ export type MakeFolder = (prefix: string) => string;
 const PREFIX = "berth-work-";
 const LOCK = "lock";
 const ATTEMPTS_MAX = 5;
-/** Folders of processes that were killed, and that one start removes; the next one removes more. */
+/** The most folders of killed processes that one start removes; the next one removes more. */
 const REMOVED_MAX = 100;
 
-/** Where nobody keeps `WorkFolders`: whoever has it made removes it, unless it is killed. */
+/** For use without `WorkFolders`: the caller removes the folder, unless it is killed. */
 export const makeTemporary: MakeFolder = (prefix) => mkdtempSync(join(tmpdir(), `berth-${prefix}`));
 
 /**
- * The temporary folders of one process: all stand in one, which holds a lock for as long as the process lives. Whoever
- * comes next removes, meanwhile, what processes that were killed have left; those of others on this machine stay.
+ * The temporary folders of one process: all stand in one, which holds a lock for as long as the process lives. The next
+ * process removes what killed processes have left; folders of running ones and of other users stay.
  */
 export class WorkFolders {
   readonly #parent = tmpdir();
@@ -31,9 +31,9 @@ export class WorkFolders {
     this.#removing = this.#removeLeft();
   }
 
-  /** The first one makes the folder that they all stand in: who needs none may do without a place for it. */
+  /** The first call makes the common folder: a process that needs no folders needs no place for it. */
   readonly make: MakeFolder = (prefix) => {
-    // Who tidies up a machine may have removed it.
+    // A cleanup of the machine may have removed it.
     if (this.#own && !existsSync(join(this.#own.path, LOCK))) this.#leave();
     this.#own ??= this.#open();
     return mkdtempSync(join(this.#own.path, prefix));
@@ -54,10 +54,10 @@ export class WorkFolders {
   #open(): { path: string; lock: Database.Database } {
     for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
       const path = mkdtempSync(join(this.#parent, PREFIX));
-      // SQLite does not say that it lacks a descriptor, and a folder without a lock would stay for ever.
+      // SQLite does not report a lack of descriptors, and a folder without a lock would stay for ever.
       refuseWithoutDescriptor(path);
       const lock = lockFile(join(path, LOCK));
-      // Somebody who looks for what is left over may have taken it for that, in the moment before the lock.
+      // A cleanup of leftovers may have removed the file in the moment before the lock.
       if (lock && existsSync(join(path, LOCK))) return { path, lock };
       lock?.close();
     }
@@ -71,14 +71,14 @@ export class WorkFolders {
       if (!name.startsWith(PREFIX)) continue;
       const path = join(this.#parent, name);
       try {
-        // Without a lock nobody knows whose it is.
+        // Without a lock its owner is unknown.
         if (!isOwn(path) || !existsSync(join(path, LOCK))) continue;
         const lock = lockFile(join(path, LOCK));
         if (!lock) continue;
         removed++;
         await removeWithLock(path).finally(() => lock.close());
       } catch {
-        // What cannot be removed is in nobody's way.
+        // A folder that cannot be removed does no harm.
       }
     }
   }
@@ -93,14 +93,14 @@ function refuseWithoutDescriptor(folder: string): void {
   }
 }
 
-/** By whoever holds the lock, which goes last: when this is cut short, whoever comes next goes on with it. */
+/** Called by the holder of the lock, which goes last: if this is interrupted, the next process continues. */
 async function removeWithLock(path: string): Promise<void> {
   const others = (await readdir(path)).filter((name) => name !== LOCK);
   for (const name of [...others, LOCK]) await rm(join(path, name), { recursive: true, force: true, maxRetries: 2 });
   await rmdir(path);
 }
 
-/** Others may put what they like where all may write: a link, say, that leads to a folder of this user's. */
+/** Where all users may write, others may put anything: a link, say, that leads to a folder of this user's. */
 function isOwn(path: string): boolean {
   const folder = lstatSync(path);
   return folder.isDirectory() && folder.uid === process.getuid?.();

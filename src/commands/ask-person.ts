@@ -3,8 +3,8 @@ import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Terminal } from "./terminal.ts";
 
 /**
- * Asks a person what a server asks its client (`elicitation/create`): each field of a form by itself, or to visit a
- * page. Gives the result of the request. Throws for what a person cannot be asked.
+ * Asks a person a server's question to its client (`elicitation/create`): each field of a form separately, or to visit
+ * a page. Returns the result of the request. Throws for a question that no person can be asked.
  */
 export async function askPerson(
   terminal: Terminal,
@@ -32,7 +32,7 @@ export async function askPerson(
   return { action: "accept", content: Object.fromEntries(content) };
 }
 
-/** Asks until the answer fits. Undefined when the person does not go on; without a value when there need be none. */
+/** Asks until the answer fits. Undefined when the person gives up; without a value when none is required. */
 async function readField(
   terminal: Terminal,
   label: string,
@@ -62,7 +62,7 @@ interface Kind {
   readonly hint: string;
   readonly choices?: readonly Choice[];
   readonly show: (value: Json) => string;
-  /** Undefined for what is no answer. */
+  /** Undefined for an invalid answer. */
   readonly read: (said: string) => Json | undefined;
 }
 
@@ -111,7 +111,7 @@ function choicesOf(field: Record<string, unknown>): readonly Choice[] | undefine
     .map((each) => ({ value: String(each["const"]), title: String(each["title"] ?? each["const"]) }));
 }
 
-/** By its number, or by what it is. */
+/** Chosen by number or by name. */
 function chosen(choices: readonly Choice[], said: string): string | undefined {
   const byNumber = /^\d+$/.test(said) ? choices[Number(said) - 1] : undefined;
   return (byNumber ?? choices.find(({ value, title }) => value === said || title === said))?.value;
@@ -127,7 +127,7 @@ function readNumber(said: string, isWhole: boolean): number | undefined {
   return said !== "" && Number.isFinite(value) && (!isWhole || Number.isInteger(value)) ? value : undefined;
 }
 
-/** What a server says must not move the cursor of the person's terminal. */
+/** Makes a server's text safe to show: it must not move the cursor of the person's terminal. */
 function shown(value: unknown): string {
   const text = typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
   return stripVTControlCharacters(text).replaceAll(/(?![\n\t])\p{Cc}/gu, "");

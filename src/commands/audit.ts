@@ -16,7 +16,7 @@ export interface AuditOptions {
 
 export interface SearchOptions extends AuditOptions, FilterTexts {
   readonly tenant?: string;
-  /** `json` is one object a line; without it that is so where nobody reads along. */
+  /** `json` prints one object a line; the default when standard output is not a terminal. */
   readonly format?: string;
 }
 
@@ -35,7 +35,7 @@ export function searchAudit(options: SearchOptions): Promise<number> {
   });
 }
 
-/** `berth audit verify`: exit code 1, and the first link that does not fit, when the log is not what was recorded. */
+/** `berth audit verify`: exit code 1, and the first link that does not fit, when the log was changed. */
 export function verifyAudit(
   options: AuditOptions & { readonly head?: string; readonly json?: boolean },
 ): Promise<number> {
@@ -81,7 +81,7 @@ async function withAudit(
   }
 }
 
-/** As `2026-11-22T08:00:00.000Z  acme  call  ok  {"server":"echo",…}`, with what is common first. */
+/** As `2026-11-22T08:00:00.000Z  acme  call  ok  {"server":"echo",…}`, with common fields first. */
 function lineOf({ at, tenant, kind, outcome, ...facts }: AuditRecord): string {
   const told = Object.entries(facts).map(([name, fact]) => `${name}=${textOf(fact)}`);
   const cells = [

@@ -17,7 +17,7 @@ export async function backup(file: string, options: BackupCommandOptions & { for
   return 0;
 }
 
-/** `berth restore FILE`: a Berth that serves takes up by itself what was restored. */
+/** `berth restore FILE`: a running Berth serves the restored store by itself. */
 export async function restore(file: string, options: BackupCommandOptions): Promise<number> {
   const { dataDir, secretKeys } = readConfig(environmentOf(options));
   const { kept, damage, keyIds, ...verified } = await restoreStore({ dataDir, file });

@@ -31,23 +31,26 @@ export interface BootOptions {
   readonly from?: string;
   /** The folder of the image. Default: the package's `boot/`. */
   readonly out?: string;
-  /** Writes nothing, and says what in the image is not what the sources give, of which every definition is compiled again. */
+  /**
+   * Writes nothing, and reports the differences between the image and the sources, with every definition compiled
+   * again.
+   */
   readonly check?: boolean;
   /**
-   * Generates only when a quick look finds the image stale, which takes the image's word for what was compiled; where there
-   * are no sources, the image is left alone.
+   * Generates only when a quick look finds the image stale, which trusts the image's compiled results; without sources,
+   * the image is left alone.
    */
   readonly ifStale?: boolean;
-  /** Takes nothing from the last image: every definition is compiled again. */
+  /** Reuses nothing of the last image: every definition is compiled again. */
   readonly fresh?: boolean;
   readonly json?: boolean;
   /** Type errors of definitions keep the image from being made. */
   readonly strict?: boolean;
-  /** Prints nothing but what keeps the image from being made. */
+  /** Prints nothing but the problems that keep the image from being made. */
   readonly quiet?: boolean;
 }
 
-/** What `berth boot --json` prints. */
+/** The output of `berth boot --json`. */
 interface BootResult {
   readonly status: "written" | "unchanged" | "stale" | "no-sources" | "bad-sources";
   readonly images: Partial<Record<ImageName, Cid>>;
@@ -59,7 +62,7 @@ interface BootResult {
 
 /**
  * `berth boot`: exit code 0 when the image is good, 1 when `--check` finds it stale, 2 when sources have problems.
- * `open` gives another process to compile in than one of its own.
+ * `open` provides another process to compile in.
  */
 export async function boot(options: BootOptions, open?: Compiling["open"]): Promise<number> {
   const from = options.from ?? join(packageRoot, "reference_templates");
@@ -132,11 +135,11 @@ async function generate(
   }
 }
 
-/** Tries whether definitions load, as a save does, in an executor that is opened for the first one. */
+/** Tries if definitions load, as a save does, in an executor that is opened for the first one. */
 function openLoader(options: Pick<ExecutorOptions, "mode" | "limits">) {
   let executor: Promise<Executor | undefined> | undefined;
   const load: NonNullable<GenerateOptions["load"]> = async (entry, bundle) => {
-    // Without a sandbox that works at the moment nobody can tell.
+    // Without a working sandbox at the moment nobody can tell.
     executor ??= openExecutor(options).catch(() => undefined);
     const tried = { tenant: DEFAULT_TENANT, code: () => Promise.resolve(bundle) };
     const outcome = await (await executor)?.load(tried);

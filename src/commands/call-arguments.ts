@@ -3,9 +3,9 @@ import { lazyValidator } from "../host/arguments.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../lib/json.ts";
 
 /**
- * Arguments given as flags: `--message hi --times=3 --loud`. A flag without a value is `true`, and one that is given
- * again makes a list. What a text becomes is for the tool's schema to say: itself where that allows it, else the JSON
- * that it is. Throws `invalid_params` for what is no flag.
+ * Arguments given as flags: `--message hi --times=3 --loud`. A flag without a value is `true`, and a repeated one makes
+ * a list. The tool's schema decides how a text is read: as itself where that is allowed, else as JSON. Throws
+ * `invalid_params` for anything that is no flag.
  */
 export function argumentsOf(flags: readonly string[], schema: JsonSchema | undefined): JsonObject {
   const texts = new Map<string, string[]>();
@@ -26,7 +26,7 @@ function valueOf(texts: readonly string[], schema: JsonSchema | undefined): Json
   const values = texts.map(readJson);
   const single: Json[] = texts.length === 1 ? [texts[0]!, values[0]!] : [];
   const isRight = schema && lazyValidator(schema);
-  // The validator fills in defaults, so that it is shown a copy.
+  // The validator fills in defaults, so it gets a copy.
   const right = [...single, [...texts], values].find((value) => isRight?.(structuredClone(value)).length === 0);
   return right ?? (values.length === 1 ? values[0]! : values);
 }

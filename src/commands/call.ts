@@ -18,20 +18,20 @@ import { ownUrl, tokenFor } from "./own-berth.ts";
 import { Terminal } from "./terminal.ts";
 
 export interface CallOptions {
-  /** Where a Berth serves; without it the one of the environment. */
+  /** The URL of a running Berth; by default the one of the environment. */
   readonly url?: string;
   /** JSON text of `inputResponses`. */
   readonly answers?: string;
 }
 
-/** JSON-RPC codes that say that the call itself was wrong: no such tool, parameters, server. */
+/** JSON-RPC codes that mean that the call itself was wrong: no such tool, parameters, server. */
 const USAGE_CODES: ReadonlySet<number> = new Set([-32600, -32601, -32602]);
 
 /**
  * `berth call server.tool`: calls a tool of a running Berth and writes its events, then its result, as NDJSON.
- * Arguments are flags of their names, or one JSON object on standard input. What it asks is asked of the person at the
- * terminal; where there is none, the default of a question counts as its answer. Exit code 1 says that the tool failed
- * or asked something that nobody answered, 2 that it could not be called. Ctrl-C, and whoever stops reading, end the call.
+ * Arguments are flags of their names, or one JSON object on standard input. The person at the terminal answers its
+ * questions; without one, the default of a question counts as its answer. Exit code 1 means that the tool failed or
+ * asked something that nobody answered, 2 that it could not be called. Ctrl-C and a closed output end the call.
  */
 export async function call(method: string, flags: readonly string[], options: CallOptions): Promise<number> {
   if (!/[._]/.test(method)) throw new BerthError("invalid_params", `"${method}" names no tool; say server.tool`);
@@ -69,7 +69,7 @@ export async function call(method: string, flags: readonly string[], options: Ca
   }
 }
 
-/** The answers to all that is asked; empty when one of them is missing. */
+/** The answers to all questions; empty when one of them is missing. */
 async function answer(
   { inputRequests }: { readonly inputRequests: JsonObject },
   terminal: Terminal | undefined,
@@ -89,7 +89,7 @@ async function answer(
   return Object.fromEntries(answers);
 }
 
-/** How often one call may ask, by a tool that never has enough. */
+/** The most rounds of questions of one call, for a tool that never has enough. */
 const ROUNDS_MAX = 20;
 
 function exitCode(result: NativeResult): number {
@@ -130,7 +130,7 @@ function objectOf(given: string, where: string): JsonObject {
   return value as JsonObject;
 }
 
-/** Waits for a slow reader, so that a tool gets no further ahead of it than what is on the way. */
+/** Waits for a slow reader, so that a tool gets ahead of it only by what is on the way. */
 async function writeLine(output: Writable & { readonly isTTY?: boolean }, value: unknown): Promise<void> {
   const json = JSON.stringify(value);
   if (output.write(`${output.isTTY ? printableJson(json) : json}\n`) || output.destroyed) return;

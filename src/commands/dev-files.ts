@@ -14,13 +14,13 @@ import type { Store } from "../store/store.ts";
 export interface FileServer {
   /** The file's name without its ending. */
   readonly name: string;
-  /** As the person wrote it. */
+  /** The path as the person wrote it. */
   readonly path: string;
 }
 
 /**
- * The servers that files are, by their names. Throws `config_invalid` with everything that is wrong: a file that is
- * not there, one of another kind, a name that no server can have, and two files of one name.
+ * The servers that the files define, by name. Throws `config_invalid` with everything that is wrong: a missing file,
+ * one of another kind, an invalid server name, and two files of one name.
  */
 export async function fileServers(paths: readonly string[]): Promise<FileServer[]> {
   const servers: FileServer[] = [];
@@ -57,12 +57,12 @@ export class DevFiles {
     this.#limits = limits;
   }
 
-  /** The absolute paths of all files that the definition has now, and whether it is another one than before. */
+  /** The absolute paths of all current files of the definition, and if it has changed. */
   async read({ name, path }: FileServer): Promise<{ files: string[]; changed: boolean }> {
     const folder = dirname(resolve(path));
     const entry = basename(path);
     const { files } = await gatherDefinition(folder, entry, this.#limits);
-    // What cannot be read is missed by the compiler as well, which tells where.
+    // The compiler misses an unreadable file as well, and reports where.
     const definition = packDefinition(entry, { [entry]: "", ...files });
     const changed = this.#held.get(name) !== definition.cid;
     if (changed) await this.#name(name, definition);
@@ -81,7 +81,7 @@ export class DevFiles {
   }
 }
 
-/** Problems as the person's own files have them: a definition of one file is compiled under its server's name. */
+/** Problems with the person's own file names: a definition of one file is compiled under its server's name. */
 export function inOwnFiles(problems: readonly Problem[], server: FileServer): Problem[] {
   return problems.map((problem) => {
     if (problem.file === undefined) return problem;
@@ -89,7 +89,7 @@ export function inOwnFiles(problems: readonly Problem[], server: FileServer): Pr
   });
 }
 
-/** A file of a definition, as seen from where the person is. */
+/** A file of a definition, relative to the person's working folder. */
 export function inOwnFolder(file: string, { path }: FileServer): string {
   return relative(process.cwd(), join(dirname(resolve(path)), file));
 }

@@ -7,7 +7,7 @@ import type { CallObserver, LineObserver } from "../host/observe.ts";
 import { inOwnFiles, inOwnFolder, type FileServer } from "./dev-files.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 
-/** What a person sees first: what is served, and what to give to a client. */
+/** Prints the first message: what is served, and how to connect a client. */
 export async function announceServers(berth: Berth, servers: readonly FileServer[], isStrict: boolean): Promise<void> {
   for (const server of servers) await reportServer(berth, server, isStrict);
   const [first] = servers;
@@ -24,8 +24,8 @@ export async function announceServers(berth: Berth, servers: readonly FileServer
 }
 
 /**
- * One server as it is now: its address, its tools, and every problem where it stands. `isStrict`: type errors are told as
- * errors; the server is served all the same.
+ * Prints the state of one server: its address, its tools, and every problem with its place. `isStrict`: type errors are
+ * reported as errors; the server is served all the same.
  */
 export async function reportServer(berth: Berth, server: FileServer, isStrict: boolean): Promise<void> {
   const served = await berth.server(server.name);
@@ -41,7 +41,7 @@ export async function reportServer(berth: Berth, server: FileServer, isStrict: b
   printProblems(inOwnFiles(summary.problems, server));
 }
 
-/** Where a function threw, with the line of its file: callers are told the message alone. */
+/** Prints where a function threw, with the line of its file: callers get the message alone. */
 export function reportFailures(servers: readonly FileServer[]): CallObserver {
   const byName = new Map(servers.map((server) => [server.name, server]));
   return ({ tool, failure }) => {
@@ -52,7 +52,7 @@ export function reportFailures(servers: readonly FileServer[]): CallObserver {
   };
 }
 
-/** The lines that functions print and log, at any level. */
+/** Prints the lines that functions print and log, at any level. */
 export function reportLines(servers: readonly FileServer[]): LineObserver {
   const byName = new Map(servers.map((server) => [server.name, server]));
   return ({ tool, line: { level, message } }) => {
@@ -63,7 +63,7 @@ export function reportLines(servers: readonly FileServer[]): LineObserver {
   };
 }
 
-/** With the names of files as the person has them. */
+/** Replaces file names by the person's own. */
 function ownFiles(text: string, server: FileServer): string {
   return text.replaceAll(/definition:([^\s()]+?)(?=:\d+:\d+)/g, (_, file: string) => inOwnFolder(file, server));
 }

@@ -13,9 +13,9 @@ import { signalled } from "./signalled.ts";
 export interface DevOptions extends Pick<StoreOptions, "data"> {
   readonly port?: string;
   readonly host?: string;
-  /** Makes the files that are not there yet. */
+  /** Makes missing files. */
   readonly new?: boolean;
-  /** Type errors are told as errors. */
+  /** Type errors are reported as errors. */
   readonly strict?: boolean;
 }
 
@@ -23,8 +23,8 @@ export interface DevOptions extends Pick<StoreOptions, "data"> {
 const SETTLED_MS = 40;
 
 /**
- * `berth dev FILE…`: serves definitions straight from their files, and again whenever one of them, or what it imports,
- * changes. Without `--data` nothing is kept. Until SIGINT, SIGTERM or SIGHUP.
+ * `berth dev FILE…`: serves definitions straight from their files, and again whenever one of them, or a file it
+ * imports, changes. Without `--data` nothing is kept. Ends with SIGINT, SIGTERM or SIGHUP.
  */
 export async function dev(paths: readonly string[], options: DevOptions): Promise<number> {
   const ended = signalled();
@@ -68,7 +68,7 @@ async function makeStarters(paths: readonly string[]): Promise<void> {
   }
 }
 
-/** Looks whenever a file changes, or may have while it was not watched yet. */
+/** Checks whenever a file changes, or may have changed before it was watched. */
 async function watchFiles(
   berth: Berth,
   servers: readonly FileServer[],
@@ -76,7 +76,7 @@ async function watchFiles(
   isStrict: boolean,
 ): Promise<Watching> {
   const owners = new Map<string, Set<FileServer>>();
-  /** One change after the other, so that what is reported is what is served. */
+  /** Handles one change after the other, so that the report matches what is served. */
   let turn = Promise.resolve();
   const follow = (server: FileServer): void => {
     turn = turn.then(() => serveAgain(server)).catch((error: Error) => console.error(`berth: ${error.message}`));
@@ -97,7 +97,7 @@ async function watchFiles(
   };
 
   const watcher = watch([], { awaitWriteFinish: { stabilityThreshold: SETTLED_MS, pollInterval: 10 } });
-  // A file that is found counts as changed too: what it was before it was watched is not known.
+  // A newly found file counts as changed too: its state before it was watched is unknown.
   watcher.on("all", (_event, path) => owners.get(path)?.forEach(follow));
   watcher.on("error", (error) => console.error(`berth: ${(error as Error).message}`));
   for (const server of servers) {

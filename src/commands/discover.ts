@@ -10,7 +10,7 @@ import { confinementBy } from "../processes/own-program.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 
 export interface DiscoverOptions {
-  /** Prints `{ tools, resources, prompts, completions, problems }` as JSON on stdout; lists that are empty are left out. */
+  /** Prints `{ tools, resources, prompts, completions, problems }` as JSON on stdout, without empty lists. */
   readonly json?: boolean;
   /** Name of the server; by default the file's own. */
   readonly server?: string;
@@ -19,9 +19,9 @@ export interface DiscoverOptions {
 }
 
 /**
- * Shows what a definition offers, and every problem in it. Problems are those of the signatures; what keeps
- * a sound definition from being bundled, such as an import that leads nowhere, comes apart from them as
- * `bundling`. The exit code is 0 when all is well, 1 when there are errors, 2 when the file cannot be read.
+ * Shows the offers of a definition, and every problem in it. Problems are those of the signatures; a problem that keeps
+ * a sound definition from being bundled, such as an import that leads nowhere, is listed separately as `bundling`. The
+ * exit code is 0 when all is well, 1 when there are errors, 2 when the file cannot be read.
  */
 export async function discover(file: string, options: DiscoverOptions): Promise<number> {
   const text = await readFile(file, "utf8").catch((error: Error) => error);
@@ -38,7 +38,7 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
     entry,
     files: { ...gathered.files, [entry]: gathered.files[entry] ?? text },
   };
-  // Imports that lead nowhere are told by the bundler, too.
+  // The bundler reports imports that lead nowhere, too.
   const unread = gathered.problems.filter(({ code }) => code !== "missing-file" && code !== "outside");
 
   const compiler = openCompiler(limits, { mode: confinementBy(guests) });
@@ -75,7 +75,7 @@ function printText({ tools, resources, prompts, problems }: Discovery): void {
   printProblems(problems);
 }
 
-/** A signature with what a line can say besides, and the description below. */
+/** A signature with what else fits on the line, and the description below. */
 function toolText(tool: DiscoveredTool): string {
   const hints = Object.entries(tool.annotations).map(
     ([hint, value]) => ` @${hint.replace(/Hint$/, "")}${value ? "" : " false"}`,

@@ -5,7 +5,7 @@ export interface StoreOptions {
   readonly readonly?: boolean;
 }
 
-/** A flag is another way to say a variable, so that both are read and checked in one place. */
+/** A flag is another notation for a variable, so both are read and checked in one place. */
 export function environmentOf(options: StoreOptions & { port?: string; host?: string }): NodeJS.ProcessEnv {
   const { port, host, data, image } = options;
   return {

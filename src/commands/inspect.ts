@@ -11,7 +11,7 @@ export interface InspectOptions extends ReachOptions {
   readonly format?: string;
 }
 
-/** `berth inspect <reference>`: what a server offers (J2, seed 001). */
+/** `berth inspect <reference>`: the offers of a server (J2, seed 001). */
 export function inspect(reference: string, options: InspectOptions): Promise<number> {
   return show(reference, options, "text");
 }
@@ -46,7 +46,7 @@ function asText(launch: Launch, upstream: UpstreamConnection, survey: Survey): s
   return `${list.title(nameGiven(launch))}\n  ${said}MCP ${protocolVersion} over ${transport}\n\n${list.survey(survey)}`;
 }
 
-/** As the person at the terminal named it: a script with its folder, which clients of a hosted one are not told. */
+/** The person's own name for it: a script with its folder, which clients of a hosted one are not told. */
 function nameGiven(launch: Launch): string {
   const isScript = launch.launcher === "node" || launch.launcher === "python";
   return isScript && !launch.name.startsWith("@") ? placeOf(launch) : launch.name;

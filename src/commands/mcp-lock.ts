@@ -26,8 +26,8 @@ export interface LockOptions {
 }
 
 /**
- * `berth mcp lock`: looks at each server of others that `mcps.source.json` names, and writes what it is now. Exit code
- * 0, or 1 when one cannot be looked at: then nothing is written.
+ * `berth mcp lock`: examines each upstream that `mcps.source.json` names, and writes its present state. Exit code 0, or
+ * 1 when one cannot be examined: then nothing is written.
  */
 export async function lock({ from = join(packageRoot, "reference_templates") }: LockOptions): Promise<number> {
   const upstreams: Record<string, LockedUpstream> = {};
@@ -79,7 +79,7 @@ async function look(uri: string): Promise<LockedUpstream> {
   return { ...published, contract_cid: block.cid, contract: decodeJson(block.bytes) as Contract };
 }
 
-/** Started exactly as it is hosted: some servers offer less to clients that can do less. */
+/** Starts the upstream exactly as it is hosted: some offer less to clients with fewer capabilities. */
 async function contractNow(launch: Launch): Promise<Contract> {
   let seen: Observed | undefined;
   const upstream = new Upstream(launch, {
@@ -104,7 +104,7 @@ async function contractNow(launch: Launch): Promise<Contract> {
   }
 }
 
-/** As npm itself resolves it, with the settings and the registry that the person has. */
+/** Resolved by npm itself, with the person's settings and registry. */
 async function publishedAs(target: string): Promise<Pick<LockedUpstream, "version" | "integrity">> {
   const wanted = ["view", target, "version", "dist.integrity", "--json"];
   let answer: unknown;
@@ -114,7 +114,7 @@ async function publishedAs(target: string): Promise<Pick<LockedUpstream, "versio
   } catch (error) {
     throw new BerthError("upstream_not_started", `npm does not know what ${target} is`, { cause: error });
   }
-  // Of a range npm tells every version that fits, the newest last.
+  // For a range npm lists every matching version, the newest last.
   const found: unknown = Array.isArray(answer) ? answer.at(-1) : answer;
   if (!isObject(found) || typeof found["version"] !== "string" || typeof found["dist.integrity"] !== "string") {
     throw new BerthError("upstream_not_started", `npm says nothing of what ${target} is`);

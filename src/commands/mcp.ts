@@ -44,11 +44,13 @@ export function schema(reference: string, name: string | undefined, options: Rec
 }
 
 export interface HashOptions extends RecordOptions {
-  /** Of what the server offers where it is hosted. */
+  /** Hashes what the server offers where it is hosted. */
   readonly hosted?: boolean;
 }
 
-/** `berth mcp hash <reference>`: what tells whether a server is the same for its callers (J5), and for which callers. */
+/**
+ * `berth mcp hash <reference>`: the hashes that tell if a server is unchanged for its callers (J5), and for which ones.
+ */
 export function hash(reference: string, options: HashOptions): Promise<number> {
   return reach(reference, options, async ({ upstream, signal }) => {
     const contract = await contractOf(await surveyOf(upstream, { signal }));

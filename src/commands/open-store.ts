@@ -8,15 +8,15 @@ import { foreignLog } from "../store/store-files.ts";
 import type { SecretStore, Store } from "../store/store.ts";
 
 /**
- * Opens the store of a data folder for one command. Where there is none, another folder is meant, or it is away: a new
- * store is made for what may come before the first start alone, and that one is told.
+ * Opens the store of a data folder for one command. Where there is none, the folder is probably wrong or unmounted:
+ * only commands that may run before the first start make a new store, and say so.
  */
 export function openStoreFor(
   dataDir: string,
   { mayMake }: { readonly mayMake: boolean },
 ): Promise<Store & SecretStore> {
   const file = join(dataDir, DATABASE_FILE);
-  // What is left of a store is refused below, with what to do.
+  // The remains of a store are refused below, with advice.
   if (!existsSync(file) && foreignLog(file) === undefined) {
     if (!mayMake) {
       const remedy = "name the data folder of Berth (--data, BERTH_DATA), or put it back where it was";

@@ -3,8 +3,8 @@ import { isLoopback } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
 
 /**
- * The Berth that commands talk to, and the token for it: `BERTH_URL`, and `BERTH_TOKEN` or `BERTH_TOKEN_FILE`. It is never
- * an argument, which every program of the machine can read, and it goes to that Berth alone.
+ * The Berth that commands talk to, and its token: `BERTH_URL`, and `BERTH_TOKEN` or `BERTH_TOKEN_FILE`. The token is
+ * never an argument, which every program of the machine can read, and it goes to that Berth alone.
  */
 const DEFAULT_URL = "http://127.0.0.1:7420";
 
@@ -12,7 +12,7 @@ export function ownUrl(env: NodeJS.ProcessEnv = process.env): string {
   return env["BERTH_URL"] || DEFAULT_URL;
 }
 
-/** The token for an address at which a Berth serves; undefined where there is none. Throws `config_invalid`. */
+/** The token for the address of a Berth; undefined where there is none. Throws `config_invalid`. */
 export function tokenFor(url: string, env: NodeJS.ProcessEnv = process.env): string | undefined {
   const { name, text } = given(env);
   if (text === undefined) return undefined;
@@ -25,7 +25,7 @@ export function tokenFor(url: string, env: NodeJS.ProcessEnv = process.env): str
   throw new BerthError("config_invalid", `${name} would be sent to ${address.origin} for everybody to read; ${how}`);
 }
 
-/** As `tokenFor`, for an address that may be anybody's: undefined unless it is at `BERTH_URL`. */
+/** As `tokenFor`, for an arbitrary address: undefined unless it is at `BERTH_URL`. */
 export function tokenIfOwn(url: string, env: NodeJS.ProcessEnv = process.env): string | undefined {
   return originOf(url) !== undefined && originOf(url) === originOf(ownUrl(env)) ? tokenFor(url, env) : undefined;
 }

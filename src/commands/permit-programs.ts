@@ -5,7 +5,7 @@ import { printableLine } from "../lib/printable.ts";
 /** As many as a person reads. */
 const SHOWN_MAX = 100;
 
-/** Lists what would be started. Throws `programs_refused` where there is any, and it was not said that they may be. */
+/** Lists the programs that would be started. Throws `programs_refused` if there are any and they are not permitted. */
 export function permitPrograms(programs: readonly ImportedProgram[], isPermitted = false): void {
   if (programs.length === 0) return;
   console.error("Its servers start programs of this machine, as the user that Berth runs as, outside of the sandbox:");

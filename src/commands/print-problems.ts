@@ -1,7 +1,7 @@
 import { printable } from "../lib/printable.ts";
 import { locationOf, type Problem } from "../lib/problem.ts";
 
-/** Problems as a person reads them: place, severity and sentence on a line, then the source with a marker. */
+/** Problems in a form for people: place, severity and sentence on a line, then the source with a marker. */
 export function printProblems(problems: readonly Problem[], write: (text: string) => void = toStderr): void {
   for (const problem of problems) write(`${formatProblem(problem)}\n`);
 }

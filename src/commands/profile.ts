@@ -49,7 +49,7 @@ export function list(options: { format?: string; type?: string }): Promise<numbe
   });
 }
 
-/** `berth profile info @name`: everything that its files say (J7). */
+/** `berth profile info @name`: everything in its files (J7). */
 export function info(reference: string): Promise<number> {
   return guarded(async () => {
     const { name, origin, folder, meta, tools } = await find(reference);
@@ -67,14 +67,14 @@ export interface CreateOptions extends ReachOptions {
   readonly offline?: boolean;
 }
 
-/** `berth profile create NAME < profile.json`, or `--from URI`; the server's contract is taken into it (J7, J8). */
+/** `berth profile create NAME < profile.json`, or `--from URI`; it includes the server's contract (J7, J8). */
 export async function create(name: string, options: CreateOptions): Promise<number> {
   return guarded(async () => {
     const wrong = profileNameProblem(name, "profile");
     if (wrong) throw usageFailure(wrong);
     const given = options.from === undefined ? await givenProfile() : { meta: { uri: options.from }, tools: {} };
     checkFiles(given);
-    // What a project keeps stays relative to it; a person's own profiles are used from anywhere.
+    // A project's profiles keep relative paths; a person's own profiles are used from anywhere.
     const { uri } = given.meta;
     if (uri !== undefined && !options.project) given.meta.uri = anchorUri(uri, process.cwd());
     const folder = folderOf(name, options.project ? "project" : "user");
@@ -105,7 +105,7 @@ export function validate(reference: string, options: ProfileOptions): Promise<nu
   return compare(reference, options, ({ status }) => (status === "changed" ? 1 : exitCodes.ok));
 }
 
-/** `berth profile diff @name`: what is different, whatever it means. */
+/** `berth profile diff @name`: every difference, whatever it means. */
 export function diff(reference: string, options: ProfileOptions): Promise<number> {
   return compare(reference, options, () => exitCodes.ok);
 }
@@ -140,8 +140,8 @@ export interface UpdateOptions extends ReachOptions {
 }
 
 /**
- * `berth profile update @name`: shows what changes, asks, tries the examples, and saves as a whole; where one fails
- * nothing is saved (J7, seed 000 "User Experience"). A profile that comes with Berth becomes the user's own.
+ * `berth profile update @name`: shows the changes, asks, tries the examples, and saves as a whole; if one fails nothing
+ * is saved (J7, seed 000 "User Experience"). A profile that comes with Berth becomes the user's own.
  */
 export function update(reference: string, options: UpdateOptions): Promise<number> {
   return guarded(async () => {
@@ -186,7 +186,7 @@ async function find(reference: string): Promise<Profile> {
   return profile;
 }
 
-/** Where a profile of the project or of the user is saved. */
+/** The folder where a profile of the project or of the user is saved. */
 function folderOf(name: string, origin: "project" | "user"): string {
   return join(folders().find((one) => one.origin === origin)!.folder, name);
 }

@@ -1,7 +1,7 @@
-/** A line on stderr that says how far a work is: on a terminal it is written over, elsewhere only the start is told. */
+/** A line on stderr that shows the progress: a terminal's line is overwritten, elsewhere only the start is told. */
 export interface ProgressLine {
   update(text: string): void;
-  /** Clears the line, so that what follows stands in its place. */
+  /** Clears the line, so that the next output stands in its place. */
   end(): void;
 }
 

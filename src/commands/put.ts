@@ -19,9 +19,9 @@ export interface PutOptions extends RecordOptions {
 
 /**
  * `berth put <reference>`: calls the tool once for each NDJSON record on standard input (J3). A record is the call's
- * arguments, before those of the reference. What comes out is in the order of what came in, whatever the concurrency;
- * each result carries `record`, its number from 1. A record that fails is told on stderr, and the others go on; the
- * exit code is then that of the first failure.
+ * arguments, before those of the reference. Output follows the order of the input, whatever the concurrency; each
+ * result carries `record`, its number from 1. A record that fails is reported on stderr, and the others go on; the exit
+ * code is then that of the first failure.
  */
 export function put(reference: string, options: PutOptions): Promise<number> {
   return reach(reference, options, async (reached) => {
@@ -70,7 +70,7 @@ function recordOf({ text, number }: InputLine): JsonObject {
     const value: unknown = JSON.parse(text);
     if (isObject(value)) return value as JsonObject;
   } catch {
-    // It is told below, like what is JSON and no object.
+    // Reported below, like JSON that is no object.
   }
   throw new CommandFailure("bad_record", `Record ${number} is not a JSON object.`, exitCodes.usage);
 }
@@ -88,7 +88,7 @@ async function writeOutcome(
     await output.write({ type: type!, tool: name!, record: number, ...fields });
     written++;
   }
-  // Each record is reported, also when the tool had nothing to say.
+  // Each record is reported, even if the tool had no output.
   if (written === 0) await output.write({ type: "tool_result", tool, record: number });
 }
 

@@ -2,8 +2,8 @@ import { StringDecoder } from "node:string_decoder";
 import { stripVTControlCharacters } from "node:util";
 
 /**
- * A text that nobody is to see: typed at the terminal without echo, else all of standard input, of which one newline at
- * the end is not meant. Undefined when the person gives up (Ctrl-C, Ctrl-D).
+ * A text that nobody may see: typed at the terminal without echo, else all of standard input without one final newline.
+ * Undefined when the person gives up (Ctrl-C, Ctrl-D).
  */
 export async function readHidden(prompt: string): Promise<string | undefined> {
   if (process.stdin.isTTY) return typed(prompt);
@@ -30,7 +30,7 @@ function typed(prompt: string): Promise<string | undefined> {
       resolve(given);
     };
     const take = (chunk: Buffer): void => {
-      // What arrow keys send is no text.
+      // Arrow keys send sequences that are no text.
       for (const character of stripVTControlCharacters(decoder.write(chunk))) {
         if (character === CTRL_C || character === CTRL_D) return end(undefined);
         if (character === "\r" || character === "\n") return end(text);
@@ -39,7 +39,7 @@ function typed(prompt: string): Promise<string | undefined> {
       }
     };
     stdin.on("data", take);
-    // Who types as soon as it stands there is not shown either.
+    // Fast typing must not be shown either.
     process.stderr.write(prompt);
   });
 }

@@ -29,6 +29,6 @@ export function registerAuditCommands(program: Command, run: typeof Run): void {
     .option("--head <head>", "what an earlier verify has printed: it has to be there still")
     .option("--json", "print what was found as JSON")
     .option(...dataOption)
-    // The command above it takes --data, too, wherever it stands.
+    // The parent command takes --data, too, wherever it stands.
     .action(async (_own, command: Command) => run((await import("./audit.ts")).verifyAudit(command.optsWithGlobals())));
 }

@@ -4,7 +4,10 @@ import type { run as Run } from "./run.ts";
 const tenantOption = ["--tenant <name>", "whose secrets", "default"] as const;
 const dataOption = ["--data <folder>", "folder of the store (BERTH_DATA, default .berth)"] as const;
 
-/** `berth secret set|list|delete|rotate` (docs/secrets.md). A running Berth on the same data knows of it within a second. */
+/**
+ * `berth secret set|list|delete|rotate` (docs/secrets.md). A running Berth on the same data sees changes within a
+ * second.
+ */
 export function registerSecretCommands(program: Command, run: typeof Run): void {
   const secret = program.command("secret").description("Keep values that servers need and nobody may see.");
 

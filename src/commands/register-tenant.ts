@@ -3,7 +3,7 @@ import type { run as Run } from "./run.ts";
 
 const dataOption = ["--data <folder>", "folder of the store (BERTH_DATA, default .berth)"] as const;
 
-/** `berth tenant …` (docs/tenants.md). A running Berth on the same data knows of it within a second. */
+/** `berth tenant …` (docs/tenants.md). A running Berth on the same data sees changes within a second. */
 export function registerTenantCommands(program: Command, run: typeof Run): void {
   const tenant = program.command("tenant").description("Make, list, suspend, move and delete tenants.");
   const several = (value: string, before: readonly string[] = []): string[] => [...before, value];

@@ -4,7 +4,7 @@ import type { run as Run } from "./run.ts";
 const tenantOption = ["--tenant <name>", "whose tokens", "default"] as const;
 const dataOption = ["--data <folder>", "folder of the store (BERTH_DATA, default .berth)"] as const;
 
-/** `berth token create|list|revoke` (docs/access.md). A running Berth on the same data knows of it within a second. */
+/** `berth token create|list|revoke` (docs/access.md). A running Berth on the same data sees changes within a second. */
 export function registerTokenCommands(program: Command, run: typeof Run): void {
   const token = program.command("token").description("Make, list and revoke the tokens by which callers are known.");
   const several = (value: string, before: readonly string[] = []): string[] => [...before, value];

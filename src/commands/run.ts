@@ -1,9 +1,9 @@
 import { BerthError } from "../lib/errors.ts";
 
-/** For whoever reads stderr to take what stands there last. */
+/** The time for a reader of stderr to take its last lines. */
 const LAST_WORDS_MS = 1_000;
 
-/** A command's result is the exit code; what it could not do is a line for the person who called it. */
+/** Turns a command's result into the exit code, and its failure into a line for the person who called it. */
 export async function run(command: Promise<number>): Promise<void> {
   try {
     process.exitCode = await command;
@@ -12,6 +12,6 @@ export async function run(command: Promise<number>): Promise<void> {
     console.error(`berth: ${error.message}`);
     process.exitCode = 2;
   }
-  // Without a reader it would keep the process.
+  // Without a reader, pending output would keep the process.
   if (process.stderr.writableLength > 0) setTimeout(() => process.exit(), LAST_WORDS_MS).unref();
 }

@@ -13,7 +13,7 @@ export interface SecretOptions {
   readonly data?: string;
 }
 
-/** `berth secret set NAME`: the value comes from standard input, where no list of processes and no history shows it. */
+/** `berth secret set NAME`: the value comes from standard input, where no process list and no history shows it. */
 export function setSecret(name: string, options: SecretOptions): Promise<number> {
   return withSecrets({ ...options, mayMake: true }, async ({ edits }) => {
     const value = await readHidden(`Value of ${name}: `);
@@ -52,7 +52,7 @@ export function deleteSecret(name: string, options: SecretOptions): Promise<numb
   });
 }
 
-/** `berth secret rotate`: of all tenants, for they are sealed with one key. */
+/** `berth secret rotate`: for all tenants, since they share one key. */
 export function rotateSecrets(options: Pick<SecretOptions, "data">): Promise<number> {
   return withSecrets(options, async ({ secrets }) => {
     const { keyId, secrets: count } = await secrets.rotate("command");

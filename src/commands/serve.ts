@@ -18,7 +18,7 @@ import { WorkFolders } from "../work-folders.ts";
 export interface ServeOptions extends StoreOptions {
   readonly port?: string;
   readonly host?: string;
-  /** The tenant that a tenant's file becomes. */
+  /** The name of the tenant that a tenant's file becomes. */
   readonly as?: string;
   /** Servers of a tenant's file may start programs. */
   readonly programs?: boolean;
@@ -60,7 +60,10 @@ async function serveUntilSignalled(
   }
 }
 
-/** A service that ran goes on once it can: a disk may have no room for a while. Gives the signal that ended it before. */
+/**
+ * Starts again after a restore, and retries while that fails, as a disk may be full for a while. Returns the signal
+ * that ended the wait.
+ */
 async function untilStarted(
   config: Config,
   log: Log,
@@ -83,7 +86,7 @@ async function untilStarted(
 
 const AGAIN_MS = 2_000;
 
-/** `berth serve --image FILE`: a tenant as it stands in its file, from a folder that is gone afterwards. */
+/** `berth serve --image FILE`: serves a tenant from its file, in a folder that is removed afterwards. */
 async function serveTenantFile(file: string, options: ServeOptions): Promise<number> {
   if (options.data !== undefined) {
     throw new BerthError(

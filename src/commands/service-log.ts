@@ -1,7 +1,7 @@
 import type { Config } from "../config.ts";
 import { createLog, type Log } from "../lib/log.ts";
 
-/** The log of a process that serves. What Node warns of goes there, too, each kind once, and no more to stderr as it is. */
+/** The log of a serving process. Node's warnings go there, too, each kind once, and no longer straight to stderr. */
 export function serviceLog({ logLevel, adminToken, limits }: Config): Log {
   const log = createLog(logLevel, [adminToken], limits.logBufferBytes);
   const told = new Set<string>();

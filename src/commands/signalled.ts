@@ -1,11 +1,11 @@
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-/** One Ctrl-C may come twice: of the terminal, and of npm, which hands on what the terminal told all. */
+/** One Ctrl-C may come twice: from the terminal, and from npm, which passes it on. */
 const ONE_SIGNAL_MS = 500;
 
 /**
- * Resolves with the first signal to end; a further one ends the process at once. SIGHUP is one of them: a terminal that
- * closes. Call it before anything tells the outside that it may send one: until then a signal ends the process with
- * nothing tidied up.
+ * Resolves with the first signal to end; a further one ends the process at once. SIGHUP, from a closing terminal, is
+ * one of them. Call it before anything tells the outside that it may send one: until then a signal ends the process
+ * without cleanup.
  */
 export function signalled(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {

@@ -10,7 +10,7 @@ import { signalled } from "./signalled.ts";
 export interface StdioOptions extends StoreOptions {
   /** False with `--no-mcp`. */
   readonly mcp: boolean;
-  /** Serves the server `explore` alone, which is off everywhere else unless `BERTH_EXPLORE` says so. */
+  /** Serves only the server `explore`, which is off everywhere else unless `BERTH_EXPLORE` enables it. */
   readonly explore?: boolean;
 }
 
@@ -23,7 +23,7 @@ export async function stdio(server: string | undefined, options: StdioOptions): 
     throw new BerthError("config_invalid", `--explore serves the server "${EXPLORE}" alone; leave out "${server}"`);
   }
   const output = process.stdout;
-  // Whoever prints by mistake prints to the log.
+  // Stray prints go to the log.
   Object.defineProperty(process, "stdout", { value: process.stderr });
 
   const config = readConfig(
@@ -36,7 +36,7 @@ export async function stdio(server: string | undefined, options: StdioOptions): 
   const signal = signalled();
   const connection = await startStdio(config, log, { server: served, nativeOnly, input: process.stdin, output });
   await Promise.race([connection.ended, signal]);
-  // Who only ended the input still reads the answers; who sends a signal will not wait for long.
+  // A client that only ended the input still reads the answers; the sender of a signal will not wait for long.
   await connection.close(signal);
   process.stdin.destroy();
   await writeLastLines(log);

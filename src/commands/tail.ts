@@ -16,7 +16,7 @@ export function tail(reference: string, options: CountOptions): Promise<number> 
   });
 }
 
-/** The last of them in their order, in a ring of that size. */
+/** The last of them in order, from a ring of that size. */
 export function lastOf(records: Iterable<JsonObject>, count: number): JsonObject[] {
   const ring: JsonObject[] = [];
   let seen = 0;

@@ -57,7 +57,7 @@ export interface ImportCommandOptions extends TenantOptions {
 }
 
 /**
- * `berth tenant import FILE`: of a file that `berth tenant export` has written; `-` is standard input. The folder of a boot
+ * `berth tenant import FILE`: imports a file of `berth tenant export`; `-` is standard input. The folder of a boot
  * image is merged into a tenant.
  */
 export function importTenantFile(file: string, options: ImportCommandOptions): Promise<number> {
@@ -181,9 +181,9 @@ async function writeFile(file: string, lines: Generator<string, Written>): Promi
   });
 }
 
-/** Goes on when what was written is taken, so that a slow reader holds up the reading and fills no memory. */
+/** Waits for the reader, so that a slow one delays the export and fills no memory. */
 async function writeTo(stream: NodeJS.WritableStream, lines: Generator<string, Written>): Promise<Written> {
-  // The write that fails tells of it, before the stream does.
+  // The failing write reports it, before the stream does.
   const onError = (): void => {};
   stream.on("error", onError);
   const write = (text: string): Promise<void> =>
@@ -206,7 +206,7 @@ async function writeTo(stream: NodeJS.WritableStream, lines: Generator<string, W
       return value;
     }
   } finally {
-    // What reads has to be over before it can be closed.
+    // Reading has to end before the source can be closed.
     lines.return(undefined as never);
   }
 }

@@ -4,7 +4,9 @@ import type { JsonObject } from "../lib/json.ts";
 import type { Tenant } from "../store/tenants.ts";
 import { withTenants, type TenantOptions } from "./tenant.ts";
 
-/** `berth tenant oauth NAME [SETTING=VALUE…]`: sets whose access tokens a tenant takes, or shows it when none is said. */
+/**
+ * `berth tenant oauth NAME [SETTING=VALUE…]`: sets whose access tokens a tenant accepts, or shows it without settings.
+ */
 export function setTenantOauth(name: string, texts: readonly string[], options: TenantOptions): Promise<number> {
   return withTenants(options, async (tenants) => {
     const tenant = await tenants.find(name);
@@ -22,7 +24,7 @@ export function setTenantOauth(name: string, texts: readonly string[], options: 
   });
 }
 
-/** By one issuer and one audience a token would be good for two tenants. */
+/** With the same issuer and audience, a token would be valid for two tenants. */
 function checkOwnAudience(name: string, oauth: JsonObject | null, tenants: readonly Tenant[]): void {
   const { issuer, audience } = oauth ?? {};
   if (audience === undefined) return;

@@ -28,7 +28,7 @@ export function createTenant(
   });
 }
 
-/** `berth tenant limit NAME [LIMIT=NUMBER…]`: sets limits, or shows all when none is said. `LIMIT=` is the default again. */
+/** `berth tenant limit NAME [LIMIT=NUMBER…]`: sets limits, or shows all without any. `LIMIT=` restores the default. */
 export function limitTenant(name: string, texts: readonly string[], options: TenantOptions): Promise<number> {
   return withTenants(options, async (tenants) => {
     const tenant = await tenants.find(name);
@@ -61,7 +61,7 @@ export function setSuspended(name: string, suspended: boolean, options: TenantOp
   });
 }
 
-/** `berth tenant delete NAME`: asks for the name again, and without a terminal wants `--yes`. */
+/** `berth tenant delete NAME`: asks for the name again, and without a terminal requires `--yes`. */
 export function deleteTenant(name: string, options: TenantOptions & { readonly yes?: boolean }): Promise<number> {
   return withTenants(options, async (tenants) => {
     if (!(await tenants.find(name))) throw new BerthError("tenant_not_found", `"${name}"`);

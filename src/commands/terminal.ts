@@ -1,8 +1,8 @@
 import { createInterface, type Interface } from "node:readline";
 
 /**
- * Lines from the person at the terminal. Standard output is for results, so that questions stand on stderr. What is
- * typed ahead waits for its question.
+ * Lines from the person at the terminal. Standard output is for results, so questions go to stderr. Text that is typed
+ * ahead waits for its question.
  */
 export class Terminal {
   readonly #lines: string[] = [];
@@ -10,7 +10,7 @@ export class Terminal {
   #waiting: ((line: string | undefined) => void) | undefined;
   #isOver = false;
 
-  /** Undefined where nobody could be asked. */
+  /** Undefined where nobody can be asked. */
   static open(): Terminal | undefined {
     return process.stdin.isTTY && process.stderr.isTTY ? new Terminal() : undefined;
   }

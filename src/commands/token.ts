@@ -20,7 +20,7 @@ export interface CreateTokenOptions extends TokenOptions {
   readonly json?: boolean;
 }
 
-/** `berth token create`: the token alone goes to standard output, so that a script can keep it where it belongs. */
+/** `berth token create`: only the token goes to standard output, so that a script can store it. */
 export async function createToken(options: CreateTokenOptions): Promise<number> {
   const { name = "", can, server, tool, expires } = options;
   const wish = readTokenWish({

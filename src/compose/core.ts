@@ -48,7 +48,7 @@ import { WorkFolders } from "../work-folders.ts";
 /** Most definitions are compiled in less, and on a machine that is always busy nobody waits much longer for this. */
 const COMPILER_GIVES_WAY_MS = 2_000;
 
-/** Brings a store's names to what is to be served, before anything is. */
+/** Brings a store's names to what will be served, before anything is. */
 export type Fill = (store: Store, tenant: string) => Promise<void>;
 
 export interface Core {
@@ -66,15 +66,15 @@ export interface Core {
   readonly metrics: Metrics;
   readonly store: Store;
   readonly sealKey: Uint8Array;
-  /** What keeps the definition of a server that is served from loading, which is tried. */
+  /** The problems that keep a served server's definition from loading, which is tried. */
   loadProblems(tenant: string, server: string): Promise<readonly Problem[]>;
   close(): Promise<void>;
 }
 
 /**
- * All that does not depend on how requests arrive: HTTP and stdio serve the same core. Rejects, with nothing left open,
- * when a part cannot be opened. `fill` brings the store's names to what is to be served; `starting` hears of each step.
- * `starter` is the core's from now on.
+ * Everything that does not depend on how requests arrive: HTTP and stdio serve the same core. Rejects, with nothing
+ * left open, when a part cannot be opened. `fill` brings the store's names to what will be served; `starting` is told
+ * each step. The core owns `starter` from now on.
  */
 export async function openCore(
   config: Config,
@@ -278,7 +278,7 @@ function auditOf({ audit, limits }: Config, store: Store, log: Log): Promise<Aud
   });
 }
 
-/** What it takes to serve a tenant, and to serve it no more. */
+/** Starts and stops serving a tenant. */
 function serving({ host, endpoint, executor }: Pick<Core, "host" | "endpoint" | "executor">) {
   return {
     open(tenant: string): Promise<void> {

@@ -20,34 +20,34 @@ import { openGuarded } from "../starter/guard.ts";
 import type { Store } from "../store/store.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 
-/** For answers to be written that the end of guest code has just made. */
+/** The time for writing the answers that ending guest code has just produced. */
 const LAST_WORDS_MS = 1_000;
 
 export interface Berth {
-  /** Where it listens, with the port that was chosen. */
+  /** The address where it listens, with the actual port. */
   readonly url: string;
-  /** A server, with what it offers and what is wrong with it. */
+  /** A server, with its offers and its problems. */
   server(name: string): Promise<ServerSummary | undefined>;
-  /** What keeps the definition of a server that is served from loading, which is tried. */
+  /** The problems that keep a served server's definition from loading, which is tried. */
   loadProblems(name: string): Promise<readonly Problem[]>;
-  /** Hears of each call of a tool that has ended. */
+  /** Calls the observer for each tool call that has ended. */
   onCall(observer: CallObserver): void;
-  /** Hears of each line that a tool logs while it is called. */
+  /** Calls the observer for each line that a tool logs during a call. */
   onLine(observer: LineObserver): void;
-  /** Serves what the names in the store mean now. */
+  /** Serves the current names in the store. */
   reload(): Promise<void>;
-  /** Resolves when the store was restored by another process: this Berth is to be closed, and another one started. */
+  /** Resolves when another process restored the store: this Berth should be closed, and another one started. */
   readonly replaced: Promise<void>;
   /** Ends calls and streams with their results, then every process. */
   close(): Promise<void>;
 }
 
 /**
- * The composition root, with `core.ts`: the only places that know all parts. Serves the boot image, or what `fill` gives. Rejects when
- * something that it needs cannot be opened.
+ * The composition root, with `core.ts`: the only places that know all parts. Serves the boot image, or the result of
+ * `fill`. Rejects when something that it needs cannot be opened.
  */
 export async function startBerth(config: Config, log: Log, fill: Fill = fromImage(config, log)): Promise<Berth> {
-  // Who serves on stdio waits for none of it.
+  // Serving on stdio does not wait for it.
   const { createHttpServer } = await import("../http/server.ts");
   const readiness = new ServiceReadiness(log);
   const http = createHttpServer(config.limits, readiness, log);
@@ -83,7 +83,7 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
       endpoint.close();
       const drained = http.drain();
       await within(config.limits.shutdownMs, drained);
-      // What still runs now gets its end as a result, which is written before connections are cut.
+      // Calls that still run now end with a result, which is written before connections are cut.
       await executor.close();
       await within(LAST_WORDS_MS, drained);
       server.closeAllConnections();
@@ -93,7 +93,7 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
 }
 
 export interface BerthOnStdio {
-  /** Resolves when the client has ended the connection, or does not read any more, and when the store was restored. */
+  /** Resolves when the client has ended the connection or stopped reading, and when the store was restored. */
   readonly ended: Promise<void>;
   /** Ends calls with their results, at once when `hurry` resolves, then every process. */
   close(hurry: Promise<unknown>): Promise<void>;
@@ -128,7 +128,7 @@ function replacedOf(store: Store): Promise<void> {
   return new Promise((resolve) => store.onReplaced(resolve));
 }
 
-/** What was opened does not stay when what comes after it fails. */
+/** Closes the core again if the work after opening it fails. */
 async function orClose<T>(core: Core, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -11,8 +11,8 @@ import type { Store } from "../store/store.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 
 /**
- * Access as a service is configured with it. `oauthOf` gives the settings of its own that a tenant has; the tenant
- * `default` has those of the configuration beside them. Throws `config_invalid`.
+ * The access rules of a service from its configuration. `oauthOf` returns a tenant's own settings; the tenant `default`
+ * also has those of the configuration. Throws `config_invalid`.
  */
 export function accessOf(
   config: Config,

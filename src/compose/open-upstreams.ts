@@ -15,8 +15,7 @@ import { Upstream } from "../upstream/upstream.ts";
 import type { MakeFolder } from "../work-folders.ts";
 
 /**
- * How servers of others are reached, as a part of the composition root: what they get of this machine, by whose they
- * are.
+ * How upstreams are reached, as a part of the composition root: what they get of this machine depends on their tenant.
  */
 const clientInfo = { name: "berth", version: packageVersion() };
 
@@ -34,7 +33,7 @@ export function exploring(
 ): ExploreOptions {
   const [env, folder] = [process.env, process.cwd()];
   const variables = async () => hostedVariables(env);
-  // Servers offer less to those who cannot be asked. A profile is of what commands see, and they cannot.
+  // Upstreams may offer less to clients that cannot be asked. A profile records what commands see, and they cannot.
   const options = {
     env,
     folder,
@@ -60,8 +59,8 @@ export function exploring(
 }
 
 /**
- * Hosted ones get their secrets. Those of `default` also get what they ask for of the environment, and may be anywhere;
- * every other tenant's are out in the world.
+ * Hosted upstreams get their secrets. Those of `default` also get what they request of the environment, and may be
+ * anywhere; every other tenant's must be at public addresses.
  */
 export function hostedOpener(limits: Limits, { start, makeFolder, checks, roomsOf }: Starting): HostingOptions["open"] {
   const { env } = process;

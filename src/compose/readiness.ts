@@ -5,10 +5,10 @@ import type { Log } from "../lib/log.ts";
 import type { Store } from "../store/store.ts";
 import { lacksDescriptor } from "../lib/unforeseen.ts";
 
-/** Anyone may ask at any rate, so what was found out is good for this long. */
+/** How long a result is reused: anyone may ask at any rate. */
 const CHECK_MS = 1_000;
 
-/** What the service is doing while it is not ready yet, or not any more; and once it is, what it lacks. */
+/** The service's current step while it is not ready, or no longer; and once it is, what it lacks. */
 export class ServiceReadiness implements Readiness {
   readonly #log: Log;
   #reason: string | undefined = "Berth is starting";
@@ -53,7 +53,7 @@ export class ServiceReadiness implements Readiness {
       await this.#store?.check();
       return [];
     } catch (error) {
-      // What exactly is wrong may name a folder of this machine, and anyone may ask.
+      // The details may name a folder of this machine, and anyone may ask.
       this.#log.error({ err: error }, "the store cannot be written");
       return ["The store cannot be written"];
     }

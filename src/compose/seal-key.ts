@@ -7,8 +7,8 @@ const FILE = "seal.key";
 const KEY_BYTES = 32;
 
 /**
- * The key of what clients carry for us: sessions, and questions that are open. It stands in the data folder, readable
- * by its owner alone, so that all of it outlives the process. Rejects with `config_invalid`.
+ * The key that seals state which clients hold for Berth: sessions and open questions. It stands in the data folder,
+ * readable by its owner alone, so that this state outlives the process. Rejects with `config_invalid`.
  */
 export async function readSealKey(dataDir: string): Promise<Uint8Array> {
   const file = join(dataDir, FILE);

@@ -12,16 +12,15 @@ const reaching: ReadonlySet<string> = new Set(["inspect", "cat", "head", "tail",
 const helps: ReadonlySet<string> = new Set(["-h", "--help"]);
 
 /**
- * Starts the server that a command line names before the command itself is loaded: both take their time, and this way
- * at once. So nothing is imported here but what a start needs. Whatever is wrong with the command line is left for the
- * command to say.
+ * Starts the server that a command line names while the command itself is loaded, since both take time. So this file
+ * imports only what a start needs. Errors in the command line are left for the command to report.
  */
 export function startAhead([command = "", ...rest]: readonly string[]): Ahead | undefined {
   const references = rest.filter((argument) => argument.startsWith("mcp+"));
   if (!reaching.has(command) || references.length !== 1 || rest.some((argument) => helps.has(argument))) return;
   const { launch } = parseLauncher(references[0]!);
   if (!launch || "url" in launch) return;
-  // Whoever sees that a server runs may interrupt.
+  // The user may interrupt as soon as the server runs.
   const interruption = new Interruption();
   try {
     return new Ahead(launch, interruption);
@@ -32,25 +31,25 @@ export function startAhead([command = "", ...rest]: readonly string[]): Ahead | 
   }
 }
 
-/** A server that was started ahead, until somebody takes it. */
+/** A server that was started ahead, until the command takes it. */
 export class Ahead {
-  /** Of the whole command: whoever interrupts from the start on finds the server ended. */
+  /** The interruption of the whole command: it ends the server from the start on. */
   readonly interruption: Interruption;
   readonly #uri: string;
   #starting: Promise<Child> | undefined;
   #child: Child | undefined;
-  /** The process ends without having taken the server: there is no time left to end it in good order. */
+  /** The process ends without having taken the server: there is no time left for an orderly end. */
   readonly #abandon = (): void => this.#child?.abandon();
 
   constructor(launch: ProgramLaunch, interruption: Interruption) {
     this.interruption = interruption;
     const { env } = process;
-    // Most environments say nothing of it, and reading all of the configuration takes its time.
+    // Most environments do not set these, and reading the whole configuration takes time.
     const isUsual = !Object.keys(env).some((name) => name.startsWith("BERTH_UPSTREAM_"));
     const limits = isUsual ? defaultLimits : readConfig(env).limits;
     this.#uri = launch.uri;
     this.#starting = startChild(commandOf(launch, { env, folder: process.cwd() }), { limits });
-    // Whoever takes it hears why it cannot be started.
+    // The command that takes it gets the error.
     this.#starting.then(
       (child) => (this.#child = child),
       () => {},
@@ -58,7 +57,7 @@ export class Ahead {
     process.once("exit", this.#abandon);
   }
 
-  /** The server, if it is the one of this launch. It belongs to the caller from here on. */
+  /** Returns the server, if it is the one of this launch. The caller owns it from here on. */
   take({ uri }: Launch): Promise<Child> | undefined {
     return uri === this.#uri ? this.#release() : undefined;
   }

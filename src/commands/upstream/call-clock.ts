@@ -1,6 +1,6 @@
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 
-/** Counts the time of a call, without the time that a person takes for an answer: after one it begins anew. */
+/** Limits the time of a call, without the time that a person takes for an answer: after one it starts anew. */
 export class CallClock {
   readonly #calls = new Set<() => void>();
   #asking = 0;

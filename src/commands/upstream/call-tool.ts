@@ -14,15 +14,15 @@ import { exitCodes } from "./exit-codes.ts";
 import { CommandFailure } from "./failure.ts";
 import type { Reached } from "./reach.ts";
 
-/** The outcome of what a reference says to do: records for pipes, and the whole as the server gave it. */
+/** The outcome of a reference: records for pipes, and the whole as the server gave it. */
 export interface Outcome {
   readonly whole: Json;
   readonly records: Iterable<JsonObject>;
 }
 
 /**
- * Calls a tool until it has come to its end: what it asks is asked of the person at the terminal, or answered by its
- * default where there is none; a transient error is tried again. A tool that fails is a `CommandFailure`.
+ * Calls a tool until it ends: the person at the terminal answers its questions, or the defaults do where there is none;
+ * a transient error is retried. A tool that fails is a `CommandFailure`.
  */
 export async function callTool(
   reached: Reached,
@@ -65,9 +65,9 @@ export async function callTool(
 }
 
 interface Tried {
-  /** As the server gave it. */
+  /** The result as the server gave it. */
   readonly whole: ToolResult;
-  /** What that says of how the call ended. */
+  /** The message in the result about how the call ended. */
   readonly said: Said | undefined;
 }
 
@@ -90,7 +90,7 @@ async function callOnce(
   return { whole, said: unwrapResult(whole as ToolResult & { content: JsonObject[] }, warn) };
 }
 
-/** A server may say anything of its tools. */
+/** A server may say anything about its tools. */
 function hintsOf({ name, annotations }: Pick<ListedTool, "name" | "annotations">) {
   const hints: Record<string, unknown> = isObject(annotations) ? annotations : {};
   const { destructiveHint, idempotentHint } = hints;
@@ -100,5 +100,5 @@ function hintsOf({ name, annotations }: Pick<ListedTool, "name" | "annotations">
   };
 }
 
-/** The time of a call is counted where the time for an answer can be left out. */
+/** The clock of the call measures its time, without the time for answers; this one must never end it. */
 const LONGEST_MS = 2 ** 31 - 1;

@@ -1,4 +1,4 @@
-/** What nearly every use of them takes, as one part of the bundles. */
+/** The commands that are used most, as one part of the bundles. */
 export { cat } from "../cat.ts";
 export { head } from "../head.ts";
 export { inspect } from "../inspect.ts";

@@ -1,7 +1,7 @@
 import { createInterface } from "node:readline/promises";
 import { usageFailure } from "./failure.ts";
 
-/** Asks a person; yes is the answer of an empty line. Without a terminal only `--yes` says so. */
+/** Asks a person; an empty line means yes. Without a terminal only `--yes` does. */
 export async function confirm(question: string, { yes }: { readonly yes?: boolean }): Promise<boolean> {
   if (yes) return true;
   if (!process.stdin.isTTY || !process.stderr.isTTY) {

@@ -1,6 +1,6 @@
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 
-/** Of every command that reaches a server of others; documented in docs/upstream-commands.md. */
+/** The exit codes of every command that reaches an upstream; documented in docs/upstream-commands.md. */
 export const exitCodes = {
   ok: 0,
   usage: 2,

@@ -3,7 +3,7 @@ import { printableJson } from "../../lib/printable.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";
 
-/** What was wrong with how a command was called, or a tool's own failure: what no `BerthError` stands for. */
+/** A wrong use of a command, or a tool's own failure: errors without a `BerthError`. */
 export class CommandFailure extends Error {
   readonly code: string;
   readonly exitCode: number;
@@ -26,7 +26,7 @@ export interface PrintedFailure {
   readonly fields: { readonly code: string; readonly message: string } & Record<string, unknown>;
 }
 
-/** Anything else is a fault of Berth's own, and is thrown on. */
+/** Anything else is a fault of Berth's own, and is rethrown. */
 export function failureFields(error: unknown): PrintedFailure {
   if (error instanceof CommandFailure) {
     const { code, message, exitCode, more } = error;
@@ -38,7 +38,7 @@ export function failureFields(error: unknown): PrintedFailure {
   return { exitCode: exitCodeOf(error), fields: { ...data, code, message, ...stderr } };
 }
 
-/** One JSON object, on a line of its own. */
+/** Prints one JSON object, on a line of its own. */
 export function printFailure({ fields }: PrintedFailure): void {
   const { code, message, ...more } = fields;
   process.stderr.write(`${printableJson(JSON.stringify({ error: { code, message, ...more } }))}\n`);

@@ -1,5 +1,5 @@
 /**
- * Works on several items at once, and gives each with its result in the order of the items, as soon as it is its turn.
+ * Works on several items at once, and yields each with its result in the order of the items, as soon as it is its turn.
  * Reads no item further ahead than it works on. `work` never rejects.
  */
 export async function* inOrder<T, R>(
@@ -27,7 +27,7 @@ export async function* inOrder<T, R>(
       }
     }
   } finally {
-    // Whoever leaves early does not wait for an item that may never come.
+    // A consumer that leaves early does not wait for an item that may never come.
     next?.catch(() => {});
   }
 }

@@ -3,13 +3,13 @@ import { usageFailure } from "./failure.ts";
 
 export interface InputLine {
   readonly text: string;
-  /** Among those that are not empty, from 1. */
+  /** Counts non-empty lines, from 1. */
   readonly number: number;
 }
 
 const LINE_CHARACTERS_MAX = 16 * 1024 * 1024;
 
-/** The lines of a stream that are not empty, one by one; a line without end is refused before it fills the memory. */
+/** The non-empty lines of a stream, one by one; an endless line is refused before it fills the memory. */
 export async function* inputLines(stream: Readable, signal: AbortSignal): AsyncGenerator<InputLine> {
   const stop = (): void => void stream.destroy();
   signal.addEventListener("abort", stop, { once: true });

@@ -1,8 +1,11 @@
-/** Ctrl-C and its like, from the first moment of a command that reaches a server until it has closed what it opened. */
+/**
+ * Ctrl-C and similar signals, from the first moment of a command that reaches a server until it has closed what it
+ * opened.
+ */
 export class Interruption {
   readonly #stop = new AbortController();
   readonly #forget: readonly (() => void)[];
-  /** As shells give it; undefined while nobody has interrupted. */
+  /** The code that shells use; undefined while nobody has interrupted. */
   exitCode: number | undefined;
 
   constructor() {

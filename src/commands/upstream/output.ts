@@ -4,10 +4,13 @@ import { printableJson, printableText } from "../../lib/printable.ts";
 export const recordFormats = ["ndjson", "json", "text"] as const;
 export type RecordFormat = (typeof recordFormats)[number];
 
-/** Thrown where whoever read standard output has gone, as `head` does: nothing is left to be done, and nothing is wrong. */
+/**
+ * Thrown when the reader of standard output has gone, such as `head`: there is nothing left to do, and nothing is
+ * wrong.
+ */
 export class ReaderGone extends Error {}
 
-/** Records on standard output, as fast as they are read. What goes to a terminal does not steer it. */
+/** Records on standard output, as fast as they are read. Text on a terminal cannot control it. */
 export class RecordOutput {
   readonly #stream: NodeJS.WritableStream;
   readonly #format: RecordFormat;
@@ -44,7 +47,7 @@ export class RecordOutput {
     return this.text(`${this.#jsonOf(value)}\n`);
   }
 
-  /** As it is. */
+  /** Writes the text as it is. */
   async text(text: string): Promise<void> {
     if (!this.#gone) {
       await new Promise<void>((resolve) => {
@@ -65,7 +68,7 @@ export class RecordOutput {
   }
 }
 
-/** What a person wants to read of it: its text if it has any. */
+/** The readable part of a record: its text if it has any. */
 function asText(record: JsonObject): string {
   const { text, data, uri, name, uriTemplate, description } = record;
   if (typeof text === "string") return text;

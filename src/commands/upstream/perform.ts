@@ -72,7 +72,7 @@ async function list(
   }
 }
 
-/** A prompt's arguments are texts. */
+/** The arguments of a prompt are texts. */
 function textArguments({ texts, json }: GivenArguments): Record<string, string> {
   const all: [string, unknown][] = [
     ...Object.entries(json),

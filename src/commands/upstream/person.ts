@@ -9,7 +9,7 @@ export interface Person {
   close(): void;
 }
 
-/** The person at the terminal, whose time for an answer does not count. Undefined where nobody could be asked. */
+/** The person at the terminal, whose time for an answer does not count. Undefined where nobody can be asked. */
 export function personAtTerminal(clock: CallClock, interrupted: AbortSignal, before: () => void): Person | undefined {
   const terminal = Terminal.open();
   return (

@@ -4,7 +4,7 @@ import { run } from "../run.ts";
 import * as commands from "./commands.ts";
 import { registerUpstreamCommands } from "./register.ts";
 
-/** The commands that reach servers of others, and no others. */
+/** The commands that reach upstreams, and no others. */
 export function reachingProgram(name: string): Command {
   const program = new Command(name)
     .description("Explores, calls and remembers MCP servers of others. One file of Berth, which hosts them, too.")

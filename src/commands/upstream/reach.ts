@@ -18,24 +18,24 @@ import { failureFields, printFailure, usageFailure } from "./failure.ts";
 import { Interruption } from "./interruption.ts";
 import { ReaderGone } from "./output.ts";
 
-/** Options of every command that reaches a server of others. */
+/** Options of every command that reaches an upstream. */
 export interface ReachOptions {
-  /** Seconds that one call, read or list may take. */
+  /** The most seconds of one call, read or list. */
   readonly timeout?: string;
-  /** Seconds that a start may take, a first installation included. */
+  /** The most seconds of a start, including a first installation. */
   readonly startTimeout?: string;
-  /** Uses a profile whatever its server has become (J6). */
+  /** Uses a profile even if its server has changed (J6). */
   readonly ignoreSchema?: boolean;
   /** Reaches this profile's server, and compares nothing. */
   readonly profile?: Profile;
-  /** Says on stderr what was reached, and what the server writes and notifies. */
+  /** Prints to stderr what was reached, and the server's output and notifications. */
   readonly verbose?: boolean;
   /**
-   * The person at the terminal answers what is asked. Only for commands that call: a server may offer other things to
-   * clients that can be asked, and what it is compared by must not depend on a terminal.
+   * The person at the terminal answers questions. Only for commands that call: a server may offer other things to
+   * clients that can be asked, and comparisons of it must not depend on a terminal.
    */
   readonly attended?: boolean;
-  /** Greets the server as Berth does where it hosts it: as one who can be asked anything. */
+  /** Greets the server as a hosting Berth does: as a client that can be asked anything. */
   readonly hosted?: boolean;
 }
 
@@ -43,9 +43,9 @@ export interface Reached {
   readonly upstream: UpstreamConnection;
   readonly reference: Reference;
   readonly operation: Operation;
-  /** Aborted by Ctrl-C and its like. */
+  /** Aborted by Ctrl-C and similar signals. */
   readonly signal: AbortSignal;
-  /** Shows on a terminal how far a work is. */
+  /** Shows progress on a terminal. */
   readonly progress: (text: string) => void;
   /** Asks the person at the terminal; undefined where there is none. */
   readonly ask: Ask | undefined;
@@ -55,17 +55,17 @@ export interface Reached {
 
 let begun: Ahead | undefined;
 
-/** The process has begun with a start: the command that is to reach this server finds it there. */
+/** Registers a server that the process has started: the command that is to reach it finds it there. */
 export function beginWith(ahead: Ahead | undefined): void {
   begun = ahead;
 }
 
-/** A start that takes longer than this is told on a terminal. */
+/** A start that takes longer is shown on a terminal. */
 const SHOWN_AFTER_MS = 1000;
 
 /**
- * Opens what `text` names, does the work, and closes it again, whatever happens: no child outlives the command.
- * Gives the exit code; an error is one JSON object on stderr.
+ * Opens what `text` names, does the work, and closes it again in any case: no child outlives the command. Returns the
+ * exit code; an error is one JSON object on stderr.
  */
 export async function reach(
   text: string,
@@ -107,7 +107,7 @@ export async function reach(
   }
 }
 
-/** Profiles are loaded where one is named: most references are URIs, and profiles know a lot about contracts. */
+/** Loads profiles only where one is named: most references are URIs, and profiles need much code for contracts. */
 async function referenceOf(text: string, { ignoreSchema, profile }: ReachOptions): Promise<Reference> {
   const { env } = process;
   if (profile) {
@@ -161,7 +161,7 @@ async function open(
   }
 }
 
-/** A Berth of one's own gets its token, unless the URI says what it is to get. The profile of it has none. */
+/** Gives one's own Berth its token, unless the URI names a credential. A profile of it holds none. */
 function withOwnToken(launch: Launch): { readonly launch: Launch; readonly variable: VariableLookup } {
   const { env } = process;
   const variable = (name: string): string | undefined => env[name];
@@ -191,7 +191,7 @@ function milliseconds(option: string, text: string): string {
 
 const DAY_SECONDS = 86_400;
 
-/** What `-v` says: JSON lines on stderr. */
+/** Prints a JSON line to stderr, for `-v`. */
 function tell(what: Record<string, unknown>): void {
   process.stderr.write(`${JSON.stringify(what)}\n`);
 }

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 
-/** The commands that reach servers of others. Errors of their use are one JSON object on stderr, as all their errors. */
+/** The commands that reach upstreams. A wrong use is reported like their other errors, as one JSON object on stderr. */
 export function registerUpstreamCommands(
   program: Command,
   run: (command: Promise<number>) => Promise<void>,

@@ -5,7 +5,7 @@ import type { ListedTool } from "../../upstream/lists.ts";
 import type { Survey } from "../../upstream/survey.ts";
 import { printableLine } from "../../lib/printable.ts";
 
-/** Lists of a server as a person reads them. Names and words come from others: they must not steer the terminal. */
+/** Lists of a server in a form for people. Names and texts come from others: they must not control the terminal. */
 export class TextList {
   readonly #colours: boolean;
 
@@ -34,7 +34,7 @@ export class TextList {
   }
 
   #styled(style: "bold" | "cyan", text: string): string {
-    // Whether there are colours is decided above: `styleText` itself would leave them out wherever `CI` is set.
+    // Colours are decided above: `styleText` itself would leave them out wherever `CI` is set.
     return this.#colours ? styleText(style, text, { validateStream: false }) : text;
   }
 

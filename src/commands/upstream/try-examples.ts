@@ -9,8 +9,8 @@ import { findTool } from "./perform.ts";
 import type { Reached } from "./reach.ts";
 
 /**
- * Calls each tool as its first example says, and tells of it as the seed does (seed 000, "User Experience"). Gives the
- * names of the tools that failed.
+ * Calls each tool with its first example, and reports as the seed does (seed 000, "User Experience"). Returns the names
+ * of the tools that failed.
  */
 export async function tryExamples(
   reached: Reached,
@@ -48,7 +48,7 @@ async function failureOf(
     await callTool({ ...reached, reference }, listed, args, { signal });
     return undefined;
   } catch (error) {
-    // What is wrong with the call itself, rather than with the connection.
+    // A fault of the call itself, rather than of the connection.
     const isAnswer = error instanceof BerthError && error.code === "upstream_refused";
     if (isAnswer || error instanceof CommandFailure) return error.message;
     throw error;
