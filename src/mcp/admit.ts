@@ -6,8 +6,8 @@ import { isObject } from "../lib/json.ts";
 import { isNativeName } from "./native/native.ts";
 
 /**
- * Refuses a principal at a server of which it may use nothing, in the same way whether there is such a server or not.
- * At the server of all servers everybody finds what is theirs. Throws `forbidden`.
+ * Refuses a principal that may use nothing of a server, in the same way whether the server exists or not. At the server
+ * of all servers, every principal finds its own. Throws `forbidden`.
  */
 export function admit(principal: Principal | undefined, server: string): void {
   if (!principal || server === ALL_SERVERS) return;
@@ -19,9 +19,9 @@ export function admit(principal: Principal | undefined, server: string): void {
 }
 
 /**
- * Refuses what the principal may do to nothing at this place, before anything is answered: a client that can get a
- * better token learns what it has to be good for. What it may do to some of it, the catalog that it is shown decides.
- * `body` is a message, or a batch of them, as it came.
+ * Refuses a method that the principal may use on nothing here, before anything is answered, so that a client that can
+ * get a better token learns what it must permit. If the principal may use it on something, its catalog decides. `body`
+ * is a message, or a batch of them, as it came.
  */
 export function admitMethods(principal: Principal | undefined, { server, contract }: Catalog, body: unknown): void {
   if (!principal) return;
@@ -47,7 +47,10 @@ function neededFor(method: string): Action | undefined {
   return NEEDS.get(method) ?? (isNativeName(method) ? "call" : undefined);
 }
 
-/** True for a principal who hears that a resource was updated; `server` names its server where that is not the one listened to. */
+/**
+ * True when the principal may be told that a resource was updated; `server` names the resource's server if it is not
+ * the one listened to.
+ */
 export function mayHearOf(principal: Principal | undefined, server: string | undefined): boolean {
   return !principal || server === undefined || principal.permits("read", server);
 }

@@ -22,35 +22,37 @@ import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
 import { createSealer } from "./seal.ts";
 
 /**
- * The MCP endpoint of every server, for both eras. It owns the way of a message: JSON-RPC → era → method → answer.
- * What differs between eras stands in `modern.ts` and `legacy.ts`; a method that neither has may be a tool's own
+ * The MCP endpoint of every server, for both eras. It owns the path of a message: JSON-RPC → era → method → answer. The
+ * differences between eras are in `modern.ts` and `legacy.ts`; a method that neither has may be a tool's own
  * (`native.ts`). It knows no HTTP library and no socket.
  */
 export interface Endpoint {
-  /** Answers one POST to one server. Never rejects: what goes wrong becomes an answer. */
+  /** Answers one POST to one server. Never rejects: an error becomes an answer. */
   post(tenant: string, server: string, post: Post): Promise<Answer>;
-  /** What a body says, which a promise brings where it is long. Throws, or rejects with, why it is no JSON or too much. */
+  /** Parses a body; a long one by a promise. Throws, or rejects with, the reason why it is not JSON or too much. */
   read(tenant: string, body: string): unknown;
-  /** As `post`, for a transport that has read the body already. */
+  /** Like `post`, for a transport that has parsed the body already. */
   receive(tenant: string, server: string, body: unknown, post: Post): Promise<Answer>;
-  /** Opens the stream of a legacy session on `listen.events`, or gives an answer instead. Never rejects. */
+  /** Opens the stream of a legacy session on `listen.events`, or returns an answer instead. Never rejects. */
   listen(tenant: string, server: string, listen: Listen): Promise<Answer | undefined>;
   /** Ends a legacy session. Never rejects. */
   end(tenant: string, server: string, post: Pick<Post, "headers" | "headerless" | "principal">): Promise<Answer>;
-  /** What is going on, for metrics. */
+  /** Figures for metrics. */
   stats(): EndpointStats;
-  /** Ends what a tenant has open by itself, and the calls of its sessions. */
+  /** Ends a tenant's open subscriptions, and the calls of its sessions. */
   endTenant(tenant: string): void;
-  /** Ends what stays open by itself, such as subscriptions, each with its result; calls under way go on. */
+  /**
+   * Ends everything that stays open by itself, such as subscriptions, each with its result; calls in progress go on.
+   */
   close(): void;
-  /** Resolves when what became of tasks that have ended, and what clients of streams have missed, is kept. */
+  /** Resolves when the outcomes of ended tasks, and the events that clients of streams have missed, are stored. */
   settled(): Promise<void>;
 }
 
 export interface EndpointStats {
-  /** That this process remembers. */
+  /** The sessions that this process remembers. */
   readonly sessions: number;
-  /** That run in this process. */
+  /** The tasks that run in this process. */
   readonly tasks: number;
   /** Log lines that clients were too far behind to get. */
   readonly droppedLogs: number;
@@ -61,15 +63,15 @@ export interface EndpointOptions {
   readonly berthVersion: string;
   readonly log: Log;
   /**
-   * 32 bytes or more, the same for all processes of a service and after a restart. Without it sessions, and
-   * questions that are open, are gone with this process.
+   * 32 bytes or more, the same for all processes of a service and across restarts. Without it, sessions and open
+   * questions end with this process.
    */
   readonly sealKey?: Uint8Array;
-  /** Where tasks and sessions are kept. */
+  /** The store of tasks and sessions. */
   readonly records: Records;
-  /** Lists are not the same for everybody, so that no cache may share them. */
+  /** Set when lists differ between principals, so that no cache may share them. */
   readonly accessRequired?: boolean;
-  /** Who reads long bodies; without it they are read as all others are. */
+  /** Reads long bodies; without it they are read like all others. */
   readonly checks?: Pick<Checks, "readMessage" | "scalarsIn">;
   readonly limits?: ModernLimits & LegacyLimits & Pick<Limits, "waitingLogBytes" | "inlineBodyBytes">;
 }
@@ -165,7 +167,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     try {
       const run = codec.methods.get(method) ?? (await native.methodFor(place, method));
       if (!run) throw new BerthError("method_not_found", method);
-      // One literal: an object that is spread into another costs several microseconds here.
+      // One literal: spreading an object into another costs several microseconds here.
       const call: MethodCall = {
         tenant,
         server,
@@ -218,7 +220,7 @@ function whenToRetry({ data }: BerthError): Pick<Answer, "headers"> | undefined 
   return typeof seconds === "number" ? { headers: { "Retry-After": String(seconds) } } : undefined;
 }
 
-/** A message with modern `_meta`, or a modern version in its header, is modern; everything else is legacy. */
+/** A message with modern `_meta`, or with a modern version in its header, is modern; everything else is legacy. */
 function isModern(message: Message, { headers }: Post): boolean {
   if (message.kind === "response") return false;
   const meta = message.params["_meta"];
@@ -228,10 +230,13 @@ function isModern(message: Message, { headers }: Post): boolean {
   return claims || message.method === "server/discover";
 }
 
-/** What a method itself reports is the payload of an exchange that worked; only some codes also are HTTP failures. */
+/**
+ * An error that a method itself reports is the payload of a successful exchange; only some codes are also HTTP
+ * failures.
+ */
 function isInBand(error: unknown, { era }: Codec): boolean {
   if (!(error instanceof BerthError)) return false;
-  // Earlier revisions know no such error: it is an upstream's, and for the client that called.
+  // Earlier revisions know no such error: it comes from an upstream, and is for the client that called.
   if (error.code === "missing_capability" && era === "legacy") return true;
   return !OUT_OF_BAND.has(error.code);
 }

@@ -30,7 +30,7 @@ export type Params = Readonly<Record<string, unknown>>;
 
 const NO_PARAMS: Params = Object.freeze({});
 
-/** One message. Throws `invalid_request`, saying which member is wrong. */
+/** Reads one message. Throws `invalid_request`, naming the wrong member. */
 export function readMessage(value: unknown): Message {
   if (!isObject(value)) throw new BerthError("invalid_request", "a message must be an object");
   if (value["jsonrpc"] !== "2.0") throw new BerthError("invalid_request", '"jsonrpc" must be "2.0"');
@@ -49,12 +49,12 @@ export function readMessage(value: unknown): Message {
   return { kind: "request", id, method, params: params ?? NO_PARAMS };
 }
 
-/** The id to answer a message with that may be no valid one. */
+/** The id to use in the answer to a message that may be invalid. */
 export function idOf(value: unknown): RequestId | null {
   return isObject(value) && isId(value["id"]) && typeof value["method"] === "string" ? value["id"] : null;
 }
 
-/** `result` is JSON text already. */
+/** `result` is already JSON text. */
 export function resultText(id: RequestId, result: string): string;
 export function resultText(id: RequestId, result: Text): Text;
 export function resultText(id: RequestId, result: Text): Text {
@@ -78,7 +78,7 @@ export function notificationText(method: string, params?: unknown): string {
   return JSON.stringify({ jsonrpc: "2.0", method, params });
 }
 
-/** Whatever is said of a request repeats its id, or its token for progress: each event on its stream does. */
+/** Everything sent about a request repeats its id, or its progress token: each event on its stream does. */
 export const ID_UNITS_MAX = 1_024;
 
 function isId(value: unknown): value is RequestId {

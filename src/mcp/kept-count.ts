@@ -1,20 +1,20 @@
 import { BerthError } from "../lib/errors.ts";
 import type { RecordKind, Records } from "./records.ts";
 
-/** How often a change is tried that others are faster with. */
+/** The attempts at a change that loses against concurrent ones. */
 const TRIES_MAX = 20;
 
 const HOUR_MS = 3_600_000;
-/** Where it is counted. No other key begins with a slash. */
+/** The key of the count. No other key begins with a slash. */
 const KEPT_KEY = "/kept";
-/** What goes within the same hour since the epoch. */
+/** The records that expire within the same hour since the epoch. */
 type KeptUntil = readonly [hour: number, records: number, bytes: number];
 
-/** How many records of one kind each tenant keeps, by whichever process, and their bytes. */
+/** Counts the records of one kind that each tenant keeps, in whichever process, and their bytes. */
 export class KeptCount {
   readonly #records: Pick<Records, "record" | "putRecord">;
   readonly #kind: RecordKind;
-  /** The last count of each tenant that is under way here: one after the other, so that they do not collide. */
+  /** The last count of each tenant in progress here: they run one after the other, so that they do not collide. */
   readonly #counting = new Map<string, Promise<void>>();
 
   constructor(records: Pick<Records, "record" | "putRecord">, kind: RecordKind) {
@@ -22,7 +22,7 @@ export class KeptCount {
     this.#kind = kind;
   }
 
-  /** Those that went within the hour are among them. */
+  /** Includes records that expired within the hour. */
   async of(tenant: string): Promise<{ count: number; bytes: number }> {
     const sum = { count: 0, bytes: 0 };
     for (const [, count, bytes] of keptIn(await this.#records.record(tenant, this.#kind, KEPT_KEY))) {

@@ -18,21 +18,21 @@ import type { Request } from "./json-rpc.ts";
 import type { ClientLogs } from "./methods/log.ts";
 
 /**
- * The shapes that transports, methods and codecs share. The protocol core knows no Express and no socket: a
- * transport hands it what it read, and is handed what to write.
+ * The types that transports, methods and codecs share. The protocol core knows no Express and no socket: a transport
+ * passes it its input, and gets the output to write.
  */
 export interface Post {
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   /**
-   * The transport has no headers, so that none repeats the body (stdio). What its connection has settled, such as the
-   * version and the session, still stands in `headers`.
+   * The transport has no headers, so none repeats the body (stdio). The settings of its connection, such as the version
+   * and the session, are still in `headers`.
    */
   readonly headerless?: true;
   readonly body: string;
-  /** Whose request it is; undefined where nobody is asked for a token. */
+  /** The principal of the request; undefined when no token is required. */
   readonly principal?: Principal;
-  /** Where messages go before the answer; absent when the client takes no stream. */
+  /** Takes messages before the answer; absent when the client accepts no stream. */
   readonly events?: EventSink;
   /** Aborted when the client is gone. */
   readonly signal?: CancelSignal;
@@ -41,46 +41,46 @@ export interface Post {
 
 export interface EventSink {
   /**
-   * The first message opens the stream, and the answer ends it. `message` is JSON text. A promise asks to wait: it
-   * settles when the client has taken what was sent, or is gone.
+   * The first message opens the stream, and the answer ends it. `message` is JSON text. A returned promise asks the
+   * sender to wait: it settles when the client has taken the message, or is gone.
    */
   send(message: Text, more?: EventDetails): void | Promise<void>;
   /**
-   * Opens the stream before there is anything to say; with an id to come back by, and how long to wait before doing
-   * so. Absent on a transport whose streams cannot be taken up again.
+   * Opens the stream before its first message; with an id for coming back, and the delay before that. Absent on a
+   * transport whose streams cannot be resumed.
    */
   open?(first?: { readonly eventId: string; readonly retryMs: number }): void;
-  /** Says that it stays until its client leaves. Throws `too_many_requests` where it may not. */
+  /** Declares that the stream stays until its client leaves. Throws `too_many_requests` when it may not. */
   stand?(): void;
   /** Ends the connection. */
   close?(): void;
-  /** As `close`, for a client that comes back to the stream by itself; does nothing for any other. */
+  /** Like `close`, for a client that comes back by itself; does nothing for any other. */
   release?(): void;
   /**
-   * Says that so many bytes wait in memory until the stream ends, whether its client stays or leaves. Gives the reason
-   * where there is no room for them.
+   * Declares that so many bytes wait in memory until the stream ends, whether its client stays or leaves. Returns the
+   * reason when there is no room for them.
    */
   hold?(bytes: number): BerthError | undefined;
 }
 
 export interface EventDetails {
-  /** By which a client that lost the connection says what it got. */
+  /** The id by which a client that lost the connection says what it got. */
   readonly eventId?: string;
-  /** To be kept for such a client whatever else is not: an answer, or a question. */
+  /** Set for an answer or a question, which is kept for such a client whatever else is dropped. */
   readonly lasting?: boolean;
 }
 
-/** Whom a message is for: `server` as it was asked for, with a release after it or not. */
+/** The destination of a message: `server` as requested, with or without a release. */
 export interface Place {
   readonly tenant: string;
   readonly server: string;
-  /** What of it the principal may use. */
+  /** The part of it that the principal may use. */
   readonly catalog: Catalog;
-  /** Whose message it is. */
+  /** The principal of the message. */
   readonly principal: Principal | undefined;
 }
 
-/** What opens a stream without a request of its own. */
+/** A request to open a stream that answers no request of its own. */
 export interface Listen {
   readonly headers: Post["headers"];
   readonly principal?: Principal;
@@ -95,20 +95,20 @@ export interface Answer {
   readonly body?: Text;
   /** Further headers, such as the session's. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Why it was refused, where a token that permits more would help: HTTP tells its client how to get one. */
+  /** The refusal, if a token that permits more would help: HTTP tells the client how to get one. */
   readonly denied?: BerthError;
 }
 
-/** One call of one method, in the terms of no revision. */
+/** One call of one method, independent of the revision. */
 export interface MethodCall {
   readonly tenant: string;
-  /** The name that was asked for, which need not be the catalog's own. */
+  /** The requested name, which need not be the catalog's own. */
   readonly server: string;
   readonly catalog: Catalog;
   readonly id: string | number;
   readonly method: string;
   readonly params: Readonly<Record<string, unknown>>;
-  /** The text that the message was read from: `params` change when arguments are filled in with their defaults. */
+  /** The text that the message was parsed from: `params` change when defaults are filled into arguments. */
   readonly body: string;
   readonly codec: Codec;
   readonly client: Client;
@@ -117,36 +117,39 @@ export interface MethodCall {
   readonly events: EventSink | undefined;
   readonly logs: ClientLogs;
   readonly signal: CancelSignal | undefined;
-  /** Aborted when the service is about to end: what stays open by itself ends now, with its result. */
+  /** Aborted when the service is about to end: everything that stays open by itself ends now, with its result. */
   readonly closing: CancelSignal;
-  /** What the client answered in earlier rounds of this request, by the keys of the input requests. */
+  /** The client's answers in earlier rounds of this request, by the keys of the input requests. */
   readonly answers?: JsonObject;
 }
 
-/** Who asks, as far as this request says it (modern) or its session (legacy). */
+/** The client, as this request (modern) or its session (legacy) describes it. */
 export interface Client {
   readonly version: string;
   readonly capabilities: JsonObject;
-  /** The least level of log messages to send on the request's stream; none are sent without it. */
+  /** The least level of log messages to send on the request's stream; without it, none are sent. */
   readonly logLevel?: LogLevel;
-  /** The session that the request belongs to, when it has one. */
+  /** The session of the request, if any. */
   readonly session?: string;
 }
 
-/** Gives the JSON text of the result. Throws `BerthError` for a protocol error. */
+/** Returns the JSON text of the result. Throws `BerthError` for a protocol error. */
 export type Method = (call: MethodCall) => Text | Promise<Text>;
 
-/** How an era recognizes who speaks, and how it answers. */
+/** How an era identifies a client, and how it answers. */
 export interface Era {
   readonly codec: Codec;
-  /** Checks what each request of the era must carry, and says who asks. Throws `BerthError`, or rejects with one. */
+  /**
+   * Checks the mandatory parts of a request of the era, and returns its client. Throws `BerthError`, or rejects with
+   * one.
+   */
   readonly clientOf: (request: Request, post: Post, place: Place) => Client | Promise<Client>;
 }
 
-/** How one era writes what the core decided: all that differs between eras in a result stands behind this. */
+/** How one era writes the results of the core: all differences between eras in a result are behind this. */
 export interface Codec {
   readonly era: "modern" | "legacy";
-  /** Names what its lists look like; codecs of one shape share them. */
+  /** Names the form of its lists; codecs of one shape share them. */
   readonly shape: string;
   readonly methods: ReadonlyMap<string, Method>;
   /** An item of a list, as the era shows it. */
@@ -158,11 +161,11 @@ export interface Codec {
   promptResult(catalog: Catalog, result: PromptResult): Text;
   /** Any other result, such as a completion. */
   result(catalog: Catalog, result: object): Text;
-  /** The answers that this call begins with: what an earlier round of the same request brought. */
+  /** The answers that this call begins with, from an earlier round of the same request. */
   answersOf(call: MethodCall): JsonObject | undefined;
   /**
-   * Guest code needs answers. Either gives them, to call it again with (legacy: asked on the stream), or the JSON text
-   * of a result that ends this request (modern: `input_required`). Throws `missing_capability`.
+   * Asks the questions of guest code. Returns either the answers, to call it again with (legacy: asked on the stream),
+   * or the JSON text of a result that ends this request (modern: `input_required`). Throws `missing_capability`.
    */
   ask(call: MethodCall, inputRequests: InputRequests, answers: JsonObject): Promise<Asked>;
 }

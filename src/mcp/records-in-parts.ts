@@ -2,17 +2,17 @@ import { randomUUID } from "node:crypto";
 import { nextTurn } from "../lib/turns.ts";
 import type { KeyedRecordPut, RecordKind, RecordPut, Records } from "./records.ts";
 
-/** Of UTF-16 units of a record's value: the store writes, and reads, so much in about a millisecond. */
+/** The length of a part in UTF-16 units: the store writes or reads it in about a millisecond. */
 const PART_UNITS = 128 * 1024;
-/** Parts that nobody needs any more and that are removed at a time. */
+/** The number of obsolete parts that are removed at a time. */
 const REMOVED_AT_ONCE = 8;
-/** Begins what stands for a value that is kept in parts. No value is like it: they are JSON, or begin with some. */
+/** Begins the reference to a value that is stored in parts. No value is like it: they are JSON, or begin with some. */
 const MARK = "parts ";
 
 /**
- * Records whose values may be as long as an answer: a long one is written and read in parts, each a record of its own, in
- * turns with calls of others. The record itself is written last, and says where its parts are, so that a value changes
- * as a whole. Parts that nobody removes expire when the record would have.
+ * Records whose values may be as long as an answer: a long one is written and read in parts, each a record of its own,
+ * taking turns with calls. The record itself is written last and references its parts, so that a value changes as a
+ * whole. Parts that are not removed expire with the record.
  */
 export function inParts(records: Records): Records {
   return {
@@ -23,7 +23,7 @@ export function inParts(records: Records): Records {
         if (!parts) return found;
         const value = await joined(tenant, kind, key, parts);
         if (value !== undefined) return { ...found, value };
-        // Its parts went while it was read: it was replaced, or its time is over.
+        // Its parts vanished while it was read: it was replaced, or has expired.
         const now = await records.record(tenant, kind, key);
         if (now?.revision === found.revision) return undefined;
       }
@@ -81,7 +81,7 @@ export function inParts(records: Records): Records {
     return all;
   }
 
-  /** Removes the parts that nobody needs now: the earlier ones, or those written in vain. */
+  /** Removes obsolete parts: the earlier ones, or those written in vain. */
   async function settle(
     tenant: string,
     kind: RecordKind,
@@ -112,12 +112,12 @@ interface Parts {
 
 interface Prepared {
   readonly put: KeyedRecordPut;
-  /** Those of the value that it replaces. */
+  /** The parts of the value that it replaces. */
   readonly before: Parts | undefined;
   readonly written: Parts | undefined;
 }
 
-/** It is short, and replaces nothing. */
+/** True when the value is short and replaces nothing. */
 function isPlain({ value, expected }: RecordPut): boolean {
   return value.length <= PART_UNITS && expected === 0;
 }
@@ -130,7 +130,7 @@ function partKey(key: string, { id }: Parts, number: number): string {
   return `${key}/part/${id}/${number}`;
 }
 
-/** A character of two units stays whole: alone, neither could be stored. */
+/** Cuts a value into parts. A surrogate pair stays whole: alone, neither half could be stored. */
 function* cut(value: string): Generator<string, void> {
   for (let from = 0, to; from < value.length; from = to) {
     to = Math.min(from + PART_UNITS, value.length);

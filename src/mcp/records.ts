@@ -1,9 +1,9 @@
-/** Where the protocol keeps what outlives a process; several processes may have it open. A store is one. */
+/** The storage for what outlives a process; several processes may have it open. A store is one. */
 export interface Records {
   record(tenant: string, kind: RecordKind, key: string): Promise<StoredRecord | undefined>;
-  /** Undefined when the record has not the revision `expected` (0: is not there). */
+  /** Undefined when the record does not have the revision `expected` (0: does not exist). */
   putRecord(tenant: string, kind: RecordKind, key: string, put: RecordPut): Promise<number | undefined>;
-  /** Several at once, which outlive this process, but maybe not a power cut that comes at once. */
+  /** Writes several at once; they outlive this process, but perhaps not an immediate power cut. */
   putRecords(
     tenant: string,
     kind: RecordKind,
@@ -21,7 +21,7 @@ export interface StoredRecord {
 export interface RecordPut {
   readonly value: string;
   readonly expected: number;
-  /** Milliseconds since the epoch; what lies in the past removes the record. */
+  /** Milliseconds since the epoch; a time in the past removes the record. */
   readonly expiresAt: number;
 }
 

@@ -3,21 +3,22 @@ import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
 
 /**
- * State that a client carries for us: it can neither read nor change it, keep it for long, nor use it elsewhere.
- * It owns the cryptography alone (AES-256-GCM with a fresh nonce for each text) and knows nothing of what is sealed.
+ * Seals state that a client carries for us: the client can neither read nor change it, keep it for long, nor use it
+ * elsewhere. It owns only the cryptography (AES-256-GCM with a fresh nonce for each text) and knows nothing of what is
+ * sealed.
  */
 export interface Sealer {
-  /** `binding` is all that must be the same when the text comes back; `value` is plain JSON. */
+  /** `binding` is everything that must be the same when the text comes back; `value` is plain JSON. */
   seal(binding: readonly string[], value: unknown, ttlMs: number): string;
-  /** Throws `invalid_params` for a text that was changed, that another key or binding sealed, or that is too old. */
+  /** Throws `invalid_params` for a text that was changed, sealed with another key or binding, or has expired. */
   unseal(binding: readonly string[], text: string): unknown;
 }
 
-/** Bytes of entropy below which a key is refused. */
+/** A key with fewer bytes of entropy is refused. */
 const KEY_BYTES_MIN = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-/** Says how the text is made; a change of format takes another one. */
+/** The version of the format; a change of format takes another one. */
 const FORMAT = "1.";
 
 /** `key` is shared by all processes of a service and outlives them. Throws `TypeError` for a short one. */
@@ -48,7 +49,7 @@ export function createSealer(key: Uint8Array, now: () => number = Date.now): Sea
   function open(text: string, additional: Buffer): string {
     const encoded = text.slice(FORMAT.length);
     const sealed = Buffer.from(encoded, "base64url");
-    // One text for one state: decoding alone would look over characters that are none of base64url.
+    // One text per state: decoding alone would ignore characters outside base64url.
     const canonical = text.startsWith(FORMAT) && sealed.toString("base64url") === encoded;
     if (!canonical || sealed.length < NONCE_BYTES + TAG_BYTES) throw refused();
     try {

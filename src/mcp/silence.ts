@@ -1,6 +1,6 @@
 /**
- * When another process counts as gone that the store has no sign of life of: once whoever looks has found none for
- * `ms` by a clock of his own. What the store holds ends at a time of day, and that clock may leap.
+ * Decides when another process counts as gone that has no sign of life in the store: once the observer has found none
+ * for `ms`, by its own monotonic clock. Expiry in the store depends on the time of day, and that clock may jump.
  */
 export class Silence {
   readonly #ms: number;
@@ -22,6 +22,6 @@ export class Silence {
   }
 }
 
-/** Nobody knows what was in between two looks that are so many times `ms` apart. */
+/** Two looks so many times `ms` apart say nothing of the time between them. */
 const FORGOTTEN_AFTER = 20;
 const OWNERS_MAX = 1_000;

@@ -12,8 +12,8 @@ import type { ClientAnswer, Session } from "./session.ts";
 import { Stream } from "./stream.ts";
 
 /**
- * Asks the client what guest code wants to know, by requests on the stream of the call. A client that cannot be
- * asked, or does not answer, makes the call fail, with the reason. `earlier` are the answers of its earlier rounds.
+ * Asks the client the questions of guest code, by requests on the stream of the call. When the client cannot be asked,
+ * or does not answer, the call fails with the reason. `earlier` are the answers of earlier rounds.
  */
 export async function ask(
   call: MethodCall,
@@ -25,7 +25,7 @@ export async function ask(
   const questions = Object.entries(inputRequests);
   if (!peer) return failed(call, "it asks the client, for which a session is needed; send Mcp-Session-Id");
   const bytes = bytesOf(inputRequests);
-  // While it waits the call is kept as well, whether its client stays or leaves.
+  // While it waits, the call stays in memory as well, whether its client stays or leaves.
   const reason =
     whyNot(call, peer, questions) ??
     whyTooLong(bytes, questionBytes) ??
@@ -35,7 +35,7 @@ export async function ask(
   let error: string | undefined;
   let held = heldBytes(earlier, answerBytes);
   const noRoom = new Cancellation();
-  /** Answers wait for the last of them, so that they are counted as they come. */
+  /** Answers wait for the last one, so they are counted as they come. */
   const whyNoRoom = (answer: Extract<ClientAnswer, { units: number }>): string | undefined => {
     const more = heldBytes(answer.result, answerBytes, answer.units);
     held += more;
@@ -59,7 +59,7 @@ export async function ask(
   return error === undefined ? { answers } : failed(call, error);
 }
 
-/** What a call that waits takes in memory besides what is said. */
+/** The memory that a waiting call takes besides its texts. */
 const WAITING_BYTES = 4 * 1024;
 
 export type AskLimits = Pick<Limits, "answerMs" | "questionBytes" | "answerBytes">;
@@ -99,7 +99,7 @@ function whyGivenUp(cancelled: CancelSignal | undefined, noRoom: CancelSignal): 
   return noRoom.aborted ? "there is no room for more answers" : undefined;
 }
 
-/** What goes wrong inside a tool is a result; everything else has errors alone. */
+/** A failure inside a tool is a result; all other methods only have errors. */
 function failed({ method, params }: MethodCall, reason: string): Asked {
   if (method !== "tools/call") throw new BerthError("guest_failed", reason);
   const text = `The tool "${String(params["name"])}" did not finish: ${reason}`;

@@ -3,12 +3,12 @@ import type { Client, Post } from "../protocol.ts";
 import { isLegacy, SUPPORTED_VERSIONS, VERSION_WITHOUT_HEADER } from "../revisions.ts";
 import type { Session } from "./session.ts";
 
-/** Who sends a legacy request, and the session in which it does so. */
+/** The client of a legacy request, and its session, if any. */
 export interface LegacyClient extends Client {
   readonly peer?: Session;
 }
 
-/** The server decides what to log for a client that did not say (2025-11-25 `server/utilities/logging`). */
+/** The server decides what to log for a client that did not set a level (2025-11-25 `server/utilities/logging`). */
 const LOG_LEVEL_WITHOUT_SESSION = "info";
 
 export function legacyClient(headers: Post["headers"], peer: Session | undefined): LegacyClient {
@@ -18,7 +18,7 @@ export function legacyClient(headers: Post["headers"], peer: Session | undefined
   return { version, capabilities, logLevel: peer.logLevel, session: id, peer };
 }
 
-/** The header's revision, else the session's. Throws `unsupported_version` for a header that names none. */
+/** The revision of the header, otherwise of the session. Throws `unsupported_version` for a header that names none. */
 function legacyVersion(headers: Post["headers"], peer: Session | undefined): string {
   const header = headers["mcp-protocol-version"];
   if (header === undefined) return peer?.facts.version ?? VERSION_WITHOUT_HEADER;

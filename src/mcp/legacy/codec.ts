@@ -9,7 +9,7 @@ import { sessionMethods } from "./session-methods.ts";
 import type { Sessions } from "./sessions.ts";
 import { shapeOf } from "./shape.ts";
 
-/** The codec of one revision of 2024-11-05 to 2025-11-25. Its results have the shape that the revision knows. */
+/** The codec of one revision from 2024-11-05 to 2025-11-25. Its results have the shape of that revision. */
 export function createLegacyCodec(version: string, { limits, sessions }: LegacyCodecParts): Codec {
   const shape = shapeOf(version);
   return {
@@ -40,7 +40,7 @@ interface LegacyCodecParts {
 
 export type LegacyCodecLimits = AskLimits & ListedLimits & Pick<Limits, "subscriptionsPerSession">;
 
-/** A resource that is not there has a code of its own before 2026-07-28 (2025-11-25 `server/resources`). */
+/** A missing resource has an error code of its own before 2026-07-28 (2025-11-25 `server/resources`). */
 function withLegacyErrors(method: Method): Method {
   const translate = (error: unknown): never => {
     if (!(error instanceof BerthError) || error.code !== "resource_not_found") throw error;

@@ -2,9 +2,9 @@ import { mapsOfSchemas, placesOfSchemas } from "../../contract/subschemas.ts";
 import { isObject, NESTING_MAX, type JsonSchema } from "../../lib/json.ts";
 
 /**
- * The schema for a client that may know draft 7 alone, as the SDK of the legacy revisions does, which refuses results by
- * it. Draft 7 has no `prefixItems` and holds every element against `items`: no tuple passes. Said in another way, tuples
- * mean the same in 2020-12, and draft 7 finds no fault with them.
+ * Rewrites a schema for clients that may know only draft 7, such as the SDK of the legacy revisions, which rejects
+ * results by it. Draft 7 has no `prefixItems` and checks every element against `items`: no tuple passes. The rewritten
+ * tuples mean the same in 2020-12, and draft 7 finds no fault with them.
  */
 export function forDraft7(schema: JsonSchema): JsonSchema {
   const dialect = schema["$schema"];
@@ -12,7 +12,7 @@ export function forDraft7(schema: JsonSchema): JsonSchema {
   return isKnown ? (adapted(schema, NESTING_MAX) as JsonSchema) : schema;
 }
 
-/** The value itself where nothing in it is a tuple. */
+/** Returns the value itself when it contains no tuple. */
 function adapted(schema: unknown, levels: number): unknown {
   if (!isObject(schema) || levels === 0) return schema;
   let copy: Record<string, unknown> | undefined;
@@ -30,7 +30,7 @@ function adapted(schema: unknown, levels: number): unknown {
   return Array.isArray(whole["prefixItems"]) ? tuple(whole, whole["prefixItems"].length) : whole;
 }
 
-/** Of a list, or of an object by names. */
+/** Adapts each schema of a list, or of an object by names. */
 function adaptedEach(schemas: unknown, levels: number): unknown {
   if (Array.isArray(schemas)) {
     const now = schemas.map((each) => adapted(each, levels));
@@ -47,7 +47,7 @@ function tuple(schema: Record<string, unknown>, length: number): Record<string, 
     const { maxItems } = schema;
     return { ...rest, maxItems: typeof maxItems === "number" ? Math.min(maxItems, length) : length };
   }
-  // What other keywords beside it look at, `unevaluatedItems` would leave alone.
+  // `unevaluatedItems` would skip the items that such keywords evaluate.
   const isAlone = !Object.keys(schema).some((keyword) => evaluating.has(keyword));
   return isObject(items) && isAlone ? { ...rest, unevaluatedItems: items } : schema;
 }

@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import type { RequestId } from "../json-rpc.ts";
 
-/** Ids of streams and of their events, written and read: what `Last-Event-ID` carries. */
+/** Writes and reads the ids of streams and of their events, which `Last-Event-ID` carries. */
 
 const IDS_CHARACTERS_MAX = 512;
 
-/** The id of a stream says by itself what it was for, so that it can be answered when nobody remembers it. */
+/** The id of a stream states what it was for, so that it can be answered when no process remembers it. */
 export function streamId(requests: readonly RequestId[] | undefined): string {
   const random = randomBytes(9).toString("base64url");
   if (!requests) return `listen.${random}`;
@@ -13,7 +13,7 @@ export function streamId(requests: readonly RequestId[] | undefined): string {
   return `post.${random}.${text.length > IDS_CHARACTERS_MAX ? "" : text}`;
 }
 
-/** Whether it was opened to listen, and not by a POST. */
+/** True when the stream was opened to listen, not by a POST. */
 export function isToListen({ id }: { readonly id: string }): boolean {
   return id.startsWith("listen.");
 }
@@ -29,7 +29,7 @@ export function eventId(streamId: string, seq: number): string {
   return `${streamId}.${seq}`;
 }
 
-/** What a `Last-Event-ID` says; undefined when no stream gave it. */
+/** Reads a `Last-Event-ID`; undefined when no stream gave it. */
 export function readEventId(text: string): Position | undefined {
   const match = /^(listen\.[\w-]{12}|post\.[\w-]{12}\.([\w-]*))\.(\d{1,15})$/.exec(text);
   if (!match?.[1]) return undefined;

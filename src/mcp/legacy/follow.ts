@@ -9,7 +9,7 @@ import type { KeptEvents } from "./stream.ts";
 import { answerLost, type StoredStream, type StreamStore } from "./stream-store.ts";
 import { primes } from "./streams.ts";
 
-/** How soon what another process says is seen here. */
+/** How soon the output of another process is seen here. */
 const LOOK_MS = 200;
 
 export interface Following {
@@ -22,8 +22,8 @@ export interface Following {
 }
 
 /**
- * Shows the stream of a call that another process carries out, or did, from what the store has of it. When that
- * process is gone, each request that it has not answered is answered with an error, so that nobody waits for ever.
+ * Shows the stream of a call that another process carries out, or did, from the events in the store. When that process
+ * is gone, answers each of its open requests with an error, so that no client waits forever.
  */
 export async function follow(found: StoredStream, following: Following): Promise<Answer | undefined> {
   const { session, listen, position, store, closing, limits } = following;
@@ -43,10 +43,10 @@ export async function follow(found: StoredStream, following: Following): Promise
     }
     if (!kept.isEnded && isGone) answerRest(kept);
     if (kept.isEnded || isGone) break;
-    // Looked for before the next reading, which then has its last words.
+    // Checked before the next reading, which then has its last events.
     isGone = await store.isGone(session, stored);
     if (!isGone) await sleep(LOOK_MS);
-    // The client comes back to whoever serves next.
+    // The client comes back to the process that serves next.
     if (signal?.aborted || closing.aborted) break;
   }
   events.close?.();

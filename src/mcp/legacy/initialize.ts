@@ -2,14 +2,20 @@ import type { Catalog } from "../../host/catalog.ts";
 import type { Params } from "../json-rpc.ts";
 import { isLegacy, LEGACY_VERSIONS } from "../revisions.ts";
 
-/** 2025-11-25 `basic/lifecycle`: the requested version when it is known here, else the latest of the era; undefined for no version. */
+/**
+ * 2025-11-25 `basic/lifecycle`: the requested version if it is known here, otherwise the latest of the era; undefined
+ * without a version.
+ */
 export function negotiate(params: Params): string | undefined {
   const requested = params["protocolVersion"];
   if (typeof requested !== "string") return undefined;
   return isLegacy(requested) ? requested : LEGACY_VERSIONS[0];
 }
 
-/** All of them, whatever the server offers now: a session outlives a release, and the next one may offer more. */
+/**
+ * Declares all capabilities, whatever the server offers now: a session outlives a release, and the next one may offer
+ * more.
+ */
 export function initialization(catalog: Catalog, version: string, berthVersion: string): object {
   const { description } = catalog.contract;
   return {

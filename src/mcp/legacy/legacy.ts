@@ -17,26 +17,26 @@ import { StreamStore, type StreamStoreLimits } from "./stream-store.ts";
 import { Streams, type StreamLimits } from "./streams.ts";
 
 /**
- * The era of `initialize`: 2024-11-05 to 2025-11-25. It owns sessions, their streams, and the requests that a server
- * makes of a client. It knows no HTTP library and no socket, and leaves the methods that both eras have to `methods/`.
+ * The era of `initialize`: 2024-11-05 to 2025-11-25. It owns sessions, their streams, and the server's requests to a
+ * client. It knows no HTTP library and no socket, and leaves the methods of both eras to `methods/`.
  */
 export interface Legacy {
-  /** Answers what one POST brought: a message, or a batch of them. Throws `BerthError` for what refuses it whole. */
+  /** Answers one POST: a message, or a batch of them. Throws `BerthError` to refuse it as a whole. */
   receive(place: Place, post: Post, body: Message | readonly unknown[]): Promise<Answer>;
   /**
-   * Opens the stream of a session, or one that broke again, on `listen.events`; gives an answer where nothing more is
-   * to come. Rejects with `BerthError`.
+   * Opens the stream of a session, or a broken one again, on `listen.events`; returns an answer when nothing more is to
+   * come. Rejects with `BerthError`.
    */
   listen(tenant: string, server: string, listen: Listen): Promise<Answer | undefined>;
   /** Ends a session. Rejects with `session_not_found`. */
   end(tenant: string, server: string, post: Pick<Post, "headers" | "headerless" | "principal">): Promise<Answer>;
-  /** How many sessions this process remembers. */
+  /** The number of sessions that this process remembers. */
   sessions(): number;
-  /** Forgets a tenant's sessions, and ends all that they have under way. */
+  /** Forgets a tenant's sessions, and ends everything that they have in progress. */
   endTenant(tenant: string): void;
-  /** Ends every stream, so that clients come back to whoever serves next. */
+  /** Ends every stream, so that clients come back to the process that serves next. */
   close(): void;
-  /** Resolves when all that they missed is kept for them. */
+  /** Resolves when everything that they missed is stored for them. */
   settled(): Promise<void>;
 }
 
@@ -57,7 +57,7 @@ export type LegacyLimits = LegacyCodecLimits &
   StreamStoreLimits &
   Pick<Limits, "silentCallMs" | "batchMessages" | "batchBytes" | "pingMs">;
 
-/** How often sessions are looked after, at the least. */
+/** The longest interval at which sessions are maintained. */
 const TEND_MS = 5_000;
 
 export function createLegacy(options: LegacyOptions): Legacy {
@@ -72,7 +72,7 @@ export function createLegacy(options: LegacyOptions): Legacy {
   const pings = new Pings(limits.pingMs);
   let tend: Promise<void> | undefined;
   const tendAll = async (): Promise<void> => {
-    // Those that are used go to the end of the list, and would be come to for ever.
+    // A copy: sessions in use move to the end of the map, and would be visited forever.
     const all = [...sessions.values()];
     await pings.send(all);
     await streams.tend(all);
@@ -91,7 +91,7 @@ export function createLegacy(options: LegacyOptions): Legacy {
       if (typeof token !== "string")
         throw new BerthError("method_not_allowed", "DELETE ends the session of Mcp-Session-Id");
       const session = await sessions.open({ tenant, server, principal }, token);
-      // Where a connection is the session its client never saw the token.
+      // Where a connection is the session, its client never saw the token.
       await (headerless ? sessions.drop(session) : sessions.end(session));
       return { status: 204 };
     },

@@ -23,7 +23,7 @@ export interface ListenParts extends LegacyOptions {
   readonly closing: CancelSignal;
 }
 
-/** GET: the stream on which a session hears what no request asked for, and the way back to any stream that broke. */
+/** GET: the stream for messages that no request asked for, and the way back to any broken stream. */
 export function createListen({ host, sessions, streams, store, closing, limits }: ListenParts): Legacy["listen"] {
   return async (tenant, server, listen) => {
     const { headers, principal } = listen;
@@ -39,7 +39,7 @@ export function createListen({ host, sessions, streams, store, closing, limits }
     if (!position) throw new BerthError("invalid_request", "Last-Event-ID is none that this server gave");
     const stream = session.stream(position.stream);
     if (!stream) return restore(session, listen, position);
-    // By this status a client learns that there is nothing to come back for (the SSE standard).
+    // This status tells a client that there is nothing to come back for (the SSE standard).
     if (!stream.hasAfter(position.seq)) return { status: 204 };
     return resume(stream, listen, position);
   };
@@ -59,7 +59,7 @@ export function createListen({ host, sessions, streams, store, closing, limits }
     return undefined;
   }
 
-  /** Another process had the stream; the store knows what was said on it. */
+  /** Another process had the stream; its events are in the store. */
   async function restore(session: Session, listen: Listen, position: Position): Promise<Answer | undefined> {
     const stored = await store.readSoon(session, position.stream);
     if (position.requests && stored) return follow(stored, { session, listen, position, store, closing, limits });
@@ -68,13 +68,13 @@ export function createListen({ host, sessions, streams, store, closing, limits }
       session.unwatch ??= watch(session, listen.principal);
       resume(session.stream(position.stream) ?? streams.adopt(session, position, stored), listen, position);
     } else begin(session, listen);
-    // Nobody has heard what happened between the two processes.
+    // No client was told what happened between the two processes.
     for (const list of LISTS) session.notify(`notifications/${list}/list_changed`);
     for (const uri of session.subscriptions) session.notify("notifications/resources/updated", { uri });
     return undefined;
   }
 
-  /** It was kept no longer: the client learns what it has to ask again. */
+  /** The stream is no longer stored: the client learns which requests to repeat. */
   function lost({ events }: Listen, requests: readonly RequestId[]): undefined {
     if (requests.length === 0) throw answerLost();
     for (const id of requests) void events.send(errorText(id, answerLost()));

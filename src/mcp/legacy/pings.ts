@@ -4,8 +4,8 @@ import type { Session } from "./session.ts";
 import type { Stream } from "./stream.ts";
 
 /**
- * Asks clients that listen whether they are still there (2025-11-25 `basic/utilities/ping`). One that does not answer
- * loses its connection, and finds its way back if it is there after all.
+ * Pings listening clients (2025-11-25 `basic/utilities/ping`). A client that does not answer loses its connection, and
+ * comes back if it is there after all.
  */
 export class Pings {
   readonly #pingMs: number;
@@ -15,7 +15,7 @@ export class Pings {
     this.#pingMs = pingMs;
   }
 
-  /** In turns with calls of others. */
+  /** Takes turns with the calls of others. */
   async send(sessions: Iterable<Session>): Promise<void> {
     const now = performance.now();
     const takeTurns = turnTaker();

@@ -3,7 +3,7 @@ import type { InputRequest } from "../../host/catalog.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
 import type { SessionFacts } from "./session.ts";
 
-/** What a client must be able to do for a question, as far as a revision words it; undefined when it can. */
+/** The capability that a client lacks for a question, as its revision names it; undefined when it lacks none. */
 export function whatLacks(
   { version, capabilities }: SessionFacts,
   { method, params }: InputRequest,
@@ -23,7 +23,7 @@ export function whatLacks(
   }
 }
 
-/** Elicitation is of 2025-06-18, its URLs are of 2025-11-25; `{}` stands for forms alone. */
+/** Elicitation came with 2025-06-18, its URLs with 2025-11-25; `{}` stands for forms only. */
 function elicitationLacks(version: string, elicitation: unknown, byUrl: boolean): string | undefined {
   if (!isObject(elicitation) || version < "2025-06-18") return "elicitation";
   if (byUrl) return isObject(elicitation["url"]) && version >= "2025-11-25" ? undefined : "elicitation by URL";
@@ -53,7 +53,7 @@ export function questionParams({ version, capabilities }: SessionFacts, { method
   return params;
 }
 
-/** The capabilities that a server may use, without what clients add of their own: a token has to stay small. */
+/** The capabilities that a server may use, without a client's own additions: a token has to stay small. */
 export function usedCapabilities(capabilities: unknown): JsonObject {
   if (!isObject(capabilities)) return {};
   const used: JsonObject = {};

@@ -31,7 +31,7 @@ export interface ReceiveParts extends LegacyOptions {
   readonly codecs: ReadonlyMap<string, Codec>;
 }
 
-/** What came by POST, in a session or without one. */
+/** Answers a POST, in a session or without one. */
 export function createReceive({
   sessions,
   streams,
@@ -59,7 +59,7 @@ export function createReceive({
     return sessions.open(place, String(token));
   }
 
-  /** In a session the messages before the answer go on a stream that outlives the connection, where it can. */
+  /** In a session, messages before the answer go on a stream that outlives the connection, if possible. */
   async function inStream(
     post: Post,
     session: Session | undefined,
@@ -103,7 +103,7 @@ export function createReceive({
     if (!session) return answer(place, message, post, codec, client);
     const cancellation = new Cancellation();
     session.calls.set(message.id, cancellation);
-    // An HTTP connection that breaks ends no call of a session: the client comes back, or cancels by a notification.
+    // A broken HTTP connection does not end a call of a session: the client comes back, or cancels by a notification.
     if (post.headerless) post.signal?.addEventListener("abort", () => cancellation.abort());
     const answered = await answer(place, message, { ...post, signal: cancellation }, codec, client);
     if (session.calls.get(message.id) === cancellation) session.calls.delete(message.id);
@@ -135,7 +135,7 @@ export function createReceive({
         : await answerOfBatch(place, tracked, session, body);
       const text = answered === undefined || isLeft ? answered : inBatch(body, answered);
       if (text === undefined || !isOpen) return text;
-      // It is kept until the last of the batch is answered, which may wait for the client.
+      // The answer stays in memory until the last of the batch, which may wait for the client.
       const isLost = events?.hold?.(lengthOf(text)) !== undefined;
       if (text instanceof LongText && !isLost) await text.decode();
       void events?.send(isLost ? errorText(idOf(body), answerLost()) : text, { lasting: true });
@@ -147,7 +147,7 @@ export function createReceive({
       const most = `${limits.batchBytes} bytes (BERTH_BATCH_BYTES)`;
       return errorText(idOf(body), new BerthError("batch_too_large", `${most}; ${what}`));
     };
-    /** Many answers that are short each, or the same one a hundred times, are long together. */
+    /** Many short answers, or the same one a hundred times, are long together. */
     const inBatch = (body: unknown, text: Text): Text => {
       const own = bytes > 0 && bytes + lengthOf(text) > limits.batchBytes ? Infinity : bytesOf(text);
       if (bytes === 0 || bytes + own <= limits.batchBytes) {
@@ -160,10 +160,10 @@ export function createReceive({
     const begun: Promise<Text | undefined>[] = [];
     for (const body of bodies) {
       const answered = answerOne(body);
-      // It is heard of with the others.
+      // Its error is handled with the others.
       answered.catch(() => {});
       begun.push(answered);
-      // What is answered at once is counted before the next is begun.
+      // An immediate answer is counted before the next request begins.
       await Promise.race([answered, nextTurn()]).catch(() => {});
     }
     const answered = await Promise.all(begun);
@@ -206,7 +206,7 @@ export function createReceive({
     }
   }
 
-  /** A second `initialize` in a session changes nothing of it. */
+  /** A second `initialize` in a session changes nothing. */
   function initialize(place: Place, { id, params }: Request, session: Session | undefined): Answer {
     const version = negotiate(params);
     if (version === undefined) {
@@ -218,7 +218,7 @@ export function createReceive({
   }
 }
 
-/** Counts its client as there until it goes, or what this gives is called. */
+/** Counts the session's client as present until it leaves, or the returned function is called. */
 function stay(session: Session, signal: Post["signal"]): () => void {
   if (signal?.aborted) return () => {};
   session.present += 1;
@@ -232,7 +232,7 @@ function stay(session: Session, signal: Post["signal"]): () => void {
   return leave;
 }
 
-/** Whoever names a stream before JSON gets one from the beginning, to come back to whatever happens. */
+/** A client that names event streams before JSON gets a stream from the start, to come back to whatever happens. */
 function prefersEvents({ headers: { accept } }: Post): boolean {
   return typeof accept === "string" && accept.trimStart().startsWith("text/event-stream");
 }
@@ -241,7 +241,7 @@ function isBatch(body: Message | readonly unknown[]): body is readonly unknown[]
   return Array.isArray(body);
 }
 
-/** What is no request is taken without an answer. `units` is its length. */
+/** Takes a message that is not a request, without an answer. `units` is its length. */
 function take(session: Session | undefined, message: Exclude<Message, Request>, units: number): Answer {
   if (message.kind === "response") {
     if (session?.questions.answer(message.id, answerOf(message, units))) return { status: 202 };
@@ -269,14 +269,14 @@ function inBand(answered: Answer): Answer {
   return answered.status < 500 ? { ...answered, status: 200 } : answered;
 }
 
-/** A cancelled request gets no response (2025-11-25 `basic/utilities/cancellation`), where HTTP has a way to say so. */
+/** A cancelled request gets no response (2025-11-25 `basic/utilities/cancellation`), where HTTP can express that. */
 function cancelled({ id }: Request, { events }: Post): Answer {
   events?.open?.();
   if (events) return { status: 200 };
   return { status: 200, body: errorText(id, new BerthError("cancelled")) };
 }
 
-/** The text of a list of them. */
+/** The JSON text of a list of the texts. */
 function listOf(texts: readonly Text[]): Text {
   if (texts.every((text) => typeof text === "string")) return `[${texts.join(",")}]`;
   const pieces = texts.flatMap((text, at) => [
@@ -290,7 +290,7 @@ function bytesOf(text: Text): number {
   return text instanceof LongText ? text.bytes : Buffer.byteLength(text);
 }
 
-/** In bytes where it is long, and in UTF-16 units, of which there are no more, where it is not. */
+/** The length in bytes of a long text; in UTF-16 units, of which there are no more, of any other. */
 function lengthOf(text: Text): number {
   return text instanceof LongText ? text.bytes : text.length;
 }

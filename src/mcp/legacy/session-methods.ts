@@ -5,12 +5,12 @@ import type { LegacyClient } from "./client.ts";
 import type { Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
 
-/** A session remembers its subscriptions, so that they must be small. */
+/** A session remembers its subscriptions, so they must be small. */
 const URI_CHARACTERS_MAX = 2_048;
-/** Of all of them together: they are written whenever one comes or goes. */
+/** The limit for all of them together: they are written whenever one is added or removed. */
 const URIS_CHARACTERS_MAX = 64 * 1_024;
 
-/** Methods that change what a session is told of. */
+/** The methods that change which messages a session gets. */
 export function sessionMethods(
   sessions: Sessions,
   subscriptionsPerSession: number,
@@ -21,12 +21,12 @@ export function sessionMethods(
     ["resources/unsubscribe", saved((session, call) => session.subscriptions.delete(uriOf(call)))],
   ];
 
-  /** What the client has said holds when it hears that it does, whatever happens to the process. */
+  /** Answers once the change is stored, so that it holds whatever happens to the process. */
   function saved(change: (session: Session, call: MethodCall) => unknown): Method {
     return async (call) => {
       const session = sessionOf(call);
       await change(session, call);
-      // Also where nothing is another here: another process may have heard something else.
+      // Saves even if nothing changed here: another process may have made another change.
       await sessions.save(session);
       return "{}";
     };

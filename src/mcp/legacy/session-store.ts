@@ -5,7 +5,7 @@ import { KeptCount } from "../kept-count.ts";
 import type { Records, StoredRecord } from "../records.ts";
 import type { Session } from "./session.ts";
 
-/** What a client has said in a session that calls of other processes, or after a restart, have to know. */
+/** The state that a client has set in a session, for calls in other processes or after a restart. */
 export interface SessionState {
   readonly ended?: true;
   readonly logLevel?: LogLevel;
@@ -14,14 +14,14 @@ export interface SessionState {
 
 export type SessionStoreLimits = Pick<Limits, "keptSessionBytesPerTenant">;
 
-/** How often a change is tried that others are faster with. */
+/** The attempts at a change that loses against concurrent ones. */
 const TRIES_MAX = 20;
-/** What a record takes besides its text. */
+/** The size of a record besides its text. */
 const RECORD_BYTES = 1_024;
 
 /**
- * The states of sessions. One in which nothing was said has none, so that most sessions are not stored at all. Of each
- * there is one writing at a time, which is of all that was said until it begins.
+ * The states of sessions. A session without changes has none, so most are not stored at all. Each session has one write
+ * at a time, which includes every change until it begins.
  */
 export class SessionStore {
   readonly #records: Records;
@@ -42,7 +42,10 @@ export class SessionStore {
     return record ? (JSON.parse(record.value) as SessionState) : {};
   }
 
-  /** Resolves when whoever reads it next reads what is said until now. Rejects with `session_not_found` when it was ended. */
+  /**
+   * Resolves when the next reader sees all changes until now. Rejects with `session_not_found` when the session was
+   * ended.
+   */
   save(session: Session): Promise<void> {
     const writing = this.#writing.get(session);
     if (!writing) return this.#begin(session);
@@ -72,7 +75,7 @@ export class SessionStore {
     const { tenant, facts } = session;
     for (let tries = 1; tries <= TRIES_MAX; tries++) {
       const { revision: expected, bytes: before } = this.#stored.get(session) ?? NOTHING;
-      // A session whose end is not kept is one that its own client may go on with, and nothing worse.
+      // If the end of a session is not stored, its own client may go on with it, and nothing worse.
       if (expected === 0 && !(await this.#hasRoom(session))) return;
       const value = JSON.stringify(stateOf(session));
       const put = { value, expected, expiresAt: facts.until };
@@ -85,7 +88,7 @@ export class SessionStore {
       }
       const bytes = Math.max(before, RECORD_BYTES + Buffer.byteLength(value));
       this.#stored.set(session, { revision, bytes });
-      // The change has been made, so a failure to count it is none of it.
+      // The change is made, so a failure to count it must not fail it.
       if (bytes > before)
         await this.#kept.add(tenant, facts.until, expected === 0 ? 1 : 0, bytes - before).catch(ignore);
       return;
@@ -93,7 +96,7 @@ export class SessionStore {
     throw new BerthError("store_failed", `the session was changed ${TRIES_MAX} times in between`);
   }
 
-  /** Throws `storage_full` where there is no room for what was said. */
+  /** Throws `storage_full` when there is no room for the state. */
   async #hasRoom({ tenant, isEnded }: Session): Promise<boolean> {
     const { keptSessionBytesPerTenant } = this.#limits;
     const { count, bytes } = await this.#kept.of(tenant);
@@ -107,10 +110,10 @@ export class SessionStore {
   }
 }
 
-/** The record that is known, or there is none. */
+/** The known record; revision 0 when there is none. */
 interface Stored {
   readonly revision: number;
-  /** As they are counted. */
+  /** The bytes counted for it. */
   readonly bytes: number;
 }
 

@@ -7,45 +7,45 @@ import type { Place } from "../protocol.ts";
 import { isToListen } from "./event-id.ts";
 import type { Stream } from "./stream.ts";
 
-/** What the token of a session says: all that a call depends on, so that any process can carry it out. */
+/** The content of a session token: all that a call depends on, so that any process can carry it out. */
 export interface SessionFacts {
   readonly id: string;
   readonly version: string;
-  /** The client's, as far as a server may use them. */
+  /** The client's capabilities, as far as a server may use them. */
   readonly capabilities: JsonObject;
-  /** Its end, in milliseconds since the epoch. */
+  /** The end of the session, in milliseconds since the epoch. */
   readonly until: number;
 }
 
-/** Whom a session is of: nobody else finds it. */
+/** The owner of a session: nobody else finds it. */
 export type Whose = Pick<Place, "tenant" | "server" | "principal">;
 
 /**
- * What this process remembers of a session: what is under way, what is watched, and who waits for what. Losing it
- * loses no call of another process.
+ * The part of a session that this process remembers: what is in progress, what is watched, and who waits for what.
+ * Losing it loses no call of another process.
  */
 export class Session {
   readonly token: string;
   readonly tenant: string;
   readonly server: string;
-  /** Undefined where nobody is asked for a token. */
+  /** Undefined when no token is required. */
   readonly principalId: string | undefined;
   readonly facts: SessionFacts;
-  /** Nobody set it, so the server decides (2025-11-25 `server/utilities/logging`). */
+  /** Not set by a client, so the server decides (2025-11-25 `server/utilities/logging`). */
   logLevel: LogLevel = "info";
   readonly subscriptions = new Set<string>();
-  /** For good. */
+  /** Ended for good. */
   isEnded = false;
-  /** Messages that are being answered to clients that are still there. */
+  /** Messages in progress whose clients are still connected. */
   present = 0;
   readonly calls = new Map<RequestId, Cancellation>();
   readonly #streams = new Map<string, Stream>();
-  /** Those that have not ended. */
+  /** The streams that have not ended. */
   readonly #open = new Set<Stream>();
-  /** Of those the ones that were opened to listen, the oldest first. */
+  /** The open streams that were opened to listen, the oldest first. */
   readonly #listeners = new Set<Stream>();
   readonly questions = new Questions();
-  /** Ends the watch over what the session's listeners are told of. */
+  /** Ends the watch for changes that the session's listeners are told. */
   unwatch: (() => void) | undefined;
 
   constructor(token: string, { tenant, server, principal }: Whose, facts: SessionFacts) {
@@ -61,7 +61,7 @@ export class Session {
     this.unwatch = undefined;
   }
 
-  /** Nothing is under way, and nothing is kept for a client that comes back. */
+  /** True when nothing is in progress, and nothing is kept for a client that comes back. */
   get isIdle(): boolean {
     return this.calls.size === 0 && this.#streams.size === 0;
   }
@@ -95,33 +95,33 @@ export class Session {
     if (isToListen(stream)) this.#listeners.add(stream);
   }
 
-  /** It has ended, and stays for a client that comes back. */
+  /** Marks a stream as ended; it stays for a client that comes back. */
   streamEnded(stream: Stream): void {
     this.#open.delete(stream);
     this.#listeners.delete(stream);
   }
 
-  /** Nobody comes back to it. */
+  /** Drops a stream that no client can come back to. */
   dropStream(stream: Stream): void {
     this.#streams.delete(stream.id);
     this.streamEnded(stream);
   }
 
-  /** The oldest of those that have ended, where there are more than so many. */
+  /** The oldest ended stream if there are more than `most`. */
   endedBeyond(most: number): Stream | undefined {
     if (this.#streams.size - this.#open.size <= most) return undefined;
     for (const stream of this.#streams.values()) if (stream.isEnded) return stream;
     return undefined;
   }
 
-  /** Gives the streams that it had. */
+  /** Returns the streams that it had. */
   dropStreams(): Stream[] {
     const streams = [...this.#streams.values()];
     for (const stream of streams) this.dropStream(stream);
     return streams;
   }
 
-  /** On one stream alone: the newest that is connected, else the newest to come back. */
+  /** Sends on one stream only: the newest connected one, otherwise the newest to come back. */
   notify(method: string, params?: JsonObject): void {
     const { listeners } = this;
     const stream = listeners.findLast(({ isAttached }) => isAttached) ?? listeners.at(-1);
@@ -129,17 +129,17 @@ export class Session {
   }
 }
 
-/** What a client answered: the result, in a message of so many UTF-16 units, or the message of its error. */
+/** The answer of a client: the result, in a message of so many UTF-16 units, or the message of its error. */
 export type ClientAnswer = { readonly result: JsonObject; readonly units: number } | { readonly error: string };
 
 export interface Question {
   readonly id: string;
-  /** Undefined when nobody answered. */
+  /** Undefined when no answer came. */
   readonly answer: Promise<ClientAnswer | undefined>;
   giveUp(): void;
 }
 
-/** Requests of the server's that wait for the client's answer. Ids are never used again, not even after a restart. */
+/** The server's requests that wait for the client's answer. Ids are never reused, not even after a restart. */
 export class Questions {
   readonly #waiting = new Map<RequestId, (answer: ClientAnswer | undefined) => void>();
 
@@ -159,12 +159,12 @@ export class Questions {
     return { id, answer, giveUp: () => settle(undefined) };
   }
 
-  /** Has every question end without an answer. */
+  /** Ends every question without an answer. */
   giveUp(): void {
     for (const settle of this.#waiting.values()) settle(undefined);
   }
 
-  /** False when nobody waits for this answer. */
+  /** Returns false when no question waits for this answer. */
   answer(id: RequestId, answer: ClientAnswer): boolean {
     const settle = this.#waiting.get(id);
     settle?.(answer);

@@ -10,16 +10,16 @@ import { Session, type SessionFacts, type Whose } from "./session.ts";
 import { SessionStore, type SessionStoreLimits } from "./session-store.ts";
 
 /**
- * Sessions by the token that the client carries. The token is sealed and says all that a call depends on, so that a
- * session outlives the process that gave it; what the client has said since is stored, and kept here is only what this
- * process has under way.
+ * Sessions by the token that the client carries. The token is sealed and contains all that a call depends on, so a
+ * session outlives the process that issued it; the client's later changes are stored, and this process only keeps what
+ * it has in progress.
  */
 export class Sessions {
   readonly #sealer: Sealer;
   readonly #limits: SessionLimits;
-  /** The one that was used last comes last. */
+  /** The most recently used session comes last. */
   readonly #known = new Map<string, Session>();
-  /** How many of them each principal of each tenant has. */
+  /** The number of sessions of each principal of each tenant. */
   readonly #counts = new Map<string, Map<string | undefined, number>>();
   readonly #store: SessionStore;
 
@@ -29,7 +29,7 @@ export class Sessions {
     this.#limits = limits;
   }
 
-  /** Throws `too_many_sessions` when every session that is remembered is in use. */
+  /** Issues a session. Throws `too_many_sessions` when every remembered session is in use. */
   issue(whose: Whose, version: string, capabilities: JsonObject): Session {
     const { sessionMs } = this.#limits;
     const facts = { id: randomUUID(), version, capabilities, until: Date.now() + sessionMs };
@@ -38,8 +38,8 @@ export class Sessions {
   }
 
   /**
-   * The session of a token; at once when this process knows it. Throws or rejects with `session_not_found` for one that
-   * was forged, or ended, or given elsewhere, or to another principal.
+   * The session of a token; synchronous when this process knows it. Throws or rejects with `session_not_found` for a
+   * token that was forged, has ended, or was given elsewhere or to another principal.
    */
   open(whose: Whose, token: string): Session | Promise<Session> {
     const known = this.#known.get(token);
@@ -50,7 +50,7 @@ export class Sessions {
       known.principalId === whose.principal?.id
     ) {
       if (known.facts.until <= Date.now()) this.#expire(known);
-      // The one that was used last is forgotten last.
+      // The most recently used session is forgotten last.
       this.#known.delete(token);
       this.#known.set(token, known);
       return known;
@@ -58,19 +58,19 @@ export class Sessions {
     return this.#restore(new Session(token, whose, this.#read(whose, token)));
   }
 
-  /** Resolves when what the client has said in the session is known to whoever serves it next. */
+  /** Resolves when the client's changes are stored for the process that serves it next. */
   save(session: Session): Promise<void> {
     return this.#store.save(session);
   }
 
-  /** Ends the session and what it has under way, for good. */
+  /** Ends the session and everything that it has in progress, for good. */
   async end(session: Session): Promise<void> {
     session.isEnded = true;
     this.#forget(session);
     await this.#store.save(session);
   }
 
-  /** The same for one whose token nobody else has seen: nothing of it needs to be kept. */
+  /** Like `end`, for a session whose token nobody else has seen: nothing of it needs to be stored. */
   async drop(session: Session): Promise<void> {
     this.#forget(session);
     await this.#store.remove(session);
@@ -84,12 +84,12 @@ export class Sessions {
     return this.#known.values();
   }
 
-  /** Ends what a tenant's sessions have under way; the sessions themselves can be taken up again. */
+  /** Ends everything that a tenant's sessions have in progress; the sessions themselves can be resumed. */
   forgetTenant(tenant: string): void {
     for (const session of this.#known.values()) if (session.tenant === tenant) this.#forget(session);
   }
 
-  /** Forgets those whose time is over, in turns with calls of others. */
+  /** Forgets expired sessions, taking turns with the calls of others. */
   async sweep(sessions: Iterable<Session>): Promise<void> {
     const now = Date.now();
     const takeTurns = turnTaker();
@@ -132,8 +132,9 @@ export class Sessions {
   }
 
   /**
-   * The longest unused session goes that nobody would miss; else one of the tenant that has most, and there of the
-   * principal that has most, at best one that nobody is connected to. Nobody makes room by what is connected of its own.
+   * Forgets the least recently used idle session; else one of the tenant with the most, and there of the principal with
+   * the most, preferably one without a connection. A principal's new session never displaces a connected one of its
+   * own.
    */
   #makeRoom({ tenant, principalId }: Session): void {
     for (const session of this.#known.values()) if (session.isIdle) return this.#forget(session);
@@ -173,7 +174,7 @@ export class Sessions {
   }
 }
 
-/** Who has more than all others; where it is a tie, whoever asks. */
+/** The one with the most; in a tie, the one that asks. */
 function whoHasMost<Who, Count>(counts: ReadonlyMap<Who, Count>, asking: Who, countOf: (count: Count) => number): Who {
   const own = counts.get(asking);
   let [who, most] = [asking, own === undefined ? 0 : countOf(own)];

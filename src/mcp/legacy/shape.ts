@@ -7,14 +7,14 @@ import type { ListName } from "../protocol.ts";
 import { forDraft7 } from "./draft-7.ts";
 
 /**
- * What each legacy revision can say, and what becomes of that which it cannot. 2025-06-18 brought titles, output
- * schemas, `_meta`, structured content and resource links; 2025-03-26 annotations of tools and audio.
+ * The results of each legacy revision, and how newer content is expressed in it. 2025-06-18 brought titles, output
+ * schemas, `_meta`, structured content and resource links; 2025-03-26 tool annotations and audio.
  */
 export interface Shape {
   /** Revisions of one shape share their lists. */
   readonly name: string;
   listItem(list: ListName, item: object): object;
-  /** As JSON text. */
+  /** The result as JSON text. */
   callResult(tool: ToolContract, result: CallResult): Text;
   promptResult(result: PromptResult): object;
 }

@@ -10,22 +10,22 @@ import type { Session } from "./session.ts";
 import type { KeptEvents, Stream } from "./stream.ts";
 
 /**
- * What streams keep for clients that come back, kept beyond the process: written behind, many streams in one
- * transaction, in turns with calls of others, and never waited for by a call. It owns the records and the sign of life of the process that goes on
- * with them. It knows no connection.
+ * Stores the events that streams keep for clients that come back, beyond the life of the process: written behind, many
+ * streams in one transaction, taking turns with calls, which never wait for it. It owns the records, and the sign of
+ * life of the process that continues the streams. It knows no connection.
  */
 export class StreamStore {
   readonly #records: Records;
   readonly #log: Log;
   readonly #limits: StreamStoreLimits;
-  /** By which the streams of this process are told from those of others. */
+  /** Tells this process's streams from those of others. */
   readonly #owner = randomUUID();
-  /** Streams that are written, or to be written, and have not ended. */
+  /** Streams that are, or will be, written and have not ended. */
   readonly #open = new Map<Stream, Session>();
   readonly #changed = new Map<Stream, Session>();
   readonly #written = new WeakMap<Stream, Written>();
   readonly #removals = new Map<Stream, Session>();
-  /** This process's own sign of life, by tenant. */
+  /** This process's sign of life, by tenant. */
   readonly #alive = new Map<string, { readonly revision: number; readonly until: number }>();
   readonly #silence: Silence;
   readonly #heart: NodeJS.Timeout;
@@ -40,7 +40,7 @@ export class StreamStore {
     this.#heart = setInterval(() => this.#beat(), limits.streamLeaseMs / 3).unref();
   }
 
-  /** The stream is to be written again, soon. */
+  /** Schedules the stream to be written again. */
   change(stream: Stream, session: Session): void {
     if (this.#written.get(stream)?.revision === DISOWNED) return;
     this.#changed.set(stream, session);
@@ -49,26 +49,26 @@ export class StreamStore {
     this.#timer ??= setTimeout(() => void this.#flush(false), WRITE_MS).unref();
   }
 
-  /** Nobody can come back to the stream any more. */
+  /** Removes a stream that no client can come back to. */
   remove(stream: Stream, session: Session): void {
     this.#open.delete(stream);
     this.#changed.delete(stream);
     const written = this.#written.get(stream);
-    // What is about to expire needs no removal.
+    // A record that is about to expire needs no removal.
     if (!written || written.revision === DISOWNED || written.expiresAt < Date.now() + SOON_MS) return;
     this.#removals.set(stream, session);
     this.#timer ??= setTimeout(() => void this.#flush(false), WRITE_MS).unref();
   }
 
-  /** What the store has of a stream; undefined when it has nothing, or not any more. */
+  /** The stored stream; undefined when the store has none, or no longer has it. */
   async read(session: Session, streamId: string): Promise<StoredStream | undefined> {
     const record = await this.#records.record(session.tenant, "stream", keyOf(session, streamId));
-    // Earlier versions wrote them otherwise.
+    // Earlier versions used another format.
     if (!record?.value.includes("\n")) return undefined;
     return { ...readStream(record.value), revision: record.revision };
   }
 
-  /** As `read`, for a client that may be faster than the process that it comes from writes. */
+  /** Like `read`, for a client that may be faster than the writes of the process that it comes from. */
   async readSoon(session: Session, streamId: string): Promise<StoredStream | undefined> {
     for (const waitMs of [0, WRITE_MS, 4 * WRITE_MS]) {
       if (waitMs > 0) await sleep(waitMs);
@@ -78,18 +78,18 @@ export class StreamStore {
     return undefined;
   }
 
-  /** The stream goes on in this process: what it writes replaces what was read. */
+  /** Continues the stream in this process: its writes replace the record that was read. */
   adopt(stream: Stream, { revision }: StoredStream): void {
     this.#written.set(stream, { revision, nextAt: 0, expiresAt: 0 });
   }
 
-  /** Whether the process that had a stream will not go on with it. */
+  /** True when the process that had a stream will not continue it. */
   async isGone({ tenant }: Session, { owner }: StoredStream): Promise<boolean> {
     const sign = await this.#records.record(tenant, "stream", ownerKey(owner));
     return sign?.value === LEFT || this.#silence.isGone(`${tenant} ${owner}`, sign === undefined);
   }
 
-  /** Resolves when everything is written; what has not ended is anybody's to go on with then. */
+  /** Resolves when everything is written; any process may then continue streams that have not ended. */
   async close(): Promise<void> {
     clearInterval(this.#heart);
     await this.#flush(true);
@@ -99,7 +99,7 @@ export class StreamStore {
     for (const tenant of tenants) await this.#write(tenant, [this.#signOfLife(tenant, until, LEFT)], []);
   }
 
-  /** One after the other: what is written next knows the revisions of what was written before. */
+  /** One after the other: each write needs the revisions of the writes before. */
   #flush(all: boolean): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -137,7 +137,7 @@ export class StreamStore {
       this.#removals.delete(stream);
       await add(session, { key: keyOf(session, stream.id), value: "", expected, expiresAt: 0 }, undefined);
     }
-    // What changes meanwhile is written the next time.
+    // Changes made meanwhile are written the next time.
     for (const [stream, session] of new Map(this.#changed)) {
       const written = this.#written.get(stream);
       if (!this.#changed.has(stream)) continue;
@@ -157,7 +157,7 @@ export class StreamStore {
     if (this.#changed.size > 0) this.#timer ??= setTimeout(() => void this.#flush(false), WRITE_MS).unref();
   }
 
-  /** A failure costs those who come back what they missed, and nobody else anything. */
+  /** A failure costs returning clients the events that they missed, and nobody else anything. */
   async #write(
     tenant: string,
     puts: readonly KeyedRecordPut[],
@@ -171,7 +171,7 @@ export class StreamStore {
         const written = stream && this.#written.get(stream);
         if (!written) continue;
         if (revision !== undefined) this.#written.set(stream, { ...written, revision });
-        // Another process goes on with it, so that it is not ours to write any more.
+        // Another process continues it, so it is no longer ours to write.
         else this.#disown(stream);
       }
     } catch (error) {
@@ -185,7 +185,7 @@ export class StreamStore {
     this.#written.set(stream, { revision: DISOWNED, nextAt: 0, expiresAt: 0 });
   }
 
-  /** Says that this process is there, and has what is still open expire later. */
+  /** Writes this process's sign of life, and extends the records of open streams. */
   #beat(): void {
     const now = Date.now();
     const tenants = new Set<string>();
@@ -219,25 +219,25 @@ export type StreamStoreLimits = Pick<Limits, "replayMs" | "streamLeaseMs">;
 
 interface Written {
   readonly revision: number;
-  /** A stream that says much is written the less often, so that none keeps the disk to itself. By `performance.now()`. */
+  /** A stream with much output is written less often, so that none keeps the disk to itself. By `performance.now()`. */
   readonly nextAt: number;
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;
 }
 
-/** The last sign of a process that has ended as it should. */
+/** The last sign of a process that has ended properly. */
 const LEFT = "left";
 const DISOWNED = -1;
 const SOON_MS = 1_000;
-/** At the most so long after something was said it is written, when little is. */
+/** The longest delay of a write, when there is little to write. */
 const WRITE_MS = 50;
-/** Characters of one stream. */
+/** The characters of one stream. */
 const WRITTEN_PER_MS = 1024;
-/** Characters of all streams in one stretch of the thread that serves, and what a record is worth besides. */
+/** The characters of all streams in one stretch of the serving thread, and the weight of a record besides. */
 const WRITTEN_AT_ONCE = 512 * 1024;
 const RECORD_UNITS = 4 * 1024;
 
-/** A line of JSON about the stream, and after it the messages as they are: they are JSON, and may be long. */
+/** A JSON line about the stream, followed by the messages as they are: they are JSON, and may be long. */
 function textOf(owner: string, { last, isEnded, events }: KeptEvents): string {
   const marks = events.map(({ seq, message, lasting }) => ({ seq, lasting, units: message.length }));
   return `${JSON.stringify({ owner, last, isEnded, marks })}\n${events.map(({ message }) => message).join("")}`;
@@ -264,7 +264,7 @@ function ownerKey(owner: string): string {
   return `owner/${owner}`;
 }
 
-/** What whoever waits for an answer is told when nobody can give it any more. */
+/** The error for a client whose answer can no longer be given. */
 export function answerLost(): BerthError {
   return new BerthError("answer_lost", undefined, { data: { retriable: true } });
 }

@@ -4,8 +4,8 @@ import type { EventSink } from "../protocol.ts";
 import { eventId } from "./event-id.ts";
 
 /**
- * One SSE stream of a session: a row of messages that outlives the connections that show it. It owns their ids, and
- * keeps what a client may have missed. It knows no session, no method and no socket.
+ * One SSE stream of a session: a sequence of messages that outlives the connections that show it. It owns their ids,
+ * and keeps the messages that a client may have missed. It knows no session, no method and no socket.
  */
 export class Stream implements EventSink {
   readonly id: string;
@@ -19,7 +19,7 @@ export class Stream implements EventSink {
   #isOpen = false;
   #ended = false;
 
-  /** With what was kept of it the stream is open, and goes on from there. */
+  /** With kept events, the stream is open and continues from there. */
   constructor(id: string, options: StreamOptions, kept?: KeptEvents) {
     this.id = id;
     this.#options = options;
@@ -29,12 +29,12 @@ export class Stream implements EventSink {
     for (const event of kept.events) this.#keep(event);
   }
 
-  /** What a client that comes back can still be given. */
+  /** The events that a returning client can still get. */
   get kept(): KeptEvents {
     return { last: this.#last, isEnded: this.#ended, events: this.#kept };
   }
 
-  /** Something was shown, so that the answer has to follow here. */
+  /** True once something was shown, so that the answer has to follow here. */
   get isOpen(): boolean {
     return this.#isOpen;
   }
@@ -47,13 +47,13 @@ export class Stream implements EventSink {
     return this.#ended;
   }
 
-  /** Shows the stream on a connection, which replaces one that may be broken without our knowing. */
+  /** Shows the stream on a connection, which replaces an earlier one that may be broken without our knowing. */
   attach(sink: EventSink): void {
     this.disconnect();
     this.#sink = sink;
   }
 
-  /** As `attach`, beginning with what came after `position`. */
+  /** Like `attach`, beginning with the events after `position`. */
   resume(sink: EventSink, position: number): void {
     this.attach(sink);
     this.#begin(sink, position);
@@ -63,7 +63,7 @@ export class Stream implements EventSink {
     if (this.#ended) this.disconnect();
   }
 
-  /** The connection is gone; the stream goes on. */
+  /** Releases a lost connection; the stream goes on. */
   detach(sink: EventSink): void {
     if (this.#sink === sink) this.#release();
   }
@@ -72,7 +72,7 @@ export class Stream implements EventSink {
     return !this.#ended || this.#kept.some(({ seq }) => seq > position);
   }
 
-  /** False when the session has no room for one more. */
+  /** Opens the stream; false when the session has no room for one more. */
   tryOpen(): boolean {
     if (this.#isOpen) return true;
     if (this.#ended || !this.#options.mayOpen(this)) return false;
@@ -86,7 +86,7 @@ export class Stream implements EventSink {
     this.tryOpen();
   }
 
-  /** A long text is decoded before, or that takes a while. */
+  /** A long text must be decoded before, or this takes a while. */
   send(text: Text, { lasting = false }: { lasting?: boolean } = {}): void | Promise<void> {
     if (this.#ended || !this.tryOpen()) return undefined;
     const message = String(text);
@@ -98,7 +98,7 @@ export class Stream implements EventSink {
     return this.#sink?.send(text, { eventId: this.#eventId(this.#last) });
   }
 
-  /** Ends the connection; the stream goes on. A client that was given an id and a wait comes back by itself. */
+  /** Ends the connection; the stream goes on. A client that was given an id and a delay comes back by itself. */
   disconnect(): void {
     const sink = this.#sink;
     this.#release();
@@ -125,14 +125,14 @@ export class Stream implements EventSink {
     this.#options.onEnd(this);
   }
 
-  /** Forgets what it kept. */
+  /** Forgets the kept events. */
   clear(): void {
     this.#kept = [];
     this.#count(-this.#keptBytes);
     this.#options.onClear(this);
   }
 
-  /** A transport without a way back has no client that comes back. */
+  /** A transport that cannot resume streams has no returning clients. */
   get #isKept(): boolean {
     return !this.#sink || this.#sink.open !== undefined;
   }
@@ -152,7 +152,7 @@ export class Stream implements EventSink {
     return eventId(this.id, seq);
   }
 
-  /** The oldest go first, but for what a client cannot do without: answers and questions. */
+  /** Drops the oldest first, except those that a client cannot do without: answers and questions. */
   #keep(event: KeptEvent): void {
     this.#kept.push(event);
     this.#count(event.message.length);
@@ -171,24 +171,24 @@ export class Stream implements EventSink {
 }
 
 export interface StreamOptions {
-  /** The revision knows events without a message, and clients that come back by themselves. */
+  /** True when the revision has events without a message, and clients that come back by themselves. */
   readonly primes: boolean;
   readonly retryMs: number;
-  /** How long one connection may last before the client is sent to come again; 0 is for ever. */
+  /** How long one connection may last before the client is told to reconnect; 0 is forever. */
   readonly connectionMs: number;
   readonly eventsMax: number;
   readonly bytesMax: number;
-  /** Whether the stream is open, or one more may be. */
+  /** True when the stream is open, or one more may be. */
   readonly mayOpen: (stream: Stream) => boolean;
   readonly onEnd: (stream: Stream) => void;
   readonly onKept: (bytes: number) => void;
-  /** There is something else to give to a client that comes back. */
+  /** Called when there is something new for a returning client. */
   readonly onChange: (stream: Stream) => void;
   readonly onClear: (stream: Stream) => void;
-  /** Counts what waits until the stream ends; gives the reason where there is no room for it. */
+  /** Counts bytes that wait until the stream ends; returns the reason when there is no room for them. */
   readonly hold: (bytes: number) => BerthError | undefined;
   readonly letGo: (bytes: number) => void;
-  /** All streams together keep as much as they may. */
+  /** True when all streams together keep as much as they may. */
   readonly isFull: () => boolean;
 }
 

@@ -9,20 +9,22 @@ import { turnTaker } from "../../lib/turns.ts";
 import { isToListen, streamId } from "./event-id.ts";
 import { Stream, type StreamOptions } from "./stream.ts";
 
-/** Revisions in which events without a message, and reconnecting on the server's word, are known (SEP-1699). */
+/** Revisions with events without a message, and with reconnecting on the server's word (SEP-1699). */
 const PRIMING: ReadonlySet<string> = new Set(["2025-11-25"]);
 
-/** What a stream takes in memory besides its messages. */
+/** The memory that a stream takes besides its messages. */
 export const STREAM_BYTES = 2 * 1024;
 
-/** All streams of this process: how many each session has, and how much they keep for clients that come back. */
+/** All streams of this process: how many each session has, and how much they keep for returning clients. */
 export class Streams {
   readonly #limits: StreamLimits;
   readonly #store: StreamStore;
-  /** Streams that nobody shows, by tenant, with the time at which they are forgotten; the first to go comes first. */
+  /**
+   * Streams without a connection, by tenant, with the time at which they are forgotten; the first to go comes first.
+   */
   readonly #resting = new Map<string, Map<Stream, { session: Session; until: number }>>();
   readonly #kept = new TenantBytes();
-  /** What cannot be forgotten: what waits for answers on streams that are open. Some of it is kept as well. */
+  /** Bytes that cannot be dropped: they wait for answers on open streams. Some are kept as well. */
   readonly #held = new TenantBytes();
 
   constructor(store: StreamStore, limits: StreamLimits) {
@@ -30,12 +32,12 @@ export class Streams {
     this.#limits = limits;
   }
 
-  /** A stream of a POST opens with its first message; one to listen to is opened by whoever asks for it. */
+  /** A POST's stream opens with its first message; a stream to listen to is opened by its caller. */
   create(session: Session, requests: readonly RequestId[] | undefined): Stream {
     return new Stream(streamId(requests), this.#optionsOf(session));
   }
 
-  /** For requests on a transport without a way back to its streams: what waits counts all the same, until `letGo`. */
+  /** For requests on a transport that cannot resume streams: waiting bytes count all the same, until `letGo`. */
   holding({ tenant }: Session, sink: EventSink): { readonly events: EventSink; readonly letGo: () => void } {
     let held = 0;
     return {
@@ -52,7 +54,7 @@ export class Streams {
   }
 
   /**
-   * Goes on with a stream to listen to that another process had. `position` is what its client has seen, which the
+   * Continues a listening stream of another process. `position` is the last event that its client has seen, which the
    * store need not have. Throws `too_many_streams`.
    */
   adopt(session: Session, position: { stream: string; seq: number }, stored: StoredStream): Stream {
@@ -104,14 +106,14 @@ export class Streams {
     };
   }
 
-  /** A client that comes back without saying where it was has left its old stream for good. */
+  /** A client that reconnects without its position has left its old stream for good. */
   #dropLeft(session: Session): boolean {
     const left = session.listeners.find((stream) => !stream.isAttached);
     if (left) this.#forget(left, session);
     return left !== undefined;
   }
 
-  /** Forgets what nobody came back for, in turns with calls of others. */
+  /** Forgets streams that no client came back for, taking turns with the calls of others. */
   async tend(sessions: Iterable<Session>): Promise<void> {
     const takeTurns = turnTaker();
     for (const session of sessions) {
@@ -129,7 +131,7 @@ export class Streams {
     }
   }
 
-  /** After a tenant has kept more: what has waited longest goes first. */
+  /** Runs after a tenant has kept more: drops the longest-waiting stream first. */
   #makeRoom(tenant: string): void {
     for (let loser = this.#whoLoses(tenant); loser !== undefined; loser = this.#whoLoses(tenant)) {
       const first = this.#firstOf(loser);
@@ -143,7 +145,7 @@ export class Streams {
     return undefined;
   }
 
-  /** A tenant that keeps more than its share; or whoever keeps most, where all together is too much. */
+  /** A tenant that keeps more than its share; or the one that keeps most, if the total is too much. */
   #whoLoses(tenant: string): string | undefined {
     if (this.#kept.of(tenant) > this.#limits.replayBytesPerTenant) return tenant;
     if (this.#kept.all <= this.#limits.replayBytes) return undefined;
@@ -155,7 +157,7 @@ export class Streams {
     return loser;
   }
 
-  /** Half of what streams may keep, so that there is room for answers. */
+  /** Holds at most half of what streams may keep, so that there is room for answers. */
   #hold(tenant: string, bytes: number): BerthError | undefined {
     const { replayBytes, replayBytesPerTenant } = this.#limits;
     const own = this.#held.of(tenant) + bytes > replayBytesPerTenant / 2;
@@ -193,7 +195,7 @@ export class Streams {
   }
 }
 
-/** A sum of bytes of each tenant, and of all. */
+/** The bytes of each tenant, and of all. */
 class TenantBytes {
   readonly tenants = new Map<string, number>();
   all = 0;
@@ -214,7 +216,7 @@ export function primes({ facts }: Session): boolean {
   return PRIMING.has(facts.version);
 }
 
-/** The request ids of a POST's body. */
+/** The request ids in a POST's body. */
 export function requestIds(bodies: readonly unknown[]): RequestId[] {
   return bodies.flatMap((body) => {
     const id = isObject(body) && "method" in body ? body["id"] : undefined;

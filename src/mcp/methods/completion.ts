@@ -5,7 +5,10 @@ import type { MethodCall } from "../protocol.ts";
 
 const NOTHING = { values: [], total: 0, hasMore: false };
 
-/** `completion/complete`: of a prompt's argument or a template's variable; an argument that nobody completes has no values. */
+/**
+ * `completion/complete`: for a prompt's argument or a template's variable; an argument without a completer has no
+ * values.
+ */
 export async function complete({ catalog, codec, params, principal, signal }: MethodCall): Promise<Text> {
   const { ref, argument, context } = params;
   if (!isObject(argument) || typeof argument["name"] !== "string" || typeof argument["value"] !== "string") {

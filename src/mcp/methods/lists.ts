@@ -8,17 +8,17 @@ import { META_CONTRACT, META_IMPLEMENTATION } from "../revisions.ts";
 
 export type ListedLimits = Pick<Limits, "listPageBytes" | "listPageItems">;
 
-/** Longer than any that a list gives. */
+/** Longer than any cursor of a list. */
 const CURSOR_UNITS_MAX = 64;
-/** By their first items. */
+/** Keyed by the index of their first item. */
 interface Pages {
   readonly written: Map<string, { readonly page: string; readonly kept: Kept }>;
   readonly making: Map<string, Promise<string>>;
 }
 
 /**
- * `tools/list` and its like: a page is written once for a release, and is bytes that already exist from then on, as long
- * as there is room for it. It is the whole list unless that exceeds the limits: many clients never ask for a second page.
+ * `tools/list` and its like: a page is written once per release, and then served as existing bytes while there is room
+ * for it. It is the whole list unless that exceeds the limits: many clients never ask for a second page.
  */
 export function listMethod(list: ListName, limits: ListedLimits): Method {
   return ({ catalog, params, codec }) => {
@@ -39,7 +39,7 @@ interface PageSource {
   readonly limits: ListedLimits;
 }
 
-/** Whoever asks for the same page meanwhile waits for this one. */
+/** Concurrent requests for the same page wait for this one. */
 function makePage({ written, making }: Pages, start: number, source: PageSource): Promise<string> {
   const key = String(start);
   const underWay = making.get(key);
@@ -79,7 +79,10 @@ async function writePage(start: number, { list, catalog, codec, limits }: PageSo
   return `{"${list}":[${texts.join(",")}]${rest === "{}" ? "" : ","}${rest.slice(1)}`;
 }
 
-/** So that a client can tell another behaviour behind the same contract, and the same tool under another name. */
+/**
+ * Adds the identity of a tool, so that a client can tell another behaviour behind the same contract, and the same tool
+ * under another name.
+ */
 export function listedTool(tool: ToolContract, catalog: Catalog): object {
   const identity = catalog.identity(tool.name);
   if (!identity) return tool;
@@ -98,7 +101,7 @@ function cursorOf(list: ListName, start: number): string {
   return Buffer.from(`${list}:${start}`).toString("base64url");
 }
 
-/** The list may have become another one since it gave the cursor, so that any place in it will do. */
+/** The list may have changed since it gave the cursor, so any place in it will do. */
 function startOf(cursor: unknown, list: ListName, count: number): number {
   const isShort = typeof cursor === "string" && cursor.length <= CURSOR_UNITS_MAX;
   const text = isShort ? Buffer.from(cursor, "base64url").toString() : "";

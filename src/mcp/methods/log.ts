@@ -5,13 +5,13 @@ import type { MethodCall } from "../protocol.ts";
 
 /** The log lines of all calls, on their way to clients. */
 export interface ClientLogs {
-  /** Of one call, that its client has not taken yet. */
+  /** The limit per call for lines that its client has not taken yet. */
   readonly waitingLogBytes: number;
-  /** Lines that no client gets, because it was too far behind. */
+  /** The lines dropped because their client was too far behind. */
   dropped: number;
 }
 
-/** Log lines of guest code, for a client that asked for them and from the level that it asked for. */
+/** Log lines of guest code, for a client that asked for them, from the level that it asked for. */
 export function logReporter(call: Pick<MethodCall, "client" | "events" | "logs">): LogListener | undefined {
   const { logLevel } = call.client;
   if (logLevel === undefined) return undefined;
@@ -23,8 +23,8 @@ export function logReporter(call: Pick<MethodCall, "client" | "events" | "logs">
 }
 
 /**
- * Nobody waits until a line is taken: a client that stands still would hold up the guest, and with it the calls of
- * others. While a client is too far behind, lines are dropped; the next one that it gets comes after one that says so.
+ * Does not wait until a line is taken: a stalled client would hold up the guest, and with it the calls of others. While
+ * a client is too far behind, lines are dropped; the next line that it gets follows one that says so.
  */
 export function relayLog(
   { events, logs }: Pick<MethodCall, "events" | "logs">,

@@ -3,7 +3,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { ID_UNITS_MAX, notificationText } from "../json-rpc.ts";
 import type { EventSink, MethodCall } from "../protocol.ts";
 
-/** Progress goes to clients that asked for it by a token, and always rises (`basic/patterns/progress`). */
+/** Sends progress to clients that asked for it by a token; it always rises (`basic/patterns/progress`). */
 export function progressReporter(
   params: MethodCall["params"],
   events: EventSink,
@@ -22,7 +22,7 @@ export function progressReporter(
   };
 }
 
-/** An event is a number of its own making (`{progress, total, message}`), or one more step with a message. */
+/** An event has its own number (`{progress, total, message}`), or is one more step with a message. */
 function progressOf(event: Json, last: number): JsonObject & { progress: number } {
   const next = Math.max(last, 0) + 1;
   if (typeof event === "string") return { progress: next, message: event };

@@ -3,7 +3,7 @@ import type { Text } from "../../lib/long-text.ts";
 import type { MethodCall } from "../protocol.ts";
 import { inRounds } from "./rounds.ts";
 
-/** `resources/read`. 2026-07-28 says -32602 for a URI that nothing gives, with the URI in `data`. */
+/** `resources/read`. 2026-07-28 requires -32602 for an unknown URI, with the URI in `data`. */
 export async function readResource(call: MethodCall): Promise<Text> {
   const { catalog, codec, params } = call;
   const { uri } = params;

@@ -7,12 +7,12 @@ import type { MethodCall } from "../protocol.ts";
 import { logReporter } from "./log.ts";
 import { progressReporter } from "./progress.ts";
 
-/** How often one request may be asked in, by a function that never has enough. */
+/** The rounds of one request, for a function that never stops asking. */
 const ROUNDS_MAX = 20;
 
 /**
- * Runs guest code until it has all the answers that it asks for. `run` is called again from the top each time;
- * `write` turns its outcome into the text of a result.
+ * Runs guest code until it has all the answers that it asks for. `run` starts from the top each time; `write` turns its
+ * outcome into the text of a result.
  */
 export async function inRounds<Outcome extends object>(
   call: MethodCall,

@@ -4,7 +4,7 @@ import type { Text } from "../../lib/long-text.ts";
 import type { MethodCall } from "../protocol.ts";
 import { inRounds } from "./rounds.ts";
 
-/** `tools/call`. An unknown tool is a protocol error; whatever goes wrong inside a tool is a result. */
+/** `tools/call`. An unknown tool is a protocol error; any failure inside a tool is a result. */
 export function callTool(call: MethodCall): Promise<Text> {
   const { catalog, codec, params } = call;
   const { name, arguments: args = {} } = params;

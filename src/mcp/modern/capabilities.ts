@@ -4,7 +4,7 @@ import { EXTENSION_TASKS } from "../revisions.ts";
 
 export type Capability = "tools" | "resources" | "prompts" | "completions";
 
-/** What `server/discover` says of a server: that it does what it does, and nothing else. */
+/** The capabilities for `server/discover`: what the server offers, and nothing else. */
 export function capabilitiesOf(catalog: Catalog): JsonObject {
   const changes = !catalog.pinned;
   const listed: JsonObject = changes ? { listChanged: true } : {};
@@ -14,12 +14,12 @@ export function capabilitiesOf(catalog: Catalog): JsonObject {
     ...(offers(catalog, "prompts") && { prompts: listed }),
     ...(offers(catalog, "completions") && { completions: {} }),
     ...(hasTasks(catalog) && { extensions: { [EXTENSION_TASKS]: {} } }),
-    // Any function may log, and nothing of it shows in a contract.
+    // Any function may log; its contract does not show it.
     logging: {},
   };
 }
 
-/** Whether a server has anything of this kind; the methods of what it has not do not exist for its clients. */
+/** True when a server has anything of this kind; otherwise its methods do not exist for clients. */
 export function offers(catalog: Catalog, capability: Capability): boolean {
   const { tools, resources, resourceTemplates, prompts } = catalog.contract;
   switch (capability) {
@@ -53,7 +53,7 @@ function completes(catalog: Catalog): boolean {
 
 /** The names in an RFC 6570 template: `{+path,query*}` has `path` and `query`. */
 function variablesOf(uriTemplate: string): string[] {
-  // A server of others may write anything: what is looked through for its end is never looked through again.
+  // An upstream may write anything: a part that was scanned for its end is never scanned again.
   return [...uriTemplate.matchAll(/\{[+#./;?&]?([^{}]*)\}/g)].flatMap(([, names = ""]) =>
     names.split(",").map((name) => name.replace(/(\*|:\d+)$/, "")),
   );

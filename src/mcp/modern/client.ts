@@ -15,12 +15,12 @@ import {
 } from "../revisions.ts";
 import { checkParameterHeaders, checkStandardHeaders } from "./headers.ts";
 
-/** Reads of long arguments what goes into headers. */
+/** Reads the values that go into headers from long arguments. */
 export type ScalarReader = Pick<Checks, "scalarsIn">;
 
 /**
- * Checks what each modern request must carry, in the order in which a client can mend it, and says who asks: at once
- * but for long arguments of which some go into headers.
+ * Checks the mandatory parts of a modern request, in the order in which a client can fix them, and returns its client:
+ * synchronously, except for long arguments with values that go into headers.
  */
 export function modernClient(
   request: Request,
@@ -50,7 +50,7 @@ export function modernClient(
 
 const marksOf = new WeakMap<Tool, HeaderMark[]>();
 
-/** A tool may mark arguments that the client must repeat as headers; what a release marks is looked up once. */
+/** A tool may mark arguments that the client must repeat as headers; the marks of a release are looked up once. */
 function checkMarkedArguments(
   request: Request,
   headers: Post["headers"],

@@ -14,12 +14,12 @@ import type { Rounds } from "./rounds.ts";
 import type { Tasks } from "./tasks/tasks.ts";
 
 /**
- * How long a client may take a list as fresh without asking. A change is announced to those who listen; this is
- * for those who do not.
+ * How long a client may consider a list fresh without asking. Listening clients are told of changes; this is for all
+ * others.
  */
 const LIST_TTL_MS = 60_000;
 const UNCACHED = { ttlMs: 0, cacheScope: "private" };
-/** A release that was asked for by its CID never changes. */
+/** A release that is addressed by its CID never changes. */
 const PINNED_TTL_MS = 365 * 24 * 3_600_000;
 
 export interface ModernCodecOptions {
@@ -27,12 +27,12 @@ export interface ModernCodecOptions {
   readonly rounds: Rounds;
   readonly tasks: Tasks;
   readonly listeners: Listeners;
-  /** Lists are not the same for everybody. */
+  /** True when lists differ between principals. */
   readonly accessRequired: boolean;
   readonly limits: ListedLimits;
 }
 
-/** The codec of 2026-07-28: stateless, each request carrying its version and its client's capabilities. */
+/** The codec of 2026-07-28: stateless, each request with its version and its client's capabilities. */
 export function createModernCodec(options: ModernCodecOptions): Codec {
   const { writer, rounds, tasks, listeners, accessRequired, limits } = options;
   const complete = (catalog: Catalog, result: object): Text => writer.write(catalog, "complete", result);
@@ -49,7 +49,7 @@ export function createModernCodec(options: ModernCodecOptions): Codec {
     listItem: (_list, item) => item,
     listPage: (catalog, page) => String(cacheable(catalog, page)),
     callResult: (catalog, _tool, result) => complete(catalog, result),
-    // What a resource says may change at any time and depend on who asks.
+    // The content of a resource may change at any time and depend on the principal.
     readResult: (catalog, result) =>
       complete(catalog, result instanceof LongObject ? result.with(UNCACHED) : { ...result, ...UNCACHED }),
     promptResult: complete,

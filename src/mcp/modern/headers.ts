@@ -15,18 +15,18 @@ const NAMED_BY: ReadonlyMap<string, "name" | "uri" | "taskId"> = new Map([
   ["tasks/cancel", "taskId"],
 ]);
 
-/** The standard headers of a modern request must say what its body says. Throws `header_mismatch`. */
+/** The standard headers of a modern request must match its body. Throws `header_mismatch`. */
 export function checkStandardHeaders(headers: Post["headers"], request: Request): void {
   const meta = request.params["_meta"] as Record<string, unknown>;
   require(headers, "mcp-protocol-version", meta[META_PROTOCOL_VERSION]);
   require(headers, "mcp-method", request.method);
   const member = NAMED_BY.get(request.method);
-  // A body without the member is the method's own error to report.
+  // A body without the member is an error for the method itself to report.
   if (member && typeof request.params[member] === "string")
     require(headers, "mcp-name", request.params[member], decode);
 }
 
-/** `Mcp-Param-*` headers must say what the arguments say that a schema marks with `x-mcp-header`. */
+/** `Mcp-Param-*` headers must match the arguments that a schema marks with `x-mcp-header`. */
 export function checkParameterHeaders(
   headers: Post["headers"],
   marks: readonly HeaderMark[],
@@ -55,10 +55,10 @@ function require(
   }
 }
 
-/** Of what a body says: no header is longer. */
+/** The most of a body's value that an error quotes: no header is longer. */
 const SHOWN_UNITS_MAX = 16 * 1024;
 
-/** Values outside of visible ASCII travel as `=?base64?…?=`. */
+/** Decodes values outside visible ASCII, which are sent as `=?base64?…?=`. */
 function decode(value: string): string {
   const encoded = /^=\?base64\?(.*)\?=$/.exec(value)?.[1];
   if (encoded === undefined) return value;

@@ -6,9 +6,9 @@ import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 export type AskedMethods = Readonly<Record<string, InputRequest["method"]>>;
 
 /**
- * The answers in `inputResponses` to what was asked. Keys that nobody asked for are ignored; `asked` is undefined
- * when the request says nothing of an earlier round, and then every key may be one. Throws `invalid_params` for
- * what is no answer at all, naming the first keys, and for more than a call may ever have asked.
+ * Reads the answers in `inputResponses`. Keys that were not asked are ignored; `asked` is undefined when the request
+ * does not refer to an earlier round, and then any key counts. Throws `invalid_params` for a value that is not an
+ * answer, naming the first keys, and for more than a call may ever have asked.
  */
 export function readInputResponses(inputResponses: unknown, asked?: AskedMethods): JsonObject {
   if (!isObject(inputResponses)) throw new BerthError("invalid_params", '"inputResponses" must be an object');
@@ -29,7 +29,7 @@ export function readInputResponses(inputResponses: unknown, asked?: AskedMethods
   return Object.fromEntries(known as [string, Json][]);
 }
 
-/** As many as a call may ask in all its rounds together. */
+/** The most that a call may ask in all its rounds together. */
 const RESPONSES_MAX = 640;
 const PROBLEMS_SHOWN = 10;
 const KEY_UNITS_SHOWN = 256;

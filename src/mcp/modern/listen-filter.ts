@@ -4,7 +4,7 @@ import { isObject, type JsonObject } from "../../lib/json.ts";
 import { turnTaker } from "../../lib/turns.ts";
 import { capabilitiesOf } from "./capabilities.ts";
 
-/** What a client wants to hear of (2026-07-28 `basic/patterns/subscriptions`, and SEP-2663 for tasks). */
+/** The notifications that a client wants (2026-07-28 `basic/patterns/subscriptions`, and SEP-2663 for tasks). */
 export interface Filter {
   readonly toolsListChanged?: boolean;
   readonly promptsListChanged?: boolean;
@@ -16,7 +16,7 @@ export interface Filter {
 const FLAGS = ["toolsListChanged", "promptsListChanged", "resourcesListChanged"] as const;
 const LISTS = ["resourceSubscriptions", "taskIds"] as const;
 
-/** Throws `invalid_params` for what are no wishes. What is not known of them is ignored. */
+/** Reads a filter; ignores unknown members. Throws `invalid_params` for an invalid one. */
 export function readFilter(notifications: unknown): Filter {
   if (!isObject(notifications)) throw new BerthError("invalid_params", '"notifications" must be an object');
   for (const name of FLAGS) {
@@ -33,7 +33,7 @@ export function readFilter(notifications: unknown): Filter {
   return notifications;
 }
 
-/** What of the wishes for a server can be fulfilled; tasks are not the server's to promise. */
+/** The part of the filter that a server can fulfil; tasks are not the server's to promise. */
 export async function honoured(wishes: Filter, catalog: Catalog): Promise<Omit<Filter, "taskIds">> {
   const capabilities = capabilitiesOf(catalog);
   const can = (capability: string, what: string): boolean =>

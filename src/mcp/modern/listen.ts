@@ -7,7 +7,7 @@ import { honoured, readFilter, type Filter } from "./listen-filter.ts";
 import { notificationOn, PARTS, type Listeners } from "./listeners.ts";
 import { declaresTasks, lacksTasks, type Tasks } from "./tasks/tasks.ts";
 
-/** What a request to listen may take: it stays in memory for as long as its stream is open. */
+/** The most that a request to listen may take: it stays in memory as long as its stream is open. */
 const BODY_CHARACTERS_MAX = 16 * 1024;
 
 export interface ListenOptions {
@@ -63,7 +63,7 @@ export function listenMethod({ listeners, tasks, serverInfoOf }: ListenOptions):
       const remove = listeners.add(tenant, server, listener);
       acknowledge();
       signal?.addEventListener("abort", end);
-      // What happened to a task before anybody listened would else never be told.
+      // Changes of a task before the client listened would otherwise never be sent.
       void tellNow(filter.taskIds ?? []).catch(end);
 
       async function tellNow(taskIds: readonly string[]): Promise<void> {

@@ -10,16 +10,15 @@ import type { EventSink } from "../protocol.ts";
 import { META_SUBSCRIPTION_ID } from "../revisions.ts";
 
 /**
- * Who listens to what. It owns the open `subscriptions/listen` streams and tells each of them what it asked for, in
- * its own words, in turns with calls of others: thousands of them are open at once, so that little is kept for each, and
- * what is told to many is written once.
+ * The open `subscriptions/listen` streams. Sends each the notifications that it asked for, taking turns with the calls
+ * of others: thousands are open at once, so little is kept for each, and a notification for many is written once.
  */
 export class Listeners {
   readonly #host: Pick<Host, "watch">;
   readonly #listenersPerTask: number;
   readonly #servers = new Map<string, ListenedServer>();
   readonly #tasks = new Map<string, Set<Listener>>();
-  /** What is to be told, by tenant, each once; tenants take turns. */
+  /** Notifications to send, by tenant, each once; tenants take turns. */
   readonly #waiting = new Map<string, Map<string, Told>>();
   #isTelling = false;
 
@@ -28,7 +27,10 @@ export class Listeners {
     this.#listenersPerTask = listenersPerTask;
   }
 
-  /** Gives the way to stop listening. Throws `too_many_streams` where one of the tasks has as many listeners as it may. */
+  /**
+   * Adds a listener and returns the function that removes it. Throws `too_many_streams` when one of the tasks has as
+   * many listeners as it may.
+   */
   add(tenant: string, server: string, listener: Listener): () => void {
     const { uris = [], taskIds = [] } = listener;
     const taskKeys = taskIds.map((id) => JSON.stringify([tenant, id]));
@@ -50,11 +52,11 @@ export class Listeners {
     return () => this.#remove(key, taskKeys, listener);
   }
 
-  /** `task` is what `tasks/get` says of it. */
+  /** `task` is the task as `tasks/get` returns it. */
   tellOfTask(tenant: string, taskId: string, task: object): void {
     const key = JSON.stringify([tenant, taskId]);
     const listeners = this.#tasks.get(key);
-    // Who listens from now on hears what has become of it by then.
+    // Later listeners get the state that the task has by then.
     if (listeners) this.#tell(tenant, key, { listeners: [...listeners], method: "notifications/tasks", params: task });
   }
 
@@ -97,7 +99,7 @@ export class Listeners {
     if (listeners) this.#tell(tenant, JSON.stringify([key, uri, of]), { listeners, of, method, params: { uri } });
   }
 
-  /** The last that there is to say of one thing replaces what waits. */
+  /** The latest notification about a thing replaces a waiting one. */
   #tell(tenant: string, key: string, told: Told): void {
     const waiting = this.#waiting.get(tenant) ?? new Map<string, Told>();
     this.#waiting.set(tenant, waiting.set(key, told));
@@ -130,7 +132,7 @@ export interface Listener {
   readonly sink: EventSink;
   /** JSON text of the id of the request that opened the stream. */
   readonly id: string;
-  /** Some of `PARTS`, added up. */
+  /** A sum of `PARTS`. */
   readonly parts: number;
   readonly uris: readonly string[] | undefined;
   readonly taskIds: readonly string[] | undefined;
@@ -149,9 +151,9 @@ interface ListenedServer {
 
 interface Told {
   readonly listeners: Iterable<Listener>;
-  /** Only those that asked for this list are told; without it all are. */
+  /** Restricts it to listeners that asked for this list; otherwise all get it. */
   readonly part?: number;
-  /** Only those that may read this server are told. */
+  /** Restricts it to listeners that may read this server. */
   readonly of?: string | undefined;
   readonly method: string;
   readonly params?: object;
@@ -174,10 +176,10 @@ export function notificationOn(id: string, method: string, params?: object): Tex
   return onStream(id, method, restOf(params));
 }
 
-/** A longer text is handed to all streams in the same bytes. */
+/** A longer text is passed to all streams as the same bytes. */
 const COPIED_UNITS_MAX = 16 * 1024;
 
-/** All of a notification after what differs from stream to stream. */
+/** The part of a notification that is the same on all streams. */
 function restOf(params: object = {}): Text {
   if (params instanceof LongText) {
     const [first, ...others] = params.pieces;

@@ -14,16 +14,16 @@ import type { TaskRecords } from "./tasks/task-store.ts";
 import { createTasks } from "./tasks/tasks.ts";
 
 /**
- * The modern era, 2026-07-28 and later: no handshake and no session. Each request says what it stands under, and
- * what it leaves open the client carries. Only streams that wait for news, and tasks, outlive their request.
+ * The modern era, 2026-07-28 and later: no handshake and no session. Each request states its terms, and the client
+ * carries any open state. Only listening streams, and tasks, outlive their request.
  */
 export interface Modern extends Era {
-  /** Ends a tenant's streams that wait for news, each with its result. */
+  /** Ends a tenant's listening streams, each with its result. */
   endTenant(tenant: string): void;
   /** The same for every tenant. */
   close(): void;
   runningTasks(): number;
-  /** Resolves when what became of all tasks that have ended is kept. */
+  /** Resolves when the outcomes of all ended tasks are stored. */
   settled(): Promise<void>;
 }
 
@@ -35,7 +35,7 @@ export interface ModernOptions {
   readonly sealer: Sealer;
   readonly records: TaskRecords;
   readonly accessRequired?: boolean;
-  /** Without it no arguments are long. */
+  /** Without it, no arguments are long. */
   readonly checks?: ScalarReader;
   readonly limits: ModernLimits;
   readonly log: Log;

@@ -4,7 +4,10 @@ import type { Host } from "../../host/host.ts";
 import { permittedCatalog } from "../../host/permitted.ts";
 import type { Place } from "../protocol.ts";
 
-/** What was begun in one release ends in it, whatever was deployed since. Rejects with `invalid_params` when it is gone. */
+/**
+ * The catalog of a release: a call that began in it ends in it, whatever was deployed since. Rejects with
+ * `invalid_params` when it is gone.
+ */
 export async function catalogOfRelease(
   host: Host,
   { tenant, catalog: current, principal }: Pick<Place, "tenant" | "catalog" | "principal">,

@@ -2,8 +2,8 @@ import type { InputRequest, InputRequests } from "../../host/catalog.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
 
 /**
- * What a client would have to declare for these questions and did not, as a capabilities object; undefined when
- * nothing is missing. Specification: `basic/patterns/mrtr`, server requirement 7, and the pages of `client/`.
+ * The capabilities object that these questions need and the client did not declare; undefined when nothing is missing.
+ * Specification: `basic/patterns/mrtr`, server requirement 7, and the pages of `client/`.
  */
 export function missingCapabilities(capabilities: JsonObject, inputRequests: InputRequests): JsonObject | undefined {
   const missing: Record<string, JsonObject> = {};
@@ -17,7 +17,7 @@ export function missingCapabilities(capabilities: JsonObject, inputRequests: Inp
   return Object.keys(missing).length > 0 ? missing : undefined;
 }
 
-/** The capability that a question needs, and which parts of it. */
+/** The capability that a question needs, and the parts of it. */
 function neededBy({ method, params }: InputRequest): [capability: string, parts: string[]] {
   switch (method) {
     case "elicitation/create":

@@ -3,10 +3,10 @@ import { jsonOf } from "../../host/long-result.ts";
 import { LongText, type Text } from "../../lib/long-text.ts";
 import { META_SERVER_INFO } from "../revisions.ts";
 
-/** `task` is the tasks extension's (SEP-2663). */
+/** `task` belongs to the tasks extension (SEP-2663). */
 export type ResultType = "complete" | "input_required" | "task";
 
-/** Writes what every modern result has besides its own: its type, and who answered. */
+/** Writes the members that every modern result has: its type, and the server that answered. */
 export interface ResultWriter {
   readonly serverInfoOf: (catalog: Catalog) => object;
   readonly write: (catalog: Catalog, type: ResultType, result: object) => Text;

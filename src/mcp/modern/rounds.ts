@@ -15,13 +15,13 @@ import { catalogOfRelease } from "./release.ts";
 import { missingCapabilities } from "./required-capabilities.ts";
 
 /**
- * Questions in the modern era: a result that asks, and a request that comes again with the answers
- * (2026-07-28 `basic/patterns/mrtr`). Nothing is kept here between the two: the client carries the sealed state.
+ * Questions in the modern era: a result that asks, and a repeated request with the answers (2026-07-28
+ * `basic/patterns/mrtr`). Nothing is kept here between the two: the client carries the sealed state.
  */
 export interface Rounds {
-  /** The method for requests that may come again with answers: it goes on in the release that asked. */
+  /** Wraps a method whose requests may be repeated with answers: it continues in the release that asked. */
   resumable(run: Method): Method;
-  /** What the result of a request that needs answers has, besides what every result has. Throws `missing_capability`. */
+  /** The members that only a result with questions has. Throws `missing_capability`. */
   ask(call: MethodCall, inputRequests: InputRequests, answers: JsonObject): AskingResult;
 }
 
@@ -32,12 +32,12 @@ export interface AskingResult {
 
 export type RoundsLimits = Pick<Limits, "requestStateMs" | "questionBytes" | "answerBytes">;
 
-/** What a client carries from one round to the next. */
+/** The state that a client carries from one round to the next. */
 interface State {
   readonly release: string;
   readonly answers: JsonObject;
   readonly asked: AskedMethods;
-  /** The keys of questions that are shown by the names that an upstream gave them. */
+  /** The keys of questions that are shown under the names given by an upstream. */
   readonly keys?: Readonly<Record<string, string>>;
 }
 
@@ -83,7 +83,7 @@ export function createRounds(options: { host: Host; sealer: Sealer; limits: Roun
   }
 }
 
-/** An upstream's questions under the names that it gave them, as far as no two have the same; `keys` has their own. */
+/** An upstream's questions under the names that it gave them, unless two are the same; `keys` has their own keys. */
 function shownByName(inputRequests: InputRequests): { shown: InputRequests; keys?: Record<string, string> } {
   const named = Object.keys(inputRequests).flatMap((key) => {
     const name = nameOfKey(key);
@@ -101,15 +101,15 @@ function underOwnKeys(answers: JsonObject, keys: Readonly<Record<string, string>
   return Object.fromEntries(Object.entries(answers).map(([name, answer]) => [own(name), answer]));
 }
 
-/** State is good for one request of one server of one tenant, and for whoever was given it. */
+/** State is valid for one request of one server of one tenant, and for the principal that got it. */
 function bindingOf(call: MethodCall): string[] {
   const { tenant, catalog, principal, method } = call;
   return [tenant, catalog.server, method, digestOf(call), ...(principal ? [principal.id] : [])];
 }
 
 /**
- * Of the parameters that say what is wanted, whatever the order of their keys. They are read from the text anew,
- * since checking arguments fills in their defaults.
+ * Digests the parameters that identify the request, whatever the order of their keys. They are parsed from the text
+ * again, since checking arguments fills in their defaults.
  */
 function digestOf({ params, body }: MethodCall): string {
   const { name, uri } = params;

@@ -9,10 +9,10 @@ import { readInputResponses } from "../modern/input-responses.ts";
 import { relayLog } from "../methods/log.ts";
 import type { Method, MethodCall } from "../protocol.ts";
 
-/** Who calls natively can answer whatever is asked, by calling again. */
+/** A native caller can answer any question, by calling again. */
 const client = { capabilities: { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} } };
 
-/** One tool as a method: the call that `tools/call` makes, shown as its events and the result of it all. */
+/** One tool as a method: the same call as `tools/call`, shown as its events and its final result. */
 export function callNatively(catalog: Catalog, tool: Tool): Method {
   return async (call) => {
     const { [NATIVE_META]: meta, ...params } = call.params;

@@ -10,21 +10,21 @@ import { callNatively } from "./call.ts";
 
 /**
  * Native calls: every tool is a JSON-RPC method of its own, `server.tool` or `server_tool`, beside MCP on the same
- * endpoints (seed 004, "Method Resolution"). It owns which tool a method's name means. It needs no handshake and no
- * header, and knows nothing of eras: MCP's own methods have been looked for before it is asked.
+ * endpoints (seed 004, "Method Resolution"). It decides which tool a method name means. It needs no handshake and no
+ * header, and knows nothing of eras: MCP's own methods are looked up first.
  */
 export interface Native {
   /**
-   * The method of this name at this place; undefined when no server's name begins it. Throws or rejects with
-   * `method_not_found` when its server has no such tool, and as the host does for a server that is not served.
+   * The method of this name at this place; undefined when it does not begin with a server's name. Throws or rejects
+   * with `method_not_found` when the server has no such tool, and like the host for a server that is not served.
    */
   methodFor(place: Place, name: string): Promise<Method | undefined>;
 }
 
-/** The longest name of a server, a separator, the longest name of a tool, and some to spare for a release. */
+/** The longest server name, a separator, the longest tool name, and some to spare for a release. */
 const NAME_CHARACTERS_MAX = 320;
 
-/** A separator tells native methods from those of MCP, which have none in any revision. */
+/** A separator distinguishes native methods from those of MCP, which contain none in any revision. */
 export function isNativeName(method: string): boolean {
   return /[._]/.test(method);
 }
@@ -50,15 +50,15 @@ export function createNative(host: Host): Native {
   };
 
   /**
-   * The dot goes before the underscore, and of several servers the one with the longest name has the method, whether
-   * it has the tool or not: what a method means does not change with the tools that happen to be shown.
+   * The dot takes precedence over the underscore, and of several servers, the one with the longest name has the method,
+   * whether it has the tool or not: the meaning of a method does not depend on the tools that happen to be shown.
    */
   async function amongAll(place: Place, name: string): Promise<Found | undefined> {
     for (const separator of SEPARATORS) {
       for (let at = name.lastIndexOf(separator); at > 0; at = name.lastIndexOf(separator, at - 1)) {
         const address = name.slice(0, at);
         const server = withoutRelease(address);
-        // A server is asked for only where there is one: a name may have hundreds of separators.
+        // A server is loaded only if it exists: a name may have hundreds of separators.
         const catalog = server !== undefined && host.has(place.tenant, server) && (await served(place, address));
         if (catalog) return { catalog, toolName: name.slice(at + 1) };
       }
@@ -66,7 +66,7 @@ export function createNative(host: Host): Native {
     return undefined;
   }
 
-  /** To whom may not use a server, its tools are like those that it has not. */
+  /** For a principal that may not use a server, its tools look like missing ones. */
   async function served(place: Place, server: string): Promise<Catalog | undefined> {
     const { tenant, principal } = place;
     try {
@@ -79,14 +79,14 @@ export function createNative(host: Host): Native {
   }
 }
 
-/** The name of the server at an address such as `server` or `server@CID`; undefined where what follows is no CID. */
+/** The name of the server at an address such as `server` or `server@CID`; undefined when the rest is not a CID. */
 function withoutRelease(address: string): string | undefined {
   const at = address.indexOf("@");
   if (at < 0) return address;
   return isCid(address.slice(at + 1)) ? address.slice(0, at) : undefined;
 }
 
-/** Whoever may use nothing of a server does not hear that it is there. */
+/** A principal that may use nothing of a server does not learn that it exists. */
 function mayKnow({ principal }: Pick<Place, "principal">, server: string): boolean {
   return !principal || principal.permits("call", server) || principal.permits("read", server);
 }
@@ -98,7 +98,7 @@ interface Found {
 
 const SEPARATORS = [".", "_"] as const;
 
-/** At the address of one server there is no other whose name could be meant. */
+/** At the address of one server, no other can be meant. */
 function inOne(catalog: Catalog, name: string): Found | undefined {
   const { server } = catalog;
   const isOwn = name.startsWith(server) && SEPARATORS.some((separator) => name[server.length] === separator);

@@ -1,28 +1,31 @@
 import { BerthError } from "../../lib/errors.ts";
 import type { Answer } from "../protocol.ts";
 
-/** Before the handshake a legacy client may only see whether anybody is there. */
+/** The methods that a legacy client may use before the handshake. */
 const BEFORE_HANDSHAKE: ReadonlySet<string> = new Set(["initialize", "ping"]);
 
 /**
- * The handshake of a legacy client on its one connection: what it settles, and what has to wait for it. The version and
- * the session stand as the headers that an HTTP client would send.
+ * The handshake of a legacy client on its one connection: its result, and what has to wait for it. The version and the
+ * session are kept as the headers that an HTTP client would send.
  */
 export class Handshake {
   #settled: Record<string, string> | undefined;
   #underWay: Promise<void> | undefined;
 
-  /** What later messages stand under; nothing before the first handshake. */
+  /** The headers for later messages; empty before the first handshake. */
   get headers(): Record<string, string> {
     return this.#settled ?? {};
   }
 
-  /** Resolves when the one under way is over, which later messages of its era wait for; undefined while there is none. */
+  /**
+   * Resolves when the handshake in progress is over, which later messages of its era wait for; undefined if there is
+   * none.
+   */
   get over(): Promise<void> | undefined {
     return this.#underWay;
   }
 
-  /** Resolves when `method` may be carried out, or a batch. Rejects before the first handshake. */
+  /** Resolves when `method`, or a batch, may be carried out. Rejects before the first handshake. */
   async before(method: string | undefined): Promise<void> {
     if (this.#underWay) await this.#underWay;
     if (!this.#settled && (method === undefined || !BEFORE_HANDSHAKE.has(method))) {
@@ -30,7 +33,7 @@ export class Handshake {
     }
   }
 
-  /** Keeps what the answer to `initialize` settles. */
+  /** Keeps the settings in the answer to `initialize`. */
   async settle(answering: Promise<Answer>): Promise<Answer> {
     let done!: () => void;
     this.#underWay = new Promise((resolve) => (done = resolve));

@@ -1,21 +1,21 @@
 import { isUtf8 } from "node:buffer";
 
-/** What comes of a stream of bytes that are lines. Empty lines are none. */
+/** Receives the lines of a byte stream, without empty ones. */
 export interface LineHandlers {
   onLine(line: string): void;
-  /** A line was too long or no UTF-8; the next one is read as if nothing had happened. */
+  /** Called for a line that is too long or not UTF-8; reading goes on with the next one. */
   onBadLine(reason: "too long" | "not UTF-8"): void;
 }
 
 const NEWLINE = 10;
 
-/** Cuts bytes into lines of at most `lineBytes`, and never holds more of one than that. */
+/** Cuts bytes into lines of at most `lineBytes`, and never holds more of a line than that. */
 export class LineReader {
   readonly #lineBytes: number;
   readonly #handlers: LineHandlers;
   #parts: Buffer[] = [];
   #length = 0;
-  /** The line is too long already: the rest of it is thrown away. */
+  /** The line is already too long: the rest of it is discarded. */
   #skipping = false;
 
   constructor(lineBytes: number, handlers: LineHandlers) {
@@ -33,7 +33,7 @@ export class LineReader {
     if (start < chunk.length) this.#keep(chunk.subarray(start));
   }
 
-  /** The stream has ended; what stands after the last newline is a line, too. */
+  /** Ends the stream; the text after the last newline is a line, too. */
   end(): void {
     if (this.#length > 0 || this.#skipping) this.#finish();
   }

@@ -1,12 +1,12 @@
 import type { Readable, Writable } from "node:stream";
 import { LongText, type Text } from "../../lib/long-text.ts";
 
-/** Where lines are written. While the other side is behind, nothing more is read from it. */
+/** Writes lines. While the other side is behind, nothing more is read from it. */
 export class LineOutput {
   readonly #output: Writable;
   readonly #input: HeldInput;
   #room: Promise<void> | undefined;
-  /** The other side reads nothing any more. */
+  /** True when the other side no longer reads. */
   isBroken = false;
 
   constructor(output: Writable, input: HeldInput) {
@@ -14,12 +14,12 @@ export class LineOutput {
     this.#input = input;
   }
 
-  /** Resolves when the other side has caught up; undefined while it is not behind. */
+  /** Resolves when the other side has caught up; undefined when it is not behind. */
   get room(): Promise<void> | undefined {
     return this.#room;
   }
 
-  /** Gives something to wait for when the other side is behind. */
+  /** Returns a promise to wait for when the other side is behind. */
   write(line: Text): void | Promise<void> {
     if (this.isBroken) return;
     if (this.#writeLine(line)) return;
@@ -48,7 +48,7 @@ export class LineOutput {
   }
 }
 
-/** What is not read while anybody holds it. */
+/** An input that pauses while anything holds it. */
 export class HeldInput {
   readonly #input: Readable;
   #holds = 0;

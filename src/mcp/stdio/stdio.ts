@@ -15,14 +15,14 @@ import { HeldInput, LineOutput } from "./output.ts";
 
 /**
  * One connection of newline-delimited messages, in both eras (`basic/transports/stdio`, `basic/lifecycle`), and of
- * native calls, which need no handshake. It owns what HTTP has for nothing: requests by their ids, cancellation, the
- * end. What a message means is the endpoint's business.
+ * native calls, which need no handshake. It owns what HTTP gives for free: requests by their ids, cancellation, the
+ * end. The meaning of a message is up to the endpoint.
  */
 export interface StdioOptions {
   readonly endpoint: Endpoint;
   readonly tenant: string;
   readonly server: string;
-  /** Tools are called natively alone, and no method of MCP is known. */
+  /** Only native calls are allowed; no method of MCP is known. */
   readonly nativeOnly?: boolean;
   readonly input: Readable;
   readonly output: Writable;
@@ -32,9 +32,9 @@ export interface StdioOptions {
 }
 
 export interface StdioConnection {
-  /** Resolves when the other side sends nothing more, or does not read any more. */
+  /** Resolves when the other side sends nothing more, or no longer reads. */
   readonly ended: Promise<void>;
-  /** Takes no further request; resolves when those under way are answered. */
+  /** Accepts no further requests; resolves when those in progress are answered. */
   close(): Promise<void>;
 }
 
@@ -46,12 +46,12 @@ export function openStdio(options: StdioOptions): StdioConnection {
 class Connection {
   readonly ended: Promise<void>;
   readonly #options: StdioOptions;
-  /** Requests under way, by their ids. */
+  /** Requests in progress, by their ids. */
   readonly #underWay = new Map<RequestId, Cancellation>();
   readonly #handshake = new Handshake();
   readonly #output: LineOutput;
   readonly #input: HeldInput;
-  /** What came after a line that is read elsewhere. */
+  /** The lines that came after one that is parsed elsewhere. */
   #waiting: string[] | undefined;
   #answering = 0;
   #isClosing = false;
@@ -98,7 +98,7 @@ class Connection {
     try {
       body = this.#options.endpoint.read(this.#options.tenant, line);
       if (body instanceof Promise) body = await this.#inOrder(body);
-      // A batch is the endpoint's to judge, message by message.
+      // A batch is up to the endpoint, message by message.
       if (Array.isArray(body)) await this.#onBatch(body, line);
       else await this.#onMessage(readMessage(body), body, line);
     } catch (error) {
@@ -108,14 +108,14 @@ class Connection {
     }
   }
 
-  /** What comes after a long line waits, so that everything keeps its order; nothing is read meanwhile. */
+  /** Lines after a long one wait, so that everything keeps its order; nothing is read meanwhile. */
   async #inOrder(reading: Promise<unknown>): Promise<unknown> {
     const waiting: string[] = (this.#waiting = []);
     this.#input.hold();
     try {
       return await reading;
     } finally {
-      // What it asks has begun by then.
+      // Its request has begun by then.
       setImmediate(() => {
         this.#waiting = undefined;
         for (const line of waiting) this.#take(line);
@@ -180,7 +180,7 @@ class Connection {
     if (answer.body !== undefined) void this.#output.write(answer.body);
   }
 
-  /** Notifications and the client's answers to requests of ours; nobody waits for anything. */
+  /** Handles notifications, and the client's answers to our requests; the client waits for nothing. */
   async #tell(body: unknown, line: string): Promise<void> {
     if (this.#options.nativeOnly) return;
     await this.#handshake.over;
@@ -193,7 +193,10 @@ class Connection {
     if (status >= 400) this.#options.log.debug({ refusal }, "a message that asks for no answer was refused");
   }
 
-  /** What a legacy server says of its own accord has a stream of its own over HTTP; here it goes where all goes. */
+  /**
+   * Messages that a legacy server sends of its own accord have a stream of their own over HTTP; here they share the
+   * output.
+   */
   async #listen(): Promise<void> {
     const { headers } = this.#handshake;
     if (this.#isListening || headers["mcp-session-id"] === undefined) return;
@@ -228,7 +231,7 @@ class Connection {
   }
 }
 
-/** Modern requests need no handshake: each says itself what it stands under. */
+/** Modern requests need no handshake: each states its own terms. */
 function isModernRequest({ method, params }: Request): boolean {
   const meta = params["_meta"];
   return (isObject(meta) && meta[META_PROTOCOL_VERSION] !== undefined) || method === "server/discover";

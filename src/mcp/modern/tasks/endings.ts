@@ -6,7 +6,7 @@ import { missingCapabilities } from "../required-capabilities.ts";
 import { asking, type Task } from "./task.ts";
 import type { TaskOrder } from "./work.ts";
 
-/** What becomes of a task when its tool has answered, asked, or failed. */
+/** The new state of a task when its tool has answered, asked, or failed. */
 
 export const LOST = new BerthError(
   "guest_failed",
@@ -15,13 +15,13 @@ export const LOST = new BerthError(
   { data: { retriable: false } },
 );
 
-/** A function that never has enough: each question stays in what is kept of the task. */
+/** For a function that never stops asking: each question stays in the stored task. */
 const QUESTIONS_MAX = 1_000;
 
-/** A longer text is kept apart and given as it is: nobody reads it who serves. */
+/** A longer text is stored apart and sent as it is: the serving thread never parses it. */
 const RESULT_UNITS = 64 * 1024;
 
-/** What a tool has answered, as it is kept; `long` where it is kept apart. */
+/** The answer of a tool, in its stored form; `isLong` when it is stored apart. */
 export async function resultOf(
   outcome: CallResult,
   { catalog, tool, codec }: Pick<TaskOrder, "catalog" | "tool" | "codec">,

@@ -11,7 +11,7 @@ import { isOver, type Task } from "./task.ts";
 import type { TaskStore } from "./task-store.ts";
 import { beginWork, type Callee, type TaskOrder, type UntilTask, type Work } from "./work.ts";
 
-/** Between two tries to write what became of a task. */
+/** The pause between two attempts to write the outcome of a task. */
 const KEEP_AGAIN_MS = 1_000;
 const UNKEPT = "It has ended, and what became of it cannot be written now: the store fails";
 
@@ -31,20 +31,20 @@ export interface TaskRunnerOptions {
   readonly store: TaskStore;
   readonly limits: TaskLimits;
   readonly log: Log;
-  /** Hears of every change that is made here; with the text of a result that is kept apart. */
+  /** Called for every change made here; with the text of a result that is stored apart. */
   readonly onChange: (tenant: string, task: Task, longResult?: string) => void;
 }
 
 /**
- * Runs tasks, and keeps what becomes of them. A task belongs to the process that runs it for as long as that process
- * says that it lives, once for all tasks of a tenant; whoever finds that it says nothing any more knows that it is gone.
+ * Runs tasks and stores their outcomes. A task belongs to the process that runs it as long as that process gives signs
+ * of life, one for all tasks of a tenant; without them, other processes consider it gone.
  */
 export class TaskRunner {
   readonly #options: TaskRunnerOptions;
   readonly #process = randomUUID();
   readonly #running = new Map<string, RunningWork>();
   readonly #settling = new Set<Promise<void>>();
-  /** Tasks that have ended, of which that could not be written yet: whose they are. */
+  /** The tenants of ended tasks whose outcome could not be stored yet. */
   readonly #unkept = new Map<string, string>();
   readonly #closing = new AbortController();
   readonly #silence: Silence;
@@ -59,7 +59,7 @@ export class TaskRunner {
     return this.#running.size;
   }
 
-  /** Before anything of a call is done that may become a task: rejects where its tenant may keep no more of them. */
+  /** Runs before a call that may become a task does anything: rejects when its tenant may keep no more tasks. */
   async admit(tenant: string): Promise<void> {
     const { keptTasksPerTenant, keptTaskBytesPerTenant, taskTtlMs } = this.#options.limits;
     const { tasks, bytes } = await this.#options.store.kept(tenant);
@@ -76,12 +76,12 @@ export class TaskRunner {
     );
   }
 
-  /** Calls the tool as a task does, where one more may run. `until` hears of it for as long as it is no task yet. */
+  /** Calls the tool as a task does, if one more may run. `until` gets its events as long as it is not a task yet. */
   begin(order: Callee & Pick<TaskOrder, "tenant">, until?: UntilTask): BegunWork {
     const { runningTasks, runningTasksPerTenant, taskMs } = this.#options.limits;
     const bytes = this.bytesOf(order.args) + this.bytesOf(order.answers);
     this.checkRoom(order.tenant, bytes);
-    // What has ended and waits to be written takes memory, too.
+    // Ended tasks that wait to be written take memory, too.
     if (this.#running.size + this.#unkept.size >= runningTasks)
       throw new BerthError("too_many_tasks", `the limit is ${runningTasks}`);
     if (this.#runningOf(order.tenant) >= runningTasksPerTenant) {
@@ -90,13 +90,16 @@ export class TaskRunner {
     return { ...beginWork(order, taskMs, until), bytes };
   }
 
-  /** How much memory arguments or answers take. */
+  /** The memory that arguments or answers take. */
   bytesOf(given: JsonObject | JsonText): number {
     if (given instanceof JsonText) return given.text.length;
     return heldBytes(given, this.#options.limits.runningTaskBytesPerTenant);
   }
 
-  /** Counts the input of running tasks, which stays in memory. Throws `too_many_tasks` where that would be too much with so much more. */
+  /**
+   * Counts the input of running tasks, which stays in memory. Throws `too_many_tasks` when `bytes` more would be too
+   * much.
+   */
   checkRoom(tenant: string, bytes: number): void {
     const { runningTaskBytesPerTenant } = this.#options.limits;
     let all = bytes;
@@ -116,7 +119,7 @@ export class TaskRunner {
     return count;
   }
 
-  /** Makes a task of work that has begun; resolves when it is kept. */
+  /** Makes a task of work that has begun; resolves when it is stored. */
   async adopt(order: TaskOrder, work: BegunWork): Promise<Task> {
     const now = Date.now();
     const { args } = order;
@@ -148,12 +151,12 @@ export class TaskRunner {
     return task;
   }
 
-  /** Goes on with a task whose `claim` was kept. */
+  /** Continues a task whose `claim` was stored. */
   resume(task: Task, order: TaskOrder, work: BegunWork): void {
     this.#follow(task, order, work);
   }
 
-  /** The task as one that this process runs. */
+  /** The task, claimed by this process. */
   claim(task: Task): Task {
     return { ...task, status: "working", asked: {}, ...this.#lease() };
   }
@@ -167,7 +170,7 @@ export class TaskRunner {
     await this.#end(tenant, id, (task) => failed(task, shown));
   }
 
-  /** The task as it is now, its process's word or silence considered. */
+  /** The task as it is now, with the last message of its process, or failed if that is gone. */
   async read(tenant: string, id: string): Promise<Task | undefined> {
     const task = await this.#options.store.read(tenant, id);
     if (!task || task.status !== "working") return task;
@@ -190,12 +193,12 @@ export class TaskRunner {
     return lost;
   }
 
-  /** What the tool was called with. */
+  /** The arguments of the tool call. */
   args(tenant: string, task: Task): Promise<JsonObject | JsonText> {
     return this.#options.store.args(tenant, task);
   }
 
-  /** The text of a result that is kept apart. */
+  /** The text of a result that is stored apart. */
   async longResult(tenant: string, { id, hasLongResult }: Task): Promise<string | undefined> {
     return hasLongResult && this.#options.store.longResult(tenant, id);
   }
@@ -222,7 +225,7 @@ export class TaskRunner {
     else if (cancelled) await this.#stop(tenant, cancelled);
   }
 
-  /** Has the process that runs it hear that it is over. */
+  /** Tells the process that runs the task that it is over. */
   async #stop(tenant: string, { id }: Task): Promise<void> {
     const { store, limits } = this.#options;
     await store.stop(tenant, id, Date.now() + limits.taskLeaseMs).catch((error: unknown) => {
@@ -230,7 +233,7 @@ export class TaskRunner {
     });
   }
 
-  /** Resolves when all that ended is kept, or was tried a last time; nothing is renewed from then on. */
+  /** Resolves when every outcome is stored, or was tried a last time; nothing is renewed from then on. */
   async settled(): Promise<void> {
     this.#closing.abort();
     clearInterval(this.#timer);
@@ -244,7 +247,7 @@ export class TaskRunner {
   #follow(task: Task, order: TaskOrder, work: BegunWork): void {
     const { id } = task;
     const { tenant, catalog, tool, codec } = order;
-    // For as long as it runs nothing is held of it that may be long, but what was given to its tool.
+    // While it runs, no long part of the task is held, except the input of its tool.
     const brief = { ...task, args: {}, answers: {} };
     this.#running.set(id, { ...work, tenant, brief, said: undefined });
     this.#timer ??= setInterval(() => void this.#renew(), this.#options.limits.taskLeaseMs / 3).unref();
@@ -258,7 +261,7 @@ export class TaskRunner {
     const { tenant } = order;
     const outcome = await work.outcome.catch((error: unknown) => error as Error);
     const said = this.#running.get(id)?.said;
-    // Off the list first: who is told of the change may ask for the next run at once.
+    // Off the list first: a listener that is told of the change may ask for the next run at once.
     this.#running.delete(id);
     if (said !== undefined) await this.#options.store.say(tenant, id, undefined, 0).catch(() => {});
     await this.#keep(id, tenant, async () => {
@@ -271,7 +274,7 @@ export class TaskRunner {
     });
   }
 
-  /** Tries until it succeeds where the store fails, for what the task did is done. */
+  /** Retries while the store fails, since the task has already done its work. */
   async #keep(id: string, tenant: string, write: () => Promise<void>): Promise<void> {
     const { log } = this.#options;
     for (;;) {
@@ -293,7 +296,7 @@ export class TaskRunner {
     this.#unkept.delete(id);
   }
 
-  /** Whoever took a task over in the meantime, or cancelled it, has the last word. */
+  /** A process that took the task over meanwhile, or a client that cancelled it, has the last word. */
   async #end(tenant: string, id: string, edit: (task: Task) => Task, longResult?: string): Promise<void> {
     const editMine = (task: Task): Task | undefined => {
       const { statusMessage: _message, ...rest } = task;
@@ -306,7 +309,7 @@ export class TaskRunner {
     return status === "working" && owner === this.#process;
   }
 
-  /** Says that this process lives, and what its guests said. */
+  /** Writes the sign of life of this process, and the messages of its guests. */
   async #renew(): Promise<void> {
     const { store, limits, log } = this.#options;
     for (const tenant of new Set([...this.#running.values()].map((work) => work.tenant))) {
@@ -325,7 +328,7 @@ export class TaskRunner {
     this.#timer = undefined;
   }
 
-  /** A task that is not this process's any more, or is not there any more, is stopped. */
+  /** Stops a task that is no longer this process's, or no longer there. */
   async #look(id: string, work: RunningWork): Promise<void> {
     const { store, limits, onChange } = this.#options;
     const { tenant, brief, cancellation } = work;
@@ -343,14 +346,14 @@ export class TaskRunner {
 type Ended = Pick<TaskOrder, "tenant" | "catalog" | "tool" | "codec">;
 
 interface BegunWork extends Work {
-  /** The size of the arguments and answers that it was given. */
+  /** The size of its arguments and answers. */
   readonly bytes: number;
 }
 
 interface RunningWork extends BegunWork {
   readonly tenant: string;
-  /** The task without what may be long of it. */
+  /** The task without its long parts. */
   readonly brief: Task;
-  /** What was kept last of what it says. */
+  /** The last stored message. */
   said: string | undefined;
 }

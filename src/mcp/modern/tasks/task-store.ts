@@ -3,10 +3,10 @@ import { JsonText, type JsonObject } from "../../../lib/json.ts";
 import { KeptCount } from "../../kept-count.ts";
 import type { Task } from "./task.ts";
 
-/** Where tasks are kept, so that they outlive a process; several processes may have it open. A store is one. */
+/** The storage of tasks, which outlive a process; several processes may have it open. A store is one. */
 export interface TaskRecords {
   record(tenant: string, kind: "task", key: string): Promise<{ value: string; revision: number } | undefined>;
-  /** Undefined when the record has not the revision `expected` (0: is not there). */
+  /** Undefined when the record does not have the revision `expected` (0: does not exist). */
   putRecord(
     tenant: string,
     kind: "task",
@@ -15,20 +15,20 @@ export interface TaskRecords {
   ): Promise<number | undefined>;
 }
 
-/** How often a change is tried that others are faster with. */
+/** The attempts at a change that loses against concurrent ones. */
 const TRIES_MAX = 20;
 
-/** A change that adds less is not counted: what all of those add is bounded by the number of tasks. */
+/** A smaller increase is not counted: their sum is bounded by the number of tasks. */
 const COUNTED_BYTES = 1_024;
 
-/** What a task said while its process ran it since a certain claim. */
+/** A message of a running task, since a certain claim by its process. */
 export interface Said {
   readonly message: string;
   readonly leaseUntil: number | undefined;
   readonly at: number;
 }
 
-/** Tasks, read and changed one step at a time whoever else changes them. */
+/** Reads tasks and changes each atomically, whoever else changes it. */
 export class TaskStore {
   readonly #records: TaskRecords;
   readonly #kept: KeptCount;
@@ -38,7 +38,7 @@ export class TaskStore {
     this.#kept = new KeptCount(records, "task");
   }
 
-  /** Resolves when the task would be found by anybody. `longArgs` are the text of those that are kept apart. */
+  /** Resolves when every process can find the task. `longArgs` is the text of arguments that are stored apart. */
   async create(tenant: string, task: Task, longArgs?: string): Promise<void> {
     if (longArgs !== undefined) {
       const put = { value: longArgs, expected: 0, expiresAt: expiryOf(task) };
@@ -50,14 +50,14 @@ export class TaskStore {
       throw new BerthError("store_failed", "the task exists already");
   }
 
-  /** What a tenant keeps; tasks that went within the hour are among them. */
+  /** The tasks that a tenant keeps, including those that expired within the hour. */
   async kept(tenant: string): Promise<{ tasks: number; bytes: number }> {
     const { count, bytes } = await this.#kept.of(tenant);
     return { tasks: count, bytes };
   }
 
   async read(tenant: string, id: string): Promise<Task | undefined> {
-    // Beside the tasks stand the arguments and results of some, which are no tasks.
+    // The arguments and results of some tasks are stored beside them, and are not tasks.
     if (id.includes("/")) return undefined;
     const record = await this.#records.record(tenant, "task", id);
     return record && (JSON.parse(record.value) as Task);
@@ -76,7 +76,7 @@ export class TaskStore {
     return record.value;
   }
 
-  /** The process lives until then, as far as anybody knows who finds a task of its own. */
+  /** Records that the process lives until then, for others that find its tasks. */
   async sayAlive(tenant: string, owner: string, until: number): Promise<void> {
     await this.#write(tenant, ownerKey(owner), JSON.stringify({ until }), until);
   }
@@ -85,7 +85,7 @@ export class TaskStore {
     return (await this.#records.record(tenant, "task", ownerKey(owner))) !== undefined;
   }
 
-  /** What a running task has said of how far it is, apart from all that is kept of it; undefined takes it away. */
+  /** Stores a progress message of a running task apart from its record; undefined removes it. */
   async say(tenant: string, id: string, said: Said | undefined, until: number): Promise<void> {
     await this.#write(tenant, saidKey(id), JSON.stringify(said ?? null), said ? until : 0);
   }
@@ -95,7 +95,7 @@ export class TaskStore {
     return record && (JSON.parse(record.value) as Said);
   }
 
-  /** Another process runs it, and is to stop. */
+  /** Tells the process that runs the task to stop. */
   async stop(tenant: string, id: string, until: number): Promise<void> {
     await this.#write(tenant, stopKey(id), JSON.stringify({ until }), until);
   }
@@ -104,7 +104,7 @@ export class TaskStore {
     return (await this.#records.record(tenant, "task", stopKey(id))) !== undefined;
   }
 
-  /** Whatever was there before. */
+  /** Overwrites whatever was there before. */
   async #write(tenant: string, key: string, value: string, expiresAt: number): Promise<void> {
     for (let tries = 1; tries <= TRIES_MAX; tries++) {
       const expected = (await this.#records.record(tenant, "task", key))?.revision ?? 0;
@@ -115,8 +115,8 @@ export class TaskStore {
   }
 
   /**
-   * The task after `edit`, which gives undefined to leave it as it is, and may run more than once; undefined when
-   * nothing was changed. What `edit` throws changes nothing. `longResult` is the text of a result that is kept apart.
+   * The task after `edit`, which returns undefined to leave it as it is, and may run more than once; undefined when
+   * nothing was changed. If `edit` throws, nothing changes. `longResult` is the text of a result that is stored apart.
    */
   async change(
     tenant: string,
@@ -130,11 +130,11 @@ export class TaskStore {
       if (!record || !edited) return undefined;
       const changed = { ...edited, updatedAt: Date.now() };
       const value = JSON.stringify(changed);
-      // First, so that nobody finds a task without it.
+      // First, so that no process finds a task without it.
       if (longResult !== undefined) await this.#putResult(tenant, changed, longResult);
       if ((await this.#put(tenant, changed, value, record.revision)) === undefined) continue;
       const more = Buffer.byteLength(value) - Buffer.byteLength(record.value) + Buffer.byteLength(longResult ?? "");
-      // The change has been made, so a failure to count it is none of it.
+      // The change is made, so a failure to count it must not fail it.
       if (more > COUNTED_BYTES) await this.#kept.add(tenant, expiryOf(changed), 0, more).catch(() => {});
       return changed;
     }
@@ -145,7 +145,7 @@ export class TaskStore {
     return this.#records.putRecord(tenant, "task", task.id, { value, expected, expiresAt: expiryOf(task) });
   }
 
-  /** Over one of an earlier try. */
+  /** Overwrites the result of an earlier attempt. */
   async #putResult(tenant: string, task: Task, value: string): Promise<void> {
     const key = resultKey(task.id);
     for (let expected = 0; ;) {

@@ -3,38 +3,38 @@ import type { Json, JsonDigest, JsonObject } from "../../../lib/json.ts";
 import { LongText } from "../../../lib/long-text.ts";
 import type { CallerContext } from "../../../outcome/context.ts";
 
-/** A tool call that outlives its request, as it is kept (SEP-2663). Times are milliseconds since the epoch. */
+/** A tool call that outlives its request, as it is stored (SEP-2663). Times are milliseconds since the epoch. */
 export interface Task {
   readonly id: string;
-  /** The name that was called, and the release that carries it out to the end. */
+  /** The name that was called; `release` carries the task out to the end. */
   readonly server: string;
-  /** The id of whoever began it, and has it alone; absent where nobody was asked. */
+  /** The id of the principal that began it, and alone has it; absent when no token was required. */
   readonly principal?: string;
   readonly release: string;
   readonly tool: string;
-  /** Long ones are kept apart, so that nobody reads or writes them who asks or says how the task is. */
+  /** Long arguments are stored apart, so that status reads and writes do not include them. */
   readonly args?: JsonObject;
   readonly longArgs?: JsonDigest;
-  /** What the client declared that created it. */
+  /** The capabilities declared by the client that created it. */
   readonly capabilities: JsonObject;
   readonly status: TaskStatus;
   readonly statusMessage?: string;
   readonly createdAt: number;
   readonly updatedAt: number;
   readonly ttlMs: number;
-  /** What the client said of the call's context. */
+  /** The call's context, as the client stated it. */
   readonly context?: CallerContext;
-  /** By the guest's own keys. */
+  /** Answers by the guest's own keys. */
   readonly answers: JsonObject;
   /** Questions that wait for their answers, by the keys that the client sees. */
   readonly asked: Readonly<Record<string, Question>>;
-  /** Every key that the client ever saw: none means two things in a task's life. */
+  /** Every key that the client ever saw: no key means two things in a task's life. */
   readonly seenKeys: readonly string[];
-  /** A long one is kept apart, as its text. */
+  /** A long result is stored apart, as text. */
   readonly result?: Json;
   readonly hasLongResult?: true;
   readonly error?: JsonObject;
-  /** Which process runs it, and until when the process is believed to live. */
+  /** The process that runs it, and until when it is assumed to live. */
   readonly owner?: string;
   readonly leaseUntil?: number;
 }
@@ -47,7 +47,7 @@ export interface Question {
   readonly request: InputRequest;
 }
 
-/** What a client is advised to wait before it asks again. */
+/** The pause that a client is advised to make before it asks again. */
 const POLL_INTERVAL_MS = 1_000;
 
 export function isOver({ status }: Task): boolean {
@@ -68,7 +68,10 @@ export function briefly(task: Task): JsonObject {
   };
 }
 
-/** `DetailedTask` on the wire: with what its status brings; `longResult` is the text of a result that is kept apart. */
+/**
+ * `DetailedTask` on the wire, with the members of its status; `longResult` is the text of a result that is stored
+ * apart.
+ */
 export function inDetail(task: Task, longResult?: string): JsonObject | LongText {
   const { status, asked, result, error } = task;
   if (longResult !== undefined) {
@@ -84,7 +87,7 @@ export function inDetail(task: Task, longResult?: string): JsonObject | LongText
   };
 }
 
-/** The task with these questions open, each under a key that it never had before. */
+/** The task with these questions open, each under a key that was never used before. */
 export function asking(task: Task, inputRequests: Readonly<Record<string, InputRequest>>): Task {
   const seenKeys = new Set(task.seenKeys);
   const asked = Object.entries(inputRequests).map(([key, request]): [string, Question] => {

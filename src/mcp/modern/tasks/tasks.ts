@@ -21,19 +21,19 @@ import type { TaskOrder, UntilTask } from "./work.ts";
 import { TaskStore, type TaskRecords } from "./task-store.ts";
 
 /**
- * The tasks extension, `io.modelcontextprotocol/tasks` (SEP-2663): calls that go on after they were answered, to be
- * asked for, fed with answers and cancelled by their ids, in whatever process.
+ * The tasks extension, `io.modelcontextprotocol/tasks` (SEP-2663): calls that go on after they were answered. By their
+ * ids, any process can read them, pass answers to them and cancel them.
  */
 export interface Tasks {
   readonly methods: readonly (readonly [string, Method])[];
-  /** `tools/call`: a tool that is a task becomes one for clients that know tasks. */
+  /** `tools/call`: a tool that is a task becomes one for clients that support tasks. */
   taskable(run: Method): Method;
-  /** The task as a notification tells of it; undefined when this principal has no such task of this server. */
+  /** The task as a notification has it; undefined when this principal has no such task of this server. */
   find(whose: TaskOwner, id: string): Promise<object | undefined>;
   has(whose: TaskOwner, id: string): Promise<boolean>;
-  /** How many this process runs. */
+  /** The number of tasks that this process runs. */
   running(): number;
-  /** Resolves when what became of all tasks that have ended is kept. */
+  /** Resolves when the outcomes of all ended tasks are stored. */
   settled(): Promise<void>;
 }
 
@@ -96,7 +96,7 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
     return writer.write(call.catalog, "task", briefly(await runner.adopt(order, runner.begin(copied(order)))));
   }
 
-  /** Answers as any call is answered, unless the function says before it ends that it is a task. */
+  /** Answers like any call, unless the function declares itself a task before it ends. */
   async function startDeferred(call: MethodCall, tool: Tool): Promise<Text> {
     const { catalog, codec, events, signal, answers = {} } = call;
     const order = orderOf(call, tool);
@@ -119,7 +119,7 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
     signal?.addEventListener("abort", stop);
     try {
       const outcome = await Promise.race([work.outcome, asTask]);
-      // A function that ends right after it became a task is one, all the same.
+      // A function that ends right after it became a task is still a task.
       if (!outcome || until.isOver) return writer.write(catalog, "task", briefly(await runner.adopt(order, work)));
       if (!("inputRequests" in outcome)) return codec.callResult(catalog, tool.contract, outcome);
       const asked = await codec.ask(call, outcome.inputRequests, answers);
@@ -137,7 +137,7 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
     const { capabilities } = client;
     const context = callerContextOf(call.params["_meta"]);
     const { answerBytes } = limits;
-    // Kept with the task, and read and written with it.
+    // Stored with the task, and read and written with it.
     if (heldBytes({ capabilities, ...context }, answerBytes) > answerBytes) {
       const limit = `${answerBytes} bytes, with 32 for each value (${limitVariable("answerBytes")})`;
       throw new BerthError("invalid_params", `what "_meta" says of a task has at most ${limit}`);
@@ -208,12 +208,12 @@ export function createTasks({ host, records, writer, limits, log, onChange }: Ta
   }
 }
 
-/** A task of somebody else is like one that there is not. */
+/** Another principal's task looks like one that does not exist. */
 function isOf(task: Task, { server, principal }: Pick<MethodCall, "server" | "principal">): boolean {
   return task.server === server && task.principal === principal?.id;
 }
 
-/** Running fills in defaults; each round begins with what the client sent. */
+/** A run fills in defaults; each round begins with what the client sent. */
 function copied(order: TaskOrder): TaskOrder {
   const { args } = order;
   return { ...order, args: args instanceof JsonText ? new JsonText(args.text, args.digest) : structuredClone(args) };

@@ -6,7 +6,7 @@ import type { CallerContext } from "../../../outcome/context.ts";
 import type { Trace } from "../../../lib/trace.ts";
 import type { Codec } from "../../protocol.ts";
 
-/** What a task is made of. */
+/** The parts that make a task. */
 export interface TaskOrder {
   readonly tenant: string;
   readonly server: string;
@@ -18,23 +18,23 @@ export interface TaskOrder {
   readonly capabilities: JsonObject;
   readonly answers: JsonObject;
   readonly context: CallerContext | undefined;
-  /** Of the request that has the tool called now. */
+  /** The trace of the request that causes this run of the tool. */
   readonly trace: Trace | undefined;
 }
 
-/** A call of a tool that is under way and may become a task, or is one. */
+/** A tool call in progress that may become a task, or is one. */
 export interface Work {
   readonly outcome: Promise<CallResult | InputRequired>;
   readonly cancellation: Cancellation;
   readonly progress: Progress;
 }
 
-/** What the guest said last of how far it is. */
+/** The guest's last progress message. */
 interface Progress {
   message: string | undefined;
 }
 
-/** A call that its function makes a task of when it likes. */
+/** The events of a call that its function may turn into a task. */
 export interface UntilTask extends Pick<CallOptions, "onProgress" | "onLog"> {
   isOver: boolean;
   readonly onTask: () => void;
@@ -42,10 +42,12 @@ export interface UntilTask extends Pick<CallOptions, "onProgress" | "onLog"> {
 
 export type Callee = Pick<TaskOrder, "principal" | "trace" | "tool" | "args" | "answers" | "capabilities" | "context">;
 
-/** A longer one is cut: it says how far the task is, and is written and told again and again. */
+/** A longer message is cut: it tells the progress of the task, and is written and sent again and again. */
 const STATUS_UNITS_MAX = 8_192;
 
-/** Calls the tool as a task does, for at most `taskMs`. `until` hears of progress and logs for as long as it is none yet. */
+/**
+ * Calls the tool as a task does, for at most `taskMs`. `until` gets progress and logs as long as it is not a task yet.
+ */
 export function beginWork(
   { principal, trace, tool, args, answers, capabilities, context }: Callee,
   taskMs: number,
@@ -69,7 +71,7 @@ export function beginWork(
     onLog: (line) => (until?.isOver === false ? until.onLog?.(line) : undefined),
     ...(until && { onTask: () => until.onTask() }),
   });
-  // Whoever waits for it hears of it; until then it is nobody's unhandled rejection.
+  // Its caller handles the error; until then it must not count as an unhandled rejection.
   outcome.catch(() => {});
   return { outcome, cancellation, progress };
 }
