@@ -1,6 +1,6 @@
 /**
- * The script of pages that edit and compare. It makes editors of the texts in the page, which reads well without it:
- * each `[data-editor]` holds its setup as JSON. It talks to the JSON API and to nothing else.
+ * The script of pages that edit and compare. It turns the texts of the page, which reads well without it, into editors:
+ * each `[data-editor]` holds its setup as JSON. It talks only to the JSON API.
  */
 
 import type { Extension } from "@codemirror/state";
@@ -35,7 +35,7 @@ window.addEventListener("beforeunload", (event) => {
   for (const editor of editors) editor.keep();
   if (editors.some((editor) => editor.isDirty())) event.preventDefault();
 });
-// Who comes back to a page may find that somebody else was here.
+// A person who comes back to a page may find that somebody else has saved.
 window.addEventListener("focus", () => {
   for (const editor of editors) void editor.refresh();
 });
@@ -46,12 +46,15 @@ async function afterSave(saved: SubjectEditor): Promise<void> {
   for (const editor of editors) if (editor !== saved) await editor.refresh();
 }
 
-/** What only a script can do is there only with one. */
+/** Shows controls that only work with scripts. */
 function showRestoring(): void {
   for (const restore of document.querySelectorAll<HTMLElement>("[data-restore]")) restore.hidden = false;
 }
 
-/** Texts stand in the page once: as they are read without this. Its setup has those alone that HTML cannot hold. */
+/**
+ * Reads the texts from the page, which has them once, readable without scripts. Its setup has only those that HTML
+ * cannot hold.
+ */
 function textsOf(place: HTMLElement): Record<string, string> {
   const texts = [...place.querySelectorAll<HTMLTextAreaElement>("textarea[data-path]")];
   return Object.fromEntries(texts.map(({ dataset, defaultValue }) => [dataset["path"]!, defaultValue]));

@@ -1,7 +1,7 @@
 /**
- * What every page does where scripts run: copies texts, filters lists, shows times as the reader's clock does.
- * Each file directly in this folder is a script of its own under /assets; folders beside it hold what they import.
- * Pages read well without any of it.
+ * The script of every page: copies texts, filters lists, shows times in the reader's time zone. Each file directly in
+ * this folder is a script of its own under /assets; folders beside it hold its imports. Pages read well without any of
+ * it.
  */
 
 import { copyOnClick } from "./page/copy.ts";

@@ -1,4 +1,6 @@
-/** The script of the page of secrets: sets, replaces and deletes them. It never has a value but the one being typed. */
+/**
+ * The script of the secrets page: sets, replaces and deletes secrets. It never has a value except the one being typed.
+ */
 
 import { ask } from "./editor/ask.ts";
 import { element } from "./editor/dom.ts";
@@ -18,7 +20,7 @@ if (form) {
     event.preventDefault();
     void set(name, value);
   });
-  // The table is another one after each change.
+  // The table is replaced after each change.
   document.querySelector("#secrets")?.addEventListener("click", ({ target }) => {
     if (!(target instanceof Element)) return;
     const chosen = target.closest<HTMLElement>("[data-set], [data-delete]");
@@ -53,12 +55,12 @@ async function remove(name: string): Promise<void> {
   showScripted();
 }
 
-/** What only a script can do is there only with one. */
+/** Shows controls that only work with scripts. */
 function showScripted(): void {
   for (const each of document.querySelectorAll<HTMLElement>("[data-scripted]")) each.hidden = false;
 }
 
-/** Whether it was done; what was not is told. */
+/** True when it was done; shows the reason otherwise. */
 async function send(
   name: string,
   request: { method: string; headers: Readonly<Record<string, string>>; body?: string },

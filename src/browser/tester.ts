@@ -3,8 +3,8 @@ import type { Tester } from "./tester/tester.tsx";
 
 /**
  * Opens the tester in `<section id="tester" data-endpoint data-style>` when a person asks for it: by its button, by a
- * link such as `#tool=echo`, or by an address that ends so. Only then is the client loaded. Links to it are marked
- * with `data-try` and hidden until here, for without scripts they lead nowhere.
+ * link such as `#tool=echo`, or by an address that ends like this. Only then is the client loaded. Links to it have
+ * `data-try` and are hidden until here, since they lead nowhere without scripts.
  */
 const section = document.getElementById("tester");
 if (section) prepare(section);
@@ -30,7 +30,7 @@ function prepare(section: HTMLElement): void {
   for (const element of document.querySelectorAll<HTMLElement>("#tester button, [data-try]")) element.hidden = false;
   button?.addEventListener("click", () => void open());
   addEventListener("hashchange", openByAddress);
-  // A second click at the link that one came by changes no address.
+  // A second click on the same link does not change the address.
   document.addEventListener("click", (event) => {
     const link = event.target instanceof Element ? event.target.closest("a") : null;
     if (link?.hash && link.hash === location.hash) openByAddress();
@@ -54,7 +54,7 @@ function loadStyle(href: string): Promise<void> {
   link.href = href;
   return new Promise((resolve) => {
     link.addEventListener("load", () => resolve());
-    // Without its style it is plain, but it works.
+    // Without its style sheet it is plain, but it works.
     link.addEventListener("error", () => resolve());
     document.head.append(link);
   });

@@ -3,7 +3,7 @@ import type { Problem } from "../../lib/problem.ts";
 import type { Draft } from "./draft.ts";
 import { asksForToken, withTyped } from "../shared/ask-token.ts";
 
-/** The JSON API of edits, as pages use it. What it answers to a save is a value, not an exception. */
+/** The JSON API of edits, as pages use it. The outcome of a save is a value, not an exception. */
 
 export interface Current extends Draft {
   readonly cid: string;
@@ -28,16 +28,16 @@ export interface ServerEffect {
 
 export type SaveOutcome =
   | { readonly kind: "saved"; readonly cid: string | null; readonly review: Review }
-  /** Nothing was changed, in all of these. */
+  /** In all of the following, nothing was changed. */
   | { readonly kind: "refused"; readonly problems: readonly Problem[] }
   | { readonly kind: "breaking"; readonly review: Review }
   | { readonly kind: "moved"; readonly current: string | null }
-  /** It takes a token, or another one. */
+  /** It takes a token, or a different one. */
   | { readonly kind: "forbidden"; readonly message: string }
   | { readonly kind: "failed"; readonly message: string };
 
 export interface SaveOptions {
-  /** The CID that the writer saw; null: that there was nothing. */
+  /** The CID that the writer saw; null if there was nothing. */
   readonly expected: string | null;
   readonly allowBreaking: boolean;
 }
@@ -60,7 +60,7 @@ export class EditApi {
     return response.status === 404 ? undefined : await bodyOf<Draft>(response);
   }
 
-  /** What saving would do. A null draft deletes. */
+  /** Reviews what saving would do. A null draft deletes. */
   async review(draft: Draft | null, signal: AbortSignal): Promise<Review> {
     return await bodyOf<Review>(await fetch(`${this.#url}/review`, { ...sending("POST", draft), signal }));
   }

@@ -2,7 +2,7 @@ import type { Review } from "./api.ts";
 import { button, element } from "./dom.ts";
 import { showBreaking } from "./effects.ts";
 
-/** Asks whether a save may break callers. Escape and the first button say no. */
+/** Asks if a save may break callers. Escape and the first button say no. */
 export function askBreaking(review: Review, verb: string): Promise<boolean> {
   return ask({
     title: "This breaks callers",

@@ -13,22 +13,22 @@ import { editorTheme } from "./theme.ts";
 export interface CodeEditor {
   readonly element: HTMLElement;
   text(): string;
-  /** As one step that can be undone. */
+  /** Replaces the text, as one step that can be undone. */
   replace(text: string): void;
   showProblems(problems: readonly Problem[]): void;
-  /** Puts the cursor where the problem is, in sight. */
+  /** Moves the cursor to the problem and scrolls it into view. */
   reveal(problem: Problem): void;
   focus(): void;
-  /** Marks what is another than in `original`, which can be taken piece by piece; undefined ends that. */
+  /** Marks the differences from `original`, which can be taken piece by piece; undefined ends that. */
   compareWith(original: string | undefined): void;
   close(): void;
 }
 
 export interface CodeEditorOptions {
   readonly text: string;
-  /** What it is, for who cannot see it. */
+  /** The label for screen readers. */
   readonly label: string;
-  /** The id of the element that says how to leave the editor by keyboard. */
+  /** The id of the element that explains how to leave the editor by keyboard. */
   readonly hintId: string;
   readonly readOnly: boolean;
   readonly styleNonce: string;
@@ -44,7 +44,7 @@ export function openCodeEditor(options: CodeEditorOptions): CodeEditor {
       editorTheme(options.styleNonce),
       basicSetup,
       keymap.of([indentWithTab]),
-      // A text keeps the line ends that it came with.
+      // A text keeps its line ends.
       options.text.includes("\r\n") ? EditorState.lineSeparator.of("\r\n") : [],
       EditorState.readOnly.of(options.readOnly),
       EditorView.contentAttributes.of({
@@ -89,7 +89,7 @@ export function openCodeEditor(options: CodeEditorOptions): CodeEditor {
   };
 }
 
-/** To accept a change is to keep what the editor has; to reject it, to take what the other text has. */
+/** Accepting a change keeps the editor's text; rejecting it takes the other text. */
 function mergeControls(type: "accept" | "reject", act: (event: MouseEvent) => void): HTMLElement {
   const made = button(type === "accept" ? "Keep mine" : "Take theirs", () => {});
   made.addEventListener("mousedown", (event) => {

@@ -9,15 +9,15 @@ import { editorTheme } from "./theme.ts";
 export interface ComparisonSetup {
   readonly styleNonce: string;
   readonly language: string;
-  /** Null is one that is too long. */
+  /** Null for a file that is too long. */
   readonly files: readonly ({ readonly path: string; readonly before: string; readonly after: string } | null)[];
 }
 
-/** Where there is room, offers both texts side by side instead of the lines that changed. */
+/** If there is room, offers both texts side by side instead of the changed lines. */
 export function showComparison(place: HTMLElement, setup: ComparisonSetup): void {
   const sections = [...place.querySelectorAll<HTMLElement>(".compared")].flatMap((section, index) => {
     const file = setup.files[index];
-    // Of two versions that are too different it says so.
+    // For versions that are too different, it holds a notice.
     return file ? [{ section, file, lines: section.querySelector<HTMLElement>("pre, .notice")! }] : [];
   });
   const views: MergeView[] = [];

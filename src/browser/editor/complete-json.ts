@@ -3,7 +3,7 @@ import type { EditorView } from "@codemirror/view";
 import { jsonPlaceAt } from "./json-place.ts";
 import { descriptionOf, membersOf, schemasAt, typesOf, valuesOf, type Schema, type SchemaObject } from "./schema.ts";
 
-/** Members that are missing, and values that are known. */
+/** Completes missing members and known values. */
 export function completeJson(schema: Schema): CompletionSource {
   return ({ state, pos, explicit }) => {
     const place = jsonPlaceAt(state, pos);
@@ -18,7 +18,7 @@ function names(root: Schema, schemas: readonly SchemaObject[], taken: ReadonlySe
   return membersOf(root, schemas)
     .filter(({ name }) => !taken.has(name))
     .map(({ name, schemas: of, required }) => ({
-      // Quoted, so that it matches what is typed between quotes; shown without.
+      // Quoted, to match what is typed between quotes; shown without.
       label: JSON.stringify(name),
       displayLabel: name,
       type: "property",
@@ -37,7 +37,7 @@ function values(schemas: readonly SchemaObject[]): Completion[] {
 
 const EMPTY: Readonly<Record<string, string>> = { object: "{}", array: "[]", string: '""' };
 
-/** Writes the name with what its value begins with, and leaves the cursor in there. */
+/** Inserts the name with the beginning of its value, and leaves the cursor inside. */
 function insertMember(
   view: EditorView,
   { name, schemas, from, to }: { name: string; schemas: readonly SchemaObject[]; from: number; to: number },

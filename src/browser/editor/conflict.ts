@@ -13,7 +13,9 @@ export interface ConflictParts {
   readonly review: LiveReview;
 }
 
-/** Somebody else saved after this page was loaded: both texts come together in the editor, and the person decides. */
+/**
+ * Handles a save by somebody else after this page was loaded: merges both texts in the editor, and the person decides.
+ */
 export async function showConflict({ api, text, notices, review }: ConflictParts): Promise<void> {
   const { files, base } = text;
   const theirs = await api.current();

@@ -5,13 +5,13 @@ import type { Setup } from "./setup.ts";
 
 const KEEP_AFTER_MS = 250;
 
-/** What a text began with, and goes over when it is saved. A null CID: nothing stands yet. */
+/** The version that an edit began with, and that a save replaces. A null CID: there is none yet. */
 export interface Base {
   readonly cid: string | null;
   readonly draft: Draft;
 }
 
-/** What a person writes, in its editors. What is not saved is kept in the browser over a reload. */
+/** The text that a person writes, in its editors. Unsaved text is kept in the browser across a reload. */
 export class EditedText {
   readonly files: FileTabs;
   base: Base;
@@ -24,17 +24,17 @@ export class EditedText {
     this.#keptAs = api;
   }
 
-  /** Whether there is something to save: what does not stand yet can be saved as it is. */
+  /** True when there is something to save: a new text can be saved as it is. */
   isDirty(): boolean {
     return this.base.cid === null || this.isTouched();
   }
 
-  /** Whether somebody has written: what was begun with is worth nothing until then. */
+  /** True when the person has written something: until then, the text is not worth keeping. */
   isTouched(): boolean {
     return !isSameDraft(this.files.draft(), this.base.draft);
   }
 
-  /** Puts a text that stands in the place of what is here. */
+  /** Replaces the text by a saved version. */
   takeOver(now: Base): void {
     this.base = now;
     this.files.replace(now.draft);

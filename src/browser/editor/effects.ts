@@ -2,12 +2,12 @@ import type { ContractChange } from "../../contract/change.ts";
 import type { Review, ServerEffect } from "./api.ts";
 import { element } from "./dom.ts";
 
-/** What a save does to servers and their callers, in words. */
+/** Describes what a save does to servers and their callers. */
 export function showEffects(review: Review): HTMLElement {
   return element("ul", { className: "effects" }, ...review.servers.map(showServer));
 }
 
-/** Only what may break a caller. */
+/** Shows only the effects that may break a caller. */
 export function showBreaking(review: Review): HTMLElement {
   const servers: ServerEffect[] = [];
   for (const effect of review.servers) {

@@ -4,7 +4,7 @@ import { element } from "./dom.ts";
 import { jsonPlaceAt } from "./json-place.ts";
 import { descriptionOf, schemasAt, typesOf, type Schema } from "./schema.ts";
 
-/** Says what the schema knows of the name or value under the pointer. */
+/** Explains the name or value under the pointer by the schema. */
 export function explainJson(schema: Schema): Extension {
   return hoverTooltip((view, position) => {
     const shown = explanationAt(view.state, schema, position);
@@ -36,7 +36,7 @@ interface Explanation {
   readonly fallback: string | undefined;
 }
 
-/** Undefined where the schema says nothing. */
+/** Undefined when the schema says nothing. */
 function explanationAt(state: EditorState, schema: Schema, position: number): Explanation | undefined {
   const place = jsonPlaceAt(state, position) ?? jsonPlaceAt(state, position + 1);
   if (!place || place.from === place.to) return undefined;

@@ -3,11 +3,11 @@ import type { CodeEditor } from "./code-editor.ts";
 import { button, element } from "./dom.ts";
 import type { Draft } from "./draft.ts";
 
-/** The texts of one draft, each in an editor of its own; of several, one is shown at a time. */
+/** The texts of one draft, each in its own editor; one of them is shown at a time. */
 export interface FileTabs {
   readonly element: HTMLElement;
   draft(): Draft;
-  /** Makes the texts those of `draft`; each change can be undone in its editor. */
+  /** Replaces the texts by those of `draft`; each change can be undone in its editor. */
   replace(draft: Draft): void;
   showProblems(problems: readonly Problem[]): void;
   reveal(problem: Problem): void;
@@ -17,7 +17,7 @@ export interface FileTabs {
 
 export interface FileTabsOptions {
   readonly draft: Draft;
-  /** Files can be added and taken away. */
+  /** True when files can be added and removed. */
   readonly several: boolean;
   readonly open: (path: string, text: string) => CodeEditor;
   readonly onChange: () => void;
@@ -127,7 +127,7 @@ export function openFileTabs({ draft, several, open, onChange }: FileTabsOptions
     focus: () => editors.get(shown)?.focus(),
   };
 
-  /** A problem of a file that is not here is shown with the main one. */
+  /** The file to show a problem with; for one of a file that is not here, the main one. */
   function fileOf({ file }: Problem): string {
     return file !== undefined && editors.has(file) ? file : entry;
   }

@@ -3,20 +3,20 @@ import type { EditorState } from "@codemirror/state";
 import type { SyntaxNode } from "@lezer/common";
 import type { Path } from "./schema.ts";
 
-/** Where in a JSON text a position is, though the text may not be JSON yet. */
+/** The place of a position in a JSON text, which may not be valid yet. */
 export interface JsonPlace {
   /** A member's name, or a value. */
   readonly kind: "name" | "value";
-  /** Of the object for a name, of the value itself for a value. */
+  /** The path of the object for a name, of the value itself for a value. */
   readonly path: Path;
   /** The token that the position is in or behind; empty between tokens. */
   readonly from: number;
   readonly to: number;
-  /** Names that the object has already; for a name only. */
+  /** Names that the object already has; only for a name. */
   readonly taken: ReadonlySet<string>;
 }
 
-/** How long a person who asks waits for the rest of a long text to be read. */
+/** The longest that a person waits while the rest of a long text is parsed. */
 const READING_MS = 200;
 const LITERALS = new Set(["String", "Number", "True", "False", "Null"]);
 
@@ -29,7 +29,7 @@ export function jsonPlaceAt(state: EditorState, position: number): JsonPlace | u
     return { kind: "value", path: pathOf(state, node), from: node.from, to: node.to, taken: new Set() };
   }
 
-  // Between tokens, or in a word that is none: what stands before it tells.
+  // Between tokens, or in a word that is not one: the text before it decides.
   const before = lastCharacter(state, from);
   node = tree.resolveInner(before.at, 1);
   const word = { from, to: from + text.length };

@@ -1,9 +1,9 @@
 import type { Draft } from "./draft.ts";
 
-/** Texts that are not saved yet, kept in this browser so that nothing is lost with a page. */
+/** Unsaved texts, kept in this browser so that nothing is lost with a page. */
 export interface KeptDraft {
   readonly draft: Draft;
-  /** What stood when the editing began; null: nothing. */
+  /** The version when the editing began; null if there was none. */
   readonly base: string | null;
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -13,7 +13,7 @@ export function keptDraft(url: string): KeptDraft | undefined {
   try {
     return JSON.parse(localStorage.getItem(keyOf(url)) ?? "null") ?? undefined;
   } catch {
-    // No storage, or not what was put there: then nothing was kept.
+    // No storage, or not what was stored there: then nothing was kept.
     return undefined;
   }
 }

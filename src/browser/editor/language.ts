@@ -4,7 +4,7 @@ import { StreamLanguage } from "@codemirror/language";
 import { shell } from "@codemirror/legacy-modes/mode/shell";
 import type { Extension } from "@codemirror/state";
 
-/** What a file is written in, by its name, and else by what its main file is written in. */
+/** The language of a file, by its name, and otherwise that of the main file. */
 export function languageOf(path: string, language: string): Extension {
   const ending = /\.(\w+)$/.exec(path)?.[1] ?? "";
   const kind = { ts: "typescript", mts: "typescript", js: "typescript", json: "json", sh: "shell" }[ending] ?? language;

@@ -6,7 +6,7 @@ import { showProblems } from "./problem-list.ts";
 
 const REVIEW_AFTER_MS = 500;
 
-/** What is wrong with a text and what saving it would do, looked up again whenever somebody has stopped writing. */
+/** The problems of a text and the effects of saving it, updated whenever the person pauses writing. */
 export interface LiveReview {
   readonly problems: HTMLElement;
   readonly effects: HTMLElement;

@@ -1,7 +1,7 @@
 import type { Draft } from "./draft.ts";
 import { mergeTexts } from "./three-way.ts";
 
-/** Mine with what they changed in other places; `conflicts` counts where both changed the same, and mine stands. */
+/** Merges their changes in other places into mine; `conflicts` counts places that both changed, where mine stays. */
 export function mergeDrafts({ base, mine, theirs }: { base: Draft; mine: Draft; theirs: Draft }): {
   draft: Draft;
   conflicts: number;
@@ -16,7 +16,7 @@ export function mergeDrafts({ base, mine, theirs }: { base: Draft; mine: Draft; 
       conflicts += merged.conflicts;
       continue;
     }
-    // One of us has no such file: because it was taken away, or because the other made it.
+    // One of us lacks the file, because one removed it or the other created it.
     const left = my ?? their!;
     if (before === left) continue;
     files[path] = left;

@@ -1,6 +1,6 @@
 import { element } from "./dom.ts";
 
-/** What a person must know now, above the text: one notice for each topic, the newest of it. */
+/** Notices for the person, above the text: the newest one of each topic. */
 export interface Notices {
   readonly element: HTMLElement;
   show(topic: string, tone: "good" | "warn" | "bad", ...content: readonly (Node | string)[]): void;

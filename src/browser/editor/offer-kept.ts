@@ -5,7 +5,7 @@ import { keepDraft, keptDraft } from "./kept-draft.ts";
 import type { Notices } from "./notices.ts";
 import { timeOf } from "./time.ts";
 
-/** Tells of a text that was left unsaved at `url`, where there is one, and lets the person go on with it. */
+/** If a text was left unsaved at `url`, says so and lets the person continue with it. */
 export function offerKeptDraft(url: string, text: EditedText, notices: Notices): void {
   const kept = keptDraft(url);
   if (!kept || isSameDraft(kept.draft, text.base.draft)) return;
@@ -18,7 +18,7 @@ export function offerKeptDraft(url: string, text: EditedText, notices: Notices):
       "div",
       { className: "choices" },
       button("Go on with it", () => {
-        // What it began with decides whether somebody was faster.
+        // Its base decides if somebody else saved first.
         text.base = { ...text.base, cid: kept.base };
         text.files.replace(kept.draft);
         notices.clear("draft");

@@ -1,7 +1,7 @@
 import { locationOf, type Problem } from "../../lib/problem.ts";
 import { element } from "./dom.ts";
 
-/** Problems as a list whose entries lead to their places. */
+/** Shows problems as a list whose entries lead to their places. */
 export function showProblems(problems: readonly Problem[], reveal: (problem: Problem) => void): HTMLElement {
   return element("ul", { className: "problems" }, ...problems.map((problem) => showProblem(problem, reveal)));
 }

@@ -4,7 +4,7 @@ import type { Problem } from "../../lib/problem.ts";
 import { tokenAt } from "./json-place.ts";
 import { pathOfPointer } from "./schema.ts";
 
-/** Where in a text a problem is: at its line and column, or at its pointer; without either, at the beginning. */
+/** The range of a problem in a text: at its line and column, or at its pointer; otherwise at the beginning. */
 export function rangeOf(state: EditorState, problem: Problem): { from: number; to: number } {
   const { doc } = state;
   if (problem.pointer !== undefined && problem.column === undefined) {
@@ -14,7 +14,7 @@ export function rangeOf(state: EditorState, problem: Problem): { from: number; t
   if (problem.line === undefined || problem.line < 1 || problem.line > doc.lines) return { from: 0, to: 0 };
   const line = doc.line(problem.line);
   const from = Math.min(line.to, line.from + Math.max(0, (problem.column ?? 1) - 1));
-  // The word there, or one character; of an empty line or the end of one, what is before it.
+  // The word there, or one character; on an empty line or at the end of one, the character before.
   const word = /^(?:"[^"]*"?|[\w$]+|.)/u.exec(doc.sliceString(from, line.to))?.[0].length ?? 0;
   return word > 0 ? { from, to: from + word } : { from: Math.max(line.from, from - 1), to: from };
 }

@@ -1,6 +1,6 @@
 import { showLocalTimes } from "../page/times.ts";
 
-/** Shows what the server says now in each `[data-refresh]` of the page, and leaves all else as it is. */
+/** Updates each `[data-refresh]` of the page from the server, and leaves everything else as it is. */
 export async function refreshPage(): Promise<void> {
   const response = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
   if (!response.ok) return;

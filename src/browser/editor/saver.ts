@@ -9,11 +9,11 @@ import { askToken } from "../shared/ask-token.ts";
 
 export interface SaverParts extends ConflictParts {
   readonly onSaved: () => void;
-  /** What is under way; nothing when it has ended. */
+  /** Receives the action in progress; nothing when it has ended. */
   readonly onState: (text?: string) => void;
 }
 
-/** One save at a time: asks where it must, and tells what came of it. Whatever goes wrong, the text stays. */
+/** Runs one save at a time: asks where it must, and shows the outcome. Whatever goes wrong, the text stays. */
 export class Saver {
   isBusy = false;
   readonly #parts: SaverParts;
@@ -22,7 +22,7 @@ export class Saver {
     this.#parts = parts;
   }
 
-  /** Null deletes. `agreed`: the person knows already that it breaks callers. False when nothing was changed. */
+  /** Null deletes. `agreed`: the person already knows that it breaks callers. False when nothing was changed. */
   async save(draft: Draft | null, verb: string, agreed = false): Promise<boolean> {
     if (this.isBusy) return false;
     const { notices, onState } = this.#parts;
@@ -37,7 +37,7 @@ export class Saver {
     }
   }
 
-  /** Undefined when the person was asked and said no. */
+  /** Undefined when the person declined. */
   async #send(draft: Draft | null, verb: string, allowBreaking: boolean): Promise<SaveOutcome | undefined> {
     const { api, text } = this.#parts;
     const outcome = await api.save(draft, { expected: text.base.cid, allowBreaking });

@@ -1,6 +1,6 @@
 /**
- * What a JSON Schema (2020-12) says about one place of a document, for completions and explanations. It only reads:
- * whether a document is right is judged by the server. References are followed within the schema alone.
+ * Reads what a JSON Schema (2020-12) says about one place of a document, for completions and explanations. The server
+ * alone validates documents. References are followed only within the schema.
  */
 
 export type Schema = boolean | SchemaObject;
@@ -29,10 +29,10 @@ export interface SchemaObject {
   readonly else?: Schema;
 }
 
-/** Names of members and numbers of elements, from the outermost. */
+/** Member names and element indexes, from the outermost. */
 export type Path = readonly (string | number)[];
 
-/** Every schema that may hold at `path`; of alternatives, all. Empty where nothing is said. */
+/** Every schema that may apply at `path`, including all alternatives. Empty when nothing is known. */
 export function schemasAt(root: Schema, path: Path): readonly SchemaObject[] {
   let here = expand(root, root);
   for (const step of path) {
@@ -47,7 +47,7 @@ export interface Member {
   readonly required: boolean;
 }
 
-/** The members that are named, in the order of the schema. */
+/** The named members, in the order of the schema. */
 export function membersOf(root: Schema, schemas: readonly SchemaObject[]): readonly Member[] {
   const members = new Map<string, Member>();
   for (const schema of schemas) {
@@ -63,7 +63,7 @@ export function membersOf(root: Schema, schemas: readonly SchemaObject[]): reado
   return [...members.values()];
 }
 
-/** Values that are worth offering: what is enumerated, the default, examples. */
+/** Values worth offering: enumerated ones, the default, examples. */
 export function valuesOf(schemas: readonly SchemaObject[]): readonly unknown[] {
   const values = schemas.flatMap((schema) => [
     ...("const" in schema ? [schema.const] : []),
@@ -79,12 +79,12 @@ export function typesOf(schemas: readonly SchemaObject[]): readonly string[] {
   return [...new Set(schemas.flatMap(({ type }) => type ?? []))];
 }
 
-/** The first description, or title, that one of them has. */
+/** The first description, or else the first title, of the schemas. */
 export function descriptionOf(schemas: readonly SchemaObject[]): string | undefined {
   return schemas.find(({ description }) => description)?.description ?? schemas.find(({ title }) => title)?.title;
 }
 
-/** The schema itself and all that it refers to or consists of. */
+/** The schema itself and all schemas that it refers to or consists of. */
 function expand(root: Schema, schema: Schema, seen = new Set<Schema>()): readonly SchemaObject[] {
   if (typeof schema === "boolean" || seen.has(schema)) return [];
   seen.add(schema);
@@ -99,7 +99,7 @@ function expand(root: Schema, schema: Schema, seen = new Set<Schema>()): readonl
   return [schema, ...parts.flatMap((part) => expand(root, part, seen))];
 }
 
-/** `#/$defs/name`; whatever is not in this schema says nothing. */
+/** Resolves `#/$defs/name`; a reference to another schema yields `false`. */
 function resolve(root: Schema, reference: string): Schema {
   if (reference !== "#" && !reference.startsWith("#/")) return false;
   let here: unknown = root;

@@ -1,11 +1,11 @@
 import { tenantBase } from "../shared/base.ts";
 import type { Draft } from "./draft.ts";
 
-/** What the page says about an editor that stands in it. */
+/** The setup of an editor, from the page. */
 export interface Setup extends Draft {
   readonly kind: "variable" | "definition" | "entry";
   readonly name: string;
-  /** What stands; null: nothing yet. */
+  /** The current version; null if there is none yet. */
   readonly cid: string | null;
   readonly language: string;
   readonly api: string;
@@ -13,7 +13,7 @@ export interface Setup extends Draft {
   readonly styleNonce: string;
 }
 
-/** The page about what is edited. */
+/** The page of the edited subject. */
 export function addressOf({ kind, name }: Setup): string {
   return `${tenantBase}/${kind === "variable" ? "variables" : "servers"}/${encodeURIComponent(name)}`;
 }

@@ -14,18 +14,18 @@ import { Saver } from "./saver.ts";
 import { addressOf, type Setup } from "./setup.ts";
 
 /**
- * The editor of one variable, definition or entry: what a person writes, what is wrong with it, what saving it would
- * do, and the save itself. Whatever goes wrong, the text stays; what is not saved is kept over a reload.
+ * The editor of one variable, definition or entry: the text, its problems, the effects of saving it, and the save
+ * itself. Whatever goes wrong, the text stays; unsaved text is kept across a reload.
  */
 export interface SubjectEditor {
   readonly element: HTMLElement;
   isDirty(): boolean;
-  /** Keeps what is not saved for the next time, at once. */
+  /** Keeps unsaved text for the next time, at once. */
   keep(): void;
   save(): Promise<void>;
   /** Saves an earlier version, through the same checks. */
   restore(cid: string): Promise<void>;
-  /** Looks whether somebody else saved: shows their text where there is none of mine, and else says so. */
+  /** Checks if somebody else saved: shows their text if mine is unchanged, and otherwise says so. */
   refresh(): Promise<void>;
 }
 
@@ -74,7 +74,7 @@ export function openSubjectEditor(setup: Setup, { extensions, onSaved }: Subject
     if (setup.readOnly || !text.isDirty()) return;
     const before = edits;
     const isNew = text.base.cid === null;
-    // A page that was made for nothing yet has no history; after the save there is one.
+    // The page of a new subject has no history; after the save there is one.
     if ((await saver.save(text.files.draft(), "Save")) && isNew && before === edits) location.assign(addressOf(setup));
   };
 
@@ -97,7 +97,7 @@ export function openSubjectEditor(setup: Setup, { extensions, onSaved }: Subject
     notices.show("conflict", "warn", message);
   };
 
-  /** Asks once, with all that it does. */
+  /** Asks once, listing all effects. */
   const remove = async (): Promise<void> => {
     const found = await api.review(null, new AbortController().signal).catch(() => undefined);
     const sure = await ask({

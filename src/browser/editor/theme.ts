@@ -3,7 +3,7 @@ import type { Extension } from "@codemirror/state";
 import { EditorView } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
-/** How editors look: in the colours of the page, which are variables with a light and a dark value (views/editor.css). */
+/** The look of editors, in the colours of the page: variables with a light and a dark value (views/editor.css). */
 export function editorTheme(styleNonce: string): Extension {
   return [EditorView.cspNonce.of(styleNonce), look, syntaxHighlighting(code)];
 }

@@ -1,21 +1,21 @@
 import { Chunk } from "@codemirror/merge";
 import { Text } from "@codemirror/state";
 
-/** Two people's changes of one text. */
+/** The merged changes of two people to one text. */
 export interface Merged {
   readonly text: string;
-  /** Places that both changed, each in another way: there `text` has mine. */
+  /** Places that both changed differently: there `text` has mine. */
   readonly conflicts: number;
 }
 
-/** Mine, with their changes of `base` wherever they are about other lines than mine. */
+/** Merges into mine their changes of `base` that touch none of my lines. */
 export function mergeTexts(texts: { base: string; mine: string; theirs: string }): Merged {
   const base = documentOf(texts.base);
   const others = documentOf(texts.theirs);
   const ours = Chunk.build(base, documentOf(texts.mine), PRECISE);
   let text = `${texts.mine}\n`;
   let conflicts = 0;
-  // From the end, so that what is not merged yet keeps its positions.
+  // From the end, so that earlier positions stay valid.
   for (const their of Chunk.build(base, others, PRECISE).toReversed()) {
     const inserted = others.sliceString(their.fromB, their.toB);
     const touching = ours.filter((our) => our.fromA <= their.toA && their.fromA <= our.toA);
@@ -32,7 +32,7 @@ export function mergeTexts(texts: { base: string; mine: string; theirs: string }
 
 const PRECISE = { scanLimit: 10_000 };
 
-/** With a last line that is always the same: no chunk reaches over the end. */
+/** Adds a last line that is always the same: no chunk reaches past the end. */
 function documentOf(text: string): Text {
   return Text.of(`${text}\n`.split("\n"));
 }

@@ -1,6 +1,8 @@
 import { askToken, asksForToken, withTyped } from "../shared/ask-token.ts";
 
-/** `<button data-approve="URL" data-contract="CID">` approves what a server of others has become: what the page shows. */
+/**
+ * `<button data-approve="URL" data-contract="CID">` approves an upstream's new contract: the one that the page shows.
+ */
 export function approveChanges(): void {
   for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-approve]")) {
     button.hidden = false;
@@ -31,7 +33,7 @@ async function approve(button: HTMLButtonElement): Promise<void> {
   }
 }
 
-/** One notice below the button, in place of the one before it. */
+/** Shows one notice below the button, replacing the previous one. */
 function show(button: HTMLButtonElement, message: string): void {
   const notice = document.createElement("div");
   notice.className = "notice bad";

@@ -1,4 +1,4 @@
-/** Opens the folded part that the address's fragment names, now and when the fragment changes. */
+/** Opens the collapsed part that the address's fragment names, now and whenever the fragment changes. */
 export function openTarget(): void {
   const open = (): void => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));

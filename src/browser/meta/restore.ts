@@ -1,7 +1,7 @@
 import type { ContractChange } from "../../contract/change.ts";
 import { askToken, asksForToken, withTyped } from "../shared/ask-token.ts";
 
-/** What the API says when it refuses (docs/api.md). */
+/** The API's answer when it refuses (docs/api.md). */
 interface Refusal {
   readonly error?: {
     readonly code?: string;
@@ -13,8 +13,8 @@ interface Refusal {
 }
 
 /**
- * `<button data-restore="URL">` makes an earlier release what the server is now. What would break callers is done
- * only when the person has read what would, and says so.
+ * `<button data-restore="URL">` makes an earlier release the current one. A change that would break callers needs the
+ * person's consent after they have read the list.
  */
 export function restoreReleases(): void {
   for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-restore]")) {
@@ -62,7 +62,7 @@ function ask(button: HTMLButtonElement, changes: readonly ContractChange[]): voi
   confirm.focus();
 }
 
-/** One notice below the table, in place of the one before it. */
+/** Shows one notice below the table, replacing the previous one. */
 function show(button: HTMLButtonElement, message: string, points: readonly string[]): HTMLElement {
   const table = button.closest("table")!;
   const notice = document.createElement("div");

@@ -1,6 +1,6 @@
 import { copyable } from "../page/copy.ts";
 
-/** A tool as JSON is shown in the page when it is first opened; without scripts a link leads to it. */
+/** Shows a tool as JSON in the page when it is first opened; without scripts a link leads to it. */
 export function showToolsAsJson(): void {
   // A toggle does not bubble.
   document.addEventListener(

@@ -1,8 +1,8 @@
 const SHOWN_MS = 1600;
 
 /**
- * Gives each `[data-copy]` element a button that copies the element's text. The buttons are made here, because
- * without scripts they could do nothing.
+ * Gives each `[data-copy]` element a button that copies its text. The buttons are made here because they would do
+ * nothing without scripts.
  */
 export function copyOnClick(): void {
   for (const source of document.querySelectorAll<HTMLElement>("[data-copy]")) {
@@ -10,7 +10,7 @@ export function copyOnClick(): void {
   }
 }
 
-/** The same for an element that was made later, once it stands in another one. */
+/** The same for an element that was made later, once it is inside another one. */
 export function copyable(source: HTMLElement): void {
   source.after(buttonFor(source));
 }
@@ -35,7 +35,7 @@ async function copy(source: HTMLElement, button: HTMLButtonElement, label: strin
   setTimeout(() => (button.textContent = label), SHOWN_MS);
 }
 
-/** Where the clipboard is refused, as on plain http from another machine, the text is selected for the reader. */
+/** If the clipboard is refused, as on plain http from another machine, selects the text for the reader. */
 async function toClipboard(source: HTMLElement): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(source.textContent ?? "");

@@ -1,6 +1,6 @@
 /**
- * `<template data-filter="#list">` holds a search field that is shown only where it can work. It hides the items of
- * the list whose `data-text` lacks a word that was typed, and says how many are left.
+ * `<template data-filter="#list">` holds a search field that is shown only if it can work. It hides the items of the
+ * list whose `data-text` lacks a typed word, and shows how many are left.
  */
 export function filterLists(): void {
   for (const template of document.querySelectorAll<HTMLTemplateElement>("template[data-filter]")) {

@@ -1,4 +1,4 @@
-/** Times stand in UTC in the page; here each `<time datetime>` is shown by the reader's own clock. */
+/** Pages have times in UTC; this shows each `<time datetime>` in the reader's time zone. */
 export function showLocalTimes(): void {
   const format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
   for (const time of document.querySelectorAll("time")) {

@@ -1,7 +1,7 @@
 import { tenantBase } from "./base.ts";
 import { button, element } from "../editor/dom.ts";
 
-/** What the API answers to who has no token, or not one for this. */
+/** The API's error codes for a missing or insufficient token. */
 const CODES: ReadonlySet<unknown> = new Set([
   "token_missing",
   "unauthorized",
@@ -10,21 +10,24 @@ const CODES: ReadonlySet<unknown> = new Set([
   "write_forbidden",
 ]);
 
-/** What was typed into this page last: it is kept nowhere else, and goes to no other port of the host, as cookies do. */
+/**
+ * The token last typed into this page: it is stored nowhere else, and unlike cookies, goes to no other port of the
+ * host.
+ */
 let typed: string | undefined;
 
-/** The headers of a request that may take a token which was typed for it. */
+/** Adds the typed token, if any, to the headers of a request. */
 export function withTyped<Headers extends Record<string, string>>(headers: Headers): Headers {
   return typed === undefined ? headers : { ...headers, Authorization: `Bearer ${typed}` };
 }
 
-/** Whether another token would help against an error of this code. */
+/** True when another token would help against an error of this code. */
 export function asksForToken(code: unknown): boolean {
   return CODES.has(code);
 }
 
 /**
- * Asks for a token and signs in with it. The page sends it with what it changes, until it is left. False when the person
+ * Asks for a token and signs in with it. The page sends it with its changes, until it is left. False when the person
  * gives none.
  */
 export function askToken(why: string): Promise<boolean> {
@@ -69,7 +72,7 @@ export function askToken(why: string): Promise<boolean> {
   });
 }
 
-/** Undefined, or what is wrong with the token. */
+/** Signs in; returns undefined, or what is wrong with the token. */
 async function signIn(token: string): Promise<string | undefined> {
   try {
     const response = await fetch(`${tenantBase}/sign-in`, {

@@ -1,2 +1,2 @@
-/** What stands before every path of the tenant whose page this is. */
+/** The path prefix of the tenant of this page. */
 export const tenantBase = document.documentElement.dataset["base"] ?? "";

@@ -1,8 +1,8 @@
 /**
- * What the client takes from its surroundings, as for a browser, but without its own copy of the validator:
- * connection.ts gives it ours. scripts/bundle-browser.mjs puts it in the place of `@modelcontextprotocol/client/_shims`.
+ * The client's browser shims, but without its own copy of the validator: connection.ts gives it ours.
+ * scripts/bundle-browser.mjs substitutes this for `@modelcontextprotocol/client/_shims`.
  */
 export { CfworkerValidator as DefaultJsonSchemaValidator } from "./form/validation.ts";
 
-/** A failed `fetch` can be a matter of other origins here, and not of the server. */
+/** A failed `fetch` may be due to CORS here, and not to the server. */
 export const CORS_IS_POSSIBLE = true;

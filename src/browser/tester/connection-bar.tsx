@@ -8,7 +8,7 @@ const ERAS: readonly (readonly [Era, string, string])[] = [
   ["legacy", REVISIONS.legacy, "With initialize and a session"],
 ];
 
-/** Which revision of the protocol to speak, and whom one is connected to. */
+/** Chooses the protocol revision, and shows the connected server. */
 export function ConnectionBar({ session }: { session: Session }) {
   const era = useStore(session.era);
   const state = useStore(session.state);

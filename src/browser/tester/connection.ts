@@ -27,14 +27,14 @@ export interface Offers {
   readonly prompts: readonly Prompt[];
 }
 
-/** One connection of the official client, in the era that was asked for or found. */
+/** One connection of the official client, in the requested or detected era. */
 export interface Connection {
   readonly client: Client;
   /** The negotiated revision. */
   readonly version: string;
   readonly server: string;
   readonly completes: boolean;
-  /** Goes into each request's `params`: asks for log lines, where the revision has them asked for by request. */
+  /** Goes into each request's `params`: asks for log lines, in revisions where each request asks for them. */
   readonly meta: { readonly _meta?: Record<string, unknown> };
   list(): Promise<Offers>;
   close(): Promise<void>;
@@ -48,7 +48,7 @@ export interface ConnectOptions {
   readonly onListChanged: () => void;
 }
 
-// The code that the specification gives for a person's refusal to sample.
+// The specification's code for a person's refusal to sample.
 const REFUSED_BY_PERSON = -1;
 
 export async function connect(options: ConnectOptions): Promise<Connection> {
@@ -77,7 +77,7 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
   return {
     client,
     version: client.getNegotiatedProtocolVersion() ?? "",
-    // What follows the plus is the release's long address.
+    // The part after the plus is the release's long CID.
     server: server ? `${server.title ?? server.name} ${server.version.split("+")[0]}` : "",
     completes: capabilities.completions !== undefined,
     meta: isModern ? { _meta: { [LOG_LEVEL_META_KEY]: "debug" } } : {},
@@ -106,7 +106,7 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
   };
 }
 
-/** Requests of a legacy server and input requests of a modern one come to the same handlers. */
+/** Requests of a legacy server and input requests of a modern one reach the same handlers. */
 function answerQuestions(client: Client, runner: Runner): void {
   client.setNotificationHandler("notifications/message", ({ params }) => runner.log(params));
   client.setRequestHandler("roots/list", () => ({ roots: [] }));

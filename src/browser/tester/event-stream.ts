@@ -4,7 +4,7 @@ export interface StreamEvent {
   readonly data: string;
 }
 
-/** Looks on while a stream of events passes through, and reports each event as soon as it is whole. */
+/** Watches a stream of events as it passes through, and reports each event as soon as it is complete. */
 export function watchEvents(onEvent: (event: StreamEvent) => void): TransformStream<Uint8Array, Uint8Array> {
   const decoder = new TextDecoder();
   let rest = "";

@@ -1,6 +1,6 @@
 import { ProtocolError, SdkError } from "@modelcontextprotocol/client";
 
-/** An error as a person reads it: what it was, and what the server said about it. */
+/** An error in words: its kind, and what the server said about it. */
 export interface Explained {
   readonly title: string;
   readonly message: string;

@@ -4,7 +4,7 @@ import { SHOWN_MESSAGES } from "./limits.ts";
 import { useStore } from "./store.ts";
 import type { Entry, Traffic } from "./traffic.ts";
 
-/** Everything that went over the wire, in order, each message to be opened. */
+/** Everything sent over the wire, in order; each message can be opened. */
 export function Messages({ traffic }: { traffic: Traffic }) {
   const entries = useStore(traffic.entries);
   return (

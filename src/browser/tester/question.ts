@@ -1,6 +1,6 @@
 import type { JsonSchema } from "./form/json-schema.ts";
 
-/** What a server asks the person who called it, in either era. */
+/** A server's question to the person who called it, in either era. */
 export type Question =
   | { readonly kind: "form"; readonly message: string; readonly schema: JsonSchema }
   | { readonly kind: "url"; readonly message: string; readonly url: string }

@@ -4,7 +4,7 @@ import { CALL_TIMEOUT_MS, SHOWN_LINES } from "./limits.ts";
 import type { Answer, Question } from "./question.ts";
 import { Store } from "./store.ts";
 
-/** What one request to the server came to. */
+/** The outcome of one request to the server. */
 export type Outcome =
   | { readonly kind: "tool"; readonly result: CallToolResult }
   | { readonly kind: "resource"; readonly result: ReadResourceResult }
@@ -19,7 +19,7 @@ export interface LogLine {
 }
 
 export interface Run {
-  /** What is asked of the server: `echo`, a URI. */
+  /** The subject of the request: `echo`, a URI. */
   readonly title: string;
   readonly startedAt: number;
   readonly progress: readonly Progress[];
@@ -43,7 +43,7 @@ export interface RunOptions {
   readonly resetTimeoutOnProgress: true;
 }
 
-/** Carries out one request at a time, and holds all that is heard of it meanwhile. */
+/** Carries out one request at a time, and holds everything received for it meanwhile. */
 export class Runner {
   readonly run = new Store<Run | undefined>(undefined);
   #abort: AbortController | undefined;
@@ -83,7 +83,7 @@ export class Runner {
     for (const { answer } of waiting) answer({ action: "cancel" });
   }
 
-  /** Shows nothing of the last request any more. */
+  /** Clears the last request. */
   forget(): void {
     this.cancel();
     this.run.set(undefined);
@@ -93,7 +93,7 @@ export class Runner {
     if (this.running) this.#change(({ log }) => ({ log: append(log, line) }));
   }
 
-  /** Has the person answer. A question that nothing waits for any more is cancelled. */
+  /** Asks the person. Cancels a question that nothing waits for any more. */
   ask(question: Question): Promise<Answer> {
     if (!this.running || this.#abort?.signal.aborted) return Promise.resolve({ action: "cancel" });
     return new Promise((resolve) => {
@@ -115,7 +115,10 @@ export class Runner {
   }
 }
 
-/** What the client itself reports, as if it were the server: that a question is being answered, which one sees. */
+/**
+ * The client's own progress, reported as if it were the server's: that a question is being answered, which is visible
+ * anyway.
+ */
 const OWN_PROGRESS = /^Fulfilling input required by '/;
 
 function append<Item>(items: readonly Item[], item: Item): Item[] {

@@ -9,14 +9,14 @@ export type State =
   | { readonly phase: "connected"; readonly connection: Connection; readonly offers: Offers }
   | { readonly phase: "failed"; readonly error: Explained };
 
-/** The tester's connection to its server, in the era that the person chose last. */
+/** The tester's connection to its server, in the era that the person last chose. */
 export class Session {
   readonly era = new Store<Era>("auto");
   readonly state = new Store<State>({ phase: "connecting" });
   readonly traffic = new Traffic();
   readonly runner = new Runner();
   readonly #endpoint: string;
-  /** Tells which of several connections that were begun is the one that counts. */
+  /** Tells which of several attempted connections counts. */
   #begun = 0;
 
   constructor(endpoint: string) {
@@ -29,7 +29,7 @@ export class Session {
     this.era.set(era);
     this.runner.forget();
     this.state.set({ phase: "connecting" });
-    // A server that has forgotten the session closes it as well as one that knows it.
+    // If closing fails, the server has forgotten the session, which closes it as well.
     if (old.phase === "connected") await old.connection.close().catch(() => {});
     let state: State;
     try {
@@ -44,7 +44,7 @@ export class Session {
     else if (state.phase === "connected") await state.connection.close().catch(() => {});
   }
 
-  /** The server said that it offers something else now. */
+  /** Lists again after the server said that its offers have changed. */
   async #list(): Promise<void> {
     const state = this.state.value;
     if (state.phase !== "connected") return;
@@ -52,7 +52,7 @@ export class Session {
       const offers = await state.connection.list();
       if (this.state.value === state) this.state.set({ ...state, offers });
     } catch {
-      // The lists stay as they were; the raw messages tell why.
+      // The lists stay as they are; the raw messages tell why.
     }
   }
 }

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-/** A value that components follow. What is not a component sets it. */
+/** A value that components follow. Code outside components sets it. */
 export class Store<Value> {
   #value: Value;
   readonly #followers = new Set<() => void>();
@@ -24,7 +24,7 @@ export class Store<Value> {
   }
 }
 
-/** The store's value, and a new rendering whenever it changes. */
+/** Returns the store's value, and renders again whenever it changes. */
 export function useStore<Value>(store: Store<Value>): Value {
   const [, render] = useState({});
   useEffect(() => store.follow(() => render({})), [store]);

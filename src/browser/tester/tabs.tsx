@@ -12,7 +12,7 @@ interface TabsProps {
 
 const LABELS: Readonly<Record<Kind, string>> = { tool: "Tools", resource: "Resources", prompt: "Prompts" };
 
-/** Tabs as the ARIA pattern has them: one stop for the Tab key, and arrows from one to the next. */
+/** Tabs in the ARIA pattern: one stop for the Tab key, and arrows to move between them. */
 export function Tabs({ chosen, counts, choose, children }: TabsProps) {
   const list = useRef<HTMLDivElement>(null);
   const move = ({ key }: { key: string }) => {

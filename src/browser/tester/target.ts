@@ -1,7 +1,7 @@
-/** What the tester shows, as the page's address says it: `#tool=echo`, `#resource=note://1`, `#prompt=greet`. */
+/** The subject that the tester shows, as in the page's address: `#tool=echo`, `#resource=note://1`, `#prompt=greet`. */
 export interface Target {
   readonly kind: Kind;
-  /** Undefined for the first one there is. */
+  /** Undefined for the first one. */
   readonly name?: string;
 }
 

@@ -1,8 +1,8 @@
 /**
  * The tester of a server's page: the official client, in the browser, against the real endpoint. It is loaded when a
- * person opens it. `session.ts` holds the connection, `run.ts` the request that runs, `traffic.ts` what went over the
- * wire; `form/` makes forms from schemas, `panels/` choose what to ask for, `outcome/` shows what came of it. It knows
- * of the page nothing but the element that it is put into.
+ * person opens it. `session.ts` holds the connection, `run.ts` the running request, `traffic.ts` the wire traffic;
+ * `form/` makes forms from schemas, `panels/` choose the request, `outcome/` shows its outcome. It knows nothing of the
+ * page except the element that it is put into.
  */
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -59,7 +59,7 @@ function Bench({ session, state, target }: BenchProps) {
   const { connection, offers } = state;
   const { runner } = session;
   const { kind, name } = useStore(target);
-  // Where one was at the other tabs.
+  // The last choice in each of the other tabs.
   const [others, setOthers] = useState<Readonly<Partial<Record<Target["kind"], string | undefined>>>>({});
   useEffect(() => setOthers((others) => ({ ...others, [kind]: name })), [kind, name]);
   const choose = (next: Target) => {

@@ -2,30 +2,33 @@ import { watchEvents } from "./event-stream.ts";
 import { SHOWN_MESSAGES } from "./limits.ts";
 import { Store } from "./store.ts";
 
-/** What went over the wire, as it went: one entry for each HTTP message and for each event of a stream. */
+/** The raw wire traffic: one entry for each HTTP message and for each event of a stream. */
 export interface Entry {
   readonly number: number;
   readonly at: Date;
   readonly direction: "sent" | "received";
-  /** What it is, for a person: `tools/call`, `result of tools/call`, `202 Accepted`. */
+  /** The entry in words: `tools/call`, `result of tools/call`, `202 Accepted`. */
   readonly label: string;
   readonly failed: boolean;
-  /** The first line of the HTTP message, for entries that are one. */
+  /** The first line of the HTTP message, if the entry is one. */
   readonly http?: string;
-  /** Those headers that MCP gives a meaning. */
+  /** The headers to which MCP gives a meaning. */
   readonly headers: readonly (readonly [name: string, value: string])[];
-  /** The parsed body, or its text when it is no JSON; undefined when there is none. */
+  /** The parsed body, or its text when it is not JSON; undefined when there is none. */
   readonly body?: unknown;
 }
 
 /**
- * Records what the client's transport sends and receives. It sits in `fetch`, below the client, so that what is shown
- * is what the server sees. It keeps the newest `SHOWN_MESSAGES` entries and never a header with a credential.
+ * Records what the client's transport sends and receives. It sits in `fetch`, below the client, so that it shows what
+ * the server sees. It keeps the newest `SHOWN_MESSAGES` entries and never a header with a credential.
  */
 export class Traffic {
   readonly entries = new Store<readonly Entry[]>([]);
   #count = 0;
-  /** Names of requests by id, to say what a response answers. Those of a connection alone: its ids begin anew. */
+  /**
+   * Method names of requests by id, to name what a response answers. Only for this connection: ids start anew with
+   * each.
+   */
   #methods = new Map<string, string>();
 
   readonly fetch = async (input: string | URL, init: RequestInit = {}): Promise<Response> => {

@@ -3,7 +3,7 @@ import { isSchema, type JsonSchema } from "./json-schema.ts";
 import { SchemaForm, type SchemaFormProps } from "./schema-form.tsx";
 import type { Mistake } from "./validation.ts";
 
-/** What is being written: a value, or a text that is no JSON yet. */
+/** The arguments being written: a value, or a text that is not JSON yet. */
 export type Draft = { readonly value: unknown } | { readonly text: string; readonly error: string };
 
 export interface ArgumentEditorProps {
@@ -11,11 +11,11 @@ export interface ArgumentEditorProps {
   readonly schema: JsonSchema;
   readonly draft: Draft;
   readonly onChange: (draft: Draft) => void;
-  /** Those to be shown; before the first attempt they would only be in the way. */
+  /** The mistakes to show; before the first attempt they would only be in the way. */
   readonly mistakes: readonly Mistake[];
 }
 
-/** The arguments as a form or as JSON, whichever the person likes; both show the same value. */
+/** The arguments as a form or as JSON, as the person prefers; both show the same value. */
 export function ArgumentEditor(props: ArgumentEditorProps) {
   const { name, schema, draft, onChange, mistakes } = props;
   const [asJson, setAsJson] = useState(false);
@@ -54,7 +54,7 @@ interface RawJsonProps {
 }
 
 function RawJson({ name, draft, onChange, mistakes }: RawJsonProps) {
-  // The person's own spacing stays for as long as they write.
+  // The person's own spacing stays while they write.
   const [written, setWritten] = useState<{ draft: Draft; text: string }>();
   const text =
     written?.draft === draft

@@ -1,4 +1,4 @@
-/** Only what the schema says is filled in: nothing is sent that neither the schema nor the person gave. */
+/** Fills in only what the schema says: nothing is sent that neither the schema nor the person gave. */
 export const DEFAULTS = {
   arrayMinItems: { populate: "requiredOnly" },
   constAsDefaults: "skipOneOf",

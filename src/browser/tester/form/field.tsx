@@ -8,12 +8,12 @@ import { ADDITIONAL_PROPERTY_FLAG, buttonId, errorId } from "@rjsf/utils";
 import type { ComponentChildren } from "preact";
 import { GroupLabel, Label, labelOf } from "./labels.tsx";
 
-/** One field: its label, what is said of it, and what is wrong with it. */
+/** One field: its label, its description, and its mistakes. */
 
 export function FieldTemplate(props: FieldTemplateProps) {
   const { id, children, errors, description, hidden, required, displayLabel, schema, rawErrors, registry } = props;
   const label = labelOf(props.label, props.fieldPathId);
-  // There is nothing to choose where only one value is right.
+  // There is nothing to choose if only one value is allowed.
   if (hidden || (schema.const !== undefined && required)) return <div hidden>{children}</div>;
   const choices = schema.anyOf ?? schema.oneOf;
   const isUnion = choices !== undefined && !registry.schemaUtils.isSelect(schema);

@@ -1,8 +1,8 @@
 import { isSchema, type JsonSchema } from "./json-schema.ts";
 
 /**
- * The schema as the form library understands it best. It is for showing only: values are checked against the schema
- * that the server gave. Tuples become those of earlier drafts, several types a choice, names of enumerated values
+ * Adapts a schema to what the form library understands best. It is only for showing: values are checked against the
+ * server's own schema. Tuples become those of earlier drafts, several types a choice, names of enumerated values
  * titles, and choices without a title get one.
  */
 export function formSchema(schema: JsonSchema): JsonSchema {
@@ -51,7 +51,7 @@ function tuple(schema: Record<string, unknown>): void {
 
 function namedValues(schema: Record<string, unknown>): void {
   const { enum: values, enumNames: names } = schema;
-  // Values of several types, too, are chosen from a list, whichever type comes first.
+  // Values of several types are also chosen from a list, whichever type comes first.
   if (!Array.isArray(values) || !(Array.isArray(names) || Array.isArray(schema["type"]))) return;
   if (Array.isArray(schema["type"])) schema["type"] = "string";
   delete schema["enum"];
@@ -69,7 +69,7 @@ function severalTypes(schema: Record<string, unknown>): void {
   schema["anyOf"] = type.map((each) => ({ type: each, title: String(each) }));
 }
 
-/** A list of values to choose from is shown as check boxes when each can be chosen once only. */
+/** Shows a list of values to choose from as check boxes, each of which can be chosen once. */
 function chosenItems(schema: Record<string, unknown>): void {
   const { type, items } = schema;
   if (type !== "array" || !isSchema(items)) return;
@@ -100,7 +100,7 @@ function titleOf(schema: JsonSchema): string {
   return typeof type === "string" ? type : "any value";
 }
 
-/** Objects of a union are told apart by the members that have one value only, and else by their names. */
+/** Tells the objects of a union apart by members with a single value, otherwise by their member names. */
 function objectTitle(properties: JsonSchema): string {
   const fixed = Object.entries(properties).find(([, each]) => isSchema(each) && each["const"] !== undefined);
   if (fixed) return `${fixed[0]}: ${String((fixed[1] as JsonSchema)["const"])}`;

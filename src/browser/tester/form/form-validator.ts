@@ -2,7 +2,7 @@ import { type ErrorSchema, ErrorSchemaBuilder, type RJSFSchema, type ValidatorTy
 import { fits, type Mistake } from "./validation.ts";
 
 /**
- * What the form library asks of a validator: which choice a value fits. The mistakes that it shows are given to it from
+ * The part of a validator that the form library needs: which choice a value fits. The mistakes that it shows come from
  * outside, since they are found with the server's own schema and not with the one that is shown.
  */
 export const formValidator: ValidatorType = {

@@ -4,7 +4,7 @@ import { formSchema } from "./form-schema.ts";
 import { formValidator } from "./form-validator.ts";
 import { isSchema, type JsonSchema } from "./json-schema.ts";
 
-/** The arguments before the person wrote any: what the schema's defaults and constants make of nothing. */
+/** The arguments before the person writes any: the schema's defaults and constants. */
 export function initialValue(schema: JsonSchema): Record<string, unknown> {
   const shown = formSchema(schema);
   try {
@@ -15,7 +15,7 @@ export function initialValue(schema: JsonSchema): Record<string, unknown> {
   }
 }
 
-/** Objects and lists that have to be there are there, though empty: what is missing is said of their members. */
+/** Adds required objects and lists, though empty, so that what is missing is said of their members. */
 function withContainers(schema: JsonSchema, value: Record<string, unknown>): Record<string, unknown> {
   const { properties, required } = schema;
   if (!isSchema(properties) || !Array.isArray(required)) return value;

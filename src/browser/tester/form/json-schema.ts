@@ -1,4 +1,4 @@
-/** A JSON Schema as a server gives it: anything may stand in it. */
+/** A JSON Schema as a server gives it: it may contain anything. */
 export interface JsonSchema {
   readonly [keyword: string]: unknown;
 }

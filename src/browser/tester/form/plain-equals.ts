@@ -1,12 +1,12 @@
 /**
- * Stands in for the library of comparisons that the form library brings along (scripts/bundle-browser.mjs puts it
- * there). What forms compare is JSON, and elements whose functions are new each time: any two of those count as equal.
+ * Replaces the comparison library of the form library (by scripts/bundle-browser.mjs). Forms compare JSON, and elements
+ * whose functions are new each time: any two functions count as equal.
  */
 export function createCustomEqual(): (one: unknown, other: unknown) => boolean {
   return (one, other) => isEqual(one, other, new Map());
 }
 
-/** `under` holds what is being compared: a structure that comes back to itself is equal there if it is elsewhere. */
+/** `under` holds the comparisons in progress: a cyclic structure is equal there if it is equal elsewhere. */
 function isEqual(one: unknown, other: unknown, under: Map<unknown, unknown>): boolean {
   if (Object.is(one, other)) return true;
   if (typeof one === "function") return typeof other === "function";
@@ -20,7 +20,7 @@ function isEqual(one: unknown, other: unknown, under: Map<unknown, unknown>): bo
   return equal;
 }
 
-/** Anything else that is an object, such as a file, equals itself alone. */
+/** Any other object, such as a file, equals only itself. */
 function isStructure(value: unknown): value is Record<string, unknown> {
   if (typeof value !== "object" || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);

@@ -10,8 +10,8 @@ import SchemaField from "@rjsf/core/lib/components/fields/SchemaField.js";
 import StringField from "@rjsf/core/lib/components/fields/StringField.js";
 
 /**
- * Stands in for the form library's list of fields (scripts/bundle-browser.mjs puts it there): those that a schema alone
- * leads to. Layouts are for forms that somebody designs.
+ * Replaces the form library's list of fields (by scripts/bundle-browser.mjs) with those that a schema alone needs.
+ * Layouts are for forms that somebody designs.
  */
 export default function fields() {
   return {

@@ -1,8 +1,8 @@
 import type { ComponentChildren } from "preact";
 
 /**
- * Stands in for the Markdown renderer that the form library brings along (scripts/bundle-browser.mjs puts it there).
- * Descriptions are shown as they are written, so its weight would buy nothing.
+ * Replaces the form library's Markdown renderer (by scripts/bundle-browser.mjs). Descriptions are shown as they are
+ * written, so it would add weight for nothing.
  */
 export function Markdown({ children }: { children: ComponentChildren }) {
   return <>{children}</>;

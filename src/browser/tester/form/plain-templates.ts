@@ -9,8 +9,8 @@ import TitleFieldTemplate from "@rjsf/core/lib/components/templates/TitleField.j
 import UnsupportedFieldTemplate from "@rjsf/core/lib/components/templates/UnsupportedField.js";
 
 /**
- * Stands in for the form library's list of templates (scripts/bundle-browser.mjs puts it there): those that theme.tsx
- * has none of its own for.
+ * Replaces the form library's list of templates (by scripts/bundle-browser.mjs) with those that theme.tsx does not
+ * define.
  */
 export default function templates() {
   return {

@@ -1,7 +1,4 @@
-/**
- * Stands in for the URI library that the form library brings along (scripts/bundle-browser.mjs puts it there): browsers
- * resolve references themselves.
- */
+/** Replaces the form library's URI library (by scripts/bundle-browser.mjs): browsers resolve references themselves. */
 export default {
   equal: (one: string, other: string): boolean => one === other,
   resolve: (base: string, reference: string): string => new URL(reference, base).href,

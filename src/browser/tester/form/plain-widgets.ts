@@ -9,8 +9,8 @@ import TimeWidget from "@rjsf/core/lib/components/widgets/TimeWidget.js";
 import URLWidget from "@rjsf/core/lib/components/widgets/URLWidget.js";
 
 /**
- * Stands in for the form library's list of widgets (scripts/bundle-browser.mjs puts it there): those that a schema alone
- * leads to and that theme.tsx has none of its own for.
+ * Replaces the form library's list of widgets (by scripts/bundle-browser.mjs) with those that a schema alone needs and
+ * theme.tsx does not define.
  */
 export default function widgets() {
   return {

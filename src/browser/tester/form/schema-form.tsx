@@ -9,18 +9,18 @@ import { templates, widgets } from "./theme.tsx";
 import type { Mistake } from "./validation.ts";
 
 export interface SchemaFormProps {
-  /** Begins the ids of the fields; no two forms of a page may share it. */
+  /** The prefix of the fields' ids; no two forms of a page may share it. */
   readonly name: string;
   readonly schema: JsonSchema;
   readonly value: unknown;
   readonly onChange: (value: unknown) => void;
-  /** Those to be shown at their fields. */
+  /** The mistakes to show at their fields. */
   readonly mistakes: readonly Mistake[];
-  /** Texts are short here, so that Enter sends the form. */
+  /** True when texts are short, so that Enter sends the form. */
   readonly oneLine?: boolean;
 }
 
-/** The fields for a value, made from its schema. It has no buttons of its own, and belongs into a `<form>`. */
+/** The fields for a value, made from its schema. It has no buttons of its own, and belongs in a `<form>`. */
 export function SchemaForm({ name, schema, value, onChange, mistakes, oneLine = false }: SchemaFormProps) {
   const shown = useMemo(() => formSchema(schema), [schema]);
   const errors = useMemo(() => errorSchema(mistakes), [mistakes]);
@@ -50,7 +50,7 @@ export function SchemaForm({ name, schema, value, onChange, mistakes, oneLine = 
 
 const UI = { "ui:submitButtonOptions": { norender: true } };
 
-/** There are schemas that the form library cannot show. The raw JSON beside it still works for them. */
+/** Some schemas cannot be shown by the form library. The raw JSON beside it still works for them. */
 class Unshowable extends Component<{ children: ComponentChildren }, { readonly failed: boolean }> {
   override state = { failed: false };
 

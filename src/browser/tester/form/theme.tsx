@@ -8,7 +8,7 @@ import {
 } from "./groups.tsx";
 import { CheckboxWidget, SelectWidget, TextWidget } from "./widgets.tsx";
 
-/** How forms look here: the form library's templates in the elements and classes of our own style sheet. */
+/** The look of forms: the form library's templates in the elements and classes of our own style sheet. */
 export const templates: Partial<TemplatesType> = {
   FieldTemplate,
   ObjectFieldTemplate,

@@ -3,18 +3,18 @@ import type { JsonSchemaValidator, jsonSchemaValidator } from "@modelcontextprot
 import type { JsonSchema } from "./json-schema.ts";
 
 /**
- * Checks values against schemas without making code from them, which the page's security policy forbids. The client
- * uses it, too, for results.
+ * Checks values against schemas without generating code, which the page's security policy forbids. The client also uses
+ * it for results.
  */
 export interface Mistake {
-  /** Where in the value: names and positions from its top. */
+  /** The place in the value: names and positions from its top. */
   readonly path: readonly string[];
   readonly message: string;
 }
 
 const DRAFT: SchemaDraft = "2020-12";
 
-/** All that is wrong with a value, as far as a person can do something about it. A broken schema finds nothing wrong. */
+/** All mistakes in a value that a person can correct. A broken schema finds none. */
 export function mistakes(schema: JsonSchema, value: unknown): Mistake[] {
   try {
     const validator = new Validator(structuredClone(schema), DRAFT, false);
@@ -24,12 +24,12 @@ export function mistakes(schema: JsonSchema, value: unknown): Mistake[] {
   }
 }
 
-/** Whether a value fits a part of a schema; `root` has the definitions that the part may refer to. */
+/** True when a value fits a part of a schema; `root` has the definitions that the part may refer to. */
 export function fits(part: JsonSchema, value: unknown, root: JsonSchema): boolean {
   const { $defs, definitions } = root;
   const schema = { ...($defs !== undefined && { $defs }), ...(definitions !== undefined && { definitions }) };
   try {
-    // The form library reads tuples as they were before 2020-12, and so do the parts that it asks about.
+    // The form library reads tuples as before 2020-12, and so do the parts that it asks about.
     const validator = new Validator(structuredClone({ ...schema, allOf: [part] }), "2019-09");
     return value !== undefined && validator.validate(plain(value)).valid;
   } catch {
@@ -49,7 +49,7 @@ export class CfworkerValidator implements jsonSchemaValidator {
   }
 }
 
-/** Without members that are undefined, which JSON does not have. */
+/** Drops undefined members, which JSON does not have. */
 function plain(value: unknown): unknown {
   return value === undefined ? null : JSON.parse(JSON.stringify(value));
 }
@@ -59,14 +59,14 @@ const WRAPPERS = new Set(["properties", "patternProperties", "items", "prefixIte
 
 function meaningful(errors: readonly OutputUnit[]): OutputUnit[] {
   const found = withoutOtherChoices(errors).filter(({ keyword }) => !WRAPPERS.has(keyword));
-  // For a member that is not allowed there is a second error, from the schema `false`.
+  // A member that is not allowed causes a second error, from the schema `false`.
   const unwanted = new Set(found.filter(({ keyword }) => keyword === "false").map((error) => error.instanceLocation));
   return found.filter(({ keyword }) => keyword !== "additionalProperties" || unwanted.size === 0);
 }
 
 /**
- * A value that fits no choice has the mistakes of all of them. Where one choice alone is of the value's kind, its
- * mistakes are those that matter; else it is only said that none fits.
+ * A value that fits no choice has the mistakes of all of them. If only one choice is of the value's kind, keeps its
+ * mistakes; otherwise only says that none fits.
  */
 function withoutOtherChoices(errors: readonly OutputUnit[]): readonly OutputUnit[] {
   const union = errors.find(({ keyword }) => keyword === "anyOf" || keyword === "oneOf");
@@ -101,7 +101,7 @@ function toMistake({ instanceLocation, keyword, error }: OutputUnit): Mistake {
   const missing = keyword === "required" ? REQUIRED.exec(error)?.[1] : undefined;
   if (missing !== undefined) return { path: [...path, missing], message: "is required" };
   const [, type, expected] = (keyword === "type" && TYPE.exec(error)) || [];
-  // An item of a list that was added and not filled in yet.
+  // A list item that was added and not filled in yet.
   if (type === "null") return { path, message: "is required" };
   if (expected !== undefined) return { path, message: `must be of type ${expected.replaceAll('"', "")}` };
   if (keyword === "false") return { path, message: "is not known here" };

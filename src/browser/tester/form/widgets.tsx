@@ -2,11 +2,11 @@ import type { WidgetProps } from "@rjsf/utils";
 import { descriptionId, errorId } from "@rjsf/utils";
 import Select from "@rjsf/core/lib/components/widgets/SelectWidget.js";
 
-/** What a value is written or chosen with. */
+/** The controls to write or choose a value with. */
 
 const ONE_LINE_CHARS = 120;
 
-/** A text field grows with its text; what has a format or a small limit stays one line. */
+/** A text field grows with its text; one with a format or a small limit stays one line. */
 export function TextWidget(props: WidgetProps) {
   const { schema, options, registry, id, value, required, readonly, disabled, onChange } = props;
   const { type, format, maxLength, pattern, examples } = schema;
@@ -28,7 +28,7 @@ export function TextWidget(props: WidgetProps) {
   );
 }
 
-/** Several of a list of values are chosen by check boxes. */
+/** Uses check boxes to choose several of a list of values. */
 export function SelectWidget(props: WidgetProps) {
   const { CheckboxesWidget } = props.registry.widgets;
   return props.multiple && CheckboxesWidget ? <CheckboxesWidget {...props} /> : <Select {...props} />;

@@ -1,4 +1,4 @@
-/** Bytes by their type: pictures and sounds are shown and played, everything can be saved. Nothing is ever run. */
+/** Shows bytes by their type: images are shown, audio is played, everything can be saved. Nothing is ever run. */
 export function Binary({ base64, type, name }: { base64: string; type: string; name: string }) {
   const bytes = Math.floor((base64.length * 3) / 4) - (/=*$/.exec(base64)?.[0].length ?? 0);
   const address = `data:${type};base64,${base64}`;

@@ -8,7 +8,7 @@ export interface ContentProps {
   readonly reader: (uri: string) => (() => void) | undefined;
 }
 
-/** One block of a result, by its type. Whatever it holds is text to this page, and never markup. */
+/** One block of a result, by its type. The page treats its content as text, never as markup. */
 export function Content({ block, reader }: ContentProps & { block: ContentBlock }) {
   switch (block.type) {
     case "text":
@@ -47,7 +47,7 @@ function TextContent({ text }: { text: string }) {
   return <JsonView value={json} />;
 }
 
-/** Objects and lists alone: a number or a word reads best as it is. */
+/** Parses only objects and lists: a number or a word reads best as it is. */
 export function parsedJson(text: string): object | undefined {
   if (!/^\s*[[{]/.test(text)) return undefined;
   try {

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { OPEN_JSON_LEVELS, SHOWN_JSON_MEMBERS } from "../limits.ts";
 
-/** A JSON value whose objects and lists open and close. */
+/** A JSON value whose objects and lists can be opened and closed. */
 export function JsonView({ value }: { value: unknown }) {
   return (
     <div class="json" tabIndex={0} role="group" aria-label="JSON">

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { SHOWN_TEXT_CHARS } from "../limits.ts";
 
-/** A text as it is, line breaks and all; what is very long is shown when the person asks for it. */
+/** A text as it is, line breaks and all; the rest of a very long one is shown on request. */
 export function LongText({ text, label }: { text: string; label: string }) {
   const [all, setAll] = useState(false);
   const rest = text.length - SHOWN_TEXT_CHARS;

@@ -3,7 +3,7 @@ import type { Outcome } from "../run.ts";
 import { Content, parsedJson, ResourceContents, type ContentProps } from "./content.tsx";
 import { JsonView } from "./json-view.tsx";
 
-/** What a request came to, by what was asked for. */
+/** The outcome of a request, by its kind. */
 export function OutcomeView({ outcome, reader }: ContentProps & { outcome: Outcome }) {
   switch (outcome.kind) {
     case "tool":
@@ -36,7 +36,7 @@ export function OutcomeView({ outcome, reader }: ContentProps & { outcome: Outco
 function ToolResult({ result, reader }: ContentProps & { result: CallToolResult }) {
   const { content, structuredContent, _meta } = result;
   const texts = content.map((block) => (block.type === "text" ? block.text : undefined));
-  // Servers give structured content as text, too, for clients that know no other. It is shown once: a single value as
+  // Servers also send structured content as text, for clients that know no other. It is shown once: a single value as
   // the text, anything else as the tree.
   const isSaid = isScalar(structuredContent) && texts.includes(String(structuredContent));
   const repeats = JSON.stringify(structuredContent);

@@ -1,7 +1,7 @@
 import type { Progress } from "@modelcontextprotocol/client";
 import type { LogLine } from "../run.ts";
 
-/** How far the work is: a bar when the end is known, and what was said on the way. */
+/** The progress of the work: a bar when the total is known, and its messages. */
 export function ProgressView({ events, done }: { events: readonly Progress[]; done: boolean }) {
   const last = events.at(-1);
   if (!last) return null;

@@ -11,7 +11,7 @@ interface QuestionProps {
   readonly answer: (answer: Answer) => void;
 }
 
-/** A question of the server to the person, who can answer, decline, or cancel. The focus goes to it. */
+/** A question of the server to the person, who can answer, decline, or cancel. It takes the focus. */
 export function QuestionView({ question, answer }: QuestionProps) {
   const id = useId();
   const heading = useRef<HTMLHeadingElement>(null);

@@ -7,7 +7,7 @@ import { OutcomeView } from "./outcome.tsx";
 import { LogView, ProgressView } from "./progress.tsx";
 import { QuestionView } from "./question.tsx";
 
-/** All that is heard of the request that runs or ran last. */
+/** Everything received for the current or last request. */
 export function RunView({ runner, reader }: ContentProps & { runner: Runner }) {
   const run = useStore(runner.run);
   const place = useRef<HTMLElement>(null);
@@ -21,7 +21,7 @@ export function RunView({ runner, reader }: ContentProps & { runner: Runner }) {
     if (startedAt !== undefined) place.current?.scrollIntoView({ block: "nearest" });
   }, [startedAt]);
   useEffect(() => {
-    // What had the focus, a question or the button to cancel, may be gone.
+    // The element with the focus, a question or the cancel button, may be gone.
     const isLost = startedAt !== undefined && document.activeElement === document.body;
     if (isLost) (cancel.current ?? status.current)?.focus({ preventScroll: true });
   }, [startedAt, waiting, isOver]);

@@ -9,7 +9,7 @@ export interface Argument {
 
 export type Values = Readonly<Record<string, string>>;
 
-/** Suggestions of the server for one argument; undefined where it has none to give. */
+/** The server's suggestions for one argument; undefined when it offers none. */
 export type Complete = ((argument: string, value: string, others: Values) => Promise<readonly string[]>) | undefined;
 
 interface FieldsProps {
@@ -19,7 +19,7 @@ interface FieldsProps {
   readonly complete: Complete;
 }
 
-/** Arguments of prompts and resource templates: all of them are texts. */
+/** The arguments of prompts and resource templates: all of them are texts. */
 export function ArgumentFields({ args, values, onChange, complete }: FieldsProps) {
   return (
     <div class="fields">
@@ -91,7 +91,7 @@ function useSuggestions(complete: Complete, name: string, values: Values): reado
         const found = await complete(name, value, others);
         if (isCurrent) setSuggestions(found);
       } catch {
-        // Suggestions are a help only; the raw messages tell why there are none.
+        // Suggestions are only a help; the raw messages tell why there are none.
         if (isCurrent) setSuggestions([]);
       }
     }, COMPLETION_DELAY_MS);

@@ -6,7 +6,7 @@ export interface Choice {
   readonly group?: string;
 }
 
-/** Chooses one of what a server offers. */
+/** Chooses one of the things that a server offers. */
 export function Chooser(props: {
   readonly label: string;
   readonly choices: readonly Choice[];

@@ -82,7 +82,7 @@ export function readResource(connection: Connection, runner: Runner, uri: string
   }));
 }
 
-/** Whether the server says that it has this resource. */
+/** True when the server lists this resource. */
 export function offersResource(
   uri: string,
   resources: readonly Resource[],

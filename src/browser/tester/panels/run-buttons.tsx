@@ -1,7 +1,7 @@
 import type { Runner } from "../run.ts";
 import { useStore } from "../store.ts";
 
-/** While a request runs there is no second one, but the button keeps the focus. */
+/** Starts no second request while one runs, but keeps the focus. */
 export function RunButton({ runner, label }: { runner: Runner; label: string }) {
   const run = useStore(runner.run);
   const busy = run !== undefined && run.outcome === undefined;

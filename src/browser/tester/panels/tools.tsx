@@ -18,7 +18,7 @@ interface ToolsProps {
 }
 
 export function ToolsPanel({ tools, chosen, choose, ...rest }: ToolsProps) {
-  // What was written for a tool is still there when one comes back to it.
+  // A tool's draft is still there when the person comes back to it.
   const [drafts] = useState(() => new Map<string, Draft>());
   const tool = tools.find(({ name }) => name === chosen) ?? tools[0];
   if (!tool) return <p class="hint">This server has no tools.</p>;
@@ -93,7 +93,7 @@ function ToolForm({ connection, runner, tool, drafts }: ToolFormProps) {
 
 const NONE: readonly Mistake[] = [];
 
-/** In fields of several lines Enter is a line, so Ctrl or Cmd sends. */
+/** In multi-line fields Enter is a line break, so Ctrl or Cmd with Enter sends. */
 function sendsForm({ key, ctrlKey, metaKey }: KeyboardEvent): boolean {
   return key === "Enter" && (ctrlKey || metaKey);
 }
