@@ -9,7 +9,7 @@ import { build } from "esbuild";
 const out = "dist/browser";
 mkdirSync(out, { recursive: true });
 
-/** The form library's lists of all that it has, and ours of what a schema leads to. */
+/** Replacements for the form library's full lists: only the parts that our schemas need. */
 const standIns = {
   name: "stand-ins",
   setup({ onLoad }) {
@@ -32,8 +32,8 @@ const { outputFiles, metafile } = await build({
   minify: true,
   target: ["chrome123", "firefox120", "safari17.5"],
   loader: { ".svg": "copy" },
-  // The form library is made for React, of which Preact is the small one. The others are parts that the tester has
-  // already or has no use for, and would be a third of its weight.
+  // The form library is made for React, of which Preact is the small variant. The others are parts that the tester
+  // already has or does not use, and would be a third of its weight.
   alias: {
     react: "preact/compat",
     "react/jsx-runtime": "preact/jsx-runtime",
@@ -58,7 +58,7 @@ for (const file of readdirSync(out)) if (!kept.has(file)) rmSync(join(out, file)
 
 for (const { path, contents } of outputFiles) {
   const file = join(out, basename(path));
-  // The name says what is in it, and compressing well takes long.
+  // The name identifies the content, and compressing well takes long.
   if (existsSync(`${file}.br`) && readFileSync(file).equals(contents)) continue;
   writeFileSync(file, contents);
   writeFileSync(`${file}.gz`, gzipSync(contents, { level: 9 }));

@@ -1,7 +1,7 @@
-// The commands that reach servers of others, bundled, since node takes longer for a hundred small files than they do for
+// The commands that reach upstreams, bundled, since Node takes longer to load a hundred small files than they do for
 // their work. dist/berth-mcp.mjs is all of them in one file, which needs Node and nothing else. dist/bin/berth.cjs is
-// `berth` as it is installed: it starts the server that such a command reaches, and loads the command meanwhile, from
-// few files; in CommonJS, which node loads sooner. All other commands are those of dist/src.
+// `berth` as it is installed: it starts the server that such a command reaches, and meanwhile loads the command, from
+// few files; in CommonJS, which Node loads sooner. All other commands are those of dist/src.
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 
@@ -17,7 +17,7 @@ const common = {
   legalComments: "inline",
   logLevel: "warning",
 };
-/** What is written in CommonJS asks for the parts of Node by require. */
+/** CommonJS code asks for Node's modules by require. */
 const REQUIRE =
   'import { createRequire as createRequireOfNode } from "node:module";\nconst require = createRequireOfNode(import.meta.url);\n';
 

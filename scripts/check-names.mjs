@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** Scripts of pages run in browsers, share no code with the service, and call what the API sends by the same words. */
+/** Scripts of pages run in browsers, share no code with the service, and name the API's data by the same words. */
 const APART = /^browser\//;
 const EXPORTED = /^export (?:abstract )?(?:interface|type|class|enum) ([A-Za-z0-9_]+)/gm;
 
@@ -14,6 +14,7 @@ for (const file of readdirSync("src", { recursive: true, encoding: "utf8" })) {
   }
 }
 const doubled = [...files].filter(([, homes]) => homes.length > 1);
-for (const [name, homes] of doubled) console.error(`The type "${name}" is exported by ${homes.join(" and ")}: rename one`);
+for (const [name, homes] of doubled)
+  console.error(`The type "${name}" is exported by ${homes.join(" and ")}: rename one`);
 if (doubled.length > 0) process.exitCode = 1;
 else console.error(`Each of ${files.size} exported types has a name of its own.`);

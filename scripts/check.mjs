@@ -1,5 +1,5 @@
-// Runs every script `check:…` of package.json, as many side by side as there are processors, the first ones first.
-// Each runs to its end, whatever the others find, and what it says is shown then. Exit code 1: one found something.
+// Runs every script `check:…` of package.json, as many side by side as there are processors, the first ones first. Each
+// runs to its end, whatever the others find, and its output is shown then. Exit code 1: one found something.
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";

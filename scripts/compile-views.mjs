@@ -8,13 +8,16 @@ import handlebars from "handlebars";
 const VIEWS = "views";
 const OPTIONS = {
   strict: true,
-  // A partial's lines are not to be indented as the line is that names it: what is in a `pre` would be, too.
+  // A partial's lines must not be indented like the line that names it: the content of a `pre` would be, too.
   preventIndent: true,
-  // Without it every value is looked for among the helpers first, which doubles the time that a page takes.
+  // Without it every value is first looked up among the helpers, which doubles the time of a page.
   knownHelpersOnly: true,
   knownHelpers: { asset: true, is: true, asText: true },
 };
-/** Where in a template each value stands: objects made anew for each value of each page. In a string, quotes are escaped. */
+/**
+ * The position of each value in a template, which costs new objects for each value of each page. In a string, quotes
+ * are escaped.
+ */
 const LOCATIONS = /, ?(?:"loc":)?\{"start":\{"line":\d+,"column":\d+\},"end":\{"line":\d+,"column":\d+\}\}/g;
 
 const partials = ["partials", "pages"].flatMap((folder) =>

@@ -4,8 +4,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 /**
- * Installs a folder that has its own package and lock, apart from the product's: `npm ci` when that was not done yet
- * for this lock, nothing otherwise. Throws with npm's words where it fails.
+ * Installs a folder with a package and lock of its own, apart from the product's: runs `npm ci` unless this lock is
+ * installed already. Throws npm's message where it fails.
  *
  * @param {string} folder
  * @param {(line: string) => void} say told once, before the installation

@@ -1,4 +1,4 @@
-// The programs of the system that Berth needs: found, or installed by apt-get where this user may.
+// Finds the system programs that Berth needs, or installs them by apt-get where this user may.
 import { spawnSync } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
@@ -15,7 +15,7 @@ const programs = [
   },
 ];
 
-/** Tells `say` what it does; throws an error that says what a person should do. Silent when everything is there. */
+/** Reports its steps to `say`; throws an error that says what a person should do. Silent when everything is there. */
 export function installPrograms(say) {
   if (process.platform !== "linux") {
     say(`the sandbox exists on Linux only; on ${process.platform} only the default tenant's guests run`);
@@ -58,7 +58,7 @@ function isExecutable(file) {
   }
 }
 
-/** How to become root without a question; undefined when there is no way. */
+/** How to become root without a prompt; undefined when there is no way. */
 function asRoot() {
   if (process.getuid?.() === 0) return [];
   return succeeds("sudo", ["-n", "true"]) ? ["sudo", "-n"] : undefined;

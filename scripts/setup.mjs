@@ -1,5 +1,5 @@
-// Finds what Berth needs from outside of its own dependencies, and installs what is missing where it may: `npm test`
-// runs it first. Exit code 0: everything is there. 1: something is missing, and what a person should do is on stderr.
+// Finds what Berth needs beyond its own dependencies, and installs missing parts where it may: `npm test` runs it
+// first. Exit code 0: everything is there. 1: something is missing, and what a person should do is on stderr.
 import { lstatSync, symlinkSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { installFolder } from "./install-folder.mjs";
@@ -11,9 +11,9 @@ try {
   installPrograms(say);
   // The clients that tests point at Berth: the inspector, mcporter, mcp-remote, the older SDK, and a Node that they run on.
   installFolder(fileURLToPath(new URL("../test/clients", import.meta.url)), say);
-  // The servers of others that tests reach through Berth; npx finds the packages in the cache that this fills.
+  // The upstreams that tests reach through Berth; npx finds the packages in the cache that this fills.
   installFolder(fileURLToPath(new URL("../test/upstreams", import.meta.url)), say);
-  // Another Node that a slice of the tests runs on, and the library of SQLite for newer ones than this may be.
+  // Another Node that some of the tests run on, and the SQLite library for Node versions newer than this one may be.
   installFolder(fileURLToPath(new URL("../test/nodes", import.meta.url)), say);
   linkLeftOut("better-sqlite3-13", "../test/nodes/node_modules/better-sqlite3-13");
 } catch (error) {
@@ -21,7 +21,7 @@ try {
   process.exit(1);
 }
 
-/** npm leaves out an optional package that the Node that runs it is too old for. Berth finds it here on a newer one. */
+/** npm leaves out an optional package that needs a newer Node than npm runs on. Berth finds it here on a newer one. */
 function linkLeftOut(name, target) {
   const link = fileURLToPath(new URL(`../node_modules/${name}`, import.meta.url));
   if (!lstatSync(link, { throwIfNoEntry: false })) symlinkSync(target, link, "dir");

@@ -3,14 +3,14 @@ import { join } from "node:path";
 
 const CLI = "dist/src/cli.js";
 
-/** Makes an image of the sources in `from`; gives its folder, which is a new one in `folder`. */
+/** Makes an image of the sources in `from`; returns its folder, which is a new one in `folder`. */
 export function makeImage(from, folder) {
   const image = join(folder, "boot");
   berth(["boot", "--from", from, "--out", image], { XDG_CACHE_HOME: join(folder, "cache") });
   return image;
 }
 
-/** Runs a command to its end; gives what it wrote on stdout. Throws with what it said where it fails. */
+/** Runs a command to its end; returns its stdout. Throws its output where it fails. */
 export function berth(args, variables = {}) {
   const env = { ...process.env, ...variables };
   const ended = spawnSync(process.execPath, [CLI, ...args], { encoding: "utf8", env });

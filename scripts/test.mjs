@@ -14,9 +14,9 @@ import { inProcesses } from "./test/together.mjs";
 import { watchLeftovers } from "./test/leftovers.mjs";
 import { inOneReport } from "./test/report.mjs";
 
-/** A file that has not ended by then fails and is ended: several times what the longest one takes on a busy machine. */
+/** A file that has not ended after this long fails and is ended: several times the longest one on a busy machine. */
 const FILE_MS = Number(process.env["BERTH_TEST_FILE_MS"] ?? 1_200_000);
-/** After which it is asked where it is. */
+/** The time after which a file's process is asked where it is. */
 const LATE_MS = 600_000;
 const DEAREST = 10;
 
@@ -33,7 +33,7 @@ if (files.length === 0) {
 }
 
 const folder = mkdtempSync(join(tmpdir(), "berth-run-"));
-// Root's guests are nobody, and some tests have them start a program that stands in there.
+// Root's guests are nobody, and some tests have them start a program in there.
 chmodSync(folder, 0o711);
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 const processes = inProcesses(files, join(folder, "processes"));
@@ -46,10 +46,10 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
   });
 }
 
-// All that the run writes outside of the project is in one folder, where it can be seen what stays.
+// All files that the run writes outside the project are in one folder, which shows what stays behind.
 process.env["TMPDIR"] = join(folder, "tmp");
 mkdirSync(process.env["TMPDIR"]);
-// One compiler that is warm, for all tests that are not about how it is started; a test's own run takes its run's.
+// One warm compiler for all tests that are not about how it is started; a test's own run uses that of its run.
 let compiler;
 if (!process.env["BERTH_TEST_COMPILER"]) {
   process.env["BERTH_TEST_COMPILER"] = join(folder, "compiler");
@@ -59,10 +59,10 @@ if (!process.env["BERTH_TEST_COMPILER"]) {
 for (const [name, value] of Object.entries(patientEnv)) process.env[name] ??= value;
 const costs = join(folder, "costs");
 Object.assign(process.env, { BERTH_TEST_RUN: String(process.pid), BERTH_TEST_COSTS: costs });
-// For what runs on a Node that has one; ours may be older.
+// For programs on a Node that has a compile cache; ours may be older.
 process.env["BERTH_TEST_COMPILE_CACHE"] ??= join(folder, "compile-cache");
 const noteCost = new URL("test/note-cost.mjs", import.meta.url).href;
-// Node hands its own options on to the processes of the files. Whoever asks one where it is does so at any port.
+// Node passes its own options on to the processes of the files. Their inspectors may open at any port.
 process.execArgv.push("--enable-source-maps", "--inspect-port=0", `--import=${noteCost}`);
 
 const suite = { files: [...processes.keys()], concurrency: availableParallelism() };
@@ -85,7 +85,7 @@ Readable.from(judged(inOneReport(suite, lastly)))
   .on("end", () => tellCosts())
   .pipe(process.stdout);
 
-/** The processor time of the files, as far as their processes have ended by themselves. */
+/** The processor time of the files, of those whose processes ended by themselves. */
 function tellCosts() {
   const told = existsSync(costs) ? readFileSync(costs, "utf8").trim().split("\n").map(JSON.parse) : [];
   const seconds = (all) => (all.reduce((sum, [, ms]) => sum + ms, 0) / 1_000).toFixed(1);

@@ -21,7 +21,7 @@ import { attacks } from "./part-fairness.mjs";
  * `pass` is null where there is no bound, and where others were busy: `othersBusy`, as a share of one core.
  */
 
-/** Half a tenth of a core is what a quiet machine does on its own. */
+/** Half a tenth of a core, which a quiet machine uses on its own. */
 export const OTHERS_BUSY_MAX = 0.05;
 
 const speed = (figures, kind, contestant) => figures.trials[kind]?.[contestant]?.requestsPerSecond;
@@ -29,8 +29,8 @@ const cpu = (figures, kind, contestant) => figures.trials[kind]?.[contestant]?.c
 const over = (upper, lower) => (upper === undefined || lower === undefined ? undefined : upper / lower);
 
 /**
- * What calls of a tenant take at the 99th percentile while another one does its worst, in ms. In a container of one
- * processor, who uses its quota up stands still for most of 100 ms.
+ * The 99th percentile of a tenant's calls while another one does its worst, in ms. In a container of one processor, a
+ * process that uses up its quota stands still for most of 100 ms.
  *
  * @param {"fairness" | "quota"} part @param {string} where @param {number} atMost @returns {Ratio[]}
  */
@@ -46,7 +46,7 @@ const attacked = (part, where, atMost) =>
 /** @type {Ratio[]} */
 export const ratios = [
   {
-    // What the serving thread itself waits for a processor is not in it, and what it waits for its helpers is.
+    // Leaves out the serving thread's own waits for a processor, and includes its waits for its helpers.
     name: "hostileHeldMs",
     part: "hostile",
     title: "longest that the worst arguments or answers hold the serving thread, ms",
@@ -289,7 +289,7 @@ function manyPause(many, servers) {
   return steps && Math.max(...steps.map(({ pauseMs }) => pauseMs));
 }
 
-/** Of what is more than with the fewest. @param {Figures["many"]} many @param {number} servers */
+/** The memory beyond that of the fewest servers. @param {Figures["many"]} many @param {number} servers */
 function manyMemoryKb(many, servers) {
   const most = many?.find((each) => each.servers === servers);
   if (!most || many[0] === most) return undefined;

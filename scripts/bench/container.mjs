@@ -28,7 +28,7 @@ export function makeContainer(processors) {
   return {
     inside: (command) => ["/bin/sh", "-c", `${enter}exec "$@"`, "sh", ...command],
     async remove() {
-      // What ran there may still be about to end.
+      // Processes in it may still be about to end.
       for (let tries = 0; tries < 50 && !removeAll(parents); tries++) await sleep(100);
     },
   };
@@ -58,7 +58,7 @@ function groupsOf(controller) {
   return [unified];
 }
 
-/** Whether none is left. */
+/** Removes the folders; true when none is left. */
 function removeAll(folders) {
   for (const folder of folders) {
     try {

@@ -1,4 +1,4 @@
-// What a warm call into a guest costs, without any protocol around it: `node scripts/bench/executor-call.mjs`.
+// Measures a warm call into a guest, without any protocol around it: `node scripts/bench/executor-call.mjs`.
 // Options: --mode sandboxed|trusted, --flight N (calls in flight), --seconds N, --json.
 import { parseArgs } from "node:util";
 import { openExecutor } from "../../dist/src/executor/open.js";

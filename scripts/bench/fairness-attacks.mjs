@@ -3,9 +3,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { PROTOCOL_VERSION } from "./requests.mjs";
 
 /**
- * The tenant that takes what it can get, as a process of its own: carries on one kind of attack from when the bench says
- * `go` until it says `pause`, gives up then what is under way, and answers with how many of its requests were answered by
- * which status. It goes on at once after each refusal.
+ * The tenant that takes what it can get, as a process of its own: carries on one kind of attack from the bench's `go`
+ * until its `pause`, then gives up its open requests, and replies with the number of its answers by status. It goes on
+ * at once after each refusal.
  */
 
 const [base, kind] = process.argv.slice(2);
@@ -28,7 +28,7 @@ const attacks = {
   streams: () => repeat(100, listen),
 };
 
-/** So many at once, each begun anew when it ends. */
+/** Keeps `count` of them running, each begun anew when it ends. */
 async function repeat(count, work) {
   const one = async (number) => {
     for (let turn = number; !pause.signal.aborted; turn++) {
@@ -91,7 +91,7 @@ function post(path, method, params, headers, gone) {
   });
 }
 
-/** Ends when it is told to pause. */
+/** Resolves when it is told to pause. */
 let underWay;
 async function obey(message) {
   if (message === "go") {

@@ -69,7 +69,7 @@ export async function fillMany(dataDir, { servers, variables, definitions }) {
   }
 }
 
-/** Two tools each, as small servers have; one of them is as large as servers are that people write. */
+/** Two tools each, as small servers have; one server is as large as real ones get. */
 function textOf(index) {
   if (index === 0) return echoModule(1);
   if (index === 1) return usualModule(index);

@@ -6,13 +6,12 @@ import { isMainThread } from "node:worker_threads";
  * loop at a stretch, one JSON array a line: when it began, for how many milliseconds, and for how many it stood still
  * besides, ready to go on, because something else had the processor.
  *
- * A timer that is due each millisecond comes late by what the thread does at a stretch: by its own work, by collecting
- * garbage, and by what it waits for in between. What it waits for a processor depends on the machine and what else runs
- * there, so that is told apart.
+ * A timer that is due each millisecond comes late by the thread's stretch: its own work, garbage collection, and waits
+ * in between. Its waits for a processor depend on the machine and its other load, so they are reported separately.
  */
 
 const EVERY_MS = 1;
-/** What is shorter is not written down. */
+/** Shorter stretches are not written down. */
 export const WORTH_MS = 3;
 
 if (isMainThread && process.env.BENCH_HELD) watch(process.env.BENCH_HELD);

@@ -1,6 +1,6 @@
 /**
- * The attacker, as a process of its own that yields to all others: what it costs to write four megabytes and to read
- * them is the attacker's affair, and must not count as a pause of the service.
+ * The attacker, as a process of its own that yields to all others: the time it takes to write four megabytes and to
+ * read them is its own, and must not count as a pause of the service.
  */
 
 const [port] = process.argv.slice(2);
@@ -15,7 +15,7 @@ process.on("disconnect", () => process.exit());
 process.send({ ready: true });
 
 /**
- * Gives the beginning of the answer: of a request, of a `batch`, or of the `stream` of a session, which is kept for
+ * Returns the beginning of the answer: to a request, of a `batch`, or of the `stream` of a session, which is kept for
  * clients that come back.
  *
  * @param {{ server: string, tool: string, args: string, times: number, as?: "batch" | "stream" }} wanted

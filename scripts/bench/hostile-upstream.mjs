@@ -1,5 +1,5 @@
-// A server of others whose answers are as hard to read as a message may be, each by the name of its tool. Its own work
-// is done before it is asked: the texts are made once.
+// An upstream whose answers are as hard to read as a message may be, each by the name of its tool. Its own work is done
+// before it is asked: the texts are made once.
 import { createServer } from "node:http";
 import { createInterface } from "node:readline";
 
@@ -12,7 +12,7 @@ const text = (content) => `{"type":"text","text":"${content}"}`;
 const result = (content, structured = "") =>
   `{"content":[${content}]${structured && `,"structuredContent":${structured}`}}`;
 
-/** What a call of each tool gives. */
+/** The result of a call of each tool. */
 const results = {
   numbers: () => result(text("numbers"), `{"list":[${many("1")}]}`),
   lists: () => result(text("lists"), `{"list":[${many("[]")}]}`),
@@ -26,7 +26,7 @@ const wide = (bytes) => {
     length += properties[properties.push(`"p${at}":{"type":"string"}`) - 1].length;
   return `{"type":"object","properties":{${properties.join()}}}`;
 };
-/** What it lists besides, when its list changes. */
+/** The further entries of its list, once its list changes. */
 const lists = {
   oneHugeTool: () => tool("huge", wide(BYTES)),
   manyTools: () => Array.from({ length: 9_000 }, (_, at) => tool(`tool-${at}`, wide(1_500))),
@@ -42,7 +42,7 @@ let more = "";
 const made = new Map();
 const madeOf = (make) => made.get(make) ?? made.set(make, String(make())).get(make);
 
-/** Gives the texts of messages. */
+/** Returns the texts of messages. */
 function answersTo({ id, method, params }) {
   const answer = (value) => `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${value}}`;
   const done = () => answer(result(text("done")));

@@ -36,7 +36,7 @@ export async function load(port, request, seconds, answerBytes) {
   if (statuses > 0) throw new Error(`${statuses} of ${requests} answers to ${url} had an error status`);
   if (failed > 0) throw new Error(`${failed} requests to ${url} failed or took more than 10 s`);
   if (requests === 0) throw new Error(`no answer from ${url} in ${duration} s`);
-  // Answers still on their way when time is up are read in part: at most one a connection.
+  // Answers still on their way when time is up are read in part: at most one per connection.
   if (Math.abs(bytes - requests * answerBytes) > CONNECTIONS * answerBytes) {
     const mean = (bytes / requests).toFixed(1);
     throw new Error(`answers of ${url} had ${mean} bytes on average under load, but a right one has ${answerBytes}`);

@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { arch, cpus, loadavg, release, totalmem } from "node:os";
 
 /**
- * What the bench runs on: which core serves, which one loads, and with what. The server and the load generator
- * never share a core where there are two.
+ * The machine of the bench: which core serves, which one generates load, and with what. The server and the load
+ * generator never share a core where there are two.
  */
 
 const cores = allowedCores();

@@ -3,7 +3,7 @@ import { parseArgs } from "node:util";
 import { ratios } from "./bounds.mjs";
 
 /**
- * What the command line asks for.
+ * The options of the command line.
  *
  * @typedef {{ parts: Set<string>, rounds: number, seconds: number, warmUpSeconds: number, serverCounts: number[],
  *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, manyCounts: number[], upstreams: { calls: number, seconds: number }, fairness: { rounds: number, seconds: number }, quota: { rounds: number, seconds: number }, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options

@@ -67,7 +67,7 @@ export async function measureEdits(folder, { image, names }, saves, say) {
   }
 }
 
-/** From the request until a call of the new code has answered. @returns {Promise<number>} */
+/** The time from the request until a call of the new code has answered. @returns {Promise<number>} */
 async function saveAndCall(send, name, save) {
   const text = `/** Says which save it was. */\nexport function saved(): string {\n  return "save ${save}";\n}\n`;
   const startedAt = performance.now();

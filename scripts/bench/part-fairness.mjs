@@ -33,7 +33,7 @@ import { everything } from "./upstream-server.mjs";
  */
 
 const [CALM, NOISY] = ["calm", "noisy"];
-/** What the noisy one may have. */
+/** The limits of the noisy tenant. */
 const LIMITS = [
   ..."requests=64 requestsPerSecond=50 requestBurst=50 streams=32 calls=8 guestProcesses=2".split(" "),
   ..."scriptProcesses=2 upstreamProcesses=2 processStartsPerMinute=60 savesPerMinute=60".split(" "),
@@ -49,12 +49,15 @@ export const attacks = [
   { name: "streams", title: "opens streams" },
 ];
 const CALLS_PER_SECOND = 250;
-/** Until V8 has compiled what serves calls and attacks: on the one core that takes milliseconds from calls at a time. */
+/**
+ * The time for V8 to compile the code that serves calls and attacks: on the one core that takes milliseconds from calls
+ * at a time.
+ */
 const WARM_UP = { ms: 6_000, perSecond: 2_000 };
 const ATTACK_WARM_UP_MS = 3_000;
-/** Until the attack is in full swing. */
+/** The time until the attack is in full swing. */
 const ONSET_MS = 700;
-/** Until nothing of it is left. */
+/** The time until nothing of it is left. */
 const SETTLE_MS = 1_500;
 
 const definitions = {
@@ -174,10 +177,10 @@ function p99Of(windows) {
   );
 }
 
-/** Windows are drawn so many times from those that there are (bootstrap), to tell what is chance. */
+/** The number of times that windows are resampled (bootstrap), to tell what is chance. */
 const REPETITIONS = 300;
 
-/** The same ones each time. */
+/** The same seed each time. */
 let seed = 1;
 function randomBelow(limit) {
   seed = (seed * 48_271) % 2_147_483_647;
@@ -201,12 +204,12 @@ async function prepare(folder) {
   const launch = serve(folder, image, { data });
   return (port) => {
     const { env, ...rest } = launch(port);
-    // A guest that never ends is ended soon, so that starting the next one is a part of the attack.
+    // An endless guest is ended soon, so that starting the next one is a part of the attack.
     return { ...rest, env: { ...env, BERTH_TENANT_UPSTREAMS: "on", BERTH_CALL_MS: "1000" } };
   };
 }
 
-/** Saves what the tenants serve. */
+/** Saves the tenants' servers. */
 async function configure(port) {
   const put = async (tenant, path, body) => {
     const headers = { "Content-Type": "text/plain", "If-None-Match": "*" };

@@ -27,7 +27,7 @@ const CALM = "calm";
 const REPEATS = 3;
 const CALLS_PER_SECOND = 400;
 const QUIET_MS = 2_000;
-/** An upstream that says that its lists have changed is asked for them a moment later. */
+/** An upstream that reports changed lists is asked for them a moment later. */
 const LOOK_MS = 3_000;
 const heldProgram = new URL("held.mjs", import.meta.url).href;
 
@@ -54,7 +54,7 @@ const nested = (levels) => {
     term = { op: "b", left: term, right: term.op === "none" ? term : { op: "b" } };
   return term;
 };
-/** What the schema of the tool `any` says, and what it is given. */
+/** The schema of the tool `any`, and its argument. */
 const schemas = {
   anyOf: [
     { anyOf: many(500, (at) => ({ type: "array", minItems: 3_000_000 + at, items: { type: "number" } })) },
@@ -96,11 +96,14 @@ const attacks = {
   ...Object.fromEntries(Object.entries(schemas).map(([name, [, value]]) => [name, [name, { value }]])),
 };
 
-/** What `hostile-upstream.mjs` does when its tool of that name is called, over each way to it. */
+/** The tools of `hostile-upstream.mjs`, by the way it is reached. */
 const answers = ["numbers", "lists", "blocks", "long"];
 const lists = ["oneHugeTool", "manyTools", "manyWideTools", "deepTool", "longLog"];
 const upstreams = { pipe: [...answers, ...lists], json: answers, events: answers };
-/** What is called in a batch, and in a session's stream, too: they are written, and kept, in ways of their own. */
+/**
+ * Calls that are also made in a batch, and in a session's stream, which have ways of their own to write and keep
+ * answers.
+ */
 const inOtherWays = [
   ["hostile", ...attacks.emojiSaid],
   ["pipe", "numbers", {}],
@@ -144,7 +147,7 @@ export async function measureHostile(folder, say, only = /^/) {
     };
     for (const [name, [tool, args]] of Object.entries(attacks)) {
       if (!only.test(name)) continue;
-      // Its schema is made ready, and the client has written its text.
+      // Its schema is compiled, and the client has written its text.
       await attack("hostile", tool, "{}");
       await measure(`hostile arguments, ${name}`, "hostile", tool, JSON.stringify(args));
     }
@@ -171,7 +174,7 @@ export async function measureHostile(folder, say, only = /^/) {
   }
 }
 
-/** The longest of each kind since then, as far as the serving thread wrote it down. */
+/** The longest stretch of each kind since then, among those that the serving thread wrote down. */
 function longestSince(from, file) {
   let [heldMs, stoodMs] = [WORTH_MS, WORTH_MS];
   for (const line of readFileSync(file, "utf8").split("\n")) {
@@ -183,7 +186,7 @@ function longestSince(from, file) {
   return { heldMs, stoodMs };
 }
 
-/** Starts the upstream so that it is reached over HTTP; gives its address. */
+/** Starts the upstream so that it is reached over HTTP; returns its address. */
 async function startRemote(remotes, manner) {
   const child = fork(upstreamFile, ["http", manner]);
   remotes.push(child);

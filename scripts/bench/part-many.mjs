@@ -119,7 +119,7 @@ async function measureStep(server, agent, others, requests) {
   const startedAt = performance.now();
   for (const request of requests) await send(agent, server.port, request);
   const ms = performance.now() - startedAt;
-  // What is done after the answer counts, too.
+  // Work after the answer counts, too.
   await sleep(50);
   others.tell("stop");
   const { taken } = await called;

@@ -119,7 +119,7 @@ async function measureListeners({ pid, port }, count) {
   };
   const listen = () => open(port, message("subscriptions/listen", { notifications: { toolsListChanged: true } }));
   await change(true);
-  // What the first ones bring along is not the streams' own.
+  // Costs of the first ones are not the streams' own.
   const first = await openAll(20, listen);
   await sleep(2_000);
   const before = memoryKb(pid);

@@ -30,7 +30,7 @@ import { everything, everythingCommand, peer, startAndCall } from "./upstream-se
 
 const berth = fileURLToPath(new URL("../../dist/bin/berth.cjs", import.meta.url));
 
-/** The client that has the server for itself is on no core of its own either. */
+/** The client that has the server for itself is not pinned to a core either. */
 const ANYWHERE = { alone: false };
 const CLIENTS = 20;
 const WARM_UP_CALLS = 5_000;
@@ -105,7 +105,7 @@ async function measureCalls(folder, berthServer, calls) {
     const cpus = [direct.cpuMicros, () => exactCpuMicros(berthServer.pid) + exactCpuMicros(child), () => 0];
     const each = Math.ceil(calls / TURNS);
     const [directCalls, hostedCalls, bareCalls] = await inTurns(TURNS, each, ways, cpus);
-    // A connection that nobody uses for a while is closed, so these are made only now.
+    // An idle connection is closed after a while, so these are made only now.
     const many = Array.from({ length: CLIENTS }, () => rawCaller(berthServer.port, load, message));
     closing.push(...many.map(({ close }) => close));
     const clients = [many.map(() => direct.call), many.map(({ call }) => call)];
@@ -125,7 +125,7 @@ async function measureCalls(folder, berthServer, calls) {
   }
 }
 
-/** So many calls, of each caller one at a time. @param {import("./upstream-callers.mjs").Call[]} callers */
+/** Makes `count` calls, of each caller one at a time. @param {import("./upstream-callers.mjs").Call[]} callers */
 async function callTogether(callers, count) {
   let left = count;
   const loop = async (call) => {

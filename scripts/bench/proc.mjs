@@ -11,7 +11,7 @@ export function cpuMicros(pid) {
   return ((Number(fields[11]) + Number(fields[12])) * 1e6) / ticksPerSecond;
 }
 
-/** The same to the nanosecond, from the scheduler; threads that have ended count nothing. @param {number} pid */
+/** Likewise to the nanosecond, from the scheduler; threads that have ended count nothing. @param {number} pid */
 export function exactCpuMicros(pid) {
   const threads = readdirSync(`/proc/${pid}/task`).map((thread) =>
     orZero(() => Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ")[0])),
@@ -20,7 +20,7 @@ export function exactCpuMicros(pid) {
 }
 
 /**
- * What the main thread has run, and what it was ready to run and had to wait for a processor.
+ * How long the main thread has run, and how long it was ready and waited for a processor.
  *
  * @param {number} pid
  */
@@ -34,13 +34,13 @@ export function cpuMicrosOf(pids) {
   return pids.reduce((sum, pid) => sum + orZero(() => cpuMicros(pid)), 0);
 }
 
-/** What this process and the children that it has waited for have used. */
+/** The time used by this process and the children that it has waited for. */
 export function benchCpuMicros() {
   const fields = statFields(process.pid);
   return ((Number(fields[11]) + Number(fields[12]) + Number(fields[13]) + Number(fields[14])) * 1e6) / ticksPerSecond;
 }
 
-/** What all processes of the machine have used; interrupts are counted to the processes that they came upon. */
+/** The time used by all processes of the machine; interrupts count for the processes that they interrupted. */
 export function machineCpuMicros() {
   const [, user, nice, system, , , interrupts, softInterrupts] = readFileSync("/proc/stat", "utf8").split(/\s+/, 8);
   const ticks = [user, nice, system, interrupts, softInterrupts].reduce((sum, field) => sum + Number(field), 0);
@@ -48,7 +48,7 @@ export function machineCpuMicros() {
 }
 
 /**
- * Begins to look what other programs use: whatever is neither this process, nor started by it, nor the system itself.
+ * Begins to measure other programs: neither this process, nor started by it, nor the system itself.
  *
  * @returns {() => number} the share of one core that they have used since
  */
@@ -62,10 +62,10 @@ export function watchOthers() {
   };
 }
 
-/** The kernel's own thread that starts all others of its kind. */
+/** The kernel thread that starts all other kernel threads. */
 const KERNEL = 2;
 
-/** Microseconds by number and start: numbers come again. What has ended counts to who has waited for it. */
+/** Microseconds by id and start time: ids are reused. An ended process counts for the one that waited for it. */
 function usedByOthers() {
   const ours = new Set([process.pid, ...descendants(process.pid)]);
   /** @type {Map<string, number>} */
@@ -76,7 +76,7 @@ function usedByOthers() {
     try {
       const fields = statFields(pid);
       if (Number(fields[1]) === KERNEL) continue;
-      // The first process of all waits for what has lost its parent, which may have been ours.
+      // Process 1 waits for orphans, some of which may have been ours.
       const ticks = fields.slice(11, pid === 1 ? 13 : 15).reduce((sum, field) => sum + Number(field), 0);
       used.set(`${pid} ${fields[19]}`, (ticks * 1e6) / ticksPerSecond);
     } catch {} // It has ended.
@@ -117,7 +117,10 @@ export function descendants(pid) {
   return found;
 }
 
-/** Fields of `/proc/PID/stat` after the name: [0] state, [1] parent, [11] user ticks, [12] system ticks, [13] and [14] those of children waited for. */
+/**
+ * Fields of `/proc/PID/stat` after the name: [0] state, [1] parent, [11] user ticks, [12] system ticks, [13] and [14]
+ * those of children that were waited for.
+ */
 function statFields(pid) {
   const text = readFileSync(`/proc/${pid}/stat`, "utf8");
   return text.slice(text.lastIndexOf(")") + 2).split(" ");

@@ -201,7 +201,7 @@ const MANY = [
   { title: "Very many servers: processor time, ms", field: "cpuMs" },
 ];
 
-/** Of the power of the number of servers that values grow with: 0 is flat, 1 as many times more. */
+/** The exponent with which values grow with the number of servers: 0 is flat, 1 is proportional. */
 function exponent(sizes, values) {
   const points = sizes.map((size, index) => [Math.log(size), Math.log(Math.max(values[index], 0.1))]);
   const mean = (axis) => points.reduce((sum, point) => sum + point[axis], 0) / points.length;

@@ -25,7 +25,10 @@ export function modernList(path, count) {
   return modern(path, "tools/list", { _meta: meta }, (answer) => answer?.result?.tools?.length === count, {});
 }
 
-/** The same call in the form of 2025-11-25, for a contestant that knows no later revision. @param {string} path @returns {LoadRequest} */
+/**
+ * The same call in the form of 2025-11-25, for a contestant that supports no later revision. @param {string} path
+ * @returns {LoadRequest}
+ */
 export function legacyCall(path) {
   const body = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "echo", arguments: { message } } };
   return {

@@ -26,7 +26,7 @@ import { medians, runRounds } from "./rounds.mjs";
  * compared only with each other.
  */
 
-/** What a container often has. */
+/** A usual number of processors for a container. */
 const CONTAINER_PROCESSORS = 1;
 
 const say = (line) => process.stderr.write(`${line}\n`);
@@ -45,8 +45,8 @@ async function bench(options) {
   const machine = describeMachine();
   requireWrk(say);
   installFolder(fileURLToPath(new URL("peers", import.meta.url)), say);
-  // Where it is set, each process of Node's that starts reads those certificates first, for longer than all the rest of
-  // its start takes; nothing here speaks TLS.
+  // Where it is set, each Node process reads those certificates first, which takes longer than the rest of its start;
+  // nothing here speaks TLS.
   delete process.env.NODE_EXTRA_CA_CERTS;
   const folder = mkdtempSync(join(tmpdir(), "berth-bench-"));
   process.once("exit", () => {

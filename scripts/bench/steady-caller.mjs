@@ -4,14 +4,14 @@ import { schedulingOf } from "./proc.mjs";
 import { rawCaller } from "./upstream-callers.mjs";
 
 /**
- * Who is measured, as a process of its own: calls a tool for as many milliseconds as the bench says, or until that says
- * `stop`, so many times in a second, and answers with what the calls took. The calls come as those of many who know nothing of each
- * other do, at any moment (exponential distances), two together at times: at a steady beat no call would ever meet
- * another one of its own, and each one of somebody else would show.
+ * The measured caller, as a process of its own: calls a tool at a given rate, for as many milliseconds as the bench
+ * says or until it says `stop`, and replies with the times of the calls. The calls come like those of many independent
+ * callers (exponential distances), sometimes two together: at a steady beat no call would ever meet another one of its
+ * own, and each foreign one would show.
  *
  * A call counts from when it was written. What no connection was free for counts from when it was due, so that one long
- * pause counts for every call that it held up. That this process was woken late for a call is no doing of the server: it
- * is not counted, and the call comes that much later.
+ * pause counts for every call that it held up. That this process was woken late for a call is no doing of the server:
+ * it is not counted, and the call comes that much later.
  */
 
 const CONNECTIONS = 16;
@@ -20,7 +20,7 @@ const [port, path] = process.argv.slice(2);
 const load = modernCall(path);
 const { message } = JSON.parse(load.body).params.arguments;
 const free = Array.from({ length: CONNECTIONS }, () => rawCaller(Number(port), load, message));
-/** When those were due that no connection is free for. */
+/** The due times of calls that no connection is free for. */
 const due = [];
 let taken = [];
 let isStopped = false;

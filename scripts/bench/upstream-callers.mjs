@@ -29,15 +29,15 @@ export async function directCaller([command, ...args], message) {
       const { content } = await client.callTool({ name: "echo", arguments: { message } });
       if (!content[0].text.includes(message)) throw new Error(`the server answered: ${JSON.stringify(content)}`);
     },
-    /** Of the client, which is this process, and the server. */
+    /** The time of the client, which is this process, and of the server. */
     cpuMicros: () => exactCpuMicros(process.pid) + exactCpuMicros(transport.pid),
     close: () => client.close(),
   };
 }
 
 /**
- * A caller that costs next to nothing: one request written as it is on a connection that stays, the answer read to its
- * end. Node's own HTTP client takes longer than all that is measured.
+ * A caller that costs next to nothing: a ready-made request on a persistent connection, and the answer read to its end.
+ * Node's own HTTP client takes longer than everything that is measured.
  *
  * @param {number} port
  * @param {LoadRequest} load

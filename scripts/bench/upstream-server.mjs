@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-/** The server of others that is measured: server-everything over stdio. */
+/** The measured upstream: server-everything over stdio. */
 
 /** @param {string} path within the packages of the peers @returns {string} */
 export const peer = (path) => fileURLToPath(new URL(`./peers/node_modules/${path}`, import.meta.url));

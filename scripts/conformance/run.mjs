@@ -1,6 +1,6 @@
 // The official MCP conformance suite against a Berth that hosts test/fixtures/conformance.ts: everything that applies to
 // each revision, the frozen requirements of those that have them, and the tasks extension. Nothing may fail.
-// `npm run conformance -- --scenario NAME [REVISION]` runs one scenario and prints all that the suite says of it.
+// `npm run conformance -- --scenario NAME [REVISION]` runs one scenario and prints the suite's whole output.
 // With `--hosted` first, the Berth that is tested hosts the server of another Berth as an upstream. Berth passes on no
 // tasks of upstreams, so they are left out, and with them the frozen requirements, which add nothing but tasks.
 import { spawnSync } from "node:child_process";
@@ -74,7 +74,7 @@ function one(scenario, revision) {
   failed = !ok;
 }
 
-/** One line of figures for what ran; what the suite printed besides only where something failed. */
+/** Prints one line of figures per run; the suite's other output only where something failed. */
 function tell(what, ...runs) {
   const sum = (name) => runs.reduce((total, each) => total + each[name], 0);
   console.log(`${what}: ${sum("passed")} checks passed, ${sum("failures")} failed, in ${sum("scenarios")} scenarios`);

@@ -5,8 +5,9 @@ import { offeredToModel } from "./no-model.mjs";
 import { openVsCode } from "./vs-code.mjs";
 
 /**
- * The clients as people install them. `check` throws where the client does not say that it is connected to the server, or
- * does not have its tools; its message matches `refusal` where the token was refused. None is told of an account, and none finds a model that answers.
+ * The clients as people install them. `check` throws where the client does not report a connection to the server, or
+ * does not have its tools; its message matches `refusal` where the token was refused. No client gets an account, and
+ * none finds a model that answers.
  */
 export const clients = [
   {
@@ -38,7 +39,7 @@ export const clients = [
     version: "0.61.0",
     command: "gemini",
     script: "@google/gemini-cli/bundle/gemini.js",
-    // Each of its folders is trusted, as a person does who is asked.
+    // Each of its folders is trusted, as if a person had been asked.
     env: { GEMINI_CLI_TRUST_WORKSPACE: "true" },
     refusal: /- Disconnected/,
     check: checkGemini,
@@ -50,20 +51,20 @@ export const clients = [
     version: "4.139.1",
     command: "code-server",
     script: "code-server/out/node/entry.js",
-    // The editor itself, whose own packages its installation would fetch by a script.
+    // The editor itself, whose own packages its installation script would download.
     within: "code-server/lib/vscode",
     needsNode24: true,
     env: {},
-    // `code --add-mcp` needs a terminal of the editor's.
+    // `code --add-mcp` needs a terminal inside the editor.
     takes: ({ kind }) => kind !== "command",
-    // It looks for somebody whom it could get another token from.
+    // It looks for an account that could give it another token.
     refusal: /Using\sdefault\sauth\smetadata/,
     open: openVsCode,
   },
 ];
 
 async function checkClaudeCode({ run, home, server, tools }) {
-  // What a person answers who is asked about the servers of a project's .mcp.json.
+  // The answer of a person who is asked about the servers of a project's .mcp.json.
   mkdirSync(join(home, ".claude"), { recursive: true });
   writeFileSync(join(home, ".claude", "settings.json"), JSON.stringify({ enabledMcpjsonServers: [server] }));
   const { said } = await run("claude", ["mcp", "list"]);
@@ -93,14 +94,14 @@ async function checkGemini({ run, home, server, tools }) {
   };
   mkdirSync(join(home, "work", ".gemini"), { recursive: true });
   writeFileSync(join(home, "work", ".gemini", "settings.json"), JSON.stringify(settings));
-  // Without a person to ask, it offers its model only what nobody has to be asked about.
+  // Without a person, it offers its model only tools that need no confirmation.
   const prompt = ["-p", "hello", "--yolo", "--model", "gemini-3-flash-preview"];
   const account = { GEMINI_API_KEY: "none" };
   const offered = await offeredToModel((url) => run("gemini", prompt, { ...account, GOOGLE_GEMINI_BASE_URL: url }));
   has(offered, `mcp_${server}_`, tools);
 }
 
-/** Some clients write `_` for what their models' services do not take in names. */
+/** Some clients write `_` for characters that their models' services do not accept in names. */
 function has(names, prefix, tools) {
   const plain = (name) => name.replaceAll(/[^A-Za-z0-9]/g, "_");
   const plainNames = new Set(names.map(plain));

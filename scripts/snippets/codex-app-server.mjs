@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline";
 
-/** Asks `codex app-server`, as editors do: which tools of a server it has, and to call one. Ends it. */
+/** Asks `codex app-server`, as editors do, for the tools of a server and to call one. Ends it. */
 export async function askAppServer(child, server, tool, args) {
   const waiting = new Map();
   let said = "";

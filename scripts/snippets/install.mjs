@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 
 const NODE_24 = resolve("test/clients/node_modules/.bin/node");
 
-/** Installs the clients into a new folder, and gives the folder with a command for each, under the name that people use. */
+/** Installs the clients into a new folder; returns the folder with a command for each, under its usual name. */
 export function installClients(clients, folder) {
   const bin = join(folder, "bin");
   mkdirSync(bin, { recursive: true });
@@ -20,7 +20,7 @@ export function installClients(clients, folder) {
   return bin;
 }
 
-/** None needs the scripts of its packages: what they put in place for the shell is found without. */
+/** None needs its packages' install scripts: the files that those would link are found without. */
 function npmInstall(cwd, ...more) {
   const args = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", ...more];
   const npm = spawnSync("npm", args, { cwd, encoding: "utf8" });

@@ -1,12 +1,12 @@
 import { createServer } from "node:http";
 
-/** In the words of each service, so that no client tries again. */
+/** In the format of each service, so that no client tries again. */
 const REFUSAL = JSON.stringify({
   type: "error",
   error: { type: "invalid_request_error", code: 400, status: "INVALID_ARGUMENT", message: "there is no model here" },
 });
 
-/** Stands where a model's service is looked for, and refuses all; gives the names of the tools that it was offered. */
+/** Stands in for a model's service and refuses everything; returns the names of the tools that it was offered. */
 export async function offeredToModel(work) {
   const names = new Set();
   const server = createServer((request, response) => {

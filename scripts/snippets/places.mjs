@@ -14,8 +14,8 @@ const ALL = {
 };
 
 /**
- * Two Berths, one of which asks for a token, and the pages of theirs whose texts are copied: of one server, of all, of a
- * release, and of a tenant. A place has the texts by client, the tools that the client has to find, and one call.
+ * Two Berths, one of which requires a token, and those of their pages whose texts are copied: of one server, of all, of
+ * a release, and of a tenant. A place has the texts by client, the tools that the client has to find, and one call.
  */
 export async function openPlaces(folder) {
   const image = makeImage(writeSources(folder), folder);

@@ -7,7 +7,7 @@ const RUN_MS_MAX = 60_000;
 /** Each leads a group of processes: some clients are programs that start the real one. */
 const running = new Set();
 
-/** Ends what clients still run. */
+/** Ends the processes that clients still run. */
 export function stopClients() {
   for (const child of running) stopClient(child);
 }
@@ -20,7 +20,7 @@ export function stopClient(child) {
   }
 }
 
-/** One client with a home of its own, in whose folder `work` it is run. */
+/** One client with a home of its own, which runs in its folder `work`. */
 export function setUp({ client, bin, home, token }) {
   const cwd = join(home, "work");
   const env = {
@@ -43,7 +43,7 @@ export function setUp({ client, bin, home, token }) {
     return child;
   };
 
-  /** Gives all that it wrote, whatever its exit code is: some end with 1 for want of a model. */
+  /** Returns all its output, whatever its exit code is: some end with 1 for want of a model. */
   const run = (command, args, more) =>
     new Promise((resolve, reject) => {
       const child = start(command, args, more);
@@ -56,7 +56,7 @@ export function setUp({ client, bin, home, token }) {
       child.once("close", (code) => resolve({ code, said }));
     });
 
-  /** Does with a copied text what the page says: it is run, or put into its file. A link is for the client itself. */
+  /** Does with a copied text what the page says: runs it, or puts it into its file. A link is for the client itself. */
   run.text = async ({ kind, file, text }) => {
     if (kind === "link") return;
     if (kind === "command") {

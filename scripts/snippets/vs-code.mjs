@@ -45,11 +45,11 @@ export async function openVsCode({ client, bin, folder }) {
   };
 }
 
-/** As the desktop hands a link to the editor, which asks whether to install the server. */
+/** Opens a link as the desktop hands it to the editor, which asks whether to install the server. */
 async function installBy(page, link) {
   const editor = page.locator(".part.editor");
   const install = editor.getByText("Install", { exact: true }).first();
-  // Nobody takes a link before all of the editor is there, and it does not say when it is.
+  // The editor takes no link before it is fully loaded, and does not say when it is.
   for (let tries = 1; tries <= TRIES_MAX && !(await install.isVisible()); tries++) {
     await command(page, "Open URL");
     await inputOf(page).fill(link);
@@ -58,11 +58,11 @@ async function installBy(page, link) {
   }
   await install.click();
   await editor.getByText("Uninstall", { exact: true }).first().waitFor();
-  // It starts a server that it has installed, and shows nothing of that; started by hand it shows the log.
+  // It starts a server that it has installed, and shows nothing of that; a manual start shows the log.
   await page.reload();
 }
 
-/** The command "MCP: List Servers" of the palette, and in what it opens the server, and to start it. */
+/** Runs the command "MCP: List Servers" of the palette, and there chooses the server and its start. */
 async function startServer(page, name, token) {
   await command(page, "MCP: List Servers");
   await choose(page, name);
@@ -73,7 +73,7 @@ async function startServer(page, name, token) {
   await page.keyboard.press("Enter");
 }
 
-/** A command of the palette, which opens once the editor listens to its keys. */
+/** Runs a command of the palette, which opens once the editor listens to its keys. */
 async function command(page, name) {
   for (let tries = 1; tries <= TRIES_MAX && !(await inputOf(page).isVisible()); tries++) {
     await page.keyboard.press("F1");
@@ -90,11 +90,11 @@ const inputOf = (page) => page.locator(".quick-input-widget input").first();
 const choose = (page, text) =>
   page.locator(".quick-input-list .monaco-list-row").filter({ hasText: text }).first().click();
 
-/** The server's log, which VS Code shows to a person who starts it, as soon as it says how that ended. */
+/** The server's log, which VS Code shows after a manual start, as soon as it says how that ended. */
 async function logOf(page, refusal) {
   const log = page.locator(".part.panel .view-lines");
   const end = log.filter({ hasText: new RegExp(`${DISCOVERED.source}|${refusal.source}`) });
-  // What it says at the time limit says more than that there is one.
+  // The log so far says more than a message about the time limit.
   await end.waitFor({ timeout: END_MS_MAX }).catch(() => {});
   return (await log.allInnerTexts()).join("\n");
 }

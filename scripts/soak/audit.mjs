@@ -3,8 +3,8 @@ import { promisify } from "node:util";
 import { cli } from "../bench/berth.mjs";
 
 /**
- * Has `berth audit verify` walk the audit log of a data folder, which Berth may be serving, again and again: what stood
- * at its end before has to be there still.
+ * Runs `berth audit verify` again and again on the audit log of a data folder, which Berth may be serving: its previous
+ * end must still be there.
  *
  * @param {string} data
  * @param {(text: string) => void} fault

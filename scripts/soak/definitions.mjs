@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { jsonBlock, rawBlock } from "../../dist/src/lib/cid.js";
 import { openSqliteStore } from "../../dist/src/store/sqlite.js";
 
-/** What is served meanwhile: guests that answer, stream, fail, crash and eat memory, a script, a server of others. */
+/** The definitions served meanwhile: guests that answer, stream, fail, crash and eat memory, a script, an upstream. */
 export const definitions = {
   "steady.ts": `/** Gives its argument back. */
 export function echo(text: string): string { return text; }
@@ -42,7 +42,7 @@ const installed = fileURLToPath(new URL("../../test/upstreams/node_modules/", im
 const script = join(installed, "@modelcontextprotocol", "server-everything", "dist", "index.js");
 export const everything = `mcp+node://${script}?command=stdio`;
 
-/** A second tenant with the same TypeScript servers, and the same server of others. @param {string} dataDir */
+/** A second tenant with the same TypeScript servers, and the same upstream. @param {string} dataDir */
 export async function addTenant(dataDir) {
   const store = await openSqliteStore({ dataDir });
   try {

@@ -10,8 +10,8 @@ const FULL_MS = 3_000;
 const WAIT_MS_MAX = 60_000;
 
 /**
- * The disk is full for a while, under load: saves are refused and say why, calls are answered on, and all works again once
- * there is room.
+ * The disk is full for a while, under load: saves are refused and say why, calls still get answers, and everything
+ * works again once there is room.
  */
 export async function fillDisk({ disk, service, editors, fault }) {
   const makeRoom = disk.fill(service.pid);
@@ -35,7 +35,7 @@ export async function fillDisk({ disk, service, editors, fault }) {
   await editors.checkAcknowledged();
 }
 
-/** What a save that needs room is told when it is refused. */
+/** The refusal of a save that needs room. */
 async function refusedSave({ url }) {
   const init = {
     method: "PUT",
@@ -48,8 +48,8 @@ async function refusedSave({ url }) {
 }
 
 /**
- * A backup is restored while Berth serves: it serves what stood in the backup, without an edit of later, and what was
- * taken back stands in the copy that was kept.
+ * A backup is restored while Berth serves: it serves the state of the backup, without later edits, and the undone
+ * writes are in the copy that was kept.
  */
 export async function restoreBackup({ folder, data, editors, fault }) {
   const [backup, keptIn] = [join(folder, "backup.sqlite"), join(folder, "kept")];
@@ -91,7 +91,7 @@ async function berth(...args) {
   return stderr;
 }
 
-/** What `look` gives once that is true; false when it never is. Nobody may answer meanwhile. */
+/** The result of `look` once it is true; false when it never is. Berth may be unreachable meanwhile. */
 async function within(look) {
   const end = performance.now() + WAIT_MS_MAX;
   while (performance.now() < end) {

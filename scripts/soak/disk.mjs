@@ -2,12 +2,12 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, statfsSync } from "node:fs";
 
 const SIZE = "1g";
-/** Above what is used already: it is Berth that fills it. */
+/** Free room above the present use, so that it is Berth that fills the disk. */
 const LEFT_BYTES = 64 * 1024;
 
 /**
- * A disk for `folder` that can be made full at any moment, and have room again. Root has one of its own in memory, which
- * shrinks to what is used; for others Berth's process may make no file longer for a while.
+ * A disk for `folder` that can be filled at any moment, and freed again. Root gets a disk in memory, which shrinks to
+ * its present use; for others Berth's process may not extend any file for a while.
  *
  * @param {string} folder not there yet
  */
@@ -18,7 +18,7 @@ export function mountDisk(folder) {
   return {
     kind: isMounted ? "a disk of its own" : "a limit of its files",
 
-    /** Gives what makes room again. @param {number} pid of Berth */
+    /** Returns the function that frees it again. @param {number} pid of Berth */
     fill(pid) {
       const limit = (bytes) => run("prlimit", ["--pid", String(pid), `--fsize=${bytes}:unlimited`]);
       if (!isMounted) {
@@ -42,7 +42,7 @@ export function mountDisk(folder) {
   };
 }
 
-/** Empty when it went well. */
+/** Empty on success. */
 function run(command, args) {
   const { status, stderr, error } = spawnSync(command, args, { encoding: "utf8" });
   return status === 0 ? "" : `${command} ${args.join(" ")}: ${error?.message ?? stderr.trim()}`;

@@ -4,7 +4,7 @@ const PAUSE_MS = 400;
 
 /**
  * Writers of variables and of one definition in each tenant. Each write that Berth acknowledged must be there
- * afterwards, whatever became of Berth since; of one that was not acknowledged it may be there or not.
+ * afterwards, whatever happened to Berth since; one that was not acknowledged may be there or not.
  */
 export class Editors {
   #service;
@@ -37,14 +37,14 @@ export class Editors {
     await Promise.all(this.#states.map(({ writing }) => writing));
   }
 
-  /** After a restore, which has taken the writes after these back. @param {number[]} found as `found` gives it */
+  /** Continues after a restore, which has undone the writes after these. @param {number[]} found as `found` gives it */
   goOn(found) {
     this.#states.forEach((state, index) => (state.acknowledged = found[index]));
     this.#paused = undefined;
     this.#goOn();
   }
 
-  /** The number of the latest write, of each place that is written to. */
+  /** The number of the latest acknowledged write, for each place. */
   acknowledged() {
     return this.#states.map(({ acknowledged }) => acknowledged);
   }
@@ -53,7 +53,7 @@ export class Editors {
     return this.#states.map(({ sent }) => sent);
   }
 
-  /** What is there. */
+  /** The numbers of the writes that are there. */
   found() {
     return Promise.all(this.#states.map(({ path }) => this.#read(path)));
   }
@@ -70,7 +70,7 @@ export class Editors {
   async #writeOnce(state) {
     const number = ++state.sent;
     const headers = { "Content-Type": "text/plain", "If-Match": "*", "Berth-Allow-Breaking": "true" };
-    // What is not there yet is made.
+    // A missing variable is created.
     if (state.acknowledged === 0 && state.path.includes("/variables/")) {
       delete headers["If-Match"];
       headers["If-None-Match"] = "*";
@@ -88,7 +88,7 @@ export class Editors {
     }
   }
 
-  /** How many writes were acknowledged; tells of each that is not there. */
+  /** Returns how many writes were acknowledged; reports each that is missing. */
   async checkAcknowledged() {
     let checked = 0;
     for (const { path, acknowledged } of this.#states.map((state) => ({ ...state }))) {
@@ -102,7 +102,7 @@ export class Editors {
   async #read(path) {
     const response = await fetch(`${this.#service.url}${path}`);
     const text = await response.text();
-    // Whoever takes up what was restored says for a moment that it is starting.
+    // A Berth that takes up a restored store says for a moment that it is starting.
     if (!response.ok && response.status !== 404) throw new Error(`${path}: ${response.status} ${text}`);
     return Number(/value (\d+)/.exec(text)?.[1] ?? 0);
   }

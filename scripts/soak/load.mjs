@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { PROTOCOL_VERSION } from "../bench/requests.mjs";
 
 const CLIENTS_PER_TENANT = 4;
-/** Between two requests of one client, so that the load is mixed and not the most that goes. */
+/** The pause between two requests of one client, so that the load is mixed and below the maximum. */
 const PAUSE_MS = 10;
 
 const meta = {
@@ -15,7 +15,7 @@ const FILTER = { toolsListChanged: true };
 /** How long a stream is held open. */
 const STREAM_MS = 2_000;
 
-/** What is asked, and what a right answer to it is; `every`: how seldom. */
+/** The requests and their right answers; `every`: how seldom. */
 const kinds = [
   call("steady", "echo", { text: "hello" }, (result) => textOf(result) === "hello"),
   call("steady", "slow", { ms: 30 }, (result) => textOf(result) === "done", 5),
@@ -36,8 +36,8 @@ function call(server, name, args, right, every = 1, defaultOnly = false) {
 }
 
 /**
- * Clients of all tenants at `bases`, until `signal`. A connection that breaks while Berth is killed is no fault; an
- * answer that is wrong is one.
+ * Clients of all tenants at `bases`, until `signal`. A connection that breaks while Berth is killed is no fault; a
+ * wrong answer is one.
  */
 export async function runLoad(service, bases, signal, fault) {
   const counts = { right: 0, broken: 0 };
@@ -61,7 +61,7 @@ export async function runLoad(service, bases, signal, fault) {
   return counts;
 }
 
-/** Resolves when each server has answered: what it is made of is recorded then, and no longer needs the store. */
+/** Resolves when each server has answered: its parts are recorded then, and no longer need the store. */
 export async function callEach(service, bases) {
   const firsts = new Map(kinds.toReversed().map((kind) => [kind.server, kind]));
   for (const base of bases) {
@@ -72,12 +72,12 @@ export async function callEach(service, bases) {
   }
 }
 
-/** Whether the first event of a stream says that it is open. */
+/** True if the first event of a stream says that it is open. */
 function isOpen(text) {
   return text.includes("notifications/subscriptions/acknowledged");
 }
 
-/** Opens a stream, and leaves it after a while without a word. As `ask`. */
+/** Opens a stream, and silently leaves it after a while. Returns as `ask` does. */
 async function hold({ url, pid }, base, { server, method, params, right }) {
   const gone = new AbortController();
   try {
@@ -97,7 +97,7 @@ async function hold({ url, pid }, base, { server, method, params, right }) {
   }
 }
 
-/** Empty when it is right, what is wrong with it, or undefined when nobody answered. */
+/** Empty when the answer is right, a description when it is wrong, or undefined when there was none. */
 async function ask({ url, pid }, base, { server, method, name, params, right }) {
   const { headers, body } = requestOf(method, name, params);
   let response, text;
@@ -107,14 +107,14 @@ async function ask({ url, pid }, base, { server, method, name, params, right }) 
   } catch {
     return undefined;
   }
-  // Berth was killed and begins again, or takes up what was restored.
+  // Berth was killed and is starting, or takes up a restored store.
   if (response.status === 503 && /starting/i.test(text)) return undefined;
   if (/service is shutting down/.test(text)) return undefined;
   try {
     const { result } = JSON.parse(text);
     if (response.status === 200 && result && right(result)) return "";
   } catch {
-    // Told below.
+    // Reported below.
   }
   return `${base}/mcp/${server} ${name ?? method} (process ${pid}): ${response.status} ${text.slice(0, 300)}`;
 }

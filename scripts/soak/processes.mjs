@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-/** Of Berth itself, of the sandboxes of guests, and of servers of others: each has it in its command line. */
+/** A path in the command lines of Berth itself, of the sandboxes of guests, and of upstreams. */
 const checkout = fileURLToPath(new URL("../../", import.meta.url));
 
 /**
- * What runs now of what Berth starts, by process: its command line.
+ * The running processes that Berth starts, with their command lines.
  *
  * @param {string} [folder] programs told by it count as well
  * @returns {Map<number, string>}

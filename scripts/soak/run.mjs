@@ -15,16 +15,16 @@ import { startService } from "./service.mjs";
 
 /**
  * `npm run soak`: two tenants, mixed calls, edits, crashing guests and kill -9 of Berth itself, for ten minutes or
- * `--minutes`. In the first 40 % of the time Berth is killed every 20 s. Then its disk is full for a while, and a backup is
- * restored while it serves. In the rest it runs on, and its memory has to stay where it was after a warm-up. Calls are
- * recorded. Everything is on this machine. Ends with 1 when an acknowledged write was lost that no restore has taken back,
- * the audit log was broken, a call was answered wrongly, a process was left behind, or the memory grew.
+ * `--minutes`. In the first 40 % of the time Berth is killed every 20 s. Then its disk is full for a while, and a
+ * backup is restored while it serves. In the rest it runs on, and its memory has to stay where it was after a warm-up.
+ * Calls are recorded. Everything is on this machine. Ends with 1 when an acknowledged write was lost that no restore
+ * has undone, the audit log was broken, a call was answered wrongly, a process was left behind, or the memory grew.
  */
 
 const KILL_EVERY_MS = 20_000;
 const KILLING_SHARE = 0.4;
 const WARM_UP_SHARE = 0.35;
-/** Of resident memory, from the end of the warm-up to the end. */
+/** The growth of resident memory, from the end of the warm-up to the end. */
 const GROWTH_MB_MAX = 24;
 
 const { values } = parseArgs({ options: { minutes: { type: "string", default: "10" } } });
@@ -106,7 +106,7 @@ try {
 say(faults.length === 0 ? "soak passed" : `soak FAILED with ${faults.length} faults`);
 process.exitCode = faults.length === 0 ? 0 : 1;
 
-/** Of seven seconds, so that one collection of garbage more or less does not count. */
+/** The median of seven seconds, so that one garbage collection more or less does not count. */
 async function medianMb(pid) {
   const samples = [];
   for (let sample = 0; sample < 7; sample++) {

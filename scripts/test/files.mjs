@@ -1,21 +1,23 @@
-// The processes of tests while they run: which tests each is in, and where one is that does not end.
+// The processes of tests while they run: the current tests of each, and the place where a process hangs.
 import { basename } from "node:path";
 import { childrenOf, commandOf, whereIs } from "./where.mjs";
 
 const LOOK_MS = 5_000;
 
 /**
- * Tells where each process is that has run for `lateMs`, and where all of them are whenever it is asked to. Ends each
- * that has run for `endMs`: a limit of Node's runner is one for a file up to Node 22, and later one for each test alone.
+ * Reports where each process is that has run for `lateMs`, and on request where all of them are. Ends each that has run
+ * for `endMs`: the limit of Node's runner applies to a file up to Node 22, and later to each test alone.
  */
 export class TestFiles {
   #processes;
   #tell;
-  /** Tests that have begun and not ended, by the file's name without its ending; sources and what is compiled share it. */
+  /**
+   * Tests that have begun and not ended, by the file's name without its ending, which source and compiled file share.
+   */
   #tests = new Map();
-  /** Since when a process runs. */
+  /** The start time of each process. */
   #since = new Map();
-  /** Of which it was told that they are late. */
+  /** The processes that were reported as late. */
   #late = new Set();
 
   /**
@@ -79,7 +81,7 @@ export class TestFiles {
   }
 }
 
-/** Those with a browser would not end of themselves, and what they have started is ended by nobody else. */
+/** Processes with a browser would not end by themselves, and nobody else ends what they have started. */
 function endTree(pid) {
   const started = childrenOf(pid);
   process.kill(pid, "SIGKILL");

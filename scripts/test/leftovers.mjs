@@ -1,24 +1,24 @@
-// What a run of the tests leaves behind: processes that still run, and files in its folder for temporary ones.
+// The leftovers of a test run: processes that still run, and files in its temporary folder.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as later } from "node:timers/promises";
 
-/** What has been told to end may take this long. */
+/** The time for processes that were told to end. */
 const END_MS = 30_000;
 const LINE_CHARS = 200;
-/** Where Node (22 and later) keeps what it has compiled of npm, for all that share a folder for temporary files. */
+/** Node (22 and later) keeps its compiled code of npm here, for all that share a temporary folder. */
 const CACHE_OF_NODE = "node-compile-cache";
 
 /**
- * Watches for a run that begins now. `find` names each process and each file that it has left behind; undefined when
- * there is nothing.
+ * Watches a run that begins now. `find` names each process and each file that it has left behind; undefined if there
+ * are none.
  *
  * @param {string} project the folder whose compiled files and fixtures the run starts
  * @param {string} folder where the run's temporary files are, known to it as TMPDIR
  */
 export function watchLeftovers(project, folder) {
   const others = new Set(processes().map(({ id }) => id));
-  // Most know TMPDIR. Guests and the compiler know no variable; their command lines name files of the project.
+  // Most know TMPDIR. Guests and the compiler get no variables; their command lines name files of the project.
   const isOfRun = ({ id, words }) =>
     !others.has(id) && [folder, join(project, "dist")].some((of) => words.includes(of));
   const find = () => processes().filter(isOfRun);
@@ -39,19 +39,19 @@ function filesIn(folder) {
   return readdirSync(folder).filter((name) => name !== CACHE_OF_NODE);
 }
 
-/** Every other process that can be looked at; none where there is no /proc. */
+/** Every other readable process; none where there is no /proc. */
 function processes() {
   return pids().flatMap((pid) => {
     try {
       const read = (name) => readFileSync(`/proc/${pid}/${name}`, "utf8");
       const command = read("cmdline").replaceAll("\0", " ").trim();
-      // Its number and when it started: numbers come again.
+      // Its id and start time: ids are reused.
       const started = read("stat")
         .replace(/^.*\) /s, "")
         .split(" ")[19];
       return [{ pid, id: `${pid} ${started}`, command, words: `${command} ${read("environ")}` }];
     } catch {
-      return []; // It has gone, or is somebody else's.
+      return []; // It has gone, or is another user's.
     }
   });
 }

@@ -1,5 +1,5 @@
-// Loaded into the process of each test file before the file: writes down at its end how much processor time it has used,
-// with all that it has started and waited for, in the file that BERTH_TEST_COSTS names.
+// Loaded into the process of each test file before the file: at its end, writes the processor time of the process and
+// of all children that it waited for to the file that BERTH_TEST_COSTS names.
 import { appendFileSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { isMainThread } from "node:worker_threads";
@@ -7,7 +7,7 @@ import { isMainThread } from "node:worker_threads";
 /** The unit of times in `/proc/<pid>/stat` (`proc(5)`). */
 const TICK_MS = 10;
 
-// What a test starts with Node's options of this process is part of it, and so are its threads.
+// Processes that a test starts with Node's options of this process are part of it, and so are its threads.
 if (isMainThread && process.ppid === Number(process.env["BERTH_TEST_RUN"]) && process.platform === "linux") {
   process.on("exit", () => {
     const stat = readFileSync("/proc/self/stat", "utf8");

@@ -22,7 +22,7 @@ export async function* inOneReport(suite, lastly) {
   }
 }
 
-/** What the suite says at its end about itself. */
+/** The suite's own counts at its end. */
 function countOf({ type, data }) {
   if (type !== "test:diagnostic" || data.nesting !== 0) return [];
   const [name, value, ...more] = data.message.split(" ");
@@ -39,7 +39,7 @@ function* oneTest({ name, problem }, counts) {
   else yield { type: "test:fail", data: { ...data, details: { duration_ms: 0, error: failure(problem) } } };
 }
 
-/** As a failed test's error looks: wrapped, without a stack that would tell of this file. */
+/** Looks like a failed test's error: wrapped, without a stack that would show this file. */
 function failure(problem) {
   const cause = new Error(problem);
   cause.stack = `Error: ${problem}`;

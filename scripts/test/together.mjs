@@ -1,12 +1,12 @@
-// Which test files share a process. Each begins with half a second of work, to load Berth and to have V8 compile what is
-// called, which those that come after it are spared.
+// Decides which test files share a process. Each process begins with half a second of work, to load Berth and to have
+// V8 compile it, which the later files in it are spared.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
 
 /**
- * Files by the beginnings of their names; all others have a process of their own. Whose tests look at the processes or at
- * the memory of the process that they are in, change what belongs to all of it, or only start others, are none of these.
+ * Files by the beginnings of their names; all others have a process of their own. Excluded are files whose tests
+ * examine the processes or the memory of their own process, change its global state, or only start others.
  */
 const TOGETHER = [
   // One Chromium for all.

@@ -1,17 +1,17 @@
-// Says where a process of Node's is that does not end: the stack of what it carries out, what it waits for, and what it
-// has started. Its inspector is opened for that (SIGUSR1), which also works where its event loop stands still.
+// Says where a Node process hangs: the stack of the running code, what it waits for, and what it has started. It opens
+// the process's inspector (SIGUSR1), which also works where its event loop stands still.
 import { existsSync, readFileSync, readdirSync, readlinkSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { WebSocket } from "undici";
 
-/** For the inspector to open, and for each answer of it. */
+/** The time for the inspector to open, and for each of its answers. */
 const ANSWER_MS = 10_000;
-/** A process that waits carries out nothing within it. */
+/** A waiting process runs no code within this time. */
 const BUSY_MS = 1_000;
 const FRAMES_MAX = 12;
 const LINE_CHARS = 200;
 
-/** The numbers of the processes that a process has started and that have not ended; none where there is no /proc. */
+/** The ids of a process's running children; none where there is no /proc. */
 export function childrenOf(pid) {
   return readOr(`/proc/${pid}/task/${pid}/children`).split(" ").filter(Boolean).map(Number);
 }
@@ -53,7 +53,7 @@ async function openInspector(pid) {
   throw new Error(`its inspector did not open within ${ANSWER_MS} ms`);
 }
 
-/** Ports of this machine's own address at which a process listens (`/proc/net/tcp`, where 0A is LISTEN). */
+/** Ports on the loopback address at which a process listens (`/proc/net/tcp`, where 0A is LISTEN). */
 function listensAt(pid) {
   const folder = `/proc/${pid}/fd`;
   if (!existsSync(folder)) return [];
@@ -88,7 +88,7 @@ async function ask(url) {
     await send("Debugger.enable");
     await send("Debugger.pause");
     const frames = await Promise.race([paused, sleep(BUSY_MS)]);
-    // Else what is asked for would be what pauses.
+    // Otherwise the requested call itself would be what pauses.
     if (!frames) await send("Debugger.disable");
     const { result } = await send("Runtime.evaluate", { expression: `(${String(waitsFor)})()`, returnByValue: true });
     const stack = (frames ?? []).slice(0, FRAMES_MAX).map(({ functionName, location: { scriptId, ...at } }) => {
@@ -101,7 +101,7 @@ async function ask(url) {
   }
 }
 
-/** In the process that is asked. */
+/** Runs in the examined process. */
 function waitsFor() {
   const counts = {};
   for (const name of process.getActiveResourcesInfo()) counts[name] = (counts[name] ?? 0) + 1;

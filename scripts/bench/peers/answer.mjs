@@ -1,6 +1,6 @@
 import { serverInfo } from "./tools.mjs";
 
-/** What a `tools/call` of echo is answered with: the bytes that the official SDK sends. @param {any} message */
+/** The answer to a `tools/call` of echo, in the bytes that the official SDK sends. @param {any} message */
 export function answerTo(message) {
   return {
     result: {

@@ -25,7 +25,7 @@ say({ method: "notifications/initialized" });
 const server = createServer((request, response) => {
   request.on("data", (body) => void pass(JSON.parse(body.toString()), response));
 });
-// The bench comes back to a connection after the turns of all others.
+// The bench comes back to a connection after all others have had their turns.
 server.keepAliveTimeout = 0;
 server.listen(port, "127.0.0.1");
 
