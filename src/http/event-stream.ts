@@ -11,7 +11,7 @@ export interface EventStreamLimits {
   readonly unreadStreamBytes: number;
 }
 
-/** Is told what becomes of a stream. */
+/** Is notified of what becomes of a stream. */
 export interface StreamOwner {
   onOpen(stream: EventStream): void;
   /** The stream stays until its client leaves. Throws when it may not. */

@@ -22,7 +22,7 @@ export interface Ending {
 
 /**
  * Everything known of one request. `server.ts` creates it, the steps of `way-in.ts` fill it in, and the route that
- * answers gets it: nothing else of a request is kept anywhere.
+ * answers gets it: nothing else about a request is kept anywhere.
  */
 export class RequestContext {
   readonly request: IncomingMessage;

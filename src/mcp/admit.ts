@@ -11,7 +11,7 @@ import { isNativeName } from "./native/native.ts";
  */
 export function admit(principal: Principal | undefined, server: string): void {
   if (!principal || server === ALL_SERVERS) return;
-  // `server@CID` is a release of the server; its catalog will tell which of the two it is.
+  // `server@CID` may be a release of the server; its catalog tells which of the two it is.
   const at = server.lastIndexOf("@");
   const names = at > 0 ? [server, server.slice(0, at)] : [server];
   if (names.some((name) => principal.permits("call", name) || principal.permits("read", name))) return;

@@ -1,7 +1,7 @@
 import { BerthError } from "../lib/errors.ts";
 import type { RecordKind, Records } from "./records.ts";
 
-/** The attempts at a change that loses against concurrent ones. */
+/** The most attempts at a change that loses against concurrent ones. */
 const TRIES_MAX = 20;
 
 const HOUR_MS = 3_600_000;

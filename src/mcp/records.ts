@@ -1,4 +1,4 @@
-/** The storage for what outlives a process; several processes may have it open. A store is one. */
+/** The storage of everything that outlives a process; several processes may have it open. A store implements it. */
 export interface Records {
   record(tenant: string, kind: RecordKind, key: string): Promise<StoredRecord | undefined>;
   /** Undefined when the record does not have the revision `expected` (0: does not exist). */

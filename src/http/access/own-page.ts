@@ -2,8 +2,8 @@ import type { IncomingMessage } from "node:http";
 import { BerthError } from "../../lib/errors.ts";
 
 /**
- * True when the headers that no page can forge tell of a page of this service. Browsers also send a cookie with
- * requests from pages at other ports of the same host, so an Origin must match exactly.
+ * Tells by headers that no page can forge if a request comes from a page of this service. Browsers also send a cookie
+ * with requests from pages at other ports of the same host, so an Origin must match exactly.
  */
 export function isOwnPage({ headers }: IncomingMessage): boolean {
   const { origin, host } = headers;

@@ -45,7 +45,7 @@ function viewOf({ name, set, servers, moreServers }: ListedSecret): object {
   return { name, isSet: set !== undefined, ...set, servers, ...(moreServers > 0 && { moreServers }) };
 }
 
-/** Reads `{value}` as JSON, or the value alone as plain text; never the types of ordinary forms. */
+/** Reads `{value}` as JSON, or the value alone as plain text. */
 async function readValue(
   context: RequestContext,
   bodies: ApiOptions["bodies"],

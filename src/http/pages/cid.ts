@@ -125,7 +125,7 @@ async function filesOf(
     const bytes = await read(cid);
     const text = bytes && textOf(bytes);
     if (text !== undefined) files.push({ path, cid, text: text.slice(0, room), cut: text.length > room });
-    // Content that is not shown counts, too, so that no more is read than is shown.
+    // Files that are not text count, too, so that reading stays bounded.
     room -= text?.length ?? bytes?.length ?? 0;
   }
   return files;

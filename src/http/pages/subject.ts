@@ -90,7 +90,7 @@ export async function viewSubject(
     files: Object.fromEntries(fits ? apart : []),
     language,
     api,
-    // HTML would alter the files that do not fit, so they must not be saved.
+    // HTML would alter texts that do not fit, so they must not be saved.
     readOnly: !writable || !fits,
     styleNonce: place.styleNonce,
     schema: schemaFor(subject),

@@ -13,8 +13,8 @@ const BUSY_FROM = 0.5;
 const ROUNDS = 40;
 
 /**
- * Code runs several times slower at first, and on the page of a server with many tools most of it shows tools. So an
- * example is rendered repeatedly in idle moments after the start, for nobody.
+ * Code runs several times slower at first, and on the page of a server with many tools most of that code shows tools.
+ * So an example is rendered repeatedly in idle moments after the start, for nobody.
  */
 export async function warmUp(
   pages: Pick<Pages, "fragment" | "html">,

@@ -290,7 +290,7 @@ function bytesOf(text: Text): number {
   return text instanceof LongText ? text.bytes : Buffer.byteLength(text);
 }
 
-/** The length in bytes of a long text; in UTF-16 units, of which there are no more, of any other. */
+/** The length of a text: in bytes if it is long, otherwise in UTF-16 units, of which there are no more than bytes. */
 function lengthOf(text: Text): number {
   return text instanceof LongText ? text.bytes : text.length;
 }

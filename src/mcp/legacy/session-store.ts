@@ -14,7 +14,7 @@ export interface SessionState {
 
 export type SessionStoreLimits = Pick<Limits, "keptSessionBytesPerTenant">;
 
-/** The attempts at a change that loses against concurrent ones. */
+/** The most attempts at a change that loses against concurrent ones. */
 const TRIES_MAX = 20;
 /** The size of a record besides its text. */
 const RECORD_BYTES = 1_024;

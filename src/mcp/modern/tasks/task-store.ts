@@ -3,7 +3,7 @@ import { JsonText, type JsonObject } from "../../../lib/json.ts";
 import { KeptCount } from "../../kept-count.ts";
 import type { Task } from "./task.ts";
 
-/** The storage of tasks, which outlive a process; several processes may have it open. A store is one. */
+/** The storage of tasks, which outlive a process; several processes may have it open. A store implements it. */
 export interface TaskRecords {
   record(tenant: string, kind: "task", key: string): Promise<{ value: string; revision: number } | undefined>;
   /** Undefined when the record does not have the revision `expected` (0: does not exist). */
@@ -15,7 +15,7 @@ export interface TaskRecords {
   ): Promise<number | undefined>;
 }
 
-/** The attempts at a change that loses against concurrent ones. */
+/** The most attempts at a change that loses against concurrent ones. */
 const TRIES_MAX = 20;
 
 /** A smaller increase is not counted: their sum is bounded by the number of tasks. */

@@ -21,8 +21,8 @@ import type { TaskOrder, UntilTask } from "./work.ts";
 import { TaskStore, type TaskRecords } from "./task-store.ts";
 
 /**
- * The tasks extension, `io.modelcontextprotocol/tasks` (SEP-2663): calls that go on after they were answered. By their
- * ids, any process can read them, pass answers to them and cancel them.
+ * The tasks extension, `io.modelcontextprotocol/tasks` (SEP-2663): calls that go on after they were answered. By its
+ * id, any process can read a task, pass answers to it and cancel it.
  */
 export interface Tasks {
   readonly methods: readonly (readonly [string, Method])[];
