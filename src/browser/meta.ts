@@ -1,4 +1,7 @@
-/** The page of one server: opens the tool that the address names, shows tools as JSON, restores releases, approves changes, and loads the tester when asked. */
+/**
+ * The script of a server's page: opens the tool named in the address, shows tools as JSON, restores releases, approves
+ * changes, and loads the tester on request.
+ */
 
 import { approveChanges } from "./meta/approve.ts";
 import { openTarget } from "./meta/open-target.ts";
