@@ -54,7 +54,7 @@ describe("a call whose client has gone", () => {
     const text = await (await fetch(`${berth.url}/metrics`)).text();
     return Number(/^berth_calls_in_flight (\d+)$/m.exec(text)![1]);
   };
-  /** Sends so many calls, and leaves as soon as they are under way or wait. */
+  /** Sends `count` calls, and leaves as soon as they are under way or wait. */
   const abandon = async (count: number): Promise<void> => {
     const before = await inFlight();
     const connections = await Promise.all(Array.from({ length: count }, () => connectRaw(berth.url)));

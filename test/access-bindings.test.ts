@@ -57,7 +57,7 @@ describe("C8 what principals may use, and what is theirs", () => {
       await post(url, request(`${list}/list`), as(id)),
     ];
     const listed = (legacyReply.body.result[list] as { name: string }[]).map(({ name }) => name);
-    // A revision without what is not offered has no such method.
+    // A revision without a kind of offers has no such method.
     const shown = modernReply.status === 404 ? [] : (modernReply.body.result[list] as { name: string }[]);
     assert.deepEqual(
       shown.map(({ name }) => name),

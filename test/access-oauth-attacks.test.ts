@@ -55,7 +55,7 @@ describe("C8 attacks on authorization", () => {
   it("C8 the official client steps up to the scope that a refused call has named", async () => {
     const ada = new Ada();
     await (await connectAs(ada, one, issuer)).close();
-    // What a person has agreed to before, and no more.
+    // A right that a person has agreed to before, and no more.
     const { access_token: full } = ada.tokens()!;
     const narrow = await signed({ ...decodeJwt(full), scope: "mcp:read" });
     ada.saveTokens({ access_token: narrow, token_type: "Bearer", scope: "mcp:read", issuer: issuer.issuer });
@@ -160,7 +160,7 @@ describe("C8 attacks on authorization", () => {
   it("C8 a token reaches no code of guests and no server of others", async () => {
     const seen: IncomingHttpHeaders[] = [];
     const other = await startTestBerth({ texts: { "say.ts": SAY } });
-    // Notes what comes, and hands it on.
+    // Notes the requests and passes them on.
     const between = createServer((incoming, response) => {
       seen.push(incoming.headers);
       const headers = { ...incoming.headers, host: new URL(other.url).host };

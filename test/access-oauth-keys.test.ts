@@ -88,7 +88,7 @@ describe("C8 the keys of an authorization server, after a while", () => {
         (sum, [path, times]) => sum + (/jwks|well-known/.test(path) ? times : 0),
         0,
       );
-      // Its metadata and its keys, once each time that they have grown old.
+      // Reads metadata and keys once each time that they have expired.
       const atMost = 2 * (2 + (performance.now() - began) / 500);
       assert.ok(asked <= atMost, `it was asked ${asked} times, ${atMost} at most`);
 

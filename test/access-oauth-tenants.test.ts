@@ -185,7 +185,7 @@ describe("C8 authorization servers of tenants at host names", () => {
         sent(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
       const well = "/.well-known/oauth-protected-resource";
 
-      // Soon after it was made, the host name stands for it.
+      // Soon after the change, the host name selects the tenant.
       await until(async () => (await calls("acme.example")).includes(" 401 "));
       assert.match(
         await calls("acme.example"),
@@ -219,7 +219,7 @@ describe("C8 an issuer of a tenant that cannot be trusted", () => {
   let berth: TestBerth;
   let issuer: string;
   let server: Server;
-  /** Somewhere that no tenant may have Berth ask. */
+  /** An address that no tenant may have Berth ask. */
   let inside: Server;
   let answer: RequestListener;
   const askedInside: string[] = [];
@@ -254,7 +254,7 @@ describe("C8 an issuer of a tenant that cannot be trusted", () => {
     }
   });
 
-  /** What a token is answered with at a tenant whose issuer this is. */
+  /** The answer to a token at a tenant with this issuer. */
   let made = 0;
   const refusedBy = async (from: string): Promise<Reply> => {
     const tenant = `t${++made}`;
@@ -275,7 +275,7 @@ describe("C8 an issuer of a tenant that cannot be trusted", () => {
     for (const from of [`http://127.0.0.1:${port}`, `http://localhost:${port}`, `http://[::1]:${port}`]) {
       assert.doesNotMatch((await refusedBy(from)).text, /ECONN|refused|address/, from);
     }
-    // Whoever runs the service reads why.
+    // The operator reads why.
     assert.ok(logged.some((line) => /"tenant":"t1".*may not be reached: it has no public address/.test(line)));
     answer = metadata({ jwks_uri: `http://127.0.0.1:${port}/jwks` });
     await refusedBy(issuer);

@@ -69,7 +69,7 @@ describe("C8 access by tokens of an authorization server", () => {
     const signed = (changes?: Record<string, unknown>, key: CryptoKey = issuer.privateKey): Promise<string> =>
       made(changes).setProtectedHeader(header).sign(key);
 
-    // What is refused below is refused for its fault alone.
+    // Tokens below are refused for their fault alone.
     const good = await signed();
     assert.equal((await say(one, good)).status, 200);
 

@@ -45,7 +45,7 @@ describe("C8 access of a service", () => {
       await revoke({ folder }, id);
       await until(async () => (await call(token)).status === 401);
       const ms = performance.now() - began;
-      // Sooner than what was found out about it before would have been forgotten.
+      // Sooner than the cached verdict would have expired.
       assert.ok(ms < 30_000, `it took ${ms} ms until a revoked token was refused`);
       assert.equal((await call(`${ADMIN}x`)).status, 401);
       await berth.end("SIGTERM");

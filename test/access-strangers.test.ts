@@ -110,10 +110,10 @@ describe("C8 whoever leaves before it is known who it is", () => {
         socket.destroy();
         await closed;
       }
-      // Berth has seen it by the time that it answers what came afterwards.
+      // Berth has seen it by the time that it answers a later request.
       assert.equal((await post(`${berth.url}/mcp/one`, request("ping"))).status, 401);
       held!.end(JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), kid: "k", alg: "RS256" }] }));
-      // It waits for the same keys, and those that have gone are the first to get them.
+      // It waits for the same keys, and the abandoned ones are the first to get them.
       assert.equal((await post(`${berth.url}/mcp/one`, request("ping"), token)).status, 200);
     } finally {
       await berth.close();
@@ -131,7 +131,7 @@ describe("C8 the addresses of strangers", () => {
     for (const address of ["a", "b", "c", "d"]) strangers.enter(address, 0).leave();
     for (const address of ["a", "b", "c", "d", "e"])
       assert.throws(() => strangers.enter(address, 1), { code: "too_many_requests" });
-    // Those that rest are forgotten, and make room.
+    // Idle ones are forgotten, and make room.
     for (const address of ["e", "f", "g"]) strangers.enter(address, 5_000).leave();
     assert.throws(() => strangers.enter("e", 5_001), { code: "too_many_requests" });
   });

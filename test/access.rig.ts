@@ -3,7 +3,7 @@ import { readTokenWish } from "../src/access/token-wish.ts";
 import type { TestBerth } from "./berth.ts";
 import { onStoreOf } from "./tenants.rig.ts";
 
-/** What `berth token` does, as another process on the same data folder; `expires` is a time from now. */
+/** Does what `berth token` does, as another process on the same data folder; `expires` is a time from now. */
 export function makeToken(
   berth: Pick<TestBerth, "folder">,
   wish: Record<string, unknown>,

@@ -356,7 +356,7 @@ describe("C8 access with tokens", () => {
     });
     const stream = open.body!.getReader();
     await stream.read();
-    // What is noticed later than that the token was made.
+    // Noticed later than the new token.
     await revoke(berth, earlier.id);
     await until(async () => (await callTool("/mcp/one", "first", earlier.token)).status === 401);
     const next = stream.read().then(

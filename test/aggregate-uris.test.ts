@@ -7,7 +7,7 @@ import { rawBlock } from "../src/lib/cid.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
 import { until } from "./until.ts";
 
-/** Answers every URI, as a server may that lists only some of its resources. */
+/** Answers every URI, as a server that lists only some of its resources may. */
 const UPSTREAM = `
   import { createInterface } from "node:readline";
   const lists = {
@@ -30,7 +30,7 @@ const NOTES = `
   /** @resource note://{name} text/plain */
   export function note(name: string): string { return "note " + name; }`;
 
-/** Would give everything that begins with anything, and what Berth itself keeps. */
+/** Would match any URI with any prefix, including those of Berth itself. */
 const GREEDY = `
   /** @resource variable://motd text/plain */
   export function motd(): string { return "FORGED"; }

@@ -8,7 +8,7 @@ import { post, startTestBerth, type TestBerth } from "./berth.ts";
 
 const document = readFileSync(join(packageRoot, "docs", "api.md"), "utf8");
 
-/** Each request at the beginning of a table's line, by its address; what stands for any subject stands for variables. */
+/** Each request at the beginning of a table row, by its address; the rows for any subject stand for variables. */
 const documented = new Map<string, Set<string>>();
 for (const [, method = "", path = ""] of document.matchAll(/^\| `([A-Z]+) ([^?`]+)/gm)) {
   const address = path.replace("…/<name>", "/api/variables/<name>");

@@ -3,7 +3,7 @@ import type { TestBerth } from "./berth.ts";
 /** The JSON API of a Berth under test, as a program on this machine uses it. */
 export interface Api {
   send(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiReply>;
-  /** Saves a text over whatever stands, or as new. */
+  /** Saves a text over any existing one, or as new. */
   put(path: string, text: string, headers?: Record<string, string>): Promise<ApiReply>;
 }
 

@@ -223,7 +223,7 @@ describe("the retention of the audit log", () => {
       await retainAll(limits);
       for (let n = 0; n < 3; n++) await store.audit.append([call]);
       const before = bodies();
-      // For some days.
+      // Some days apart.
       for (const days of [0, 3, 6]) {
         await daysAgo(-3650 - days, async () => {
           await login();
@@ -285,7 +285,7 @@ describe("the retention of the audit log", () => {
     return { at, since, tenant, kind, records, bytes, digest: hexOf(digest), previous: hexOf(previous) };
   }
 
-  /** What is recorded meanwhile was recorded then. */
+  /** Records made during `work` get the time of then. */
   async function daysAgo(days: number, work: () => Promise<void>): Promise<void> {
     mock.timers.enable({ apis: ["Date"], now: Date.now() - days * DAY_MS });
     try {

@@ -124,7 +124,7 @@ describe("what waits to be recorded", () => {
     assert.equal(audit.stats().queued, 300);
     await audit.close();
     assert.equal(await recorded("call"), 300);
-    // The first one says that the service begins.
+    // The first one records the start of the service.
     const [, ...written] = pieces;
     assert.deepEqual(
       written.map(({ links }) => links),

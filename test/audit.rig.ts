@@ -12,7 +12,7 @@ import { DATABASE_FILE } from "../src/store/open-database.ts";
 export class Folder {
   readonly path = mkdtempSync(join(tmpdir(), "berth-audit-"));
 
-  /** What somebody with a hand on the file could do; gives what the statement changed. */
+  /** Changes the file as an attacker with access to it could; returns the number of changed rows. */
   tamper(sql: string): number {
     const database = new Database(join(this.path, DATABASE_FILE));
     try {
@@ -54,7 +54,7 @@ export async function recordsOf(
   return found!.records.toReversed();
 }
 
-/** A call as observers hear of it. */
+/** A call in the form that observers get. */
 export function callOf(some: { tenant?: string; server?: string; tool?: string; text?: string } = {}): AuditedCall {
   const { tenant = "default", server = "echo", tool = "say", text = "hello" } = some;
   return {

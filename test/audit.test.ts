@@ -278,7 +278,7 @@ describe("the audit log in the database", () => {
         "SEARCH audit USING INDEX audit_by_kind (tenant=? AND kind=? AND at>? AND at<?)",
       ],
     );
-    // All that seeks anything in it, the steps of retention too.
+    // All statements that search the log, including the steps of retention.
     const seeking = plans.filter(({ sql }) => /FROM audit\s[^]*WHERE|UPDATE audit\s/.test(sql));
     assert.ok(seeking.length > 8);
     assert.deepEqual(

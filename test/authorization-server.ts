@@ -3,27 +3,27 @@ import type { AddressInfo } from "node:net";
 import { exportJWK, generateKeyPair, type CryptoKey } from "jose";
 import { Provider } from "oidc-provider";
 
-/** A real authorization server, at which everybody who logs in is Ada and agrees. */
+/** A real authorization server, at which every user who logs in is Ada and agrees. */
 export interface AuthorizationServer {
   readonly issuer: string;
-  /** What it signs with, for tokens that it would never make. */
+  /** Its signing key, for tokens that it would never make. */
   readonly privateKey: CryptoKey;
   readonly publicKey: CryptoKey;
   readonly keyId: string;
-  /** How often it was asked, by path. */
+  /** The number of requests, by path. */
   readonly asked: ReadonlyMap<string, number>;
-  /** Signs with a new key of this id from now on; those that `kept` names can still be checked. */
+  /** Signs with a new key of this id from now on; tokens of the keys in `kept` can still be verified. */
   rotate(keyId: string, kept?: readonly string[]): Promise<void>;
   /** A token for a program (RFC 6749, 4.4), made for `resource` (RFC 8707). */
   tokenFor(resource: string, scope: string): Promise<string>;
-  /** Goes where a browser would: logs in, agrees, and gives the address that it is sent back to. */
+  /** Does what a browser would: logs in, agrees, and returns the address that it is sent back to. */
   browse(authorization: URL): Promise<URL>;
   close(): Promise<void>;
 }
 
 export const REDIRECT = "http://127.0.0.1:1/callback";
 
-/** Of which the library wants to be told how long they last. */
+/** The kinds of tokens for which the library requires a lifetime. */
 const KINDS = [
   "AccessToken",
   "AuthorizationCode",
@@ -60,7 +60,7 @@ export async function startAuthorizationServer({ accessTokenSeconds = 600 } = {}
     async rotate(id, kept = []) {
       for (const known of keys.keys()) if (!kept.includes(known)) keys.delete(known);
       keys.set(id, (await generateKeyPair("RS256", { extractable: true })).privateKey);
-      // What was granted and asked is kept beside it.
+      // Grants and requests are kept beside it.
       provider = await open(issuer, keys, accessTokenSeconds);
     },
     async tokenFor(resource, scope) {
@@ -118,7 +118,7 @@ async function open(
   keys: ReadonlyMap<string, CryptoKey>,
   accessTokenSeconds: number,
 ): Promise<Provider> {
-  // It signs with the first, and the newest comes last.
+  // It signs with the first; the newest comes last.
   const jwks: object[] = [];
   for (const [kid, key] of keys) jwks.unshift({ ...(await exportJWK(key)), kid, alg: "RS256", use: "sig" });
   return new Provider(issuer, {

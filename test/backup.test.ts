@@ -72,7 +72,7 @@ function change(file: string, sql: string): void {
   database.close();
 }
 
-/** A command of Berth's as a person calls it. */
+/** Runs a command of Berth as a person would. */
 async function berth(...args: string[]): Promise<{ code: number; stderr: string }> {
   try {
     const { stderr } = await promisify(execFile)(process.execPath, [CLI, ...args]);
@@ -241,7 +241,7 @@ describe("restoring a backup", () => {
 
       await until(async () => (await mottoOf(api)) === "before", "it is taken up");
       assert.equal((await api.send("GET", "/variables/later")).status, 404);
-      // Connections end with the service that read the store before, and the next one says 503 until it has started.
+      // Connections end with the service that read the old store, and the next one says 503 until it has started.
       const goOn = async (): Promise<number | undefined> => {
         const { status } = await api.put("/variables/motto", "goes on");
         return status === 503 ? undefined : status;

@@ -24,7 +24,7 @@ export interface TestSources {
   readonly variables?: Readonly<Record<string, string>>;
   readonly env?: Record<string, string>;
   readonly config?: Partial<Config>;
-  /** Takes what is logged, instead of nobody. */
+  /** The log; by default there is none. */
   readonly log?: Log;
 }
 
@@ -83,7 +83,7 @@ export interface Reply {
   readonly body: any;
 }
 
-/** One POST as a legacy client sends it; `body` that is no text is sent as JSON. */
+/** One POST as a legacy client sends it; a `body` other than a text is sent as JSON. */
 export async function post(url: string, body: unknown, headers: Record<string, string> = {}): Promise<Reply> {
   const response = await fetch(url, {
     method: "POST",
@@ -98,7 +98,7 @@ export function request(method: string, params?: unknown, id: string | number = 
   return { jsonrpc: "2.0", id, method, ...(params !== undefined && { params }) };
 }
 
-/** A legacy `tools/call`; gives the result, or the whole body when it is an error. */
+/** A legacy `tools/call`; returns the result, or the whole body when it is an error. */
 export async function call(url: string, name: string, args: Record<string, unknown> = {}): Promise<Reply["body"]> {
   const headers = { "MCP-Protocol-Version": "2025-06-18" };
   const { body } = await post(url, request("tools/call", { name, arguments: args }), headers);

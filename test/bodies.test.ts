@@ -17,7 +17,7 @@ import { until } from "./until.ts";
 
 const own = "export function own(): string { return 'own'; }";
 
-/** As many members as go into so many bytes, which is what takes longest to parse. */
+/** As many members as fit into `bytes`, which takes longest to parse. */
 function members(bytes: number): string {
   const parts: string[] = [];
   for (let length = 2, at = 0; ; at++) {
@@ -33,7 +33,7 @@ describe("a body of the JSON API", () => {
   before(async () => void (berth = await startTestBerth({ texts: { "own.ts": own } })));
   after(() => berth.close());
 
-  /** The longest text that the thread which serves has parsed as JSON: others wait for as long as that takes. */
+  /** The longest text that the serving thread has parsed as JSON: others wait for as long as that takes. */
   let parsedUnits = 0;
   const { parse } = JSON;
   before(() => {
@@ -214,7 +214,7 @@ describe("bodies that are not whole", () => {
 
   it("of sign-ins, which anybody may send, take nothing of a tenant's room", async () => {
     const begun = [await begin("one", 6_000, "/sign-in"), await begin("one", 4_000, "/sign-in")];
-    // 290,000 bytes and these would be more than the tenant may have.
+    // With 290,000 bytes more, the tenant would exceed its limit.
     begun.push(await begin("one", 294_000));
     const refused = await connectRaw(berth.url);
     refused.socket.write(rawPost("/t/two/sign-in", "x", { Host: new URL(berth.url).host, "Content-Length": "4000" }));

@@ -8,13 +8,13 @@ import { chromium, type Browser, type BrowserContext, type BrowserContextOptions
 /** A real browser for a test; every page of it fails the test's `problems` when its console has an error. */
 export interface TestBrowser {
   readonly context: BrowserContext;
-  /** Another person, who shares nothing with the first but the problems. */
+  /** Another person, who shares only `problems` with the first. */
   another(options?: BrowserContextOptions): Promise<BrowserContext>;
   /** Opens an address and waits until its scripts have run. */
   open(url: string): Promise<Page>;
-  /** Is done with a page. `open` takes it again, since a new one is five times the work for the browser. */
+  /** Returns a page for reuse by `open`, since a new one is five times the work for the browser. */
   leave(page: Page): Promise<void>;
-  /** What pages have complained of so far: errors of scripts, and what the Content-Security-Policy refused. */
+  /** The complaints of pages so far: script errors, and violations of the Content-Security-Policy. */
   readonly problems: readonly string[];
   close(): Promise<void>;
 }
@@ -75,20 +75,20 @@ export async function startBrowser(options: BrowserContextOptions = {}): Promise
   };
 }
 
-/** In the page. Of elements with which nothing is wrong nothing needs to be written down. */
+/** Runs in the page. Elements without faults are left out of the result. */
 const runAxe = (rules?: readonly string[]): string =>
   `axe.run(document, ${JSON.stringify({ resultTypes: ["violations"], runOnly: rules })}).then((found) => found.violations)`;
 
-/** Rules that are about colours: nothing else is another matter in the dark. */
+/** The rules about colours, the only ones that can differ in dark mode. */
 const ABOUT_COLOURS = ["color-contrast", "link-in-text-block"];
 
-/** What axe finds wrong with the page as it stands, in light and in dark: a line for each element at fault. */
+/** The faults that axe finds in the page as it stands, in light and in dark: a line for each element. */
 export async function violationsOf(page: Page): Promise<string[]> {
   assert.equal(page.frames().length, 1, "axe is asked of the page alone, and would not see a frame in it");
   const found: string[] = [];
   await page.evaluate(axe.source);
   for (const colorScheme of ["light", "dark"] as const) {
-    // Colours that are on their way from one scheme to the other have no contrast yet.
+    // Colours have no contrast while they change from one scheme to the other.
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     const violations = (await page.evaluate(runAxe(colorScheme === "dark" ? ABOUT_COLOURS : undefined))) as Result[];
     for (const { id, help, nodes } of violations) {
@@ -101,12 +101,12 @@ export async function violationsOf(page: Page): Promise<string[]> {
   return found;
 }
 
-/** Whether the page is wider than its window: what makes a person scroll sideways. */
+/** True if the page is wider than its window, so that a person has to scroll sideways. */
 export function isTooWide(page: Page): Promise<boolean> {
   return page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth");
 }
 
-/** Pastes, as a person does: over all that is there, or behind it. */
+/** Pastes, as a person does: over the whole text, or at its end. */
 export async function write(page: Page, label: string, text: string, where: "all" | "end" = "all"): Promise<void> {
   await page.getByRole("textbox", { name: label }).click();
   await page.keyboard.press(where === "all" ? "ControlOrMeta+a" : "ControlOrMeta+End");
@@ -118,7 +118,7 @@ export async function write(page: Page, label: string, text: string, where: "all
   }`);
 }
 
-/** The beginnings of texts that run out of their boxes, over whatever stands below or beside. */
+/** The beginnings of texts that overflow their boxes and cover other content. */
 export function spilledTexts(page: Page): Promise<string[]> {
   return page.evaluate(`[...document.querySelectorAll("pre, td, th, dd, .badge, .panel, .notice")].filter((box) =>
     getComputedStyle(box).overflow === "visible" && !box.closest("thead") &&
@@ -126,7 +126,7 @@ export function spilledTexts(page: Page): Promise<string[]> {
   ).map((box) => box.tagName + "." + box.className + ": " + box.textContent.trim().slice(0, 60))`);
 }
 
-/** Keeps pictures of the whole page in the folder BERTH_TEST_SCREENSHOTS, where a person has named one to look at. */
+/** Saves pictures of the whole page in the folder BERTH_TEST_SCREENSHOTS, if it is set. */
 export async function screenshot(page: Page, name: string): Promise<void> {
   const folder = process.env["BERTH_TEST_SCREENSHOTS"];
   if (!folder) return;

@@ -25,7 +25,7 @@ async function bundled(files: Files): Promise<string> {
 }
 
 async function onlyProblem(line: string, more: Files = {}): Promise<Problem> {
-  // Imports that nothing uses are taken for types and vanish.
+  // Unused imports count as types and vanish.
   const use = line.startsWith("import x") ? "export { x as used };" : "";
   const result = await bundle({ "a.ts": `export const a = 1;\n${line}\n${use}`, ...more });
   assert.equal(result.bundle, undefined);

@@ -11,7 +11,7 @@ const NOT_READ = /it could not be checked because its process .+; try again/;
 const LONG = "x".repeat(100_000);
 const VERSION = { "MCP-Protocol-Version": "2025-06-18" };
 
-/** What comes of it while no process for checks lives for long. */
+/** The result of `work` while no checking process lives for long. */
 async function underKills<T>(work: () => Promise<T>): Promise<T> {
   const state = { isOver: false };
   const working = work().finally(() => (state.isOver = true));
@@ -77,7 +77,7 @@ describe("a process for checks that is killed again and again", { skip: process.
     let tried = 0;
     const failed = await until(async () => {
       const name = `count${tried++ % MANY}`;
-      // From now on its arguments are judged without that process.
+      // From now on its arguments are checked without that process.
       await until(async () => (await call(`${berth.url}/mcp/counts`, name, { by: "one" })).isError);
       const result = await underKills(() => call(`${berth.url}/mcp/counts`, name, { by: 1 }));
       return result.structuredContent ? undefined : result;

@@ -17,7 +17,7 @@ import { until } from "./until.ts";
 
 const isLinux = process.platform === "linux";
 
-/** Checks whose processes can be told what the system tells processes, each with all that is in its group. */
+/** Checks whose processes a test can signal, each with its whole group. */
 function observed(overrides: Partial<typeof patientLimits> = {}): {
   checks: Checks;
   leaders: number[];
@@ -37,7 +37,7 @@ const hardPatterns = Array.from({ length: 30 }, (_, at) => ({
   pattern: `^(a?b?c?d?e?f?g?h?){60}[a-h]*${"h?".repeat(at)}$`,
 }));
 
-/** Each value is of a tenant of its own where the process matters: on a busy machine a tenant soon has one that took long. */
+/** Each value has a tenant of its own where the process matters: on a busy machine a tenant soon has a slow one. */
 describe("the process for checks", () => {
   it("is replaced when it is ended from outside, in the midst of a value or between two", async (context) => {
     const { checks, leaders, tell } = observed();
@@ -86,7 +86,7 @@ describe("the process for checks", () => {
     assert.equal(await checks.readMessage("first", "1"), 1);
     assert.equal(await checks.of("one")({ type: "string", allOf: hardPatterns })("hgfedcba".repeat(7_500)), undefined);
     assert.equal(await checks.readMessage("one", "3"), 3);
-    // The process of those that take long is the one that was started last.
+    // The process for slow values is the one that was started last.
     tell("SIGSTOP");
     const held = checks.readMessage("one", "4");
     const order: unknown[] = [];
@@ -182,7 +182,7 @@ describe("the process for checks", () => {
       context.after(() => server.close());
       await until(() => server.listening);
       const { port } = server.address() as { port: number };
-      // In the place of its own program.
+      // Replaces its own program.
       const script = `
       const fs = require("node:fs"), net = require("node:net"), path = require("node:path");
       const files = [], writable = [];

@@ -4,7 +4,7 @@ import { CID } from "multiformats/cid";
 import { assert as assertProperty, jsonValue, nat, property, uint8Array } from "./fast-check.ts";
 import { decodeJson, isCid, isStructure, jsonBlock, matches, rawBlock } from "../src/lib/cid.ts";
 
-// Worked out apart from this code: base32 of 01 55 12 20 and the digest that `sha256sum` prints.
+// Computed apart from this code: base32 of 01 55 12 20 and the digest that `sha256sum` prints.
 const HELLO = "bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e";
 const EMPTY = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
 

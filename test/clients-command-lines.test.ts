@@ -15,12 +15,12 @@ const REVIEW = [
   { role: "assistant", content: { type: "text", text: "Gladly." } },
 ];
 
-/** Command lines do as much as they have commands for, at one server that runs through it all. */
+/** Command lines run through all of their commands, at one server for all tests. */
 describe("command-line clients", { concurrency: 3 }, () => {
   let berth: TestBerth;
   let url: string;
   before(async () => {
-    // Some leave work behind, which is not to be waited for.
+    // Some leave work behind, which nobody should wait for.
     const env = { BERTH_SHUTDOWN_MS: "100", BERTH_CALL_MS: "600000" };
     berth = await startTestBerth({ files: ["test/fixtures/servers/whole.ts"], env });
     url = `${berth.url}/mcp/whole`;
@@ -108,7 +108,7 @@ describe("command-line clients", { concurrency: 3 }, () => {
           assert.equal(toAnswer(answered).text, "Oslo: 7 °C");
         });
 
-        // Only the modern era takes a connection that ends for a cancellation.
+        // Only the modern era treats a closed connection as a cancellation.
         if (era === "modern") {
           it("S5 mcpdo in the modern era disconnects while a tool works, and the tool's signal is aborted", async () => {
             const working = mcpdo.start("modern", "tools/call", "work", "name:=modern");

@@ -3,7 +3,7 @@ import { after, before, describe, it } from "node:test";
 import { startTestBerth, type TestBerth } from "./berth.ts";
 import { everySession } from "./clients/every-session.ts";
 
-/** What types forbid, but a function can return all the same. */
+/** Values that types forbid, but a function can return all the same. */
 const CARELESS = `
 import type { ContentBlock, PromptMessage } from "berth";
 const empty = { type: "resource", resource: { uri: "a:b" } } as unknown as ContentBlock;
@@ -20,7 +20,7 @@ export function swap(pair: [string, number]): [number, string] { return [pair[1]
 export function measures(name: string): { row: [string, ...number[]] } { return { row: [name, 1, 2] }; }
 `;
 
-/** Clients hold a result against the output schema that they were given, most of them by draft 7. */
+/** Clients validate a result against the output schema that they were given, most of them by draft 7. */
 describe("tuples", () => {
   let berth: TestBerth;
   before(async () => {
@@ -44,7 +44,7 @@ describe("tuples", () => {
   }
 });
 
-/** A client throws away a whole answer in which one block is not as the protocol has it. */
+/** A client rejects a whole answer if one block violates the protocol. */
 describe("content that is none", () => {
   let berth: TestBerth;
   before(async () => {

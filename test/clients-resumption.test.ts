@@ -8,7 +8,7 @@ import { until } from "./until.ts";
 
 const CONNECTION_MS = 150;
 
-/** Connections end all the time: at a proxy, or because the server says so. */
+/** Connections end all the time: at a proxy, or because the server closes them. */
 describe("clients of sessions whose connections end early", () => {
   let berth: TestBerth;
   let url: string;

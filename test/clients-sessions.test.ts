@@ -5,7 +5,7 @@ import type { ClientSession, SessionOpener } from "./clients/client-session.ts";
 import { everySession } from "./clients/every-session.ts";
 import { until } from "./until.ts";
 
-/** Every client does all that there is, in one session each, at one server that runs through it all. */
+/** Every client does everything, in one session each, at one server for all tests. */
 describe("whole sessions of client libraries", () => {
   let berth: TestBerth;
   before(async () => {

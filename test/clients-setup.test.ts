@@ -14,8 +14,8 @@ const MCPORTER = clientFile("mcporter/dist/cli.js");
 const INSPECTOR = clientFile("@modelcontextprotocol/inspector/clients/launcher/build/index.js");
 
 /**
- * The files that a server's page offers for copying, read by clients that know these formats: mcporter takes over what
- * is configured for other clients. Clients that are too large for a test are proved by `npm run snippets`.
+ * The files that a server's page offers for copying, read by clients that know these formats: mcporter imports the
+ * configuration of other clients. Clients that are too large for a test are covered by `npm run snippets`.
  */
 for (const access of ["open", "required"]) {
   describe(`the files that a page offers for other clients, where access is ${access}`, { concurrency: 4 }, () => {
@@ -30,7 +30,7 @@ for (const access of ["open", "required"]) {
     });
     after(() => berth.close());
 
-    /** Puts what the page offers into the files that it names. The clients here fill none of the others' placeholders. */
+    /** Puts the page's texts into the files that it names. The clients here fill none of the others' placeholders. */
     async function place(home: string, client: string): Promise<void> {
       for (const { file, text } of copiedTexts(page).get(client)!) {
         if (file === undefined) continue;
@@ -47,7 +47,7 @@ for (const access of ["open", "required"]) {
       return JSON.parse(outputOf(await startOnNode24([MCPORTER, ...args], home).ended, [0]));
     }
 
-    // mcporter does not know how Codex is given a token; Codex itself is asked by `npm run snippets`.
+    // mcporter does not know how Codex gets a token; `npm run snippets` tests Codex itself.
     for (const client of access === "open" ? ["cursor", "vs-code", "codex"] : ["cursor", "vs-code"]) {
       it(`C6 that of ${client} connects, and a tool is called`, () =>
         withHome(async (home) => {
@@ -63,7 +63,7 @@ for (const access of ["open", "required"]) {
         const { mcpServers } = JSON.parse(await readFile(join(home, "claude_desktop_config.json"), "utf8")) as {
           mcpServers: { echo: { command: string; args: string[]; env?: Record<string, string> } };
         };
-        // What is not in node_modules is not looked for elsewhere.
+        // Packages outside node_modules are not downloaded.
         const env = { PATH: process.env["PATH"]!, HOME: home, npm_config_offline: "true", ...mcpServers.echo.env };
         const client = new Client({ name: "desktop", version: "1.0.0" });
         await client.connect(new StdioClientTransport({ ...mcpServers.echo, env, cwd: home, stderr: "ignore" }));

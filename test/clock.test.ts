@@ -15,13 +15,16 @@ import { dataFolder, host } from "./upstream-hosting.rig.ts";
 import { hostile, withUpstream } from "./upstream.rig.ts";
 import { until } from "./until.ts";
 
-/** The wall clock goes back by an hour each time that it is looked at. Timers and `performance.now()` go on, as they do then. */
+/**
+ * Sets the wall clock back by an hour each time that it is read. Timers and `performance.now()` go on, as they really
+ * do.
+ */
 function setBack(t: TestContext): void {
   let now = Date.now();
   t.mock.method(Date, "now", () => (now -= 3_600_000));
 }
 
-/** What happened in time where the clock was not set back; hours, where it is and something keeps to it. */
+/** The time in which things happen without a clock change; code that relies on the clock would take hours. */
 const SOON_MS = 60_000;
 const SOUND = "misbehaves in calls";
 

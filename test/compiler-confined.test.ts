@@ -212,7 +212,7 @@ test("who may edit one server reads no file of the host by a review or a save of
 
 const sound = source("export function f(): string { return ''; }");
 
-/** A compiler that is warm and can be held where it is, with the number of its first process. */
+/** A warm compiler that can be stopped, with the id of its first process. */
 async function held(
   context: { after(close: () => Promise<void>): void },
   given: Partial<typeof limits> = {},
@@ -241,7 +241,7 @@ describe("the limits of the compiler", { skip: !isLinux && "only Linux tells wha
     const { compile, tell } = await held(context, { compileMs: 4_000 });
     tell("SIGSTOP");
     const compiling = compile();
-    // The time itself is what is tried here.
+    // The time itself is tested here.
     await sleep(4_500);
     tell("SIGCONT");
     assert.deepEqual((await compiling).problems, []);
@@ -313,7 +313,7 @@ describe("what the compiler sees", { skip: !isLinux && "the sandbox needs Linux"
     context.after(() => server.close());
     await until(() => server.listening);
     const { port } = server.address() as { port: number };
-    // In the place of the compiler's own program.
+    // Replaces the compiler's own program.
     const script = `
       const fs = require("node:fs"), net = require("node:net"), path = require("node:path");
       const files = [], writable = [], own = [];
@@ -431,7 +431,7 @@ describe("what the compiler sees", { skip: !isLinux && "the sandbox needs Linux"
     assert.deepEqual(exec(forbidden.found), [[], [], unavailable, unavailable]);
     assert.match(forbidden.told.join(), /^the compiler does not start in the sandbox here \(bwrap: No permissions\)/);
 
-    // What the machine may have again in a moment is no reason to do without the sandbox.
+    // A passing shortage is no reason to do without the sandbox.
     const short = run({
       prlimit: 'while [ "$1" != "${1#--}" ]; do shift; done; exec "$@"',
       bwrap: "echo 'bwrap: Resource temporarily unavailable' >&2; exit 1",

@@ -1,4 +1,4 @@
-/** The compiler of a run of the tests, at the socket that is its argument: source in, what was compiled out. */
+/** The compiler of a test run, at the socket that its argument names: source in, result out. */
 import { createServer } from "node:http";
 import { text } from "node:stream/consumers";
 import { compileDefinition } from "../src/discover/compile.ts";

@@ -4,8 +4,8 @@ import { text } from "node:stream/consumers";
 import type { Compiled, DefinitionSource } from "../src/discover/discovery.ts";
 
 /**
- * Berth's compiler for tests that are not about how it is started: a run of the tests has one that is warm
- * (`compiler-server.ts`), since each process with a compiler of its own begins with a second of work.
+ * Berth's compiler for tests that are not about its start: a test run has a warm one (`compiler-server.ts`), since each
+ * process with a compiler of its own begins with a second of work.
  */
 export async function compile(source: DefinitionSource): Promise<Compiled> {
   const socketPath = process.env["BERTH_TEST_COMPILER"];

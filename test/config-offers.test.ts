@@ -13,7 +13,7 @@ export const discovered = (): string => "discovered";
 `;
 const CONTENT = rawBlock(DEFINITION);
 
-/** Names of variables of a template, which are long together. */
+/** Names of a template's variables, which are long together. */
 const names = (from: number, to: number): string =>
   Array.from({ length: to - from }, (_, number) => `v${from + number}`).join(",");
 

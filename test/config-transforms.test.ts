@@ -133,7 +133,7 @@ describe("a transform that goes wrong", () => {
   });
   after(() => hosted.close());
 
-  /** Puts a transform of tools into the server's entry, and gives the server's problems and tools. */
+  /** Puts a transform of tools into the server's entry, and returns the server's problems and tools. */
   const transformed = async (source: string, on = hosted) => {
     const transform = rawBlock(source);
     const value = rawBlock(JSON.stringify({ plain: { tools_transform_cid: transform.cid } }));

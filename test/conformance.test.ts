@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** What passes must not become less: a suite that runs nothing must not look like one that passes. */
+/** The number of passed checks must not fall: a suite that runs nothing must not look like one that passes. */
 const PASSED_AT_LEAST = {
   "2025-03-26": 3,
   "2025-06-18": 56,
@@ -20,7 +20,7 @@ test("S12 the official conformance suite passes in every revision, and the tasks
   await passes([], PASSED_AT_LEAST);
 });
 
-/** Less than directly by a stream that is let go and resumed, and by an answer that nobody has asked for. */
+/** Fewer than directly: without a stream that is closed and resumed, and an answer that nobody has asked for. */
 const HOSTED_PASSED_AT_LEAST = { "2025-03-26": 3, "2025-06-18": 56, "2025-11-25": 83, "2026-07-28": 151 };
 
 test("J9 the official conformance suite passes on a Berth that hosts a Berth", async () => {
@@ -28,7 +28,7 @@ test("J9 the official conformance suite passes on a Berth that hosts a Berth", a
 });
 
 test("C8 the suite has scenarios of authorization for clients and authorization servers, and none for servers", async () => {
-  // When it has some, they belong into scripts/conformance: no other test here would notice them.
+  // If it has some, they belong into scripts/conformance: no other test here would notice them.
   const clients = "test/clients/node_modules";
   const list = [`${clients}/@modelcontextprotocol/conformance/dist/index.js`, "list"];
   const { stdout: forServers } = await run(`${clients}/.bin/node`, [...list, "--server"]);

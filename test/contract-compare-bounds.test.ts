@@ -25,7 +25,7 @@ const nested = (levels: number, leaf: JsonSchema): JsonSchema =>
     ? leaf
     : { anyOf: ["a", "b", "c"].map((name) => object({ inner: nested(levels - 1, leaf), [name]: text })) };
 
-/** Every string that is written, and every member that is asked for, is one; whoever reads this works with all of them. */
+/** Counts every written string and every member access as one read; all work on a schema consists of these. */
 function reads(schema: JsonSchema): { schema: JsonSchema; readonly count: number } {
   let count = 0;
   const watch = (value: unknown): unknown =>
@@ -52,7 +52,7 @@ function lettersOf(changes: readonly ContractChange[]): number {
   );
 }
 
-/** As it is meant, without a thought on how long it takes. */
+/** The plain definition, without regard to the time it takes. */
 function renamedSimply(
   removed: ReadonlyMap<string, string>,
   added: ReadonlyMap<string, string>,

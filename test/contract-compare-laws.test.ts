@@ -57,7 +57,7 @@ function objectOf(drawn: { properties: JsonSchema; required: string[]; others: b
 
 const input: fc.Arbitrary<JsonSchema> = schema.map((a) => ({ type: "object", properties: { a }, required: ["a"] }));
 
-/** The same schema with one place of it drawn anew, or as it is. */
+/** The same schema, with one place of it drawn anew or unchanged. */
 const pair: fc.Arbitrary<[JsonSchema, JsonSchema]> = fc.oneof(
   fc.tuple(input, input),
   fc

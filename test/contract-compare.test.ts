@@ -13,7 +13,7 @@ const tool = (name: string, properties: JsonSchema, required: string[] = [], mor
 const text = { type: "string" };
 const flag = { type: "boolean", default: false };
 
-/** `effect pointer`, and what it is called now. */
+/** `effect pointer`, and the present name. */
 const brief = ({ effect, pointer, renamedTo }: ContractChange): string =>
   [effect, pointer, renamedTo && `→ ${renamedTo}`].filter(Boolean).join(" ");
 const between = (before: Contract, after: Contract): string[] => compareContracts(before, after).map(brief);
@@ -106,7 +106,7 @@ describe("what callers may send", () => {
         ({ effect, message }) => `${effect}: ${message}`,
       );
     const of = (rest: string): string => `"a" is removed: ${rest}.`;
-    // Servers that say so may drop what they do not know, and take the call.
+    // Servers that declare this may ignore unknown members and accept the call.
     const mayBeRefused = `breaking: ${of("calls that give it no longer fit the schema, and may be refused")}`;
     assert.deepEqual(said({}), [mayBeRefused]);
     assert.deepEqual(said({ additionalProperties: { not: {} } })[0], mayBeRefused);
@@ -149,7 +149,7 @@ describe("what callers may send", () => {
       assert.deepEqual(between(old(empty), old(empty)), []);
     }
     assert.deepEqual(between(old({ type: "object" }), now)[0], "breaking /inputSchema/properties/a");
-    // A tool of which nothing is known is no tool without arguments under another name.
+    // A tool with an unknown schema is not the same as a tool without arguments under another name.
     const before = contract({ name: "read", inputSchema: {} });
     assert.deepEqual(between(before, contract(tool("ping", {}), tool("count", { x: text }))), [
       "breaking",

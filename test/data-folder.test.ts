@@ -16,10 +16,10 @@ import { ServeProcess } from "./serve-process.ts";
 import { CLI } from "./stdio-session.ts";
 import { fixtures as upstreams } from "./upstream.rig.ts";
 
-/** See the README.md there: an earlier Berth has made it, with an edit, an approval, a secret, a tenant and a token. */
+/** See the README.md there: an earlier Berth made it, with an edit, an approval, a secret, a tenant and a token. */
 const fixture = join(packageRoot, "test", "fixtures", "data-folder");
 const facts = JSON.parse(readFileSync(join(fixture, "facts.json"), "utf8")) as {
-  /** Of the audit log, at the end and when the backup was made. */
+  /** The heads of the audit log, at the end and when the backup was made. */
   readonly head: string;
   readonly backupHead: string;
   readonly token: string;
@@ -28,7 +28,7 @@ const facts = JSON.parse(readFileSync(join(fixture, "facts.json"), "utf8")) as {
   readonly pending: string;
 };
 
-/** The records grow older than what is kept by default. */
+/** The fixture's records become older than the default limits. */
 const FOR_EVER = { BERTH_AUDIT_DAYS: "0", BERTH_AUDIT_CALL_DAYS: "0" };
 const KEYS = ["seal.key", "secret.key"];
 const folders: string[] = [];
@@ -54,7 +54,7 @@ describe("what an earlier Berth has left", () => {
 /** `motto` is a variable that was set after the backup. */
 async function answersAsThen(t: TestContext, folder: string, head: string, motto: string | undefined): Promise<void> {
   const data = join(folder, "data");
-  // Paths of a server of others are relative to where Berth runs.
+  // An upstream's paths are relative to Berth's working folder.
   const served = await ServeProcess.start(
     ["--port", "0", "--data", data, "--image", join(fixture, "image")],
     { ...patientEnv, ...FOR_EVER, BERTH_UPSTREAM_PROGRAMS: "on", BERTH_AUDIT: "all" },
@@ -121,7 +121,7 @@ async function berth(args: readonly string[]): Promise<void> {
   await promisify(execFile)(process.execPath, [CLI, ...args], { env: { ...process.env, ...FOR_EVER } });
 }
 
-/** Where Berth will run, with the script of the server of others as it was left, and an empty data folder. */
+/** A working folder for Berth, with the upstream's original script and an empty data folder. */
 function newFolder(): { folder: string; data: string } {
   const folder = mkdtempSync(join(tmpdir(), "berth-left-"));
   folders.push(folder);

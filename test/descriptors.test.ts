@@ -24,7 +24,7 @@ interface Answer {
   readonly text: string;
 }
 
-/** A Berth whose descriptors can be used up, and one connection to it, which is kept: it takes a descriptor, too. */
+/** A Berth whose descriptors can be used up, and one persistent connection to it, which takes a descriptor, too. */
 async function serve(t: TestContext, env: Record<string, string> = {}) {
   const served = await ServeProcess.start(["--port", "0", "--data", dataFolder(t)], env);
   t.after(() => served.end("SIGTERM"));
@@ -47,14 +47,14 @@ async function serve(t: TestContext, env: Record<string, string> = {}) {
   const mayOpen = (descriptors: string): void => {
     execFileSync("prlimit", ["--pid", String(served.child.pid), `--nofile=${descriptors}:`]);
   };
-  // What a start still had open may be closed in this moment, and its number be free.
+  // Descriptors of a start may be closed at this moment, which frees their numbers.
   const mayOpenNone = (): void => {
     const open = new Set(readdirSync(`/proc/${served.child.pid}/fd`));
     let number = 0;
     while (open.has(String(number))) number++;
     mayOpen(String(number));
   };
-  /** The first answer that is not `fine`, from when there are no more descriptors. */
+  /** The first answer other than `fine` once there are no more descriptors. */
   const refusedWithout = (fine: number, what: string, ask: () => Promise<Answer>): Promise<Answer> =>
     until(
       async () => {
@@ -122,7 +122,7 @@ for (const [what, upstream, fine] of [
       assert.deepEqual([refused.status, refused.retryAfter], [503, "1"], refused.text);
       assert.match(refused.text, /Berth may open no more files and connections for now: try again in 1 s/);
       mayOpen("1024");
-      // What starts processes may have ended for want of descriptors, too: then another one does, or nobody apart.
+      // The starter may have ended for want of descriptors, too: then another one starts processes, or Berth itself.
       await until(async () => (await save()).status === fine, "it is saved once there are descriptors");
     },
   );

@@ -146,10 +146,10 @@ test("berth dev leaves nothing behind", async (t) => {
 interface Dev {
   readonly url: string;
   readonly folder: string;
-  /** Where it puts what is not to be kept. */
+  /** Its folder for temporary data. */
   readonly temporary: string;
   output(): string;
-  /** Resolves when what was printed after the call began, and before, matches. */
+  /** Resolves when the output so far matches, before or after the call. */
   printed(pattern: RegExp): Promise<void>;
   stop(): Promise<void>;
 }

@@ -35,10 +35,10 @@ const hostile = source(
     "export function explode(bits: Bits): void {}",
 );
 
-/** For tests to which it does not matter what was compiled before. */
+/** For tests that do not care what was compiled before. */
 const compiler = open({ after });
 
-/** Processes that this one started; where the system does not tell, none. */
+/** The children of this process; none where the system does not tell. */
 function children(): string[] {
   const list = `/proc/${process.pid}/task/${process.pid}/children`;
   return existsSync(list) ? readFileSync(list, "utf8").split(" ").filter(Boolean) : [];
@@ -99,9 +99,9 @@ test("a definition that takes too long is stopped, and the next one is compiled"
 });
 
 test("where somebody serves, others go first while a definition is compiled; where a person waits, nobody", async (context) => {
-  // Where time is not shared by sessions, there is nothing to see, and what is compiled is the same.
+  // Where time is not shared by session, there is nothing to see, and the result is the same.
   const nicenessOf = (pid: string): string[] => / nice \S+/.exec(readIfThere(`/proc/${pid}/autogroup`)) ?? [];
-  // A process that stands still for as long as they work sees neither of them.
+  // A process that stands still while they work sees neither of them.
   await inOneOf(10, async () => {
     const before = children();
     const compilers = [open(context), openCompiler(limits, { givesWayMs: 60_000 })];

@@ -9,7 +9,7 @@ import { caseNames, caseSource } from "./discovery-check.ts";
 
 const runs = { numRuns: fc.runs(60) };
 
-/** Whatever the source is, what comes out is sound: positions stand in the text, and schemas compile. */
+/** Checks that any source gives sound results: positions are in the text, and schemas compile. */
 function checkSound({ tools, problems }: Discovery, files: Readonly<Record<string, string>>): void {
   for (const { message, file, line, column } of problems) {
     if (file === undefined) continue;

@@ -13,7 +13,7 @@ function tool(script: string) {
   return tools[0]!;
 }
 
-/** The schema that a header line gives its parameter, and whether it must be given. */
+/** The schema that a header line gives its parameter, and whether the parameter is required. */
 function param(text: string): { name: string; schema: JsonSchema; isRequired: boolean } {
   const { properties, required } = tool(`#!/bin/sh\n# ${text}\n`).inputSchema as {
     properties: Record<string, JsonSchema>;

@@ -34,7 +34,7 @@ test("dates inside recursive types are found level by level, down to a limit", (
 
 type Check = (actual: object, expected: object, tools: object) => string[];
 
-/** Cases by others, which stand beside the checkout where Berth is built. They bring their own checker. */
+/** Cases by others, beside the checkout on Berth's build machine. They bring their own checker. */
 const shared = join(packageRoot, "..", "shared", "discovery-cases");
 const sharedCases = existsSync(shared) ? readdirSync(shared).filter((file) => /^\d.*\.ts$/.test(file)) : [];
 

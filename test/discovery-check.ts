@@ -10,9 +10,8 @@ import type { JsonSchema } from "../src/lib/json.ts";
 import type { Problem } from "../src/lib/problem.ts";
 
 /**
- * Compares what was found in a definition with what its `.expected.json` says, without any leniency: schemas are
- * equal to the last keyword, and take and refuse the values that stand beside them. Patterns run on the engine that
- * serves.
+ * Compares a discovery with its `.expected.json`, without any leniency: schemas are equal to the last keyword, and
+ * accept and refuse the values listed with them. Patterns run on the engine that serves.
  */
 export const fixtures = join(packageRoot, "test", "fixtures", "discovery");
 
@@ -88,7 +87,7 @@ function checkTool(actual: DiscoveredTool, expected: ExpectedTool): void {
   if (actual.outputSchema) probe(actual.outputSchema, expected.outputProbes, `${name}: output`);
 }
 
-/** Arguments are listed as the author wrote them, which `deepEqual` does not look at. */
+/** Checks that arguments are in the author's order, which `deepEqual` ignores. */
 function checkOrder(actual: JsonSchema, expected: JsonSchema, label: string): void {
   const names = (schema: JsonSchema) => Object.keys((schema["properties"] as object | undefined) ?? {});
   assert.deepEqual(names(actual), names(expected), `${label}: order of the arguments`);

@@ -10,7 +10,7 @@ function found(text: string, entry = "demo.ts"): Discovery {
   return discover({ language: "typescript", server: "demo", entry, files });
 }
 
-/** The arguments of the only tool, with `+` for the host's context after them, and what is said of it. */
+/** The arguments of the only tool, with `+` for the host's context after them, and its problems. */
 function taken(text: string): string {
   const { tools, problems } = found(text);
   const { call } = tools[0] ?? {};

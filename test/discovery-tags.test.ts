@@ -9,7 +9,7 @@ function found(text: string): Discovery {
   return discover({ language: "typescript", server: "demo", entry: "demo.ts", files: { "demo.ts": text } });
 }
 
-/** Of each problem its code, where it is, and the piece of source that the marker stands under. */
+/** Each problem's code, its place, and the source text above the marker. */
 function faults(text: string): string[] {
   return found(text).problems.map(({ code, line, column, frame }) => {
     const [source = "", marker = ""] = (frame ?? "").split("\n");

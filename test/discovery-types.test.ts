@@ -8,7 +8,7 @@ function found(text: string, more: Record<string, string> = {}): Discovery {
   return discover({ language: "typescript", server: "demo", entry: "demo.ts", files: { "demo.ts": text, ...more } });
 }
 
-/** Of each tool its signature without the result. */
+/** The signature of each tool, without the result. */
 function signatures({ tools }: Discovery): string[] {
   return tools.map((tool) => signatureOf({ ...tool, outputSchema: null }));
 }

@@ -16,7 +16,7 @@ export function whisper(text: string): string {
 `;
 const CHOSEN = { notes: { auto_discover: false, tools: { shout: {} } } };
 
-/** Everything here is done as a person does it: in a real browser, against a whole service. */
+/** Everything is done as a person would: in a real browser, against a whole service. */
 describe("pages that edit", () => {
   let berth: TestBerth;
   let browser: TestBrowser;
@@ -139,7 +139,7 @@ describe("pages that edit", () => {
     assert.equal(await textOf("variables/colours"), "crimson\n-\ngreen\n-\nnavy\n-\nyellow\n");
     assert.deepEqual(await violationsOf(second), []);
 
-    // Theirs where only they wrote, mine where we both did; theirs can still be taken.
+    // Their text where only they changed it, mine where we both did; theirs can still be taken.
     await second.getByText("one place was changed by both").waitFor();
     await second.getByRole("button", { name: "Save" }).click();
     await saved(second);
@@ -227,7 +227,7 @@ describe("pages that edit", () => {
       await page.keyboard.type('"auto');
       const offered = page.locator(".cm-tooltip-autocomplete").getByText("auto_discover");
       await offered.waitFor();
-      // The editor takes no click on what it has only just shown: nobody can have meant it.
+      // The editor ignores clicks on an element that it has just shown: nobody can have meant it.
       while ((await offered.count()) > 0) await offered.click({ timeout: 1_000 }).catch(() => undefined);
       assert.match(await page.getByRole("textbox", { name: label }).innerText(), /"auto_discover": /);
       await page.keyboard.press("Escape");
@@ -261,7 +261,7 @@ describe("pages that edit", () => {
     const page = await open(address);
     assert.match(await page.getByRole("textbox", { name: `Value of ${name}` }).innerText(), /onerror="alert\(1\)"/);
     assert.equal(await page.locator("main h1").innerText(), name);
-    // Line ends that are not touched stay what they are.
+    // Untouched line ends stay as they are.
     assert.equal(await page.getByText("No unsaved changes").count(), 1);
     await write(page, `Value of ${name}`, "again", "end");
     await page.getByRole("button", { name: "Save" }).click();
@@ -288,7 +288,7 @@ describe("pages that edit", () => {
   });
 
   it("has no script that fails and nothing that the Content-Security-Policy refuses", () => {
-    // What a page is told on purpose: that its save is refused, breaking or too late, or that there is nothing.
+    // Expected statuses: a save that is refused, breaking or outdated, or a missing resource.
     const told = /status of (?:404|409|412|422) /;
     assert.deepEqual(
       browser.problems.filter((problem) => !told.test(problem)),

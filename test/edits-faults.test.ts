@@ -10,7 +10,7 @@ import { commandOf, descendants } from "./processes.ts";
 import { until } from "./until.ts";
 
 const SMALL = "export const one = (): number => 1;\n";
-/** Takes the compiler some seconds. */
+/** A definition that takes the compiler some seconds. */
 const LARGE = Array.from({ length: 120 }, (_, index) => {
   const fields = Array.from({ length: 20 }, (_, field) => `f${field}: ${index + field} | "a${field}"`).join("; ");
   return `export function tool${index}(given: { ${fields} }): number { return ${index}; }\n`;

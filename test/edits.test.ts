@@ -76,7 +76,7 @@ describe("an edit while Berth runs", () => {
     assert.equal((await call(at("demo"), "add", { a: 1, b: 2 })).isError, true);
     assert.deepEqual((await call(`${at("demo")}@${release}`, "add", { a: 1, b: 2 })).structuredContent, { result: 3 });
 
-    // Whoever gives the new argument is broken by going back.
+    // Going back breaks callers that give the new argument.
     assert.equal((await api.send("POST", `/servers/demo/releases/${release}/restore`)).status, 409);
     const back = await api.send("POST", `/servers/demo/releases/${release}/restore?allow_breaking=1`);
     assert.equal(back.status, 200, JSON.stringify(back.body));
@@ -157,7 +157,7 @@ describe("an edit while Berth runs", () => {
     const { body } = await api.send("GET", "/variables/mcps");
     const broken = `${(body.files.mcps as string).trimEnd().slice(0, -1).trimEnd()},\n  "broken": {"definition": 7}\n}\n`;
     assert.equal((await api.put("/variables/mcps", broken)).status, 422);
-    // A problem that came another way, as by an older Berth.
+    // A problem with another origin, as an older Berth could leave.
     const missing = { definition: "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy" };
     assert.equal((await api.put("/entries/lost", JSON.stringify(missing))).status, 422);
     const disabled = await api.put("/entries/lost", JSON.stringify({ ...missing, enabled: false }));

@@ -16,7 +16,7 @@ import { openHosted } from "./hosted.ts";
 import { onStoreOf } from "./tenants.rig.ts";
 import { until } from "./until.ts";
 
-/** An entry of so many levels, with `inner` in the last. */
+/** An entry of `levels` levels, with `inner` in the last. */
 const deep = (levels: number, inner = ""): string =>
   `{"options":{"hello":{"list":${"[".repeat(levels - 3)}${inner}${"]".repeat(levels - 3)}}}}`;
 const zeros = (count: number): string => Array(count).fill(0).join(",");
@@ -221,7 +221,7 @@ describe("a configuration of very many entries, or values", () => {
   });
 });
 
-/** How often this thread reads JSON meanwhile, and the length of the longest. */
+/** The number of times that this thread reads JSON meanwhile, and the longest length. */
 async function jsonRead(work: () => Promise<void>): Promise<{ count: number; longest: number }> {
   const read = { count: 0, longest: 0 };
   const { parse } = JSON;
@@ -239,7 +239,7 @@ async function jsonRead(work: () => Promise<void>): Promise<{ count: number; lon
 }
 
 describe("a schema that is far longer written out than as it is", () => {
-  /** Each level is five times what is inside. */
+  /** Each level is five times as large as its inner one. */
   const types = ["string", "number", "boolean", "null", "array"];
   const exponential = (levels: number): JsonSchema =>
     levels === 0 ? { type: "string" } : { anyOf: types.map(() => ({ type: "array", items: exponential(levels - 1) })) };
@@ -286,7 +286,7 @@ describe("a schema that is far longer written out than as it is", () => {
   });
 });
 
-/** So many resources of an entry, or of a contract. */
+/** `count` resources of an entry, or of a contract. */
 const resources = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`r${n}`, `a:${n}`]));
 const entryResources = (count: number) =>
   Object.fromEntries(Object.entries(resources(count)).map(([name, uri]) => [name, { uri, text: name }]));

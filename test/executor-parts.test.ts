@@ -73,7 +73,7 @@ describe("frames", () => {
       return reader;
     });
     const bytes = (length: number): Buffer => Buffer.from("x".repeat(length));
-    // What has come to its end counts no more.
+    // Ended frames count no more.
     for (let frames = 0; frames < 5; frames++) {
       for (const text of ["[", `"${"x".repeat(150_000)}`, '"]\n']) first!.push(Buffer.from(text));
     }
@@ -270,7 +270,7 @@ describe("opening an executor", () => {
     }
   };
 
-  /** A folder of programs of that name, each a script with this text. */
+  /** A folder of programs with these names, each a script with this text. */
   const withPrograms = async (
     programs: Record<string, string>,
     use: (folder: string) => Promise<void>,
@@ -313,7 +313,7 @@ describe("opening an executor", () => {
 
   describe("where the sandbox fails for a moment", { skip: process.platform !== "linux" && "needs Linux" }, () => {
     const bwrap = execFileSync("/bin/sh", ["-c", "command -v bwrap"], { encoding: "utf8" }).trim();
-    /** A `bwrap` that does this for the first `times` that it is started, and its work from then on. */
+    /** A `bwrap` that does `how` for its first `times` starts, and its work from then on. */
     const failing = (times: number, how: string): string =>
       `n=$(cat "$0.n" 2>/dev/null || echo 0); echo $((n + 1)) > "$0.n"; chmod 666 "$0.n" 2>/dev/null
        if [ "$n" -lt ${times} ]; then ${how}; fi
@@ -325,7 +325,7 @@ describe("opening an executor", () => {
       sandboxTrialMs?: number,
     ): Promise<void> =>
       withPrograms({ bwrap: text }, async (folder) => {
-        // Whoever guests are outside counts there, too.
+        // The user that guests have outside counts there, too.
         chmodSync(folder, 0o777);
         const warned: object[] = [];
         const log = { debug() {}, info() {}, warn: (data: object) => void warned.push(data) };
@@ -431,7 +431,10 @@ describe("opening an executor", () => {
   });
 });
 
-/** A process with an executor of its own; `body` may use `executor` and `call(name)` of a program with `one` and `never`. */
+/**
+ * A process with an executor of its own; `body` may use `executor` and `call(name)` of a program with `one` and
+ * `never`.
+ */
 function startService(body: string, setup = ""): ChildProcessByStdio<null, Readable, null> {
   const program = `
     import { closeSync, openSync } from "node:fs";

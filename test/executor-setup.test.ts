@@ -10,7 +10,7 @@ const script = `
   installPrograms(console.log);
 `;
 
-/** Runs the setup with nothing but these programs to be found; each is a shell script. */
+/** Runs the setup with only these programs available; each is a shell script. */
 function run(programs: Record<string, string>): {
   status: number | null;
   said: string;
@@ -39,7 +39,7 @@ function run(programs: Record<string, string>): {
 }
 
 describe("setting up the programs of the system", () => {
-  /** All but the one that is to be installed. */
+  /** All programs except the one to be installed. */
   const others = { prlimit: "", chromium: "" };
   const install = 'if [ "$1" = install ]; then /bin/cp "$0" "$FOLDER/bwrap"; fi';
 

@@ -17,7 +17,7 @@ import {
 } from "./executor.rig.ts";
 import { inOneOf, until } from "./until.ts";
 
-/** What every engine does alike: values, streams, cancellation, errors, and each limit of functions. */
+/** The common behaviour of every engine: values, streams, cancellation, errors, and each limit of functions. */
 export function executorContract(mode: Mode): void {
   describe(`a ${mode} executor carries values`, () => {
     let rig: Rig;
@@ -225,7 +225,7 @@ export function executorContract(mode: Mode): void {
     it("gives each of two calls at once its own logs", async () => {
       const program = programOf("friendly");
       const lines: string[][] = [[], []];
-      // What a program prints first may come too early to be told apart; from then on its calls are followed.
+      // A program's first output may come too early to be attributed; from then on its calls are followed.
       await rig.value(shape("reports", [], withContext), {}, { program });
       const both = lines.map((own) => {
         const onLog = (line: GuestLog): void => void own.push(line.level);
@@ -417,7 +417,7 @@ export function executorContract(mode: Mode): void {
 
     it("ends the process of a function that does not stop, and lets its siblings be repeated", async () => {
       const program = programOf("friendly");
-      // One that is ended before it is loaded is not started again at once.
+      // A process that ended before it was loaded is not started again at once.
       await rig.value(shape("pid"), {}, { program });
       const started = rig.executor.stats().killed;
       const sibling = rig.call(wait, { ms: 600_000 }, { program });
@@ -515,7 +515,7 @@ export function executorContract(mode: Mode): void {
       }
     };
 
-    /** A program whose function `gate` returns when the gate is opened, and how many calls have come to it. */
+    /** A program whose function `gate` returns when the gate is opened, and the number of its calls so far. */
     const gated = (): {
       program: GuestProgram;
       open: () => void;
@@ -577,7 +577,7 @@ export function executorContract(mode: Mode): void {
         const failure = failureOf(await rig.call(attack, args, { program, deadlineMs: 10_000 }));
         assert.equal(failure.reason, "protocol", failure.message);
         assert.match(failure.message, /1000000 bytes .*guestBacklogBytes.* 1000 ms .*guestStalledMs/);
-        // Those that fit, what the pipe holds, and as many as may be asked at once.
+        // The answers that fit, those in the pipe, and as many as may be requested at once.
         assert.ok(answers < 100, `${answers} answers of 100,000 bytes were made`);
       }));
 
@@ -768,7 +768,7 @@ export function executorContract(mode: Mode): void {
   });
 }
 
-/** Ten more calls of a program that cannot load are answered without ten more processes. */
+/** Ten more calls of a program that cannot load get answers without ten more processes. */
 async function assertFewStarts(rig: Rig, call: () => ReturnType<Rig["call"]>, reason: string): Promise<void> {
   const { started } = rig.executor.stats();
   for (let n = 0; n < 10; n++) {

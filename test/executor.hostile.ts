@@ -26,10 +26,10 @@ import { threadMs } from "./stopwatch.ts";
  * after it, and others come and go: none of them may notice, and the host may never stop turning.
  */
 const attackShape = shape("attack", ["group", "name"], { style: "object", context: true });
-/** Processor time of the host's thread between two turns of its loop. Generous: what counts is that it is bounded. */
+/** Processor time of the host's thread between two turns of its loop. Generous: it only has to be bounded. */
 const TURN_MAX_MS = 2_000;
 const MEMORY_MAX_MB = 700;
-/** For what ends by itself: no machine is so busy that its deadline comes first. */
+/** A deadline for calls that end by themselves, which no machine is busy enough to reach. */
 const AMPLE_MS = 60_000;
 
 interface Attack {
@@ -43,7 +43,7 @@ export function hostileContract(mode: Mode): void {
 
   describe(`a ${mode} executor survives`, () => {
     let rig: Rig;
-    /** One for all attacks: what it does not survive, it does not survive for any of them. */
+    /** One neighbour for all attacks: an attack that it does not survive fails them all. */
     const neighbour = neighbourOf(claims ? "neighbour" : "default");
     before(async () => (rig = await openRig(mode, { guestEventsPerCall: 1_000_000, callsPerTenant: 64 })));
     after(async () => {
@@ -56,7 +56,7 @@ export function hostileContract(mode: Mode): void {
         rig.call(attackShape, { group, name, ...more }, { program: programOf("hostile"), deadlineMs }),
       );
 
-    // What the trusted mode limits is V8's heap; memory outside of it is the sandbox's business.
+    // Trusted mode limits V8's heap only; memory outside it is the sandbox's business.
     const inHeap = ["arrayFill", "arrayPush", "stringSplit", "arrayConcat", "maps"];
     const outOfHeap = ["buffers", "stringGrowth", "wasm", "sharedBuffers", "progress"];
     for (const name of claims ? [...inHeap, ...outOfHeap] : inHeap) {
@@ -279,10 +279,10 @@ export function hostileContract(mode: Mode): void {
   });
 }
 
-/** A program whose call `gate` ends when it is let go. */
+/** A program whose call `gate` ends when it is released. */
 interface Neighbour {
   readonly program: GuestProgram;
-  /** From now on its calls wait for another one of these. */
+  /** From now on its calls wait for another gate. */
   readonly nextGate: () => (value: Json) => void;
 }
 
@@ -332,8 +332,8 @@ async function underAttack(
 }
 
 /**
- * How much processor time the host's thread spends on one thing, from now until it is asked. Where the machine is busy,
- * or has no memory to give, a turn takes longer by the clock alone.
+ * The longest processor time that the host's thread spends on one turn, from now until it is asked. On a machine that
+ * is busy or short of memory, wall-clock time would be longer.
  */
 function watchTurns(): { longestMs(): number } {
   const EVERY_MS = 10;

@@ -18,7 +18,7 @@ import type { Json, JsonObject } from "../src/lib/json.ts";
 import { commandOf, descendants, memoryOf } from "./processes.ts";
 import { until } from "./until.ts";
 
-/** What the executor's tests share: guests that are really bundled, and short ways to call them. */
+/** The common parts of the executor's tests: guests that are really bundled, and short ways to call them. */
 export interface Rig {
   readonly executor: Executor;
   /** The outcome of one call of the friendly guest, or of another program. */
@@ -52,7 +52,7 @@ export async function openRig(mode: Mode, limits: Partial<ExecutorLimits> = {}):
   };
 }
 
-/** A fixture as a program of its own: every call gives another bundle name, so that no two tests share a process. */
+/** A fixture as a program of its own: every call returns another bundle name, so that no two tests share a process. */
 export function programOf(fixture: string, tenant = "default", port: HostPort = testPort): GuestProgram {
   let code = bundles.get(fixture);
   if (code === undefined) bundles.set(fixture, (code = bundle(fixture)));
@@ -110,7 +110,7 @@ export function latch<T>(): { promise: Promise<T>; open: (value: T) => void } {
   return { promise, open };
 }
 
-/** Megabytes of memory that the largest of the descendants has ever held. */
+/** The peak memory of the largest descendant, in megabytes. */
 export function largestMb(): number {
   return Math.max(0, ...descendants().map((pid) => memoryOf(pid).peakMb));
 }

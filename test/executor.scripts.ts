@@ -6,7 +6,7 @@ import { assertNothingLeft, failureOf, openRig, programOf, shape, type Mode, typ
 import { commandOf, descendants, statOf } from "./processes.ts";
 import { until } from "./until.ts";
 
-/** Shell definitions: what every engine does alike, and what only the sandbox claims. */
+/** Shell definitions: the common behaviour of every engine, and the sandbox's own. */
 export function scriptsContract(mode: Mode): void {
   describe(`a ${mode} executor runs scripts`, () => {
     let rig: Rig;
@@ -214,7 +214,7 @@ export function scriptsContract(mode: Mode): void {
     });
 
     it("scriptTasks: no script has more tasks than that", async () => {
-      // The subshell ends when it may start no more; what it counted so far is printed.
+      // The subshell ends when it may start no more; its count so far is printed.
       const script = "(while :; do sleep 100 > /dev/null & echo started; done) 2> /dev/null | wc -l";
       const started = Number(await printed(script));
       assert.ok(started > 48 && started < 64, `${started} tasks were started`);
@@ -237,7 +237,7 @@ export function scriptsContract(mode: Mode): void {
     });
 
     it("scriptMemoryMb: all processes of a run together get no more, whoever started them", async () => {
-      // Each of them has less than it may.
+      // Each of them stays below the limit.
       const hold = `perl -e '$a = "x" x (30 << 20); sleep 600'`;
       const script = `#!/bin/bash\nfor n in 1 2 3 4 5 6; do (setsid ${hold} &) ; done\nsleep 600`;
       const failure = failureOf(await run(script));

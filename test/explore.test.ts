@@ -187,7 +187,7 @@ test("J5 J8 a server is the same to explore as it is to commands, so that a save
 
 interface Exploring {
   readonly client: Client;
-  /** Where profiles are saved. */
+  /** The folder of saved profiles. */
   readonly home: string;
   readonly close: () => Promise<void>;
 }
@@ -220,7 +220,7 @@ async function ended(pid: number | null): Promise<void> {
   await until(() => !isAlive(pid));
 }
 
-/** The structured result of a call that works. */
+/** The structured result of a successful call. */
 async function use(client: Client, name: string, args: Record<string, unknown>): Promise<Loose> {
   const result = (await client.callTool({ name, arguments: args })) as Loose;
   assert.notEqual(result.isError, true, JSON.stringify(result.content));

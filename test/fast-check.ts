@@ -1,7 +1,7 @@
 /**
- * fast-check as all tests use it. A run of the tests tries the same values each time, so that none fails by chance. With
- * BERTH_FUZZ_RUNS it is a campaign: other values each time, and so many of them as that number is of 60; what it finds
- * becomes an example of its test.
+ * The configuration of fast-check for all tests. A test run tries the same values each time, so that none fails by
+ * chance. With BERTH_FUZZ_RUNS it is a campaign: new values each time, and that number of runs instead of 60; its
+ * findings become examples of their tests.
  */
 import { configureGlobal } from "fast-check";
 
@@ -9,7 +9,7 @@ export * from "fast-check";
 
 const campaign = process.env["BERTH_FUZZ_RUNS"];
 
-/** How often a property is tried that is usually tried so often. */
+/** The number of runs of a property whose usual number is `usual`. */
 export const runs = (usual: number): number => Math.ceil((usual * Number(campaign ?? 60)) / 60);
 
 configureGlobal({ numRuns: runs(100), ...(campaign === undefined && { seed: 20_260_728 }) });

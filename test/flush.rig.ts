@@ -3,7 +3,7 @@ import { syncBuiltinESMExports } from "node:module";
 import type { TestContext } from "node:test";
 import { callbackify, promisify } from "node:util";
 
-/** Until the test is over, or what it gives is called, does `work` wherever something that was written is to be flushed. */
+/** Does `work` at each flush of written data, until the test is over or the returned function is called. */
 export function onFlush(t: TestContext, work: (file: string, flush: () => Promise<void>) => Promise<void>): () => void {
   const flush = promisify(fs.fdatasync);
   const flushed = (descriptor: number): Promise<void> =>

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
 
-/** A free port that the system gives nobody who asks for any, so that it stays free until it is used, and used again. */
+/** A free port that the system assigns to nobody by itself, so that it stays free until it is used, and used again. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 12_000);

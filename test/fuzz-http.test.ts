@@ -27,7 +27,7 @@ describe("arbitrary requests over HTTP", () => {
     folder = await mkdtemp(join(tmpdir(), "berth-fuzz-"));
     maker = await startTestBerth({ texts: { "fuzz.ts": DEFINITION } });
     const args = ["serve", "--port", "0", "--image", join(maker.folder, "boot"), "--data", join(folder, "data")];
-    // A service of its own: nothing that a test catches can hide what it would die of.
+    // A service of its own, so that no error handler of a test can hide a crash.
     child = spawn(process.execPath, [CLI, ...args], {
       stdio: ["ignore", "ignore", "pipe"],
       env: { ...process.env, BERTH_LOG: "error" },
@@ -47,7 +47,7 @@ describe("arbitrary requests over HTTP", () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  /** All that comes for these bytes; a stream, which may stay open, is left after a while unless `isWhole`. */
+  /** All output for these bytes; a stream, which may stay open, is left after a while unless `isWhole`. */
   const exchange = async (bytes: string, isWhole = false): Promise<string> => {
     const connection = await connectRaw(url);
     let isClosed = false;

@@ -1,6 +1,6 @@
 import * as fc from "./fast-check.ts";
 
-/** Arbitrary messages and headers for `test/fuzz-*.test.ts`: mostly near to what clients say, sometimes far from it. */
+/** Arbitrary messages and headers for `test/fuzz-*.test.ts`: mostly near to real ones, sometimes far from them. */
 const METHODS = (
   "initialize ping server/discover tools/list tools/call resources/list resources/read resources/templates/list " +
   "prompts/list prompts/get completion/complete logging/setLevel resources/subscribe resources/unsubscribe " +
@@ -64,7 +64,7 @@ const params = fc.record(
   { requiredKeys: [] },
 );
 
-/** A message, or something like one. `id` is what the answer has to carry when it is one. */
+/** A message, or something like one. If it is one, the answer must carry `id`. */
 export const message: fc.Arbitrary<Record<string, unknown>> = fc.record(
   {
     jsonrpc: oneOf(["2.0", "2.0", "2.0", "1.0"]),
@@ -131,7 +131,7 @@ export const headers: fc.Arbitrary<Record<string, string>> = fc.record(
   { requiredKeys: [] },
 );
 
-/** As a modern client repeats its body, so that what lies behind the headers is reached, too. */
+/** The headers of a modern client for its body, so that the code behind the header checks is reached, too. */
 export function headersOf(text: string): Record<string, string> {
   try {
     const { method, params = {} } = JSON.parse(text) as { method: string; params?: Record<string, unknown> };
@@ -147,7 +147,7 @@ export function headersOf(text: string): Record<string, string> {
   }
 }
 
-/** A definition with something of everything. */
+/** A definition with an offer of every kind. */
 export const DEFINITION = `
 import type { ToolContext } from "berth";
 export function echo(message: string): string { return message; }

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { test } from "node:test";
 import { givingWayBy } from "./processes.ts";
 
-/** What a service with another niceness makes of that of a process which it starts. */
+/** A service with another niceness, and the result for a process that it starts. */
 const SERVICE = `
   import { spawn } from "node:child_process";
   import { getPriority, setPriority } from "node:os";

@@ -20,7 +20,7 @@ test("an answer of a server of others that comes byte by byte takes no more memo
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
   const pieces = 200_000;
-  // An event that does not end is none, and of what is no message the beginning is enough.
+  // An unfinished event is none, and of an invalid message the beginning is enough.
   const read = { "text/event-stream": 0, "application/json": pieces, "text/plain": 64 * 1024 };
   for (const [type, bytes] of Object.entries(read)) {
     let sent = 0;

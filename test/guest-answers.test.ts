@@ -13,7 +13,7 @@ after(assertNothingLeft);
 
 const MIB = 1024 * 1024;
 
-/** Somebody who asks the host, and takes nothing until it is told to. */
+/** A guest that asks the host, and reads nothing until it is told to. */
 class Asker {
   readonly sent: { frame: unknown[]; bytes: Uint8Array | undefined }[] = [];
   spentMs: number[] = [];

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { TestContext } from "node:test";
 
-/** A bundle as a guest would run it: in a process without files, children and workers, evaluated from a `data:` URL. */
+/** Runs a bundle as a guest would: in a process without files, children and workers, evaluated from a `data:` URL. */
 export interface GuestChild {
   /** The value of an expression over `m`, the bundle's module; rejects with what it threw. */
   evaluate(expression: string): Promise<unknown>;

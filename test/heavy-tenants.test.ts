@@ -12,9 +12,9 @@ import { descendants, givingWayBy, statOf } from "./processes.ts";
 import { until } from "./until.ts";
 
 const BURN = "while :; do :; done";
-/** It uses nothing, not even to begin with. */
+/** A program that uses nothing, not even at its start. */
 const REST = "exec sleep 1000";
-/** Longer than a guest is left alone that had no processor for a moment, on a machine where many want one. */
+/** Longer than a busy guest may be off the processor for a moment, on a machine where many want one. */
 const CALM_MS = 1_500;
 
 interface Running {
@@ -22,7 +22,10 @@ interface Running {
   end(): Promise<void>;
 }
 
-/** How far it gives way: by itself, more than these tests do, and, where the system shares out time by sessions, with its session. */
+/**
+ * The niceness of the process relative to these tests, and, where the system distributes time by session, that of its
+ * session.
+ */
 function nicenessesOf(pid: number): number[] {
   const session = `/proc/${pid}/autogroup`;
   const own = Number(/\) (?:\S+ ){16}(\S+)/.exec(readFileSync(`/proc/${pid}/stat`, "utf8"))![1]);
@@ -58,11 +61,11 @@ describe("tenants that may use so much processor time", () => {
     return { pid: child.pid! };
   };
   const isHeld = ({ pid }: { readonly pid: number }): boolean => statOf(pid)?.state === "T";
-  /** What the tenant "small" may use, asked for whenever what it has used was counted. */
+  /** The limit of the tenant "small", read whenever its use was counted. */
   let mayUse: () => number;
   let heavy: HeavyTenants;
   beforeEach(() => {
-    // Guests that run use up so little however busy the machine is, and those that stand still have soon paid it back.
+    // Running guests use up so little however busy the machine is, and stopped ones have soon paid it back.
     mayUse = () => (started.some(({ pid }) => isHeld({ pid: pid! })) ? 500 : 1);
     heavy = new HeavyTenants({ processorMsPerSecondOf: (tenant) => (tenant === "small" ? mayUse() : 0) });
   });
@@ -74,8 +77,8 @@ describe("tenants that may use so much processor time", () => {
   it("C8 processorMsPerSecond: use no more of it in the long run, with all that they have started", async () => {
     const guests = [BURN, `(${BURN}) & wait`].map(start);
     const usedMs = (): number => processorMsOf(guests.flatMap(({ pid }) => treeOf(pid)));
-    // What was used beyond it is paid back by the look at which they go on. They stand still at that look, so that it
-    // does not matter how long this machine keeps any of them waiting.
+    // Overuse is paid back by the look at which they go on. They stand still at that look, so this machine's delays do
+    // not matter.
     const goneOn: { mayUseMs: number; usedMs: number }[] = [];
     let held: (typeof goneOn)[number] | undefined;
     let lookedAt = performance.now();
@@ -154,7 +157,7 @@ describe("tenants whose guests use much processor time", () => {
     giveWayForNow(guest.pid, 10);
     heavy.add("calm", guest, { givesWay: true });
     assert.equal(nicenessOf(guest), givingWayBy(0));
-    // As what it starts in this very moment has it.
+    // As a process that starts at this very moment inherits it.
     giveWayForNow(guest.pid, 10);
     await until(() => nicenessOf(guest) === givingWayBy(0));
   });
@@ -174,7 +177,7 @@ describe("tenants whose guests use much processor time", () => {
     await burning.end();
     heavy.delete(burning);
     await until(async () => !heavy.isHeavy("noisy"));
-    // Only the privileged may take back what they said.
+    // Only privileged users may raise a priority again.
     assert.equal(nicenessOf(resting), process.getuid?.() === 0 ? givingWayBy(0) : 19);
     const after = start(REST);
     heavy.add("noisy", after);

@@ -9,7 +9,7 @@ import type { NameChange, Store } from "../src/store/store.ts";
 const SAVES = 3_000;
 const contents = Array.from({ length: SAVES }, (_, at) => jsonBlock({ contract: `c${at}` }));
 
-/** A store in which everything was saved thousands of times; counts what is read of it. */
+/** A store in which everything was saved thousands of times; counts the reads. */
 function storeOfMany(): { readonly store: Store; readonly read: { changes: number; contents: number } } {
   const read = { changes: 0, contents: 0 };
   const changes = contents.map(({ cid }): NameChange => ({ cid, changedAt: 0, by: "test" }));

@@ -12,7 +12,7 @@ import * as fc from "./fast-check.ts";
 import { LongAnswer } from "../src/upstream/long-answers.ts";
 import { patientLimits } from "./patience.ts";
 
-/** The library as it is, without anything of ours. */
+/** The plain library, without anything of ours. */
 function plain(schema: JsonSchema, texts = false): (value: unknown) => boolean {
   const ajv = new Ajv2020({ strict: false, allErrors: true, useDefaults: true, coerceTypes: texts ? "array" : false });
   formats.default(ajv);
@@ -20,7 +20,7 @@ function plain(schema: JsonSchema, texts = false): (value: unknown) => boolean {
 }
 
 const names = fc.constantFrom("a", "b", "c");
-/** Too many for a definition to be written out where it is referred to; they are right for any list and object. */
+/** Too many for a definition to be inlined where it is referred to; they accept any list and object. */
 const manyKeywords = {
   minLength: 0,
   maxLength: 9,

@@ -6,7 +6,7 @@ import type { InputRequest } from "../src/executor/executor.ts";
 import type { JsonObject } from "../src/lib/json.ts";
 import { openHosted, type Hosted } from "./hosted.ts";
 
-/** What the suite's client answers. */
+/** The answers of the suite's client. */
 function answerTo({ method, params }: InputRequest): JsonObject {
   if (method === "roots/list") return { roots: [{ uri: "file:///home", name: "Home" }] };
   if (method === "sampling/createMessage")

@@ -18,7 +18,7 @@ const DEFINITION = rawBlock("export const one = (): number => 1;");
 const readDirectory = (store: Store, tenant: string, known?: Directory, foreseen?: ReadMcps): Promise<Directory> =>
   readDirectoryOf({ store, limits: defaultLimits }, tenant, known, foreseen);
 
-/** A store that tells what of it was called. */
+/** A store that records its calls. */
 function readsOf(store: Store): { spied: Store; reads: string[] } {
   const reads: string[] = [];
   const spied = new Proxy(store, {
@@ -34,7 +34,7 @@ function readsOf(store: Store): { spied: Store; reads: string[] } {
   return { spied, reads };
 }
 
-/** The servers of which two directories say something else. */
+/** The servers on which two directories differ. */
 function differing(one: Directory, other: Directory): string[] {
   const names = new Set([...one.servers.keys(), ...other.servers.keys()]);
   return [...names].filter((name) => one.servers.get(name) !== other.servers.get(name));

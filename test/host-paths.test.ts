@@ -10,7 +10,7 @@ import { withoutPaths } from "../src/lib/unforeseen.ts";
 import { bearer, makeToken } from "./access.rig.ts";
 import { MODERN_META, modern, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 
-/** A part of each path that nobody but the log may see. */
+/** A part of each path that only the log may show. */
 const PLACE = "a-place-of-the-host";
 
 let folder: string;
@@ -29,7 +29,7 @@ describe("errors of servers that are programs of the host", () => {
 
   before(async () => {
     writeFileSync(join(folder, "ends.mjs"), "process.exit(1);");
-    // Its path is in what it says, too.
+    // Its message names its path, too.
     writeFileSync(join(folder, "falls.mjs"), "throw new Error(import.meta.url);");
     symlinkSync(join(folder, "circle.mjs"), join(folder, "circle.mjs"));
     const at = (file: string): { upstream: string } => ({ upstream: `mcp+node://${join(folder, file)}` });
@@ -100,7 +100,7 @@ describe("an error that names files", () => {
     assert.equal(withoutPaths(missing).message, "ENOENT: no such file or directory, open 'to.txt'");
     const renamed = errorOf(() => renameSync(from, to));
     assert.equal(withoutPaths(renamed).message, "ENOENT: no such file or directory, rename 'from.txt' -> 'to.txt'");
-    // Nobody may run it, whoever they are.
+    // No user may run it.
     const refused = spawnSync(from).error!;
     assert.match(refused.message, /EACCES/);
     const told = new BerthError("upstream_not_started", refused.message, { cause: refused });

@@ -23,14 +23,14 @@ export interface Hosted {
   catalog(server: string): Promise<Catalog>;
   /** Gives a server another definition, and has the host read its names again. */
   define(server: string, text: string): Promise<void>;
-  /** The same, and the host is not told. */
+  /** As `define`, without telling the host. */
   change(server: string, text: string): Promise<void>;
-  /** Everything of it ends and begins again, but for what the store keeps. */
+  /** Closes and reopens everything except the store's data. */
   restart(options?: { writable?: boolean; compiler?: Compiler }): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Another one than Berth's own. */
+/** A replacement for Berth's own compiler. */
 export interface Compiler {
   readonly identity: Cid;
   compile(source: DefinitionSource): Promise<Compiled>;

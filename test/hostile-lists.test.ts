@@ -17,7 +17,7 @@ import { call } from "./berth.ts";
 import { until } from "./until.ts";
 import { changing, host, open, tool } from "./upstream-hosting.rig.ts";
 
-/** What a field may hold besides what it should; the first of them is no text of anything. */
+/** Values that a field may hold instead of the right one; the first has no text form. */
 const STRANGE: readonly unknown[] = [
   { toString: 1, valueOf: 1 },
   null,
@@ -49,7 +49,7 @@ const PROMPT: JsonObject = {
   arguments: [{ name: "a", title: "A", description: "An a.", required: true }],
 };
 
-/** A copy for each place in a value and each strange thing that can stand there, `extra` once in each object. */
+/** A copy for each place in a value and each strange value that can stand there, `extra` once in each object. */
 function* strange(value: unknown): Generator {
   for (const each of STRANGE) yield each;
   if (Array.isArray(value)) {
@@ -102,7 +102,7 @@ describe("what servers of others list with wrong types", () => {
         assert.doesNotThrow(() => compareContracts(sound, contract), said);
         assert.doesNotThrow(() => compareContracts(contract, sound), said);
         await offers({ release: "r", contractCid: "c", contract, isNarrowed: true } as never);
-        // As it was stored by a version that took everything over.
+        // As a version that accepted everything has stored it.
         const stored = await soundContract({ ...sound, [kind]: [each] });
         for (const item of stored![kind]) assertSound(item, said);
         assert.doesNotThrow(() => compareContracts(sound, stored!), said);

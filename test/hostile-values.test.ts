@@ -32,7 +32,7 @@ type Term = Sum | { op: "neg"; left?: Term; right?: Term };
 export function calculate(term: Term): string { return typeof term; }
 `;
 
-/** What other callers see of a request is told by the order of answers, and never by a clock. */
+/** The order of answers shows the effect on other callers, independent of any clock. */
 describe("a value that takes long to check", () => {
   let berth: TestBerth;
   before(async () => {
@@ -44,7 +44,7 @@ describe("a value that takes long to check", () => {
 
   const hi = () => call(`${berth.url}/mcp/calm`, "hi");
 
-  /** Sends a call over and over, then one to another server; gives the answers, in their order. */
+  /** Sends a call over and over, then one to another server; returns the answers in order. */
   async function calledBeside(
     tool: string,
     args: object,
@@ -500,7 +500,7 @@ describe("an answer of a server of others that is too long to be read by who ser
   const deepCall = { name: "deep", arguments: { count: 100_000 } };
 });
 
-/** The length of the longest JSON text that this thread reads, writes or looks through meanwhile. */
+/** The length of the longest JSON text that this thread reads, writes or scans meanwhile. */
 async function longestJson(work: () => Promise<void>): Promise<number> {
   let longest = 0;
   const { parse, stringify } = JSON;

@@ -13,7 +13,10 @@ import { cidOf, makeCids } from "../src/host/upstream/structure-cid.ts";
 const MANY = 400;
 const SLOW_MS = 0.2;
 
-/** The same, but so that each look at what tools are takes a while; tells at how many the event loop did not turn between. */
+/**
+ * The same contract, but each access to its tools takes a while; counts the accesses without a turn of the event loop
+ * between.
+ */
 function slowly(contract: Contract) {
   const counts = { all: 0, longest: 0 };
   let atOnce = 0;
@@ -60,7 +63,7 @@ describe("contracts of hosted servers with many tools", () => {
     );
     await fc.assert(
       fc.asyncProperty(lists, async (structure) => {
-        // What is short is read at once.
+        // Short contracts are read at once.
         const long = { ...structure, "": "x".repeat(70_000) };
         const { cid, bytes } = jsonBlock(long);
         const block = await jsonBlockInTurns(long);
@@ -140,7 +143,7 @@ describe("contracts of hosted servers with many tools", () => {
       contractValues: Infinity,
     });
     assert.ok(byBytes.held.tools.length > 10 && byBytes.served.tools.length > 10, String(counts(byBytes)));
-    // What was approved and is gone is never what makes room, or it could come back as another thing.
+    // Approved entries that are gone never make room, or they could return as something else.
     const again = await judge(
       byItems.approved,
       { ...approved, tools: [{ ...approved.tools[0]!, title: "Other" }] },

@@ -22,7 +22,7 @@ const ways = [
 
 for (const way of ways) {
   const { era, manner } = way;
-  // Without a word of its own, what it offers is looked at when it is started the next time.
+  // A silent server's offers are examined at its next start.
   const env: Record<string, string> = manner === "silent" ? { BERTH_UPSTREAM_IDLE_MS: "100" } : {};
 
   describe(`a hosted ${era} server that ${manner === "tells" ? "tells" : "does not tell"} when its tools change`, () => {
@@ -180,7 +180,7 @@ describe("drift of a hosted server", () => {
     const { body } = await apiOf(again).send("GET", "/servers");
     assert.match(JSON.stringify(body.servers), /is called ..greet.. now/);
 
-    // What came under its old name is another one still.
+    // The tool under its old name is still another one.
     server.offer([ASIDE, RENAMED, COUNT, OTHER]);
     await call(urlOf(again), "aside");
     await until(async () => (await told(again)).some((line) => line.startsWith("breaking hello → undefined")));
@@ -286,7 +286,7 @@ describe("drift of a hosted server", () => {
 const urlOf = ({ url }: TestBerth): string => `${url}/mcp/server`;
 const textOf = (result: Reply["body"]): string => result.content?.[0]?.text ?? JSON.stringify(result);
 
-/** Asked anew each time, as a client of the newest revision would not. */
+/** Listed afresh each time, as a client of the newest revision would not. */
 async function toolsOf(berth: TestBerth): Promise<string[]> {
   const { body } = await post(urlOf(berth), request("tools/list"), { "MCP-Protocol-Version": "2025-06-18" });
   return (body.result?.tools ?? []).map(({ name }: { name: string }) => name);
@@ -308,7 +308,7 @@ async function pending(berth: TestBerth): Promise<State["pending"]> {
   return (await upstreamOf(berth)).pending;
 }
 
-/** A server that says nothing is looked at when it has been started anew, which a call does. */
+/** A silent server is examined at its next start, which a call causes. */
 async function seen(berth: TestBerth, manner: "tells" | "silent"): Promise<void> {
   if (manner === "tells") return;
   await until(async () => (await upstreamOf(berth)).state === "idle");

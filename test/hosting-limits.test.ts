@@ -13,7 +13,7 @@ import { processesWith } from "./processes.ts";
 import { hostile, launchOf } from "./upstream.rig.ts";
 import { until } from "./until.ts";
 
-/** Ways to behave badly from the start on, each with what its callers are told. */
+/** Ways to misbehave at the start, each with the error that callers get. */
 const badStarts = {
   "dies at start": /cannot be started or reached/,
   "floods one line": /sent a line of more than 16777216 bytes/,
@@ -163,7 +163,7 @@ describe("questions of a hosted legacy server", () => {
     const env = { BERTH_UPSTREAM_QUESTION_MS: "150" };
     const berth = await host(t, { asks: { upstream: hostile("asks while another waits") } }, env);
     const url = `${berth.url}/mcp/asks`;
-    // Of callers that cannot be asked any number may call at once, so a question may be of any of them.
+    // Any number of callers that cannot be asked may call at once, so a question may belong to any of them.
     const [asked, waited] = await Promise.all([call(url, "ask"), call(url, "wait")]);
     assert.match(textOf(asked), /^nobody: .*several calls are under way/);
     assert.equal(textOf(waited), "waited");
@@ -262,7 +262,7 @@ describe("variables of a hosted server", () => {
   });
 });
 
-/** Sound but for the tools that say how they are not. */
+/** Sound except for tools that are named after their faults. */
 const SOUND = "misbehaves in calls";
 const BUSY = { BERTH_UPSTREAM_REQUESTS: "2", BERTH_UPSTREAM_CALL_MS: "5000" };
 

@@ -13,7 +13,7 @@ import { berth as run } from "./upstream-commands.rig.ts";
 import { changing, tool } from "./upstream-hosting.rig.ts";
 import { everything } from "./upstream.rig.ts";
 
-/** Where Berth remembers which images it made. */
+/** The folder in which Berth remembers the images that it made. */
 const cache = mkdtempSync(join(tmpdir(), "berth-cache-"));
 after(() => rmSync(cache, { recursive: true, force: true }));
 
@@ -149,7 +149,7 @@ function programs(t: TestContext, lines: Record<string, string>): string {
   return folder;
 }
 
-/** How the fixture behind a launcher URI is started. */
+/** The arguments of the fixture behind a launcher URI. */
 function argumentsOf(uri: string): string[] {
   const { pathname, searchParams } = new URL(uri.replace("mcp+node://", "file://"));
   return ["node", pathname, searchParams.get("command")!, ...searchParams.getAll("arg")];

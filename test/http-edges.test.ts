@@ -11,7 +11,7 @@ import { until } from "./until.ts";
 
 const PING = JSON.stringify(request("ping"));
 
-/** Sends bytes as they are, and gives all that comes until it matches or the service ends the connection. */
+/** Sends raw bytes, and returns the output once it matches or the service ends the connection. */
 async function exchangeWith(url: string, bytes: string | Buffer, until?: RegExp): Promise<string> {
   const connection = await connectRaw(url);
   connection.socket.write(bytes);

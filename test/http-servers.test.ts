@@ -223,7 +223,7 @@ describe("internal servers over plain HTTP", () => {
     }
   });
 
-  /** `fetch` would make something of the dots. */
+  /** `fetch` would normalize the dots. */
   const statusOf = (path: string): Promise<number | undefined> =>
     new Promise((resolve, reject) => {
       const { hostname, port } = new URL(berth.url);

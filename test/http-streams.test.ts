@@ -234,7 +234,7 @@ describe("a client that takes nothing", () => {
     connection.socket.write(rawPost("/mcp/everyday", body, { Accept: "application/json" }));
     await connection.until(/^HTTP\/1.1 200/);
     connection.socket.pause();
-    // Berth's own clock is this process's: its time runs out first.
+    // Berth's clock is that of this process: its time runs out first.
     await sleep(1_000);
     connection.socket.resume();
     assert.ok((await connection.closed).length < 15_000_000);
@@ -258,7 +258,7 @@ describe("the end of the service", () => {
     const start = performance.now();
     await berth.close();
     const took = performance.now() - start;
-    // It would have taken ten minutes.
+    // Without that it would have taken ten minutes.
     assert.ok(took > 450 && took < 60_000, `it took ${took} ms`);
     const [last] = eventsOf(await stream.ended()).slice(-1);
     assert.equal(last!["id"], 1);

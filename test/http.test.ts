@@ -25,7 +25,7 @@ describe("HTTP", () => {
   });
   after(() => berth.close());
 
-  // `fetch` sets Host by itself, so these go by hand.
+  // `fetch` sets Host by itself, so these are sent by hand.
   const send = (headers: Record<string, string>, method = "POST", path = "/mcp/everyday") =>
     new Promise<{ status: number; headers: IncomingHttpHeaders; text: string }>((resolve, reject) => {
       const outgoing = httpRequest(`${berth.url}${path}`, { method, headers }, (response) => {
@@ -76,7 +76,7 @@ describe("HTTP", () => {
       "https://evil.example",
       "null",
       "http://127.0.0.1.evil.example",
-      // Pages of other programs of this machine, and of other ports of a host that we are known by.
+      // Pages of other programs on this machine, and of other ports of one of Berth's host names.
       `http://127.0.0.1:${Number(port) - 1}`,
       "http://127.0.0.1",
       `http://localhost:${port}`,

@@ -26,7 +26,7 @@ import {
 after(removeTemporaryFolders);
 
 interface Wanted {
-  /** Server → what its definition says. */
+  /** Server → the text of its definition. */
   readonly servers?: Record<string, string>;
   readonly disabled?: readonly string[];
   readonly variables?: Record<string, string>;

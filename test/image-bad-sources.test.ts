@@ -26,7 +26,7 @@ async function problemsOf(from: string): Promise<readonly Problem[]> {
   return problems;
 }
 
-/** `file:line:column pointer code`, what a person and an editor need to find the fault. */
+/** `file:line:column pointer code`, by which a person and an editor find the fault. */
 const place = ({ file, line, column, pointer, code }: Problem): string =>
   `${[file, line, column].filter((part) => part !== undefined).join(":")} ${pointer ?? "-"} ${code}`;
 

@@ -24,7 +24,7 @@ after(removeTemporaryFolders);
 
 const cli = fileURLToPath(new URL("../src/cli.js", import.meta.url));
 
-/** Where Berth remembers what it made. */
+/** The folder in which Berth remembers its images. */
 const cache = temporaryFolder();
 
 function boot(...args: string[]): { code: number | null; stdout: string; stderr: string } {
@@ -57,7 +57,7 @@ const sources = (files: Sources = {}): string =>
     ),
   );
 
-/** Sources and the image that was made of them: their own copy of those that were made once. */
+/** Sources and their image, made once; tests get copies. */
 let made: { readonly from: string; readonly out: string } | undefined;
 function madeImage(): [from: string, out: string] {
   if (made === undefined) {

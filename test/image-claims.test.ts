@@ -44,7 +44,7 @@ async function goodImage(): Promise<Image> {
   return readImage(out, "default");
 }
 
-/** An image whose compiled results alone are others than its sources give. */
+/** An image whose compiled results differ from those of its sources. */
 function withClaims(image: Image, derived: Manifest["derived"], blocks: readonly Block[]): Image {
   const manifest = { ...image.manifest, derived };
   const block = jsonBlock(manifest);
@@ -72,7 +72,7 @@ describe("what a boot image claims was compiled", () => {
   });
   afterEach(() => store.close());
 
-  /** The code that a tenant's server runs, and whether it was compiled for that. */
+  /** The code that a tenant's server runs, and if it was compiled for that. */
   const codeOf = async (tenant: string, parts = {}): Promise<{ code: string; compiled: number }> => {
     const compiling = countingCompiling();
     const compiler = await compiling.open();

@@ -107,7 +107,7 @@ function compileInName({ entry, files, server }: DefinitionSource): Compiled {
   return { ...nothingFound, tools: [tool], problems, bundle: `// bundle of ${Object.keys(files).join(" ")}\n${text}` };
 }
 
-/** Generates, of an image of its own that stands in `out` unless `fresh`, and fails the test where problems are errors. */
+/** Generates an image, based on the one in `out` unless `fresh`, and fails the test where problems are errors. */
 export async function generated(
   from: string,
   { fresh = false, ...options }: Partial<GenerateOptions> & { readonly fresh?: boolean } = {},

@@ -1,4 +1,4 @@
-/** A process that writes one image over the other without end. Killed by the test that starts it. */
+/** A process that writes two images over each other without end. The test that starts it kills it. */
 import { writeSync } from "node:fs";
 import { writeImage } from "../src/image/write.ts";
 import { countingCompiling, generated } from "./image-sources.ts";

@@ -7,7 +7,7 @@ import { after, before, describe, it } from "node:test";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
 import { ServeProcess } from "./serve-process.ts";
 
-/** A server of others that has one tool, which tells where its descriptors lead. */
+/** An upstream with one tool, which reports where its descriptors lead. */
 const upstream = `
 import { readdirSync, readlinkSync } from "node:fs";
 import { createInterface } from "node:readline";

@@ -50,7 +50,7 @@ test("C8 what a Berth that is killed with -9 leaves is gone after the next start
     const upstream = hostile("misbehaves in calls");
     assert.equal((await apiOf(served).put("/entries/sound", JSON.stringify({ upstream }))).status, 201);
   };
-  /** By the folder of each process, those that programs have. */
+  /** The folders of programs, by the folder of their process. */
   const kept = (): Map<string, string[]> => {
     const works = readdirSync(temporary).filter((name) => name.startsWith("berth-"));
     return new Map(
@@ -82,7 +82,7 @@ test("C8 what a Berth that is killed with -9 leaves is gone after the next start
   const others = await drafting(join(data, "berth.sqlite"));
   const left = await drafting(join(data, "berth.sqlite"));
 
-  // Nobody is left who could tidy up.
+  // Nobody is left to clean up.
   const all = descendants(killed.child.pid);
   for (const pid of [killed.child.pid!, ...all]) {
     try {

@@ -1,4 +1,4 @@
-/** What a test needs to speak as a legacy client does: one session, and streams read event by event. */
+/** Speaks as a legacy client does: one session, and streams read event by event. */
 export interface Event {
   readonly event?: string;
   readonly id?: string;
@@ -13,7 +13,7 @@ export interface Event {
 export interface EventReader {
   readonly status: number;
   readonly headers: Headers;
-  /** The next event, or undefined at the end of the stream; a body that is no stream is one event. */
+  /** The next event, or undefined at the end of the stream; a body that is not a stream is one event. */
   next(): Promise<Event | undefined>;
   /** The next event that has data. */
   // oxlint-disable-next-line typescript/no-explicit-any
@@ -32,7 +32,7 @@ export class LegacyClient {
     this.version = version;
   }
 
-  /** Makes a session. */
+  /** Starts a session. */
   static async start(url: string, version = "2025-11-25", capabilities: object = {}): Promise<LegacyClient> {
     const client = new LegacyClient(url, version);
     await client.initialize(capabilities);

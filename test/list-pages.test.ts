@@ -24,7 +24,7 @@ describe("a page of a list", () => {
       assert.ok(found.names.length <= LIMITS.pageItems);
       seen.push(...found.names);
       cursor = found.next;
-      // One that was seen goes, among them the last one, and one comes before and one after.
+      // Entries that were seen go, among them the last one, and new ones come before and after.
       if (page === 1) names.splice(5, 1);
       if (page === 2) names.splice(0, 0, "a-new");
       if (page === 3) names.splice(names.length, 0, "z-new");

@@ -7,7 +7,7 @@ import { Listeners, type Listener } from "../src/mcp/modern/listeners.ts";
 import { until } from "./until.ts";
 
 describe("those who listen", () => {
-  /** One server, and a way to say what changes of it. */
+  /** One server, and a function that reports its changes. */
   function listening(listenersPerTask = 2_000): { listeners: Listeners; change: (change: ServerChange) => void } {
     const watching = new Set<(change: ServerChange) => void>();
     const watch = (_tenant: string, _server: string, onChange: (change: ServerChange) => void) => {
@@ -30,12 +30,12 @@ describe("those who listen", () => {
     ...wanted,
   });
 
-  /** As long as it takes to write to a client. */
+  /** Takes as long as a write to a client. */
   const write = (): void => {
     for (const since = performance.now(); performance.now() - since < 0.05;);
   };
 
-  /** The most that happened in one turn of the event loop until all has. */
+  /** The most events in one turn of the event loop until all have happened. */
   async function mostInATurn(all: number, count: () => number): Promise<number> {
     let most = count();
     for (let before = count(); before < all; before = count()) {
@@ -95,7 +95,7 @@ describe("those who listen", () => {
     listeners.add("a", "server", listener(1, hear(1), { uris: ["x://1"] }));
     const leave = listeners.add("a", "server", listener(2, hear(2), { uris: ["x://1", "x://2"] }));
     for (const uri of ["x://1", "x://2", "x://3"]) change({ kind: "resource", uri });
-    // Whoever leaves before it is told is not told.
+    // A listener that leaves before its turn is not told.
     await until(() => told.length >= 3);
     leave();
     for (const uri of ["x://1", "x://2", "x://3"]) change({ kind: "resource", uri });

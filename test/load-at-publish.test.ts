@@ -17,7 +17,7 @@ describe("a definition is loaded when it is saved", () => {
   let berth: TestBerth;
   let api: Api;
   before(async () => {
-    // The service tells an endless top level by the time that it uses, so that a busy machine makes no difference.
+    // The service detects an endless top level by its processor time, so a busy machine makes no difference.
     berth = await startTestBerth({ texts: { "old.ts": THROWS }, env: { BERTH_LOAD_MS: "1000" } });
     api = apiOf(berth);
   });

@@ -11,12 +11,12 @@ import { memoryOf } from "./processes.ts";
 import { CLI, StdioSession } from "./stdio-session.ts";
 import { until } from "./until.ts";
 
-/** What a pipe holds on Linux, and so does a reader that stands still see of it. */
+/** The capacity of a pipe on Linux, and so the most that a paused reader sees. */
 const PIPE_BYTES = 64 * 1024;
 const BUFFER_BYTES = 32 * 1024;
 const canMount = process.platform === "linux" && process.getuid?.() === 0;
 
-/** A named pipe whose reader reads when it is told to. */
+/** A named pipe whose reader reads on demand. */
 class Pipe {
   readonly writer: number;
   text = "";
@@ -28,7 +28,7 @@ class Pipe {
     this.writer = openSync(file, constants.O_WRONLY);
   }
 
-  /** All that stands in it now. */
+  /** Everything in the pipe now. */
   read(): string {
     const bytes = Buffer.alloc(PIPE_BYTES);
     try {
@@ -59,7 +59,7 @@ async function figure(url: string, name: string): Promise<number> {
   return Number(new RegExp(`^${name} (\\d+)$`, "m").exec(text)?.[1]);
 }
 
-/** Each is answered, whatever becomes of the lines about it; enough of them that lines have to be dropped. */
+/** Each call is answered, whatever happens to the lines about it; there are enough for lines to be dropped. */
 async function callUntilDropped(url: string): Promise<void> {
   for (let calls = 0; (await figure(url, "berth_log_lines_dropped_total")) === 0; calls += 50) {
     assert.ok(calls < 5_000, "no line was dropped");
@@ -213,7 +213,7 @@ describe("a log that cannot be written", { skip: process.platform === "win32" &&
     });
     let answers = 0;
     child.stdout!.setEncoding("utf8").on("data", (text: string) => (answers += text.split("\n").length - 1));
-    // Each makes lines of some hundred bytes.
+    // Each call makes lines of some hundred bytes.
     const wanted = 2_000;
     for (let id = 0; id < wanted; id++) {
       child.stdin!.write(`${JSON.stringify({ jsonrpc: "2.0", id, method: "echo.echo", params: { message: "x" } })}\n`);

@@ -8,7 +8,7 @@ import { after, before, beforeEach, describe, it } from "node:test";
 import { defaultLimits } from "../src/limits/limits.ts";
 import { MODERN_META, startTestBerth, type TestBerth } from "./berth.ts";
 
-/** The longest text that the thread which serves has parsed or written as JSON: others wait for as long as that takes. */
+/** The longest text that the serving thread has parsed or written as JSON: others wait for as long as that takes. */
 let units = 0;
 const { parse, stringify } = JSON;
 before(() => {
@@ -29,7 +29,7 @@ const escaped = String.raw`two\nlines \u2028 and \"quotes\"`;
 const text = parse(`"${escaped}"`) as string;
 const many = 20_000;
 const values = stringify(Object.fromEntries(Array.from({ length: many }, (_, at) => [`k${at.toString(36)}`, 0])));
-/** As a person may have written it. */
+/** In a person's own formatting. */
 const long = `{"text": "${escaped}",\n"values":${values}}`;
 const said = `${many} ${text}`;
 
@@ -54,7 +54,7 @@ async function answerTo(url: string, body: string, headers: Record<string, strin
 
 const namedAsJson = (of: string): string => stringify(of).slice(1, -1);
 
-/** None was parsed or written by who serves. */
+/** The serving thread parsed and wrote none. */
 function wasNotRead(): void {
   assert.ok(units <= defaultLimits.inlineBodyBytes, `${units} units`);
 }
@@ -139,7 +139,7 @@ printf '%s %s %s %s' "$(printf '%s\\n' "$values" | wc -l)" "$2" "$more" "$#"
   before(async () => {
     const set = { definition: "near.ts", tools: { count: { arguments: { text: "fixed" } } } };
     berth = await startTestBerth({ texts: { "near.ts": near, "lines.sh": lines }, mcps: { set } });
-    // As a server that knows no `server/discover`.
+    // A server without `server/discover`.
     older = createServer((request, response) => {
       if (request.headers["mcp-method"] === "server/discover") return void response.writeHead(404).end();
       const { method, headers } = request;

@@ -1,10 +1,13 @@
 import { DECODED_AT_ONCE_BYTES } from "../src/lib/long-text.ts";
 
 const LONG_UNITS = 65_536;
-/** Of Berth itself: where it is written, as source maps have it, or where it was built to. */
+/** Berth's own code, by the paths of source maps or of the build. */
 const OWN = /(?<!\/node_modules\/\S*)\/src\/\S+/;
 
-/** Where Berth's own code in this process parses, or writes, a longer JSON text than who serves may, while `use` runs. */
+/**
+ * The places where Berth's own code in this process parses or writes a longer JSON text than the serving thread may,
+ * while `use` runs.
+ */
 export async function longJsonIn(use: () => Promise<void>): Promise<string[]> {
   const { parse, stringify } = JSON;
   const seen: string[] = [];
@@ -30,7 +33,7 @@ export async function longJsonIn(use: () => Promise<void>): Promise<string[]> {
   return seen;
 }
 
-/** As `longJsonIn`, where it decodes more bytes at a stretch than who serves may. */
+/** As `longJsonIn`, where it decodes more bytes at a stretch than the serving thread may. */
 export async function longDecodedIn(use: () => Promise<void>): Promise<string[]> {
   const seen: string[] = [];
   const note = (bytes: number): void => {

@@ -12,7 +12,9 @@ const PAIRS = { type: "object", properties: { pair: PAIR } };
 const HEAD = { type: "array", prefixItems: [{ type: "string" }], items: { type: "number" } };
 const TEXT = { type: "text", text: "plain" };
 
-/** What each revision can say, and what becomes of what it cannot: the schemas of the specification differ in this. */
+/**
+ * Each revision's own form of results, and how others are converted: the schemas of the specification differ in this.
+ */
 describe("results in each legacy revision", () => {
   let rig: Rig;
   let url: string;

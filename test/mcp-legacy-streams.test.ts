@@ -9,7 +9,7 @@ import { inOneOf, until } from "./until.ts";
 const KEY = new Uint8Array(32).fill(7);
 const LIMITS = { ...defaultLimits, silentCallMs: 20, streamRetryMs: 25, streamEvents: 50 };
 
-/** A tool whose progress and end a test decides. */
+/** A tool whose progress and end the test controls. */
 class Work {
   aborted = false;
   runs = 0;

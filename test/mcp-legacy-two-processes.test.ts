@@ -10,7 +10,7 @@ import { until } from "./until.ts";
 const KEY = new Uint8Array(32).fill(7);
 const LIMITS = { ...defaultLimits, silentCallMs: 20, streamRetryMs: 25, streamLeaseMs: 10_000 };
 
-/** A call whose events and end a test decides. */
+/** A call whose events and end the test controls. */
 interface Work {
   step(event: string): void;
   finish(text: string): void;
@@ -39,7 +39,7 @@ describe("streams of sessions in two processes on one store", () => {
     rigs = [];
   });
 
-  /** Streams are written behind: resolves when this stands in one that was. */
+  /** Streams are written with a delay: resolves when this text stands in a written one. */
   const isWritten = (text: string): Promise<unknown> =>
     until(() => written.some(({ value }) => value.includes(text)), `"${text}" was written`);
 
@@ -60,7 +60,7 @@ describe("streams of sessions in two processes on one store", () => {
     return other;
   }
 
-  /** The call's stream is given up by its client, which has seen its first event. */
+  /** The client leaves the call's stream after its first event. */
   async function leave(client: LegacyClient): Promise<string> {
     const reader = await client.call("work");
     work.step("first");
@@ -99,7 +99,7 @@ describe("streams of sessions in two processes on one store", () => {
     const client = await LegacyClient.start(first);
     const last = await leave(client);
     await isWritten("first");
-    // As if it had been killed: nothing that it writes arrives any more.
+    // As if it had been killed: none of its writes arrives any more.
     const dead = records.putRecords.bind(records);
     records.putRecords = async () => [];
     const reader = await elsewhere(client, second).listen(last);
@@ -143,7 +143,7 @@ describe("streams of sessions in two processes on one store", () => {
     for (let count = 0; count < 4; count++) await reader.nextMessage();
     rigs[1]!.host.update("one", "test://a");
     assert.equal((await reader.nextMessage()).method, "notifications/resources/updated");
-    // What the first one still keeps must not go before it.
+    // Events that the first one still keeps must not go before it.
     rigs[0]!.host.update("one", "test://a");
     await sleep(150);
     reader.close();

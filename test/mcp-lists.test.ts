@@ -18,7 +18,7 @@ const codec: Codec = {
   },
 };
 
-/** So many of each kind, each with about so many bytes. */
+/** `count` offers of each kind, each with about `bytes` bytes. */
 function catalogOf(count: number, bytes: number): Catalog {
   const description = "d".repeat(bytes);
   const inputSchema = { type: "object" };

@@ -216,7 +216,7 @@ describe("a service that is killed", () => {
       assert.equal((await send(second.url, "tasks/get", { taskId: done })).result.result.content[0].text, "worked");
       await until(async () => (await statusOf(second.url, ids["work"]!)) === "failed");
       const { error } = (await send(second.url, "tasks/get", { taskId: ids["work"]! })).result;
-      // Nobody knows whether it had its effects.
+      // Nobody knows if it had its effects.
       assert.deepEqual(error.data, { retriable: false });
 
       const taskId = ids["confirm"]!;

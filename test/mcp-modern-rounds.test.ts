@@ -24,7 +24,7 @@ const ROOTS: InputRequests[string] = { method: "roots/list", params: {} };
 const named = (name: string): JsonObject => ({ action: "accept", content: { name } });
 const says = (text: string): CallResult => ({ content: [{ type: "text", text }] });
 
-/** Asks for each of these until it has them, all that are missing at once. */
+/** Asks for each of these until it has them, all missing ones at once. */
 const asking =
   (questions: InputRequests) =>
   (_args: JsonObject, { answers = {} }: CallOptions): CallResult | InputRequired => {

@@ -31,12 +31,12 @@ import type { Records } from "../src/mcp/records.ts";
 import { MODERN_META } from "./berth.ts";
 import { patientLimits } from "./patience.ts";
 
-/** A host whose servers are made by a test: everything above it is real, down to the socket. */
+/** A host whose servers the test makes: everything above it is real, down to the socket. */
 export interface Offer {
   readonly release?: string;
   readonly tools?: Readonly<Record<string, ToolCode | ToolParts>>;
   readonly prompts?: Readonly<Record<string, ToolCode>>;
-  /** URI → text, or the code that gives it. */
+  /** URI → text, or the code that returns it. */
   readonly resources?: Readonly<Record<string, string | ToolCode>>;
   readonly description?: string;
   readonly pinned?: boolean;
@@ -54,7 +54,7 @@ export class MemoryHost implements Host {
   readonly kept = new Map<string, Catalog>();
   readonly watchers = new Map<string, Set<(change: ServerChange) => void>>();
 
-  /** Deploys: the release becomes the server's, and who watches hears of it. */
+  /** Deploys: the release becomes the server's, and its watchers are told. */
   offer(server: string, offer: Offer): Catalog {
     const before = this.catalogs.get(server)?.contract;
     const catalog = catalogOf(server, offer);
@@ -224,7 +224,7 @@ export async function startRig(
   };
 }
 
-/** Nobody is asked, and a token is the name of whose it is. */
+/** No token is required, and a token is the name of its owner. */
 function accessOf(people: ReadonlyMap<string, Principal>): Access {
   return {
     required: false,
@@ -242,7 +242,7 @@ function accessOf(people: ReadonlyMap<string, Principal>): Access {
   };
 }
 
-/** Records as a store keeps them, for as long as the test runs. */
+/** Records as a store keeps them, for the duration of the test. */
 export function memoryRecords(): Records {
   const kept = new Map<string, { value: string; revision: number; expiresAt: number }>();
   const find = (key: string) => {
@@ -275,7 +275,7 @@ export interface OpenStream {
   // A message has any shape; tests look into it freely.
   // oxlint-disable-next-line typescript/no-explicit-any
   next(): Promise<any>;
-  /** All that came until the stream was ended, comments included. */
+  /** All text until the stream was ended, comments included. */
   readonly text: () => string;
   readonly status: number;
   close(): void;

@@ -29,7 +29,7 @@ const QUESTION: InputRequests[string] = {
 const YES = { action: "accept", content: { sure: true } };
 const says = (text: string): CallResult => ({ content: [{ type: "text", text }] });
 
-/** Resolves the runs of `held`, in their order. */
+/** Resolve the runs of `held`, in order. */
 let release: ((text: string) => void)[] = [];
 
 function held(_args: JsonObject, { signal, onProgress }: CallOptions): Promise<CallResult> {
@@ -494,7 +494,7 @@ describe("tasks and the process that runs them", () => {
     assert.equal(lost.error.code, -32603);
     assert.deepEqual(lost.error.data, { retriable: false });
     assert.match(lost.error.message, /not known: what it does may have been done/);
-    // What it still has to say comes too late.
+    // Its later messages come too late.
     isAlive = true;
     release.pop()!("I am not dead");
     await sleep(50);
@@ -752,7 +752,7 @@ describe("tasks and the process that runs them", () => {
     counted.tasks = counted.others = 0;
     await until(() => counted.others > 20, "its process says that it lives");
     assert.equal(counted.tasks, 0);
-    // Another process says what it said.
+    // Another process reports its messages.
     assert.equal((await is(second, "working")).statusMessage, "half");
     held[0]!();
     assert.equal((await is(second, "completed")).statusMessage, undefined);

@@ -9,7 +9,7 @@ const SIXTY = Array.from(
   (_, n) => `/** Tool ${n}. */\nexport function tool${n}(): number { return ${n}; }`,
 );
 
-/** Two such definitions give the same name to what they want. */
+/** Two such definitions give their own types the same name. */
 const own = (type: string): string =>
   `/** @inputSchema { "$id": "https://example.com/own", "type": "object", "properties": { "args": { "type": "${type}" } } } */
 export function take(args: unknown): string { return typeof args; }`;
@@ -193,7 +193,7 @@ describe("tools", () => {
         assert.equal(result.isError, true);
         assert.match(result.content[0].text, /1000 ms/);
       }
-      // A machine may be too busy to start a process in that time at the first try.
+      // A busy machine may not start a process in that time at the first try.
       await until(
         async () => (await call(everyday, "echo", { message: "still here" })).content[0].text === "still here",
       );

@@ -16,7 +16,7 @@ it("T1.4 malformed mcps that stand in the store serve nothing, and are told in t
   try {
     const url = `${berth.url}/mcp/hello`;
     assert.equal((await call(url, "hello")).content[0].text, "hello");
-    // No edit leads there: Berth refuses such a value.
+    // No edit can cause this: Berth refuses such a value.
     const value = rawBlock('{ "hello": ');
     const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
     await onStoreOf(berth, (store) => store.change("default", { by: "test", put: [value], set }));

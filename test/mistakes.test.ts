@@ -4,7 +4,7 @@ import { printProblems } from "../src/commands/print-problems.ts";
 import { compileDefinition } from "../src/discover/compile.ts";
 import type { Problem } from "../src/lib/problem.ts";
 
-/** What authors get wrong, and the words that they see for it. */
+/** Common mistakes of authors, and the messages that they get. */
 async function problemsOf(files: string | Readonly<Record<string, string>>): Promise<readonly Problem[]> {
   const own = typeof files === "string" ? { "hello.ts": files } : files;
   const compiled = await compileDefinition("compile", {
@@ -16,7 +16,7 @@ async function problemsOf(files: string | Readonly<Record<string, string>>): Pro
   return compiled.problems;
 }
 
-/** As a terminal shows them. */
+/** The problems as a terminal shows them. */
 async function told(files: string | Readonly<Record<string, string>>): Promise<string> {
   let text = "";
   printProblems(await problemsOf(files), (more) => (text += more));

@@ -130,7 +130,7 @@ describe("native calls", () => {
     );
     await fc.assert(
       fc.asyncProperty(calls, fc.boolean(), async ({ tool, args }, streams) => {
-        // A key that params reserve is no argument natively.
+        // A key that params reserve is no native argument.
         fc.pre(!Object.hasOwn(args, "_meta"));
         const inMcp = request("tools/call", {
           name: tool,
@@ -152,7 +152,7 @@ describe("native calls", () => {
     );
   });
 
-  /** All messages that answer one POST to all servers. */
+  /** All messages in the answer to one POST to all servers. */
   async function exchange(body: object, headers: Record<string, string>): Promise<Record<string, unknown>[]> {
     const response = await fetch(`${berth.url}/mcp`, {
       method: "POST",
@@ -163,7 +163,7 @@ describe("native calls", () => {
     return text.startsWith("{") ? [JSON.parse(text) as Record<string, unknown>] : eventsOf(text);
   }
 
-  /** Without what MCP says of itself in each result. */
+  /** Leaves out MCP's own members of each result. */
   function resultOf(messages: Record<string, unknown>[]): unknown {
     const { resultType: _resultType, _meta, ...result } = messages.at(-1)!["result"] as JsonObject;
     return result;

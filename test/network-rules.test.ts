@@ -196,7 +196,7 @@ describe("what two lists allow", () => {
         ].flat(),
       );
     };
-    // Lists of two by two: whatever is in one more of a list changes nothing between the others.
+    // Lists of two each: further entries of a list change nothing between the others.
     const lists = texts.split(" ").flatMap((one, index, all) => all.slice(index).map((other) => listOf(one, other)));
     const alone = lists.map((list) => ({ list, says: said(list) }));
     for (const { list: one, says: a } of alone) {

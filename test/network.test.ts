@@ -10,7 +10,7 @@ import { Fetches, type FetchLimits, type FetchStep } from "../src/network/fetche
 import { openFetch, openPublicFetch } from "../src/network/public-fetch.ts";
 import { until } from "./until.ts";
 
-/** A call of a guest that can be over. */
+/** A guest's call that a test can end. */
 class Call {
   readonly closers: (() => void)[] = [];
   onOver(close: () => void): void {
@@ -47,7 +47,7 @@ describe("the network of a server's code", () => {
     server.closeAllConnections();
   });
 
-  /** Names that stand in `names` have the addresses there, one list for each time that somebody asks. */
+  /** The hosts in `names` have the addresses there, one list for each look-up. */
   const resolve = async (hostname: string): Promise<readonly string[]> => {
     asked.push(hostname);
     const answers = names[hostname] ?? [];

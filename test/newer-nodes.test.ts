@@ -6,8 +6,9 @@ import { packageRoot } from "../src/config.ts";
 import { runTests } from "./test-run.ts";
 
 /**
- * What Node itself may break: the store with its threads, guests and their sandbox, the compiler, HTTP, and real clients.
- * SQLite's library depends on whether Node is older than 22.14, and all newer ones share it: 22 is asked for that alone.
+ * The parts that Node itself may break: the store with its threads, guests and their sandbox, the compiler, HTTP, and
+ * real clients. The SQLite library depends on whether Node is older than 22.14, and all newer ones share it: 22 is
+ * tested for that alone.
  */
 const slices: Readonly<Record<string, readonly string[]>> = {
   "22": ["store-sqlite", "store-long-changes"],
@@ -22,7 +23,7 @@ const slices: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Where `scripts/setup.mjs` puts each. */
+/** The folder of each in `scripts/setup.mjs`. */
 const nodes: Readonly<Record<string, string>> = { "22": "test/nodes", "24": "test/clients" };
 
 describe("Node", () => {
@@ -32,7 +33,7 @@ describe("Node", () => {
       if (process.version.startsWith(`v${version}.`)) return t.skip("all tests run on it");
       assert.ok(existsSync(node), "node scripts/setup.mjs installs it");
       const files = slice.map((name) => join("dist", "test", `${name}.test.js`));
-      // The compiler of the run that this test is in runs on its Node.
+      // The compiler of this test's run uses that run's Node.
       const { code, told } = await runTests(node, files, { BERTH_TEST_COMPILER: undefined });
       assert.equal(code, 0, told);
     });

@@ -10,7 +10,7 @@ import {
 } from "@modelcontextprotocol/client";
 import { REDIRECT, type AuthorizationServer } from "./authorization-server.ts";
 
-/** What a client keeps of a person who has agreed. */
+/** A client's data of a person who has agreed. */
 export class Ada implements OAuthClientProvider {
   readonly redirectUrl = REDIRECT;
   readonly clientMetadata = {
@@ -21,9 +21,9 @@ export class Ada implements OAuthClientProvider {
     token_endpoint_auth_method: "none",
     scope: "mcp:read mcp:call",
   };
-  /** Where a person was sent to agree. */
+  /** The address to which the person was sent to agree. */
   asked: URL | undefined;
-  /** How many times tokens came. */
+  /** The number of times that tokens were issued. */
   renewals = 0;
   #client: StoredOAuthClientInformation | undefined;
   #tokens: StoredOAuthTokens | undefined;

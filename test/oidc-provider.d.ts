@@ -1,4 +1,4 @@
-/** What is used here of oidc-provider, which brings no types of its own. */
+/** The used part of oidc-provider, which has no types of its own. */
 declare module "oidc-provider" {
   import type { IncomingMessage, ServerResponse } from "node:http";
 

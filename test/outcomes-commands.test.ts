@@ -10,7 +10,7 @@ import { everything } from "./upstream.rig.ts";
 import { berth as runBerth, cli, type Ran } from "./upstream-commands.rig.ts";
 import type { TestBerth } from "./berth.ts";
 
-/** Runs `berth …` in a terminal of its own, in which `typed` has been typed; gives all that was shown. */
+/** Runs `berth …` in a terminal of its own, with `typed` typed ahead; returns all output. */
 function inTerminal(args: readonly string[], typed: string): Promise<{ shown: string; code: number | null }> {
   const python = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
   return new Promise((resolve, reject) => {
@@ -37,7 +37,7 @@ describe("questions at a command", () => {
     for (const close of closing) await close();
   });
 
-  /** A tool of each kind, as a server of others sees it: directly, and hosted. */
+  /** A tool of each kind, as an upstream sees it: directly, and hosted. */
   const tools = (name: string): [string, string][] => {
     const hosted = (server: string): string =>
       `mcp+http://${berth.url.replace("http://", "")}/mcp/${server}?tool=${name}`;

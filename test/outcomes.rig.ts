@@ -6,7 +6,7 @@ import { fixtures } from "./upstream.rig.ts";
 
 export const asker = `mcp+node://${join(fixtures, "asker.mjs")}`;
 
-/** The same tools three times: as functions, as scripts and as a server of others (`asker.mjs`). */
+/** The same tools three times: as functions, as scripts and as an upstream (`asker.mjs`). */
 const FUNCTIONS = `
 import type { Outcome, ToolContext } from "berth";
 
@@ -100,7 +100,7 @@ const PRESET = SHELL.replace('{"type":"boolean"}', '{"type":"boolean"},"default"
   '["dev","prod"]},"default":"dev"',
 );
 
-/** Prints its argument, tells its environment when that is `told`, and exits with the code that it is given. */
+/** Prints its argument, then its environment if the argument is `told`, and exits with the given code. */
 const PRINT = `#!/bin/sh
 # Prints a text.
 # @param {string} text - What.
@@ -126,7 +126,7 @@ export async function startOutcomes(
 
 export type Mode = "legacy" | "auto";
 
-/** One client, whose user answers with `answer` and is asked what is then in `asked`. */
+/** One client, whose user answers with `answer` and whose questions are then in `asked`. */
 export async function openClient(
   t: TestContext,
   url: string,

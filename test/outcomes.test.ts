@@ -13,7 +13,7 @@ import { inOneOf, until } from "./until.ts";
 const TOOL = "computer.jp/tool";
 const CONTEXT = "computer.jp/context";
 
-/** One tool of each kind, by its server: function, script and server of others. */
+/** One tool of each kind, by its server: function, script and upstream. */
 const KINDS = [
   { kind: "function", server: "functions" },
   { kind: "script", server: undefined },
@@ -348,7 +348,7 @@ describe("outcomes with other settings", () => {
     const env = { BERTH_RETRIES: "1000", BERTH_RETRY_MS: "20", BERTH_CALL_MS: "3000", BERTH_UPSTREAM_CALL_MS: "3000" };
     const short = await startOutcomes(t, { env });
     for (const server of ["functions", "asker"]) {
-      // A machine may be too busy to start a process in that time at the first try.
+      // A busy machine may not start a process in that time at the first try.
       await inOneOf(3, async () => {
         const beganAt = performance.now();
         const { content } = await call(`${short.url}/mcp/${server}`, "flaky", { key: "y", times: 99_999 });
@@ -392,7 +392,7 @@ export async function* stream(): AsyncGenerator<string, Outcome> { yield "a"; re
   });
 });
 
-/** What `told` of asker.mjs says that it was told. */
+/** The `_meta` that `told` of asker.mjs reports. */
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into it freely
 async function told({ content }: any): Promise<any> {
   return JSON.parse(content[0].text).meta;

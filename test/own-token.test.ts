@@ -20,7 +20,7 @@ describe("C8 the token of commands that talk to a Berth", () => {
   });
   after(() => berth?.close());
 
-  /** Nothing that a command prints ever holds a token. */
+  /** Checks that no output of a command ever holds a token. */
   const run = async (args: readonly string[], env: Record<string, string> = {}, input = ""): Promise<Ran> => {
     const ran = await command(args, { env: { BERTH_URL: berth.url, ...env }, input });
     for (const secret of [token, env["BERTH_TOKEN"] ?? token]) {
@@ -72,7 +72,7 @@ describe("C8 the token of commands that talk to a Berth", () => {
     try {
       await run(["inspect", uri], { BERTH_TOKEN: token });
       assert.ok(seen.length > 0 && seen.every((header) => header === undefined), "it was sent to somebody else");
-      // Who says so sends it anywhere; what is said back is shown without it.
+      // Users who write the token themselves may send it anywhere; replies are shown without it.
       await run(["inspect", `${uri}?header.Authorization=Bearer%20\${BERTH_TOKEN}`], { BERTH_TOKEN: token });
       assert.equal(seen.at(-1), `Bearer ${token}`);
     } finally {

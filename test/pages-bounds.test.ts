@@ -13,7 +13,7 @@ import type { RoutedContext } from "../src/http/routed.ts";
 import { defaultLimits } from "../src/limits/limits.ts";
 import { contextOf } from "./request-context.rig.ts";
 
-/** Keeps what it is given instead of rendering it. */
+/** Keeps its input instead of rendering it. */
 function pagesOf(sent: Page[]): Pages {
   const kept: Partial<Pages> = {
     text: async (text) => new Fragment(Buffer.from(text)),

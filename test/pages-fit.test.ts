@@ -9,7 +9,7 @@ import { until } from "./until.ts";
 const LONG = "averylongnamewithoutanyplacetobreakitthatsomebodychoseforareason".slice(0, 64);
 const SAID = "A description that goes on and on, for its author had much to say about all of it. ".repeat(6);
 
-/** Whatever authors write has to fit: long names without a break, long texts, deep schemas. */
+/** Authors' texts have to fit: long names without a break, long texts, deep schemas. */
 const LARGE = `/**
  * ${SAID}
  * @param anArgumentWhoseNameIsMuchLongerThanAnybodyWouldExpect - ${SAID}
@@ -34,7 +34,7 @@ const PARTLY =
   "/** Works. */\nexport function good(): void {}\n/** Does not. */\nexport function bad(f: symbol): void {}\n";
 const FIRST = '/** Tells which it is. */\nexport function tell(): string {\n  return "first";\n}\n';
 
-/** Every page in light and dark, on a large and on a small screen, with what is hard to show. */
+/** Every page in light and dark, on a large and on a small screen, with contents that are hard to show. */
 describe("every page fits", () => {
   let berth: TestBerth;
   let browser: TestBrowser;

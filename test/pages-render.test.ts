@@ -53,7 +53,7 @@ describe("the making of pages", () => {
   });
 
   it("renders its example in idle moments, and shows it to nobody", async () => {
-    // What is done at leisure keeps no process up.
+    // Background work keeps no process alive.
     const awake = setInterval(() => {}, 1_000);
     const sizes: number[] = [];
     await warmUp(

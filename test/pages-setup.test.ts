@@ -16,7 +16,7 @@ function textsFor(setup: SetupFor): Map<string, string[]> {
   return new Map(setupsFor(setup).map(({ client, steps }) => [client, steps.map(({ text }) => text)]));
 }
 
-/** Runs a program to its end; gives what it wrote on stdout. */
+/** Runs a program to its end; returns its stdout. */
 function run(command: string, args: string[], cwd: string, token = ""): Promise<string> {
   return new Promise((resolve, reject) => {
     const env = { ...process.env, BERTH_TOKEN: token };
@@ -94,7 +94,7 @@ describe("what a server's page offers for copying", () => {
   });
 
   for (const access of ["open", "token", "oauth"] as const) {
-    /** Of a Berth with this kind of access, and the token that the text finds in its environment. */
+    /** The setup for a Berth with this kind of access, and the token that the text finds in its environment. */
     const accessed = async (): Promise<[setup: SetupFor, token?: string]> => {
       if (access === "open") return [setup];
       const { token } = await makeToken(guarded, { can: ["call", "read"], servers: ["everyday"] });

@@ -1,8 +1,8 @@
 import { defaultLimits, limitVariable, type Limits } from "../src/limits/limits.ts";
 
 /**
- * The limits of time within which something must merely happen, as a machine needs them that is busy with other things.
- * Tests that are about such a limit set their own.
+ * Time limits within which something must merely happen, long enough for a busy machine. Tests that are about such a
+ * limit set their own.
  */
 const patience = {
   callMs: 300_000,
@@ -22,7 +22,7 @@ const patience = {
 
 export const patientLimits: Limits = { ...defaultLimits, ...patience };
 
-/** The same for processes. */
+/** Likewise for processes. */
 export const patientEnv: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries(patience).map(([limit, value]) => [limitVariable(limit), String(value)]),
 );

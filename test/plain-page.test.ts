@@ -16,7 +16,7 @@ describe("whoever sends too many requests", () => {
     await berth.close();
   });
 
-  /** There is always one more than a second allows. */
+  /** Sends one request more than a second allows. */
   async function refused(accept: string): Promise<Response> {
     for (;;) {
       const response = await fetch(`${berth.url}/mcp`, { headers: { Accept: accept } });

@@ -6,7 +6,7 @@ import { printable } from "../src/lib/printable.ts";
 
 const hostile = "a\u001b[2Jb\u009b31mc\u202ed\u2066\u200f\u007f\tå\r\nnext";
 
-/** What is written of a record, to a terminal or to anything else. */
+/** The output for a record, on a terminal or elsewhere. */
 async function writtenOf(format: RecordFormat, isTTY: boolean): Promise<string> {
   const stream = Object.assign(new PassThrough(), { isTTY });
   const output = new RecordOutput(format, stream);

@@ -1,34 +1,34 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { getPriority } from "node:os";
 
-/** What tests see of processes, as `proc(5)` has it; nothing where there is no /proc. */
+/** Processes as `proc(5)` shows them; nothing where there is no /proc. */
 
-/** Every process that descends from `root`, by number, but for the bundler's. */
+/** Every descendant of `root`, by id, except the bundler's. */
 export function descendants(root = process.pid): number[] {
   const found = [root];
   for (const pid of found) found.push(...childrenOf(pid));
   return found.slice(1).filter((pid) => !commandOf(pid).includes("esbuild"));
 }
 
-/** As each of its threads has started some. */
+/** The children of all its threads. */
 function childrenOf(pid: number): number[] {
   return foldersIn(`/proc/${pid}/task`).flatMap((thread) =>
     readOr(`/proc/${pid}/task/${thread}/children`).split(" ").filter(Boolean).map(Number),
   );
 }
 
-/** False for one that has ended and was not waited for yet, too: it has no memory and runs nothing. */
+/** False also for a zombie: it has no memory and runs nothing. */
 export function isAlive(pid: number): boolean {
   const { state = "X" } = statOf(pid) ?? {};
   return state !== "Z" && state !== "X";
 }
 
-/** The niceness of a process that gives way by so much more than these tests, whatever they run with themselves. */
+/** The niceness of a process that gives way by that much more than these tests, whatever theirs is. */
 export function givingWayBy(niceness: number): number {
   return Math.min(getPriority() + niceness, 19);
 }
 
-/** Undefined for one that is gone. */
+/** Undefined if the process is gone. */
 export function statOf(pid: number): ProcessStat | undefined {
   const stat = readOr(`/proc/${pid}/stat`);
   if (stat === "") return undefined;
@@ -52,7 +52,7 @@ export function commandOf(pid: number): string {
   return readOr(`/proc/${pid}/cmdline`).replaceAll("\0", " ");
 }
 
-/** Megabytes of memory that it holds now, and the most that it has ever held; 0 for one that is gone. */
+/** Its present and its peak memory, in megabytes; 0 if the process is gone. */
 export function memoryOf(pid: number): { nowMb: number; peakMb: number } {
   const status = readOr(`/proc/${pid}/status`);
   const megabytes = (name: string): number =>
@@ -60,23 +60,23 @@ export function memoryOf(pid: number): { nowMb: number; peakMb: number } {
   return { nowMb: megabytes("VmRSS"), peakMb: megabytes("VmHWM") };
 }
 
-/** Processes whose command line or environment holds the text: what a test started marks itself by it. */
+/** Processes whose command line or environment holds the text, by which tests mark the ones they start. */
 export function processesWith(mark: string): number[] {
   const holds = (pid: number): boolean => {
     const command = commandOf(pid);
     if (command.includes(mark)) return true;
-    // Those of the system itself have neither.
+    // Kernel threads have neither.
     return command !== "" && readOr(`/proc/${pid}/environ`).includes(mark);
   };
   return processes().filter((pid) => pid !== process.pid && holds(pid));
 }
 
-/** All of the machine, but those that other users hide. */
+/** All of the machine, except those that other users hide. */
 export function processes(): number[] {
   return process.platform === "linux" ? foldersIn("/proc").map(Number) : [];
 }
 
-/** Those that are named by numbers; none where there is no such folder. */
+/** The folders with numeric names; none where there is no such folder. */
 function foldersIn(folder: string): string[] {
   try {
     return readdirSync(folder).filter((name) => /^\d+$/.test(name));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 
-/** Which part of `src/` each library works for, and no other. */
+/** The only part of `src/` that may use each library. */
 const jobs: Readonly<Record<string, readonly string[]>> = {
   express: ["http/"],
   "better-sqlite3": ["store/"],

@@ -9,7 +9,7 @@ const PUBLIC = "https://mcp.example.com";
 
 /** The address that a server's page tells clients, for a request with these headers. */
 async function toldAt(berth: TestBerth, headers: Record<string, string>): Promise<string | number> {
-  // `fetch` sets Host by itself, so this goes by hand.
+  // `fetch` sets Host by itself, so this is sent by hand.
   const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
     const outgoing = httpRequest(`${berth.url}/mcp/meta/hello`, { headers: { Accept: "text/html", ...headers } });
     outgoing.once("error", reject).once("response", (response) => {

@@ -13,7 +13,7 @@ import { until } from "./until.ts";
 
 const BURN = "while :; do :; done";
 
-/** What of its quota all who share it have used, as a test says. */
+/** A quota whose use the test sets. */
 class ToldUse implements ProcessorQuota {
   readonly processors = 1;
   readonly periodMs = 100;

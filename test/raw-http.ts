@@ -1,19 +1,19 @@
 import { connect, type Socket } from "node:net";
 
-/** A connection whose bytes are written and read by hand, for what no client library sends. */
+/** A connection whose bytes are written and read by hand, for requests that no client library sends. */
 export interface RawConnection {
   readonly socket: Socket;
   /** All that has come so far. */
   text(): string;
-  /** Resolves when what has come matches; rejects when the connection ends before, or after a minute. */
+  /** Resolves when the received text matches; rejects when the connection ends before, or after a minute. */
   until(pattern: RegExp): Promise<RegExpExecArray>;
-  /** Resolves with all that came when the other side has ended the connection. */
+  /** Resolves with all received text when the other side has ended the connection. */
   readonly closed: Promise<string>;
-  /** The same; rejects after a minute. */
+  /** As `closed`; rejects after a minute. */
   ended(): Promise<string>;
 }
 
-/** So long may a busy machine take for anything that is waited for. */
+/** The time that a busy machine may take for anything. */
 const WAIT_MS = 240_000;
 
 export async function connectRaw(url: string): Promise<RawConnection> {
@@ -37,7 +37,7 @@ export async function connectRaw(url: string): Promise<RawConnection> {
   });
   socket.on("error", () => {});
   await new Promise<void>((resolve, reject) => socket.once("connect", resolve).once("error", reject));
-  /** What `find` gives once it is something; when there never is, what was waited for stands in the error. */
+  /** The result of `find` once it is defined; if it never is, the error names `what`. */
   const wait = <T>(find: () => T | undefined, what: string): Promise<T> =>
     new Promise((resolve, reject) => {
       const stop = (): void => {
@@ -67,7 +67,7 @@ export async function connectRaw(url: string): Promise<RawConnection> {
   };
 }
 
-/** The bytes of a POST. A header that is undefined is left out; a list is sent as several lines. */
+/** The bytes of a POST. An undefined header is left out; a list is sent as several lines. */
 export function rawPost(
   path: string,
   body: unknown,
@@ -85,7 +85,7 @@ export function rawPost(
   return `POST ${path} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n${text}`;
 }
 
-/** The messages of an event stream, as far as they have come. */
+/** The messages of an event stream that have come so far. */
 export function eventsOf(text: string): Record<string, unknown>[] {
   return [...text.matchAll(/^event: message\n(?:id: .*\n)?data: (.*)\n/gm)].map(
     ([, data]) => JSON.parse(data!) as Record<string, unknown>,

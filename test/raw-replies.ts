@@ -1,13 +1,13 @@
-/** What came over one connection, read by hand as RFC 9112 has it: several replies may follow each other. */
+/** Replies on one connection, parsed by hand according to RFC 9112: several may follow each other. */
 export interface RawReply {
   readonly status: number;
   /** The status line and the headers. */
   readonly head: string;
-  /** Without the signs of its chunks; as far as it came. */
+  /** Without chunk framing; as far as it came. */
   readonly body: string;
 }
 
-/** The replies in a text of one character per byte; throws where something stands between them that is none. */
+/** The replies in a text of one character per byte; throws for any other text between them. */
 export function repliesOf(text: string): RawReply[] {
   const replies: RawReply[] = [];
   for (let rest = text; rest !== "";) {
@@ -24,7 +24,7 @@ function bodyOf(status: number, head: string, rest: string): { body: string; aft
   if (status < 200 || status === 204 || status === 304) return { body: "", after: rest };
   if (/^Transfer-Encoding: chunked\r$/im.test(head)) return dechunked(rest);
   const length = /^Content-Length: (\d+)\r$/im.exec(head)?.[1];
-  // Neither: it lasts until the connection ends.
+  // Neither: the body ends with the connection.
   const end = length === undefined ? rest.length : Number(length);
   return { body: rest.slice(0, end), after: rest.slice(end) };
 }
@@ -33,7 +33,7 @@ function dechunked(text: string): { body: string; after: string } {
   let body = "";
   for (let rest = text; ;) {
     const [line, size] = /^([0-9a-f]+)\r\n/i.exec(rest) ?? [];
-    // It was left before its end.
+    // It was cut off.
     if (line === undefined) return { body, after: "" };
     const end = line.length + Number.parseInt(size!, 16);
     body += rest.slice(line.length, end);

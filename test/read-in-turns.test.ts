@@ -9,7 +9,7 @@ import { readInTurns } from "../src/network/read-in-turns.ts";
 import { ReadingTime } from "../src/lib/reading-time.ts";
 import { until } from "./until.ts";
 
-/** What has come on a socket, read as an HTTP client does: until nothing more is there. */
+/** Reads a socket as an HTTP client does: until no more data is available. */
 function readAll(bytes: number, sliceMs: number, time?: ReadingTime) {
   const socket = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done(), highWaterMark: 2 * bytes });
   readInTurns(socket as Socket, time);
@@ -73,7 +73,7 @@ test("a socket that is destroyed while it waits is not read any more", async () 
   assert.equal(seen.slices, slices);
 });
 
-/** A host that answers with a body in pieces of one byte; gives its port. */
+/** A host that answers with a body in pieces of one byte; returns its port. */
 async function hostOfBytes(t: TestContext, body: string): Promise<number> {
   const pieces = Array.from(body, (letter) => `1\r\n${letter}\r\n`).join("");
   const server = createServer((socket) => {

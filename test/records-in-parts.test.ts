@@ -5,7 +5,7 @@ import { inParts } from "../src/mcp/records-in-parts.ts";
 import { turnsIn } from "./turns-in.ts";
 
 const LATER = Date.now() + 60_000;
-/** The longest value that a store is given at once. */
+/** The longest value that a store gets at once. */
 const LONGEST_UNITS = 128 * 1024;
 
 /** Keeps records as a store does. */
@@ -16,7 +16,7 @@ function memory() {
     seen.longest = Math.max(seen.longest, value.length);
     if ((kept.get(key)?.revision ?? 0) !== expected) return undefined;
     if (expiresAt <= Date.now()) kept.delete(key);
-    // As UTF-8, in which half a character is none.
+    // As UTF-8, which has no half characters.
     else kept.set(key, { value: Buffer.from(value).toString(), revision: expected + 1 });
     return expected + 1;
   };

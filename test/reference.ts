@@ -14,15 +14,15 @@ import { patientLimits } from "./patience.ts";
 
 export const templates = join(packageRoot, "reference_templates");
 
-/** A reference definition, compiled from the file in the repository and carried out by the real executor. */
+/** A reference definition, compiled from the file in the repository and run by the real executor. */
 export interface OpenTemplate {
   readonly tools: readonly DiscoveredTool[];
   /**
-   * Calls a tool with its arguments in the order of its parameters, or with the one object that it takes. The arguments
-   * and the result are held against the schemas that were found. Rejects with what the guest threw.
+   * Calls a tool with its arguments in the order of its parameters, or with its one object. Arguments and result are
+   * validated against the discovered schemas. Rejects with the guest's error.
    */
   call(tool: string, ...args: unknown[]): Promise<unknown>;
-  /** What the guest has logged so far. */
+  /** The guest's log lines so far. */
   readonly logs: readonly GuestLog[];
   /** The events of a streaming tool, and then its result. */
   stream(tool: string, ...args: unknown[]): Promise<unknown[]>;

@@ -74,9 +74,10 @@ describe("a tenant that sends more than it may", () => {
     const refused = (await Promise.all(floods)).filter(({ status }) => status === 429);
     assert.ok(refused.length >= 150);
     for (const { headers } of refused) assert.match(headers.get("retry-after") ?? "", /^[1-9]/);
-    // The first ones and so many more in each second, and who was let through; nobody who waits is told within a second.
+    // The first ones, then a fixed number in each second, and admitted ones; none of the waiting is told within a
+    // second.
     for (const [index, ms] of told.toSorted((a, b) => a - b).entries()) {
-      // A timer of Node may fire up to a millisecond early.
+      // A Node timer may fire up to a millisecond early.
       if (ms >= 999) break;
       assert.ok(index + 1 <= 50 + ms / 20 + 5, `${index + 1} of 200 were told within ${ms} ms`);
     }

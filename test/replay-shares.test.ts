@@ -14,9 +14,9 @@ describe("what streams keep for clients that come back", () => {
     new Session(tenant, { tenant, server: "one" } as never, { version: "2025-11-25" } as never);
   let requests = 0;
   const BYTES = 10_000;
-  /** What one that has ended takes of a share. */
+  /** The part of a share that an ended stream takes. */
   const EACH = BYTES + STREAM_BYTES;
-  /** A stream that has ended, with so much that nobody has taken. */
+  /** An ended stream with `bytes` that nobody has taken. */
   function left(streams: Streams, session: Session, bytes: number): Stream {
     const stream = streams.create(session, [++requests]);
     void stream.send("x".repeat(bytes), { lasting: true });

@@ -5,7 +5,7 @@ import { Unread } from "../src/http/unread.ts";
 import { Connection } from "../src/http/connections.ts";
 import { defaultLimits } from "../src/limits/limits.ts";
 
-/** The context of a request that never came over a connection, made of what a test looks at. */
+/** The context of a request without a connection, made of the parts that a test examines. */
 export function contextOf(
   { request = {}, response = {} }: { readonly request?: object; readonly response?: object },
   unread = new Unread(defaultLimits),

@@ -23,7 +23,7 @@ describe("streams after the end of their process", () => {
   afterEach(() => served?.end("SIGKILL"));
   after(() => berth.close());
 
-  /** A process on data of its own, and the way to have another in its place. */
+  /** Starts a process on data of its own; returns a function that replaces it by another one. */
   async function serve(env: Record<string, string> = {}): Promise<(how: "SIGTERM" | "SIGKILL") => Promise<void>> {
     data = join(berth.folder, `data-${++folders}`);
     const args = ["--data", data, "--image", join(berth.folder, "boot")];
@@ -35,7 +35,7 @@ describe("streams after the end of their process", () => {
     };
   }
 
-  /** What is said is written behind: resolves when the store has it, so often, of one stream. */
+  /** Messages are written with a delay: resolves when the store has the text, `times` times, in one stream. */
   const written = (text: string, times = 1): Promise<unknown> =>
     until(() => {
       const database = new Database(join(data, DATABASE_FILE), { readonly: true });
@@ -47,7 +47,7 @@ describe("streams after the end of their process", () => {
       }
     }, `the store has "${text}" ${times} times`);
 
-  /** What is said until the end of the stream. */
+  /** The messages until the end of the stream. */
   // oxlint-disable-next-line typescript/no-explicit-any
   async function rest(reader: EventReader): Promise<any[]> {
     const messages = [];
@@ -57,7 +57,7 @@ describe("streams after the end of their process", () => {
     return messages;
   }
 
-  /** Reads events up to one of this message, and leaves; gives its id. */
+  /** Reads events up to one with this message, and leaves; returns its id. */
   async function leaveAfter(reader: EventReader, text: string): Promise<string> {
     for (;;) {
       const event = await reader.next();
@@ -152,7 +152,7 @@ describe("streams after the end of their process", () => {
   });
 
   it("S7 real clients come back after kill -9, for a result and for an error", async () => {
-    // Clients are sent away early, and told to come back when another process serves.
+    // Clients are disconnected early, and told to come back when another process serves.
     const restart = await serve({
       BERTH_CONNECTION_MS: "100",
       BERTH_STREAM_RETRY_MS: "8000",

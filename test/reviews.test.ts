@@ -85,7 +85,7 @@ describe("a review", () => {
         body: text,
       });
     const before = rows();
-    // Its text alone would have room, twice.
+    // Its text alone would fit, twice.
     const refused = await put(say("x".repeat(7_000)));
     assert.equal(refused.status, 507);
     assert.deepEqual(rows(), before);

@@ -27,7 +27,7 @@ export const content = (cid: string, ${context}): Promise<string> => tried(conte
 interface Served {
   readonly berth: TestBerth;
   readonly api: Api;
-  /** What a tool says, called with a token at a server or at one of its releases. */
+  /** The result of a tool, called with a token at a server or at one of its releases. */
   readonly say: (at: string, tool: string, token: string, args?: object) => Promise<string>;
   readonly releaseOf: (server: string) => Promise<string>;
 }
@@ -55,7 +55,7 @@ async function serve(env: Record<string, string>, mcps: Record<string, unknown> 
   };
 }
 
-/** Writes the entry of a server, as the operator; the source of it stays. */
+/** Writes the entry of a server, as the operator; its source stays. */
 async function giveTo({ api, releaseOf }: Served, server: string, given: object): Promise<string> {
   const { body } = await api.send("GET", `/entries/${server}`, undefined, bearer(ADMIN));
   const { definition } = JSON.parse(body.files[body.entry]) as { definition: string };
@@ -420,7 +420,7 @@ describe("the entries of other servers", () => {
     assert.equal(saved.status, 200);
     const mcps = await api.send("GET", "/variables/mcps", undefined, bearer(ADMIN));
     const entries = JSON.parse(mcps.body.files.mcps) as Record<string, object>;
-    // What is said of the other server stands beside what is wrong.
+    // Messages about the other server stand beside the problem.
     const other = { ...entries["other"], description: "of the other server alone" };
     const line = JSON.stringify({ other, gam: { tools: { first: { function: "one" } }, ...entries["gam"] } });
     assert.equal((await api.send("PUT", "/variables/mcps", line, write)).status, 200);
@@ -446,7 +446,7 @@ describe("the entries of other servers", () => {
 const KEY = "RIGHTS_ATTACKS_KEY";
 const TAKEN = "header.X-Key=%24%7BRIGHTS_ATTACKS_KEY%7D";
 
-/** A remote server, which is one of the Berth's own, and keeps the keys that it is sent. */
+/** A remote server, one of Berth's own, which records the keys that it gets. */
 async function remoteOf({ url }: TestBerth, t: TestContext): Promise<{ uri: string; keys: Set<string> }> {
   const keys = new Set<string>();
   const server = createServer((request, response) => {
@@ -473,7 +473,7 @@ async function remoteOf({ url }: TestBerth, t: TestContext): Promise<{ uri: stri
       ...(session && { "mcp-session-id": session }),
     });
     response.flushHeaders();
-    // Some of them are streams that last.
+    // Some of them are long-lived streams.
     for await (const part of answer.body ?? []) response.write(part);
     response.end();
   };
@@ -496,7 +496,7 @@ describe("a pinned release", () => {
     return releaseOf("far");
   }
 
-  /** A Berth whose server `far` is to be. */
+  /** A Berth that is to get the server `far`. */
   async function serveFar(t: TestContext, env: Record<string, string>) {
     const served = await serve(env);
     t.after(() => served.berth.close());

@@ -16,7 +16,7 @@ const SOURCE = "export const one = (): number => 1;";
 const PROGRAM = `mcp+node://${join(fixtures, "asker.mjs")}`;
 const ACTIONS: readonly Action[] = ["call", "read", "edit", "programs", "admin"];
 
-/** What a grant permits, said a second time: by the words of the documentation. */
+/** The permissions of a grant, implemented a second time from the words of the documentation. */
 function mayUse({ can, servers }: Grant, power: Power, server: string): boolean {
   const { action, of } = RIGHTS[power];
   const implied = can.includes("admin") || can.includes(action) || (action === "read" && can.includes("edit"));
@@ -25,24 +25,24 @@ function mayUse({ can, servers }: Grant, power: Power, server: string): boolean 
 
 type Headers = Readonly<Record<string, string>>;
 
-/** One way to use a power of the server `alpha`, or of its tenant. Its answer is one that worked, or a refusal. */
+/** One way to use a power of the server `alpha`, or of its tenant. Its answer is a success, or a refusal. */
 interface Attempt {
   readonly power: Power;
   readonly way: string;
   readonly send: (headers: Headers) => Promise<{ readonly status: number; readonly body?: unknown }>;
-  /** How it is answered to who may, where that is no success: what it asks for is not there. */
+  /** The status for a permitted caller, where it is no success: the requested thing does not exist. */
   readonly answered?: number;
-  /** What it takes besides the power, to be asked at all. */
+  /** The powers that it needs besides, to be tried at all. */
   readonly besides?: readonly Power[];
 }
 
-/** A Berth with what is needed to try each way of each power, for a tenant. */
+/** A Berth with everything needed to try each way of each power, for a tenant. */
 class Trial {
   readonly berth: TestBerth;
   readonly #base: string;
   readonly #api: Api;
   #count = 0;
-  /** The CIDs of the server's source, of a variable, and of releases by what they are given. */
+  /** The CIDs of the server's source, of a variable, and of releases by their grants. */
   #source = "";
   #colour = "";
   readonly #releases = new Map<Power, string>();
@@ -64,7 +64,7 @@ class Trial {
     return reply;
   }
 
-  /** What it is to be given; by what each power of an entry is about. */
+  /** The entry for each power, with the grant that the power is about. */
   #entryWith(power: Power): object {
     const number = ++this.#count;
     const base = { definition: this.#source, variables: [] };
@@ -106,7 +106,7 @@ class Trial {
     return (await this.#must("GET", "/servers/alpha/releases")).body.releases[0].release as string;
   }
 
-  /** Everything as it was before anybody was let. */
+  /** Restores the state before any attempt. */
   async reset(): Promise<void> {
     await this.#must("POST", `/servers/alpha/releases/${this.#plain}/restore`);
   }
@@ -125,7 +125,7 @@ class Trial {
       (power): Attempt[] => {
         const text = (): string => JSON.stringify(this.#entryWith(power));
         const mcps = (): Promise<string> => this.#mcpsWith(this.#entryWith(power));
-        // Whoever writes an entry needs the right to do so, whatever it says; of a server that is not there nothing is known.
+        // Writing an entry requires that right, whatever the entry says; a missing server is not revealed.
         const besides: Power[] = power === "programs" ? ["entry", "upstream"] : ["entry"];
         const answered = power === "upstream" ? { answered: 422 } : {};
         const release = this.#releases.get(power);
@@ -199,7 +199,7 @@ class Trial {
         way: "resource",
         send: async (h) => {
           const reply = await modern(`${this.berth.url}${this.#base}/mcp/alpha`, "resources/read", { uri }, h);
-          // Who may read nothing of the server is refused, and to all others it is not there.
+          // Callers that may read nothing of the server are refused; for all others it does not exist.
           const isRefused = /No such resource/.test(reply.body.error?.message ?? "");
           return { status: isRefused ? 403 : reply.status, body: reply.body };
         },
@@ -218,7 +218,7 @@ class Trial {
     ];
   }
 
-  /** Tries one way, and says whether it was let; whatever it is, what it did is undone. */
+  /** Tries one way, and tells if it was permitted; its effects are undone in any case. */
   async try(attempt: Attempt, headers: Headers): Promise<boolean> {
     const { status, body } = await attempt.send(headers);
     if (status === 401 || status === 403) return false;
@@ -254,7 +254,7 @@ describe("the table of rights", () => {
 
   it("C8 is tried by each way that it names", () => {
     const tried = new Set(trial.attempts().map(({ power, way }) => `${power}: ${way}`));
-    // `upstream` was never served, so that there is no release of it; `explore` is tried below.
+    // `upstream` was never served, so it has no release; `explore` is tested below.
     const others = new Set(["upstream: restore", "programs: explore"]);
     for (const [power, { ways }] of Object.entries(RIGHTS)) {
       for (const way of ways) {
@@ -328,7 +328,7 @@ describe("the table of rights", () => {
 
   it("C8 is the same for a cookie alone, but for what takes a token that was typed for it", async () => {
     const typed = new Set<Power>(["secrets", "network", "upstream", "programs", "secretValues", "approvals", "tokens"]);
-    // As a program at another port of the host sends it, which a browser gave it.
+    // As a program at another port of the host sends it with a cookie from a browser.
     const own = { Origin: berth.url, "Sec-Fetch-Site": "same-origin" };
     const wrong: unknown[] = [];
     for (const grant of [{ can: ["edit", "call"], servers: ["alpha"] }, { can: ["admin"] }] satisfies Grant[]) {
@@ -427,7 +427,7 @@ describe("explore over HTTP", () => {
       const berth = await startTestBerth({ texts: {}, env: { ...REQUIRED, BERTH_EXPLORE: "on" } });
       t.after(() => berth.close());
       const url = berth.url + path;
-      // The first one may all, so that whatever is kept of its lists is there for the others.
+      // The first one may do everything, so that cached lists of it are there for the others.
       for (const [can, names] of grants.toReversed()) {
         const headers = bearer((await makeToken(berth, { can })).token);
         const listed = await post(url, request("tools/list"), headers);

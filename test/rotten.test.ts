@@ -25,13 +25,13 @@ interface Rotten {
   readonly url: string;
   readonly api: Api;
   readonly lines: readonly string[];
-  /** Whether all content is what its CID says. */
+  /** True if all content matches its CID. */
   readonly isSound: (cid: string) => boolean;
-  /** What one of the servers says. */
+  /** The answer of one of the servers. */
   readonly says: (server: string, base?: string) => Promise<unknown>;
 }
 
-/** Serves what stands there once `rot` has been at it. */
+/** Serves the data that `rot` has damaged. */
 async function served(
   rot: (database: Database.Database) => void,
   look: (berth: Rotten) => Promise<void>,
@@ -64,7 +64,7 @@ async function served(
   }
 }
 
-/** What a flipped bit makes of the last byte of a content here, which is no other byte of it. */
+/** The last byte of a content after a bit flip, which differs from all other bytes here. */
 const ROT = Buffer.from([0xff]);
 
 /** Flips bits of the last byte of a content. */
@@ -86,7 +86,7 @@ function text(database: Database.Database, cid: string): string {
   return String(database.prepare<[string], Buffer>("SELECT bytes FROM content WHERE cid = ?").pluck().get(cid));
 }
 
-/** The page at which it is saved again. */
+/** The page on which it can be saved again. */
 const DAMAGED_TEXT = /Stored bytes do not match their CID: \w+; save it again, .*<textarea/s;
 
 async function shown(url: string): Promise<string> {
@@ -143,7 +143,7 @@ describe("bits that flip in the store", () => {
   it("C8 in the record of a server refuse it alone, which is mended by saving it again", async () => {
     const rots: ((database: Database.Database) => void)[] = [
       (database) => rotContent(database, cidOf(database, "server", "named")),
-      // Another letter in the address that the name stands for.
+      // Another letter in the CID that the name points to.
       (database) => void database.exec("UPDATE name SET cid = replace(cid, 'bag', 'bah') WHERE kind = 'server'"),
     ];
     for (const rot of rots) {
@@ -266,7 +266,7 @@ describe("bits that flip in the store", () => {
         rotContent(database, JSON.parse(text(database, release)).contract);
         rotContent(database, release);
       }
-      // As an upgrade of the image does: what was applied is not what is to be.
+      // As an upgrade of the image does: the applied image is not the new one.
       const applied = cidOf(database, "image", "applied");
       rotContent(database, applied);
       const first = "SELECT cid FROM name_change WHERE id = (SELECT min(id) FROM name_change WHERE name = 'mcps')";
@@ -343,7 +343,7 @@ describe("bits that flip in the store", () => {
 
   it("C8 in any one content, or in the address that a name stands for, leave every list and overview served", async () => {
     const reader = new Database(join(folder, "data", DATABASE_FILE), { readonly: true });
-    // What was compiled is made again, as another test has it.
+    // Compiled results are made again, which another test covers.
     const contents = reader
       .prepare<[], string>("SELECT cid FROM content WHERE id NOT IN (SELECT content_id FROM derived)")
       .pluck()

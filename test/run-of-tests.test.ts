@@ -12,7 +12,7 @@ import { until } from "./until.ts";
 
 const LINUX = { skip: process.platform === "linux" ? false : "processes are looked at in /proc" };
 
-/** What a run of the tests says of a file that does not end, when it is asked; then it is ended. */
+/** The report of a test run, on request, about a file that does not end; then the file is ended. */
 async function whereIs(t: TestContext, code: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "berth-hanging-"));
   t.after(() => rm(folder, { recursive: true, force: true }));

@@ -14,12 +14,12 @@ import { descendants } from "./processes.ts";
 const KILL = 0x8000_0000;
 const ALLOW = 0x7fff_0000;
 const errno = (number: number): number => 0x0005_0000 + number;
-/** As a shell tells of what ended a program. */
+/** The exit codes by which a shell reports these signals. */
 const [SIGSEGV, SIGSYS] = [128 + 11, 128 + 31];
 const [EPERM, ENOSYS, EPROTONOSUPPORT, EAFNOSUPPORT] = [1, 38, 93, 97];
 const NOTHING_DONE = 0;
 
-/** What the kernel gives a filter to look at: `struct seccomp_data`. */
+/** The kernel's input for a filter: `struct seccomp_data`. */
 function dataOf(audit: number, number: number, args: readonly number[] = []): Buffer {
   const data = Buffer.alloc(64);
   data.writeUInt32LE(number >>> 0, 0);
@@ -28,7 +28,7 @@ function dataOf(audit: number, number: number, args: readonly number[] = []): Bu
   return data;
 }
 
-/** The verdict of a filter, as `net/core/filter.c` runs it, of those instructions that it may consist of. */
+/** The verdict of a filter, as `net/core/filter.c` runs it, for the instructions that it may consist of. */
 function verdict(filter: Buffer, data: Buffer): number {
   let accumulator = 0;
   for (let at = 0; at * 8 < filter.length; at++) {
@@ -50,7 +50,7 @@ function verdict(filter: Buffer, data: Buffer): number {
   return assert.fail("it ends without a verdict");
 }
 
-/** Numbers as `asm/unistd.h` of each has them. */
+/** System call numbers in the `asm/unistd.h` of each. */
 const machines = {
   x64: {
     audit: 0xc000_003e,
@@ -280,7 +280,7 @@ describe("in the sandbox", { skip }, () => {
     try {
       assert.deepEqual(await statuses(native), [9, 9]);
       assert.deepEqual((await statuses(x32))[1], SIGSYS);
-      // Some machines have the kernel kill such a program before any filter sees what it calls.
+      // Some kernels kill such a program before any filter sees its calls.
       const [unfiltered, filtered] = await statuses(i386);
       assert.equal(filtered, unfiltered === SIGSEGV ? SIGSEGV : SIGSYS);
     } finally {
@@ -342,7 +342,7 @@ function statusOf(pid: number): string {
   }
 }
 
-/** A 64-bit program of this code and nothing else. */
+/** A 64-bit program with only this code. */
 function elf(code: readonly number[]): Buffer {
   const base = 0x40_0000;
   const head = Buffer.alloc(120);

@@ -85,7 +85,7 @@ describe("berth secret", () => {
   });
 });
 
-/** Runs `berth secret …` on a pseudo-terminal, types when it is asked, and gives all that was shown. */
+/** Runs `berth secret …` on a pseudo-terminal, types when it is asked, and returns all output. */
 function atTerminal(args: readonly string[], data: string, keys: readonly string[]): Promise<string> {
   const python = "import pty, sys; pty.spawn(sys.argv[1:])";
   const env = { ...process.env, BERTH_DATA: data };

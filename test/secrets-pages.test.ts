@@ -64,7 +64,7 @@ describe("the page of secrets", () => {
     await page.getByRole("button", { name: "Delete it" }).click();
     await row.getByText("not set").waitFor();
     assert.equal(await tell("", "API_TOKEN"), "nothing");
-    // A refusal is told on the page, and by the browser in its console.
+    // A refusal appears on the page, and in the browser's console.
     const others = browser.problems.filter((problem) => !/422/.test(problem));
     assert.deepEqual(others, []);
   });

@@ -11,7 +11,7 @@ import { fixtures } from "./upstream.rig.ts";
 import { commandOf, processes } from "./processes.ts";
 import { until } from "./until.ts";
 
-/** Long enough to be found, and with what JSON, URLs and patterns write in another way. */
+/** Long enough to be found, with characters that JSON, URLs and patterns escape. */
 const VALUE = 'hunter2 "very/secret" +[value]\\ $& é';
 const OTHER = "another-very-secret-value";
 const context = 'context: import("berth").ToolContext';
@@ -78,7 +78,7 @@ const upstream = (more = ""): string =>
 
 describe("servers and their secrets", () => {
   const lines: string[] = [];
-  /** All that Berth said, but for what functions returned. */
+  /** All output of Berth, except the results of functions. */
   const shown: string[] = [];
   let berth: TestBerth;
   let api: Api;
@@ -298,14 +298,14 @@ describe("servers and their secrets", () => {
   });
 });
 
-/** As programs write a value. */
+/** The notations of a value in programs' output. */
 function formsOf(value: string): string[] {
   const bytes = Buffer.from(value);
   const base64 = bytes.toString("base64").replace(/=+$/, "");
   return [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value), base64, bytes.toString("hex")];
 }
 
-/** A server that keeps the tokens it is sent, and says them in its refusal. */
+/** A server that records the tokens it gets, and includes them in its refusal. */
 async function startRemote(): Promise<{ url: string; seen: string[]; close: () => void }> {
   const seen: string[] = [];
   const server = createServer((request, response) => {

@@ -31,7 +31,7 @@ interface Opened {
 let folders = 0;
 const newFolder = (): string => join(parent, `data-${++folders}`);
 
-/** One process's view of a data folder, as it were. */
+/** Opens a data folder as a separate process would. */
 async function open(folder = newFolder(), source: KeySource = {}): Promise<Opened> {
   const store = await openSqliteStore({ dataDir: folder });
   closers.push(() => store.close());
@@ -40,7 +40,7 @@ async function open(folder = newFolder(), source: KeySource = {}): Promise<Opene
 
 const VALUE = "correct horse battery staple";
 
-/** Every byte that the folder holds. */
+/** Every byte in the folder. */
 function bytesIn(folder: string): Buffer {
   return Buffer.concat(readdirSync(folder).map((file) => readFileSync(join(folder, file))));
 }
@@ -74,7 +74,7 @@ describe("secrets at rest", () => {
       }
       assert.equal(await store.content("acme", cid), undefined);
     }
-    // That it was changed, when and by whom, is no secret.
+    // The fact, time and author of a change are no secret.
     const history = await store.history("acme", "secret", "API_TOKEN");
     assert.deepEqual(
       history.map(({ cid, by }) => [cid, by]),
@@ -110,7 +110,7 @@ describe("secrets at rest", () => {
       ),
       { numRuns: runs(200) },
     );
-    // The border between the two is part of what is sealed.
+    // The border between the two is part of the sealed data.
     assert.equal(unseal(key, "ab", "c", seal(key, "a", "bc", VALUE)), undefined);
     assert.equal(unseal(key, 'a","b', "c", seal(key, "a", 'b","c', VALUE)), undefined);
   });
@@ -261,7 +261,7 @@ describe("a rotation of the key", () => {
   it("C8 that broke off is taken up: the old key reads until all is sealed anew", async () => {
     const { secrets, store, folder } = await open();
     await secrets.set("acme", "A", VALUE, "test");
-    // As it stands after the new key was written, and before anything was sealed with it.
+    // The state after the new key was written, and before anything was sealed with it.
     const ring = openKeyRing(folder, {});
     const next = ring.next(await store.secretKeyId());
     const after = (await open(folder)).secrets;
@@ -319,7 +319,7 @@ describe("a rotation of the key", () => {
       const behind: typeof store = {
         ...store,
         async putSecret(tenant, put) {
-          // As whoever waits for the lock that the rotation has.
+          // As a process that waits for the rotation's lock would.
           if (rotations++ === 0) await command.rotate("test");
           return store.putSecret(tenant, put);
         },

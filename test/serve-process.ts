@@ -12,7 +12,7 @@ export class ServeProcess {
     this.url = url;
   }
 
-  /** `inherits`: more descriptors that are left open to it; `cwd`: the folder that it runs in. */
+  /** `inherits`: more descriptors that it inherits; `cwd`: its working folder. */
   static start(
     args: readonly string[],
     env: Readonly<Record<string, string>> = {},

@@ -17,7 +17,7 @@ interface Served {
   readonly stderr: () => string;
 }
 
-/** `berth serve` as a person starts it, up to the line that says where it listens. */
+/** `berth serve` as a person starts it, up to the line with its address. */
 function serve(args: readonly string[], cli = CLI): Promise<Served> {
   const command = [cli, "serve", "--port", "0", ...args];
   return listening(spawn(process.execPath, command, { stdio: ["ignore", "pipe", "pipe"] }));
@@ -35,7 +35,7 @@ function listening(child: ChildProcess): Promise<Served> {
   });
 }
 
-/** As in a copy of the sources; what is built stands there already. */
+/** Starts a copy of the sources, which is built already. */
 async function npmStart(folder: string): Promise<Served> {
   await mkdir(folder);
   const { type, scripts } = JSON.parse(await readFile("package.json", "utf8")) as Record<"type" | "scripts", object>;
@@ -46,7 +46,7 @@ async function npmStart(folder: string): Promise<Served> {
   return listening(spawn("npm", ["start"], { cwd: folder, env, detached: true, stdio: ["ignore", "pipe", "pipe"] }));
 }
 
-/** Gives its result as soon as the call is under way. */
+/** Returns its result as soon as the call is under way. */
 async function slowCall(url: string): Promise<{ result: ReturnType<typeof call> }> {
   const saved = await apiOf({ url }).put(
     "/definitions/slow",
@@ -133,7 +133,7 @@ describe("berth serve", () => {
       const answer = await slowCall(served.url);
       const all = descendants(pid);
       const ended = new Promise((resolveEnded) => served.child.once("close", resolveEnded));
-      // A terminal tells the whole group.
+      // A terminal signals the whole group.
       process.kill(signal === "SIGINT" ? -pid! : pid!, signal);
       assert.equal((await answer.result).content[0].text, "done");
       await ended;

@@ -184,7 +184,7 @@ describe("C8 signing in with a browser", () => {
     const Cookie = cookieOf(await send("/sign-in", form({ token })));
     const { port } = new URL(berth.url);
     const foreign: [Record<string, string>, number][] = [
-      // The one may call with a token of its own, the other not at all.
+      // One may call with a token of its own, the other not at all.
       [{ Origin: "http://127.0.0.1:1" }, 401],
       [{ Origin: `http://localhost:${port}` }, 403],
       [{ "Sec-Fetch-Site": "same-site" }, 401],
@@ -290,7 +290,7 @@ describe("C8 signing in with a browser", () => {
     await dialog.getByLabel("Token").fill(token);
     await dialog.getByRole("button", { name: "Sign in" }).click();
     await page.getByText("The secret PILOT is set.").waitFor();
-    // It stays typed for the page.
+    // The page keeps the typed text.
     await page.getByLabel("Name").fill("MATE");
     await page.getByLabel("Value").fill("a value of a mate");
     await page.getByRole("button", { name: "Set it" }).click();

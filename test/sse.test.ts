@@ -10,7 +10,7 @@ import { read, type EventReader } from "./legacy-client.ts";
 import { startRig, type Rig } from "./mcp-modern.rig.ts";
 import { until } from "./until.ts";
 
-/** The little that is used of SDK 1.32, whose types are not the product's to install. */
+/** The used part of SDK 1.32, whose types the product should not install. */
 interface OlderClient {
   connect(transport: unknown): Promise<void>;
   listTools(): Promise<{ tools: { name: string }[] }>;
@@ -34,7 +34,7 @@ type Types = Readonly<Record<string, unknown>>;
 describe("a connection of HTTP+SSE whose client reads nothing", () => {
   const megabyte = "x".repeat(1024 * 1024);
 
-  /** Opens a connection and reads no more than where to send messages. */
+  /** Opens a connection and reads only the address for messages. */
   async function openUnread(limits: Partial<Limits>, context: TestContext) {
     const rig = await startRig({}, limits);
     rig.host.offer("one", { tools: { long: () => megabyte } });
@@ -66,7 +66,7 @@ describe("a connection of HTTP+SSE whose client reads nothing", () => {
   it("ends above unreadStreamBytes", async (context) => {
     const { call } = await openUnread({ unreadStreamBytes: 4 * megabyte.length }, context);
     let answers = 0;
-    // What the system takes of a connection is more than Berth keeps.
+    // The system's own buffers hold more of a connection than Berth keeps.
     for (; answers < 100; answers++) if ((await call()).status !== 202) break;
     assert.ok(answers < 100, `${answers}`);
   });
@@ -376,7 +376,7 @@ describe("SDK 1.32 over Streamable HTTP, in a session", () => {
       const asked = await client.callTool({ name: "ask" });
       assert.deepEqual(JSON.parse(asked.content[0]?.text ?? ""), { q: { roots: [{ uri: "file:///a" }] } });
       const slow = client.callTool({ name: "slow" });
-      // Longer than a connection may last, so that the client has to come again for its answer.
+      // Longer than the lifetime of a connection, so that the client has to come again for its answer.
       await new Promise((resolve) => setTimeout(resolve, 200));
       finish("at last");
       assert.equal((await slow).content[0]?.text, "at last");

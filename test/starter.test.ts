@@ -137,7 +137,7 @@ describe("a starter apart", () => {
     );
     await once(service.stdout, "data");
     const family = (): number[] => descendants(service.pid);
-    // Its starter, their guard, and what was started.
+    // Its starter, their guard, and the started process.
     await until(() => family().length === 3, "the process was started");
     const all = family();
     service.kill("SIGKILL");
@@ -171,7 +171,7 @@ describe("a starter apart", () => {
       { stdio: ["ignore", "pipe", "inherit"] },
     );
     await once(service.stdout, "data");
-    // The starter, their guard, the shell, and what that waits for.
+    // The starter, their guard, the shell, and the program that it waits for.
     await until(() => descendants(service.pid).length === 4, "all is running");
     const all = descendants(service.pid);
     service.kill("SIGKILL");
@@ -221,7 +221,7 @@ describe("a starter apart", () => {
 
   it("C8 keeps those that give way within the quota of its container, and ends those that it holds up, too", async () => {
     const container = mkdtempSync(join(tmpdir(), "berth-container-"));
-    // At once, for somebody reads it meanwhile.
+    // Written atomically, since another process reads it meanwhile.
     const write = (name: string, text: string): void => {
       writeFileSync(join(container, "next"), text);
       renameSync(join(container, "next"), join(container, name));
@@ -259,7 +259,7 @@ describe("a starter apart", () => {
   });
 });
 
-/** Until then it starts processes directly, and they are no children of another process. */
+/** Resolves when the starter is ready: before that, it starts processes directly. */
 async function openReady(onGone: () => void = () => {}, quotaFolder?: string): Promise<Starter> {
   const starter = openStarter({ onGone, onStderr: (text) => process.stderr.write(text) }, quotaFolder);
   for (;;) {

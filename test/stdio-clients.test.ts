@@ -12,7 +12,7 @@ import { startTestBerth, type TestBerth } from "./berth.ts";
 import { CLI } from "./stdio-session.ts";
 import { until } from "./until.ts";
 
-/** Clients that people use start `berth stdio` themselves, as their configuration says it. */
+/** Popular clients start `berth stdio` themselves, from their configuration. */
 describe("real clients over stdio", () => {
   let berth: TestBerth;
   let folder: string;
@@ -59,7 +59,7 @@ describe("real clients over stdio", () => {
           ),
         );
         assert.equal(answer.text, "stepped 3");
-        // The last may come together with the answer, after which the client does not look at it any more.
+        // The last may come together with the answer, after which the client ignores it.
         assert.ok(seen.length >= 2, `${seen.length} of 3`);
 
         const controller = new AbortController();

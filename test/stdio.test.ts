@@ -117,7 +117,7 @@ describe("berth stdio", () => {
     for (const requestId of [1, 2, 77, {}]) {
       session.send({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } });
     }
-    // Lines are read in their order: what is answered after them tells that they have been read.
+    // Lines are read in order: an answer to a later line shows that they have been read.
     session.send(call(9, "state", {}));
     await session.answer(9);
     const before = session.said.length;
@@ -125,7 +125,7 @@ describe("berth stdio", () => {
     const areStopped = async (): Promise<boolean> => {
       session.send(call(++id, "state", {}));
       const { stopped, begun } = (await session.answer(id)).result.structuredContent;
-      // A guest that a busy machine does not let react within a second is another one now.
+      // A guest that does not react within a second, on a busy machine, has been replaced.
       return stopped === 2 || begun === 0;
     };
     await until(areStopped);

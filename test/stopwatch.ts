@@ -1,15 +1,15 @@
 import { readFileSync } from "node:fs";
 
 /**
- * Milliseconds since it was started, less those in which this thread was ready to go on and the machine had no
- * processor for it: how busy the machine is with other things says nothing about what is measured.
+ * Milliseconds since it was started, less those in which this thread was ready to run and the machine had no processor
+ * for it: other load on the machine must not affect the measurement.
  */
 export function stopwatch(): () => number {
   const [started, waitedBefore] = [performance.now(), waitedMs()];
   return () => performance.now() - started - (waitedMs() - waitedBefore);
 }
 
-/** Processor time of this process's main thread, in all; of all its threads where the system tells no more. */
+/** Total processor time of this process's main thread; of all its threads where the system tells no more. */
 export function threadMs(): number {
   const [ran] = scheduledMs();
   if (ran !== undefined) return ran;
@@ -17,12 +17,12 @@ export function threadMs(): number {
   return (user + system) / 1_000;
 }
 
-/** Of this process's main thread, in all; 0 where the system does not tell. */
+/** The total waiting time of this process's main thread; 0 where the system does not tell. */
 function waitedMs(): number {
   return scheduledMs()[1] ?? 0;
 }
 
-/** For how long the main thread has run, and for how long it was ready to run; nothing where the system does not tell. */
+/** How long the main thread has run, and how long it waited for a processor; empty where the system does not tell. */
 function scheduledMs(): number[] {
   try {
     const text = readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8");

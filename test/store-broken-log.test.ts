@@ -26,7 +26,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 let folders = 0;
 const newFolder = (): string => join(folder, String((folders += 1)));
 
-/** Writes until it is killed, after so many writes; gives the names that were acknowledged. */
+/** Writes until it is killed, after `killedAfter` writes; returns the acknowledged names. */
 async function writeUntilKilled(dataDir: string, killedAfter: number): Promise<string[]> {
   const args = [writerFile, dataDir, "default", String(16 * 1024 * 1024)];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
@@ -59,7 +59,7 @@ async function open(dataDir: string): Promise<Opened> {
 
 describe("a log of the store that a killed process has left", () => {
   let left: string;
-  /** What was acknowledged, and a write that was not, at most. */
+  /** The acknowledged writes, and at most one that was not. */
   let all: number;
   before(async () => {
     left = newFolder();
@@ -74,7 +74,7 @@ describe("a log of the store that a killed process has left", () => {
     ({
       names: { length: all },
     } = await open(copy()));
-    // With the name that stands for the last write.
+    // Including the name that stands for the last write.
     assert.ok(all > acknowledged.length + SEEDS, `${all} of ${acknowledged.length}`);
   });
 
@@ -151,7 +151,7 @@ describe("a log of the store that a killed process has left", () => {
 
   it("C8 refuses a start, and changes nothing, where some of what came after it is in the database already", async () => {
     const dataDir = copy();
-    // As somebody leaves it who is killed while they move the log into the database.
+    // As left by a process that was killed while it moved the log into the database.
     const moved = newFolder();
     cpSync(dataDir, moved, { recursive: true });
     const database = new Database(join(moved, DATABASE_FILE));

@@ -41,7 +41,7 @@ after(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** A disk of so many megabytes; undefined, and the test says so, where nobody may mount one. */
+/** A disk of `megabytes`; undefined, with the test skipped, where this user may not mount one. */
 function smallDisk(t: TestContext, megabytes: number): string | undefined {
   const disk = mkdtempSync(join(folder, "disk-"));
   const { status, stderr } = spawnSync("mount", ["-t", "tmpfs", "-o", `size=${megabytes}m,mode=700`, "tmpfs", disk]);
@@ -53,7 +53,7 @@ function smallDisk(t: TestContext, megabytes: number): string | undefined {
   return undefined;
 }
 
-/** Writes until there is no room; what it gives makes room again. */
+/** Writes until there is no room; the returned function frees it. */
 function fill(disk: string): () => void {
   const file = join(disk, "filling");
   const opened = openSync(file, "w");
@@ -223,7 +223,7 @@ describe("a disk that is full", () => {
     if (disk === undefined) return;
     const store = await openSqliteStore({ dataDir: join(disk, "data") });
     t.after(() => store.close());
-    // Each writes some pages anew: a log that was moved when it has 16 MiB would have filled the disk.
+    // Each write replaces some pages: a log that is moved only at 16 MiB would have filled the disk.
     let bytes = 0;
     for (let number = 0; bytes < 24 * MB; number++) {
       await until(() =>
@@ -320,7 +320,8 @@ describe("a disk that is too short for what is restored", () => {
         truncateSync(join(disk, "filling"), statSync(join(disk, "filling")).size - bytes);
         return free;
       };
-      // Whoever serves writes, and moves its log, after its start and after each try, and that takes or gives some room.
+      // The serving process writes, and moves its log, after its start and after each try, which takes or frees some
+      // room.
       let sizes = "";
       const isQuiet = (): boolean => {
         const before = sizes;
@@ -345,7 +346,7 @@ describe("a disk that is too short for what is restored", () => {
         assert.deepEqual(ownFiles(), before);
         free();
       }
-      // Neither for what stood there nor for a log beside it.
+      // Neither for the previous store nor for a log beside it.
       await quiet();
       const free = leaveRoom(needed + MB);
       const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
@@ -446,7 +447,7 @@ describe("a process that may open no more files", () => {
     } catch (error) {
       assert.equal((error as NodeJS.ErrnoException).code, "EMFILE");
     }
-    // What a save that is undone takes back is more in some of them than SQLite keeps in memory by itself.
+    // Some undone saves revert more than SQLite keeps in memory by itself.
     for (let number = 0; number < 60; number++) {
       await store.change("default", change(50_000));
       await store.check();

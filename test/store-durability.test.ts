@@ -136,7 +136,7 @@ describe("a disk that fails when something that was written is flushed", () => {
     onFlush(t, (file, flush) =>
       other.inTransaction && file.startsWith(berth.folder) ? Promise.reject(new Error("EIO: i/o error")) : flush(),
     );
-    // What is read here cannot be written anew meanwhile.
+    // Pages that are being read here cannot be overwritten meanwhile.
     other.exec("BEGIN; SELECT * FROM name");
     const api = apiOf(berth);
     const edited = await api.put("/definitions/echo", "export const one = () => 1;\nexport const two = () => 2;");

@@ -28,9 +28,9 @@ let folders = 0;
 interface Opened {
   readonly store: Store;
   readonly dataDir: string;
-  /** As another process on the same data. */
+  /** Another process on the same data. */
   readonly other: Database.Database;
-  /** Bytes of the log that are in use, and how many of them stand in the database already. */
+  /** The used bytes of the log, and how many of them stand in the database already. */
   readonly log: () => { bytes: number; moved: number };
 }
 
@@ -86,14 +86,14 @@ describe("the log of the store", () => {
   it("C8 is not begun anew while another process reads what it holds, and cut off afterwards", async (t) => {
     const { store, dataDir, other, log } = await open(t);
     const reader = new Database(join(dataDir, DATABASE_FILE), { readonly: true });
-    // All of it at once, so that it stands in the log when they begin.
+    // All at once, so that it stands in the log when they begin.
     const written = Array.from({ length: 8 }, () => write(store, 50_000));
     reader.exec("BEGIN");
     const seen = reader.prepare<[], number>("SELECT count(*) FROM content").pluck();
     const before = seen.get();
     await Promise.all(written);
     await write(store, LOG_BYTES * 4);
-    // What stood in it before they began to read is moved meanwhile.
+    // The log's content from before they began to read is moved meanwhile.
     await until(async () => log().moved >= LOG_BYTES);
     assert.equal(seen.get(), before, "what they see changed under them");
     assert.ok(log().bytes > LOG_BYTES * 4);
@@ -236,7 +236,7 @@ describe("a process whose log is being moved", () => {
     other.exec("BEGIN IMMEDIATE");
     const child = spawn(process.execPath, [writerFile, dataDir, "writer", "16384", "1"], { stdio: "ignore" });
     const closed = once(child, "close");
-    // It is to find the file locked. One that takes longer to start finds it free, which is no fault.
+    // It should find the file locked. If it takes longer to start, it finds it free, which is no fault.
     await Promise.race([sleep(700), closed]);
     other.exec("COMMIT");
     other.close();

@@ -18,7 +18,7 @@ const NAMES = 4_000;
 const nameOf = (index: number): string => `name-${String(index).padStart(5, "0")}`;
 const [first, last] = [nameOf(0), nameOf(NAMES - 1)];
 
-/** Names that all get another meaning, together with what they mean. */
+/** Names that all get another meaning, with their new contents. */
 function longChange(mark: string): Change & Required<Pick<Change, "put" | "set">> {
   const put = Array.from({ length: NAMES }, (_, index) => jsonBlock({ mark, index }));
   const set = put.map(({ cid }, index) => ({ kind: "release", name: nameOf(index), cid }) as const);
@@ -96,7 +96,7 @@ describe("a change of thousands of names", () => {
     assert.ok(await store.record("default", "task", "one"));
     await until(() => told.elsewhere.length === NAMES);
     assert.equal(new Set(told.elsewhere.map(({ name }) => name)).size, NAMES);
-    // What another process changes after it is told here, and would be told after it.
+    // A later change of another process is reported here, after this one.
     await other.change("default", { by: "test", set: [{ kind: "release", name: first, cid: null }] });
     await until(() => told.here.length > 0);
     assert.deepEqual(told.here, [{ tenant: "default", kind: "release", name: first }]);

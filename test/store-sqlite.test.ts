@@ -52,7 +52,7 @@ test("long content is held against its CID in turns with other work, and refused
 
 const writerFile = fileURLToPath(new URL("./store-writer.js", import.meta.url));
 
-/** Starts writers on one folder, kills each in the midst of its writes, and gives what each had acknowledged. */
+/** Starts writers on one folder, kills each in the midst of its writes, and returns the acknowledged writes of each. */
 async function killWriters(dataDir: string, writers: string[], changesBefore: number): Promise<Map<string, string[]>> {
   const acknowledged = await Promise.all(
     writers.map(async (writer) => {
@@ -82,7 +82,7 @@ test("a writer killed in the midst of its writes loses nothing that was acknowle
       assert.equal((await store.name("writer", "variable", `name-${count}`))?.cid, cid);
       assert.ok(await store.content("writer", cid));
     }
-    // A change that was not acknowledged may be there, but then the whole of it.
+    // An unacknowledged change may be there, but then the whole of it.
     const names = (await store.names("writer", "variable")).filter(({ name }) => name !== "last");
     const last = (await store.name("writer", "variable", "last"))!;
     assert.ok(names.length >= acknowledged.length && names.length <= acknowledged.length + 1);

@@ -12,7 +12,7 @@ import { DATABASE_FILE } from "../src/store/open-database.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 import { recordsOf } from "./audit.rig.ts";
 
-/** What the fixtures hold; each table since the version that brought it. */
+/** The contents of the fixtures; each table since the version that brought it. */
 const AT = 1_760_000_000_000;
 const CODE = "bafkreid74pysxzgy6prlnqpvxil22bnz7gv6ilzllynamptjbubdrkgpbq";
 const OLD = "bafkreibyoa2onlm2fsr5nxgyzgv4yeonmc7vz4ei23roikdbfyv4r43trq";
@@ -26,7 +26,7 @@ function fixture(version: number): string {
   return join(packageRoot, "test", "fixtures", "schema", `${version}.sql`);
 }
 
-/** A data folder whose database is what `sql` makes. */
+/** A data folder whose database `sql` creates. */
 function folderOf(sql: string, version: number): string {
   const dataDir = mkdtempSync(join(tmpdir(), "berth-upgrade-"));
   folders.push(dataDir);
@@ -47,7 +47,7 @@ function schemaOf(sql: string): unknown {
 }
 
 describe("the database of an earlier Berth", () => {
-  // Today's may have no fixture yet: the next step will want one.
+  // The latest version may have no fixture yet: the next step will require one.
   const versions = Array.from(migrations, (_, index) => index + 1).filter(
     (version) => version < migrations.length || existsSync(fixture(version)),
   );
@@ -93,7 +93,7 @@ describe("the database of an earlier Berth", () => {
         version >= 5 ? [["tok_1", AT + 8000]] : [],
       );
 
-      // It is not only read: what is done next finds everything in its place.
+      // Not only reading works: later writes find everything in its place.
       const set = [{ kind: "variable", name: "mcps", cid: OLD, expected: NOW }] as const;
       await store.change("default", { by: "test", set });
       assert.equal((await store.history("default", "variable", "mcps")).length, 3);
@@ -152,7 +152,7 @@ describe("the database of an earlier Berth", () => {
   });
 
   it("C8 whose upgrade fails halfway stays what it was", async () => {
-    // A table of the next step is there already, so that its step fails.
+    // A table of the next step exists already, so that its step fails.
     const dataDir = folderOf(`${readFileSync(fixture(1), "utf8")} CREATE TABLE tenant (name TEXT);`, 1);
     await assert.rejects(openSqliteStore({ dataDir }), { code: "store_failed" });
     const database = new Database(join(dataDir, DATABASE_FILE));

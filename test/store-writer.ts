@@ -1,6 +1,6 @@
 /**
- * A process that writes without end and says on stdout what was acknowledged, until the tests that start it kill it:
- * `FOLDER WRITER [LOG_BYTES [WRITES]]`. After so many writes it ends without closing anything.
+ * A process that writes without end and prints acknowledged writes, until the test that started it kills it: `FOLDER
+ * WRITER [LOG_BYTES [WRITES]]`. After `WRITES` writes it ends without closing anything.
  */
 import { writeSync } from "node:fs";
 import { rawBlock } from "../src/lib/cid.ts";

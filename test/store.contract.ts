@@ -7,8 +7,8 @@ import { jsonBlock, rawBlock } from "../src/lib/cid.ts";
 import type { ChangedName, NameKind, SecretStore, Store } from "../src/store/store.ts";
 
 /**
- * What every store must do. `open` is called for each test and gives an empty store; `openAgain` gives the one that was
- * opened last to another process, as it were.
+ * The duties of every store. `open` is called for each test and returns an empty store; `openAgain` opens the last one
+ * again, like another process.
  */
 export function storeContract(
   name: string,
@@ -324,7 +324,7 @@ export function storeContract(
       const unheld = { ...sealedWith("second"), isKeyHeld: () => false };
       assert.equal(await store.putSecret("two", unheld), false);
       assert.equal(await store.putSecret("two", { ...unheld, isKeyHeld: () => true }), true);
-      // Nor does the only one get another key by itself.
+      // The only secret does not change its key by itself either.
       assert.equal(await store.putSecret("two", sealedWith("third")), false);
       assert.equal(await store.secretKeyId(), "second");
     });

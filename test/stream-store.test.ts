@@ -48,7 +48,7 @@ describe("what streams keep beyond the process", () => {
     assert.ok(writes.every(({ units }) => units <= MIB));
     const total = writes.reduce((sum, { units }) => sum + units, 0);
     assert.ok(total < (text.length + 1_000) * all.length, `${total} characters`);
-    // What says that the process lives, or has left, is short.
+    // Writes that only say that the process lives, or has left, are short.
     const long = writes.filter(({ units }) => units > text.length);
     assert.ok(long.length > 4);
     for (const [at, { turn }] of long.entries()) assert.ok(at === 0 || turn > long[at - 1]!.turn);

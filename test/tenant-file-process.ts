@@ -6,7 +6,7 @@ import { tenantFile } from "../src/image/tenant/write.ts";
 import { defaultLimits } from "../src/limits/limits.ts";
 import { openSqliteStore } from "../src/store/sqlite.ts";
 
-/** Exports or imports the tenant `large` in a process of its own, so that it can be killed, or have little memory. */
+/** Exports or imports the tenant `large` in a process of its own, which can be killed, or have little memory. */
 const [work, dataDir, file] = process.argv.slice(2) as [string, string, string];
 const store = await openSqliteStore({ dataDir });
 if (work === "export") {

@@ -31,7 +31,7 @@ async function acmeFile(t: TestContext): Promise<string> {
   return exported(store, "acme");
 }
 
-/** Nothing of a file that was refused is anywhere. */
+/** Asserts that nothing of a refused file is left. */
 async function assertUntouched(store: Store & { dataDir: string }, tenant = "taken"): Promise<void> {
   assert.equal(await store.tenants.find(tenant), undefined);
   assert.equal(await store.tenants.hasAnything(tenant), false);
@@ -212,7 +212,7 @@ describe("a file that somebody wrote who knows the format", () => {
     assert.deepEqual(await problemsOf(store, named), ["2 missing-content"]);
     await assertUntouched(store);
 
-    // What stands in content is not looked at: it leads nowhere, as it would from an edit.
+    // The contents are not interpreted: the link leads nowhere, as it would from an edit.
     const mcps = rawBlock(JSON.stringify({ say: { definition: code.cid, config_cid: jewels.cid } }));
     const lines = [
       DATED,
@@ -385,7 +385,7 @@ describe("a file that somebody wrote who knows the format", () => {
   });
 });
 
-/** The block of a structure's CID whose bytes are any text. */
+/** Any text as the bytes behind a structure's CID. */
 function structureOf(text: string): Block {
   const bytes = Buffer.from(text);
   const { cid } = rawBlock(bytes);

@@ -28,7 +28,7 @@ import { until } from "./until.ts";
 const CLI = join("dist", "src", "cli.js");
 const MEBIBYTE = 1024 * 1024;
 const LARGE_BYTES = 64 * MEBIBYTE;
-/** Of a process that exports or imports it: it ends when it needs more. */
+/** The memory of a process that exports or imports it: it ends when it needs more. */
 const MEMORY_MIB = 40;
 
 const folder = mkdtempSync(join(tmpdir(), "berth-tenant-files-"));
@@ -132,7 +132,7 @@ describe("a large tenant", () => {
       await once(reading, "exit");
       assert.equal(claimsOf("~%"), 0, "what was not looked at whole is nowhere");
 
-      // One that is over before it was seen at work says nothing.
+      // A process that ended before it was seen at work proves nothing.
       for (let isOver = true; isOver;) {
         const writing = work("import", "killed", "large.berth");
         const exited = once(writing, "exit");
@@ -293,7 +293,7 @@ describe("berth tenant export and import", () => {
     assert.deepEqual([made.code, made.stderr.startsWith(`${listed}\n`)], [0, true], made.stderr);
     assert.equal(await isThere("starting"), true);
 
-    // Sources of an image whose only server is somebody else's program.
+    // Sources of an image whose only server is an upstream program.
     const sources = fileIn("sources");
     mkdirSync(sources);
     writeFileSync(join(sources, "mcps.source.json"), JSON.stringify({ shown: { upstream: "mcp+uvx://tool" } }));

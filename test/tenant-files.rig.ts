@@ -45,7 +45,7 @@ export function imported(
   });
 }
 
-/** Everything that is wrong with a file, each with its line. */
+/** All problems of a file, each with its line. */
 export async function problemsOf(
   store: Store,
   file: string | Uint8Array,
@@ -60,7 +60,7 @@ export async function problemsOf(
   }
 }
 
-/** The file that has these lines, ended as a file is: what somebody writes who knows the format. */
+/** A file of these lines with a valid end, as an attacker who knows the format would write it. */
 export function forged(lines: readonly string[]): string {
   const body = lines.map((line) => `${line}\n`).join("");
   const count = (start: string): number => lines.filter((line) => line.startsWith(start)).length;
@@ -68,12 +68,12 @@ export function forged(lines: readonly string[]): string {
   return `${body}${JSON.stringify({ end, sha256: createHash("sha256").update(body).digest("hex") })}\n`;
 }
 
-/** Without the line that ends it. */
+/** The lines without the final one. */
 export function linesOf(file: string): string[] {
   return file.split("\n").slice(0, -2);
 }
 
-/** In pieces that end anywhere, as they come from a disk or a pipe. */
+/** Pieces that end anywhere, as they come from a disk or a pipe. */
 async function* piecesOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   for (let start = 0; start < bytes.length; start += 1000) yield bytes.subarray(start, start + 1000);
 }

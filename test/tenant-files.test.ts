@@ -22,7 +22,7 @@ const HELLO = tool("hello", "Says hello.", "name");
 const OTHER = tool("hello", "Says hello to files.", "name", "files");
 const ENV = { BERTH_TENANT_UPSTREAMS: "on" };
 
-/** A tenant with everything that a tenant can have, and where it goes. */
+/** A tenant with every kind of data, and its destination. */
 describe("a tenant that moves", () => {
   let old: TestBerth;
   let fresh: TestBerth;

@@ -17,7 +17,7 @@ const FILL = `#!/bin/sh\n# Fills the disk.\ndd if=/dev/zero of=/tmp/filled bs=1M
 const KEEP = `#!/bin/sh\n# Keeps a megabyte.\ndd if=/dev/zero of=/tmp/kept bs=1M count=1 2>/dev/null && wc -c < /tmp/kept\n`;
 const FORK = `#!/bin/sh\n# Forks without end.\nbomb() { bomb | bomb & }; bomb; sleep 2; echo forked\n`;
 
-/** Each thing that a tenant can take too much of, while another tenant goes on with its work. */
+/** Each resource that a tenant can take too much of, while another tenant goes on with its work. */
 describe("a tenant that takes all that it can get harms nobody:", () => {
   let berth: TestBerth;
   const mark = `attacks-${process.pid}`;
@@ -58,7 +58,7 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
     return content?.[0]?.text ?? error.message;
   };
 
-  /** Tries the same thing over and over, so many at once, until `work` is done; `work` sees what each try came to. */
+  /** Repeats the same attempt, `width` at once, until `work` is done; `work` sees the result of each. */
   async function meanwhile<T>(width: number, attempt: () => Promise<T>, work: (told: readonly T[]) => Promise<void>) {
     const told: T[] = [];
     const over = new AbortController();
@@ -74,7 +74,7 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
     }
   }
 
-  /** Calls of the other tenant, one after the other, all of them right: at least so many, and until it `isEnough`. */
+  /** Calls of the other tenant, one after the other, all successful: at least a given number, and until `isEnough`. */
   async function goesOn(
     isEnough: () => boolean,
     check = async () => assert.equal(await ask("acme", "say", "say"), "hello"),
@@ -149,7 +149,7 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
           assert.ok([200, 201].includes(status), `${status} ${JSON.stringify(body)}`);
         },
       );
-      // On a quick machine it is also told that it saves too often.
+      // On a fast machine it is also told that it saves too often.
       assert.deepEqual(
         [...new Set(told)].filter((status) => status !== 429),
         [507],

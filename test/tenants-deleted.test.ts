@@ -30,7 +30,7 @@ describe("what a deleted tenant leaves", () => {
     return content[0].text;
   };
   const keyOf = (text: string): string => compileKey(rawBlock(text).cid, { language: "typescript", server: "say" });
-  /** Whether what was compiled of a text is there: both what was found and the bundle. */
+  /** Tells if the compiled results of a text exist: the discovery and the bundle. */
   const compiled = (text: string): Promise<[boolean, boolean]> =>
     onStoreOf(berth, async (store) => {
       const bytes = await store.derived(keyOf(text));
@@ -40,7 +40,7 @@ describe("what a deleted tenant leaves", () => {
     });
   const bundles = new Map<string, string>();
   const remove = (tenant: string) => onStoreOf(berth, (store) => store.tenants.delete(tenant, "test"));
-  /** Everything in the database that is not of these tenants, by table. */
+  /** Everything in the database that does not belong to these tenants, by table. */
   const rowsOf = (tenants: readonly string[]): Record<string, unknown> => {
     const database = new Database(join(berth.folder, "data", "berth.sqlite"), { readonly: true });
     const marks = tenants.map(() => "?").join();
@@ -82,7 +82,7 @@ describe("what a deleted tenant leaves", () => {
     assert.equal(await say("acme"), "shared");
     assert.deepEqual(new Set(Object.values(rowsOf(["acme", "default"]))), new Set([0]));
 
-    // What acme used, it can use anew when its process is another one.
+    // Once its process is replaced, acme can use its limits afresh.
     await onStoreOf(berth, (store) => store.tenants.change("acme", { by: "test", suspended: true }));
     await onStoreOf(berth, (store) => store.tenants.change("acme", { by: "test", suspended: false }));
     await until(async () => (await say("acme").catch(() => "")) === "shared");
@@ -97,7 +97,7 @@ describe("what a deleted tenant leaves", () => {
       await addTenant(store, "user", { servers: { say: OWN("found") } });
     });
     assert.equal(await say("finder"), "found");
-    // It is loaded, and its code is not asked for before the finder is gone.
+    // It is loaded, and its code is not read before the finder is gone.
     const listed = await apiOf({ url: `${berth.url}/t/user` }).send("GET", "/servers");
     assert.equal(listed.body.servers[0].state, "ready", JSON.stringify(listed.body));
     await remove("finder");
@@ -122,7 +122,7 @@ describe("what a deleted tenant leaves", () => {
     const subscription = await listenTo(`${berth.url}/t/again/mcp/say`);
     await onStoreOf(berth, (store) => imported(store, file, { replace: true }));
     assert.deepEqual(await compiled(OWN("again")), [true, true]);
-    // Until Berth has heard of it, a call is the earlier tenant's, and ends with it.
+    // Until Berth has noticed it, a call is the earlier tenant's, and ends with it.
     while (await subscription.next());
     assert.equal(await say("again"), "again");
     await remove("again");
@@ -141,7 +141,7 @@ describe("what a deleted tenant leaves", () => {
     assert.match(await echo("jewels of the first"), /\[hidden\]/);
     await remove("heir");
     await add();
-    // What is hidden would tell what it was.
+    // Hidden tools would reveal what it was.
     await until(async () => /jewels of the first/.test(await echo("jewels of the first")));
     await remove("heir");
   });

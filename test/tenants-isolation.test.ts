@@ -9,7 +9,7 @@ import { connectRaw, rawPost } from "./raw-http.ts";
 import { addTenant, onStoreOf } from "./tenants.rig.ts";
 import { until } from "./until.ts";
 
-/** Stands in all that the one tenant has, and may be in nothing that the other gets. */
+/** Stands in all data of the one tenant, and must be in nothing that the other gets. */
 const MARK = "jewels-of-acme";
 
 /** The same definition for both tenants, so that only the tenant tells them apart. */
@@ -217,7 +217,7 @@ describe("what one tenant has is out of reach of another", () => {
     assert.equal((await thief.request("tools/list")).status, 404);
     assert.equal((await thief.listen()).status, 404);
     assert.equal(await thief.end(), 404);
-    // By the id of an event that it was not sent, a session learns no more than that it is lost.
+    // The id of an event that it was not sent tells a session only that the event is lost.
     const calling = await mine.call("ask", { what: "x" });
     let asked = (await calling.next())!;
     while (asked.data === "") asked = (await calling.next())!;
@@ -398,7 +398,7 @@ describe("what one tenant has is out of reach of another", () => {
     assert.ok(!JSON.stringify(stale.body).includes(MARK));
   });
 
-  /** Sends bytes as they are, and gives the head and the body of the answer. */
+  /** Sends raw bytes, and returns the head and the body of the answer. */
   async function raw(bytes: string): Promise<string> {
     const connection = await connectRaw(berth.url);
     connection.socket.write(bytes.replace("\r\n", "\r\nConnection: close\r\n"), "latin1");

@@ -40,7 +40,7 @@ describe("limits of tenants", () => {
   const urlOf = (tenant: string, server: string): string => `${berth.url}/t/${tenant}/mcp/${server}`;
   const callBody = (name: string, args: object) => request("tools/call", { name, arguments: args });
 
-  /** What is refused while a call of each of these is under way; they and others of another server are not disturbed. */
+  /** The refusal while a call of each of these is under way; they and others of another server are not disturbed. */
   const whileHeld = async <T>(urls: readonly string[], refused: () => Promise<T | undefined>): Promise<T> => {
     for (;;) {
       const over = new AbortController();
@@ -49,7 +49,7 @@ describe("limits of tenants", () => {
       while (told === undefined && !over.signal.aborted) told = await refused();
       assert.equal((await call(`${berth.url}/mcp/say`, "say")).content[0].text, "hello");
       for (const { content } of await held) assert.equal(content[0].text, "done");
-      // On a machine that stood still they were over before anything else was asked for.
+      // On a stalled machine they were over before the next request.
       if (told !== undefined) return told;
     }
   };

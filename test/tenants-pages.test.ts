@@ -22,7 +22,7 @@ const ACME: NewTenant = {
   hosts: ["acme.localhost"],
 };
 
-/** As a person of one tenant meets Berth; nothing on any page leads to another tenant. */
+/** Berth as a person of one tenant sees it; nothing on any page leads to another tenant. */
 describe("the pages of a tenant", () => {
   let berth: TestBerth;
   let browser: TestBrowser;
@@ -155,7 +155,7 @@ describe("the pages of a tenant", () => {
   it("C8 no page of a tenant has a script that fails", () => assert.deepEqual(browser.problems, []));
 });
 
-/** Every address of this service that a page holds: in links, forms, scripts, and what scripts are given. */
+/** Every address of this service on a page: in links, forms, scripts, and data for scripts. */
 function addressesIn(html: string): string[] {
   const attributes = html.matchAll(/ (?:href|src|action|data-(?!base|copy)[\w-]+)="(\/[^"]*)"/g);
   const inSetups = html.matchAll(/"(?:api|href|url|endpoint|path)":"(\/[^"]*)"/g);

@@ -4,10 +4,10 @@ import { bearer, makeToken } from "./access.rig.ts";
 import { startTestBerth, type TestBerth } from "./berth.ts";
 import { addTenant, onStoreOf } from "./tenants.rig.ts";
 
-/** One that is served, one that is suspended, and one that there is not; of one length. */
+/** A served, a suspended and a missing tenant; their names have the same length. */
 const NAMES = ["there", "stays", "never"] as const;
 
-/** What is another one each time, or follows from the name itself. */
+/** Headers that change each time, or follow from the name itself. */
 const NOISE = new Set(["date", "x-request-id", "keep-alive", "content-length", "content-encoding", "etag"]);
 
 describe("which tenants there are", () => {
@@ -23,7 +23,7 @@ describe("which tenants there are", () => {
   });
   after(() => berth?.close());
 
-  /** All that an answer says, with the tenant's name taken out. */
+  /** The whole answer, with the tenant's name taken out. */
   async function answer(name: string, path: string, init: RequestInit): Promise<string> {
     const response = await fetch(`${berth.url}${path.replaceAll("NAME", name)}`, { redirect: "manual", ...init });
     const headers = [...response.headers].filter(([header]) => !NOISE.has(header));

@@ -6,7 +6,7 @@ import type { TenantSettings } from "../src/store/tenants.ts";
 import { MODERN_META, request, type TestBerth } from "./berth.ts";
 import { read, type EventReader } from "./legacy-client.ts";
 
-/** What another process on the same data folder does, such as `berth tenant`. */
+/** Does something as another process on the same data folder, such as `berth tenant`, would. */
 export async function onStoreOf<T>(berth: Pick<TestBerth, "folder">, work: (store: Store) => Promise<T>): Promise<T> {
   const store = await openSqliteStore({ dataDir: join(berth.folder, "data") });
   try {

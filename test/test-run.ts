@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 
-/** A run of the tests by itself: how it ended, and all that it told. */
+/** A separate test run: how it ended, and all its output. */
 export async function runTests(node: string, files: readonly string[], more: NodeJS.ProcessEnv = {}) {
   const env = { ...process.env, NODE_TEST_CONTEXT: undefined, ...more };
   const run = spawn(node, ["scripts/test.mjs", ...files], { env, stdio: ["ignore", "pipe", "pipe"] });

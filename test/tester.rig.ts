@@ -1,7 +1,7 @@
 import type { Locator, Page } from "playwright-core";
 import type { TestBrowser } from "./browser.ts";
 
-/** A tester in a browser, as a person meets it: by labels, roles and texts. */
+/** A tester in a browser, used as a person does: by labels, roles and texts. */
 export class TesterPage {
   readonly page: Page;
   readonly section: Locator;
@@ -40,7 +40,7 @@ export class TesterPage {
     return this.section.getByRole("button", { name, exact: true });
   }
 
-  /** Runs the tool that is chosen, and waits until it is said what became of it. */
+  /** Runs the chosen tool, and waits until its outcome is shown. */
   async run(said: string): Promise<void> {
     await this.button("Run").click();
     await this.says(said);

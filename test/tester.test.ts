@@ -322,7 +322,7 @@ describe("the tester", () => {
   });
 });
 
-// Of the client, the form library and all that is shown, compressed.
+// The client, the form library and everything shown, compressed.
 const MOST_BYTES = 150 * 1024;
 
 // Scripts and styles as they came over the wire, compressed.
@@ -330,7 +330,7 @@ const SIZES = `performance.getEntriesByType("resource")
   .filter(({ name }) => name.includes("/assets/"))
   .map(({ encodedBodySize }) => encodedBodySize)`;
 
-/** The last call of a tool, as it went over the wire. */
+/** The last call of a tool, as sent over the wire. */
 async function lastCall(tester: TesterPage): Promise<{ request: Body; result: Body }> {
   await tester.messages();
   const body = async (direction: string, label: string): Promise<Body> => {

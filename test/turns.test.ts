@@ -19,7 +19,7 @@ describe("work in several steps that something arriving has begun", () => {
   };
   for (const [way, letOthers] of Object.entries(waysOf)) {
     it(`goes on after whatever has arrived meanwhile, ${way}`, async () => {
-      // What is written to a socket of this kind has arrived at once.
+      // A write to a socket of this kind arrives at once.
       const folder = mkdtempSync(join(tmpdir(), "berth-turns-"));
       const path = join(folder, "socket");
       const server = createServer().listen(path);

@@ -11,7 +11,7 @@ import { LegacyClient } from "./legacy-client.ts";
 import { StdioSession } from "./stdio-session.ts";
 import { until } from "./until.ts";
 
-/** Both compile what neither knows. */
+/** Both compile definitions that neither knows. */
 const SLOW_MACHINE = { BERTH_COMPILE_MS: "60000" };
 
 describe("two Berths on one data folder", () => {

@@ -11,7 +11,7 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 
 describe("what clients have not taken yet of long answers", () => {
-  /** An answer of which so many bytes wait, on a connection of its own. */
+  /** An answer with a number of waiting bytes, on a connection of its own. */
   class Answer extends EventEmitter {
     writableLength: number;
     destroyed = false;

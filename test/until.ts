@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /**
- * Carries it out until it succeeds, in so many tries at most: for what the product promises unless the machine stands
- * still for longer than a guest has to react.
+ * Repeats `act` until it succeeds, at most `tries` times: for promises of the product that hold unless the machine
+ * stalls for longer than a guest has to react.
  */
 export async function inOneOf(tries: number, act: () => Promise<void>): Promise<void> {
   for (let rest = tries - 1; ; rest--) {
@@ -15,7 +15,7 @@ export async function inOneOf(tries: number, act: () => Promise<void>): Promise<
   }
 }
 
-/** Looks until there is something to find, and gives it; fails when there never is. What to look for stands in `what`. */
+/** Looks until there is a result, and returns it; fails when there never is. `what` names it. */
 export async function until<T>(
   find: () => T | Promise<T>,
   what = find.toString(),
@@ -26,7 +26,7 @@ export async function until<T>(
     const found = await find();
     if (found) return found;
     assert.ok(performance.now() < end, `not so after ${ms} ms: ${what}`);
-    // Some looks go through all processes of the machine, which is not to be what keeps it busy.
+    // Some looks go through all processes of the machine, which must not keep it busy.
     await sleep(Math.min(500, Math.max(10, 5 * (performance.now() - lookedAt))));
   }
 }

@@ -92,7 +92,7 @@ test("names that objects have of themselves are arguments like any other", () =>
   assert.deepEqual(JSON.stringify(converted), '{"__proto__":"x","constructor":1}');
 });
 
-/** Each of `levels` may be either of two, and each of these leads to the next level. */
+/** Each of `levels` is either of two schemas, both of which lead to the next level. */
 function branching(levels: number, link: (next: object) => object): JsonSchema {
   const $defs = Object.fromEntries(
     Array.from({ length: levels }, (_, level) => {

@@ -9,10 +9,10 @@ export interface Ran {
   readonly code: number | string;
   readonly stdout: string;
   readonly stderr: string;
-  /** What stdout holds, a record a line. */
+  /** The records on stdout, one per line. */
   // oxlint-disable-next-line typescript/no-explicit-any -- tests look into records freely
   readonly records: any[];
-  /** The errors on stderr, a JSON object a line. */
+  /** The errors on stderr, one JSON object per line. */
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly errors: any[];
 }

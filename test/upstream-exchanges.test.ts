@@ -19,10 +19,7 @@ interface Exchange {
   readonly isClosed: () => boolean;
 }
 
-/**
- * A legacy server at an address; of each exchange that is no part of its beginning hears `taken`, and gives true where
- * it answers.
- */
+/** A legacy server at an address. `taken` gets each exchange after the handshake, and returns true where it answers. */
 async function serverOf(t: TestContext, taken: (exchange: Exchange) => boolean | void) {
   const exchanges: Exchange[] = [];
   const server = createServer((request, response) => {

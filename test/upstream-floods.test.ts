@@ -12,7 +12,7 @@ import { until } from "./until.ts";
 
 type Message = { id?: number | string; method?: string; result?: unknown };
 
-/** A server at an address that answers calls as `called` does; gives its launcher URI, and what it is sent. */
+/** A server at an address that answers calls with `called`; returns its launcher URI, and the messages that it gets. */
 async function serverOf(t: TestContext, called: (response: ServerResponse, id: unknown) => void) {
   const sent: Message[] = [];
   const server = createServer((request, response) => {
@@ -58,7 +58,7 @@ function flood(event: string): (response: ServerResponse) => void {
 const event = (message: object): string => `data: ${JSON.stringify({ jsonrpc: "2.0", ...message })}\n\n`;
 const note = event({ method: "notifications/message", params: { level: "info", data: "again" } });
 
-/** The most of what `counted` counts within one turn of the event loop, while `use` runs. */
+/** The highest increase of `counted` within one turn of the event loop, while `use` runs. */
 async function mostInOneTurn(counted: () => number, use: () => Promise<unknown>): Promise<number> {
   let [most, before, isOver] = [0, counted(), false];
   const turn = (): void => {
@@ -72,7 +72,7 @@ async function mostInOneTurn(counted: () => number, use: () => Promise<unknown>)
   return most;
 }
 
-/** Reads an endless body that is made of `piece`; gives how many of its pieces were taken, so far. */
+/** Reads an endless body of repeated `piece`s; returns how many were read so far. */
 function readWithoutEnd(piece: string, type: string, inflow: Inflow): { taken: number; stop: () => Promise<void> } {
   const reading = { taken: 0, stop: async () => {} };
   const bytes = Buffer.from(piece);
@@ -80,7 +80,7 @@ function readWithoutEnd(piece: string, type: string, inflow: Inflow): { taken: n
     {
       pull(controller) {
         reading.taken += 1;
-        // Who reads on in one turn never has another one.
+        // Reading on in one turn would never reach another one.
         if (reading.taken > 20_000) return controller.close();
         controller.enqueue(new Uint8Array(bytes));
       },
@@ -198,7 +198,7 @@ test("a server at an address that answers with a batch longer than batchMessages
   await assert.rejects(upstream.callTool("boom", {}), { message });
 });
 
-/** What comes of an answer with this Content-Type, however it is read. */
+/** The result of an answer with this Content-Type, however it is read. */
 async function answered(contentType: string, body: string, init: RequestInit & { status?: number } = {}) {
   const { status = 200, ...request } = { method: "POST", ...init };
   const settings = { messageBytes: 2 ** 24, batchMessages: 2, inflow: new Inflow(1e6), elsewhere: undefined };

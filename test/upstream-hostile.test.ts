@@ -14,7 +14,7 @@ import { until } from "./until.ts";
 /** Counts nothing. */
 const none: MessageRoom = { begin: () => ({ add: () => {}, end: () => {} }) };
 
-/** Connects, expects the failure, and finds that nothing is left running. */
+/** Connects, expects the failure, and checks that nothing is left running. */
 async function fails(way: string, limits: Parameters<typeof connect>[1]): Promise<UpstreamError> {
   const mark = randomUUID();
   const error: unknown = await connect(hostile(way, `&env.MARK=${mark}`), limits).then(
@@ -109,7 +109,7 @@ test("of programs that do not read, the one that waited longest is ended where i
   const upstreams = Object.fromEntries(await Promise.all(opened));
   const { deaf, alike, others, reads } = upstreams as Record<keyof typeof uris, UpstreamConnection>;
   const long = { long: "x".repeat(2_000_000) };
-  /** Nobody waits for the call any more, and its arguments go on to wait for the program. */
+  /** Abandons the call, whose arguments still wait for the program. */
   const leave = (upstream: UpstreamConnection): Promise<void> =>
     assert.rejects(upstream.callTool("any", long, { timeoutMs: 1 }), { code: "upstream_timeout" });
   try {
@@ -121,7 +121,7 @@ test("of programs that do not read, the one that waited longest is ended where i
     const why =
       "did not read what was sent to it when more than 5000000 bytes waited for the programs of its tenant (BERTH_PROGRAM_BACKLOG_BYTES_PER_TENANT)";
     assert.deepEqual([reason, expected], [why, false]);
-    // What has gone with it counts no more, and neither do others.
+    // Parts that ended with it count no more, and neither do others.
     await leave(others);
     await reads.callTool("twice", long);
   } finally {

@@ -8,7 +8,7 @@ import type { Json, JsonObject } from "../src/lib/json.ts";
 import { startTestBerth, type TestBerth } from "./berth.ts";
 import { fixtures } from "./upstream.rig.ts";
 
-/** How a client negotiates: the handshake of older revisions alone, or the newest revision that is there. */
+/** How a client negotiates: only the handshake of older revisions, or the newest common revision. */
 export type Mode = "legacy" | "auto";
 
 export const ALL = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
@@ -27,7 +27,7 @@ export async function host(
   return { ...berth, close };
 }
 
-/** The official client on a hosted server; `answer` gives what it answers to each kind of question. */
+/** The official client on a hosted server; `answer` returns its answer to each kind of question. */
 export async function open(
   t: TestContext,
   { url }: Pick<TestBerth, "url">,
@@ -56,9 +56,9 @@ export function answerTo(method: string): JsonObject {
 export interface Changing {
   readonly uri: string;
   offer(tools: readonly JsonObject[], also?: { instructions?: string; prompts?: readonly JsonObject[] }): void;
-  /** What its tool `swap` brings. */
+  /** Sets the tools after a call of its tool `swap`. */
   offerNext(tools: readonly JsonObject[]): void;
-  /** Each tool that was called, as the server had it at that time. */
+  /** Each called tool, as the server had it at that time. */
   called(): Json[];
 }
 
@@ -88,13 +88,13 @@ function linesOf(file: string): string[] {
   }
 }
 
-/** What a server says to each method; see test/fixtures/upstreams/scripted.mjs. */
+/** The answers of a server by method; see test/fixtures/upstreams/scripted.mjs. */
 export interface Script {
   readonly capabilities: JsonObject;
   readonly answers: Readonly<Record<string, JsonObject>>;
 }
 
-/** A server that answers as the test has written it, and may write anew. */
+/** A server whose answers the test has written, and may rewrite. */
 export function scripted(
   t: Pick<TestContext, "after">,
   script: Script,

@@ -130,7 +130,7 @@ test("J9 no child of a hosted server is left when Berth is closed", async () => 
   assert.deepEqual(processesWith(mark), []);
 });
 
-/** What the tools are called with; their results are the same each time but for what `essence` leaves out. */
+/** The arguments of the tools; their results are the same each time, except the parts that `essence` leaves out. */
 const CALLS: Record<string, Record<string, never> | Record<string, string | number | boolean>> = {
   echo: { message: "hi" },
   "get-annotated-message": { messageType: "error", includeImage: true },
@@ -145,7 +145,7 @@ const CALLS: Record<string, Record<string, never> | Record<string, string | numb
   "trigger-sampling-request": { prompt: "hi", maxTokens: 10 },
   "trigger-long-running-operation": { duration: 0.2, steps: 2 },
 };
-/** The environment differs, switches change the server for all, and URLs are made up anew each time. */
+/** The environment differs, switches change the server for all, and URLs are random each time. */
 const UNREPEATABLE: Record<string, true> = {
   "get-env": true,
   "toggle-simulated-logging": true,
@@ -160,7 +160,7 @@ interface Result {
   readonly isError?: unknown;
 }
 
-/** Times of day are not the same twice. */
+/** Times of day change. */
 function essence({ content, structuredContent, isError }: Result): unknown {
   const text = JSON.stringify({ content, structuredContent, isError });
   return JSON.parse(

@@ -17,7 +17,7 @@ function problemsOf(uri: string): [string, number | undefined][] {
   return (parseLauncher(uri).problems ?? []).map(({ code, column }) => [code, column]);
 }
 
-/** The program with stand-ins for all launchers on PATH, and what it would be given. */
+/** The program and its arguments, with stand-ins for all launchers on PATH. */
 async function commandFor(uri: string, programs: readonly string[], env: Record<string, string> = {}) {
   const folder = await mkdtemp(join(tmpdir(), "berth-path-"));
   try {

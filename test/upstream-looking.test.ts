@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { LookingAgain } from "../src/upstream/looking-again.ts";
 
-/** How long a server that always says that it has changed waits before each look; nobody waits for real. */
+/** The waits before each look at a server that keeps reporting changes; nobody waits for real. */
 async function waits(t: TestContext, looks: number, bytes: number): Promise<number[]> {
   const waited: number[] = [];
   const timer = (done: () => void, ms: number): object => {

@@ -9,7 +9,7 @@ const ECHO = { result: { tools: [tool("echo", "Echoes.")] } };
 const SAID = { result: { content: [{ type: "text", text: "fine" }] } };
 const ALL: Script["capabilities"] = { tools: { listChanged: true }, resources: {}, prompts: {}, logging: {} };
 
-/** Has tools alone, whatever it advertises. */
+/** Has only tools, whatever it advertises. */
 const FEW: Script = {
   capabilities: ALL,
   answers: {

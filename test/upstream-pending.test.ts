@@ -10,7 +10,7 @@ interface Shown {
   readonly diff: string;
 }
 
-/** What the page of a server shows of its tools that are now these. */
+/** The rendering of a server's pending tools on its page. */
 async function pendingOf(tools: readonly ToolContract[]): Promise<{ shown: Shown[]; more: string; fragments: number }> {
   const observed: Contract = { tools, resources: [], resourceTemplates: [], prompts: [] };
   const approved: Contract = {

@@ -427,7 +427,7 @@ interface Home extends RunOptions {
   readonly save: (name: string, meta: object, tools: Readonly<Record<string, object>>) => Promise<void>;
 }
 
-/** A person's folder of profiles, gone after the test. */
+/** A person's folder of profiles, removed after the test. */
 async function homeOf(t: TestContext): Promise<Home> {
   const root = await mkdtemp(join(tmpdir(), "berth-home-"));
   t.after(() => rm(root, { recursive: true, force: true }));
@@ -458,7 +458,7 @@ async function homeOf(t: TestContext): Promise<Home> {
   };
 }
 
-/** A profile of biomcp.py's first version; made once for all, since it takes a start of both. */
+/** A profile of biomcp.py's first version; made once for all tests, since it takes a start of both. */
 async function makeBio(): Promise<string> {
   const root = await mkdtemp(join(tmpdir(), "berth-home-"));
   const env = { XDG_DATA_HOME: root, BIOMCP_VERSION: "1" };
@@ -467,7 +467,7 @@ async function makeBio(): Promise<string> {
   return root;
 }
 
-/** With a profile `@bio` whose server has changed since. */
+/** A home with a profile `@bio` whose server has changed since. */
 async function changed(t: TestContext): Promise<Home> {
   const home = await homeOf(t);
   await cp(await (made ??= makeBio()), home.root, { recursive: true });
@@ -475,7 +475,7 @@ async function changed(t: TestContext): Promise<Home> {
   return home;
 }
 
-/** Runs `berth …` on a pseudo-terminal, answers its question, and gives all that was shown. */
+/** Runs `berth …` on a pseudo-terminal, answers its question, and returns all output. */
 function atTerminal(args: readonly string[], env: Record<string, string>, reply: string): Promise<string> {
   const python = "import pty, sys; pty.spawn(sys.argv[1:])";
   return new Promise((resolve, reject) => {

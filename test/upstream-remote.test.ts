@@ -22,7 +22,7 @@ function remote(path = "/mcp/hello"): string {
   return `mcp+${served.url}${path}`.replace(/\/mcp\/mcp\//, "/mcp/");
 }
 
-/** An HTTP server for one test; gives its address as a launcher URI. */
+/** An HTTP server for one test; passes its address as a launcher URI. */
 async function withServer(listener: RequestListener, use: (uri: string) => Promise<void>): Promise<void> {
   const server = createServer(listener).listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));

@@ -126,7 +126,7 @@ interface Line {
   isCut: boolean;
 }
 
-/** A way to a server that can be cut, so that it takes everything and brings nothing. */
+/** A connection to a server that can be cut, so that it accepts everything and delivers nothing. */
 async function lineTo(t: TestContext, { url }: TestBerth): Promise<Line> {
   const open = new Set<Socket>();
   const server = createServer((near) => {

@@ -36,7 +36,7 @@ for (const [when, way] of [
   ["while it serves", "ignores every ending"],
 ] as const) {
   test(`J9 a hosted server that ignores its end is gone when Berth is killed with -9 ${when}`, async (t) => {
-    // The folder that it keeps those of programs in stays until the next start.
+    // The folder for those of programs stays until the next start.
     const env = { BERTH_UPSTREAM_PROGRAMS: "on", TMPDIR: dataFolder(t) };
     const served = await ServeProcess.start(["--port", "0", "--data", dataFolder(t)], env);
     t.after(() => served.end("SIGKILL"));
@@ -70,7 +70,7 @@ test("a start that is given up before it is done leaves no process and no folder
 });
 
 test("a start that never gets done is given up after the limit upstreamStartMs", async (t) => {
-  // Who starts it has something to do.
+  // Keeps the starting process busy.
   const busy = setInterval(() => {}, 1000);
   t.after(() => clearInterval(busy));
   const { start, asked } = recorded(() => new Promise(() => {}));
@@ -87,7 +87,7 @@ test("J1 a program that cannot be started says why, and leaves no folder", async
   assert.ok(!existsSync(asked[0]!.cwd!));
 });
 
-/** The given way to start, and what it was asked to. */
+/** The given way to start, and the requests for it. */
 function recorded(start: Start): { start: Start; asked: StartRequest[] } {
   const asked: StartRequest[] = [];
   return { start: (request) => (asked.push(request), start(request)), asked };

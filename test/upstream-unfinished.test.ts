@@ -17,7 +17,7 @@ const limits = { unfinishedUpstreamBytes: 4_000, unfinishedUpstreamBytesPerTenan
 const OF_TENANT = /in the midst of a message .* 2000 bytes .*\(BERTH_UNFINISHED_UPSTREAM_BYTES_PER_TENANT\)/;
 const OF_ALL = /in the midst of a message .* 4000 bytes .*\(BERTH_UNFINISHED_UPSTREAM_BYTES\)/;
 
-/** An answer that comes in pieces, and what is read of it. */
+/** An answer that comes in pieces, and how much of it is read. */
 async function answer(room: MessageRoom, type = "application/json") {
   let source!: ReadableStreamDefaultController<Uint8Array>;
   let isCancelled = false;
@@ -98,7 +98,7 @@ test("a program that is in the midst of the line begun first is ended where its 
   assert.match(programs[0]!.faults.join(), OF_TENANT);
   programs[1]!.pipes.stdout.emit("data", Buffer.alloc(200));
   assert.equal(programs[1]!.faults.length, 0);
-  // One that has ended holds nothing any more.
+  // An ended program holds nothing any more.
   programs[1]!.pipes.stdout.emit("close");
   assert.equal(heldOf(room), 0);
 });

@@ -10,14 +10,14 @@ import { patientLimits } from "./patience.ts";
 export const fixtures = join(packageRoot, "test", "fixtures", "upstreams");
 export const notes = `mcp+python://${join(fixtures, "notes.py")}`;
 
-/** Where a package of test/upstreams has its program. */
+/** The path of a program in a package of test/upstreams. */
 export function installed(path: string): string {
   return `mcp+node://${resolve("test/upstreams/node_modules", path)}`;
 }
 
 export const everything = `${installed("@modelcontextprotocol/server-everything/dist/index.js")}?command=stdio`;
 
-/** A bad server of the given way; see test/fixtures/upstreams/hostile.mjs. */
+/** A server that misbehaves in the given way; see test/fixtures/upstreams/hostile.mjs. */
 export function hostile(way: string, more = ""): string {
   return `mcp+node://${join(fixtures, "hostile.mjs")}?command=${encodeURIComponent(way)}${more}`;
 }

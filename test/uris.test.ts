@@ -23,7 +23,7 @@ export function closed(): string { return "closed"; }
 const SECRET = "only for those whom it is for";
 const RAW = JSON.stringify({ a: [1] });
 
-/** What a client of each era gets for a read: the contents, or the error. */
+/** A read by a client of each era: the contents, or the error. */
 type Read = (server: string, uri: string) => Promise<{ contents?: Reply["body"]; error?: Reply["body"] }>;
 
 describe("C4 URIs of Berth's own", () => {

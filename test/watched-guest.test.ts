@@ -6,7 +6,7 @@ import { afterEach, describe, it } from "node:test";
 import { WatchedGuest, type MemoryRoom } from "../src/executor/watched-guest.ts";
 
 const USED_MS = 1_000;
-/** Its first child uses processor time and rests; once told to go on, it ends that child and has another take memory. */
+/** Its first child uses processor time and rests; on a signal it ends that child and starts one that takes memory. */
 const SUCCESSION = `
 use Time::HiRes qw(clock);
 $| = 1;
@@ -62,7 +62,7 @@ describe("a guest that may start processes", { skip: process.platform !== "linux
   });
 
   it("C8 is not taken for the owner of Berth's own sockets, where it is in no network of its own", async () => {
-    // By the system's usual figure for each, they come to more than the guest may have.
+    // At the system's usual figure for each, they exceed the guest's limit.
     const servers = Array.from({ length: 300 }, () => createServer().listen(0, "127.0.0.1"));
     try {
       await Promise.all(servers.map((server) => once(server, "listening")));

@@ -7,7 +7,7 @@ import { until } from "./until.ts";
 
 const failed = (error: unknown): void => assert.fail(String(error));
 
-/** What is told in each turn of the event loop until all is. */
+/** The number of notifications in each turn of the event loop until all are sent. */
 async function toldInTurns(all: number, told: () => number): Promise<number[]> {
   const turns: number[] = [];
   for (let before = 0; before < all; before = told()) {
@@ -22,7 +22,7 @@ test("updates of many resources are told to many in turns with calls of others, 
   const heard: string[] = [];
   let told = 0;
   const listener = (): void => {
-    // As long as it takes to write to a client.
+    // As long as a write to a client takes.
     for (const since = performance.now(); performance.now() - since < 0.05;);
     told += 1;
   };

@@ -38,7 +38,7 @@ function newFolder(): string {
   return mkdtempSync(join(folder, "case-"));
 }
 
-/** A command of Berth's as a person calls it. */
+/** Runs a command of Berth as a person would. */
 async function berth(...args: string[]): Promise<{ code: number; stderr: string }> {
   try {
     const { stderr } = await promisify(execFile)(process.execPath, [CLI, ...args]);
@@ -69,7 +69,7 @@ async function readiness({ url }: ServeProcess): Promise<[number, unknown]> {
   return [response.status, await response.json()];
 }
 
-/** A data folder in which many names stand, and a backup of it; made once. */
+/** A data folder with many names, and a backup of it; made once. */
 async function filled(): Promise<{ dataDir: string; backup: string }> {
   made ??= makeFilled();
   const from = await made;
@@ -181,7 +181,7 @@ describe("a log that was left by another store", () => {
     assert.equal(await motto(second.api), "kept");
     await second.api.put("/variables/motto", "lost");
     assert.equal((await berth("restore", backup, "--data", dataDir)).code, 0);
-    // What was restored may stand in the log alone.
+    // Restored data may stand in the log alone.
     await second.served.end("SIGKILL");
     const third = await serve(t, dataDir);
     assert.equal(await motto(third.api), "kept");
@@ -194,7 +194,7 @@ describe("a log that was left by another store", () => {
   });
 });
 
-/** What is done to the file of a store that nobody has open. */
+/** Ways to damage the file of a store that nobody has open. */
 const damages: Readonly<Record<string, (file: string) => void>> = {
   "its end is missing": (file) => truncateSync(file, readFileSync(file).length / 2),
   "its end is missing within a page": (file) => truncateSync(file, 5_000),
@@ -252,7 +252,7 @@ describe("a backup that is put back in the place of a store", () => {
     const { dataDir, backup } = await filled();
     const file = join(dataDir, DATABASE_FILE);
     change(file, "UPDATE content SET bytes = x'00' WHERE id = 7");
-    // As a restore leaves them that was killed after it had set aside what was there.
+    // As left by a restore that was killed after it had set the old files aside.
     const kept = join(dataDir, "before-restore-then");
     renameSync(file, kept);
     copyFileSync(backup, `${file}.0123456789ab`);
@@ -378,7 +378,7 @@ describe("a database that is malformed", () => {
     assert.match(refused.body.error.message, /the database is damaged, or its disk cannot be read; restore a backup/);
   });
 
-  /** Gives what makes it sound again. */
+  /** Returns the function that repairs it. */
   function spoil(dataDir: string, table: string): () => void {
     const file = join(dataDir, DATABASE_FILE);
     const database = new Database(file);
@@ -388,7 +388,7 @@ describe("a database that is malformed", () => {
     const at = (page - 1) * 4096;
     const before = readFileSync(file).subarray(at, at + 4096);
     overwrite(file, at, Buffer.alloc(4096, 0xa5));
-    // A change of another process has Berth read anew what it had read.
+    // A change of another process makes Berth read everything anew.
     database.pragma("user_version = 0");
     database.pragma(`user_version = ${migrations.length}`);
     database.close();

@@ -5,7 +5,7 @@ import { startDirectly, type Started } from "../src/starter/starter.ts";
 import { YieldingSession } from "../src/processes/yielding-session.ts";
 import { until } from "./until.ts";
 
-/** How far the session gives way; where the system does not share time by sessions, what is expected. */
+/** How far the session gives way; the expected value where the system does not share time by session. */
 function nicenessOf({ pid }: Started, expected: number): number {
   const file = `/proc/${pid}/autogroup`;
   const said = existsSync(file) ? / nice (-?\d+)$/m.exec(readFileSync(file, "utf8")) : null;
@@ -41,7 +41,7 @@ describe("a session that yields", () => {
   it("takes its part again when a job takes long, and gives way in the next one", () =>
     withSession(200, async (session, started) => {
       await until(() => {
-        // Whatever may have taken long until now, the job begins only now.
+        // Whatever took long until now, the job begins only now.
         session.begin();
         return nicenessOf(started, 7) === 7;
       }, "it gives way");

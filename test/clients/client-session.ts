@@ -1,6 +1,6 @@
 /**
- * All that a client does in one session, in the words that its library's revisions and versions share. A test drives
- * every client through it; what differs between them stands in the file of each library.
+ * Everything that a client does in one session, in terms that all library versions and revisions share. Tests drive
+ * every client through it; the differences are in the file of each library.
  */
 export interface ClientSession {
   readonly era: "legacy" | "modern";
@@ -11,7 +11,7 @@ export interface ClientSession {
   /** The session's id, where the transport has one. */
   readonly sessionId: string | undefined;
   readonly heard: Heard;
-  /** How the user answers questions from now on. */
+  /** Sets how the user answers questions from now on. */
   answerWith(answer: UserAnswer): void;
 
   tools(): Promise<string[]>;
@@ -24,31 +24,31 @@ export interface ClientSession {
   /** The messages. */
   prompt(name: string, args?: Record<string, string>): Promise<readonly unknown[]>;
   complete(of: Completed, value: string, others?: Record<string, string>): Promise<string[]>;
-  /** Resolves when the server has agreed; gives what ends the subscription. */
+  /** Resolves when the server has agreed; returns the function that ends the subscription. */
   subscribe(uri: string): Promise<() => Promise<void>>;
-  /** What the server logs from now on, where the revision has a level for the session. */
+  /** Sets the level of the server's log lines, where the revision has a level for the session. */
   setLogLevel(level: "debug" | "warning"): Promise<void>;
-  /** Ends the session as the transport has it, and the connection. */
+  /** Ends the session as the transport prescribes, and the connection. */
   close(): Promise<void>;
 }
 
 export interface SessionOpener {
-  /** As a test's name says it: "SDK 1.32 over HTTP+SSE". */
+  /** The name in tests: "SDK 1.32 over HTTP+SSE". */
   readonly name: string;
-  /** The revision that it has to come to with a server that speaks all. */
+  /** The revision that it must negotiate with a server that speaks all. */
   readonly version: string;
   /** The code of the error that a missing resource becomes. */
   readonly missingResource: number;
   open(url: string): Promise<ClientSession>;
 }
 
-/** What came to the client by itself. */
+/** The messages that the client received unasked. */
 export interface Heard {
-  /** URIs of resources that have another content. */
+  /** URIs of resources whose content has changed. */
   readonly updated: string[];
   /** The list of tools after each change that was announced. */
   readonly toolLists: string[][];
-  /** What the server asked the user. */
+  /** The server's questions to the user. */
   readonly questions: string[];
   /** Data of log lines. */
   readonly logged: unknown[];
@@ -73,7 +73,7 @@ export const CLIENT_INFO = { name: "berth-test", version: "1.0.0" };
 
 export const CLIENT_CAPABILITIES = { elicitation: { form: {} }, sampling: {}, roots: {} };
 
-/** How this client answers the requests of a server, whichever library passes them on. */
+/** The client's answers to a server's requests, whichever library passes them on. */
 export class Peer {
   readonly heard: Heard = { updated: [], toolLists: [], questions: [], logged: [] };
   answer: UserAnswer = { action: "decline" };
@@ -106,7 +106,7 @@ export function completionParams(of: Completed, value: string, others: Record<st
   return { ref, argument: { name: of.argument, value }, ...context };
 }
 
-/** A `fetch` for a transport of sessions, which opens the stream for what comes by itself without waiting for it. */
+/** A `fetch` for a transport of sessions, which opens the stream for server messages without waiting for it. */
 export function observedFetch() {
   let opened!: () => void;
   const listening = new Promise<void>((resolve) => (opened = resolve));

@@ -4,7 +4,7 @@ import { toAnswer, type RealClient, type ToolAnswer } from "./real-client.ts";
 import { clientFile, outputOf, runOnNode24, startOnNode24, withHome, type Ended } from "./run-client.ts";
 
 export interface Inspector extends RealClient {
-  /** One run with `--method method`; gives what it printed as JSON. */
+  /** One run with `--method method`; returns its output as JSON. */
   ask(url: string, method: string, ...args: string[]): Promise<unknown>;
 }
 
@@ -13,7 +13,7 @@ export function inspector(era: "legacy" | "modern"): Inspector {
   const launcher = "@modelcontextprotocol/inspector/clients/launcher/build/index.js";
   const ask = async (url: string, method: string, ...args: string[]): Promise<unknown> => {
     const target = [clientFile(launcher), "--cli", url, "--transport", "http", "--protocol-era", era];
-    // 5 is the inspector's way to say that the tool's own result is an error.
+    // 5 means that the tool's own result is an error.
     return JSON.parse(outputOf(await runOnNode24([...target, "--method", method, ...args]), [0, 5]));
   };
   return {
@@ -28,9 +28,9 @@ export function inspector(era: "legacy" | "modern"): Inspector {
 }
 
 export interface Mcporter extends RealClient {
-  /** A call that mcporter gives up after a time; gives its exit code. */
+  /** A call that mcporter gives up after a time; returns its exit code. */
   callFor(timeoutMs: number, url: string, tool: string, args: Record<string, unknown>): Promise<number | null>;
-  /** The URIs that are listed. */
+  /** The listed URIs. */
   resources(url: string): Promise<string[]>;
   read(url: string, uri: string): Promise<unknown>;
 }
@@ -41,7 +41,7 @@ export function mcporter(): Mcporter {
   const run = (...args: string[]): Promise<Ended> => runOnNode24([script, ...args, "--allow-http"]);
   const callRun = (url: string, tool: string, args: Record<string, unknown>, ...more: string[]): Promise<Ended> =>
     run("call", "--http-url", url, "--tool", tool, "--args", JSON.stringify(args), "--output", "text", ...more);
-  // Resources are only those of servers that its configuration names.
+  // Resources are available only for servers in its configuration.
   const resource = (url: string, ...args: string[]): Promise<unknown> =>
     withHome(async (home) => {
       const config = join(home, "mcporter.json");

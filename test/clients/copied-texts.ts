@@ -2,7 +2,7 @@
 export interface CopiedText {
   readonly kind: "command" | "file" | "link";
   readonly text: string;
-  /** Where it goes. */
+  /** The file that it belongs into. */
   readonly file: string | undefined;
 }
 
@@ -11,7 +11,7 @@ const LINK = /^<p><a class="button" href="([^"]*)">/;
 const STEP =
   /<p>[^<]*(?:<code>([^<]*)<\/code>)?:<\/p>\n<div class="snippet"><pre data-copy="[^"]*"><code>([^<]*)<\/code><\/pre><\/div>/g;
 
-/** By the client's id, in the page's order. Throws for a page that has none. */
+/** The texts by client id, in the page's order. Throws for a page without any. */
 export function copiedTexts(html: string): Map<string, CopiedText[]> {
   const ids = [...html.matchAll(/<input type="radio" name="client" id="client-([^"]*)"/g)].map(([, id]) => id!);
   const panels = [...html.matchAll(PANEL)].map(([, panel]) => linkIn(panel!).concat(stepsIn(panel!)));

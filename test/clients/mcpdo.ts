@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { clientFile, outputOf, startOnNode24, type Running } from "./run-client.ts";
 
-/** The inspector's second command line: it connects once, and a process of its own keeps the connections. */
+/** The inspector's second command line: it connects once, and a separate process keeps the connections. */
 export interface Mcpdo {
   connect(name: string, url: string, era: "legacy" | "modern"): Promise<void>;
-  /** One command on a connection; gives what it printed as JSON. */
+  /** One command on a connection; returns its output as JSON. */
   run(name: string, ...args: string[]): Promise<unknown>;
   /** A command that goes on until it is interrupted. */
   start(name: string, ...args: string[]): Running;
@@ -25,7 +25,7 @@ export async function startMcpdo(): Promise<Mcpdo> {
   const script = clientFile("@modelcontextprotocol/inspector/clients/mcpdo/build/mcp-bin.js");
   const start = (...args: string[]): Running => startOnNode24([script, "--format", "json", ...args], home, env);
   const run = async (...args: string[]): Promise<unknown> =>
-    // 5 is the inspector's way to say that the tool's own result is an error.
+    // 5 means that the tool's own result is an error.
     JSON.parse(outputOf(await start(...args).ended, [0, 5]));
   return {
     async connect(name, url, era) {

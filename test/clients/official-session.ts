@@ -8,7 +8,7 @@ export function officialSession(mode: "legacy" | "modern" | "auto"): SessionOpen
   return {
     name: `the official client (${mode})`,
     version,
-    // In the legacy era too, where -32002 came.
+    // In the legacy era too, although that has -32002.
     missingResource: -32602,
     async open(url) {
       const peer = new Peer();

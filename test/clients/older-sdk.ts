@@ -2,7 +2,7 @@ import { pathToFileURL } from "node:url";
 import { resolveClient, toAnswer } from "./real-client.ts";
 import type { RealClient } from "./real-client.ts";
 
-/** The little that is used of SDK 1.32, whose types are not the product's to install. */
+/** The used part of SDK 1.32, whose types the product should not install. */
 interface OlderClient {
   connect(transport: unknown): Promise<void>;
   listTools(): Promise<{ tools: { name: string }[] }>;

@@ -2,7 +2,7 @@ import { CLIENT_CAPABILITIES, CLIENT_INFO, completionParams, observedFetch, Peer
 import type { Called, CallOptions, SessionOpener } from "./client-session.ts";
 import { loadOlder } from "./older-sdk.ts";
 
-/** The little that is used of SDK 1.32, whose types are not the product's to install. */
+/** The used part of SDK 1.32, whose types the product should not install. */
 interface OlderClient {
   connect(transport: OlderTransport): Promise<void>;
   getServerVersion(): { name: string } | undefined;
@@ -124,7 +124,7 @@ export function olderSession(transport: "Streamable HTTP" | "HTTP+SSE"): Session
   };
 }
 
-/** This SDK gives a page at a time. */
+/** This SDK lists one page at a time. */
 async function allPages<T extends Next>(list: (at: Page) => Promise<T>, each: (page: T) => string[]) {
   const found: string[] = [];
   let at: Page = {};

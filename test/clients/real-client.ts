@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { packageRoot } from "../../src/config.ts";
 
 /**
- * Clients that people really use, each reduced to what a test asks of it. They come from `test/clients`, a package
- * of its own, and know Berth only by its URL.
+ * Clients that people really use, each reduced to the needs of a test. They come from `test/clients`, a package of its
+ * own, and know Berth only by its URL.
  */
 export interface RealClient {
-  /** As a test's name says it: "the official client in the modern era". */
+  /** The name in tests: "the official client in the modern era". */
   readonly name: string;
   list(url: string): Promise<string[]>;
   call(url: string, tool: string, args: Record<string, unknown>): Promise<ToolAnswer>;
@@ -28,7 +28,7 @@ export function resolveClient(specifier: string): string {
   return fromClients.resolve(specifier);
 }
 
-/** What any client gives back for `tools/call`, whichever revision it speaks. */
+/** Reads any client's result of `tools/call`, whichever revision it speaks. */
 export function toAnswer(result: unknown): ToolAnswer {
   const { content = [], isError = false } = result as {
     content?: readonly { type: string; text?: string }[];

@@ -12,7 +12,7 @@ export interface Ended {
 }
 
 export interface Running {
-  /** What it printed so far. */
+  /** The output so far. */
   stdout(): string;
   /** Asks it to end, as Ctrl-C does. */
   interrupt(): void;
@@ -26,7 +26,7 @@ export function clientFile(path: string): string {
   return join(clientsFolder, "node_modules", ...path.split("/"));
 }
 
-/** What it printed when it ended with one of these codes. Throws otherwise, with all that it said. */
+/** The output of a command that ended with one of these codes. Throws otherwise, with all its output. */
 export function outputOf({ args, exitCode, stdout, stderr }: Ended, goodCodes: readonly (number | null)[]): string {
   if (goodCodes.includes(exitCode)) return stdout;
   throw new Error(`${args.join(" ")} ended with ${exitCode}: ${stderr}${stdout}`);
@@ -46,7 +46,7 @@ export function runOnNode24(args: readonly string[]): Promise<Ended> {
   return withHome((home) => startOnNode24(args, home).ended);
 }
 
-/** Command-line clients need Node 24, which the package `node` brings. */
+/** Command-line clients need Node 24, which the package `node` provides. */
 export function startOnNode24(args: readonly string[], home: string, more: Record<string, string> = {}): Running {
   const node = join(dirname(resolveClient("node/package.json")), "bin", "node");
   const cache = process.env["BERTH_TEST_COMPILE_CACHE"];

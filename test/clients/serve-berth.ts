@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { packageRoot } from "../../src/config.ts";
 
 export interface ServedBerth {
-  /** Where servers stand: `<url>/echo`. */
+  /** The base of server addresses: `<url>/echo`. */
   readonly url: string;
   stop(): Promise<void>;
 }
