@@ -8,7 +8,7 @@ import { join } from "node:path";
  * installed already. Throws npm's message where it fails.
  *
  * @param {string} folder
- * @param {(line: string) => void} say told once, before the installation
+ * @param {(line: string) => void} say called once, before the installation
  */
 export function installFolder(folder, say) {
   const stamp = join(folder, "node_modules", ".installed-lock");

@@ -4,12 +4,12 @@ import { fileURLToPath } from "node:url";
 import { machine, pinned } from "./machine.mjs";
 
 /**
- * A process of the bench beside this one, which says that it is ready, and answers each message with one.
+ * A process of the bench beside this one, which says when it is ready, and answers each message with one.
  *
  * @param {string} file of this folder
  * @param {string[]} args
- * @param {{ pinned?: boolean, yields?: boolean }} [options] `pinned`: to the core of those that load; `yields`: whoever
- *   else wants the core has it at once
+ * @param {{ pinned?: boolean, yields?: boolean }} [options] `pinned`: to the core of the load
+ *   generators; `yields`: gives the core to any other process at once
  * @returns {Promise<{ ask: (message: unknown) => Promise<any>, tell: (message: unknown) => void, end: () => void }>}
  */
 export async function startBeside(file, args, { pinned: isPinned = true, yields = false } = {}) {

@@ -1,11 +1,11 @@
 import { attacks } from "./part-fairness.mjs";
 
 /**
- * The ratios that the bench is for, and what each must reach. `of` gives undefined where its part was not run. Where
- * `othersBusy` says that other programs took part of the machine meanwhile, there is no verdict; what has no `part` is
- * the same whatever else runs. How many times as quick as the SDK calls are moves with the machine, from 8 to 17 for one
- * and the same commit, since system calls weigh more on one and compiled code on another: so it has no bound, and the
- * share of bare parsing has.
+ * The ratios that the bench exists for, and their bounds. `of` returns undefined where its part was not run. Where
+ * `othersBusy` says that other programs used the machine meanwhile, there is no verdict; a ratio without a `part` is
+ * independent of other programs. The speed of calls relative to the SDK depends on the machine, from 8 to 17 times for
+ * the same commit, since system calls weigh more on one and compiled code on another: so it has no bound, and the share
+ * of bare parsing has one.
  *
  * @typedef {{ trials: Record<string, Record<string, import("./rounds.mjs").Sample>>, othersBusy: Record<string, number>,
  *   servers?: import("./part-servers.mjs").ServersFigures[], image?: import("./part-image.mjs").ImageFigures[],

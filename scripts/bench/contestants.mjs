@@ -3,7 +3,7 @@ import { serve } from "./berth.mjs";
 import { legacyCall, modernCall, modernList } from "./requests.mjs";
 
 /**
- * Who takes part in which load. A trial is one contestant under one kind of request.
+ * The contestants of each load. A trial is one contestant under one kind of request.
  *
  * @typedef {import("./server-process.mjs").Launch} Launch
  * @typedef {import("./requests.mjs").LoadRequest} LoadRequest

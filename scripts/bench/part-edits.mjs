@@ -8,13 +8,13 @@ import { percentile } from "./rounds.mjs";
 import { startServer } from "./server-process.mjs";
 
 /**
- * Saves of one definition while another server is called: how soon a save is what callers get, and how long calls of
- * others wait meanwhile. Each save begins with a compiler that has to be started. The server has been called for a while
- * before, and has all cores of this machine, as where it is deployed: what compiles a save is a process of its own, and
- * so is whoever sends the calls, which takes its part of the machine, too.
+ * Saves of one definition while another server is called: how soon callers get a save, and how long other calls wait
+ * meanwhile. Each save begins with a compiler that has to be started. The server is warmed up by calls, and has all
+ * cores of this machine, as in a deployment: the compiler is a process of its own, and so is the caller, which takes its
+ * part of the machine, too.
  *
  * @typedef {{ servers: number, saves: number, effectMs: number, pauseMs: number, quietMs: number }} EditsFigures
- * `effectMs` is the longest; `pauseMs` and `quietMs` the 99th percentile of what calls took during saves and before.
+ * `effectMs` is the longest; `pauseMs` and `quietMs` the 99th percentile of calls during saves and before.
  */
 
 const ANYWHERE = { alone: false };

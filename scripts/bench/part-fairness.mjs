@@ -11,23 +11,23 @@ import { startServer } from "./server-process.mjs";
 import { everything } from "./upstream-server.mjs";
 
 /**
- * Two tenants: whether one that is at its limits changes what calls of the other take. The calm one is called at a
- * moderate rate, in many short windows: one alone, one while the other does the same bad thing over and over, and
- * so on in turns, so that whatever else the machine does meets both alike. The attacks are more requests than it may
- * send, code that burns processors and memory, saves, programs and guests that have to be started each time, scripts,
- * streams. What counts is the 99th percentile of all of the calm one's calls of all windows, and its ratio to the one
- * without the attack; the interval beside it is what nine of ten repetitions would give.
+ * Two tenants: does one at its limits slow down calls of the other? The calm one is called at a moderate rate, in many
+ * short windows: one alone, one while the other repeats the same attack, and so on in turns, so that other load on the
+ * machine affects both alike. The attacks are more requests than it may send, code that burns processors and memory,
+ * saves, programs and guests that have to be started each time, scripts, streams. The result is the 99th percentile of
+ * the calm one's calls in all windows, and its ratio to the one without the attack; the interval beside it covers nine
+ * of ten repetitions.
  *
- * The server is on one core with all that it starts: there the system can give the thread that serves no other core
- * while a guest holds the one, as on a machine of which a tenant keeps all cores busy. Both callers are on another core,
- * for they stand for machines that are not this one; where the attacker's wants the core together with the calm one's,
- * the calm one's has it at once (SCHED_IDLE), else its waiting would be taken for the server's. How long the thread that
- * serves was ready and had to wait for its core is reported besides: what is over and above it was its own work.
+ * The server and all its processes share one core: there the system cannot give the serving thread another core while
+ * a guest holds the one, as on a machine whose cores a tenant keeps busy. Both callers are on another core, since they
+ * stand for other machines; where both want it, the calm caller gets it at once (SCHED_IDLE), or its wait would count
+ * for the server. How long the serving thread was ready and had to wait for its core is reported separately: any time
+ * beyond that was its own work.
  *
  * In a container with a quota the server has all cores, and the calm caller, too.
  *
  * @typedef {{ p50Ms: number, p99Ms: number, longestMs: number, calls: number, ran: number, waited: number, callerWaited: number }} Spread
- * `ran` and `waited` are what the thread that serves did in one second, in seconds; `callerWaited` is the calm caller's.
+ * `ran` and `waited` are the serving thread's times in one second, in seconds; `callerWaited` is the calm caller's.
  * @typedef {{ name: string, quiet: Spread, attacked: Spread, ratio: number, from: number, to: number, statuses: string }} FairnessCase
  * @typedef {{ cases: FairnessCase[] }} FairnessFigures
  */

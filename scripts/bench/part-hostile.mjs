@@ -11,13 +11,14 @@ import { WORTH_MS } from "./held.mjs";
 import { startServer } from "./server-process.mjs";
 
 /**
- * The worst arguments for what a schema can say, up to the limit of a body, and the worst that an upstream may answer, up
- * to the limit of a message. Each is sent several times, one after the other, while another tenant is called.
+ * The worst arguments for a schema, up to the limit of a body, and the worst answers of an upstream, up to the limit of a
+ * message. Each is sent several times, one after the other, while another tenant is called.
  *
- * What is judged is `heldMs`, the longest that the serving thread kept its event loop at a stretch (`held.mjs`): nobody is
- * answered meanwhile. It takes a quiet machine, where the threads that collect garbage have a processor when it waits for them. `longestMs`, the longest call of the other tenant, has in it what the machine adds:
- * here all processes of the service share one core, so that a call waits there several times, and the serving thread
- * itself for up to `stoodMs`.
+ * The verdict is about `heldMs`, the longest stretch for which the serving thread kept its event loop (`held.mjs`):
+ * nobody gets an answer meanwhile. It requires a quiet machine, on which the garbage collector's threads get a processor
+ * when the serving thread waits for them. `longestMs`, the longest call of the other tenant, includes delays of the
+ * machine: here all processes of the service share one core, so that a call waits there several times, and the serving
+ * thread itself for up to `stoodMs`.
  *
  * @typedef {{ name: string, heldMs: number, stoodMs: number, longestMs: number, answer: string }} HostileCase
  * @typedef {{ cases: HostileCase[], quietMs: number }} HostileFigures

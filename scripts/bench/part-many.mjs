@@ -11,13 +11,13 @@ import { median } from "./rounds.mjs";
 import { startServer } from "./server-process.mjs";
 
 /**
- * Pages, lists and saves of a tenant with more and more servers: how long others wait meanwhile who call another
- * server, what each costs, and what stays in memory. It has all cores, as where it is deployed.
+ * Pages, lists and saves of a tenant with more and more servers: how long callers of another server wait meanwhile, the
+ * cost of each, and the memory that it leaves in use. The server has all cores, as in a deployment.
  *
  * @typedef {{ name: string, ms: number, pauseMs: number, cpuMs: number }} ManyStep
- * `pauseMs`: the longest that a call of others took while it ran, `cpuMs` of the serving process with all its threads.
- * Of the first time, which pays for what is not loaded yet, nothing is left out: the longest pause is that of all times,
- * the others are medians.
+ * `pauseMs`: the longest call of others while the step ran; `cpuMs`: of the serving process with all its threads. The
+ * first run, which pays for loading, counts as well: the longest pause is that of all runs, the other figures are
+ * medians.
  * @typedef {{ servers: number, quietMs: number, startedMb: number, usedMb: number, steps: ManyStep[] }} ManyFigures
  */
 

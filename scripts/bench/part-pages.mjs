@@ -9,12 +9,12 @@ import { median } from "./rounds.mjs";
 import { startServer } from "./server-process.mjs";
 
 /**
- * Pages as a browser loads them, over one connection that stays open: what a person waits for, and what is sent.
+ * Pages as a browser loads them, over one persistent connection: the waiting time, and the bytes sent.
  *
  * @typedef {{ tools: number, metaMs: number, metaAgainMs: number, metaKb: number,
  *   servers: number, listMs: number, listKb: number }} PagesFigures
- * `metaMs` of a page that was never rendered before, of a server that has answered a client; `metaAgainMs` of one that
- * was. `metaKb` with all that the page loads, compressed. `list…` of the page of all servers, all of them loaded.
+ * `metaMs`: a page that was never rendered before, of a server that has answered a client; `metaAgainMs`: a page that was.
+ * `metaKb`: with everything that the page loads, compressed. `list…`: the page of all servers, all of them loaded.
  */
 
 const TOOLS = 100;

@@ -10,14 +10,14 @@ import { medians } from "./rounds.mjs";
 import { startServer } from "./server-process.mjs";
 
 /**
- * Starts of Berth with more and more servers: how long until it listens, and what a server costs that is not running.
+ * Starts of Berth with more and more servers: the time until it listens, and the cost of a server that is not running.
  *
  * @typedef {{
  *   servers: number, firstListeningMs: number, listeningMs: number, firstCallMs: number,
  *   memoryMb: number, listedMemoryMb: number,
  * }} ServersFigures
- * `first…` with an empty data folder, the other start with what that left. `memoryMb` a second after the start;
- * `listedMemoryMb` after as many tools/list as the largest image has servers, going round all servers of this one.
+ * `first…`: with an empty data folder; the other start has the data of that one. `memoryMb`: a second after the start;
+ * `listedMemoryMb`: after as many tools/list as the largest image has servers, spread over all servers of this one.
  */
 
 const SETTLE_MS = 1000;

@@ -9,8 +9,8 @@ import { median } from "./rounds.mjs";
 import { startServer } from "./server-process.mjs";
 
 /**
- * Streams: how soon an event is at the client, what a very long stream and very many streams cost, how soon a change
- * is everywhere. The service alone on its core, the bench itself as the client.
+ * Streams: how soon an event reaches the client, the cost of a very long stream and of very many streams, how soon a
+ * change has reached everyone. The service is alone on its core, and the bench itself is the client.
  *
  * @typedef {{ firstEventMs: number, longEvents: number, eventsPerSecond: number, longGrowthMb: number,
  *   listeners: number, listenerKb: number, announceMs: number }} StreamFigures

@@ -11,15 +11,15 @@ import { directCaller, httpCaller, rawCaller, sessionCaller } from "./upstream-c
 import { everything, everythingCommand, peer, startAndCall } from "./upstream-server.mjs";
 
 /**
- * Servers of others: server-everything hosted by Berth, against the official client that has it for itself and against
- * supergateway, which bridges it for the same number of clients; and what `berth cat` adds to a start of the server.
+ * Upstreams: server-everything hosted by Berth, against the official client that has it for itself and against
+ * supergateway, which bridges it for the same number of clients; and the time that `berth cat` adds to its start.
  *
- * What is measured of a hosted call is the call through Berth: its one client writes to a bare connection, since Node's
- * HTTP client alone takes longer than the official client, the server and all that is between them. Beside it stands a
- * bridge of a few lines that checks nothing: no host in Node that is reached over HTTP can be much faster. All that is
- * compared is measured in turns, and of each the turn counts that was disturbed least, so that a busy machine is as
- * busy for all. CPU time is that of whoever speaks to the server and of the server itself: of the official client and
- * its server, of Berth and its server; for one call at a time, and for as many calls at a time as there are clients.
+ * A hosted call is measured through Berth: its one client writes to a bare connection, since Node's HTTP client alone
+ * takes longer than the official client, the server and everything between them. It is compared to a bridge of a few
+ * lines that checks nothing: no host in Node that is reached over HTTP can be much faster. Compared figures are measured
+ * in turns, and the least disturbed turn of each counts, so that a busy machine is as busy for all. CPU time is that of
+ * the server and of its client: of the official client and its server, of Berth and its server; for one call at a time,
+ * and for as many calls at a time as there are clients.
  *
  * @typedef {{ hostedMs: number, directMs: number, bareMs: number, hostedCpuMicros: number, directCpuMicros: number,
  *   hostedManyCpuMicros: number, directManyCpuMicros: number, hostedPerSecond: number, bridgedPerSecond: number,

@@ -11,8 +11,8 @@ import { machine, pinned } from "./machine.mjs";
  * One contestant's life: started alone on the server's core, found listening, ended.
  *
  * @typedef {{ args: string[], env: Record<string, string>, folder: string, readyPath?: string }} Launch
- * Arguments for `node`, extra environment, a folder for its log, and what answers with 200 once it serves; without it,
- * it serves when it listens.
+ * Arguments for `node`, extra environment, a folder for its log, and a path that answers with 200 once it serves;
+ * without one, it serves when it listens.
  * @typedef {{ pid: number, port: number, listeningMs: number, stop: () => Promise<void> }} ServerProcess
  */
 

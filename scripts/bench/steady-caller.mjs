@@ -9,7 +9,7 @@ import { rawCaller } from "./upstream-callers.mjs";
  * callers (exponential distances), sometimes two together: at a steady beat no call would ever meet another one of its
  * own, and each foreign one would show.
  *
- * A call counts from when it was written. What no connection was free for counts from when it was due, so that one long
+ * A call counts from the time it was written. Without a free connection it counts from its due time, so that one long
  * pause counts for every call that it held up. That this process was woken late for a call is no doing of the server:
  * it is not counted, and the call comes that much later.
  */

@@ -7,7 +7,7 @@ const checkout = fileURLToPath(new URL("../../", import.meta.url));
 /**
  * The running processes that Berth starts, with their command lines.
  *
- * @param {string} [folder] programs told by it count as well
+ * @param {string} [folder] programs that are recognized by it count as well
  * @returns {Map<number, string>}
  */
 export function running(folder) {

@@ -11,7 +11,7 @@ export class Call implements AskingCall {
   frame = 0;
   /** On the clock of `performance.now()`. */
   readonly deadlineAt: number;
-  /** When the process is to be ended because the call did not stop; 0 while nobody wants it to stop. */
+  /** When the process is killed because the call did not stop; 0 while nobody has asked it to stop. */
   killAt = 0;
   /** The verdict that a stopping call ends with, whatever the guest still answers. */
   verdict: GuestFailure | undefined;

@@ -157,9 +157,9 @@ export type FailureReason =
  * - `variable`, `secret`: `{name}` → its value, or null when there is none.
  * - `cid`: `{cid}` → its bytes, or null when there are none.
  * - `fetch`, `fetchWrite`, `fetchRead`, `fetchAbort`: the steps of a fetch, as `network/fetches.ts` has them.
- * - `resourceUpdated`: `{uri}` → null; whoever subscribed to the resource hears of it.
+ * - `resourceUpdated`: `{uri}` → null; subscribers of the resource are notified.
  * - `offers`: `{}` → `{kind, name, visible}[]`, the tools and prompts of the server.
- * - `hide`, `show`: `{name}` → null; whether clients see a tool or a prompt.
+ * - `hide`, `show`: `{name}` → null; shows a tool or a prompt to clients, or hides it.
  */
 export interface HostPort {
   request(op: HostOperation, params: JsonObject, call: AskingCall): Promise<HostAnswer>;

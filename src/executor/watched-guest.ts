@@ -171,5 +171,5 @@ const SANDBOX_PROCESSES = 4;
 const LITTLE_SHARE = 0.1;
 /** The share of a guest that is held up: more than that of a calm one. */
 const HELD_SHARE = 0.2;
-/** The highest niceness that there is. */
+/** The highest niceness. */
 export const LOWEST_PRIORITY = 19;

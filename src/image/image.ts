@@ -9,7 +9,7 @@ import type { Cid } from "../lib/cid.ts";
  *   boot/<name>.boot.json      the manifest, to be read by people
  *   boot/<name>.boot.cid       the CID of the manifest: the one thing that a reader starts from
  *   boot/content/<cid>         the bytes behind every CID, manifests included
- *   boot/image.lock.json       what was made of what, so that only what changed is worked on again
+ *   boot/image.lock.json       which result was made from which source, so that only changes are processed again
  */
 export const imageNames = ["default", "readonly"] as const;
 export type ImageName = (typeof imageNames)[number];

@@ -2,7 +2,7 @@
  * The filter of system calls for all that is confined (`seccomp(2)`), as the kernel reads it: an array of `struct
  * sock_filter`. Namespaces and limits leave to a program a good part of the kernel that it has no use for, and where most
  * ways out of sandboxes began. What is refused fails as if the kernel did not have it or did not permit it, so that
- * programs do without; whoever calls by another ABI, which would go around all of this, is killed.
+ * programs do without; a program that calls through another ABI, which would bypass all of this, is killed.
  *
  * Nothing is there to be reached by a socket, and the kernel keeps what is written to one in memory that counts to no
  * process: with `localSockets` there are those that reach the program's own processes, at the length that the system

@@ -9,7 +9,7 @@ import {
   type TenantFileHeader,
 } from "./format.ts";
 
-/** A summary of what was written of a tenant. */
+/** A summary of a written tenant file. */
 export interface Written extends TenantFileCounts {
   /** The bytes of content, as stored. */
   readonly bytes: number;
