@@ -1,5 +1,5 @@
-// Makes functions of the templates of views/, in dist/views.cjs: {layout, partials: {"tools": …, "pages/meta": …}}, each
-// as `handlebars.template` takes it. So the serving process needs no compiler for them, and no time for compiling.
+// Compiles the templates of views/ to functions, in dist/views.cjs: {layout, partials: {"tools": …, "pages/meta": …}},
+// each as `handlebars.template` takes it. So the serving process needs neither a compiler for them nor time to compile.
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { transformSync } from "esbuild";

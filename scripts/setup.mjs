@@ -9,7 +9,8 @@ const say = (line) => console.log(`setup: ${line}`);
 
 try {
   installPrograms(say);
-  // The clients that tests point at Berth: the inspector, mcporter, mcp-remote, the older SDK, and a Node that they run on.
+  // The clients that tests use against Berth: the inspector, mcporter, mcp-remote, the older SDK, and a Node to run
+  // them.
   installFolder(fileURLToPath(new URL("../test/clients", import.meta.url)), say);
   // The upstreams that tests reach through Berth; npx finds the packages in the cache that this fills.
   installFolder(fileURLToPath(new URL("../test/upstreams", import.meta.url)), say);

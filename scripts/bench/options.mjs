@@ -50,7 +50,8 @@ export function readOptions(args) {
     parts: new Set(chosen),
     rounds: count("rounds", values.rounds, quick ? 1 : 5),
     seconds: count("seconds", values.seconds, quick ? 1 : 3),
-    // The official SDK takes 4 to 5 s of load until its code is compiled; before that it costs two to three times as much.
+    // The official SDK takes 4 to 5 s of load until its code is compiled; before that it costs two to three times as
+    // much.
     warmUpSeconds: quick ? 1 : 5,
     serverCounts: quick ? [1, 10, 100] : [1, 10, 100, 1000],
     startRepeats: quick ? 1 : 3,

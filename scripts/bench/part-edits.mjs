@@ -10,8 +10,8 @@ import { startServer } from "./server-process.mjs";
 /**
  * Saves of one definition while another server is called: how soon callers get a save, and how long other calls wait
  * meanwhile. Each save begins with a compiler that has to be started. The server is warmed up by calls, and has all
- * cores of this machine, as in a deployment: the compiler is a process of its own, and so is the caller, which takes its
- * part of the machine, too.
+ * cores of this machine, as in a deployment: the compiler is a process of its own, and so is the caller, which takes
+ * its part of the machine, too.
  *
  * @typedef {{ servers: number, saves: number, effectMs: number, pauseMs: number, quietMs: number }} EditsFigures
  * `effectMs` is the longest; `pauseMs` and `quietMs` the 99th percentile of calls during saves and before.

@@ -11,12 +11,12 @@ import { WORTH_MS } from "./held.mjs";
 import { startServer } from "./server-process.mjs";
 
 /**
- * The worst arguments for a schema, up to the limit of a body, and the worst answers of an upstream, up to the limit of a
- * message. Each is sent several times, one after the other, while another tenant is called.
+ * The worst arguments for a schema, up to the limit of a body, and the worst answers of an upstream, up to the limit of
+ * a message. Each is sent several times, one after the other, while another tenant is called.
  *
  * The verdict is about `heldMs`, the longest stretch for which the serving thread kept its event loop (`held.mjs`):
- * nobody gets an answer meanwhile. It requires a quiet machine, on which the garbage collector's threads get a processor
- * when the serving thread waits for them. `longestMs`, the longest call of the other tenant, includes delays of the
+ * nobody gets an answer meanwhile. It requires a quiet machine, on which the garbage collector's threads get a
+ * processor when the serving thread waits for them. `longestMs`, the longest call of the other tenant, includes delays of the
  * machine: here all processes of the service share one core, so that a call waits there several times, and the serving
  * thread itself for up to `stoodMs`.
  *

@@ -11,8 +11,8 @@ import {
 import { startServer } from "./server-process.mjs";
 
 /**
- * The rounds: every trial once a round, each contestant freshly started and alone, in a rotated order so that a drift of
- * the machine affects all alike.
+ * The rounds: every trial once a round, each contestant freshly started and alone, in a rotated order so that a drift
+ * of the machine affects all alike.
  *
  * @typedef {{
  *   requestsPerSecond: number, p50Ms: number, p99Ms: number, cpuMicros: number, guestCpuMicros: number,

@@ -46,9 +46,9 @@ export class Call implements AskingCall {
   }
 
   /**
-   * Has `onAbort` called when the caller gives up, until it has its outcome. Both are kept, and no function that would
-   * remove it: V8 takes a function that is written into a property for one that lasts, and so would keep each call, with
-   * all of its request, until it collects the whole heap.
+   * Calls `onAbort` when the caller gives up, until the caller has its outcome. Both are kept instead of a function
+   * that removes the listener: V8 treats a function written into a property as long-lived, and so would keep each call,
+   * with all of its request, until it collects the whole heap.
    */
   listen(signal: CancelSignal, onAbort: () => void): void {
     signal.addEventListener("abort", onAbort);

@@ -8,9 +8,8 @@ import { deliverProgress } from "./progress.ts";
 import { askToStop } from "./stopping.ts";
 
 /**
- * Tells a caller what the guest said in the midst of its call: progress, a log line, that it goes on as a task, that the
- * stream may be closed. A listener that throws wants no more of its call; it must not end the host from within a
- * pipe's event.
+ * Tells a caller about its guest's events during the call: progress, a log line, that it goes on as a task, that the
+ * stream may be closed. A listener that throws cancels its call; it must not end the host from within a pipe's event.
  */
 export function tellCaller(process: GuestProcess, call: Call, frame: readonly unknown[]): void {
   try {

@@ -42,7 +42,9 @@ export interface GuestProgram {
   readonly code: () => Promise<string | Uint8Array>;
   /** The program's way to ask the host. The tenant is the port's own, never a field of a message. */
   readonly port?: HostPort;
-  /** Identifies what the program is given. Programs with the same code but another realm run in different processes. */
+  /**
+   * Identifies the data given to the program. Programs with the same code but another realm run in different processes.
+   */
   readonly realm?: string;
   /** Removes from logs and failures what was given to the program and must stay secret. */
   readonly hide?: (value: Json) => Json;

@@ -1,12 +1,12 @@
 /**
- * The filter of system calls for all that is confined (`seccomp(2)`), as the kernel reads it: an array of `struct
- * sock_filter`. Namespaces and limits leave to a program a good part of the kernel that it has no use for, and where most
- * ways out of sandboxes began. What is refused fails as if the kernel did not have it or did not permit it, so that
+ * The filter of system calls for all confined programs (`seccomp(2)`), in the kernel's format: an array of `struct
+ * sock_filter`. Namespaces and limits leave a program much of the kernel that it does not need, and in which most
+ * escapes from sandboxes began. A refused call fails as if the kernel did not have it or did not permit it, so that
  * programs do without; a program that calls through another ABI, which would bypass all of this, is killed.
  *
- * Nothing is there to be reached by a socket, and the kernel keeps what is written to one in memory that counts to no
- * process: with `localSockets` there are those that reach the program's own processes, at the length that the system
- * gives each, without it nothing can be written to anybody.
+ * There is nothing to reach through sockets, and the kernel keeps data written to one in memory that counts to no
+ * process. With `localSockets`, a program may use sockets to its own processes, at the system's default length; without
+ * it, nothing can be written to anybody.
  */
 export function seccompFilter(architecture: string, { localSockets }: { localSockets: boolean }): Buffer | undefined {
   const known = architectures[architecture];

@@ -34,7 +34,8 @@ export function openDatabase(dataDir: string, busyMs: number, log?: Log): Databa
     database.pragma("foreign_keys = ON");
     upgradeDatabase(database, log);
     if (broken) tellBroken(database, broken, log);
-    // After an upgrade, which may sort a long table: a save needs no other file, which a process may not be able to open.
+    // After an upgrade, which may sort a long table. A save then needs no further file, which a process may be unable
+    // to open.
     database.pragma("temp_store = MEMORY");
     beginLog(database);
     opened.add(database);

@@ -74,7 +74,7 @@ function textOf(value: unknown): string {
   return (typeof value === "object" && JSON.stringify(value)) || String(value);
 }
 
-/** Shortens what is too long; the module's address holds all of its text. */
+/** Shortens a text that is too long; the module's address holds all of its text. */
 function shorten(text: string): string {
   const message = text.replaceAll(/data:text\/javascript;base64,[\w+/=]*/g, "the bundle");
   return message.length > messageUnitsMax ? `${message.slice(0, messageUnitsMax - 1)}…` : message;

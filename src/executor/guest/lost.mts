@@ -23,7 +23,7 @@ export function lossIn(value: unknown, json: string): { readonly unwritable?: st
 
 const nothingLost = {};
 
-/** Quick, since most results with a null or an empty object are what they should be. Errors and views have been refused. */
+/** Quick, since most results with a null or an empty object are correct. Errors and views have been refused. */
 function mayLose(holder: object): boolean {
   try {
     return Array.isArray(holder) ? holder.some((it) => isSuspect(it) || isHole(it)) : membersMayBeLost(holder);

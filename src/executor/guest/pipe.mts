@@ -48,7 +48,7 @@ export function sendSoon(frame: string): void {
   if (performance.now() - lastFlushAt > BATCH_MS) flush();
 }
 
-/** Writes what is waiting at once. */
+/** Writes everything that waits at once. */
 export function flush(): void {
   if (outbox === "") return;
   const text = outbox;

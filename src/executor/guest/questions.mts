@@ -54,7 +54,7 @@ function note(call: ActiveCall, key: string, question: string): void {
   if (active.get(call.id) !== call) return;
   if (!call.questions) {
     call.questions = new Map();
-    // At the end of the turn: what is asked side by side goes out together.
+    // At the end of the turn: questions asked side by side go out together.
     setImmediate(suspend, call);
   }
   const known = call.questions.get(key);
