@@ -16,9 +16,9 @@ import { startServer } from "./server-process.mjs";
  *
  * The verdict is about `heldMs`, the longest stretch for which the serving thread kept its event loop (`held.mjs`):
  * nobody gets an answer meanwhile. It requires a quiet machine, on which the garbage collector's threads get a
- * processor when the serving thread waits for them. `longestMs`, the longest call of the other tenant, includes delays of the
- * machine: here all processes of the service share one core, so that a call waits there several times, and the serving
- * thread itself for up to `stoodMs`.
+ * processor when the serving thread waits for them. `longestMs`, the longest call of the other tenant, includes delays
+ * of the machine: here all processes of the service share one core, so that a call waits there several times, and the
+ * serving thread itself for up to `stoodMs`.
  *
  * @typedef {{ name: string, heldMs: number, stoodMs: number, longestMs: number, answer: string }} HostileCase
  * @typedef {{ cases: HostileCase[], quietMs: number }} HostileFigures

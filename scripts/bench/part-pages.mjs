@@ -13,8 +13,8 @@ import { startServer } from "./server-process.mjs";
  *
  * @typedef {{ tools: number, metaMs: number, metaAgainMs: number, metaKb: number,
  *   servers: number, listMs: number, listKb: number }} PagesFigures
- * `metaMs`: a page that was never rendered before, of a server that has answered a client; `metaAgainMs`: one that
- * was. `metaKb`: with everything that the page loads, compressed. `list…`: the page of all servers, all of them loaded.
+ * `metaMs`: a page that was never rendered before, of a server that has answered a client; `metaAgainMs`: one that was.
+ * `metaKb`: with everything that the page loads, compressed. `list…`: the page of all servers, all of them loaded.
  */
 
 const TOOLS = 100;

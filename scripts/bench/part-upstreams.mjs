@@ -17,9 +17,9 @@ import { everything, everythingCommand, peer, startAndCall } from "./upstream-se
  * A hosted call is measured through Berth: its one client writes to a bare connection, since Node's HTTP client alone
  * takes longer than the official client, the server and everything between them. It is compared to a bridge of a few
  * lines that checks nothing: no host in Node that is reached over HTTP can be much faster. Compared figures are
- * measured in turns, and the least disturbed turn of each counts, so that a busy machine is as busy for all. CPU time is that of
- * the server and of its client: of the official client and its server, of Berth and its server; for one call at a time,
- * and for as many calls at a time as there are clients.
+ * measured in turns, and the least disturbed turn of each counts, so that a busy machine is as busy for all. CPU time
+ * is that of the server and of its client: of the official client and its server, of Berth and its server; for one call
+ * at a time, and for as many calls at a time as there are clients.
  *
  * @typedef {{ hostedMs: number, directMs: number, bareMs: number, hostedCpuMicros: number, directCpuMicros: number,
  *   hostedManyCpuMicros: number, directManyCpuMicros: number, hostedPerSecond: number, bridgedPerSecond: number,
