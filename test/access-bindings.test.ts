@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { createPrincipal, type Grant, type Principal } from "../src/access/principal.ts";
+import { createPrincipal, type AccessGrant, type Principal } from "../src/access/principal.ts";
 import type { CallOptions, CallResult, InputRequired } from "../src/host/catalog.ts";
 import type { JsonObject } from "../src/lib/json.ts";
 import { modern, post, request, type Reply } from "./berth.ts";
@@ -20,7 +20,7 @@ const asks = (_args: JsonObject, { answers }: CallOptions): CallResult | InputRe
         },
       };
 
-const GRANTS: Readonly<Record<string, Grant>> = {
+const GRANTS: Readonly<Record<string, AccessGrant>> = {
   all: { can: ["call", "read"] },
   other: { can: ["call", "read"] },
   caller: { can: ["call"] },

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { after, test } from "node:test";
 import { openCompiler, type Compiler, type CompilerLimits } from "../src/discover/compiler.ts";
 import { nothingFound, type DefinitionSource } from "../src/discover/discovery.ts";
-import { FrameReader, FrameTooLarge, frame } from "../src/discover/frames.ts";
+import { CompilerFrameReader, FrameTooLarge, frame } from "../src/discover/frames.ts";
 import { defaultLimits } from "../src/limits/limits.ts";
 import { inOneOf, until } from "./until.ts";
 
@@ -198,13 +198,13 @@ test("closing ends what is being compiled", async (context) => {
 test("frames come out whole however the pipe cuts them, up to a limit", () => {
   const bytes = Buffer.from(frame({ text: "größer\n" }) + frame([1, null]));
   for (const size of [1, 2, 3, 1_000]) {
-    const reader = new FrameReader(100);
+    const reader = new CompilerFrameReader(100);
     const frames: unknown[] = [];
     for (let at = 0; at < bytes.length; at += size) frames.push(...reader.push(bytes.subarray(at, at + size)));
     assert.deepEqual(frames, [{ text: "größer\n" }, [1, null]]);
   }
-  assert.throws(() => new FrameReader(10).push(Buffer.from("x".repeat(11))), FrameTooLarge);
-  assert.throws(() => new FrameReader(10).push(Buffer.from("nonsense\n")), SyntaxError);
+  assert.throws(() => new CompilerFrameReader(10).push(Buffer.from("x".repeat(11))), FrameTooLarge);
+  assert.throws(() => new CompilerFrameReader(10).push(Buffer.from("nonsense\n")), SyntaxError);
 });
 
 /** A thousand literals, in a few letters. */

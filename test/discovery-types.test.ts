@@ -526,7 +526,7 @@ test("comments reach clients from wherever TypeScript would show them", () => {
     type Cents = number;
     /** Either. */
     type Either<T> = T | null;
-    interface Base { /** Of the base. @minLength 2 */ id: string; /** Kept. */ kind: string }
+    interface Base { /** The base's. @minLength 2 */ id: string; /** Kept. */ kind: string }
     interface Sub extends Base { id: "aa"; kind: "a"; cents: Cents }
     class Impl implements Base { id = ""; kind = ""; }
     export function f(sub: Sub, impl: Impl, kind: Kind, cents: Cents | null, list: Cents[], /** Own. */ own: Cents,
@@ -548,7 +548,7 @@ test("comments reach clients from wherever TypeScript would show them", () => {
     (properties[name]!["properties"]![property] as { description?: string }).description;
   assert.deepEqual(
     [described("sub", "id"), described("sub", "kind"), described("sub", "cents"), described("impl", "id")],
-    ["Of the base.", "Kept.", "An amount in cents.", "Of the base."],
+    ["The base's.", "Kept.", "An amount in cents.", "The base's."],
   );
   const kinds = '- "1" (One): The first.\n- "2" (Two): The second, on two lines.';
   assert.equal(properties["kind"]!["description"], kinds);

@@ -5,7 +5,7 @@ import * as fc from "./fast-check.ts";
 import { ALL_SERVERS } from "../src/host/aggregate.ts";
 import type { Host } from "../src/host/host.ts";
 import { createNative } from "../src/mcp/native/native.ts";
-import type { Place } from "../src/mcp/protocol.ts";
+import type { ServerPlace } from "../src/mcp/protocol.ts";
 import { callNative, NativeCallError, type NativeEvent, type NativeResult } from "../src/native/client.ts";
 import type { JsonObject } from "../src/lib/json.ts";
 import { call, modern, MODERN_META, post, request, startTestBerth, type TestBerth } from "./berth.ts";
@@ -225,7 +225,7 @@ describe("native calls", () => {
       server: (_tenant: string, name: string) => (asked.push(name), assert.fail("nothing was to be asked for")),
     } as unknown as Host;
     const native = createNative(host);
-    const place = { tenant: "default", server: ALL_SERVERS } as Place;
+    const place = { tenant: "default", server: ALL_SERVERS } as ServerPlace;
     for (const name of ["x.".repeat(160), "_".repeat(320), `echo@${"._".repeat(157)}`, `echo@x.${"y_".repeat(150)}`]) {
       assert.equal(await native.methodFor(place, name), undefined);
     }

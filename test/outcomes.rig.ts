@@ -77,7 +77,7 @@ export function thrown(key: string, times: number): string {
 export async function told({ answers, options, root, action }: ToolContext): Promise<Record<string, unknown>> {
   return { answers, options, root: root ?? null, action };
 }
-/** What looks like an outcome is a value where the type says so. */
+/** A value that looks like an outcome is a value where the type says so. */
 export function value(): { type: "success"; content: string } {
   return { type: "success", content: "a value" };
 }

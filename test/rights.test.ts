@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import type { Action, Grant } from "../src/access/principal.ts";
+import type { Action, AccessGrant } from "../src/access/principal.ts";
 import { RIGHTS, type Power } from "../src/access/rights.ts";
 import { bearer, makeToken } from "./access.rig.ts";
 import { apiOf, type Api, type ApiReply } from "./api.ts";
@@ -17,7 +17,7 @@ const PROGRAM = `mcp+node://${join(fixtures, "asker.mjs")}`;
 const ACTIONS: readonly Action[] = ["call", "read", "edit", "programs", "admin"];
 
 /** The permissions of a grant, implemented a second time from the words of the documentation. */
-function mayUse({ can, servers }: Grant, power: Power, server: string): boolean {
+function mayUse({ can, servers }: AccessGrant, power: Power, server: string): boolean {
   const { action, of } = RIGHTS[power];
   const implied = can.includes("admin") || can.includes(action) || (action === "read" && can.includes("edit"));
   return implied && (servers === undefined || (of === "server" && servers.includes(server)));
@@ -246,10 +246,10 @@ describe("the table of rights", () => {
   });
   after(() => berth?.close());
 
-  const tokenFor = async (grant: Grant, tenant = "default"): Promise<string> =>
+  const tokenFor = async (grant: AccessGrant, tenant = "default"): Promise<string> =>
     (await makeToken(berth, { ...grant }, { tenant })).token;
 
-  const expected = (grant: Grant, { power, besides = [] }: Attempt): boolean =>
+  const expected = (grant: AccessGrant, { power, besides = [] }: Attempt): boolean =>
     [power, ...besides].every((each) => mayUse(grant, each, "alpha"));
 
   it("C8 is tried by each way that it names", () => {
@@ -274,7 +274,7 @@ describe("the table of rights", () => {
   });
 
   it("C8 lets and refuses each kind of token as it says, by every way", async () => {
-    const kinds: Grant[] = [
+    const kinds: AccessGrant[] = [
       { can: ["admin"] },
       { can: ["edit"] },
       { can: ["edit", "programs"] },
@@ -307,7 +307,7 @@ describe("the table of rights", () => {
     const choices = constantFrom(...attempts);
     await check(
       asyncProperty(grants, choices, async ({ can, servers }, attempt) => {
-        const grant: Grant = { can, ...(servers && { servers }) };
+        const grant: AccessGrant = { can, ...(servers && { servers }) };
         const is = await trial.try(attempt, bearer(await tokenFor(grant)));
         assert.equal(is, expected(grant, attempt), `${JSON.stringify(grant)}: ${attempt.power} by ${attempt.way}`);
       }),
@@ -331,7 +331,7 @@ describe("the table of rights", () => {
     // As a program at another port of the host sends it with a cookie from a browser.
     const own = { Origin: berth.url, "Sec-Fetch-Site": "same-origin" };
     const wrong: unknown[] = [];
-    for (const grant of [{ can: ["edit", "call"], servers: ["alpha"] }, { can: ["admin"] }] satisfies Grant[]) {
+    for (const grant of [{ can: ["edit", "call"], servers: ["alpha"] }, { can: ["admin"] }] satisfies AccessGrant[]) {
       const token = await tokenFor(grant);
       const signedIn = await fetch(`${berth.url}/sign-in`, {
         method: "POST",
@@ -370,7 +370,7 @@ describe("the table of rights of another tenant", () => {
       { can: ["edit"] },
       { can: ["edit", "programs"] },
       { can: ["edit"], servers: ["alpha"] },
-    ] as Grant[]) {
+    ] as AccessGrant[]) {
       const { token } = await makeToken(berth, { ...grant }, { tenant: "acme" });
       for (const attempt of trial.attempts()) {
         const may = [attempt.power, ...(attempt.besides ?? [])].every((each) => mayUse(grant, each, "alpha"));
@@ -413,7 +413,7 @@ describe("the table of rights where nobody is asked for a token", () => {
 
 describe("explore over HTTP", () => {
   const all = ["explore", "call", "draft_profile", "save_profile", "list_profiles"];
-  const grants: [Grant["can"], string[]][] = [
+  const grants: [AccessGrant["can"], string[]][] = [
     [["call"], ["list_profiles"]],
     [["call", "read"], ["list_profiles"]],
     [["call", "programs"], all],
@@ -457,7 +457,7 @@ describe("explore over HTTP", () => {
   it("C8 shows what starts programs, and its calls, on its pages to those alone who may", async (t) => {
     const berth = await startTestBerth({ texts: {}, env: { ...REQUIRED, BERTH_EXPLORE: "on" } });
     t.after(() => berth.close());
-    const pageFor = async (can: Grant["can"], path: string): Promise<string> => {
+    const pageFor = async (can: AccessGrant["can"], path: string): Promise<string> => {
       const { token } = await makeToken(berth, { can });
       const page = await fetch(berth.url + path, { headers: { Accept: "text/html", ...bearer(token) } });
       assert.equal(page.status, 200);

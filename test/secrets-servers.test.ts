@@ -19,7 +19,7 @@ const context = 'context: import("berth").ToolContext';
 const GUEST = `
 let first: string | undefined;
 const secret = async (${context}) => (await context.secret("API_TOKEN")) ?? "nothing";
-/** What it returns is its own business. */
+/** It may return whatever it likes. */
 export async function tell(${context}): Promise<string> { return secret(context); }
 /** Keeps what it was given first. */
 export async function keep(${context}): Promise<string> { return (first ??= await secret(context)); }

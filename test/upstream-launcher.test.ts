@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import * as fc from "./fast-check.ts";
 import type { BerthError } from "../src/lib/errors.ts";
-import { addressOf, commandOf, type Command } from "../src/upstream/command.ts";
+import { addressOf, commandOf, type LaunchCommand } from "../src/upstream/command.ts";
 import { fillTemplate, type ProgramLaunch, type RemoteLaunch } from "../src/upstream/launch.ts";
 import { parseLauncher } from "../src/upstream/launcher.ts";
 import { substitute } from "../src/upstream/profiles/substitute.ts";
@@ -22,7 +22,7 @@ async function commandFor(uri: string, programs: readonly string[], env: Record<
   const folder = await mkdtemp(join(tmpdir(), "berth-path-"));
   try {
     for (const name of programs) await writeFile(join(folder, name), "#!/bin/sh\n", { mode: 0o755 });
-    const command: Command = commandOf(launchOf(uri) as ProgramLaunch, { env: { PATH: folder, ...env }, folder });
+    const command: LaunchCommand = commandOf(launchOf(uri) as ProgramLaunch, { env: { PATH: folder, ...env }, folder });
     return { ...command, file: command.file.replace(`${folder}/`, ""), folder };
   } finally {
     await rm(folder, { recursive: true });

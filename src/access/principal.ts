@@ -37,7 +37,7 @@ export const ACTIONS = ["call", "read", "edit", "programs", "admin"] as const;
 export type Action = (typeof ACTIONS)[number];
 
 /** The permissions of a token or a scope: actions, on these servers alone or on all of them. */
-export interface Grant {
+export interface AccessGrant {
   readonly can: readonly Action[];
   readonly servers?: readonly string[];
   /** Only tools of these names can be called, on whatever server. */
@@ -64,7 +64,7 @@ export function impliedBy(can: readonly Action[]): ReadonlySet<Action> {
 /** A principal that permits whatever any of the grants does. */
 export function createPrincipal(
   { id, tenant, until }: Pick<Principal, "id" | "tenant" | "until">,
-  grants: readonly Grant[],
+  grants: readonly AccessGrant[],
 ): Principal {
   const rules = grants.map(({ can, servers, tools }) => ({
     can: impliedBy(can),

@@ -1,11 +1,11 @@
 import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
-import { ACTIONS, type Action, type Grant } from "./principal.ts";
+import { ACTIONS, type Action, type AccessGrant } from "./principal.ts";
 
 /** The wanted properties of a token. */
 export interface TokenWish {
   readonly name: string;
-  readonly grant: Grant;
+  readonly grant: AccessGrant;
   /** Milliseconds since the epoch; null if it never expires. */
   readonly expiresAt: number | null;
 }
@@ -42,7 +42,11 @@ export function readTokenWish(value: unknown, now: number = Date.now()): TokenWi
     problems.push(`"can", "servers" and "tools" have at most ${GRANT_UNITS_MAX} characters together`);
   }
   if (problems.length > 0) throw new BerthError("token_invalid", problems.join("; "));
-  const grant = { can, ...(servers !== undefined && { servers }), ...(tools !== undefined && { tools }) } as Grant;
+  const grant = {
+    can,
+    ...(servers !== undefined && { servers }),
+    ...(tools !== undefined && { tools }),
+  } as AccessGrant;
   return { name: name as string, grant, expiresAt: expiresMs == null ? null : now + expiresMs };
 }
 

@@ -3,7 +3,7 @@ import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { TokenPart, TokenRecord, TokenRecords } from "../store/tokens.ts";
-import { createPrincipal, type Grant, type Principal } from "./principal.ts";
+import { createPrincipal, type AccessGrant, type Principal } from "./principal.ts";
 import { isTokenText, newToken, tokenHash } from "./token-text.ts";
 import type { TokenWish } from "./token-wish.ts";
 
@@ -109,7 +109,7 @@ export interface TokensOptions extends TokenLimits {
   readonly onRevoked: (principalId: string) => void;
 }
 
-export interface TokenInfo extends Grant {
+export interface TokenInfo extends AccessGrant {
   readonly id: string;
   readonly name: string;
   readonly tenant: string;
@@ -140,7 +140,7 @@ function principalId(id: string): string {
 
 function principalOf({ id, tenant, grant, expiresAt }: TokenRecord): Principal {
   const whose = { id: principalId(id), tenant, ...(expiresAt !== null && { until: expiresAt }) };
-  return createPrincipal(whose, [grant as unknown as Grant]);
+  return createPrincipal(whose, [grant as unknown as AccessGrant]);
 }
 
 function inForce(principal: Principal, tenant: string): Principal {
@@ -153,7 +153,7 @@ function inForce(principal: Principal, tenant: string): Principal {
 }
 
 function infoOf({ id, name, tenant, grant, createdAt, expiresAt, revokedAt }: TokenRecord): TokenInfo {
-  return { id, name, tenant, ...(grant as unknown as Grant), createdAt, expiresAt, revokedAt };
+  return { id, name, tenant, ...(grant as unknown as AccessGrant), createdAt, expiresAt, revokedAt };
 }
 
 function unknown(): BerthError {

@@ -2,7 +2,7 @@ import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
 import type { AuditedCall } from "./call-block.ts";
 import { entryOf, SERVICE, type AuditLinks } from "./entry.ts";
-import { Refusals, type Refusal } from "./refusals.ts";
+import { RecordedRefusals, type Refusal } from "./refusals.ts";
 import type { AuditFilter } from "./filter.ts";
 import { searchLog, type FoundRecords } from "./search.ts";
 import { AuditWriter, type WriterLimits } from "./writer.ts";
@@ -46,7 +46,7 @@ export interface AuditOptions {
 export async function openAudit(options: AuditOptions): Promise<Audit> {
   const { links, calls, version, madeAt, limits, log } = options;
   const writer = new AuditWriter(links, limits, log);
-  const refusals = new Refusals(limits.auditRefusalsPerMinute, (entry) => writer.note(entry));
+  const refusals = new RecordedRefusals(limits.auditRefusalsPerMinute, (entry) => writer.note(entry));
   const lifetime = { process: process.pid, startedAt: new Date(performance.timeOrigin).toISOString() };
   writer.note(entryOf(SERVICE, "service", { action: "started", ...lifetime, version, calls }));
   await writer.write(true);

@@ -22,7 +22,7 @@ interface Window {
 }
 
 /** Refusals are unlimited in number: for each tenant some are recorded in a minute, and the rest counted. */
-export class Refusals {
+export class RecordedRefusals {
   readonly #perMinute: number;
   readonly #note: (entry: AuditEntry) => void;
   readonly #windows = new Map<string, Window>();

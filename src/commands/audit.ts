@@ -10,11 +10,11 @@ import { BerthError } from "../lib/errors.ts";
 import { environmentOf } from "./environment.ts";
 import { openStoreFor } from "./open-store.ts";
 
-export interface AuditOptions {
+export interface AuditCommandOptions {
   readonly data?: string;
 }
 
-export interface SearchOptions extends AuditOptions, FilterTexts {
+export interface SearchOptions extends AuditCommandOptions, FilterTexts {
   readonly tenant?: string;
   /** `json` prints one object a line; the default when standard output is not a terminal. */
   readonly format?: string;
@@ -37,7 +37,7 @@ export function searchAudit(options: SearchOptions): Promise<number> {
 
 /** `berth audit verify`: exit code 1, and the first link that does not fit, when the log was changed. */
 export function verifyAudit(
-  options: AuditOptions & { readonly head?: string; readonly json?: boolean },
+  options: AuditCommandOptions & { readonly head?: string; readonly json?: boolean },
 ): Promise<number> {
   const kept = options.head === undefined ? undefined : readHead(options.head);
   if (options.head !== undefined && !kept) {
@@ -69,7 +69,7 @@ function saidOf({ first, head, links, records, removedRecords }: ReturnType<type
 }
 
 async function withAudit(
-  { data }: AuditOptions,
+  { data }: AuditCommandOptions,
   work: (links: AuditLinks, limits: Keep) => Promise<number>,
 ): Promise<number> {
   const { dataDir, limits } = readConfig(environmentOf(data === undefined ? {} : { data }));

@@ -10,7 +10,7 @@ import { openExecutor, type ExecutorOptions } from "../executor/open.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import { compileKey } from "../discover/key.ts";
-import type { Progress } from "../image/compile-all.ts";
+import type { CompileProgress } from "../image/compile-all.ts";
 import type { Compiling } from "../image/compiler.ts";
 import { generateImage, type GenerateOptions, type Generation } from "../image/generate.ts";
 import { imageNames, LOCK_FILE, type ImageName } from "../image/image.ts";
@@ -120,7 +120,7 @@ async function generate(
   compiling: Compiling,
 ): Promise<Generation> {
   const progress = progressLine();
-  const onProgress = ({ done, total, name }: Progress): void => {
+  const onProgress = ({ done, total, name }: CompileProgress): void => {
     if (quiet) return;
     progress.update(
       done === 0

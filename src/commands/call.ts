@@ -17,7 +17,7 @@ import { argumentsOf } from "./call-arguments.ts";
 import { ownUrl, tokenFor } from "./own-berth.ts";
 import { Terminal } from "./terminal.ts";
 
-export interface CallOptions {
+export interface CallCommandOptions {
   /** The URL of a running Berth; by default the one of the environment. */
   readonly url?: string;
   /** JSON text of `inputResponses`. */
@@ -33,7 +33,7 @@ const USAGE_CODES: ReadonlySet<number> = new Set([-32600, -32601, -32602]);
  * questions; without one, the default of a question counts as its answer. Exit code 1 means that the tool failed or
  * asked something that nobody answered, 2 that it could not be called. Ctrl-C and a closed output end the call.
  */
-export async function call(method: string, flags: readonly string[], options: CallOptions): Promise<number> {
+export async function call(method: string, flags: readonly string[], options: CallCommandOptions): Promise<number> {
   if (!/[._]/.test(method)) throw new BerthError("invalid_params", `"${method}" names no tool; say server.tool`);
   const url = options.url ?? ownUrl();
   const token = tokenFor(url);

@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from "../lib/json.ts";
 import type { ListedTool } from "../upstream/lists.ts";
-import { callTool, type Outcome } from "./upstream/call-tool.ts";
+import { callTool, type CalledOutcome } from "./upstream/call-tool.ts";
 import { exitCodes } from "./upstream/exit-codes.ts";
 import { CommandFailure, failureFields, printFailure, usageFailure } from "./upstream/failure.ts";
 import { inOrder } from "./upstream/in-order.ts";
@@ -30,7 +30,7 @@ export function put(reference: string, options: PutOptions): Promise<number> {
     if (target?.kind !== "tool") throw usageFailure("put calls a tool: add tool=… to the reference.");
     const output = new RecordOutput(formatOf(options));
     const tool = await findTool(reached.upstream, target.name, { signal: reached.signal });
-    const call = (line: InputLine): Promise<Outcome | Failed> =>
+    const call = (line: InputLine): Promise<CalledOutcome | Failed> =>
       callFor(line, tool, reached).catch((error: unknown) => ({ error }));
     let exitCode: number = exitCodes.ok;
     let done = 0;
@@ -59,7 +59,7 @@ interface Failed {
 
 const CONCURRENCY_MAX = 256;
 
-async function callFor(line: InputLine, tool: ListedTool, reached: Reached): Promise<Outcome> {
+async function callFor(line: InputLine, tool: ListedTool, reached: Reached): Promise<CalledOutcome> {
   const { operation, signal } = reached;
   const record = recordOf(line);
   return callTool(reached, tool, { ...argumentsFor(tool, operation.arguments), ...record }, { signal });
@@ -77,7 +77,7 @@ function recordOf({ text, number }: InputLine): JsonObject {
 
 async function writeOutcome(
   output: RecordOutput,
-  { whole, records }: Outcome,
+  { whole, records }: CalledOutcome,
   number: number,
   { raw }: PutOptions,
   tool: string,

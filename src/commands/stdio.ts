@@ -7,7 +7,7 @@ import { environmentOf, type StoreOptions } from "./environment.ts";
 import { serviceLog } from "./service-log.ts";
 import { signalled } from "./signalled.ts";
 
-export interface StdioOptions extends StoreOptions {
+export interface StdioCommandOptions extends StoreOptions {
   /** False with `--no-mcp`. */
   readonly mcp: boolean;
   /** Serves only the server `explore`, which is off everywhere else unless `BERTH_EXPLORE` enables it. */
@@ -18,7 +18,7 @@ export interface StdioOptions extends StoreOptions {
  * `berth stdio <server>`: one connection on standard input and output, until either ends or a signal comes. Nothing
  * else is written to standard output.
  */
-export async function stdio(server: string | undefined, options: StdioOptions): Promise<number> {
+export async function stdio(server: string | undefined, options: StdioCommandOptions): Promise<number> {
   if (options.explore && server !== undefined) {
     throw new BerthError("config_invalid", `--explore serves the server "${EXPLORE}" alone; leave out "${server}"`);
   }

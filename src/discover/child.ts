@@ -2,7 +2,7 @@ import { Socket } from "node:net";
 import { BundlerEnded } from "./bundle.ts";
 import { compileDefinition, type CompileTask } from "./compile.ts";
 import type { ContractLimits, DefinitionSource } from "./discovery.ts";
-import { BUNDLER_ENDED, frame, FrameReader } from "./frames.ts";
+import { BUNDLER_ENDED, frame, CompilerFrameReader } from "./frames.ts";
 
 /**
  * The compiler's process: takes one definition at a time from fd 3, answers on fd 4, and ends when fd 3 does.
@@ -17,7 +17,7 @@ interface Job {
 
 const jobs = new Socket({ fd: 3, readable: true, writable: false });
 const answers = new Socket({ fd: 4, readable: false, writable: true });
-const reader = new FrameReader(Number.MAX_SAFE_INTEGER);
+const reader = new CompilerFrameReader(Number.MAX_SAFE_INTEGER);
 let working: Promise<void> = Promise.resolve();
 
 jobs.on("data", (chunk) => {

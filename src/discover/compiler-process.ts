@@ -13,10 +13,10 @@ import type { Start } from "../starter/starter.ts";
 import { YieldingSession } from "../processes/yielding-session.ts";
 import type { CompileTask } from "./compile.ts";
 import type { Compiled, ContractLimits, DefinitionSource } from "./discovery.ts";
-import { BUNDLER_ENDED, frame, FrameReader, FrameTooLarge } from "./frames.ts";
+import { BUNDLER_ENDED, frame, CompilerFrameReader, FrameTooLarge } from "./frames.ts";
 
 /** How a definition's compilation ended. After all but `result` and `failure` the process is gone. */
-export type Ending =
+export type CompilerEnding =
   | { readonly kind: "result"; readonly result: Compiled }
   /** The compiler stumbled over the source. */
   | { readonly kind: "failure" | "crash"; readonly detail: string }
@@ -55,16 +55,16 @@ export class CompilerProcess {
   /** Resolves when the process is gone. */
   readonly ended: Promise<void>;
   readonly #limits: CompilerProcessLimits;
-  readonly #reader = new FrameReader(frameBytesMax);
+  readonly #reader = new CompilerFrameReader(frameBytesMax);
   readonly #session: YieldingSession | undefined;
   readonly #group: ProcessGroup;
   /** Where jobs go; undefined until the process has been started. */
   #pipe: Duplex | undefined;
   #unsent: string | undefined;
   #stderr = "";
-  #finish: ((ending: Ending) => void) | undefined;
+  #finish: ((ending: CompilerEnding) => void) | undefined;
   #jobs = 0;
-  #gone: Ending | undefined;
+  #gone: CompilerEnding | undefined;
 
   /** `givesWayMs`: for so long of each definition others go first, wherever they are. */
   constructor(start: Start, command: Command, limits: CompilerProcessLimits, givesWayMs: number) {
@@ -85,7 +85,7 @@ export class CompilerProcess {
   }
 
   /** One at a time; never rejects. */
-  compile(task: CompileTask, source: DefinitionSource): Promise<Ending> {
+  compile(task: CompileTask, source: DefinitionSource): Promise<CompilerEnding> {
     return new Promise((resolve) => {
       if (this.#gone) return resolve(this.#gone);
       this.#jobs += 1;
@@ -140,7 +140,7 @@ export class CompilerProcess {
     const { compileMs, compileElapsedMs, compileMemoryMb } = this.#limits;
     const before = this.#pid === undefined ? 0 : processorMsOf(treeOf(this.#pid));
     let usedMs = 0;
-    const stop = (ending: Ending): void => {
+    const stop = (ending: CompilerEnding): void => {
       this.#finish?.(ending);
       this.#group.kill();
     };
@@ -179,7 +179,7 @@ export class CompilerProcess {
     }
   }
 
-  #endingOf(exit: Exit): Ending {
+  #endingOf(exit: Exit): CompilerEnding {
     const { code, startError } = exit;
     if (startError) {
       const { code = "no reason given" } = startError as NodeJS.ErrnoException;

@@ -6,7 +6,7 @@ import { BESIDES_HEAP_MB, OwnProgram, type Confinement, type OwnCommand, type Wa
 import type { NoSandbox } from "../processes/sandbox.ts";
 import { startDirectly, type Start } from "../starter/starter.ts";
 import type { CompileTask } from "./compile.ts";
-import { CompilerProcess, type Ending } from "./compiler-process.ts";
+import { CompilerProcess, type CompilerEnding } from "./compiler-process.ts";
 import { compilerPackages, guestPackages } from "./packages.ts";
 import { nothingFound, type Bundling, type Compiled, type DefinitionSource, type Discovery } from "./discovery.ts";
 
@@ -142,7 +142,7 @@ interface Child {
   readonly way?: Way;
 }
 
-type Failure = Exclude<Ending, { kind: "result" }>;
+type Failure = Exclude<CompilerEnding, { kind: "result" }>;
 
 function failed(source: DefinitionSource, ending: Failure, limits: CompilerLimits): Compiled {
   const problem: Problem = { severity: "error", file: source.entry, ...explain(source, ending, limits) };

@@ -2,7 +2,7 @@
 export const BUNDLER_ENDED = 3;
 
 /** Newline-delimited JSON in pieces, as a pipe delivers them, with a limit on the size of one frame. */
-export class FrameReader {
+export class CompilerFrameReader {
   readonly #bytesMax: number;
   #pieces: Buffer[] = [];
   #bytes = 0;

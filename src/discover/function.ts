@@ -4,7 +4,7 @@ import { tagOf, tagText, withLinks, type Tag } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";
 import type { Input } from "./input.ts";
 import type { DefinitionProgram } from "./program.ts";
-import type { Part, Reporter } from "./reporter.ts";
+import type { DefinitionPart, Reporter } from "./reporter.ts";
 import { sayUnresolved } from "./types/unresolved.ts";
 
 /** An exported function's name, description and place: the same for a tool, a resource and a prompt. */
@@ -92,7 +92,7 @@ export function isUnreadable({ name, missing, clashing, nameNode }: Candidate, r
 }
 
 /** Where a tag's text, or a stretch of it on its first line, stands in the file; without a text, the tag's name. */
-export function textPart({ node, text }: Tag, offset = 0, length = text.split("\n")[0]!.length): Part {
+export function textPart({ node, text }: Tag, offset = 0, length = text.split("\n")[0]!.length): DefinitionPart {
   if (text === "") return { start: node.getStart(), length: (node as ts.JSDocTag).tagName.end - node.getStart() };
   const source = node.getSourceFile().text;
   const start = source.indexOf(text.slice(0, 1), (node as ts.JSDocTag).tagName.end);

@@ -6,7 +6,7 @@ import type { Candidate } from "./exports.ts";
 import { textPart } from "./function.ts";
 import type { Input } from "./input.ts";
 import type { DefinitionProgram } from "./program.ts";
-import type { Part, Reporter } from "./reporter.ts";
+import type { DefinitionPart, Reporter } from "./reporter.ts";
 import { faultOfSchema } from "./schema-check.ts";
 import { takenParameters } from "./taken.ts";
 
@@ -47,7 +47,7 @@ export function readGivenInput(
 
 function readSchema(tag: Tag, reporter: Reporter): JsonSchema {
   const { text, part } = jsonIn(tag);
-  const fault = (message: string, at: Part = part): JsonSchema => {
+  const fault = (message: string, at: DefinitionPart = part): JsonSchema => {
     reporter.add("error", "invalid-input-schema", `@inputSchema ${message}`, tag.node, at);
     return { type: "object" };
   };
@@ -66,7 +66,7 @@ function readSchema(tag: Tag, reporter: Reporter): JsonSchema {
  * The tag's JSON and where it stands. The comment's stars become spaces, so that positions stay as they are; it goes to
  * the brace that closes it, whatever TypeScript takes for a tag on the way.
  */
-function jsonIn(tag: Tag): { text: string; part: Part } {
+function jsonIn(tag: Tag): { text: string; part: DefinitionPart } {
   const node = tag.node as ts.JSDocTag;
   const { start } = textPart(tag);
   const comment = node.getSourceFile().text.slice(start, node.parent.end - "*/".length);

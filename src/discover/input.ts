@@ -19,7 +19,7 @@ import { Recursion } from "./types/recursion.ts";
 import { sayUnresolved, unresolvedName } from "./types/unresolved.ts";
 import { isLeftOut, unlessLeftOut } from "./types/left-out.ts";
 import { createWalker, warnOfAny } from "./types/walk.ts";
-import type { Fault, Path, Place, Walker } from "./types/walker.ts";
+import type { Fault, Path, TypePlace, Walker } from "./types/walker.ts";
 
 export interface Input extends Pick<CallShape, "style" | "params"> {
   readonly schema: JsonSchema;
@@ -93,7 +93,7 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
         continue;
       }
       const isOptional = parameter.isOptional || mayBeNothing(parameter.type, program.checker);
-      const at: Place = { path: [parameter.name], level: 1, open: false, node: parameter.node };
+      const at: TypePlace = { path: [parameter.name], level: 1, open: false, node: parameter.node };
       if (isLeftOut(parameter.type, isOptional, walker)) continue;
       // A function that takes any number of what JSON cannot carry is about nothing else.
       const canDoWithout = isOptional && !parameter.isRest;
@@ -132,7 +132,7 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
   };
 }
 
-function walkParameter(parameter: Parameter, at: Place, walker: Walker): JsonSchema {
+function walkParameter(parameter: Parameter, at: TypePlace, walker: Walker): JsonSchema {
   const schema = walker.walk(parameter.type, at);
   const withDefault: Walker = parameter.initializer
     ? { ...walker, bindingAt: () => ({ initializer: parameter.initializer }) }
@@ -143,7 +143,7 @@ function walkParameter(parameter: Parameter, at: Place, walker: Walker): JsonSch
 
 /** The type of a lone destructured parameter as the schema of all arguments. */
 function walkArguments(parameter: Parameter, walker: Walker): JsonSchema {
-  const root: Place = { path: [], level: 0, open: false, node: parameter.node };
+  const root: TypePlace = { path: [], level: 0, open: false, node: parameter.node };
   const { checker } = walker;
   let type = checker.getNonNullableType(parameter.type);
   const isParameter = type.flags & ts.TypeFlags.TypeParameter;

@@ -20,7 +20,7 @@ export class Reporter {
   }
 
   /** `part` is a stretch of the node's file that is at fault, where that is not the whole node. */
-  add(severity: Problem["severity"], code: string, message: string, node: ts.Node, part?: Part): void {
+  add(severity: Problem["severity"], code: string, message: string, node: ts.Node, part?: DefinitionPart): void {
     const whole = problemAt(node, { severity, code, message: `${this.#tool}: ${message}` }, this.#program);
     const problem = part ? { ...whole, ...placeIn(node.getSourceFile().text, part.start, part.length) } : whole;
     const isKnown = this.problems.some((it) => it.message === problem.message && it.line === problem.line);
@@ -42,7 +42,7 @@ export class Reporter {
 }
 
 /** Offsets in a file, in UTF-16 units. */
-export interface Part {
+export interface DefinitionPart {
   readonly start: number;
   readonly length: number;
 }

@@ -6,7 +6,7 @@ import { isBody, isBytes } from "./types/library-types.ts";
 import { argumentsOf } from "./types/written-types.ts";
 
 /** The type that a call resolves to. */
-export interface Result {
+export interface DiscoveredResult {
   /** Absent when there is nothing to describe: `void`, and what is MCP content already. */
   readonly type?: ts.Type;
   readonly node?: ts.TypeNode | undefined;
@@ -23,9 +23,9 @@ const streams = new Set(
 const outcomes = new Set("SuccessOutcome ErrorOutcome QuestionOutcome".split(" "));
 
 /** The awaited result of a function; of one with several signatures, what any of them gives. */
-export function resultOf({ signatures }: Candidate, program: DefinitionProgram): Result {
+export function resultOf({ signatures }: Candidate, program: DefinitionProgram): DiscoveredResult {
   const all = signatures.map((signature) => resultOfOne(signature, program));
-  const [first, ...others] = all as [Result, ...Result[]];
+  const [first, ...others] = all as [DiscoveredResult, ...DiscoveredResult[]];
   if (others.every(({ type }) => type === first.type)) return first;
   const types = all.flatMap(({ type }) => type ?? []);
   const { isStreaming } = first;
@@ -39,7 +39,7 @@ export function unionOf(checker: ts.TypeChecker, types: readonly ts.Type[]): ts.
 }
 
 /** A generator's result is the value it returns at its end; the values it yields are progress. */
-function resultOfOne(signature: ts.Signature, program: DefinitionProgram): Result {
+function resultOfOne(signature: ts.Signature, program: DefinitionProgram): DiscoveredResult {
   const { checker, isLibrary } = program;
   const written = signature.declaration?.type;
   const isWritten = written !== undefined && ts.isTypeNode(written);

@@ -8,7 +8,7 @@ import { Call } from "./call.ts";
 import { cancelled, closed, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
 import { HeavyTenants } from "./heavy-tenants.ts";
 import { Lane } from "./lane.ts";
-import type { Launcher } from "./launcher.ts";
+import type { GuestLauncher } from "./launcher.ts";
 import { sameForAll, type ExecutorLimits, type ExecutorTenantLimits } from "./limits.ts";
 import { Pool } from "./pool.ts";
 import { Scripts } from "./scripts.ts";
@@ -54,7 +54,7 @@ export class GuestExecutor implements Executor {
   #closing: Promise<void> | undefined;
 
   constructor(
-    launcher: Launcher,
+    launcher: GuestLauncher,
     { limits, limitsOf, start = startDirectly, makeFolder, log }: GuestExecutorOptions,
     reason?: string,
   ) {

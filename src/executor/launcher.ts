@@ -5,7 +5,7 @@ import type { Command } from "../processes/process-group.ts";
  * How guest code is started: the one difference between the engines. A launcher only words command lines; it starts
  * nothing.
  */
-export interface Launcher {
+export interface GuestLauncher {
   readonly isolation: Isolation;
   /** A blank guest process; the pipe is its descriptor 3. */
   readonly guest: Command;

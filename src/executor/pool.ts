@@ -7,8 +7,8 @@ import type { HeavyTenants } from "./heavy-tenants.ts";
 import type { LogSink } from "./guest-log.ts";
 import { MessageRooms, unfinishedGuest, type RoomLimits as MessageLimits } from "../lib/message-room.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
-import { Room, type RoomLimits } from "./room.ts";
-import { Session, type SessionLimits } from "./session.ts";
+import { Room, type GuestRoomLimits } from "./room.ts";
+import { GuestSession, type GuestSessionLimits } from "./session.ts";
 import { Spares } from "./spares.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
 import type { Command } from "../processes/process-group.ts";
@@ -18,14 +18,14 @@ import type { Command } from "../processes/process-group.ts";
  * processes. A process serves one program of one tenant from its first frame to its end. It knows no deadline and no
  * queue of calls.
  */
-export interface PoolLimits extends SessionLimits, GuestProcessLimits, MessageLimits<"unfinishedGuestBytes"> {
+export interface PoolLimits extends GuestSessionLimits, GuestProcessLimits, MessageLimits<"unfinishedGuestBytes"> {
   readonly guestMemoryMb: number;
   readonly guestProcesses: number;
   readonly guestSpareProcesses: number;
   readonly guestIdleMs: number;
 }
 
-export interface PoolOwner extends RoomLimits {
+export interface PoolOwner extends GuestRoomLimits {
   onCallOver(call: Call): void;
   onEnded(program: GuestProgram, failure: GuestFailure, loaded: boolean): void;
   onLog: LogSink;
@@ -50,11 +50,11 @@ export class Pool {
   readonly #room: Room;
   readonly #unfinished: MessageRooms<"unfinishedGuestBytes">;
   #admitTimer: NodeJS.Timeout | undefined;
-  readonly #sessions = new Map<string, Session>();
+  readonly #sessions = new Map<string, GuestSession>();
   /** The sessions in `#sessions` and those that are about to end. */
-  readonly #live = new Set<Session>();
+  readonly #live = new Set<GuestSession>();
   /** Sessions that take no further call and end with the last call that somebody waits for: at most one per program. */
-  readonly #retired = new Map<string, Session>();
+  readonly #retired = new Map<string, GuestSession>();
   /** Calls that wait until the process of another program is idle. */
   readonly #waiting = new Set<Call>();
   readonly #shares = new Map<string, GuestShare>();
@@ -73,7 +73,7 @@ export class Pool {
     this.#idleTimer.unref();
   }
 
-  get sessions(): ReadonlySet<Session> {
+  get sessions(): ReadonlySet<GuestSession> {
     return this.#live;
   }
 
@@ -138,8 +138,8 @@ export class Pool {
     await this.#spares.close(reason);
   }
 
-  #start(program: GuestProgram): Session {
-    const session = new Session(program, this.#spares.take(), this.#shareOf(program.tenant), this.#limits, {
+  #start(program: GuestProgram): GuestSession {
+    const session = new GuestSession(program, this.#spares.take(), this.#shareOf(program.tenant), this.#limits, {
       onCallOver: (call) => {
         this.#owner.onCallOver(call);
         if (session.callsInFlight > 0) return;
@@ -161,7 +161,7 @@ export class Pool {
     return session;
   }
 
-  #onEnded(session: Session, error: GuestFailure, loaded: boolean): void {
+  #onEnded(session: GuestSession, error: GuestFailure, loaded: boolean): void {
     const { program } = session;
     this.killed++;
     this.#live.delete(session);
@@ -184,13 +184,13 @@ export class Pool {
   }
 
   /** Gives calls that arrive from now on a new process. */
-  #forget(session: Session): void {
+  #forget(session: GuestSession): void {
     const key = keyOf(session.program);
     if (this.#sessions.get(key) === session) this.#sessions.delete(key);
   }
 
   /** Lets the calls in the process finish; an earlier session of the program that is still finishing is ended now. */
-  #retire(session: Session): void {
+  #retire(session: GuestSession): void {
     const key = keyOf(session.program);
     const earlier = this.#retired.get(key);
     if (earlier === session) return;
@@ -226,7 +226,7 @@ export class Pool {
     }
   }
 
-  #end(session: Session, why: string): void {
+  #end(session: GuestSession, why: string): void {
     this.#forget(session);
     session.kill(failure("evicted", `its process was ended: ${why}`, true));
   }

@@ -10,13 +10,13 @@ import { startDirectly } from "../starter/starter.ts";
 import { failure } from "./failures.ts";
 import { GuestProcess } from "./guest-process.ts";
 import { toHost } from "./guest/wire.mts";
-import type { Launcher, LauncherLimits } from "./launcher.ts";
+import type { GuestLauncher, LauncherLimits } from "./launcher.ts";
 import { sandboxedLauncher, type SandboxParts } from "./sandboxed.ts";
 import { runToEnd } from "./script-process.ts";
 
 /** Finds out whether guests and scripts run in the sandbox on this machine, by running them. */
 export type Probe =
-  | { readonly launcher: Launcher }
+  | { readonly launcher: GuestLauncher }
   /** `mayPass`: a later trial may succeed. */
   | (NoSandbox & { readonly mayPass: boolean });
 
@@ -33,7 +33,7 @@ export async function probeSandbox(node: { file: string; major: number }, limits
   }
   const asNobody = nobodyForRoot();
   const parts = { ...tools, node: { ...node, libraries } };
-  const launcherOf = (variant: Partial<SandboxParts>): Launcher =>
+  const launcherOf = (variant: Partial<SandboxParts>): GuestLauncher =>
     sandboxedLauncher({ ...parts, ...(asNobody && { scriptUser: asNobody }), proc: true, ...variant }, limits);
 
   // Root's guests run as nobody where Berth's own files allow it; nobody cannot read what stands in root's home.
@@ -83,7 +83,7 @@ const PROBE_LIMITS = {
   guestStalledMs: PROBE_MS,
 };
 
-function guestProblem(launcher: Launcher): Promise<Trouble | undefined> {
+function guestProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
   return new Promise((resolve) => {
     let isReady = false;
     let isLate = false;
@@ -108,7 +108,7 @@ function guestProblem(launcher: Launcher): Promise<Trouble | undefined> {
   });
 }
 
-async function scriptProblem(launcher: Launcher): Promise<Trouble | undefined> {
+async function scriptProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
   const command = launcher.script({ interpreter: "sh", argv: ["works"], env: {}, deadlineMs: PROBE_MS });
   const run = runToEnd(startDirectly, command, 'echo "$1"', 1024);
   const timer = setTimeout(run.kill, PROBE_MS);

@@ -1,34 +1,34 @@
 import { Paces } from "../lib/paces.ts";
-import type { Session } from "./session.ts";
+import type { GuestSession } from "./session.ts";
 
 /**
  * Decides if one more process may start: within what all tenants may have together, what its own tenant may have, and
  * how many may be started in a minute. Where it is full, the one that was idle longest makes way.
  */
-export interface RoomLimits {
+export interface GuestRoomLimits {
   /** How many processes one tenant may have. */
   processesOf(tenant: string): number;
   /** How many may be started for one tenant in a minute; 0 for no limit. */
   startsPerMinuteOf(tenant: string): number;
 }
 
-export interface Place {
+export interface RoomPlace {
   /** 0: now, and the place is taken. `Infinity`: when another process is idle. */
   readonly startsInMs: number;
   /** The session whose place it takes: that process has to end first. */
-  readonly instead?: Session;
+  readonly instead?: GuestSession;
 }
 
-const none: Place = { startsInMs: Infinity };
+const none: RoomPlace = { startsInMs: Infinity };
 
 export class Room {
-  readonly #sessions: ReadonlyMap<string, Session>;
+  readonly #sessions: ReadonlyMap<string, GuestSession>;
   readonly #processes: number;
-  readonly #limits: RoomLimits;
+  readonly #limits: GuestRoomLimits;
   readonly #paces: Paces;
 
   /** `sessions` are those that take up room now. */
-  constructor(sessions: ReadonlyMap<string, Session>, processes: number, limits: RoomLimits) {
+  constructor(sessions: ReadonlyMap<string, GuestSession>, processes: number, limits: GuestRoomLimits) {
     this.#sessions = sessions;
     this.#processes = processes;
     this.#limits = limits;
@@ -38,7 +38,7 @@ export class Room {
     }));
   }
 
-  take(tenant: string): Place {
+  take(tenant: string): RoomPlace {
     const own = this.#limits.processesOf(tenant);
     const isFull = own < this.#processes && this.#takenBy(tenant) >= own;
     const needsOther = isFull || this.#sessions.size >= this.#processes;
@@ -55,8 +55,8 @@ export class Room {
   }
 
   /** The session of one tenant, or of any, that was idle longest; undefined when all work. */
-  #idleLongest(tenant?: string): Session | undefined {
-    let oldest: Session | undefined;
+  #idleLongest(tenant?: string): GuestSession | undefined {
+    let oldest: GuestSession | undefined;
     for (const session of this.#sessions.values()) {
       if (tenant !== undefined && session.program.tenant !== tenant) continue;
       if (session.callsInFlight === 0 && (!oldest || session.lastUsedAt < oldest.lastUsedAt)) oldest = session;

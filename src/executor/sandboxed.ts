@@ -15,7 +15,7 @@ import {
   guestFolder,
   nodeFlags,
   scriptEnvironment,
-  type Launcher,
+  type GuestLauncher,
   type LauncherLimits,
   type ScriptCommand,
 } from "./launcher.ts";
@@ -36,7 +36,7 @@ export interface SandboxParts extends SandboxTools {
 const OPEN_FILES = 256;
 const MEGABYTE = 1024 * 1024;
 
-export function sandboxedLauncher(parts: SandboxParts, limits: LauncherLimits): Launcher {
+export function sandboxedLauncher(parts: SandboxParts, limits: LauncherLimits): GuestLauncher {
   return {
     isolation: "sandboxed",
     guest: guestCommand(parts, limits),

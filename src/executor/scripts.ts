@@ -13,7 +13,7 @@ import {
   tooBusy,
 } from "./failures.ts";
 import type { HeavyTenants } from "./heavy-tenants.ts";
-import type { Interpreter, Launcher } from "./launcher.ts";
+import type { Interpreter, GuestLauncher } from "./launcher.ts";
 import type { MemoryRoom } from "./watched-guest.ts";
 import { runToEnd, type ScriptEnd, type ScriptProcess } from "./script-process.ts";
 import { TurnQueue } from "../lib/turn-queue.ts";
@@ -41,7 +41,7 @@ export interface ScriptsOwner {
 
 export class Scripts {
   readonly #begin: Start;
-  readonly #launcher: Launcher;
+  readonly #launcher: GuestLauncher;
   readonly #limits: ScriptLimits;
   readonly #turns: TurnQueue;
   readonly #heavy: HeavyTenants;
@@ -55,7 +55,7 @@ export class Scripts {
 
   constructor(
     start: Start,
-    launcher: Launcher,
+    launcher: GuestLauncher,
     limits: ScriptLimits,
     { processesOf, heavy, makeFolder = makeTemporary }: ScriptsOwner,
   ) {

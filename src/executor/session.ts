@@ -18,7 +18,7 @@ import type { GuestFailure, GuestProgram } from "./executor.ts";
  * cancellation and the blame when the process ends. It knows neither tenants' queues nor other programs, and treats
  * every frame as hostile: an unexpected one is ignored, one that costs too much ends the process.
  */
-export interface SessionLimits {
+export interface GuestSessionLimits {
   readonly outputBytes: number;
   readonly guestFrameBytes: number;
   readonly guestBacklogBytes: number;
@@ -30,19 +30,19 @@ export interface SessionOwner {
   /** The call no longer takes up room in the process. */
   onCallOver(call: Call): void;
   /** The process has more abandoned calls than it may. */
-  onCrowded(session: Session): void;
+  onCrowded(session: GuestSession): void;
   /** The process has ended; `loaded` says whether the bundle had been evaluated. */
-  onEnded(session: Session, failure: GuestFailure, loaded: boolean): void;
+  onEnded(session: GuestSession, failure: GuestFailure, loaded: boolean): void;
   onLog: LogSink;
   /** The failure of a call that took longer than it may. */
   timedOut(deadlineMs: number): GuestFailure;
 }
 
-export class Session {
+export class GuestSession {
   readonly program: GuestProgram;
   lastUsedAt = performance.now();
   readonly #process: GuestProcess;
-  readonly #limits: SessionLimits;
+  readonly #limits: GuestSessionLimits;
   readonly #owner: SessionOwner;
   readonly #calls = new CallTable<Call>();
   readonly #shapes: KnownShapes;
@@ -59,7 +59,7 @@ export class Session {
     program: GuestProgram,
     process: GuestProcess,
     share: GuestShare,
-    limits: SessionLimits,
+    limits: GuestSessionLimits,
     owner: SessionOwner,
   ) {
     this.program = program;

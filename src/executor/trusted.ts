@@ -4,7 +4,7 @@ import {
   guestFolder,
   nodeFlags,
   scriptEnvironment,
-  type Launcher,
+  type GuestLauncher,
   type LauncherLimits,
 } from "./launcher.ts";
 
@@ -12,7 +12,7 @@ import {
  * Command lines without a sandbox: plain child processes of the service's own user, for code that the operator trusts.
  * A limited heap, an empty environment and Node's permission model guard against mistakes, not against malice.
  */
-export function trustedLauncher(node: { file: string; major: number }, limits: LauncherLimits): Launcher {
+export function trustedLauncher(node: { file: string; major: number }, limits: LauncherLimits): GuestLauncher {
   const folder = fileURLToPath(guestFolder);
   return {
     isolation: "trusted",

@@ -1,5 +1,5 @@
 import { rawBlock, type Block, type Cid } from "../lib/cid.ts";
-import type { ReadResult, ResultTask } from "./checks/checks.ts";
+import type { ReadGuestResult, ResultTask } from "./checks/checks.ts";
 import type { HostPort } from "../executor/executor.ts";
 import { valuesIn, type JsonObject } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
@@ -103,7 +103,7 @@ export async function buildCatalog(
   );
   const activity = dependencies.activities.of(tenant, server);
   const { limits, observers } = dependencies;
-  const readResult = (task: ResultTask): Promise<ReadResult> => dependencies.checks.readResult(tenant, task);
+  const readResult = (task: ResultTask): Promise<ReadGuestResult> => dependencies.checks.readResult(tenant, task);
   const readGiven = dependencies.checks.given(tenant);
   const fillPrompt = (task: PromptTask) => dependencies.checks.fillPrompt(tenant, task);
   const code = (): Promise<Uint8Array> => compileOnce.code(server, definition ?? "", bundle ?? "");

@@ -12,7 +12,7 @@ import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { ServerEntry } from "./config/entry.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import type { Offered } from "./config/offer.ts";
-import { complain, inside, type Place } from "./config/place.ts";
+import { complain, inside, type ConfigPlace } from "./config/place.ts";
 
 /** The grants that a release gets by its entry, beyond what every server has. */
 export interface Granted {
@@ -185,6 +185,6 @@ export function leaveOutNamesakes(server: string, { tools, problems }: Offered, 
   }
 }
 
-function secretsPlace(server: string, problems: Problem[]): Place {
+function secretsPlace(server: string, problems: Problem[]): ConfigPlace {
   return inside(inside({ pointer: "", problems }, server), "secrets");
 }

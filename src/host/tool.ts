@@ -5,7 +5,7 @@ import type { JsonObject, JsonText } from "../lib/json.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "./catalog.ts";
 import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
 import { sayBroken } from "./broken.ts";
-import { resultNotRead, type ReadResult, type ResultTask, type ValidatorOf } from "./checks/checks.ts";
+import { resultNotRead, type ReadGuestResult, type ResultTask, type ValidatorOf } from "./checks/checks.ts";
 import { argumentsSchema, resultSchema } from "./defaults.ts";
 import { guestFailed, messageOf } from "./failures.ts";
 import { LongResult } from "./long-result.ts";
@@ -29,7 +29,7 @@ export interface ToolParts {
   readonly notes: CallNotes;
   readonly validatorOf: ValidatorOf;
   /** Reads a result that is too long for the serving thread. */
-  readonly readResult: (task: ResultTask) => Promise<ReadResult>;
+  readonly readResult: (task: ResultTask) => Promise<ReadGuestResult>;
   /** Tells callers where the function threw. */
   readonly errorPlaces: boolean;
   readonly limits: RetryLimits & { readonly callMs: number };

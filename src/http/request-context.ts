@@ -7,13 +7,13 @@ import type { Connection } from "./connections.ts";
 import type { Unread } from "./unread.ts";
 
 /** The tenant that a request names, and the prefix of its paths: `""` or `/t/<tenant>`. */
-export interface Place {
+export interface RequestPlace {
   readonly tenant: string;
   readonly base: string;
 }
 
 /** The place of a request that names no tenant. */
-export const ROOT: Place = { tenant: DEFAULT_TENANT, base: "" };
+export const ROOT: RequestPlace = { tenant: DEFAULT_TENANT, base: "" };
 
 /** Ends with a response, whether it is written completely or given up by its client. */
 export interface Ending {
@@ -32,7 +32,7 @@ export class RequestContext {
   /**
    * The place that the request names, whether or not that tenant is served: for steps that must not reveal that yet.
    */
-  claimed: Place = ROOT;
+  claimed: RequestPlace = ROOT;
   /** Why the tenant is not served: `tenant_not_found`, `tenant_suspended`, … */
   refusal: unknown;
   /** The principal of the request; undefined before authentication, and when no token is required and none was sent. */
@@ -53,7 +53,7 @@ export class RequestContext {
   }
 
   /** Throws the refusal of a tenant that is not served, as `tenant` does. */
-  get place(): Place {
+  get place(): RequestPlace {
     if (this.refusal !== undefined) throw this.refusal;
     return this.claimed;
   }

@@ -4,7 +4,7 @@ import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 import { APPLIED, beliefIn, compiledHere, isBelieved } from "./claimed.ts";
 import type { Image, Manifest } from "./image.ts";
-import { planNames, type NameReport, type Plan } from "./plan-names.ts";
+import { planNames, type NameReport, type NamesPlan } from "./plan-names.ts";
 import { parseManifest } from "./read.ts";
 
 /** The effect of applying an image on a tenant's names. */
@@ -66,7 +66,7 @@ async function applyOnce(
   }
 
   const base = last && (await readManifest(store, tenant, last.cid));
-  const plan: Plan = { put: contentOf(image, base), set: [], names: [] };
+  const plan: NamesPlan = { put: contentOf(image, base), set: [], names: [] };
   await planNames(plan, store, tenant, base, image);
 
   const manifest = jsonBlock(image.manifest);

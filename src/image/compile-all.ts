@@ -5,7 +5,7 @@ import { matches, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Problem } from "../lib/problem.ts";
 import { packCompiled, readCompiled } from "./compiled.ts";
-import type { Compiler, Compiling } from "./compiler.ts";
+import type { ImageCompiler, Compiling } from "./compiler.ts";
 import { originalPath, type GatheredDefinition } from "./definitions.ts";
 import { CONTENT_FOLDER } from "./image.ts";
 import type { Lock } from "./lock.ts";
@@ -18,13 +18,13 @@ export interface Job {
 }
 
 /** A job's result, as an image keeps it. */
-export interface Result {
+export interface CompileResult {
   readonly key: string;
   readonly result: Block;
   readonly bundle: Block | undefined;
 }
 
-export interface Progress {
+export interface CompileProgress {
   readonly done: number;
   readonly total: number;
   /** The last item that was worked on. */
@@ -42,7 +42,7 @@ const COMPILERS_MAX = 4;
 export async function compileAll(
   jobs: readonly Job[],
   { compiling, earlier, problems, onProgress, load }: CompileOptions,
-): Promise<{ results: Map<Job, Result>; compiled: number }> {
+): Promise<{ results: Map<Job, CompileResult>; compiled: number }> {
   const byKey = new Map<string, Job[]>();
   for (const job of jobs) {
     const source = await job.definition.source(job.reference.server);
@@ -50,7 +50,7 @@ export async function compileAll(
     byKey.set(key, [...(byKey.get(key) ?? []), job]);
   }
 
-  const found = new Map<string, Result>();
+  const found = new Map<string, CompileResult>();
   const missing: string[] = [];
   for (const key of byKey.keys()) {
     const result = earlier(key);
@@ -88,7 +88,7 @@ export async function compileAll(
   };
   await Promise.all(Array.from({ length: compilersFor(missing.length) }, compileWaiting));
 
-  const results = new Map<Job, Result>();
+  const results = new Map<Job, CompileResult>();
   for (const [key, sharing] of byKey) {
     const result = found.get(key)!;
     for (const job of sharing) {
@@ -103,9 +103,9 @@ export async function compileAll(
 
 interface CompileOptions {
   readonly compiling: Compiling;
-  readonly earlier: (key: string) => Result | undefined;
+  readonly earlier: (key: string) => CompileResult | undefined;
   readonly problems: Problem[];
-  readonly onProgress?: ((progress: Progress) => void) | undefined;
+  readonly onProgress?: ((progress: CompileProgress) => void) | undefined;
   readonly load?: Load | undefined;
 }
 
@@ -116,7 +116,11 @@ function compilersFor(jobs: number): number {
   return Math.min(Math.ceil(jobs / JOBS_PER_COMPILER), COMPILERS_MAX, availableParallelism());
 }
 
-async function compileOne(key: string, { reference, definition }: Job, compiler: Compiler): Promise<Result> {
+async function compileOne(
+  key: string,
+  { reference, definition }: Job,
+  compiler: ImageCompiler,
+): Promise<CompileResult> {
   const compiled = await compiler.compile(await definition.source(reference.server));
   return { key, ...packCompiled(compiled) };
 }
@@ -142,7 +146,7 @@ export function earlierResults(out: string, lock: Lock | undefined): CompileOpti
 }
 
 /** With a bundle, its good tools serve and every problem is a warning; without one the definition cannot be used. */
-function problemsOf({ reference, definition }: Job, { result, bundle }: Result): Problem[] {
+function problemsOf({ reference, definition }: Job, { result, bundle }: CompileResult): Problem[] {
   const isTold = (problem: Problem): boolean =>
     // The exports of a transform are called by the host and not offered as tools.
     !(bundle && reference.kind === "transform" && problem.tool !== undefined);

@@ -9,10 +9,10 @@ export interface Compiling {
   /** Two compilations with the same key have the same result. */
   key(definition: Cid, of: { language: DefinitionSource["language"]; server: string }): string;
   /** Called only when something has to be compiled. */
-  open(): Promise<Compiler>;
+  open(): Promise<ImageCompiler>;
 }
 
-export interface Compiler {
+export interface ImageCompiler {
   compile(source: DefinitionSource): Promise<Compiled>;
   close(): Promise<void>;
 }

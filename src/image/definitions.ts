@@ -8,7 +8,7 @@ import { CONTENT_FOLDER } from "./image.ts";
 import { problemAt } from "./json-source.ts";
 import type { Lock } from "./lock.ts";
 import type { Reference } from "./mcps-source.ts";
-import { isFault, type SourceFile, type SourceFolder } from "./source-folder.ts";
+import { isFault, type FolderFile, type SourceFolder } from "./source-folder.ts";
 
 /** A definition or transform of the sources, with all its files. */
 export interface GatheredDefinition {
@@ -49,7 +49,7 @@ export function openDefinitions(folder: SourceFolder, compiling: Compiling, lock
   return { find };
 }
 
-function kindProblem(kind: Reference["kind"], { path, text }: SourceFile): string | undefined {
+function kindProblem(kind: Reference["kind"], { path, text }: FolderFile): string | undefined {
   if (text === undefined) return `"${path}" is not text in UTF-8`;
   const isShell = languageOf(text) === "shell";
   if (path.endsWith(".ts") && isShell) return `"${path}" starts with #!, which marks a shell definition; name it .sh`;
@@ -60,7 +60,7 @@ function kindProblem(kind: Reference["kind"], { path, text }: SourceFile): strin
 }
 
 async function gather(
-  file: SourceFile,
+  file: FolderFile,
   folder: SourceFolder,
   compiling: Compiling,
   lock: Lock | undefined,
@@ -86,13 +86,13 @@ async function gather(
 }
 
 /** A file without imports still has none; where an import leads can change with the files beside it. */
-function remembered(file: SourceFile, lock: Lock | undefined): string[] | undefined {
+function remembered(file: FolderFile, lock: Lock | undefined): string[] | undefined {
   const known = lock && Object.hasOwn(lock.definitions, file.path) ? lock.definitions[file.path]!.files : {};
   return Object.keys(known).length === 1 && known[file.path] === file.block.cid ? [file.path] : undefined;
 }
 
 async function gatherPaths(
-  file: SourceFile,
+  file: FolderFile,
   folder: SourceFolder,
   compiling: Compiling,
   problems: Problem[],

@@ -2,7 +2,14 @@ import { jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { defaultLimits } from "../limits/limits.ts";
 import { strictly, type Problem } from "../lib/problem.ts";
 import { readBootSource, valueCid, type BootSource } from "./boot-source.ts";
-import { type Load, compileAll, earlierResults, type Job, type Progress, type Result } from "./compile-all.ts";
+import {
+  type Load,
+  compileAll,
+  earlierResults,
+  type Job,
+  type CompileProgress,
+  type CompileResult,
+} from "./compile-all.ts";
 import { compilerIdentity, type Compiling } from "./compiler.ts";
 import { openDefinitions, type GatheredDefinition } from "./definitions.ts";
 import {
@@ -35,7 +42,7 @@ export interface GenerateOptions {
   readonly earlier?: Lock | undefined;
   /** Type errors of definitions are errors. */
   readonly strict?: boolean;
-  readonly onProgress?: (progress: Progress) => void;
+  readonly onProgress?: (progress: CompileProgress) => void;
   readonly checkEntry?: CheckEntry;
   /** Tries if newly compiled bundles load; without it, the first call finds out. */
   readonly load?: Load;
@@ -151,7 +158,7 @@ interface Parts {
   readonly folder: SourceFolder;
   readonly sources: Sources;
   readonly jobs: readonly Job[];
-  readonly results: ReadonlyMap<Job, Result>;
+  readonly results: ReadonlyMap<Job, CompileResult>;
   readonly warnings: readonly Problem[];
   readonly compiling: Compiling;
 }
@@ -203,7 +210,10 @@ function assemble(parts: Parts): Omit<GeneratedImage, "compiled"> {
 }
 
 /** The blocks and results that the definitions behind some references bring into an image. */
-function needsOf(references: readonly Reference[], { jobs, results }: Parts): { blocks: Block[]; results: Result[] } {
+function needsOf(
+  references: readonly Reference[],
+  { jobs, results }: Parts,
+): { blocks: Block[]; results: CompileResult[] } {
   const named = new Set(references);
   const wanted = jobs.filter(({ reference }) => named.has(reference));
   const found = wanted.map((job) => results.get(job)!);

@@ -11,7 +11,7 @@ import { TurnQueue } from "../lib/turn-queue.ts";
 /** A JSON value that remembers where it was written, so that any problem with it can be shown there. */
 export interface JsonNode {
   readonly value: Json;
-  readonly at: Position;
+  readonly at: SourcePosition;
   /** The members of an object, in the order in which they are written. */
   readonly members?: ReadonlyMap<string, JsonMember>;
   /** The elements of an array. */
@@ -20,12 +20,12 @@ export interface JsonNode {
 
 interface JsonMember {
   /** The place of the key. */
-  readonly at: Position;
+  readonly at: SourcePosition;
   readonly node: JsonNode;
 }
 
 /** A place in a source file. `line` and `column` count from 1, columns in UTF-16 units. */
-export interface Position {
+export interface SourcePosition {
   readonly file: string;
   readonly text: string;
   readonly line: number;
@@ -205,7 +205,7 @@ export function nodeAt(root: JsonNode, pointer: string): JsonNode {
 }
 
 export function problemAt(
-  at: Position,
+  at: SourcePosition,
   code: string,
   message: string,
   severity: Problem["severity"] = "error",
@@ -242,7 +242,7 @@ function toNode(node: ValueNode, pointer: string, source: Source): JsonNode {
   }
 }
 
-function objectNode(written: readonly MemberNode[], at: Position, source: Source): JsonNode {
+function objectNode(written: readonly MemberNode[], at: SourcePosition, source: Source): JsonNode {
   const members = new Map<string, JsonMember>();
   for (const { name, value } of written) {
     const key = name.type === "String" ? name.value : name.name;
@@ -263,7 +263,7 @@ function objectNode(written: readonly MemberNode[], at: Position, source: Source
   return { value, at, members };
 }
 
-function positionOf(node: AnyNode, pointer: string, { file, text }: Source): Position {
+function positionOf(node: AnyNode, pointer: string, { file, text }: Source): SourcePosition {
   const { line, column, offset } = node.loc.start;
   return { file, text, line, column, offset, pointer };
 }
@@ -315,7 +315,7 @@ function plain(reason: string): string {
 const FRAME_CHARACTERS = 160;
 
 /** The line of a position; for a very long line, the part around it. */
-function frameOf({ text, line, column, offset }: Position): string {
+function frameOf({ text, line, column, offset }: SourcePosition): string {
   const begin = offset === undefined ? 0 : offset - column + 1;
   // A text with many faults must not be split into lines for each of them.
   const whole =

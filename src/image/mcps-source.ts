@@ -3,7 +3,7 @@ import type { Json, JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { readFields, serverNameProblem, type FieldType } from "./fields.ts";
 import { MCPS_SOURCE, SCHEMA_KEY } from "./image.ts";
-import { nodeAt, parseJsonSource, problemAt, type JsonNode, type Position } from "./json-source.ts";
+import { nodeAt, parseJsonSource, problemAt, type JsonNode, type SourcePosition } from "./json-source.ts";
 import { isFault, type SourceFolder } from "./source-folder.ts";
 import { notLocked, readUpstreamsLock, unusedProblems } from "./upstreams-lock.ts";
 
@@ -35,7 +35,7 @@ export interface Reference {
   readonly server: string;
   /** As written: a path in the folder of sources, or for a definition a CID. */
   readonly target: string;
-  readonly at: Position;
+  readonly at: SourcePosition;
 }
 
 /**

@@ -7,7 +7,7 @@ import { mergeThreeWays } from "./merge.ts";
 import { compareText } from "./pretty-json.ts";
 
 /** The changes that an image makes to the names of a tenant, merged three ways: applied last, stored now, new. */
-export interface Plan {
+export interface NamesPlan {
   readonly put: Block[];
   readonly set: NameMove[];
   readonly names: NameReport[];
@@ -25,7 +25,7 @@ export interface NameReport {
 
 /** Adds the changes of servers and variables to the plan. `base` is the manifest that was applied last. */
 export async function planNames(
-  plan: Plan,
+  plan: NamesPlan,
   store: Store,
   tenant: string,
   base: Manifest | undefined,
@@ -36,7 +36,7 @@ export async function planNames(
 }
 
 async function planServers(
-  plan: Plan,
+  plan: NamesPlan,
   store: Store,
   tenant: string,
   base: Manifest | undefined,
@@ -56,7 +56,7 @@ async function planServers(
 }
 
 async function planVariables(
-  plan: Plan,
+  plan: NamesPlan,
   store: Store,
   tenant: string,
   base: Manifest | undefined,
@@ -82,7 +82,7 @@ async function planVariables(
 
 /** Both sides changed the configuration: each entry goes to the side that changed it. */
 async function planMcps(
-  plan: Plan,
+  plan: NamesPlan,
   store: Store,
   tenant: string,
   image: Image,
@@ -104,7 +104,7 @@ async function planMcps(
 }
 
 function planName(
-  plan: Plan,
+  plan: NamesPlan,
   { kind, name }: { kind: "server" | "variable"; name: string },
   base: Cid | undefined,
   mine: Cid | undefined,

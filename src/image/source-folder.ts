@@ -6,12 +6,12 @@ import { rawBlock, type Block, type Cid } from "../lib/cid.ts";
 export interface SourceFolder {
   readonly root: string;
   /** A file of the folder by its path with forward slashes, or the problem with the path. */
-  read(path: string): SourceFile | SourceFault;
+  read(path: string): FolderFile | SourceFault;
   /** The CID of every file that was read so far, by path. */
   cids(): Record<string, Cid>;
 }
 
-export interface SourceFile {
+export interface FolderFile {
   /** Relative to the folder, without `.` and `..`. */
   readonly path: string;
   readonly block: Block;
@@ -24,16 +24,16 @@ export interface SourceFault {
   readonly message: string;
 }
 
-export function isFault(read: SourceFile | SourceFault): read is SourceFault {
+export function isFault(read: FolderFile | SourceFault): read is SourceFault {
   return "code" in read;
 }
 
 /** `bytesMax` applies to each file. */
 export function openSourceFolder(root: string, bytesMax: number): SourceFolder {
-  const files = new Map<string, SourceFile>();
+  const files = new Map<string, FolderFile>();
   let realRoot: string | undefined;
 
-  const read = (path: string): SourceFile | SourceFault => {
+  const read = (path: string): FolderFile | SourceFault => {
     const fault = faultOfPath(path);
     if (fault) return fault;
     const normal = posix.normalize(path);

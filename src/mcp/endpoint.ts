@@ -15,7 +15,7 @@ import { errorText, idOf, readMessage, resultText, type Message, type Request } 
 import { createLegacy, type LegacyLimits } from "./legacy/legacy.ts";
 import { createModern, type ModernLimits } from "./modern/modern.ts";
 import { createNative } from "./native/native.ts";
-import type { Answer, Client, Codec, Listen, MethodCall, Place, Post } from "./protocol.ts";
+import type { Answer, Client, Codec, Listen, MethodCall, ServerPlace, Post } from "./protocol.ts";
 import { inParts } from "./records-in-parts.ts";
 import type { Records } from "./records.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
@@ -148,7 +148,7 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     return endpoint.receive(tenant, server, body, post);
   }
 
-  function answerBody(place: Place, post: Post, body: unknown): Promise<Answer> {
+  function answerBody(place: ServerPlace, post: Post, body: unknown): Promise<Answer> {
     if (Array.isArray(body)) return legacy.receive(place, post, body);
     const message = readMessage(body);
     if (!isModern(message, post)) return legacy.receive(place, post, message);
@@ -158,7 +158,13 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     return client instanceof Promise ? client.then(answerTo) : answerTo(client);
   }
 
-  async function answer(place: Place, request: Request, post: Post, codec: Codec, client: Client): Promise<Answer> {
+  async function answer(
+    place: ServerPlace,
+    request: Request,
+    post: Post,
+    codec: Codec,
+    client: Client,
+  ): Promise<Answer> {
     const { tenant, server, catalog, principal } = place;
     const { id, method, params } = request;
     const { events, signal, body } = post;

@@ -71,7 +71,7 @@ export interface EventDetails {
 }
 
 /** The destination of a message: `server` as requested, with or without a release. */
-export interface Place {
+export interface ServerPlace {
   readonly tenant: string;
   readonly server: string;
   /** The part of it that the principal may use. */
@@ -143,7 +143,7 @@ export interface Era {
    * Checks the mandatory parts of a request of the era, and returns its client. Throws `BerthError`, or rejects with
    * one.
    */
-  readonly clientOf: (request: Request, post: Post, place: Place) => Client | Promise<Client>;
+  readonly clientOf: (request: Request, post: Post, place: ServerPlace) => Client | Promise<Client>;
 }
 
 /** How one era writes the results of the core: all differences between eras in a result are behind this. */
@@ -155,7 +155,7 @@ export interface Codec {
   /** An item of a list, as the era shows it. */
   listItem(list: ListName, item: object): object;
   /** The JSON text of a page of a list without its items. */
-  listPage(catalog: Catalog, page: ListPage): string;
+  listPage(catalog: Catalog, page: ProtocolListPage): string;
   callResult(catalog: Catalog, tool: ToolContract, result: CallResult): Text;
   readResult(catalog: Catalog, result: ReadResult): Text;
   promptResult(catalog: Catalog, result: PromptResult): Text;
@@ -174,6 +174,6 @@ export type Asked = { readonly answers: JsonObject } | { readonly result: Text }
 
 export type ListName = Exclude<keyof Contract, "description">;
 
-export interface ListPage {
+export interface ProtocolListPage {
   readonly nextCursor?: string;
 }

@@ -58,12 +58,12 @@ export function defaultAnswer({ requestedSchema }: JsonObject): JsonObject | und
 }
 
 /** The result of asking. `none`: nothing that answers the question, so it must be asked again. */
-export type Answer =
+export type QuestionAnswer =
   | { readonly kind: "given"; readonly value: Json }
   | { readonly kind: "declined" | "cancelled" | "none" };
 
 /** Reads a client's answer to `elicitationOf` the question. */
-export function readAnswer(result: unknown, { answerType }: Pick<Question, "answerType">): Answer {
+export function readAnswer(result: unknown, { answerType }: Pick<Question, "answerType">): QuestionAnswer {
   if (!isObject(result)) return { kind: "none" };
   if (result["action"] === "decline") return { kind: "declined" };
   if (result["action"] === "cancel") return { kind: "cancelled" };

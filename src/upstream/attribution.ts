@@ -1,6 +1,6 @@
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { JsonObject } from "../lib/json.ts";
-import type { Ask, Question } from "./request.ts";
+import type { Ask, UpstreamQuestion } from "./request.ts";
 import { UnderWay } from "./under-way.ts";
 
 /** A call under way on one connection. */
@@ -41,7 +41,7 @@ export class Attribution {
   }
 
   /** Passes the question to its call. Rejects if that call is unknown, or nobody can answer. */
-  async ask(question: Question, signal?: CancelSignal): Promise<JsonObject> {
+  async ask(question: UpstreamQuestion, signal?: CancelSignal): Promise<JsonObject> {
     const call = await this.#onlyCall();
     if (!call) {
       const why = "several calls are under way, and it does not say which one it belongs to";

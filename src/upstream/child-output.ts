@@ -5,7 +5,7 @@ import type { MessageRoom } from "../lib/message-room.ts";
 import { LastWords } from "../processes/last-words.ts";
 import { LineReader } from "./lines.ts";
 import { longResult, type LongMessage, type LongReader } from "./long-answers.ts";
-import { messagesIn, readLine, type Message } from "./messages.ts";
+import { messagesIn, readLine, type UpstreamMessage } from "./messages.ts";
 
 export type OutputLimits = Pick<
   Limits,
@@ -23,7 +23,7 @@ export type OutputLimits = Pick<
  */
 export class ChildOutput {
   /** Called for each message, in order; returns true if the message is an answer that a request waits for. */
-  onMessage: (message: Message) => boolean = () => false;
+  onMessage: (message: UpstreamMessage) => boolean = () => false;
   readonly #limits: OutputLimits;
   readonly #secrets: readonly string[];
   readonly #stdout: Readable;
@@ -107,8 +107,8 @@ export class ChildOutput {
     const read = readLine(line);
     if (!read) return this.#throwAway(line);
     this.#garbageBytes = 0;
-    if (!Array.isArray(read)) this.#deliver(read as Message);
-    else this.#deliverAll(read as Message[]);
+    if (!Array.isArray(read)) this.#deliver(read as UpstreamMessage);
+    else this.#deliverAll(read as UpstreamMessage[]);
   }
 
   /** Later lines wait, so that the order is kept. */
@@ -172,7 +172,7 @@ export class ChildOutput {
   }
 
   /** All messages in one line are handled at once. */
-  #deliverAll(messages: readonly Message[]): void {
+  #deliverAll(messages: readonly UpstreamMessage[]): void {
     const { batchMessages } = this.#limits;
     if (messages.length > batchMessages) {
       return this.fail(`sent a batch of more than ${batchMessages} messages (BERTH_BATCH_MESSAGES)`);
@@ -180,7 +180,7 @@ export class ChildOutput {
     for (const message of messages) this.#deliver(message);
   }
 
-  #deliver(message: Message): void {
+  #deliver(message: UpstreamMessage): void {
     if (this.onMessage(message)) return;
     if (this.#unasked++ === 0) this.#secondBegan = performance.now();
   }

@@ -8,7 +8,7 @@ import { Outbox } from "../lib/outbox.ts";
 import type { ExitStatus, Started } from "../starter/starter.ts";
 import { ChildOutput, type OutputLimits } from "./child-output.ts";
 import type { LongReader } from "./long-answers.ts";
-import type { Message } from "./messages.ts";
+import type { UpstreamMessage } from "./messages.ts";
 import { within } from "./within.ts";
 
 export type ChildLimits = OutputLimits & Pick<Limits, "upstreamEndMs">;
@@ -87,7 +87,7 @@ export class Child {
   }
 
   /** Called for each message, in order; returns true if the message is an answer that a request waits for. */
-  set onMessage(listener: (message: Message) => boolean) {
+  set onMessage(listener: (message: UpstreamMessage) => boolean) {
     this.#output.onMessage = listener;
   }
 

@@ -6,12 +6,12 @@ import { failureOf } from "./failures.ts";
 import type { ListedTool } from "./lists.ts";
 import type { LongReader } from "./long-answers.ts";
 import type { LongArguments } from "./long-arguments.ts";
-import type { AnyResult, RequestOptions, RequestParams, Requests, Result } from "./request.ts";
+import type { AnyResult, RequestOptions, RequestParams, Requests, UpstreamResult } from "./request.ts";
 import type { LongResults } from "./results-aside.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 /** Accepts any result from an upstream; it is checked where it is used. */
-const anyResult: StandardSchemaV1<unknown, Result> = {
+const anyResult: StandardSchemaV1<unknown, UpstreamResult> = {
   "~standard": {
     version: 1,
     vendor: "berth",

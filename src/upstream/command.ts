@@ -13,7 +13,7 @@ import {
 import { problemAt } from "./uri-text.ts";
 
 /** A program ready to be started, without a shell. */
-export interface Command {
+export interface LaunchCommand {
   readonly file: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -49,7 +49,7 @@ const npmSettings = {
 };
 
 /** Throws `launcher_invalid` with every problem, or `upstream_not_started` if a program is not installed. */
-export function commandOf(launch: ProgramLaunch, { env, variable, folder }: Surroundings): Command {
+export function commandOf(launch: ProgramLaunch, { env, variable, folder }: Surroundings): LaunchCommand {
   const problems: Problem[] = [];
   const lookUp = variable ?? ((name: string) => env[name]);
   const given = fillAll(launch.uri, Object.entries(launch.env), lookUp, problems);

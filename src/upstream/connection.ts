@@ -9,7 +9,7 @@ import {
   mendTemplate,
   mendTool,
   readEntries,
-  type Listed,
+  type UpstreamListed,
   type ListedPrompt,
   type ListedResource,
   type ListedTemplate,
@@ -17,7 +17,7 @@ import {
 } from "./lists.ts";
 import { LongAnswer, type LongReader } from "./long-answers.ts";
 import type { Questions } from "./questions.ts";
-import type { AnyResult, CallOptions, RequestOptions, RequestParams, Result } from "./request.ts";
+import type { AnyResult, UpstreamCallOptions, RequestOptions, RequestParams, UpstreamResult } from "./request.ts";
 import {
   asks,
   broken,
@@ -27,8 +27,8 @@ import {
   readResourceResult,
   readToolResult,
   shortResult,
-  type Completion,
-  type PromptResult,
+  type UpstreamCompletion,
+  type UpstreamPromptResult,
   type ResourceResult,
   type ToolResult,
 } from "./results.ts";
@@ -78,26 +78,26 @@ export class UpstreamConnection implements Peer {
     return this.#channel.closed;
   }
 
-  async listTools(options?: RequestOptions): Promise<Listed<ListedTool>> {
+  async listTools(options?: RequestOptions): Promise<UpstreamListed<ListedTool>> {
     const listed = await this.#list("tools", "tools/list", "tools", "The tool", "name", mendTool, options);
     this.#channel.requests.noteTools?.(listed.items);
     return listed;
   }
 
-  listResources(options?: RequestOptions): Promise<Listed<ListedResource>> {
+  listResources(options?: RequestOptions): Promise<UpstreamListed<ListedResource>> {
     return this.#list("resources", "resources/list", "resources", "The resource", "uri", mendResource, options);
   }
 
-  listResourceTemplates(options?: RequestOptions): Promise<Listed<ListedTemplate>> {
+  listResourceTemplates(options?: RequestOptions): Promise<UpstreamListed<ListedTemplate>> {
     const method = "resources/templates/list";
     return this.#list("resources", method, "resourceTemplates", "The template", "uriTemplate", mendTemplate, options);
   }
 
-  listPrompts(options?: RequestOptions): Promise<Listed<ListedPrompt>> {
+  listPrompts(options?: RequestOptions): Promise<UpstreamListed<ListedPrompt>> {
     return this.#list("prompts", "prompts/list", "prompts", "The prompt", "name", mendPrompt, options);
   }
 
-  async callTool(name: string, args: JsonObject | JsonText, options: CallOptions = {}): Promise<ToolResult> {
+  async callTool(name: string, args: JsonObject | JsonText, options: UpstreamCallOptions = {}): Promise<ToolResult> {
     const what = `calling ${name}`;
     const params = { name, arguments: args };
     let result: AnyResult;
@@ -112,14 +112,18 @@ export class UpstreamConnection implements Peer {
     return readToolResult(what, shortResult(what, result));
   }
 
-  async readResource(uri: string, options: CallOptions = {}): Promise<ResourceResult> {
+  async readResource(uri: string, options: UpstreamCallOptions = {}): Promise<ResourceResult> {
     const what = `reading ${uri}`;
     const result = await this.#rounds("resources/read", { uri }, what, options);
     if (result instanceof LongAnswer) return this.#long!.resourceResult(what, result);
     return readResourceResult(what, shortResult(what, result));
   }
 
-  async getPrompt(name: string, args: Record<string, string>, options: CallOptions = {}): Promise<PromptResult> {
+  async getPrompt(
+    name: string,
+    args: Record<string, string>,
+    options: UpstreamCallOptions = {},
+  ): Promise<UpstreamPromptResult> {
     const what = `getting the prompt ${name}`;
     const result = await this.#rounds("prompts/get", { name, arguments: args }, what, options);
     if (result instanceof LongAnswer) return this.#long!.promptResult(what, result);
@@ -127,7 +131,7 @@ export class UpstreamConnection implements Peer {
   }
 
   /** `params` as in the specification: `{ ref, argument, context? }`. */
-  async complete(params: JsonObject, options?: RequestOptions): Promise<Completion> {
+  async complete(params: JsonObject, options?: RequestOptions): Promise<UpstreamCompletion> {
     const what = "completing an argument";
     const result = await this.#channel.requests.send("completion/complete", params, what, options ?? {});
     if (result instanceof LongAnswer) return this.#long!.completion(what, result);
@@ -135,7 +139,7 @@ export class UpstreamConnection implements Peer {
   }
 
   /** Any other request of the connection's era, such as `logging/setLevel` or `resources/subscribe`. */
-  async request(method: string, params: JsonObject, options: RequestOptions = {}): Promise<Result> {
+  async request(method: string, params: JsonObject, options: RequestOptions = {}): Promise<UpstreamResult> {
     return shortResult(method, await this.#channel.requests.send(method, params, method, options));
   }
 
@@ -173,7 +177,7 @@ export class UpstreamConnection implements Peer {
     nameKey: string,
     mend: Parameters<typeof readEntries<T>>[3],
     options?: RequestOptions,
-  ): Promise<Listed<T>> {
+  ): Promise<UpstreamListed<T>> {
     if (this.capabilities[capability] === undefined) return { items: [], problems: [], bytes: 0 };
     const { requests } = this.#channel;
     const page = (params: { cursor?: string }): Promise<AnyResult> =>
@@ -184,7 +188,7 @@ export class UpstreamConnection implements Peer {
   }
 
   /** Repeats the request for as long as the server asks for more input. */
-  async #rounds(method: string, params: RequestParams, what: string, options: CallOptions): Promise<AnyResult> {
+  async #rounds(method: string, params: RequestParams, what: string, options: UpstreamCallOptions): Promise<AnyResult> {
     const { ask, round } = options;
     const { requests } = this.#channel;
     if (round) return requests.send(method, { ...params, ...round }, what, options);

@@ -2,7 +2,7 @@ import { isObject, type JsonObject } from "../lib/json.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { Peer } from "./channel.ts";
 import type { PipeRequests } from "./pipe-requests.ts";
-import type { Result } from "./request.ts";
+import type { UpstreamResult } from "./request.ts";
 import { isText, shortResult } from "./results.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
@@ -56,14 +56,14 @@ export function envelopeOf({ clientInfo, capabilities = {} }: Identity): JsonObj
 
 const WHAT = "saying hello";
 
-function readDiscovery({ supportedVersions, capabilities, instructions, _meta }: Result): Peer | undefined {
+function readDiscovery({ supportedVersions, capabilities, instructions, _meta }: UpstreamResult): Peer | undefined {
   if (!Array.isArray(supportedVersions) || !supportedVersions.includes(MODERN_VERSION)) return undefined;
   if (!isObject(capabilities)) return undefined;
   const said = { capabilities, instructions, serverInfo: isObject(_meta) ? _meta[SERVER_INFO] : undefined };
   return { era: "modern", protocolVersion: MODERN_VERSION, ...readSaid(said) };
 }
 
-function readInitialized(result: Result): Peer {
+function readInitialized(result: UpstreamResult): Peer {
   const { protocolVersion, capabilities } = result;
   if (!isText(protocolVersion) || !LEGACY_VERSIONS.includes(protocolVersion)) {
     const shown = isText(protocolVersion) ? `"${protocolVersion}"` : "none";
@@ -73,7 +73,7 @@ function readInitialized(result: Result): Peer {
   return { era: "legacy", protocolVersion, ...readSaid(result) };
 }
 
-function readSaid({ capabilities, instructions, serverInfo }: Result): Omit<Peer, "era" | "protocolVersion"> {
+function readSaid({ capabilities, instructions, serverInfo }: UpstreamResult): Omit<Peer, "era" | "protocolVersion"> {
   const { name, version } = isObject(serverInfo) ? serverInfo : {};
   return {
     capabilities: capabilities as JsonObject,

@@ -3,7 +3,7 @@ import type { Launch, Launcher } from "./launch.ts";
 import { readOperation, type Operation } from "./operation.ts";
 import { readPackage } from "./package-name.ts";
 import { readProgramKeys, readRemoteKeys } from "./query-keys.ts";
-import { decodePiece, splitQuery, UriProblems, type Piece, type QueryPair } from "./uri-text.ts";
+import { decodePiece, splitQuery, UriProblems, type UriPiece, type QueryPair } from "./uri-text.ts";
 
 /**
  * Launcher URIs: `mcp+{npx,uvx,python,node,http,https}://…?…`, read strictly. Pure: uses no file, variable or network.
@@ -44,7 +44,7 @@ function parse(uri: string, problems: UriProblems): { launch: Launch; operation:
 
   const question = uri.indexOf("?");
   const pathEnd = question === -1 ? uri.length : question;
-  const path: Piece = { text: uri.slice(scheme[0].length, pathEnd), offset: scheme[0].length };
+  const path: UriPiece = { text: uri.slice(scheme[0].length, pathEnd), offset: scheme[0].length };
   const query = splitQuery({ text: uri.slice(pathEnd + 1), offset: pathEnd + 1 }, problems);
   const launch = readLaunch(uri, launcher, path, query, problems);
   const operation = readOperation(query, problems);
@@ -59,7 +59,7 @@ export function launchedName(launcher: string, path: string): string {
 function readLaunch(
   uri: string,
   launcher: Launcher,
-  path: Piece,
+  path: UriPiece,
   query: readonly QueryPair[],
   problems: UriProblems,
 ): Launch | undefined {
@@ -89,7 +89,7 @@ function readLaunch(
   }
 }
 
-function readUrl(launcher: "http" | "https", { text, offset }: Piece, problems: UriProblems): string | undefined {
+function readUrl(launcher: "http" | "https", { text, offset }: UriPiece, problems: UriProblems): string | undefined {
   const authority = text.split("/", 1)[0]!;
   if (authority === "") return problems.add("missing-host", offset, `Which host? Write ${start(launcher)}host/path.`);
   if (authority.includes("@")) {

@@ -52,7 +52,7 @@ const LASTED_MS = 10_000;
  * One shared connection to an upstream: opened on demand, reopened when it is lost, with longer and longer waits while
  * that fails, and ended when idle.
  */
-export class Link {
+export class UpstreamLink {
   readonly #options: LinkOptions;
   readonly #ending = new AbortController();
   #opening: Promise<Open> | undefined;

@@ -11,7 +11,7 @@ import type { LeftOutEntry } from "./long-answers.ts";
  * The entries of a server's list: valid ones are kept whole, and invalid ones are reported. The official client refuses
  * the whole list for one bad schema, and real servers have such (`{"$schema": …}` without a `type`).
  */
-export interface Listed<T> {
+export interface UpstreamListed<T> {
   /** In the server's own order. */
   readonly items: readonly T[];
   readonly problems: readonly Problem[];
@@ -34,7 +34,7 @@ export async function readEntries<T>(
   entries: readonly unknown[],
   key: string,
   mend: Mend<T>,
-): Promise<Omit<Listed<T>, "bytes">> {
+): Promise<Omit<UpstreamListed<T>, "bytes">> {
   const turn = turnTaker();
   const items: T[] = [];
   const problems: Problem[] = [];

@@ -3,7 +3,7 @@ import { cutText } from "../lib/cut-text.ts";
 import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type JsonText } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
 import { messagesIn } from "./messages.ts";
-import type { Completion, PromptResult, ResourceResult, ToolResult } from "./results.ts";
+import type { UpstreamCompletion, UpstreamPromptResult, ResourceResult, ToolResult } from "./results.ts";
 
 /**
  * Upstream messages that are too long for the serving thread to read. The connecting code supplies a `LongReader`,
@@ -21,8 +21,8 @@ export interface LongReader {
   /** Each of these rejects with `upstream_protocol` for a result that does not match its method. */
   toolResult(what: string, answer: LongAnswer): Promise<ToolResult>;
   resourceResult(what: string, answer: LongAnswer): Promise<ResourceResult>;
-  promptResult(what: string, answer: LongAnswer): Promise<PromptResult>;
-  completion(what: string, answer: LongAnswer): Promise<Completion>;
+  promptResult(what: string, answer: LongAnswer): Promise<UpstreamPromptResult>;
+  completion(what: string, answer: LongAnswer): Promise<UpstreamCompletion>;
 }
 
 /** The result of a request, as JSON in UTF-8. */

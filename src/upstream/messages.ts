@@ -2,13 +2,13 @@ import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { isObject } from "../lib/json.ts";
 
 /** A JSON-RPC message of a server, valid in form. */
-export type Message = JSONRPCMessage;
+export type UpstreamMessage = JSONRPCMessage;
 
 /** A message that is not an answer. */
-export type RequestMessage = Extract<Message, { readonly method: string }>;
+export type RequestMessage = Extract<UpstreamMessage, { readonly method: string }>;
 
 /** The content of one line: a message, or those of a batch (2025-03-26). Undefined if it is no message. */
-export function readLine(line: Buffer): Message | readonly Message[] | undefined {
+export function readLine(line: Buffer): UpstreamMessage | readonly UpstreamMessage[] | undefined {
   // A flood of plain text must not cost an exception for each line.
   if (!isStructure(line)) return undefined;
   let value: unknown;
@@ -17,11 +17,11 @@ export function readLine(line: Buffer): Message | readonly Message[] | undefined
   } catch {
     return undefined;
   }
-  return messagesIn(value) && (value as Message | readonly Message[]);
+  return messagesIn(value) && (value as UpstreamMessage | readonly UpstreamMessage[]);
 }
 
 /** The messages of a parsed line: one, or those of a batch. Undefined if there is none. */
-export function messagesIn(value: unknown): Message[] | undefined {
+export function messagesIn(value: unknown): UpstreamMessage[] | undefined {
   if (!Array.isArray(value)) return isMessage(value) ? [value] : undefined;
   return value.length > 0 && value.every(isMessage) ? value : undefined;
 }
@@ -36,7 +36,7 @@ const SPACE = 32;
 const OPEN_BRACE = 123;
 const OPEN_BRACKET = 91;
 
-function isMessage(value: unknown): value is Message {
+function isMessage(value: unknown): value is UpstreamMessage {
   if (!isObject(value) || value["jsonrpc"] !== "2.0") return false;
   if (typeof value["method"] === "string") return value["id"] === undefined || isId(value["id"]);
   return isId(value["id"]) && (isObject(value["result"]) || isObject(value["error"]));

@@ -4,7 +4,7 @@ import type { ConnectOptions } from "./connect.ts";
 import type { Channel } from "./channel.ts";
 import type { RemoteLaunch } from "./launch.ts";
 import type { Questions } from "./questions.ts";
-import { openByHttp, type Address } from "./remote.ts";
+import { openByHttp, type RemoteAddress } from "./remote.ts";
 
 /**
  * Opens remote servers with the official client. Importing this loads the client, which takes as long as many a
@@ -12,7 +12,7 @@ import { openByHttp, type Address } from "./remote.ts";
  */
 export function openRemote(
   launch: RemoteLaunch,
-  address: Address,
+  address: RemoteAddress,
   options: ConnectOptions,
   questions: Questions,
 ): Promise<Channel> {

@@ -11,10 +11,10 @@ export interface Operation {
 
 export type OperationTarget =
   | { readonly kind: "tool" | "resource" | "prompt"; readonly name: string }
-  | { readonly kind: "list"; readonly name: ListName };
+  | { readonly kind: "list"; readonly name: UpstreamListName };
 
 export const listNames = ["tools", "resources", "templates", "prompts"] as const;
-export type ListName = (typeof listNames)[number];
+export type UpstreamListName = (typeof listNames)[number];
 
 /** Arguments from a URI: text that the tool's schema will convert, and JSON that stays as it is. */
 export interface GivenArguments {

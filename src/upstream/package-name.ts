@@ -1,4 +1,4 @@
-import { decodePiece, type Piece, type UriProblems } from "./uri-text.ts";
+import { decodePiece, type UriPiece, type UriProblems } from "./uri-text.ts";
 
 export interface FoundPackage {
   /** With its version, in the launcher's form: `@scope/pkg@1.2.3`, `package==1.2.3`. */
@@ -25,7 +25,7 @@ const forms = {
 const programForm = /^[A-Za-z0-9_][A-Za-z0-9._-]*$/;
 
 /** `[@scope/]name[@version][/program]`; undefined if it is invalid, with the problem reported. */
-export function readPackage(launcher: "npx" | "uvx", path: Piece, problems: UriProblems): FoundPackage | undefined {
+export function readPackage(launcher: "npx" | "uvx", path: UriPiece, problems: UriProblems): FoundPackage | undefined {
   const { name: nameForm, version: versionForm, example } = forms[launcher];
   const text = decodePiece(path, problems);
   if (text === undefined) return undefined;

@@ -1,6 +1,6 @@
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { BerthError } from "../lib/errors.ts";
-import type { AnyResult, Progress, RequestOptions, Result } from "./request.ts";
+import type { AnyResult, Progress, RequestOptions, UpstreamResult } from "./request.ts";
 
 /** One request to a child, from its creation to its answer. */
 export class PipeCall {
@@ -33,7 +33,7 @@ export class PipeCall {
   }
 
   /** Reports progress in the server's words. */
-  tell({ progress, total, message }: Result): void {
+  tell({ progress, total, message }: UpstreamResult): void {
     if (!this.onProgress || typeof progress !== "number") return;
     const told: Progress = {
       progress,

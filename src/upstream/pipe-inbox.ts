@@ -72,7 +72,7 @@ export class PipeInbox {
     if (!stop.signal.aborted) this.#asked.answering(id, this.#requests.answer(id, answer));
   }
 
-  async #answerTo(method: string, params: JsonObject, signal: AbortSignal): Promise<Answer> {
+  async #answerTo(method: string, params: JsonObject, signal: AbortSignal): Promise<PipeAnswer> {
     // Older revisions let either side ping.
     if (method === "ping") return { result: {} };
     try {
@@ -89,6 +89,6 @@ export class PipeInbox {
   }
 }
 
-export type Answer = { readonly result: JsonObject } | { readonly error: { code: number; message: string } };
+export type PipeAnswer = { readonly result: JsonObject } | { readonly error: { code: number; message: string } };
 
 const INTERNAL_ERROR = -32603;

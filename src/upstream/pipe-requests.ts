@@ -4,10 +4,10 @@ import { BerthError } from "../lib/errors.ts";
 import { isObject, JsonText, type JsonObject } from "../lib/json.ts";
 import { Ticker } from "../lib/ticker.ts";
 import type { Child } from "./child.ts";
-import type { Message, RequestMessage } from "./messages.ts";
+import type { UpstreamMessage, RequestMessage } from "./messages.ts";
 import { PipeCall } from "./pipe-call.ts";
-import type { Answer } from "./pipe-inbox.ts";
-import type { AnyResult, RequestOptions, RequestParams, Requests, Result } from "./request.ts";
+import type { PipeAnswer } from "./pipe-inbox.ts";
+import type { AnyResult, RequestOptions, RequestParams, Requests, UpstreamResult } from "./request.ts";
 import { refusedByServer, UpstreamError } from "./upstream-error.ts";
 
 /**
@@ -65,7 +65,7 @@ export class PipeRequests implements Requests {
    * Answers a question of the server; resolves when it has taken the answer. A server that is gone or reads nothing
    * gets none.
    */
-  answer(id: string | number, answer: Answer): Promise<void> {
+  answer(id: string | number, answer: PipeAnswer): Promise<void> {
     return new Promise((resolve) => {
       try {
         this.child.send(JSON.stringify({ jsonrpc: "2.0", id, ...answer }), resolve);
@@ -88,7 +88,7 @@ export class PipeRequests implements Requests {
   }
 
   /** True when a request waited for it. */
-  #hear(message: Message): boolean {
+  #hear(message: UpstreamMessage): boolean {
     this.heard++;
     if (!("method" in message)) {
       // Some servers answer with the number as text.
@@ -112,7 +112,7 @@ export class PipeRequests implements Requests {
     }
   }
 
-  #answered(call: PipeCall, message: Message): void {
+  #answered(call: PipeCall, message: UpstreamMessage): void {
     if ("result" in message && !("error" in message)) {
       this.#forget(call);
       call.resolve(message.result);
@@ -184,4 +184,4 @@ function written(params: RequestParams): string {
 const UNREAD_ANSWER = "answered a request that it had not read";
 const PROGRESS = "notifications/progress";
 const INTERNAL_ERROR = -32603;
-const NOTHING: Result = {};
+const NOTHING: UpstreamResult = {};

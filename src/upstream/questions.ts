@@ -1,7 +1,7 @@
 import type { CancelSignal } from "../lib/cancellation.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
-import type { Ask, Question } from "./request.ts";
+import type { Ask, UpstreamQuestion } from "./request.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 /** JSON-RPC code for an unanswerable question: the client has no such method. */
@@ -20,7 +20,7 @@ export class Questions {
   }
 
   /** Answers a legacy server's question, which arrives as a request and does not name its call. */
-  async answer(question: Question, signal: AbortSignal): Promise<JsonObject> {
+  async answer(question: UpstreamQuestion, signal: AbortSignal): Promise<JsonObject> {
     const [only, ...others] = this.#calls;
     const ask = others.length === 0 ? (only ?? this.#ask) : this.#ask;
     if (ask && askable.has(question.method)) return ask(question, signal);

@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from "../lib/json.ts";
-import type { ContentBlock, PromptResult, ResourceResult, ToolResult } from "./results.ts";
+import type { UpstreamContentBlock, UpstreamPromptResult, ResourceResult, ToolResult } from "./results.ts";
 
 /**
  * Results as records: one JSON object a line, each with its `type` (seed 000, "Terminology"). A tool's structured
@@ -25,7 +25,7 @@ export function* resourceRecords({ contents }: ResourceResult): Generator<JsonOb
   }
 }
 
-export function* promptRecords(prompt: string, { messages }: PromptResult): Generator<JsonObject> {
+export function* promptRecords(prompt: string, { messages }: UpstreamPromptResult): Generator<JsonObject> {
   for (const { role, content } of messages) yield { type: "prompt_message", prompt, role, ...fieldsOf(content) };
 }
 
@@ -39,7 +39,7 @@ export function textOf({ content }: ToolResult): string {
   return content.flatMap(({ text }) => (typeof text === "string" ? [text] : [])).join("\n");
 }
 
-function fieldsOf(block: ContentBlock): JsonObject {
+function fieldsOf(block: UpstreamContentBlock): JsonObject {
   const { type, text, data, mimeType, resource, uri, name, title, description } = block;
   switch (type) {
     case "text":
@@ -77,7 +77,7 @@ function listIn(value: unknown): readonly unknown[] | undefined {
   return others.length === 0 && Array.isArray(only) ? only : undefined;
 }
 
-function repeats({ type, text }: ContentBlock, structured: string): boolean {
+function repeats({ type, text }: UpstreamContentBlock, structured: string): boolean {
   if (type !== "text" || typeof text !== "string") return false;
   try {
     return canonical(JSON.parse(text)) === structured;

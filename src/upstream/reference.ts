@@ -6,7 +6,7 @@ import { parseLauncher } from "./launcher.ts";
 import type { Operation } from "./operation.ts";
 
 /** A server and an operation in a person's words: a launcher URI, or `@profile/tool?…`. */
-export interface Reference {
+export interface ServerReference {
   readonly launch: Launch;
   readonly operation: Operation;
   /** The options that the tool gets in the context of its call (P6). */
@@ -16,10 +16,10 @@ export interface Reference {
 }
 
 /** Reads `@…`; throws a `BerthError` that describes the fault. */
-export type ProfileResolver = (reference: string) => Promise<Reference>;
+export type ProfileResolver = (reference: string) => Promise<ServerReference>;
 
 /** Throws `launcher_invalid` with every problem of a URI, or the error of the resolver. */
-export async function resolveReference(text: string, resolveProfile: ProfileResolver): Promise<Reference> {
+export async function resolveReference(text: string, resolveProfile: ProfileResolver): Promise<ServerReference> {
   if (text.startsWith("@")) return resolveProfile(text);
   const parsed = parseLauncher(text);
   if (parsed.problems) throw invalidLauncher(parsed.problems);

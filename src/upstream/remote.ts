@@ -23,7 +23,7 @@ import { Resumption } from "./resumption.ts";
 import { LongResults, setResultsAside } from "./results-aside.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
-export interface Address {
+export interface RemoteAddress {
   readonly url: URL;
   readonly headers: Record<string, string>;
 }
@@ -31,7 +31,7 @@ export interface Address {
 /** Streamable HTTP in either era; HTTP+SSE of 2024-11-05 for servers that know neither. */
 export async function openByHttp(
   { name }: RemoteLaunch,
-  { url, headers }: Address,
+  { url, headers }: RemoteAddress,
   newClient: () => Client,
   options: ConnectOptions,
 ): Promise<Channel> {

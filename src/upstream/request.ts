@@ -23,10 +23,10 @@ export interface RequestParams {
   readonly [name: string]: Json | JsonText | undefined;
 }
 
-export type Result = Record<string, unknown>;
+export type UpstreamResult = Record<string, unknown>;
 
 /** A short result, or the object made from a long one. */
-export type AnyResult = Result | LongAnswer | LongPage;
+export type AnyResult = UpstreamResult | LongAnswer | LongPage;
 
 export interface RequestOptions {
   /** Default: the limit `upstreamCallMs`. */
@@ -44,7 +44,7 @@ export interface Progress {
   readonly message?: string;
 }
 
-export interface CallOptions extends RequestOptions {
+export interface UpstreamCallOptions extends RequestOptions {
   /**
    * Answers the questions of this call. A modern server's questions belong to their call; a legacy server's go to the
    * only call under way that can be asked, else to the connection's own `ask`.
@@ -55,7 +55,7 @@ export interface CallOptions extends RequestOptions {
 }
 
 /** A server's question to the client: `elicitation/create`, `sampling/createMessage` or `roots/list`. */
-export interface Question {
+export interface UpstreamQuestion {
   /** The name that a modern server gives it. */
   readonly key?: string;
   readonly method: string;
@@ -63,4 +63,4 @@ export interface Question {
 }
 
 /** Returns the result for a question; throws to refuse it. */
-export type Ask = (question: Question, signal?: CancelSignal) => Promise<JsonObject>;
+export type Ask = (question: UpstreamQuestion, signal?: CancelSignal) => Promise<JsonObject>;

@@ -2,7 +2,7 @@ import type { JSONRPCMessage, RequestId, Transport } from "@modelcontextprotocol
 import { isObject } from "../lib/json.ts";
 import { LongAnswer, LongPage } from "./long-answers.ts";
 import type { OpenQuestions } from "./open-questions.ts";
-import type { AnyResult, Result } from "./request.ts";
+import type { AnyResult, UpstreamResult } from "./request.ts";
 import type { RequestStreams } from "./request-streams.ts";
 import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 
@@ -94,7 +94,7 @@ export class LongResults {
   }
 
   /** Returns the stand-in. */
-  keep(result: LongAnswer | LongPage): Result {
+  keep(result: LongAnswer | LongPage): UpstreamResult {
     const key = String(this.#next++);
     const held = this.#room?.begin(() => this.#kept.delete(key));
     this.#kept.set(key, { result, held });
@@ -104,7 +104,7 @@ export class LongResults {
   }
 
   /** The result as the server sent it. */
-  take(result: Result): AnyResult {
+  take(result: UpstreamResult): AnyResult {
     const aside = result[ASIDE];
     const given = isObject(aside) ? aside : result;
     const key = given[LONG];

@@ -1,11 +1,11 @@
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { LongAnswer, LongPage } from "./long-answers.ts";
-import type { AnyResult, Result } from "./request.ts";
+import type { AnyResult, UpstreamResult } from "./request.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 /** As the server sent it, valid in form. With `round`, `resultType` may be `input_required`. */
 export interface ToolResult {
-  readonly content: readonly ContentBlock[];
+  readonly content: readonly UpstreamContentBlock[];
   readonly structuredContent?: unknown;
   readonly isError?: boolean;
   readonly _meta?: JsonObject;
@@ -14,7 +14,7 @@ export interface ToolResult {
   readonly requestState?: string;
 }
 
-export interface ContentBlock {
+export interface UpstreamContentBlock {
   readonly type: string;
   readonly [field: string]: unknown;
 }
@@ -23,18 +23,18 @@ export interface ResourceResult {
   readonly contents: readonly { readonly uri: string; readonly [field: string]: unknown }[];
 }
 
-export interface PromptResult {
+export interface UpstreamPromptResult {
   readonly description?: string;
-  readonly messages: readonly { readonly role: string; readonly content: ContentBlock }[];
+  readonly messages: readonly { readonly role: string; readonly content: UpstreamContentBlock }[];
 }
 
-export interface Completion {
+export interface UpstreamCompletion {
   readonly values: readonly string[];
   readonly [field: string]: unknown;
 }
 
 /** Each of these throws `upstream_protocol` for a result that does not match its method; `what` names the action. */
-export function readToolResult(what: string, result: Result): ToolResult {
+export function readToolResult(what: string, result: UpstreamResult): ToolResult {
   if (asks(result)) return result as unknown as ToolResult;
   const { content, isError } = result;
   if (content !== undefined && !isBlocks(content)) throw broken(what, "its content is not a list of content blocks");
@@ -42,7 +42,7 @@ export function readToolResult(what: string, result: Result): ToolResult {
   return (content === undefined ? { ...result, content: [] } : result) as unknown as ToolResult;
 }
 
-export function readResourceResult(what: string, result: Result): ResourceResult {
+export function readResourceResult(what: string, result: UpstreamResult): ResourceResult {
   if (asks(result)) return { ...result, contents: [] };
   const { contents } = result;
   if (!Array.isArray(contents) || !contents.every((content) => isObject(content) && isText(content["uri"]))) {
@@ -51,23 +51,23 @@ export function readResourceResult(what: string, result: Result): ResourceResult
   return result as unknown as ResourceResult;
 }
 
-export function readPromptResult(what: string, result: Result): PromptResult {
+export function readPromptResult(what: string, result: UpstreamResult): UpstreamPromptResult {
   if (asks(result)) return { ...result, messages: [] };
   const { messages } = result;
   if (!Array.isArray(messages) || !messages.every(isPromptMessage)) {
     throw broken(what, "its messages are not a list of messages with a role and content");
   }
-  return result as unknown as PromptResult;
+  return result as unknown as UpstreamPromptResult;
 }
 
-export function readCompletion(what: string, { completion }: Result): Completion {
+export function readCompletion(what: string, { completion }: UpstreamResult): UpstreamCompletion {
   const values = isObject(completion) ? completion["values"] : undefined;
   if (!Array.isArray(values) || !values.every(isText)) throw broken(what, "it gave no list of values");
-  return completion as Completion;
+  return completion as UpstreamCompletion;
 }
 
 /** Rejects long results, for methods that have only short ones. */
-export function shortResult(what: string, result: AnyResult): Result {
+export function shortResult(what: string, result: AnyResult): UpstreamResult {
   if (result instanceof LongAnswer || result instanceof LongPage)
     throw broken(what, "its answer is one of something else");
   return result;
@@ -75,7 +75,7 @@ export function shortResult(what: string, result: AnyResult): Result {
 
 /** True when the server needs input before it continues (2026-07-28 `basic/patterns/mrtr`). */
 export function asks(result: AnyResult): boolean {
-  return (result as Result)["resultType"] === "input_required";
+  return (result as UpstreamResult)["resultType"] === "input_required";
 }
 
 export function broken(what: string, detail: string): UpstreamError {
@@ -86,11 +86,11 @@ export function isText(value: unknown): value is string {
   return typeof value === "string";
 }
 
-function isBlocks(value: unknown): value is ContentBlock[] {
+function isBlocks(value: unknown): value is UpstreamContentBlock[] {
   return Array.isArray(value) && value.every(isBlock);
 }
 
-function isBlock(value: unknown): value is ContentBlock {
+function isBlock(value: unknown): value is UpstreamContentBlock {
   return isObject(value) && isText(value["type"]);
 }
 

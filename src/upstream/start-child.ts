@@ -3,7 +3,7 @@ import { endMarked, MARK, newMark } from "../starter/marked.ts";
 import { startDirectly, type Start } from "../starter/starter.ts";
 import { makeTemporary, type MakeFolder } from "../work-folders.ts";
 import { Child, type ChildLimits, type ChildRooms } from "./child.ts";
-import type { Command } from "./command.ts";
+import type { LaunchCommand } from "./command.ts";
 import type { LongReader } from "./long-answers.ts";
 import { within } from "./within.ts";
 
@@ -24,7 +24,7 @@ export interface ChildStart {
  * Starts a program as a process group of its own, by default in a new empty folder. Rejects with the reason why it
  * cannot be started, or with the reason of `signal`; then nothing of it is left.
  */
-export async function startChild(command: Command, options: ChildStart): Promise<Child> {
+export async function startChild(command: LaunchCommand, options: ChildStart): Promise<Child> {
   const { limits, start = startDirectly, makeFolder = makeTemporary, long, rooms, signal } = options;
   const { file, args, env, cwd, secrets } = command;
   const folder = cwd === undefined ? makeFolder("upstream-") : undefined;

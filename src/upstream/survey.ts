@@ -4,7 +4,7 @@ import { firstProblems, type Problem } from "../lib/problem.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { RequestOptions } from "./request.ts";
 import { UpstreamError } from "./upstream-error.ts";
-import type { Listed, ListedPrompt, ListedResource, ListedTemplate, ListedTool } from "./lists.ts";
+import type { UpstreamListed, ListedPrompt, ListedResource, ListedTemplate, ListedTool } from "./lists.ts";
 
 /** Everything that a server lists, and its faults. */
 export interface Survey extends Contract {
@@ -32,7 +32,11 @@ export async function surveyOf(upstream: UpstreamConnection, options?: RequestOp
   const { capabilities } = upstream;
   const failed: FailedList[] = [];
   const problems: Problem[] = [];
-  const orNone = async <T>(list: FailedList["list"], method: string, asked: Promise<Listed<T>>): Promise<Listed<T>> => {
+  const orNone = async <T>(
+    list: FailedList["list"],
+    method: string,
+    asked: Promise<UpstreamListed<T>>,
+  ): Promise<UpstreamListed<T>> => {
     try {
       return await asked;
     } catch (error) {

@@ -5,13 +5,13 @@ import type { Closed } from "./channel.ts";
 import { connectUpstream, type ConnectOptions } from "./connect.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
-import type { Ask, Question } from "./request.ts";
+import type { Ask, UpstreamQuestion } from "./request.ts";
 import { lacksDescriptor, noDescriptors, withoutPaths } from "../lib/unforeseen.ts";
 import { hideInError } from "./hide-in-error.ts";
 import { hideInOffers, type HideWhole } from "./hide-in-offers.ts";
 import type { Launch, VariableLookup } from "./launch.ts";
 import { hostedCapabilities } from "./hosted-capabilities.ts";
-import { Link, type LinkLimits } from "./link.ts";
+import { UpstreamLink, type LinkLimits } from "./link.ts";
 import type { LinkHealth } from "./link-health.ts";
 import { LookingAgain } from "./looking-again.ts";
 import { observe, subscribe, type Observed } from "./observed.ts";
@@ -58,7 +58,7 @@ export interface UpstreamCall {
 export class Upstream {
   readonly launch: Launch;
   readonly #options: UpstreamOptions;
-  readonly #link: Link;
+  readonly #link: UpstreamLink;
   readonly #attributed: AttributedCalls;
   readonly #calls = new UnderWay<UpstreamCall>();
   /** Failed subscriptions, without which its log lines or changes do not arrive. */
@@ -70,7 +70,7 @@ export class Upstream {
     this.launch = launch;
     this.#options = options;
     this.#attributed = new AttributedCalls(options.limits.upstreamQuestionMs);
-    this.#link = new Link({
+    this.#link = new UpstreamLink({
       name: launch.name,
       limits: options.limits,
       open: (signal) => this.#connect(signal),
@@ -170,7 +170,7 @@ export class Upstream {
    * roots, an empty list lets servers that ask in each call continue; an error would make them fail. Outside of a call,
    * an error makes them ask again within one, where the caller may have roots.
    */
-  async #answerTo(question: Question, signal?: CancelSignal): Promise<JsonObject> {
+  async #answerTo(question: UpstreamQuestion, signal?: CancelSignal): Promise<JsonObject> {
     try {
       return await this.#attributed.ask(question, signal);
     } catch (error) {

@@ -1,7 +1,7 @@
 import type { Problem } from "../lib/problem.ts";
 
 /** A piece of the URI and its offset, from 0. */
-export interface Piece {
+export interface UriPiece {
   readonly text: string;
   readonly offset: number;
 }
@@ -50,7 +50,11 @@ export function problemAt(uri: string, code: string, offset: number, message: st
 const PAIRS_MAX = 1_000;
 
 /** Undoes percent-encoding; undefined if it is broken, with the problem reported. */
-export function decodePiece({ text, offset }: Piece, problems: UriProblems, plusIsSpace = false): string | undefined {
+export function decodePiece(
+  { text, offset }: UriPiece,
+  problems: UriProblems,
+  plusIsSpace = false,
+): string | undefined {
   const broken = /%(?![0-9A-Fa-f]{2})/.exec(text);
   if (broken) {
     return problems.add(
@@ -69,7 +73,7 @@ export function decodePiece({ text, offset }: Piece, problems: UriProblems, plus
 }
 
 /** `a=1&b=2`, decoded as web forms are: `+` is a space, a literal plus is `%2B`. */
-export function splitQuery({ text, offset }: Piece, problems: UriProblems): QueryPair[] {
+export function splitQuery({ text, offset }: UriPiece, problems: UriProblems): QueryPair[] {
   const pairs: QueryPair[] = [];
   let at = offset;
   for (const part of text.split("&", PAIRS_MAX + 1)) {

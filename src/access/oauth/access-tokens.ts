@@ -2,7 +2,7 @@ import { errors as joseErrors, jwtVerify, type JWTPayload } from "jose";
 import { hash } from "node:crypto";
 import type { Limits } from "../../limits/limits.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { createPrincipal, type Grant, type Principal } from "../principal.ts";
+import { createPrincipal, type AccessGrant, type Principal } from "../principal.ts";
 import { audiencesIn, canonicalAudience, checkKind, idOf, scopesIn } from "./claims.ts";
 import { Issuers, type Asking, type IssuersLimits } from "./issuers.ts";
 import { grantsOf } from "./scopes.ts";
@@ -148,7 +148,7 @@ function principalAt(asked: AskedResource, verified: Verified): Principal {
 }
 
 /** A token that was made for one server is valid for no other. */
-function limited(grant: Grant, server: string): Grant[] {
+function limited(grant: AccessGrant, server: string): AccessGrant[] {
   return grant.servers && !grant.servers.includes(server) ? [] : [{ ...grant, servers: [server] }];
 }
 

@@ -1,11 +1,11 @@
-import { impliedBy, type Action, type Grant } from "../principal.ts";
+import { impliedBy, type Action, type AccessGrant } from "../principal.ts";
 import type { OauthSettings } from "./settings.ts";
 
 /** Berth's own scopes: `mcp:call`, and `mcp:call:<server>` for one server alone. */
 const OWN = /^mcp:(call|read|edit|programs|admin)(?::(.+))?$/;
 
 /** The combined permissions of scopes; unknown scopes permit nothing. */
-export function grantsOf(scopes: readonly string[], { scopes: mapped }: OauthSettings): Grant[] {
+export function grantsOf(scopes: readonly string[], { scopes: mapped }: OauthSettings): AccessGrant[] {
   return scopes.flatMap((scope) => {
     if (mapped) return Object.hasOwn(mapped, scope) ? [mapped[scope]!] : [];
     const [, action, server] = OWN.exec(scope) ?? [];
@@ -37,6 +37,6 @@ export function scopesFor(actions: readonly Action[], server: string | undefined
 }
 
 /** A scope for all servers is broader; one for some tools alone may not be enough, and comes last. */
-function breadthOf({ can, servers, tools }: Grant): number {
+function breadthOf({ can, servers, tools }: AccessGrant): number {
   return impliedBy(can).size * 2 + (servers ? 0 : 1) + (tools ? 100 : 0);
 }

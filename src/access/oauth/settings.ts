@@ -1,7 +1,7 @@
 import { isLoopback, type Config } from "../../config.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json.ts";
-import { ACTIONS, type Action, type Grant } from "../principal.ts";
+import { ACTIONS, type Action, type AccessGrant } from "../principal.ts";
 
 /**
  * The authorization server whose access tokens a tenant accepts: this folder is the resource server's side of OAuth
@@ -13,7 +13,7 @@ export interface OauthSettings {
   /** An audience that stands for all of the tenant's servers, for issuers that do not know resources (RFC 8707). */
   readonly audience?: string;
   /** The grant of each scope; by default `mcp:call`, `mcp:read`, `mcp:edit`, `mcp:admin`, and `mcp:call:<server>`. */
-  readonly scopes?: Readonly<Record<string, Grant>>;
+  readonly scopes?: Readonly<Record<string, AccessGrant>>;
   /** Set when it is configured with the service itself: such an issuer may be anywhere, even in a private network. */
   readonly isOperators?: true;
 }

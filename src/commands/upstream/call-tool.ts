@@ -6,7 +6,7 @@ import { persist, type Tries, type TryOptions } from "../../outcome/persist.ts";
 import { inputRequestsOf } from "../../outcome/question.ts";
 import { unwrapResult } from "../../outcome/unwrap.ts";
 import { printableJson } from "../../lib/printable.ts";
-import type { CallOptions } from "../../upstream/request.ts";
+import type { UpstreamCallOptions } from "../../upstream/request.ts";
 import type { ToolResult } from "../../upstream/results.ts";
 import type { ListedTool } from "../../upstream/lists.ts";
 import { textOf, toolRecords } from "../../upstream/records.ts";
@@ -15,7 +15,7 @@ import { CommandFailure } from "./failure.ts";
 import type { Reached } from "./reach.ts";
 
 /** The outcome of a reference: records for pipes, and the whole as the server gave it. */
-export interface Outcome {
+export interface CalledOutcome {
   readonly whole: Json;
   readonly records: Iterable<JsonObject>;
 }
@@ -28,8 +28,8 @@ export async function callTool(
   reached: Reached,
   tool: Pick<ListedTool, "name" | "annotations">,
   args: JsonObject,
-  sent: CallOptions,
-): Promise<Outcome> {
+  sent: UpstreamCallOptions,
+): Promise<CalledOutcome> {
   const { ask, limits, signal, progress } = reached;
   const { name } = tool;
   const failed = (code: string, message: string, more: JsonObject = {}): CommandFailure =>
@@ -76,7 +76,7 @@ async function callOnce(
   name: string,
   args: JsonObject,
   given: TryOptions,
-  sent: CallOptions,
+  sent: UpstreamCallOptions,
 ): Promise<Tried> {
   const { options = {} } = reference;
   const meta = contextMeta({ name, arguments: args, answers: answersById(given), options, action: "run" });

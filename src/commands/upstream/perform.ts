@@ -1,16 +1,16 @@
 import type { Json, JsonObject } from "../../lib/json.ts";
 import { convertArguments } from "../../upstream/arguments.ts";
 import type { UpstreamConnection } from "../../upstream/connection.ts";
-import type { CallOptions, Progress } from "../../upstream/request.ts";
-import type { Listed, ListedTool } from "../../upstream/lists.ts";
-import type { GivenArguments, ListName, Operation } from "../../upstream/operation.ts";
+import type { UpstreamCallOptions, Progress } from "../../upstream/request.ts";
+import type { UpstreamListed, ListedTool } from "../../upstream/lists.ts";
+import type { GivenArguments, UpstreamListName, Operation } from "../../upstream/operation.ts";
 import { listRecords, promptRecords, resourceRecords } from "../../upstream/records.ts";
-import { callTool, type Outcome } from "./call-tool.ts";
+import { callTool, type CalledOutcome } from "./call-tool.ts";
 import { usageFailure } from "./failure.ts";
 import type { Reached } from "./reach.ts";
 
 /** Calls the tool, reads the resource, gets the prompt or lists. A tool that fails is a `CommandFailure`. */
-export async function perform(reached: Reached): Promise<Outcome> {
+export async function perform(reached: Reached): Promise<CalledOutcome> {
   const { upstream, operation, signal, progress } = reached;
   const { target, arguments: given } = operation;
   if (!target) {
@@ -41,7 +41,11 @@ export async function perform(reached: Reached): Promise<Outcome> {
 }
 
 /** The tool as it is listed. */
-export async function findTool(upstream: UpstreamConnection, name: string, options: CallOptions): Promise<ListedTool> {
+export async function findTool(
+  upstream: UpstreamConnection,
+  name: string,
+  options: UpstreamCallOptions,
+): Promise<ListedTool> {
   const { items } = await upstream.listTools(options);
   const tool = items.find((one) => one.name === name);
   if (tool) return tool;
@@ -57,9 +61,9 @@ export function argumentsFor({ inputSchema }: ListedTool, given: GivenArguments)
 
 async function list(
   upstream: UpstreamConnection,
-  name: ListName,
+  name: UpstreamListName,
   signal: AbortSignal,
-): Promise<[string, Listed<object>]> {
+): Promise<[string, UpstreamListed<object>]> {
   switch (name) {
     case "tools":
       return ["tool", await upstream.listTools({ signal })];

@@ -7,7 +7,7 @@ import { connectUpstream } from "../../upstream/connect.ts";
 import type { Operation } from "../../upstream/operation.ts";
 import { hostedCapabilities } from "../../upstream/hosted-capabilities.ts";
 import type { Profile } from "../../upstream/profiles/profile.ts";
-import { resolveReference, type Reference } from "../../upstream/reference.ts";
+import { resolveReference, type ServerReference } from "../../upstream/reference.ts";
 import type { Launch, VariableLookup } from "../../upstream/launch.ts";
 import { tokenIfOwn } from "../own-berth.ts";
 import { progressLine } from "../progress.ts";
@@ -41,7 +41,7 @@ export interface ReachOptions {
 
 export interface Reached {
   readonly upstream: UpstreamConnection;
-  readonly reference: Reference;
+  readonly reference: ServerReference;
   readonly operation: Operation;
   /** Aborted by Ctrl-C and similar signals. */
   readonly signal: AbortSignal;
@@ -108,7 +108,7 @@ export async function reach(
 }
 
 /** Loads profiles only where one is named: most references are URIs, and profiles need much code for contracts. */
-async function referenceOf(text: string, { ignoreSchema, profile }: ReachOptions): Promise<Reference> {
+async function referenceOf(text: string, { ignoreSchema, profile }: ReachOptions): Promise<ServerReference> {
   const { env } = process;
   if (profile) {
     const { profileLaunch } = await import("../../upstream/profiles/launch.ts");
@@ -122,7 +122,7 @@ async function referenceOf(text: string, { ignoreSchema, profile }: ReachOptions
 }
 
 async function open(
-  { launch: named }: Reference,
+  { launch: named }: ServerReference,
   options: ReachOptions & { readonly limits: Limits; readonly ask: Ask | undefined },
   signal: AbortSignal,
   line: { update(text: string): void; end(): void },

@@ -2,10 +2,10 @@ import ts from "#typescript";
 import type { JsonSchema } from "../../lib/json.ts";
 import { libraryName } from "./kinds.ts";
 import { hasOpenKeys } from "./object.ts";
-import type { Place, Walker } from "./walker.ts";
+import type { TypePlace, Walker } from "./walker.ts";
 
 /** `object`, which takes lists, and `{}` and `Object`, which take anything but null; undefined for other types. */
-export function walkAnyObject(type: ts.Type, place: Place, walker: Walker): JsonSchema | undefined {
+export function walkAnyObject(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema | undefined {
   if (isEmptyExpression(type, walker.checker)) return { type: "object" };
   const isObject = Boolean(type.flags & ts.TypeFlags.NonPrimitive);
   if (!isObject && !takesAllButNull(type, walker)) return undefined;
@@ -22,7 +22,7 @@ export function walkAnyObject(type: ts.Type, place: Place, walker: Walker): Json
 }
 
 /** The whole of an argument, and neither a part of it nor a member of a union. */
-function isArgument({ path, level }: Place): boolean {
+function isArgument({ path, level }: TypePlace): boolean {
   return path.length === 1 && level === 1;
 }
 

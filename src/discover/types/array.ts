@@ -4,10 +4,10 @@ import { describeEach } from "./describe.ts";
 import { isNothing, isNull, knownMembers, libraryName } from "./kinds.ts";
 import { ownField } from "./library-types.ts";
 import { combine } from "./union.ts";
-import { within, type Place, type Walker } from "./walker.ts";
+import { within, type TypePlace, type Walker } from "./walker.ts";
 import { elementNode, unwrap } from "./written-types.ts";
 
-export function walkArray(type: ts.TypeReference, place: Place, walker: Walker): JsonSchema {
+export function walkArray(type: ts.TypeReference, place: TypePlace, walker: Walker): JsonSchema {
   const element = walker.checker.getTypeArguments(type)[0];
   if (!element) return { type: "array" };
   // `[]` as a default, or as what a result is made of, says no more than that there is a list.
@@ -18,7 +18,7 @@ export function walkArray(type: ts.TypeReference, place: Place, walker: Walker):
 }
 
 /** A class or interface that extends an array: JSON has its elements, and nothing else of it. */
-export function walkKindOfArray(type: ts.Type, place: Place, walker: Walker): JsonSchema {
+export function walkKindOfArray(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
   const extra = walker.direction === "input" ? ownField(type, walker) : undefined;
   if (extra !== undefined) {
     const what = `${walker.checker.typeToString(type)} is an array with a property of its own, ${extra}`;
@@ -34,7 +34,7 @@ export function walkKindOfArray(type: ts.Type, place: Place, walker: Walker): Js
 const matches = new Set(["RegExpMatchArray", "RegExpExecArray"]);
 
 /** Fixed elements by position, then the rest; elements that may be missing come last and are not counted. */
-export function walkTuple(type: ts.TupleTypeReference, place: Place, walker: Walker): JsonSchema {
+export function walkTuple(type: ts.TupleTypeReference, place: TypePlace, walker: Walker): JsonSchema {
   const elements = elementsOfTuple(type, walker.checker);
   if (elements.length === 0) return { type: "array", maxItems: 0 };
   const nodes = tupleNodes(place.node, walker.checker);
@@ -56,7 +56,12 @@ export function walkTuple(type: ts.TupleTypeReference, place: Place, walker: Wal
 }
 
 /** `[...string[], number]`: positions count from the end, which JSON Schema cannot say; the elements' types are kept. */
-function walkSpreadInside(elements: readonly TupleElement[], place: Place, walker: Walker, restAt: number): JsonSchema {
+function walkSpreadInside(
+  elements: readonly TupleElement[],
+  place: TypePlace,
+  walker: Walker,
+  restAt: number,
+): JsonSchema {
   const schemas = elements.map(({ type }) => walkElement(type, "*", undefined, place, walker));
   const distinct = [...new Map(schemas.slice(restAt).map((schema) => [JSON.stringify(schema), schema])).values()];
   const required = elements.filter(isRequired).length;
@@ -124,7 +129,7 @@ function walkElement(
   element: ts.Type,
   step: string,
   node: ts.TypeNode | undefined,
-  place: Place,
+  place: TypePlace,
   walker: Walker,
   isOptional = false,
 ): JsonSchema {

@@ -5,7 +5,7 @@ import { evaluate } from "../evaluate.ts";
 import { fitsSchema } from "../schema-check.ts";
 import { unknownTag } from "../unknown-tags.ts";
 import { constrain } from "./constraints.ts";
-import type { Place, Walker } from "./walker.ts";
+import type { TypePlace, Walker } from "./walker.ts";
 import { aliasDescription } from "./written-types.ts";
 
 /**
@@ -14,7 +14,7 @@ import { aliasDescription } from "./written-types.ts";
  */
 export function describe(
   schema: JsonSchema,
-  at: Place,
+  at: TypePlace,
   docs: readonly Doc[],
   walker: Walker,
   declaration?: ts.Node,
@@ -48,7 +48,7 @@ export function describe(
 }
 
 /** For arguments, where the author has a use for knowing; comments of results go to models as they are. */
-export function warnOfTags(tags: readonly Tag[], at: Place, walker: Walker): void {
+export function warnOfTags(tags: readonly Tag[], at: TypePlace, walker: Walker): void {
   if (walker.direction === "output") return;
   for (const tag of tags) {
     const fault = walker.isLibrary(tag.node.getSourceFile()) ? undefined : unknownTag(tag);
@@ -62,7 +62,7 @@ function withWords(text: string | undefined, values: unknown): string | undefine
 }
 
 /** An element of a list, or a value under any key, with what the alias says that names its type. */
-export function describeEach(schema: JsonSchema, at: Place, walker: Walker): JsonSchema {
+export function describeEach(schema: JsonSchema, at: TypePlace, walker: Walker): JsonSchema {
   const description = withWords(aliasDescription(at.node, walker), schema["description"]);
   return description === undefined ? schema : { ...schema, description };
 }
@@ -73,7 +73,7 @@ export function describeEach(schema: JsonSchema, at: Place, walker: Walker): Jso
  */
 function defaultOf(
   schema: JsonSchema,
-  at: Place,
+  at: TypePlace,
   docs: readonly Doc[],
   walker: Walker,
 ): { readonly value?: Json | undefined; readonly prose?: string } {

@@ -1,7 +1,7 @@
 import ts from "#typescript";
 import type { JsonSchema } from "../../lib/json.ts";
 import { isFunction, isNothing, libraryName, membersOf } from "./kinds.ts";
-import { written, type Place, type Walker } from "./walker.ts";
+import { written, type TypePlace, type Walker } from "./walker.ts";
 
 /**
  * True if an argument or property is not described at all: nothing that JSON can carry may stand there, and the
@@ -24,7 +24,7 @@ export function isLeftOut(type: ts.Type, isOptional: boolean, walker: Walker): b
  */
 export function unlessLeftOut(
   isOptional: boolean,
-  at: Place,
+  at: TypePlace,
   walker: Walker,
   build: () => JsonSchema,
 ): JsonSchema | undefined {

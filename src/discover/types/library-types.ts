@@ -3,10 +3,10 @@ import type { JsonSchema } from "../../lib/json.ts";
 import type { DefinitionProgram } from "../program.ts";
 import { isFunction, libraryName } from "./kinds.ts";
 import type { RevivedKind } from "./revivals.ts";
-import type { Place, Walker } from "./walker.ts";
+import type { TypePlace, Walker } from "./walker.ts";
 
 /** Types of the language and the host that have a meaning of their own: dates, bytes, boxed values, and what JSON lacks. */
-export function walkLibraryType(type: ts.Type, place: Place, walker: Walker): JsonSchema | undefined {
+export function walkLibraryType(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema | undefined {
   const name = knownName(type, walker);
   if (name === undefined) return undefined;
   const revived = revivedTypes[name];

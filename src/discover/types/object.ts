@@ -8,10 +8,10 @@ import { patternOf } from "./template.ts";
 import { sayUnresolved, unresolvedBase, unresolvedName } from "./unresolved.ts";
 import { whyNoData } from "./class-instance.ts";
 import { valueNode } from "./written-types.ts";
-import { within, type Place, type Walker } from "./walker.ts";
+import { within, type TypePlace, type Walker } from "./walker.ts";
 
 /** An interface, an object literal, a class instance, a mapped type, or several of them intersected. */
-export function walkObject(type: ts.Type, place: Place, walker: Walker): JsonSchema {
+export function walkObject(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
   const notData = walker.direction === "input" ? whyNoData(type, walker) : undefined;
   if (notData) return walker.refuse(place, "unsupported-type", notData);
   const base = walker.direction === "input" ? unresolvedBase(type.symbol, walker) : undefined;
@@ -35,7 +35,7 @@ export function walkObject(type: ts.Type, place: Place, walker: Walker): JsonSch
   };
 }
 
-function walkProperty(symbol: ts.Symbol, place: Place, walker: Walker) {
+function walkProperty(symbol: ts.Symbol, place: TypePlace, walker: Walker) {
   const declaration = symbol.valueDeclaration ?? symbol.declarations?.[0];
   if (isInvisible(symbol, declaration, walker)) return undefined;
   const { checker } = walker;
@@ -89,7 +89,7 @@ function isInvisible(symbol: ts.Symbol, declaration: ts.Declaration | undefined,
 }
 
 /** `additionalProperties` for keys of any text, `patternProperties` for numbers and template literals. */
-function walkIndexes(type: ts.Type, place: Place, walker: Walker): JsonSchema {
+function walkIndexes(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
   let additional: JsonSchema | undefined;
   const patterns: [string, JsonSchema][] = [];
   for (const index of walker.checker.getIndexInfosOfType(type)) {
@@ -108,7 +108,7 @@ function walkIndexes(type: ts.Type, place: Place, walker: Walker): JsonSchema {
 }
 
 /** `{ [P in K]: V }`, where a caller decides on the keys: each of them has a `V`. */
-function walkOpenKeys(type: ts.Type, place: Place, walker: Walker): JsonSchema {
+function walkOpenKeys(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
   const { declaration } = type as { declaration?: ts.MappedTypeNode };
   if (walker.direction === "output" || !hasOpenKeys(type)) return {};
   const node = valueNode(place.node, walker.checker) ?? declaration?.type;

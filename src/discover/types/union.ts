@@ -2,7 +2,7 @@ import ts from "#typescript";
 import { isObject, type JsonSchema } from "../../lib/json.ts";
 import { enumsOf, flagsSchema, isFlags, membersText } from "./enums.ts";
 import { isFunction, isNothing, isNull } from "./kinds.ts";
-import { written, type Attempt, type Fault, type Place, type Walker } from "./walker.ts";
+import { written, type Attempt, type Fault, type TypePlace, type Walker } from "./walker.ts";
 import type { Revival } from "./revivals.ts";
 import { notToldApart, type Alternative } from "./told-apart.ts";
 import { writtenMembers, type WrittenMember } from "./written-types.ts";
@@ -11,7 +11,7 @@ import { writtenMembers, type WrittenMember } from "./written-types.ts";
  * A union: literals become one `enum`, plain types one list of types, and what is left an `anyOf`.
  * `undefined` is no value in JSON; whether it makes a property optional is for the property to say.
  */
-export function walkUnion(type: ts.UnionType, place: Place, walker: Walker): JsonSchema {
+export function walkUnion(type: ts.UnionType, place: TypePlace, walker: Walker): JsonSchema {
   walker.budget.checkUnion(type.types.length);
   const members = sorted(usable(type, walker.checker), place, walker);
   const literals: unknown[] = [];
@@ -54,7 +54,7 @@ export function walkUnion(type: ts.UnionType, place: Place, walker: Walker): Jso
 function withoutDoubt(
   alternatives: readonly Alternative[],
   literals: readonly unknown[],
-  place: Place,
+  place: TypePlace,
   walker: Walker,
 ): Alternative[] {
   // Beside a plain string any text is what it is: the author takes it so, too.
@@ -87,11 +87,11 @@ function withoutDoubt(
   return rest.filter((alternative) => !dropped.includes(alternative));
 }
 
-function leaveOut(member: ts.Type, fault: Fault, place: Place, walker: Walker): void {
+function leaveOut(member: ts.Type, fault: Fault, place: TypePlace, walker: Walker): void {
   walker.leaveOut(`${walker.checker.typeToString(member)} for ${written(place.path)}`, fault);
 }
 
-function tryMember(member: ts.Type, at: Place, walker: Walker): Attempt<JsonSchema> {
+function tryMember(member: ts.Type, at: TypePlace, walker: Walker): Attempt<JsonSchema> {
   return walker.direction === "input"
     ? walker.attempt(() => walker.walk(member, at))
     : { value: walker.walk(member, at) };
@@ -173,7 +173,7 @@ function hasNeverProperty(type: ts.Type, checker: ts.TypeChecker): boolean {
 }
 
 /** In the order of the source: as written in the union, or as declared in the enum. */
-function sorted(members: readonly ts.Type[], place: Place, walker: Walker): WrittenMember[] {
+function sorted(members: readonly ts.Type[], place: TypePlace, walker: Walker): WrittenMember[] {
   const hints = place.node ? writtenMembers(place.node, walker.checker) : [];
   const ranked = members.map((type, index) => {
     const at = hints.findIndex((hint) => hint.type === type);

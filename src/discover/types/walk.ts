@@ -16,7 +16,7 @@ import { Recursion } from "./recursion.ts";
 import { walkTemplate } from "./template.ts";
 import { sayUnresolved, unresolvedName } from "./unresolved.ts";
 import { literalSchema, literalValue, walkUnion } from "./union.ts";
-import type { Binding, Fault, Path, Place, Walker } from "./walker.ts";
+import type { Binding, Fault, Path, TypePlace, Walker } from "./walker.ts";
 import { aliasDocs } from "./written-types.ts";
 
 /**
@@ -108,7 +108,7 @@ export function createWalker(options: WalkOptions): Walker {
   return walker;
 }
 
-function walkKind(type: ts.Type, place: Place, walker: Walker): JsonSchema {
+function walkKind(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
   const { checker } = walker;
   const { TypeFlags } = ts;
   const is = (flags: ts.TypeFlags) => Boolean(type.flags & flags);
@@ -143,13 +143,13 @@ function walkKind(type: ts.Type, place: Place, walker: Walker): JsonSchema {
 }
 
 /** A type that takes anything is fine where it is meant, and then it is `unknown`. */
-export function warnOfAny(place: Place, walker: Walker): void {
+export function warnOfAny(place: TypePlace, walker: Walker): void {
   if (walker.direction === "output") return;
   const what = walker.written ? "the type any takes anything" : "without a type it takes anything";
   walker.warn(place, "any-accepted", `${what}: write what it is, or unknown where anything is meant`, place.node);
 }
 
-function walkObjectKind(type: ts.Type, place: Place, walker: Walker): JsonSchema {
+function walkObjectKind(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
   const { checker, direction } = walker;
   if (type.isIntersection()) {
     // A primitive with a brand is the primitive; an array with extra members is the array.
@@ -191,7 +191,7 @@ function walkObjectKind(type: ts.Type, place: Place, walker: Walker): JsonSchema
 }
 
 /** JSON gives a list no members of its own. A brand, which nobody reads, needs none. */
-function warnOfMembers(type: ts.IntersectionType, carrier: ts.Type, place: Place, walker: Walker): void {
+function warnOfMembers(type: ts.IntersectionType, carrier: ts.Type, place: TypePlace, walker: Walker): void {
   const { checker, direction } = walker;
   if (direction === "output" || !checker.isArrayLikeType(carrier)) return;
   const members = type.types.filter((each) => each !== carrier && !checker.isArrayLikeType(each));
@@ -212,7 +212,7 @@ const objectLike =
   ts.TypeFlags.Object | ts.TypeFlags.Intersection | (ts.TypeFlags.Instantiable & ~ts.TypeFlags.TemplateLiteral);
 
 /** A type parameter is whatever satisfies its constraint, which may hold more than the constraint says. */
-function walkOpenEnded(type: ts.Type, place: Place, walker: Walker): JsonSchema {
+function walkOpenEnded(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
   // `keyof T`: the caller's object may have more keys than the constraint of T names.
   if (type.flags & ts.TypeFlags.Index) return { type: ["string", "number"] };
   const declared = type.symbol?.declarations?.find(ts.isTypeParameterDeclaration)?.constraint;
@@ -223,29 +223,29 @@ function walkOpenEnded(type: ts.Type, place: Place, walker: Walker): JsonSchema 
   return walker.walk(constraint, { ...place, open: true, node: declared });
 }
 
-function walkIntersectedParameter(type: ts.Type, place: Place, walker: Walker): JsonSchema {
+function walkIntersectedParameter(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
   const constraint = walker.checker.getBaseConstraintOfType(type) ?? type;
-  const at: Place = { ...place, open: true, node: undefined };
+  const at: TypePlace = { ...place, open: true, node: undefined };
   return walkAnyObject(constraint, at, walker) ?? walkObject(constraint, at, walker);
 }
 
-function recursively(type: ts.Type, place: Place, walker: Walker, build: () => JsonSchema): JsonSchema {
+function recursively(type: ts.Type, place: TypePlace, walker: Walker, build: () => JsonSchema): JsonSchema {
   return walker.recursion.enter(recursionKey(type, place), suggestedName(type, place), place.path, build);
 }
 
 /** A name for `$defs`; a union with null or undefined forgets its alias, which may still stand in the source. */
-function suggestedName(type: ts.Type, { node }: Place): string {
+function suggestedName(type: ts.Type, { node }: TypePlace): string {
   const parts = node && ts.isUnionTypeNode(node) ? node.types : [node];
   const named = parts.find((part) => part && ts.isTypeReferenceNode(part) && ts.isIdentifier(part.typeName));
   return nameOf(type) ?? (named as ts.TypeReferenceNode | undefined)?.typeName.getText() ?? "Type";
 }
 
-function recursionKey(type: ts.Type, place: Place, without?: (member: ts.Type) => boolean): string {
+function recursionKey(type: ts.Type, place: TypePlace, without?: (member: ts.Type) => boolean): string {
   return `${place.open ? "open" : "closed"}:${keyOf(type, without)}`;
 }
 
 /** `Tree | null` inside of `Tree`, where `Tree` is a union itself and its members now stand beside null. */
-function isKnownApartFromNull(type: ts.UnionType, place: Place, walker: Walker): boolean {
+function isKnownApartFromNull(type: ts.UnionType, place: TypePlace, walker: Walker): boolean {
   return type.types.some(isNull) && walker.recursion.isKnown(recursionKey(type, place, isNull));
 }
 
@@ -262,6 +262,6 @@ function jsonForm(type: ts.Type, checker: ts.TypeChecker): ts.Type | undefined {
   return signature?.getReturnType();
 }
 
-function unsupported(place: Place, walker: Walker, reason: string): JsonSchema {
+function unsupported(place: TypePlace, walker: Walker, reason: string): JsonSchema {
   return walker.refuse(place, "unsupported-type", reason);
 }

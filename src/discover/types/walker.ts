@@ -23,9 +23,9 @@ export interface Walker {
   readonly docAt: (path: Path) => Doc | undefined;
   /** The destructuring element that takes this argument or property. */
   readonly bindingAt: (path: Path) => Binding | undefined;
-  walk(type: ts.Type, place: Place): JsonSchema;
+  walk(type: ts.Type, place: TypePlace): JsonSchema;
   /** Notes why the tool cannot be offered, and stands in for the schema. */
-  refuse(place: Place, code: string, reason: string, node?: ts.Node): JsonSchema;
+  refuse(place: TypePlace, code: string, reason: string, node?: ts.Node): JsonSchema;
   /** Gives what `build` makes, or why JSON cannot carry it; then all that `build` has noted is forgotten. */
   attempt<T>(build: () => T): Attempt<T>;
   /** Notes that something optional is not described, because of `fault`. */
@@ -37,7 +37,7 @@ export interface Walker {
   /** Notes an argument whose default is only what a comment says. */
   noteSpokenDefault(path: Path): void;
   /** Notes what the author should know, though the tool can be offered. */
-  warn(place: Place, code: string, message: string, node?: ts.Node): void;
+  warn(place: TypePlace, code: string, message: string, node?: ts.Node): void;
 }
 
 /** From the arguments inwards: property names, `*` for each element of an array or value of a record. */
@@ -45,7 +45,7 @@ export type Path = readonly string[];
 
 export type Attempt<T> = { readonly value: T } | { readonly fault: Fault };
 
-export interface Place {
+export interface TypePlace {
   readonly path: Path;
   readonly level: number;
   /** Extra properties are let through. */
@@ -72,7 +72,7 @@ export interface Fault {
 }
 
 /** The place one step further in. */
-export function within(place: Place, step: string, node?: ts.TypeNode): Place {
+export function within(place: TypePlace, step: string, node?: ts.TypeNode): TypePlace {
   return { ...place, path: [...place.path, step], level: place.level + 1, node };
 }
 

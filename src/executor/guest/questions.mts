@@ -9,16 +9,16 @@ import { nameUnitsMax, questionsMax } from "./wire.mts";
  * questions of the same turn, its function is abandoned where it stands, and another call begins at the top with the
  * answers.
  */
-export type Method = "elicitation/create" | "sampling/createMessage" | "roots/list";
+export type GuestMethod = "elicitation/create" | "sampling/createMessage" | "roots/list";
 
-const kinds: Readonly<Record<Method, string>> = {
+const kinds: Readonly<Record<GuestMethod, string>> = {
   "elicitation/create": "elicitation",
   "sampling/createMessage": "sampling",
   "roots/list": "roots",
 };
 
 /** An answer that does not fit the question counts as missing, and is asked for again. */
-export function ask(call: ActiveCall, method: Method, params: JsonObject, key?: unknown): Promise<Json> {
+export function ask(call: ActiveCall, method: GuestMethod, params: JsonObject, key?: unknown): Promise<Json> {
   try {
     const name = keyOf(call, method, key);
     const { answers } = call;
@@ -35,7 +35,7 @@ export function ask(call: ActiveCall, method: Method, params: JsonObject, key?: 
 export const never = new Promise<never>(() => {});
 
 /** Equal in each run of a function that asks in the same order. */
-function keyOf(call: ActiveCall, method: Method, key: unknown): string {
+function keyOf(call: ActiveCall, method: GuestMethod, key: unknown): string {
   if (key === undefined) {
     call.asked ??= {};
     const count = (call.asked[method] ?? 0) + 1;

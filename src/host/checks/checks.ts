@@ -168,7 +168,7 @@ export class Checks {
   }
 
   /** Reads the result of a tenant's function from a frame that is too long for the serving thread. */
-  async readResult(tenant: string, task: ResultTask): Promise<ReadResult> {
+  async readResult(tenant: string, task: ResultTask): Promise<ReadGuestResult> {
     const { outputBytes, bodyBytes } = this.#limits;
     try {
       const unitsMax = UNITS_WRITTEN * outputBytes + bodyBytes;
@@ -575,7 +575,7 @@ export interface ReadAnswer {
 }
 
 /** An outcome that is no tool result yet, the reason why its schema does not allow it, or the result. */
-export type ReadResult =
+export type ReadGuestResult =
   | { readonly outcome: GuestOutcome }
   | { readonly broken: string }
   | { readonly result: LongResultParts };
@@ -596,7 +596,7 @@ export interface CheckReport {
   readonly scalars?: readonly (Scalar | undefined)[];
   readonly texts?: readonly (string | undefined)[];
   readonly draft?: Draft | null;
-  readonly ended?: ReadResult;
+  readonly ended?: ReadGuestResult;
   readonly given?: Given;
   /** Null where it is too long. */
   readonly prompted?: LongObjectParts | null;

@@ -56,7 +56,7 @@ import type {
   GivenTask,
   ListTask,
   ReadAnswer,
-  ReadResult as ReadGuestResult,
+  ReadGuestResult,
   ReadList,
   ReadTask,
   ScalarsTask,

@@ -4,7 +4,7 @@ import type { AllowedHost } from "../../network/allow-list.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { parseLauncher } from "../../upstream/launcher.ts";
 import { readLimits, readNetwork, readSecretNames, readVariableNames, type ServerLimits } from "./given.ts";
-import { complain, inside, readFields, type Place } from "./place.ts";
+import { complain, inside, readFields, type ConfigPlace } from "./place.ts";
 import { readPrompt, type ConfiguredPrompt } from "./prompt.ts";
 import { readResource, type ConfiguredResource } from "./resource.ts";
 import { readTool, type ConfiguredTool, type ToolReading } from "./tool.ts";
@@ -28,7 +28,7 @@ export interface ServerEntry {
   /** CID of the contract that the image has locked for the upstream. */
   readonly contractCid?: Cid;
   /** The reaction to an upstream that differs from what was approved (J6). */
-  readonly schemaValidation: SchemaValidation;
+  readonly schemaValidation: EntrySchemaValidation;
   readonly description?: string;
   /** By name. */
   readonly tools: Readonly<Record<string, ConfiguredTool>>;
@@ -55,7 +55,7 @@ export interface ServerEntry {
   readonly raw: JsonObject;
 }
 
-export type SchemaValidation = "warn" | "error" | "ignore";
+export type EntrySchemaValidation = "warn" | "error" | "ignore";
 
 export type Hook = "tools" | "resources" | "prompts";
 
@@ -172,7 +172,7 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
 export const ENTRY_ITEMS_MAX = 1_000;
 
 /** Keeps the fields that are neither too deep nor have too many items; none if the entry is too long. */
-function withinBounds(raw: Json, place: Place, reading: EntryReading): Json {
+function withinBounds(raw: Json, place: ConfigPlace, reading: EntryReading): Json {
   const { valuesMax = Infinity, isTooLong = false, roomBytes } = reading;
   if (roomBytes !== undefined) {
     const message = `What entries say elsewhere, by "config_cid", has at most ${roomBytes} bytes together (BERTH_MCPS_BYTES)`;
@@ -207,7 +207,7 @@ function withinBounds(raw: Json, place: Place, reading: EntryReading): Json {
 const ITEMS: ReadonlySet<string> = new Set(["tools", "resources", "prompts"]);
 
 /** The place of the first value that is nested deeper. */
-function deepPlace(value: unknown, place: Place, levels: number): Place {
+function deepPlace(value: unknown, place: ConfigPlace, levels: number): ConfigPlace {
   if (levels === 0 || typeof value !== "object" || value === null) return place;
   const [key, inner] = Object.entries(value).find(([, each]) => isDeeper(each, levels - 1))!;
   return deepPlace(inner, inside(place, key), levels - 1);
@@ -236,7 +236,7 @@ const entryFields = {
   limits: "object",
 } as const;
 
-function isSchemaValidation(value: string): value is SchemaValidation {
+function isSchemaValidation(value: string): value is EntrySchemaValidation {
   return value === "warn" || value === "error" || value === "ignore";
 }
 
@@ -254,9 +254,9 @@ export const unnamedEntry: ServerEntry = readEntry("", {}).entry;
 /** Returns the correct items by name; names of wrong ones go to `leftOut`. */
 function readNamed<Item>(
   raw: JsonObject | undefined,
-  place: Place,
+  place: ConfigPlace,
   leftOut: string[],
-  read: (name: string, raw: Json, place: Place) => Item | undefined,
+  read: (name: string, raw: Json, place: ConfigPlace) => Item | undefined,
 ): Record<string, Item> {
   const items: [string, Item][] = [];
   for (const [name, value] of Object.entries(raw ?? {})) {
@@ -267,7 +267,7 @@ function readNamed<Item>(
   return Object.fromEntries(items);
 }
 
-function readResources(raw: JsonObject, place: Place, leftOut: string[]): ConfiguredResource[] {
+function readResources(raw: JsonObject, place: ConfigPlace, leftOut: string[]): ConfiguredResource[] {
   const resources = new Map<string, ConfiguredResource>();
   for (const [key, value] of Object.entries(raw)) {
     const at = inside(place, key);
@@ -285,7 +285,7 @@ function urisIn(raw: Json): string[] {
 }
 
 /** A tool whose options are wrong is left out: they may be what restricts it. */
-function readOptions(raw: JsonObject, place: Place, leftOut: string[]): Record<string, JsonObject> {
+function readOptions(raw: JsonObject, place: ConfigPlace, leftOut: string[]): Record<string, JsonObject> {
   const options: [string, JsonObject][] = [];
   for (const [tool, value] of Object.entries(raw)) {
     if (isObject(value)) options.push([tool, value]);

@@ -2,7 +2,7 @@ import type { Json, JsonObject } from "../../lib/json.ts";
 import { parseAllowedHost, type AllowedHost } from "../../network/allow-list.ts";
 import { variableNameProblem } from "../../image/fields.ts";
 import { nameFault } from "../../secrets/rules.ts";
-import { complain, inside, readFields, type Place } from "./place.ts";
+import { complain, inside, readFields, type ConfigPlace } from "./place.ts";
 
 /** The grants and limits that an entry gives its server: secrets, variables, hosts to reach, and calls. */
 
@@ -13,7 +13,7 @@ export interface ServerLimits {
   readonly callsPerSecond?: number;
 }
 
-export function readLimits(raw: JsonObject, place: Place): ServerLimits {
+export function readLimits(raw: JsonObject, place: ConfigPlace): ServerLimits {
   const fields = readFields(raw, { calls: "any", calls_per_second: "any" }, '"limits"', place);
   const read = (name: keyof typeof fields): number | undefined => {
     const value = fields[name];
@@ -25,7 +25,7 @@ export function readLimits(raw: JsonObject, place: Place): ServerLimits {
 }
 
 /** Sorted, without duplicates. */
-export function readSecretNames(raw: readonly Json[], place: Place): string[] {
+export function readSecretNames(raw: readonly Json[], place: ConfigPlace): string[] {
   const names = readTexts(raw, place, (name, at) => {
     const fault = nameFault(name);
     return fault === undefined ? name : complain(at, "bad-name", `Of a secret, ${fault}`);
@@ -34,7 +34,7 @@ export function readSecretNames(raw: readonly Json[], place: Place): string[] {
 }
 
 /** Sorted, without duplicates. */
-export function readVariableNames(raw: readonly Json[], place: Place): string[] {
+export function readVariableNames(raw: readonly Json[], place: ConfigPlace): string[] {
   const names = readTexts(raw, place, (name, at) => {
     const fault = variableNameProblem(name);
     return fault === undefined ? name : complain(at, "bad-name", fault);
@@ -42,7 +42,7 @@ export function readVariableNames(raw: readonly Json[], place: Place): string[] 
   return [...new Set(names)].sort();
 }
 
-export function readNetwork(raw: readonly Json[], place: Place): AllowedHost[] {
+export function readNetwork(raw: readonly Json[], place: ConfigPlace): AllowedHost[] {
   return readTexts(raw, place, (text, at) => {
     const allowed = parseAllowedHost(text);
     return typeof allowed === "string" ? complain(at, "wrong-value", allowed) : allowed;
@@ -51,8 +51,8 @@ export function readNetwork(raw: readonly Json[], place: Place): AllowedHost[] {
 
 function readTexts<Item>(
   raw: readonly Json[],
-  place: Place,
-  read: (text: string, at: Place) => Item | undefined,
+  place: ConfigPlace,
+  read: (text: string, at: ConfigPlace) => Item | undefined,
 ): Item[] {
   return raw.flatMap((value, index) => {
     const at = inside(place, index);

@@ -8,7 +8,7 @@ import { faultOfSchema } from "../arguments.ts";
 import { parseInTurns, type ObjectBounds } from "../edits/json-spans.ts";
 import { knownFaults } from "./tool.ts";
 import { readEntry, type EntryReading, type ReadEntry } from "./entry.ts";
-import { complain, inside, type Place } from "./place.ts";
+import { complain, inside, type ConfigPlace } from "./place.ts";
 
 export { SCHEMA_KEY } from "../../image/image.ts";
 
@@ -43,7 +43,7 @@ export function entryBounds({ entryValues }: McpsLimits): ObjectBounds {
  */
 export async function parseMcps(text: string, limits: McpsLimits): Promise<ParsedMcps> {
   const { mcpsEntries } = limits;
-  const place: Place = { pointer: "", problems: [] };
+  const place: ConfigPlace = { pointer: "", problems: [] };
   const { problems } = place;
   const nothing = (): ParsedMcps => unreadableMcps(problems);
   try {
@@ -67,7 +67,7 @@ export function unreadableMcps(problems: Problem[]): ParsedMcps {
   return { entries: {}, problems, tooLong: new Set(), unreadable: problems[0]! };
 }
 
-function entriesIn(value: unknown, place: Place): JsonObject {
+function entriesIn(value: unknown, place: ConfigPlace): JsonObject {
   if (!isObject(value)) {
     complain(place, "wrong-type", "The variable mcps must be an object of server names");
     return {};

@@ -10,7 +10,7 @@ import type { Problem } from "../../lib/problem.ts";
 import { isOwn } from "../uris/address.ts";
 import { configuredToolContract, discoveredToolContract, promptContract, resourceContract } from "./contracts.ts";
 import type { ServerEntry } from "./entry.ts";
-import { complain, inside, type Place } from "./place.ts";
+import { complain, inside, type ConfigPlace } from "./place.ts";
 import type { ConfiguredPrompt } from "./prompt.ts";
 import type { ConfiguredContent, ConfiguredResource } from "./resource.ts";
 import type { ConfiguredTool } from "./tool.ts";
@@ -116,7 +116,7 @@ export function putTool(
   found: Found,
   name: string,
   configured: ConfiguredTool,
-  place: Place,
+  place: ConfigPlace,
 ): void {
   const wanted = configured.function ?? name;
   const own =
@@ -147,7 +147,7 @@ export function putResource(
   { resources }: Offered,
   found: Found,
   { content, key, ...configured }: ConfiguredResource,
-  place: Place,
+  place: ConfigPlace,
 ): void {
   const { uri } = configured;
   const own = found.resources.find((resource) => resource.uri === uri);

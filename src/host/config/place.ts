@@ -2,7 +2,7 @@ import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "../../lib/problem.ts";
 
 /** A place in the configuration, and the list that collects all problems. */
-export interface Place {
+export interface ConfigPlace {
   /** JSON pointer (RFC 6901). */
   readonly pointer: string;
   readonly problems: Problem[];
@@ -10,12 +10,12 @@ export interface Place {
   readonly tool?: string;
 }
 
-export function inside(place: Place, key: string | number): Place {
+export function inside(place: ConfigPlace, key: string | number): ConfigPlace {
   return { ...place, pointer: `${place.pointer}/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}` };
 }
 
 export function complain(
-  { pointer, problems, tool }: Place,
+  { pointer, problems, tool }: ConfigPlace,
   code: string,
   message: string,
   severity: Problem["severity"] = "error",
@@ -36,7 +36,7 @@ export function complain(
 const further = new WeakMap<readonly Problem[], number>();
 
 /** Returns what `read` returns, or undefined when it reported an error. */
-export function unlessWrong<T>(place: Place, read: () => T): T | undefined {
+export function unlessWrong<T>(place: ConfigPlace, read: () => T): T | undefined {
   const { problems } = place;
   const [before, beyond] = [problems.length, further.get(problems)];
   const value = read();
@@ -73,7 +73,7 @@ export function readFields<const Kinds extends Readonly<Record<string, keyof Fie
   raw: Json,
   types: Kinds,
   what: string,
-  place: Place,
+  place: ConfigPlace,
 ): Fields<Kinds> {
   if (!isObject(raw)) {
     complain(place, "wrong-type", `${what} must be an object`);

@@ -2,7 +2,7 @@ import type { PromptArgument } from "../../contract/contract.ts";
 import type { Json, JsonObject } from "../../lib/json.ts";
 import type { ContentBlock, PromptResult } from "../catalog.ts";
 import { isContentBlock, text } from "../content.ts";
-import { complain, inside, readFields, unlessWrong, type Place } from "./place.ts";
+import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./place.ts";
 import { checkName } from "./tool.ts";
 
 /** A written prompt: `{{argument}}` in its messages stands for the argument's value. */
@@ -68,7 +68,7 @@ function filled(value: Json, valueOf: ValueOf, key: string): Json {
 export const PLACEHOLDER = /\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*\}\}/g;
 
 /** Undefined when something is wrong with it; `place` then has the problems. */
-export function readPrompt(name: string, raw: Json, place: Place): ConfiguredPrompt | undefined {
+export function readPrompt(name: string, raw: Json, place: ConfigPlace): ConfiguredPrompt | undefined {
   return unlessWrong(place, () => {
     checkName(name, "prompt", place);
     const { arguments: args, messages, ...named } = readFields(raw, fields, "A prompt", place);
@@ -91,7 +91,7 @@ export function readPrompt(name: string, raw: Json, place: Place): ConfiguredPro
 const fields = { title: "text", description: "text", arguments: "list", messages: "list" } as const;
 const argumentFields = { name: "text", title: "text", description: "text", required: "boolean" } as const;
 
-function readArguments(list: readonly Json[], place: Place): PromptArgument[] {
+function readArguments(list: readonly Json[], place: ConfigPlace): PromptArgument[] {
   const names = new Set<string>();
   return list.map((raw, index) => {
     const at = inside(place, index);
@@ -109,7 +109,7 @@ function readArguments(list: readonly Json[], place: Place): PromptArgument[] {
 function readMessage(
   raw: Json,
   declared: ReadonlySet<string>,
-  place: Place,
+  place: ConfigPlace,
 ): PromptResult["messages"][number] | undefined {
   const { role, content } = readFields(raw, { role: "text", content: "any" }, "A message", place);
   if (role !== "user" && role !== "assistant") {

@@ -1,7 +1,7 @@
 import { faultOfUri, isTemplate, parseUriTemplate } from "../../discover/uri-template.ts";
 import type { Json } from "../../lib/json.ts";
 import { isOwn } from "../uris/address.ts";
-import { complain, inside, readFields, unlessWrong, type Place } from "./place.ts";
+import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./place.ts";
 
 /** A resource that the configuration or a transform declares. */
 export interface ConfiguredResource {
@@ -27,7 +27,7 @@ export type ConfiguredContent =
   | { readonly kind: "uri"; readonly uri: string };
 
 /** Undefined when something is wrong with it; `place` then has the problems. `key` is the name that it stands under. */
-export function readResource(key: string, raw: Json, place: Place): ConfiguredResource | undefined {
+export function readResource(key: string, raw: Json, place: ConfigPlace): ConfiguredResource | undefined {
   return unlessWrong(place, () => {
     const { uri: given, uriTemplate, text, blob, content, ...named } = readFields(raw, fields, "A resource", place);
     const uri = given ?? uriTemplate ?? "";
@@ -74,12 +74,12 @@ const fields = {
 const MEDIA_TYPE = /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}(?:\s*;[\x20-\x7e]*)?$/;
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
-function checkUri(uri: string, place: Place): void {
+function checkUri(uri: string, place: ConfigPlace): void {
   const fault = isTemplate(uri) ? 'it is a template, which is named "uriTemplate"' : faultOfUri(uri);
   if (fault !== undefined) complain(place, "bad-uri", `${JSON.stringify(uri)} cannot be a resource: ${fault}`);
 }
 
-function checkTemplate(template: string, place: Place): void {
+function checkTemplate(template: string, place: ConfigPlace): void {
   const parsed = parseUriTemplate(template);
   if ("message" in parsed) complain(place, "bad-template", `No URI template: ${parsed.message}`);
   else if (parsed.variables.length === 0) {
@@ -87,7 +87,7 @@ function checkTemplate(template: string, place: Place): void {
   }
 }
 
-function checkContent(content: string, uri: string, place: Place): void {
+function checkContent(content: string, uri: string, place: ConfigPlace): void {
   if (!isOwn(content)) {
     return complain(place, "bad-uri", "Content comes from a cid://, variable:// or server:// URI");
   }

@@ -1,7 +1,7 @@
 import type { ToolAnnotations } from "../../contract/contract.ts";
 import { faultsOfHeaders } from "../../contract/header-faults.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../../lib/json.ts";
-import { complain, inside, readFields, unlessWrong, type Place } from "./place.ts";
+import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./place.ts";
 
 /** Overrides what a tool's function says of itself; also the form in which a transform declares a tool. */
 export interface ConfiguredTool {
@@ -45,7 +45,12 @@ export async function knownFaults(
 }
 
 /** Undefined when something is wrong with it; `place` then has the problems. */
-export function readTool(name: string, raw: Json, place: Place, { faultOf }: ToolReading): ConfiguredTool | undefined {
+export function readTool(
+  name: string,
+  raw: Json,
+  place: ConfigPlace,
+  { faultOf }: ToolReading,
+): ConfiguredTool | undefined {
   return unlessWrong(place, () => {
     checkName(name, "tool", place);
     const tool = readFields(raw, fields, "A tool", place);
@@ -62,7 +67,7 @@ export function readTool(name: string, raw: Json, place: Place, { faultOf }: Too
   });
 }
 
-export function checkName(name: string, kind: "tool" | "prompt", place: Place): void {
+export function checkName(name: string, kind: "tool" | "prompt", place: ConfigPlace): void {
   if (OFFERED_NAME.test(name)) return;
   const shown = JSON.stringify(name.slice(0, 150));
   complain(place, "bad-name", `${shown} cannot be a ${kind}'s name: 1 to 128 of A-Z a-z 0-9 _ . / -`);
@@ -85,7 +90,7 @@ const hints = {
   openWorldHint: "boolean",
 } as const;
 
-function checkSchema(schema: JsonObject, place: Place, faultOf: FaultOf | undefined): void {
+function checkSchema(schema: JsonObject, place: ConfigPlace, faultOf: FaultOf | undefined): void {
   if (!faultOf) return;
   const unfit = unfitFor(schema);
   if (unfit) return complain(place, unfit.code, unfit.message);

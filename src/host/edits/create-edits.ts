@@ -17,7 +17,7 @@ import { examine, type Examiner } from "./examine.ts";
 import { entryText, rawEntriesIn, readMcpsText, textAt, type RawEntries } from "./mcps-text.ts";
 import { withdraw } from "../withdrawn.ts";
 import { openPast, singleText, type PastLimits } from "./past.ts";
-import { planEdit, type Plan } from "./plan.ts";
+import { planEdit, type EditPlan } from "./plan.ts";
 import type { VariableLimits } from "./plan-variable.ts";
 import { contractOf, planRestore } from "./releases.ts";
 import { reviewedStore } from "./reviewed-store.ts";
@@ -69,7 +69,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     subject: Subject,
     draft: Draft | null,
     { rights, mustExist = false }: Pick<SaveOptions, "rights" | "mustExist">,
-  ): Promise<Plan> {
+  ): Promise<EditPlan> {
     const before = await directoryOf(tenant);
     await nextTurn();
     const made = await planEdit(reviewing.store, limits, tenant, before, subject, draft, rights);
@@ -80,7 +80,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
 
   async function save(
     tenant: string,
-    makePlan: () => Promise<Plan>,
+    makePlan: () => Promise<EditPlan>,
     subject: ChangeSubject,
     { expected, allowBreaking = false, by, rights }: SaveOptions,
   ): Promise<Saved> {

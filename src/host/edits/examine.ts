@@ -21,7 +21,7 @@ import { checkRights } from "./check-rights.ts";
 import { loadProblems } from "./load-problems.ts";
 import { withdrawnOf } from "../withdrawn.ts";
 import type { Review, ServerEffect } from "./edits.ts";
-import type { Plan } from "./plan.ts";
+import type { EditPlan } from "./plan.ts";
 import { proposeTo, type ProposedStore } from "./proposed-store.ts";
 import type { ReviewedStore } from "./reviewed-store.ts";
 
@@ -47,7 +47,7 @@ export interface Examined {
 export async function examine(
   dependencies: Examiner,
   tenant: string,
-  plan: Plan,
+  plan: EditPlan,
   rights: Rights,
   signal?: CancelSignal,
 ): Promise<Examined> {
@@ -92,7 +92,7 @@ export async function examine(
   return { review: await reviewOf(problems, plan, servers), releases, after };
 }
 
-async function reviewOf(problems: GatheredProblems, plan: Plan, servers: readonly ServerEffect[]): Promise<Review> {
+async function reviewOf(problems: GatheredProblems, plan: EditPlan, servers: readonly ServerEffect[]): Promise<Review> {
   const { first, further } = problems.told();
   const placed = distinct(await plan.place(first)).sort(byPlace);
   const breaking = servers.some(({ changes }) => changes.some(({ effect }) => effect === "breaking"));
@@ -169,7 +169,7 @@ function isSame(before: DirectoryEntry | undefined, after: DirectoryEntry | unde
 }
 
 /** An old problem outside of what the edit writes does not refuse the edit, and becomes a warning. */
-function newProblems(plan: Plan, before: readonly Problem[], after: readonly Problem[]): Problem[] {
+function newProblems(plan: EditPlan, before: readonly Problem[], after: readonly Problem[]): Problem[] {
   const stood = new Set(before.map(identityOf));
   return after.map((problem) =>
     plan.isWritten(problem) || !stood.has(identityOf(problem)) ? problem : { ...problem, severity: "warning" },

@@ -2,13 +2,13 @@ import { placeProblems, type Reader } from "../../image/json-source.ts";
 import type { Problem } from "../../lib/problem.ts";
 
 /** Gives problems their places in the text that a person sees. */
-export type Place = (problems: readonly Problem[]) => Promise<Problem[]>;
+export type EditPlace = (problems: readonly Problem[]) => Promise<Problem[]>;
 
 /**
  * Places problems in a text by their JSON pointers. `prefix` is the part of the pointers that leads to the text itself:
  * problems elsewhere stay as they are. A text that is no JSON places nothing.
  */
-export function placeIn(reader: Reader, file: string, text: string, prefix: readonly string[] = []): Place {
+export function placeIn(reader: Reader, file: string, text: string, prefix: readonly string[] = []): EditPlace {
   const start = prefix.map((name) => `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
   const isInside = ({ pointer }: Problem): boolean =>
     pointer !== undefined && (pointer === start || pointer.startsWith(`${start}/`));

@@ -23,11 +23,11 @@ import {
   writeMember,
   type McpsText,
 } from "./mcps-text.ts";
-import { placeIn, type Place } from "./place.ts";
-import type { Plan, PlanRequest } from "./plan.ts";
+import { placeIn, type EditPlace } from "./place.ts";
+import type { EditPlan, PlanRequest } from "./plan.ts";
 import { proposeTo, type ProposedStore } from "./proposed-store.ts";
 
-export async function planDefinition(request: PlanRequest): Promise<Plan> {
+export async function planDefinition(request: PlanRequest): Promise<EditPlan> {
   const { store, tenant, before, name, draft, mayReadAll } = request;
   const mcps = await readMcpsText(store, tenant);
   const problems = [...request.problems, ...(draft ? await unseenSource(request, name, mcps) : [])];
@@ -66,7 +66,7 @@ async function dropDamagedVisibility(proposed: ProposedStore, tenant: string, na
 }
 
 /** A definition of one file is compiled under its server's name, whatever its author calls it. */
-function placeOf(draft: Draft | null, configured: Configured): Place {
+function placeOf(draft: Draft | null, configured: Configured): EditPlace {
   const inMcps = placeInEntries(configured);
   if (!draft || Object.keys(draft.files).length !== 1) return inMcps;
   const compiledAs = `${configured.name}.${languageOfDraft(draft) === "shell" ? "sh" : "ts"}`;
@@ -87,7 +87,7 @@ interface Configured {
  * Places problems of entries for the author of one server's source. An author that may not read everything is shown
  * only that server's entry: in the whole configuration, others may stand on the same line.
  */
-export function placeInEntries({ reader, name, mcps, before, mayReadAll }: Configured): Place {
+export function placeInEntries({ reader, name, mcps, before, mayReadAll }: Configured): EditPlace {
   if (mayReadAll) return placeIn(reader, "mcps", mcps.text);
   return async (problems) => {
     const raw = (await rawEntriesIn(mcps, wholeOf(mcps, before), reader.limits))?.get(name);

@@ -7,10 +7,10 @@ import type { ReadMcps } from "../directory.ts";
 import { parseInTurns } from "./json-spans.ts";
 import { entryText, rawEntriesIn, readMcpsText, unreadableMcps, withEntry, writeMember } from "./mcps-text.ts";
 import { placeIn } from "./place.ts";
-import type { Plan, PlanRequest } from "./plan.ts";
+import type { EditPlan, PlanRequest } from "./plan.ts";
 import { proposeTo } from "./proposed-store.ts";
 
-export async function planEntry(request: PlanRequest): Promise<Plan> {
+export async function planEntry(request: PlanRequest): Promise<EditPlan> {
   const { store, tenant, limits, before, name, draft } = request;
   const mcps = await readMcpsText(store, tenant);
   const whole = before.mcps?.cid === mcps.variable ? before.mcps : undefined;

@@ -5,12 +5,12 @@ import type { Problem } from "../../lib/problem.ts";
 import type { NameMove } from "../../store/store.ts";
 import { textAt } from "./mcps-text.ts";
 import { placeIn } from "./place.ts";
-import type { Plan, PlanRequest } from "./plan.ts";
+import type { EditPlan, PlanRequest } from "./plan.ts";
 import { proposeTo } from "./proposed-store.ts";
 
 export type VariableLimits = Pick<Limits, "variablesPerTenant">;
 
-export async function planVariable(request: PlanRequest, { variablesPerTenant }: VariableLimits): Promise<Plan> {
+export async function planVariable(request: PlanRequest, { variablesPerTenant }: VariableLimits): Promise<EditPlan> {
   const { store, tenant, before, name, draft } = request;
   const current = (await store.name(tenant, "variable", name))?.cid ?? null;
   const text = draft?.files[draft.entry] ?? "";

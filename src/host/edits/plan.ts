@@ -6,7 +6,7 @@ import type { McpsLimits } from "../config/mcps.ts";
 import type { Directory, ReadMcps } from "../directory.ts";
 import { checkDraft, type DraftLimits } from "./draft-checks.ts";
 import type { Draft, Subject } from "./edits.ts";
-import type { Place } from "./place.ts";
+import type { EditPlace } from "./place.ts";
 import { planDefinition } from "./plan-definition.ts";
 import { planEntry } from "./plan-entry.ts";
 import { planVariable, type VariableLimits } from "./plan-variable.ts";
@@ -14,7 +14,7 @@ import type { ProposedStore } from "./proposed-store.ts";
 import type { ReviewedStore } from "./reviewed-store.ts";
 
 /** The changes that an edit would make to a tenant's names, before their effect on its servers is known. */
-export interface Plan {
+export interface EditPlan {
   /** The version that stands now; `next` would replace it. */
   readonly current: Cid | null;
   readonly next: Cid | null;
@@ -31,7 +31,7 @@ export interface Plan {
   /** An alternative if the plan is refused, as a part of a sentence. */
   readonly remedy?: string;
   /** Gives problems their places in the draft. */
-  readonly place: Place;
+  readonly place: EditPlace;
 }
 
 /** Neither compiles nor changes anything. `before` is the current directory. */
@@ -43,7 +43,7 @@ export function planEdit(
   { kind, name }: Subject,
   draft: Draft | null,
   rights: Rights,
-): Promise<Plan> {
+): Promise<EditPlan> {
   const request: PlanRequest = {
     store,
     tenant,

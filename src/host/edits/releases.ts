@@ -21,7 +21,7 @@ import {
 } from "./mcps-text.ts";
 import { moveDefinition, placeInEntries, removeRecord, setRecord, unseenSource } from "./plan-definition.ts";
 import { refuseWithdrawn, withdrawnOf } from "../withdrawn.ts";
-import type { Plan } from "./plan.ts";
+import type { EditPlan } from "./plan.ts";
 import { proposeTo } from "./proposed-store.ts";
 
 /** The contract that clients saw of a release; undefined when it is no release of this server. */
@@ -48,7 +48,7 @@ export async function planRestore(
   server: string,
   release: Cid,
   { keepEntry = false, rights }: { keepEntry?: boolean; rights: Rights },
-): Promise<Plan> {
+): Promise<EditPlan> {
   const { tenant, limits } = reader;
   const isKnown = await store.had(tenant, "release", server, release);
   const parts = isKnown ? await partsOf(store, tenant, release) : undefined;

@@ -5,7 +5,7 @@ import type { Problem } from "../../lib/problem.ts";
 import { turnTaker } from "../../lib/turns.ts";
 import type { Hook, ServerEntry } from "../config/entry.ts";
 import { contractsOf, putPrompt, putResource, putTool, type Found, type Offered } from "../config/offer.ts";
-import { complain, inside, type Place } from "../config/place.ts";
+import { complain, inside, type ConfigPlace } from "../config/place.ts";
 import { readPrompt } from "../config/prompt.ts";
 import { readResource } from "../config/resource.ts";
 import type { Checks } from "../checks/checks.ts";
@@ -85,7 +85,7 @@ async function applyResult(
   found: Found,
   hook: Hook,
   value: Json,
-  at: Place,
+  at: ConfigPlace,
   itemsMax: number,
   faultOf: FaultOf,
 ): Promise<void> {
@@ -119,13 +119,20 @@ async function applyResult(
   }
 }
 
-function keyOf(hook: Hook, item: JsonObject, place: Place): string | undefined {
+function keyOf(hook: Hook, item: JsonObject, place: ConfigPlace): string | undefined {
   const key = hook === "resources" ? (item["uri"] ?? item["uriTemplate"]) : item["name"];
   if (typeof key === "string") return key;
   return complain(place, "missing-field", hook === "resources" ? 'It needs a "uri"' : 'It needs a "name"');
 }
 
-type Apply = (offered: Offered, found: Found, item: JsonObject, key: string, place: Place, faultOf: FaultOf) => void;
+type Apply = (
+  offered: Offered,
+  found: Found,
+  item: JsonObject,
+  key: string,
+  place: ConfigPlace,
+  faultOf: FaultOf,
+) => void;
 
 const apply: Readonly<Record<Hook, Apply>> = {
   tools(offered, found, { name: _name, hidden, ...item }, name, place, faultOf) {
@@ -150,14 +157,14 @@ const apply: Readonly<Record<Hook, Apply>> = {
 };
 
 /** Anything but false hides the item: a slip must not expose what was meant to be hidden. */
-function isHiding(hidden: Json | undefined, place: Place): boolean {
+function isHiding(hidden: Json | undefined, place: ConfigPlace): boolean {
   if (hidden !== undefined && typeof hidden !== "boolean") {
     complain(inside(place, "hidden"), "wrong-type", '"hidden" must be true or false', "warning");
   }
   return hidden !== undefined && hidden !== false;
 }
 
-function hide(offered: Map<string, unknown>, key: string, place: Place): void {
+function hide(offered: Map<string, unknown>, key: string, place: ConfigPlace): void {
   if (!offered.delete(key)) complain(place, "unknown-name", `There is no "${key}" to be hidden`, "warning");
 }
 

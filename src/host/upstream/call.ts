@@ -5,7 +5,7 @@ import { cutText } from "../../lib/cut-text.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { isLogLevel } from "../../lib/log-level.ts";
 import type { UpstreamConnection } from "../../upstream/connection.ts";
-import type { Ask, CallOptions as SentOptions } from "../../upstream/request.ts";
+import type { Ask, UpstreamCallOptions as SentOptions } from "../../upstream/request.ts";
 import { PassedOnError, UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream, UpstreamCall } from "../../upstream/upstream.ts";
 import type { CallOptions, GuestLog, InputRequired } from "../catalog.ts";

@@ -3,7 +3,7 @@ import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
 import { ToldChanges } from "../../contract/told-changes.ts";
 import type { Limits } from "../../limits/limits.ts";
-import type { SchemaValidation } from "../config/entry.ts";
+import type { EntrySchemaValidation } from "../config/entry.ts";
 import { nextTurn } from "../../lib/turns.ts";
 import { cidOf, cidOfContract, makeCids, sizeOf } from "./structure-cid.ts";
 
@@ -51,7 +51,7 @@ export interface Judgement {
 export async function judge(
   approved: Contract,
   observed: Contract,
-  validation: SchemaValidation,
+  validation: EntrySchemaValidation,
   limits: ApprovedLimits,
   arrived = NOTHING_ARRIVED,
 ): Promise<Judgement> {

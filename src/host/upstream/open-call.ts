@@ -3,7 +3,7 @@ import { Cancellation } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { limitVariable } from "../../limits/limits.ts";
 import type { Json, JsonObject } from "../../lib/json.ts";
-import type { Question } from "../../upstream/request.ts";
+import type { UpstreamQuestion } from "../../upstream/request.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { CallOptions, InputRequest, InputRequired } from "../catalog.ts";
 
@@ -16,7 +16,7 @@ export interface Caller {
   readonly signal: Cancellation;
   /** The options of the request that waits now. */
   readonly options: CallOptions;
-  ask(question: Question): Promise<JsonObject>;
+  ask(question: UpstreamQuestion): Promise<JsonObject>;
 }
 
 interface Round<T> {
@@ -110,7 +110,7 @@ export class OpenCall<T> implements Caller {
     this.#expiry.unref();
   }
 
-  ask({ key: name, method, params }: Question): Promise<JsonObject> {
+  ask({ key: name, method, params }: UpstreamQuestion): Promise<JsonObject> {
     const key = `${this.key}:${++this.#asked}${name === undefined ? "" : `:${name}`}`;
     const bytes = Buffer.byteLength(name ?? "") + Buffer.byteLength(JSON.stringify(params));
     this.#askedBytes += bytes;

@@ -1,5 +1,9 @@
 import type { Json } from "../../lib/json.ts";
-import type { Completion as GivenCompletion, PromptResult as GivenPrompt, ToolResult } from "../../upstream/results.ts";
+import type {
+  UpstreamCompletion as GivenCompletion,
+  UpstreamPromptResult as GivenPrompt,
+  ToolResult,
+} from "../../upstream/results.ts";
 import type { CallResult, Completion, ContentBlock, PromptResult, ResourceContents } from "../catalog.ts";
 import { isContentBlock } from "../content.ts";
 

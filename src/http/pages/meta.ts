@@ -9,7 +9,7 @@ import { indentedJson } from "../../lib/json.ts";
 import { listedTool } from "../../mcp/methods/lists.ts";
 import { checkPermitted, mayChange, checkReadable, toolsShown } from "../access/permit.ts";
 import type { OriginOf } from "../origin.ts";
-import type { Place } from "../request-context.ts";
+import type { RequestPlace } from "../request-context.ts";
 import type { RoutedContext, RouteHandler } from "../routed.ts";
 import type { Page, Pages } from "./pages.ts";
 import { callViews, healthFacts, lineViews, releaseViews } from "./parts/health.ts";
@@ -33,7 +33,7 @@ export interface MetaOptions {
   readonly writable: boolean;
 }
 
-interface Parts extends MetaOptions, Place {
+interface Parts extends MetaOptions, RequestPlace {
   readonly offersOf: ReturnType<typeof createOffers>;
 }
 

@@ -8,7 +8,7 @@ import { mapInTurns } from "../../lib/turns.ts";
 import { checkPermitted, mayKnow } from "../access/permit.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import type { OriginOf } from "../origin.ts";
-import type { Place } from "../request-context.ts";
+import type { RequestPlace } from "../request-context.ts";
 import type { RoutedContext, RouteHandler } from "../routed.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
@@ -31,7 +31,7 @@ export interface ServerPageOptions extends EditPageOptions {
   readonly limits: ListPageLimits;
 }
 
-type ServerPagePlace = ServerPageOptions & Place;
+type ServerPagePlace = ServerPageOptions & RequestPlace;
 
 /**
  * `GET /servers`: every internal server. `?name=` leads to one; with `&new=typescript` or `&new=shell` its editor

@@ -5,7 +5,7 @@ import { packageRoot } from "../../config.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Current, Draft, Edits, Subject, Version } from "../../host/edits/edits.ts";
 import { nextTurn } from "../../lib/turns.ts";
-import type { Place } from "../request-context.ts";
+import type { RequestPlace } from "../request-context.ts";
 import type { Fragment } from "./fragment.ts";
 import type { Pages } from "./pages.ts";
 import { compareDrafts, type FileComparison } from "./comparison.ts";
@@ -20,7 +20,7 @@ export interface EditPageOptions {
 }
 
 /** The same for one request. */
-export type EditPagePlace = EditPageOptions & Place;
+export type EditPagePlace = EditPageOptions & RequestPlace;
 
 /**
  * One variable, definition or entry as `views/partials/subject.hbs` shows it: the texts, readable without scripts; the

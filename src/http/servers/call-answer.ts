@@ -9,14 +9,14 @@ import type { RequestContext } from "../request-context.ts";
 import { sayWhenToRetry } from "../write-answer.ts";
 
 /** The outcome of a call: its result, or the address of the result. */
-export type CallOutcome = { readonly result: CallResult } | { readonly redirect: string };
+export type PlainCallOutcome = { readonly result: CallResult } | { readonly redirect: string };
 
 const QUOTE = 0x22;
 
 /** Answers with the bare value if there is one, otherwise with the MCP result. Rejects with `function_failed`. */
 export async function writeOutcome(
   context: RequestContext,
-  outcome: CallOutcome,
+  outcome: PlainCallOutcome,
   stalledMs: number,
   remake: Pick<Remake, "bare">,
 ): Promise<void> {
@@ -38,7 +38,7 @@ async function longBare(result: LongResult, remake: Pick<Remake, "bare">): Promi
 }
 
 /** Ends an event stream: `result` with the MCP result, or `redirect` with an address. */
-export function sendEvents(events: EventStream, outcome: CallOutcome): void {
+export function sendEvents(events: EventStream, outcome: PlainCallOutcome): void {
   if ("redirect" in outcome) void events.sendOther("redirect", JSON.stringify({ location: outcome.redirect }));
   else void events.sendOther("result", jsonOf(outcome.result));
   events.close();

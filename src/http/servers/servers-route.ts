@@ -25,7 +25,7 @@ import type { OriginOf } from "../origin.ts";
 import type { RequestContext } from "../request-context.ts";
 import { contextOf } from "../routed.ts";
 import { wantsPage } from "../pages/error.ts";
-import { sendEvents, writeCallFailure, writeOutcome, type CallOutcome } from "./call-answer.ts";
+import { sendEvents, writeCallFailure, writeOutcome, type PlainCallOutcome } from "./call-answer.ts";
 
 export interface ServersRouteOptions {
   readonly host: Pick<Host, "server">;
@@ -164,7 +164,7 @@ async function call(
   events: EventStream | undefined,
   { principal, trace, signal, base }: RequestContext,
   origin: string,
-): Promise<CallOutcome> {
+): Promise<PlainCallOutcome> {
   let redirect: string | undefined;
   const result = await tool.call(args, {
     principal,

@@ -18,7 +18,7 @@ export function isToListen({ id }: { readonly id: string }): boolean {
   return id.startsWith("listen.");
 }
 
-export interface Position {
+export interface EventPosition {
   readonly stream: string;
   readonly seq: number;
   /** The requests that a POST's stream answers; undefined for a stream to listen to. */
@@ -30,7 +30,7 @@ export function eventId(streamId: string, seq: number): string {
 }
 
 /** Reads a `Last-Event-ID`; undefined when no stream gave it. */
-export function readEventId(text: string): Position | undefined {
+export function readEventId(text: string): EventPosition | undefined {
   const match = /^(listen\.[\w-]{12}|post\.[\w-]{12}\.([\w-]*))\.(\d{1,15})$/.exec(text);
   if (!match?.[1]) return undefined;
   const requests = match[1].startsWith("post") ? readIds(match[2] ?? "") : undefined;

@@ -4,7 +4,7 @@ import type { Limits } from "../../limits/limits.ts";
 import { errorText, type RequestId } from "../json-rpc.ts";
 import type { Answer, Listen } from "../protocol.ts";
 import type { Session } from "./session.ts";
-import { eventId, type Position } from "./event-id.ts";
+import { eventId, type EventPosition } from "./event-id.ts";
 import type { KeptEvents } from "./stream.ts";
 import { answerLost, type StoredStream, type StreamStore } from "./stream-store.ts";
 import { primes } from "./streams.ts";
@@ -15,7 +15,7 @@ const LOOK_MS = 200;
 export interface Following {
   readonly session: Session;
   readonly listen: Listen;
-  readonly position: Position;
+  readonly position: EventPosition;
   readonly store: StreamStore;
   readonly closing: CancelSignal;
   readonly limits: Pick<Limits, "streamRetryMs">;

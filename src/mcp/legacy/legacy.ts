@@ -4,7 +4,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { Host } from "../../host/host.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Message, Request } from "../json-rpc.ts";
-import type { Answer, Client, Codec, Listen, Place, Post } from "../protocol.ts";
+import type { Answer, Client, Codec, Listen, ServerPlace, Post } from "../protocol.ts";
 import { LEGACY_VERSIONS } from "../revisions.ts";
 import type { Records } from "../records.ts";
 import type { Sealer } from "../seal.ts";
@@ -14,7 +14,7 @@ import { Pings } from "./pings.ts";
 import { createReceive } from "./receive.ts";
 import { Sessions, type SessionLimits } from "./sessions.ts";
 import { StreamStore, type StreamStoreLimits } from "./stream-store.ts";
-import { Streams, type StreamLimits } from "./streams.ts";
+import { Streams, type SessionStreamLimits } from "./streams.ts";
 
 /**
  * The era of `initialize`: 2024-11-05 to 2025-11-25. It owns sessions, their streams, and the server's requests to a
@@ -22,7 +22,7 @@ import { Streams, type StreamLimits } from "./streams.ts";
  */
 export interface Legacy {
   /** Answers one POST: a message, or a batch of them. Throws `BerthError` to refuse it as a whole. */
-  receive(place: Place, post: Post, body: Message | readonly unknown[]): Promise<Answer>;
+  receive(place: ServerPlace, post: Post, body: Message | readonly unknown[]): Promise<Answer>;
   /**
    * Opens the stream of a session, or a broken one again, on `listen.events`; returns an answer when nothing more is to
    * come. Rejects with `BerthError`.
@@ -48,12 +48,12 @@ export interface LegacyOptions {
   readonly limits: LegacyLimits;
   readonly log: Log;
   /** Carries out a request whose client is known. Never rejects. */
-  readonly answer: (place: Place, request: Request, post: Post, codec: Codec, client: Client) => Promise<Answer>;
+  readonly answer: (place: ServerPlace, request: Request, post: Post, codec: Codec, client: Client) => Promise<Answer>;
 }
 
 export type LegacyLimits = LegacyCodecLimits &
   SessionLimits &
-  StreamLimits &
+  SessionStreamLimits &
   StreamStoreLimits &
   Pick<Limits, "silentCallMs" | "batchMessages" | "batchBytes" | "pingMs">;
 

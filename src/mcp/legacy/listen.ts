@@ -9,7 +9,7 @@ import { follow } from "./follow.ts";
 import type { Legacy, LegacyOptions } from "./legacy.ts";
 import type { Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
-import { readEventId, type Position } from "./event-id.ts";
+import { readEventId, type EventPosition } from "./event-id.ts";
 import type { Stream } from "./stream.ts";
 import { answerLost, type StreamStore } from "./stream-store.ts";
 import type { Streams } from "./streams.ts";
@@ -44,7 +44,7 @@ export function createListen({ host, sessions, streams, store, closing, limits }
     return resume(stream, listen, position);
   };
 
-  function resume(stream: Stream, { events, signal }: Listen, { seq }: Position): undefined {
+  function resume(stream: Stream, { events, signal }: Listen, { seq }: EventPosition): undefined {
     stream.resume(events, seq);
     signal?.addEventListener("abort", () => stream.detach(events));
   }
@@ -60,7 +60,7 @@ export function createListen({ host, sessions, streams, store, closing, limits }
   }
 
   /** Another process had the stream; its events are in the store. */
-  async function restore(session: Session, listen: Listen, position: Position): Promise<Answer | undefined> {
+  async function restore(session: Session, listen: Listen, position: EventPosition): Promise<Answer | undefined> {
     const stored = await store.readSoon(session, position.stream);
     if (position.requests && stored) return follow(stored, { session, listen, position, store, closing, limits });
     if (position.requests) return lost(listen, position.requests);

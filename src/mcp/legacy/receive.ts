@@ -12,7 +12,7 @@ import {
   type Request,
 } from "../json-rpc.ts";
 import { nextTurn } from "../../lib/turns.ts";
-import type { Answer, Codec, Place, Post } from "../protocol.ts";
+import type { Answer, Codec, ServerPlace, Post } from "../protocol.ts";
 import { legacyClient } from "./client.ts";
 import { initialization, negotiate } from "./initialize.ts";
 import type { Legacy, LegacyOptions } from "./legacy.ts";
@@ -53,7 +53,7 @@ export function createReceive({
     return inStream(post, session, body, (streamed) => answerBatch(place, streamed, session, body));
   };
 
-  function sessionOf(place: Place, { headers }: Post): Session | Promise<Session> | undefined {
+  function sessionOf(place: ServerPlace, { headers }: Post): Session | Promise<Session> | undefined {
     const token = headers["mcp-session-id"];
     if (token === undefined) return undefined;
     return sessions.open(place, String(token));
@@ -93,7 +93,7 @@ export function createReceive({
   }
 
   async function answerRequest(
-    place: Place,
+    place: ServerPlace,
     post: Post,
     session: Session | undefined,
     message: Request,
@@ -112,7 +112,7 @@ export function createReceive({
   }
 
   async function answerBatch(
-    place: Place,
+    place: ServerPlace,
     post: Post,
     session: Session | undefined,
     bodies: readonly unknown[],
@@ -177,7 +177,7 @@ export function createReceive({
   }
 
   async function answerOfBatch(
-    place: Place,
+    place: ServerPlace,
     post: Post,
     session: Session | undefined,
     body: unknown,
@@ -207,7 +207,7 @@ export function createReceive({
   }
 
   /** A second `initialize` in a session changes nothing. */
-  function initialize(place: Place, { id, params }: Request, session: Session | undefined): Answer {
+  function initialize(place: ServerPlace, { id, params }: Request, session: Session | undefined): Answer {
     const version = negotiate(params);
     if (version === undefined) {
       return { status: 200, body: errorText(id, new BerthError("invalid_params", '"protocolVersion" must be a text')) };

@@ -2,7 +2,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { limitVariable, type Limits } from "../../limits/limits.ts";
 import type { LogLevel } from "../../lib/log-level.ts";
 import { KeptCount } from "../kept-count.ts";
-import type { Records, StoredRecord } from "../records.ts";
+import type { Records, ProtocolRecord } from "../records.ts";
 import type { Session } from "./session.ts";
 
 /** The state that a client has set in a session, for calls in other processes or after a restart. */
@@ -119,7 +119,7 @@ interface Stored {
 
 const NOTHING: Stored = { revision: 0, bytes: 0 };
 
-function storedAs(record: StoredRecord | undefined): Stored {
+function storedAs(record: ProtocolRecord | undefined): Stored {
   return record ? { revision: record.revision, bytes: RECORD_BYTES + Buffer.byteLength(record.value) } : NOTHING;
 }
 

@@ -3,7 +3,7 @@ import type { Cancellation } from "../../lib/cancellation.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import { notificationText, type RequestId } from "../json-rpc.ts";
 import type { LogLevel } from "../../lib/log-level.ts";
-import type { Place } from "../protocol.ts";
+import type { ServerPlace } from "../protocol.ts";
 import { isToListen } from "./event-id.ts";
 import type { Stream } from "./stream.ts";
 
@@ -18,7 +18,7 @@ export interface SessionFacts {
 }
 
 /** The owner of a session: nobody else finds it. */
-export type Whose = Pick<Place, "tenant" | "server" | "principal">;
+export type Whose = Pick<ServerPlace, "tenant" | "server" | "principal">;
 
 /**
  * The part of a session that this process remembers: what is in progress, what is watched, and who waits for what.
@@ -44,7 +44,7 @@ export class Session {
   readonly #open = new Set<Stream>();
   /** The open streams that were opened to listen, the oldest first. */
   readonly #listeners = new Set<Stream>();
-  readonly questions = new Questions();
+  readonly questions = new SessionQuestions();
   /** Ends the watch for changes that the session's listeners are told. */
   unwatch: (() => void) | undefined;
 
@@ -132,7 +132,7 @@ export class Session {
 /** The answer of a client: the result, in a message of so many UTF-16 units, or the message of its error. */
 export type ClientAnswer = { readonly result: JsonObject; readonly units: number } | { readonly error: string };
 
-export interface Question {
+export interface SessionQuestion {
   readonly id: string;
   /** Undefined when no answer came. */
   readonly answer: Promise<ClientAnswer | undefined>;
@@ -140,11 +140,11 @@ export interface Question {
 }
 
 /** The server's requests that wait for the client's answer. Ids are never reused, not even after a restart. */
-export class Questions {
+export class SessionQuestions {
   readonly #waiting = new Map<RequestId, (answer: ClientAnswer | undefined) => void>();
 
   /** `send` is given the id of the request. */
-  ask(send: (id: string) => void, timeoutMs: number): Question {
+  ask(send: (id: string) => void, timeoutMs: number): SessionQuestion {
     const id = randomUUID();
     let resolveAnswer!: (answer: ClientAnswer | undefined) => void;
     const answer = new Promise<ClientAnswer | undefined>((resolve) => (resolveAnswer = resolve));

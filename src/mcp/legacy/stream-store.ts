@@ -4,8 +4,8 @@ import type { Limits } from "../../limits/limits.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
 import { nextTurn } from "../../lib/turns.ts";
-import type { KeyedRecordPut, Records } from "../records.ts";
-import { Silence } from "../silence.ts";
+import type { ProtocolKeyedPut, Records } from "../records.ts";
+import { ClientSilence } from "../silence.ts";
 import type { Session } from "./session.ts";
 import type { KeptEvents, Stream } from "./stream.ts";
 
@@ -27,7 +27,7 @@ export class StreamStore {
   readonly #removals = new Map<Stream, Session>();
   /** This process's sign of life, by tenant. */
   readonly #alive = new Map<string, { readonly revision: number; readonly until: number }>();
-  readonly #silence: Silence;
+  readonly #silence: ClientSilence;
   readonly #heart: NodeJS.Timeout;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
@@ -36,7 +36,7 @@ export class StreamStore {
     this.#records = records;
     this.#log = log;
     this.#limits = limits;
-    this.#silence = new Silence(limits.streamLeaseMs);
+    this.#silence = new ClientSilence(limits.streamLeaseMs);
     this.#heart = setInterval(() => this.#beat(), limits.streamLeaseMs / 3).unref();
   }
 
@@ -109,9 +109,9 @@ export class StreamStore {
 
   async #writeChanges(all: boolean): Promise<void> {
     const [now, elapsed] = [Date.now(), performance.now()];
-    const due = new Map<string, { puts: KeyedRecordPut[]; streams: (Stream | undefined)[] }>();
+    const due = new Map<string, { puts: ProtocolKeyedPut[]; streams: (Stream | undefined)[] }>();
     let units = 0;
-    const add = ({ tenant }: Session, put: KeyedRecordPut, stream: Stream | undefined): Promise<void> | undefined => {
+    const add = ({ tenant }: Session, put: ProtocolKeyedPut, stream: Stream | undefined): Promise<void> | undefined => {
       let group = due.get(tenant);
       if (!group) due.set(tenant, (group = { puts: [], streams: [] }));
       group.puts.push(put);
@@ -160,7 +160,7 @@ export class StreamStore {
   /** A failure costs returning clients the events that they missed, and nobody else anything. */
   async #write(
     tenant: string,
-    puts: readonly KeyedRecordPut[],
+    puts: readonly ProtocolKeyedPut[],
     streams: readonly (Stream | undefined)[],
   ): Promise<void> {
     try {
@@ -204,7 +204,7 @@ export class StreamStore {
     for (const tenant of tenants) await this.#write(tenant, [this.#signOfLife(tenant, until)], []);
   }
 
-  #signOfLife(tenant: string, expiresAt: number, value = ""): KeyedRecordPut {
+  #signOfLife(tenant: string, expiresAt: number, value = ""): ProtocolKeyedPut {
     return { key: ownerKey(this.#owner), value, expected: this.#alive.get(tenant)?.revision ?? 0, expiresAt };
   }
 }

@@ -17,7 +17,7 @@ export const STREAM_BYTES = 2 * 1024;
 
 /** All streams of this process: how many each session has, and how much they keep for returning clients. */
 export class Streams {
-  readonly #limits: StreamLimits;
+  readonly #limits: SessionStreamLimits;
   readonly #store: StreamStore;
   /**
    * Streams without a connection, by tenant, with the time at which they are forgotten; the first to go comes first.
@@ -27,7 +27,7 @@ export class Streams {
   /** Bytes that cannot be dropped: they wait for answers on open streams. Some are kept as well. */
   readonly #held = new TenantBytes();
 
-  constructor(store: StreamStore, limits: StreamLimits) {
+  constructor(store: StreamStore, limits: SessionStreamLimits) {
     this.#store = store;
     this.#limits = limits;
   }
@@ -224,7 +224,7 @@ export function requestIds(bodies: readonly unknown[]): RequestId[] {
   });
 }
 
-export type StreamLimits = Pick<
+export type SessionStreamLimits = Pick<
   Limits,
   | "streamsPerSession"
   | "restingStreamsPerSession"

@@ -5,7 +5,7 @@ import type { Checks } from "../../host/checks/checks.ts";
 import { isObject, JsonText, type JsonObject } from "../../lib/json.ts";
 import { isLogLevel, LOG_LEVELS, type LogLevel } from "../../lib/log-level.ts";
 import type { Request } from "../json-rpc.ts";
-import type { Client, Place, Post } from "../protocol.ts";
+import type { Client, ServerPlace, Post } from "../protocol.ts";
 import {
   isModern,
   META_CLIENT_CAPABILITIES,
@@ -25,7 +25,7 @@ export type ScalarReader = Pick<Checks, "scalarsIn">;
 export function modernClient(
   request: Request,
   { headers, headerless }: Post,
-  place: Place,
+  place: ServerPlace,
   checks?: ScalarReader,
 ): Client | Promise<Client> {
   const meta = request.params["_meta"];
@@ -54,7 +54,7 @@ const marksOf = new WeakMap<Tool, HeaderMark[]>();
 function checkMarkedArguments(
   request: Request,
   headers: Post["headers"],
-  { tenant, catalog }: Place,
+  { tenant, catalog }: ServerPlace,
   checks: ScalarReader | undefined,
 ): Promise<void> | undefined {
   const { name, arguments: args } = request.params;

@@ -2,7 +2,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { Catalog } from "../../host/catalog.ts";
 import type { Host } from "../../host/host.ts";
 import { permittedCatalog } from "../../host/permitted.ts";
-import type { Place } from "../protocol.ts";
+import type { ServerPlace } from "../protocol.ts";
 
 /**
  * The catalog of a release: a call that began in it ends in it, whatever was deployed since. Rejects with
@@ -10,7 +10,7 @@ import type { Place } from "../protocol.ts";
  */
 export async function catalogOfRelease(
   host: Host,
-  { tenant, catalog: current, principal }: Pick<Place, "tenant" | "catalog" | "principal">,
+  { tenant, catalog: current, principal }: Pick<ServerPlace, "tenant" | "catalog" | "principal">,
   release: string,
 ): Promise<Catalog> {
   if (current.release === release) return current;

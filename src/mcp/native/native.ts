@@ -5,7 +5,7 @@ import type { Host } from "../../host/host.ts";
 import { permittedCatalog } from "../../host/permitted.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { nearNames } from "../../lib/near-names.ts";
-import type { Method, Place } from "../protocol.ts";
+import type { Method, ServerPlace } from "../protocol.ts";
 import { callNatively } from "./call.ts";
 
 /**
@@ -18,7 +18,7 @@ export interface Native {
    * The method of this name at this place; undefined when it does not begin with a server's name. Throws or rejects
    * with `method_not_found` when the server has no such tool, and like the host for a server that is not served.
    */
-  methodFor(place: Place, name: string): Promise<Method | undefined>;
+  methodFor(place: ServerPlace, name: string): Promise<Method | undefined>;
 }
 
 /** The longest server name, a separator, the longest tool name, and some to spare for a release. */
@@ -53,7 +53,7 @@ export function createNative(host: Host): Native {
    * The dot takes precedence over the underscore, and of several servers, the one with the longest name has the method,
    * whether it has the tool or not: the meaning of a method does not depend on the tools that happen to be shown.
    */
-  async function amongAll(place: Place, name: string): Promise<Found | undefined> {
+  async function amongAll(place: ServerPlace, name: string): Promise<Found | undefined> {
     for (const separator of SEPARATORS) {
       for (let at = name.lastIndexOf(separator); at > 0; at = name.lastIndexOf(separator, at - 1)) {
         const address = name.slice(0, at);
@@ -67,7 +67,7 @@ export function createNative(host: Host): Native {
   }
 
   /** For a principal that may not use a server, its tools look like missing ones. */
-  async function served(place: Place, server: string): Promise<Catalog | undefined> {
+  async function served(place: ServerPlace, server: string): Promise<Catalog | undefined> {
     const { tenant, principal } = place;
     try {
       return await permittedCatalog(await host.server(tenant, server), principal);
@@ -87,7 +87,7 @@ function withoutRelease(address: string): string | undefined {
 }
 
 /** A principal that may use nothing of a server does not learn that it exists. */
-function mayKnow({ principal }: Pick<Place, "principal">, server: string): boolean {
+function mayKnow({ principal }: Pick<ServerPlace, "principal">, server: string): boolean {
   return !principal || principal.permits("call", server) || principal.permits("read", server);
 }
 

@@ -10,7 +10,7 @@ export interface LineHandlers {
 const NEWLINE = 10;
 
 /** Cuts bytes into lines of at most `lineBytes`, and never holds more of a line than that. */
-export class LineReader {
+export class StdioLineReader {
   readonly #lineBytes: number;
   readonly #handlers: LineHandlers;
   #parts: Buffer[] = [];

@@ -10,7 +10,7 @@ import { isNativeName } from "../native/native.ts";
 import type { Answer, Post } from "../protocol.ts";
 import { META_PROTOCOL_VERSION } from "../revisions.ts";
 import { Handshake } from "./handshake.ts";
-import { LineReader } from "./lines.ts";
+import { StdioLineReader } from "./lines.ts";
 import { HeldInput, LineOutput } from "./output.ts";
 
 /**
@@ -65,7 +65,7 @@ class Connection {
     const { input, output, limits } = options;
     this.#input = new HeldInput(input);
     this.#output = new LineOutput(output, this.#input);
-    const lines = new LineReader(limits.bodyBytes, {
+    const lines = new StdioLineReader(limits.bodyBytes, {
       onLine: (line) => {
         this.#answering++;
         this.#take(line);

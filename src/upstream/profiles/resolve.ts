@@ -2,7 +2,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { invalidLauncher } from "../command.ts";
 import { contractOf } from "../contract-of.ts";
 import { readOperation } from "../operation.ts";
-import type { ProfileResolver, Reference } from "../reference.ts";
+import type { ProfileResolver, ServerReference } from "../reference.ts";
 import { surveyOf } from "../survey.ts";
 import { decodePiece, splitQuery, UriProblems } from "../uri-text.ts";
 import { checkProfile } from "./check.ts";
@@ -72,7 +72,7 @@ function operationOf(
   reference: string,
   tool: string | undefined,
   query: number,
-): Pick<Reference, "operation" | "options"> {
+): Pick<ServerReference, "operation" | "options"> {
   const problems = new UriProblems(reference);
   const pairs = splitQuery({ text: reference.slice(query + 1), offset: query + 1 }, problems);
   const operation = readOperation(pairs, problems);

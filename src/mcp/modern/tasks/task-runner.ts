@@ -5,11 +5,11 @@ import { JsonText, type JsonObject } from "../../../lib/json.ts";
 import { limitVariable } from "../../../limits/limits.ts";
 import type { Log } from "../../../lib/log.ts";
 import { heldBytes } from "../../question-length.ts";
-import { Silence } from "../../silence.ts";
+import { ClientSilence } from "../../silence.ts";
 import { ended, failed, LOST, resultOf } from "./endings.ts";
 import { isOver, type Task } from "./task.ts";
 import type { TaskStore } from "./task-store.ts";
-import { beginWork, type Callee, type TaskOrder, type UntilTask, type Work } from "./work.ts";
+import { beginWork, type TaskCallee, type TaskOrder, type UntilTask, type TaskWork } from "./work.ts";
 
 /** The pause between two attempts to write the outcome of a task. */
 const KEEP_AGAIN_MS = 1_000;
@@ -47,12 +47,12 @@ export class TaskRunner {
   /** The tenants of ended tasks whose outcome could not be stored yet. */
   readonly #unkept = new Map<string, string>();
   readonly #closing = new AbortController();
-  readonly #silence: Silence;
+  readonly #silence: ClientSilence;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: TaskRunnerOptions) {
     this.#options = options;
-    this.#silence = new Silence(options.limits.taskLeaseMs);
+    this.#silence = new ClientSilence(options.limits.taskLeaseMs);
   }
 
   get running(): number {
@@ -77,7 +77,7 @@ export class TaskRunner {
   }
 
   /** Calls the tool as a task does, if one more may run. `until` gets its events as long as it is not a task yet. */
-  begin(order: Callee & Pick<TaskOrder, "tenant">, until?: UntilTask): BegunWork {
+  begin(order: TaskCallee & Pick<TaskOrder, "tenant">, until?: UntilTask): BegunWork {
     const { runningTasks, runningTasksPerTenant, taskMs } = this.#options.limits;
     const bytes = this.bytesOf(order.args) + this.bytesOf(order.answers);
     this.checkRoom(order.tenant, bytes);
@@ -257,7 +257,7 @@ export class TaskRunner {
     this.#settling.add(settling);
   }
 
-  async #settle(id: string, order: Ended, work: Work): Promise<void> {
+  async #settle(id: string, order: Ended, work: TaskWork): Promise<void> {
     const { tenant } = order;
     const outcome = await work.outcome.catch((error: unknown) => error as Error);
     const said = this.#running.get(id)?.said;
@@ -345,7 +345,7 @@ export class TaskRunner {
 
 type Ended = Pick<TaskOrder, "tenant" | "catalog" | "tool" | "codec">;
 
-interface BegunWork extends Work {
+interface BegunWork extends TaskWork {
   /** The size of its arguments and answers. */
   readonly bytes: number;
 }

@@ -27,7 +27,7 @@ export interface Task {
   /** Answers by the guest's own keys. */
   readonly answers: JsonObject;
   /** Questions that wait for their answers, by the keys that the client sees. */
-  readonly asked: Readonly<Record<string, Question>>;
+  readonly asked: Readonly<Record<string, TaskQuestion>>;
   /** Every key that the client ever saw: no key means two things in a task's life. */
   readonly seenKeys: readonly string[];
   /** A long result is stored apart, as text. */
@@ -41,7 +41,7 @@ export interface Task {
 
 export type TaskStatus = "working" | "input_required" | "completed" | "failed" | "cancelled";
 
-export interface Question {
+export interface TaskQuestion {
   /** The guest's own key. */
   readonly key: string;
   readonly request: InputRequest;
@@ -90,7 +90,7 @@ export function inDetail(task: Task, longResult?: string): JsonObject | LongText
 /** The task with these questions open, each under a key that was never used before. */
 export function asking(task: Task, inputRequests: Readonly<Record<string, InputRequest>>): Task {
   const seenKeys = new Set(task.seenKeys);
-  const asked = Object.entries(inputRequests).map(([key, request]): [string, Question] => {
+  const asked = Object.entries(inputRequests).map(([key, request]): [string, TaskQuestion] => {
     let shown = key;
     for (let again = 2; seenKeys.has(shown); again++) shown = `${key}#${again}`;
     seenKeys.add(shown);

@@ -23,7 +23,7 @@ export interface TaskOrder {
 }
 
 /** A tool call in progress that may become a task, or is one. */
-export interface Work {
+export interface TaskWork {
   readonly outcome: Promise<CallResult | InputRequired>;
   readonly cancellation: Cancellation;
   readonly progress: Progress;
@@ -40,7 +40,10 @@ export interface UntilTask extends Pick<CallOptions, "onProgress" | "onLog"> {
   readonly onTask: () => void;
 }
 
-export type Callee = Pick<TaskOrder, "principal" | "trace" | "tool" | "args" | "answers" | "capabilities" | "context">;
+export type TaskCallee = Pick<
+  TaskOrder,
+  "principal" | "trace" | "tool" | "args" | "answers" | "capabilities" | "context"
+>;
 
 /** A longer message is cut: it tells the progress of the task, and is written and sent again and again. */
 const STATUS_UNITS_MAX = 8_192;
@@ -49,10 +52,10 @@ const STATUS_UNITS_MAX = 8_192;
  * Calls the tool as a task does, for at most `taskMs`. `until` gets progress and logs as long as it is not a task yet.
  */
 export function beginWork(
-  { principal, trace, tool, args, answers, capabilities, context }: Callee,
+  { principal, trace, tool, args, answers, capabilities, context }: TaskCallee,
   taskMs: number,
   until?: UntilTask,
-): Work {
+): TaskWork {
   const progress: Progress = { message: undefined };
   const cancellation = new Cancellation();
   const outcome = tool.call(args, {
