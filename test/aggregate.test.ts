@@ -2,9 +2,11 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Client, SSEClientTransport, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { withAllServers } from "../src/host/aggregate.ts";
-import { modern, post, request, startTestBerth, type TestBerth } from "./berth.ts";
+import { call, modern, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { openHosted, type Hosted } from "./hosted.ts";
 import { toAnswer } from "./clients/real-client.ts";
+import { addTenant, onStoreOf } from "./tenants.rig.ts";
+import { until } from "./until.ts";
 
 const ALPHA = `
 /** Says which server it is of. */
@@ -101,6 +103,20 @@ describe("S10 one endpoint for all servers", () => {
       assert.ok(seen.length >= 2);
       await client.close();
     }
+  });
+
+  it("S10 leaves /mcp/sse to a server of that name, also in a tenant that nobody has asked for yet", async () => {
+    const say = "export function say(): string { return 'said'; }";
+    await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { sse: say } }));
+    const address = `${berth.url}/t/acme/mcp/sse`;
+    const answered = await until(async () => {
+      const response = await fetch(address, { headers: { Accept: "text/event-stream" } });
+      if (response.ok) await response.body?.cancel();
+      const text = response.ok ? "a stream" : await response.text();
+      return text.includes("tenant") ? undefined : text;
+    });
+    assert.notEqual(answered, "a stream");
+    assert.equal((await call(address, "say")).content[0].text, "said");
   });
 
   it("S10 is there over HTTP+SSE, too, at /mcp/sse", async () => {

@@ -36,7 +36,7 @@ export interface WayInOptions {
 }
 
 /**
- * The path of every request except health checks: locate → route → guard → limit → authenticate → answer. Synchronous
+ * The path of every request except health checks: locate → guard → route → limit → authenticate → answer. Synchronous
  * steps are not awaited, since a call is worth a few microseconds.
  */
 export function createWayIn(options: WayInOptions): (context: RequestContext) => void {
@@ -46,16 +46,18 @@ export function createWayIn(options: WayInOptions): (context: RequestContext) =>
 
   async function comeIn(context: RequestContext): Promise<void> {
     locate(context);
-    const [route, match] = routeOf(context);
+    let refusal: unknown;
     try {
       guard(context);
       const loading = loadTenant(context);
       if (loading) await loading;
-      // A client that has left meanwhile sends nothing more.
-      if (context.request.destroyed) return;
     } catch (error) {
-      return route.fail(context, error);
+      refusal = error;
     }
+    // A client that has left meanwhile sends nothing more.
+    if (context.request.destroyed) return;
+    const [route, match] = routeOf(context);
+    if (refusal !== undefined) return route.fail(context, refusal);
     try {
       requestLimits.enter(context);
     } catch (error) {

@@ -4,7 +4,7 @@ import type { Draft, Subject } from "../../host/edits/edits.ts";
 import type { RequestContext } from "../request-context.ts";
 import type { ApiOptions } from "./api.ts";
 
-/** The media types accepted for a text; form types are left out, since any site could send one. */
+/** The media types accepted for a text. Forms can send `text/plain`, too: `checkChange` refuses those of other sites. */
 const TEXT =
   /^(?:text\/(?:plain|typescript|javascript|x-shellscript|markdown)|application\/(?:typescript|x-sh))\s*(?:;|$)/i;
 const JSON_TYPE = /^application\/json\s*(?:;|$)/i;
