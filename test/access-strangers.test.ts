@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import {
+  createServer,
+  request as httpRequest,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
@@ -151,5 +157,41 @@ describe("C8 the addresses of strangers", () => {
     assert.equal(at("127.0.0.1", "198.51.100.1, 2001:db8:1:2::9"), "2001:db8:1:2");
     assert.equal(at("127.0.0.1", "203.0.113.9, nonsense"), "127.0.0.1");
     assert.equal(at("127.0.0.1", "203.0.113.9", false), "127.0.0.1");
+  });
+});
+
+describe("C8 an address that looks like one for everybody", () => {
+  it("C8 leads nobody without a token to what is behind it", async (t) => {
+    const berth = await startTestBerth({
+      texts: { "one.ts": SAY },
+      env: { BERTH_ACCESS: "required", BERTH_STRANGER_REQUEST_BURST: "10000" },
+    });
+    t.after(() => berth.close());
+    // Sent as it is: fetch would resolve the dots.
+    const statusOf = async (method: string, path: string): Promise<number> => {
+      const sent = httpRequest(berth.url, { method, path, headers: { accept: "application/json" } }).end();
+      const [response] = (await once(sent, "response")) as [IncomingMessage];
+      response.resume();
+      return response.statusCode!;
+    };
+    const open = ["/", "/assets/x", "/sign-in", "/token", "/register", "/.well-known/x"];
+    const closed = ["mcp", "metrics", "api/servers", "variables", "servers/one/say"];
+    const ways = open.flatMap((from) =>
+      closed.flatMap((to) => [
+        `${from}/../${to}`,
+        `${from}/%2e%2e/${to}`,
+        `${from}%2f..%2f${to}`,
+        `/${from}/${to}`,
+        `/${to}?${from}`,
+      ]),
+    );
+    for (const path of [...ways, ...closed.map((to) => `/${to.toUpperCase()}`), "/SIGN-IN/../mcp", "/?/mcp"]) {
+      for (const method of ["GET", "OPTIONS", "DELETE"]) {
+        const status = await statusOf(method, path);
+        const isLedOn = path.startsWith("/?") && status === 302;
+        const isPreflight = method === "OPTIONS" && status === 204;
+        assert.ok([400, 401, 404, 405].includes(status) || isLedOn || isPreflight, `${method} ${path}: ${status}`);
+      }
+    }
   });
 });
