@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { availableParallelism, getPriority } from "node:os";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { giveWayForNow } from "../src/processes/give-way.ts";
+import { setRevocableNiceness } from "../src/processes/niceness.ts";
 import { HeavyTenants } from "../src/executor/heavy-tenants.ts";
 import { processorMsOf, treeOf } from "../src/processes/process-tree.ts";
 import { openRig, shape } from "./executor.rig.ts";
@@ -154,11 +154,11 @@ describe("tenants whose guests use much processor time", () => {
 
   it("C8 have guests that keep up with all that they have, with what was only being started, too", async () => {
     const guest = start(REST);
-    giveWayForNow(guest.pid, 10);
+    setRevocableNiceness(guest.pid, 10);
     heavy.add("calm", guest, { givesWay: true });
     assert.equal(nicenessOf(guest), givingWayBy(0));
     // As a process that starts at this very moment inherits it.
-    giveWayForNow(guest.pid, 10);
+    setRevocableNiceness(guest.pid, 10);
     await until(() => nicenessOf(guest) === givingWayBy(0));
   });
 
@@ -218,7 +218,7 @@ describe("tenants whose guests use much processor time", () => {
 
   it("C8 or that have as many started as they may have their new ones give way until they are calm", async () => {
     const [hasty, calm] = [start(REST), start(REST)];
-    for (const { pid } of [hasty, calm]) giveWayForNow(pid, 10);
+    for (const { pid } of [hasty, calm]) setRevocableNiceness(pid, 10);
     const asStarted = nicenessesOf(hasty.pid);
     heavy.noteHurry("hasty");
     heavy.add("hasty", hasty, { givesWay: true });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { giveWay } from "../src/processes/give-way.ts";
+import { setNiceness } from "../src/processes/niceness.ts";
 import { HeldTrees } from "../src/processes/held-trees.ts";
 import { treeOf, useOf } from "../src/processes/process-tree.ts";
 import type { ProcessorQuota } from "../src/starter/processor-quota.ts";
@@ -52,7 +52,7 @@ describe("when the quota of processor time is used up", () => {
   const start = (niceness: number, script = BURN): number => {
     const child = spawn("/bin/sh", ["-c", script], { stdio: ["pipe", "pipe", "ignore"], detached: true });
     started.push(child);
-    if (niceness > 0) giveWay(child.pid!, niceness);
+    if (niceness > 0) setNiceness(child.pid!, niceness);
     keeper.started(child.pid!);
     return child.pid!;
   };

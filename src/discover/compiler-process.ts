@@ -10,7 +10,7 @@ import {
   type Exit,
 } from "../processes/process-group.ts";
 import type { Start } from "../starter/starter.ts";
-import { YieldingSession } from "../processes/yielding-session.ts";
+import { SessionNiceness } from "../processes/session-niceness.ts";
 import type { CompileTask } from "./compile.ts";
 import type { Compiled, ContractLimits, DefinitionSource } from "./discovery.ts";
 import { BUNDLER_ENDED, frame, CompilerFrameReader, FrameTooLarge } from "./frames.ts";
@@ -56,7 +56,7 @@ export class CompilerProcess {
   readonly ended: Promise<void>;
   readonly #limits: CompilerProcessLimits;
   readonly #reader = new CompilerFrameReader(frameBytesMax);
-  readonly #session: YieldingSession | undefined;
+  readonly #session: SessionNiceness | undefined;
   readonly #group: ProcessGroup;
   /** Where jobs go; undefined until the process has been started. */
   #pipe: Duplex | undefined;
@@ -70,7 +70,7 @@ export class CompilerProcess {
   constructor(start: Start, command: Command, limits: CompilerProcessLimits, givesWayMs: number) {
     this.#limits = limits;
     const session = { niceness: SESSION_NICENESS, forMs: givesWayMs, otherwise: NICENESS };
-    this.#session = givesWayMs > 0 ? new YieldingSession(() => this.#pid, session) : undefined;
+    this.#session = givesWayMs > 0 ? new SessionNiceness(() => this.#pid, session) : undefined;
     let over!: () => void;
     this.ended = new Promise((resolve) => (over = resolve));
     const stdio = ["ignore", "ignore", "pipe", "pipe", "pipe"] as const;

@@ -1,4 +1,4 @@
-import { giveWay, keepsUp } from "../processes/give-way.ts";
+import { hasOwnNiceness, setNiceness } from "../processes/niceness.ts";
 import {
   proportionalMbOf,
   residentMbOf,
@@ -117,7 +117,7 @@ export class WatchedGuest {
   }
 
   lower(): void {
-    for (const pid of this.#pids) if (!this.#lowered.has(pid) && giveWay(pid, LOWEST_PRIORITY)) this.#lowered.add(pid);
+    for (const pid of this.#pids) if (!this.#lowered.has(pid) && setNiceness(pid, LOWEST_PRIORITY)) this.#lowered.add(pid);
   }
 
   /**
@@ -129,13 +129,13 @@ export class WatchedGuest {
     const { pid } = this.#guest;
     if (pid === undefined) return;
     this.#pids = treeOf(pid);
-    const isOver = this.#pids.every(keepsUp);
-    this.#givesWay = !this.#pids.map((each) => giveWay(each, 0)).every(Boolean) || !isOver;
+    const isOver = this.#pids.every(hasOwnNiceness);
+    this.#givesWay = !this.#pids.map((each) => setNiceness(each, 0)).every(Boolean) || !isOver;
   }
 
   /** Restores its priority, which only a privileged user may do; for others it stays low until the guest ends. */
   raise(): void {
-    for (const pid of this.#lowered) giveWay(pid, 0);
+    for (const pid of this.#lowered) setNiceness(pid, 0);
     this.#lowered.clear();
   }
 }

@@ -13,7 +13,7 @@ export interface Command {
   readonly gid?: number;
   /** How far it gives way to others from the beginning: 0 (not at all) to 19. */
   readonly niceness?: number;
-  /** Likewise, until `giveWay` says otherwise. */
+  /** Likewise, until `setNiceness` says otherwise. */
   readonly nicenessForNow?: number;
   /** More arguments, for a program that reads them from descriptor 4, so that no process list shows them. */
   readonly hiddenArgs?: readonly string[];

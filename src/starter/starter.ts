@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { giveWay, giveWayForNow } from "../processes/give-way.ts";
+import { setNiceness, setRevocableNiceness } from "../processes/niceness.ts";
 
 /**
  * Starts processes: guests, scripts, the compiler, upstream programs. A start blocks its starter for some milliseconds,
@@ -99,8 +99,8 @@ function give(pipe: Socket, base64: string): void {
 /** Preferences: some systems do not let us state them, and the process may have ended already. */
 function prefer(pid: number, { niceness = 0, nicenessForNow = 0, outOfMemoryScore }: StartRequest): void {
   // Before it has threads, which inherit its present values.
-  if (niceness > 0) giveWay(pid, niceness);
-  else if (nicenessForNow > 0) giveWayForNow(pid, nicenessForNow);
+  if (niceness > 0) setNiceness(pid, niceness);
+  else if (nicenessForNow > 0) setRevocableNiceness(pid, nicenessForNow);
   if (outOfMemoryScore === undefined || process.platform !== "linux") return;
   try {
     writeFileSync(`/proc/${pid}/oom_score_adj`, String(outOfMemoryScore));

@@ -1,7 +1,7 @@
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { BerthError } from "../../lib/errors.ts";
-import { giveWay } from "../../processes/give-way.ts";
+import { setNiceness } from "../../processes/niceness.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { processorMsOf, treeOf } from "../../processes/process-tree.ts";
 import {
@@ -235,7 +235,7 @@ export class CheckProcess {
 
   #begin(): void {
     // The sandbox may have started the process before the sandbox itself was told to give way.
-    for (const pid of treeOf(this.#group.pid!)) giveWay(pid, NICENESS);
+    for (const pid of treeOf(this.#group.pid!)) setNiceness(pid, NICENESS);
     this.#begun(undefined);
   }
 

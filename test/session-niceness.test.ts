@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { startDirectly, type Started } from "../src/starter/starter.ts";
-import { YieldingSession } from "../src/processes/yielding-session.ts";
+import { SessionNiceness } from "../src/processes/session-niceness.ts";
 import { until } from "./until.ts";
 
 /** How far the session gives way; the expected value where the system does not share time by session. */
@@ -13,9 +13,9 @@ function nicenessOf({ pid }: Started, expected: number): number {
 }
 
 describe("a session that yields", () => {
-  const withSession = async (forMs: number, use: (session: YieldingSession, started: Started) => Promise<void>) => {
+  const withSession = async (forMs: number, use: (session: SessionNiceness, started: Started) => Promise<void>) => {
     let started: Started | undefined;
-    const session = new YieldingSession(() => started?.pid, { niceness: 7, forMs, otherwise: 2 });
+    const session = new SessionNiceness(() => started?.pid, { niceness: 7, forMs, otherwise: 2 });
     session.begin();
     started = await startDirectly({ file: "/bin/cat", args: [], env: {}, stdio: ["pipe", "ignore"], group: true });
     try {

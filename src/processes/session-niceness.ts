@@ -1,11 +1,11 @@
-import { sessionGivesWay } from "./give-way.ts";
+import { setSessionNiceness } from "./niceness.ts";
 
 /**
  * A process that leads a session and does one job after the other, each at low priority for a while: where Linux
  * distributes time by session, everyone else comes first. On a machine that is always busy such a job would hardly ever
  * end, so after that it takes its share. An unprivileged user can set this for a session only, not for a process.
  */
-export class YieldingSession {
+export class SessionNiceness {
   readonly #pid: () => number | undefined;
   readonly #niceness: number;
   readonly #forMs: number;
@@ -18,7 +18,7 @@ export class YieldingSession {
    * `pid` returns undefined where the process does not run; it gives way by `niceness` (0 to 19) for `forMs` of each
    * job, and by `otherwise` from then on.
    */
-  constructor(pid: () => number | undefined, { niceness, forMs, otherwise }: Yielding) {
+  constructor(pid: () => number | undefined, { niceness, forMs, otherwise }: SessionNicenessOptions) {
     this.#pid = pid;
     this.#niceness = niceness;
     this.#forMs = forMs;
@@ -37,7 +37,7 @@ export class YieldingSession {
     const pid = this.#pid();
     clearTimeout(this.#lowering);
     if (pid === undefined || this.#givesWay) return;
-    this.#givesWay = sessionGivesWay(pid, this.#niceness);
+    this.#givesWay = setSessionNiceness(pid, this.#niceness);
     if (!this.#givesWay) this.#lowering = setTimeout(() => this.lower(), AGAIN_MS);
   }
 
@@ -50,12 +50,12 @@ export class YieldingSession {
   #insist(): void {
     const pid = this.#pid();
     clearTimeout(this.#lowering);
-    if (pid !== undefined && this.#givesWay) this.#givesWay = !sessionGivesWay(pid, this.#otherwise);
+    if (pid !== undefined && this.#givesWay) this.#givesWay = !setSessionNiceness(pid, this.#otherwise);
     if (pid === undefined || this.#givesWay) this.#insisting = setTimeout(() => this.#insist(), AGAIN_MS);
   }
 }
 
-interface Yielding {
+interface SessionNicenessOptions {
   readonly niceness: number;
   readonly forMs: number;
   readonly otherwise: number;

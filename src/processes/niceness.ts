@@ -9,7 +9,7 @@ const HIGHEST_NICENESS = 19;
  * Lets a process with a session of its own, and all its threads, give way to others where processor time is short:
  * `niceness` from 0 (no more than the service itself) to 19. Only a preference: returns true if the system accepted it.
  */
-export function giveWay(pid: number, niceness: number): boolean {
+export function setNiceness(pid: number, niceness: number): boolean {
   const counted = Math.min(OWN_NICENESS + niceness, HIGHEST_NICENESS);
   try {
     if (process.platform !== "linux") {
@@ -20,13 +20,13 @@ export function giveWay(pid: number, niceness: number): boolean {
   } catch {
     return false;
   }
-  return sessionGivesWay(pid, niceness);
+  return setSessionNiceness(pid, niceness);
 }
 
 /**
  * True if neither the process nor any of its threads, where they can be told apart, gives way more than the service.
  */
-export function keepsUp(pid: number): boolean {
+export function hasOwnNiceness(pid: number): boolean {
   try {
     const threads = process.platform === "linux" ? readdirSync(`/proc/${pid}/task`) : [pid];
     return threads.every((thread) => getPriority(Number(thread)) <= OWN_NICENESS);
@@ -36,11 +36,11 @@ export function keepsUp(pid: number): boolean {
 }
 
 /**
- * As `giveWay`, as far as `giveWay(pid, 0)` can undo it: for sessions any user may, for threads only privileged ones.
+ * As `setNiceness`, as far as `setNiceness(pid, 0)` can undo it: for sessions any user may, for threads only privileged ones.
  */
-export function giveWayForNow(pid: number, niceness: number): void {
-  if (mayTakeBack()) giveWay(pid, niceness);
-  else if (process.platform === "linux") sessionGivesWay(pid, niceness);
+export function setRevocableNiceness(pid: number, niceness: number): void {
+  if (mayRevoke()) setNiceness(pid, niceness);
+  else if (process.platform === "linux") setSessionNiceness(pid, niceness);
 }
 
 /**
@@ -48,7 +48,7 @@ export function giveWayForNow(pid: number, niceness: number): void {
  * this sets how far a whole session gives way. Unlike a niceness, it can be undone. False: the system must be told
  * again.
  */
-export function sessionGivesWay(pid: number, niceness: number): boolean {
+export function setSessionNiceness(pid: number, niceness: number): boolean {
   const file = `/proc/${pid}/autogroup`;
   try {
     // `/autogroup-57 nice 19`
@@ -64,7 +64,7 @@ export function sessionGivesWay(pid: number, niceness: number): boolean {
 const SYS_NICE = 1n << 23n;
 let isPrivileged: boolean | undefined;
 
-function mayTakeBack(): boolean {
+function mayRevoke(): boolean {
   isPrivileged ??= process.platform === "linux" && (capabilities() & SYS_NICE) !== 0n;
   return isPrivileged;
 }
