@@ -3,7 +3,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { setNiceness } from "../src/processes/niceness.ts";
-import { HeldTrees } from "../src/processes/held-trees.ts";
+import { PausedTrees } from "../src/processes/paused-trees.ts";
 import { treeOf, useOf } from "../src/processes/process-tree.ts";
 import type { ProcessorQuota } from "../src/starter/processor-quota.ts";
 import { QuotaBudget } from "../src/starter/quota-budget.ts";
@@ -97,16 +97,16 @@ describe("when the quota of processor time is used up", () => {
   it("C8 who was held up for as long as may be goes on for as long as it is to", async () => {
     const burning = start(0);
     await until(() => useOf([burning]).processorMs > 0);
-    const trees = new HeldTrees(0);
+    const trees = new PausedTrees(0);
     const isHeldAt = (now: number): boolean => {
-      trees.letGoAfter(100, 50, now);
-      trees.hold([burning], now);
+      trees.resumeAfter(100, 50, now);
+      trees.pause([burning], now);
       return isHeld(burning);
     };
     await until(() => isHeldAt(0));
     assert.deepEqual([isHeldAt(100), isHeldAt(101), isHeldAt(150)], [true, false, false]);
     await until(() => isHeldAt(151));
-    trees.letGo();
+    trees.resume();
     assert.equal(isHeld(burning), false);
   });
 

@@ -65,7 +65,7 @@ export class HeavyTenants {
 
   /** The failure of a call whose guest was running when its time was over. */
   timedOut(tenant: string, deadlineMs: number): GuestFailure {
-    return timedOut(deadlineMs, this.#limits.whyHeld(tenant));
+    return timedOut(deadlineMs, this.#limits.whyPaused(tenant));
   }
 
   close(): void {

@@ -1,4 +1,4 @@
-import { HeldTrees } from "../processes/held-trees.ts";
+import { PausedTrees } from "../processes/paused-trees.ts";
 
 /**
  * Keeps the guests of each tenant to the processor time that the tenant may have each second: guests that have used it
@@ -24,37 +24,37 @@ export class ProcessorLimits {
     state.leftMs = Math.max(-DEBT_S * msPerSecond, Math.min(msPerSecond, state.leftMs + comes - usedMs));
     state.lookedAt = now;
     if (state.leftMs > 0) {
-      state.wasHeld &&= state.leftMs < msPerSecond;
-      state.held.letGo();
+      state.wasPaused &&= state.leftMs < msPerSecond;
+      state.paused.resume();
     } else {
-      state.wasHeld = true;
-      state.held.holdOn();
-      state.held.hold(leaders, now);
+      state.wasPaused = true;
+      state.paused.pauseAgain();
+      state.paused.pause(leaders, now);
     }
   }
 
-  /** Undefined where the tenant's guests have not been held up lately. */
-  whyHeld(tenant: string): string | undefined {
-    if (!this.#tenants.get(tenant)?.wasHeld) return undefined;
+  /** Undefined where the tenant's guests have not been paused lately. */
+  whyPaused(tenant: string): string | undefined {
+    if (!this.#tenants.get(tenant)?.wasPaused) return undefined;
     const may = `${this.#msPerSecondOf(tenant)} ms of processor time in a second`;
     return `the guests of the tenant "${tenant}" may use ${may}, which is its limit processorMsPerSecond, and had used it up`;
   }
 
   /** A guest of the tenant has ended. */
   ended(tenant: string, leader: number): void {
-    this.#tenants.get(tenant)?.held.forget(leader);
+    this.#tenants.get(tenant)?.paused.forget(leader);
   }
 
   /** Called when the tenant uses little, or has no limit. */
   forget(tenant: string): void {
-    this.#tenants.get(tenant)?.held.letGo();
+    this.#tenants.get(tenant)?.paused.resume();
     this.#tenants.delete(tenant);
   }
 
   #stateOf(tenant: string, msPerSecond: number, now: number): TenantState {
     const known = this.#tenants.get(tenant);
     if (known) return known;
-    const state = { leftMs: msPerSecond, lookedAt: now, wasHeld: false, held: new HeldTrees(this.#justMs) };
+    const state = { leftMs: msPerSecond, lookedAt: now, wasPaused: false, paused: new PausedTrees(this.#justMs) };
     this.#tenants.set(tenant, state);
     return state;
   }
@@ -63,9 +63,9 @@ export class ProcessorLimits {
 interface TenantState {
   leftMs: number;
   lookedAt: number;
-  /** True from when its guests were held up until the tenant again has all that it may have at once. */
-  wasHeld: boolean;
-  readonly held: HeldTrees;
+  /** True from when its guests were paused until the tenant again has all that it may have at once. */
+  wasPaused: boolean;
+  readonly paused: PausedTrees;
 }
 
 /** The most overuse that a tenant pays back, in seconds of its limit. */

@@ -117,7 +117,8 @@ export class WatchedGuest {
   }
 
   lower(): void {
-    for (const pid of this.#pids) if (!this.#lowered.has(pid) && setNiceness(pid, LOWEST_PRIORITY)) this.#lowered.add(pid);
+    for (const pid of this.#pids)
+      if (!this.#lowered.has(pid) && setNiceness(pid, LOWEST_PRIORITY)) this.#lowered.add(pid);
   }
 
   /**

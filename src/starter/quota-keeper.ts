@@ -1,24 +1,24 @@
 import { getPriority } from "node:os";
-import { HeldTrees } from "../processes/held-trees.ts";
+import { PausedTrees } from "../processes/paused-trees.ts";
 import type { ProcessorQuota } from "./processor-quota.ts";
 import { QuotaBudget } from "./quota-budget.ts";
 
 /**
  * Keeps all processes that share a quota of processor time within it. Linux stops all of a group that has used up its
  * quota until the next period, whatever the priorities: then a busy process makes the serving ones wait. So runnable
- * processes that give way (a niceness above the serving process's) are held up before that, and get what the others
- * leave: first those that give way to everybody, then the rest. None is held up for ever, as with priorities.
+ * processes that give way (a niceness above the serving process's) are paused before that, and get what the others
+ * leave: first those that give way to everybody, then the rest. None is paused for ever, as with priorities.
  */
 export class QuotaKeeper {
   readonly #find: () => ProcessorQuota | undefined;
   /** Leaders of running groups. */
   readonly #leaders = new Set<number>();
   /** The processes that give way to everybody. */
-  readonly #last = new HeldTrees(JUST_MS);
-  readonly #others = new HeldTrees(JUST_MS);
+  readonly #last = new PausedTrees(JUST_MS);
+  readonly #others = new PausedTrees(JUST_MS);
   #budget: QuotaBudget | undefined;
   #foundAt = -Infinity;
-  #someWentAt = -Infinity;
+  #someResumedAt = -Infinity;
   #busyAt = -Infinity;
   #timer: NodeJS.Timeout | undefined;
 
@@ -44,7 +44,7 @@ export class QuotaKeeper {
   close(): void {
     clearTimeout(this.#timer);
     this.#leaders.clear();
-    this.#letAllGo();
+    this.#resumeAll();
   }
 
   readonly #look = (): void => {
@@ -69,26 +69,26 @@ export class QuotaKeeper {
     }
     const budget = this.#budget;
     if (!budget) {
-      this.#letAllGo();
+      this.#resumeAll();
       return FIND_MS;
     }
     const [last, others] = this.#yielding();
-    if (budget.isSpent) this.#last.hold(last, now);
-    else if (budget.isRested) this.#letSomeGo(budget.processors, now);
-    if (budget.isOverdrawn) this.#others.hold(others, now);
-    else if (!budget.isSpent) this.#others.letGo();
-    this.#last.letGoAfter(LAST_HELD_MS, LOOK_MS, now);
-    this.#others.letGoAfter(OTHERS_HELD_MS, OTHERS_HELD_MS, now);
+    if (budget.isSpent) this.#last.pause(last, now);
+    else if (budget.isRested) this.#resumeSome(budget.processors, now);
+    if (budget.isOverdrawn) this.#others.pause(others, now);
+    else if (!budget.isSpent) this.#others.resume();
+    this.#last.resumeAfter(LAST_PAUSED_MS, LOOK_MS, now);
+    this.#others.resumeAfter(OTHERS_PAUSED_MS, OTHERS_PAUSED_MS, now);
     if (last.length + others.length === 0) return IDLE_MS;
     if (last.length > 0 || (others.length > 0 && budget.isBusy)) this.#busyAt = now;
     return now - this.#busyAt < BUSY_MS ? LOOK_MS : REST_MS;
   }
 
-  /** Releases at most as many as there are processors: the rest of the quota shows only at the next look. */
-  #letSomeGo(processors: number, now: number): void {
-    if (now - this.#someWentAt < GOING_MS) return;
-    this.#someWentAt = now;
-    this.#last.letGo(Math.max(1, Math.floor(processors)));
+  /** Resumes at most as many as there are processors: the rest of the quota shows only at the next look. */
+  #resumeSome(processors: number, now: number): void {
+    if (now - this.#someResumedAt < RESUMED_MS) return;
+    this.#someResumedAt = now;
+    this.#last.resume(Math.max(1, Math.floor(processors)));
   }
 
   #findAgain(now: number): void {
@@ -105,16 +105,16 @@ export class QuotaKeeper {
       const niceness = nicenessOf(leader);
       const givesWay = niceness > OWN_NICENESS;
       const isLast = givesWay && niceness >= LAST_NICENESS;
-      if (!isLast) this.#last.letGoOf(leader);
-      if (isLast || !givesWay) this.#others.letGoOf(leader);
+      if (!isLast) this.#last.resumeTree(leader);
+      if (isLast || !givesWay) this.#others.resumeTree(leader);
       if (givesWay) (isLast ? last : others).push(leader);
     }
     return [last, others];
   }
 
-  #letAllGo(): void {
-    this.#last.letGo();
-    this.#others.letGo();
+  #resumeAll(): void {
+    this.#last.resume();
+    this.#others.resume();
   }
 }
 
@@ -122,15 +122,15 @@ export class QuotaKeeper {
 const OWN_NICENESS = nicenessOf(process.pid);
 /** From here on a process gives way to everybody: 15 more than the service, or the highest niceness. */
 const LAST_NICENESS = Math.min(OWN_NICENESS + 15, 19);
-/** The longest hold at a stretch: each process gets a little of every second. */
-const LAST_HELD_MS = 500;
+/** The longest pause at a stretch: each process gets a little of every second. */
+const LAST_PAUSED_MS = 500;
 /** Likewise, and how long they then run: where calls alone need the quota, they get half of the time. */
-const OTHERS_HELD_MS = 100;
+const OTHERS_PAUSED_MS = 100;
 const LOOK_MS = 10;
 /** A few looks, some of which are late. */
 const JUST_MS = 50;
-/** The time until released processes have used up the rest, or leave some for others. */
-const GOING_MS = 30;
+/** The time until resumed processes have used up the rest, or leave some for others. */
+const RESUMED_MS = 30;
 /** Shorter than two processors take to use up one processor's usual period. */
 const REST_MS = 40;
 /** The delay before a process that keeps up with all may begin to give way. */

@@ -1,12 +1,12 @@
 import { treeOf, useOf } from "./process-tree.ts";
 
-/** Processes that are stopped, each with all its descendants, until they are released. */
-export class HeldTrees {
-  /** By the process that started the others, longest held first. */
-  readonly #held = new Map<number, { readonly since: number; readonly pids: readonly number[] }>();
+/** Processes that are stopped, each with all its descendants, until they are resumed. */
+export class PausedTrees {
+  /** By the process that started the others, longest paused first. */
+  readonly #paused = new Map<number, { readonly since: number; readonly pids: readonly number[] }>();
   /** The use of each process at the last look. */
   readonly #used = new Map<number, { readonly at: number; readonly processorMs: number }>();
-  /** The time until which processes run on that were held for the longest allowed time. */
+  /** The time until which processes run on that were paused for the longest allowed time. */
   readonly #spared = new Map<number, number>();
   readonly #justMs: number;
 
@@ -15,44 +15,45 @@ export class HeldTrees {
     this.#justMs = justMs;
   }
 
-  /** Holds those that are running: a process that waits takes nothing from others. */
-  hold(leaders: readonly number[], now: number): void {
+  /** Pauses those that are running: a process that waits takes nothing from others. */
+  pause(leaders: readonly number[], now: number): void {
     for (const leader of leaders) {
-      if (this.#held.has(leader) || now < (this.#spared.get(leader) ?? 0)) continue;
+      if (this.#paused.has(leader) || now < (this.#spared.get(leader) ?? 0)) continue;
       const tree = treeOf(leader);
-      if (this.#runs(leader, tree, now)) this.#held.set(leader, { since: now, pids: stop(leader, tree) });
+      if (this.#runs(leader, tree, now)) this.#paused.set(leader, { since: now, pids: stop(leader, tree) });
     }
   }
 
-  /** Stops held processes again that somebody else has continued. */
-  holdOn(): void {
-    for (const [leader, { since }] of this.#held) this.#held.set(leader, { since, pids: stop(leader, treeOf(leader)) });
+  /** Stops paused processes again that somebody else has continued. */
+  pauseAgain(): void {
+    for (const [leader, { since }] of this.#paused)
+      this.#paused.set(leader, { since, pids: stop(leader, treeOf(leader)) });
   }
 
-  /** Releases up to `count` of them, longest held first. */
-  letGo(count = Infinity): void {
-    for (const leader of this.#held.keys()) if (count-- > 0) this.letGoOf(leader);
+  /** Lets up to `count` of them run on, longest paused first. */
+  resume(count = Infinity): void {
+    for (const leader of this.#paused.keys()) if (count-- > 0) this.resumeTree(leader);
   }
 
-  letGoOf(leader: number): void {
-    const held = this.#held.get(leader);
-    if (!held) return;
-    this.#held.delete(leader);
-    for (const pid of held.pids) tell(pid, "SIGCONT");
+  resumeTree(leader: number): void {
+    const paused = this.#paused.get(leader);
+    if (!paused) return;
+    this.#paused.delete(leader);
+    for (const pid of paused.pids) tell(pid, "SIGCONT");
   }
 
-  /** Releases those that have been held for longer than `heldMs`, and lets them run for at least `onMs`. */
-  letGoAfter(heldMs: number, onMs: number, now: number): void {
-    for (const [leader, { since }] of this.#held) {
-      if (now - since <= heldMs) continue;
-      this.letGoOf(leader);
+  /** Resumes those that have been paused for longer than `pausedMs`, and lets them run for at least `onMs`. */
+  resumeAfter(pausedMs: number, onMs: number, now: number): void {
+    for (const [leader, { since }] of this.#paused) {
+      if (now - since <= pausedMs) continue;
+      this.resumeTree(leader);
       this.#spared.set(leader, now + onMs);
     }
   }
 
   /** Forgets a process that has ended. */
   forget(leader: number): void {
-    for (const known of [this.#held, this.#used, this.#spared]) known.delete(leader);
+    for (const known of [this.#paused, this.#used, this.#spared]) known.delete(leader);
   }
 
   /** True if it is ready to run, or ran just now: threads beside the first one show only in the processor time. */
