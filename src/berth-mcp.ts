@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { startAhead } from "./commands/upstream/ahead.ts";
-import { closeInherited } from "./starter/inherited.ts";
+import { closeInherited } from "./processes/inherited-descriptors.ts";
 
 /**
  * The commands that reach upstreams, on their own: the build makes one file of this, dist/berth-mcp.mjs, that runs

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { startAhead } from "./commands/upstream/ahead.ts";
-import { closeInherited } from "./starter/inherited.ts";
+import { closeInherited } from "./processes/inherited-descriptors.ts";
 
 /**
  * `berth`, as it is installed: bundled by the build (scripts/bundle-commands.mjs), because the commands that reach

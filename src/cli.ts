@@ -7,7 +7,7 @@ import { registerTokenCommands } from "./commands/register-token.ts";
 import { run } from "./commands/run.ts";
 import { registerUpstreamCommands } from "./commands/upstream/register.ts";
 import { packageVersion } from "./config.ts";
-import { closeInherited } from "./starter/inherited.ts";
+import { closeInherited } from "./processes/inherited-descriptors.ts";
 
 closeInherited(process.argv.slice(2));
 

@@ -9,7 +9,7 @@ import { packageRoot } from "../src/config.ts";
 import { checkCommand } from "../src/host/checks/check-process.ts";
 import { Checks } from "../src/host/checks/checks.ts";
 import { piecesOf, TransferReader } from "../src/host/checks/transfer.ts";
-import { startDirectly, type Start } from "../src/starter/starter.ts";
+import { spawnDirectly, type Spawn } from "../src/processes/spawn/spawn.ts";
 import * as fc from "./fast-check.ts";
 import { patientLimits } from "./patience.ts";
 import { commandOf, descendants, givingWayBy, isAlive, statOf } from "./processes.ts";
@@ -24,8 +24,8 @@ function observed(overrides: Partial<typeof patientLimits> = {}): {
   tell: (signal: NodeJS.Signals) => void;
 } {
   const leaders: number[] = [];
-  const start: Start = async (request) => {
-    const started = await startDirectly(request);
+  const start: Spawn = async (request) => {
+    const started = await spawnDirectly(request);
     leaders.push(started.pid);
     return started;
   };
@@ -137,7 +137,7 @@ describe("the process for checks", () => {
 
   it("says why it cannot be started, and tries again with the next value", async (context) => {
     let isMissing = true;
-    const start: Start = (request) => startDirectly(isMissing ? { ...request, file: "/nowhere/at-all" } : request);
+    const start: Spawn = (request) => spawnDirectly(isMissing ? { ...request, file: "/nowhere/at-all" } : request);
     const checks = new Checks(patientLimits, { start, mode: "trusted" });
     context.after(() => checks.close());
     await assert.rejects(checks.readMessage("one", "1"), /its process could not be started \(.*ENOENT\); try again/);
@@ -153,9 +153,9 @@ describe("the process for checks", () => {
         "--input-type=module",
         "-e",
         `
-        import { openStarter } from ${load("starter/apart.js")};
+        import { openSpawnHelper } from ${load("processes/spawn/spawn-helper.js")};
         import { Checks } from ${load("host/checks/checks.js")};
-        const { start } = openStarter({ onGone() {}, onStderr() {} });
+        const { start } = openSpawnHelper({ onGone() {}, onStderr() {} });
         const checks = new Checks({ ...${JSON.stringify(patientLimits)}, checkMs: 600_000 }, { start });
         await checks.readMessage("one", "1");
         const schema = { properties: { text: { type: "string", pattern: "(a?){500}a{500}$" } } };
@@ -202,7 +202,7 @@ describe("the process for checks", () => {
       assert.ok("command" in found, JSON.stringify(found));
       const { hiddenArgs: _, args, ...command } = found.command;
       const stdio = ["ignore", "pipe", "pipe"] as const;
-      const started = await startDirectly({ ...command, args: [...args.slice(0, -1), "-e", script], stdio });
+      const started = await spawnDirectly({ ...command, args: [...args.slice(0, -1), "-e", script], stdio });
       const [, stdout, stderr] = started.pipes;
       const [printed, said] = await Promise.all([text(stdout!), text(stderr!)]);
       assert.equal(said, "");

@@ -15,7 +15,7 @@ import { guestPackages } from "../src/discover/packages.ts";
 import type { Confinement } from "../src/processes/own-program.ts";
 import { residentMbOf, treeOf } from "../src/processes/process-tree.ts";
 import { defaultLimits } from "../src/limits/limits.ts";
-import { startDirectly, type Start } from "../src/starter/starter.ts";
+import { spawnDirectly, type Spawn } from "../src/processes/spawn/spawn.ts";
 import { bearer, makeToken } from "./access.rig.ts";
 import { apiOf } from "./api.ts";
 import { startTestBerth } from "./berth.ts";
@@ -218,8 +218,8 @@ async function held(
   given: Partial<typeof limits> = {},
 ): Promise<{ compile: () => Promise<Compiled>; tell: (signal: NodeJS.Signals, program?: string) => void }> {
   let pid = 0;
-  const start: Start = async (request) => {
-    const started = await startDirectly(request);
+  const start: Spawn = async (request) => {
+    const started = await spawnDirectly(request);
     pid = started.pid;
     return started;
   };
@@ -248,8 +248,8 @@ describe("the limits of the compiler", { skip: !isLinux && "only Linux tells wha
   });
 
   test("compileElapsedMs: a machine that does not let it work is told as that", async (context) => {
-    const start: Start = async (request) => {
-      const started = await startDirectly(request);
+    const start: Spawn = async (request) => {
+      const started = await spawnDirectly(request);
       process.kill(started.pid, "SIGSTOP");
       return started;
     };
@@ -275,7 +275,7 @@ describe("the limits of the compiler", { skip: !isLinux && "only Linux tells wha
   });
 
   test("a compiler that cannot be started is the machine's fault", async (context) => {
-    const start: Start = (request) => startDirectly({ ...request, file: join(folder, "nothing") });
+    const start: Spawn = (request) => spawnDirectly({ ...request, file: join(folder, "nothing") });
     const compiler = openCompiler(limits, { start });
     context.after(() => compiler.close());
     const { problems } = await compiler.compile(sound);
@@ -332,7 +332,7 @@ describe("what the compiler sees", { skip: !isLinux && "the sandbox needs Linux"
     assert.ok("command" in found);
     const { hiddenArgs: _, args, ...command } = found.command;
     const stdio = ["ignore", "pipe", "pipe"] as const;
-    const started = await startDirectly({ ...command, args: [...args.slice(0, -1), "-e", script], stdio });
+    const started = await spawnDirectly({ ...command, args: [...args.slice(0, -1), "-e", script], stdio });
     const [, stdout, stderr] = started.pipes;
     const [printed, said] = await Promise.all([text(stdout!), text(stderr!)]);
     assert.equal(said, "");

@@ -122,7 +122,7 @@ for (const [what, upstream, fine] of [
       assert.deepEqual([refused.status, refused.retryAfter], [503, "1"], refused.text);
       assert.match(refused.text, /Berth may open no more files and connections for now: try again in 1 s/);
       mayOpen("1024");
-      // The starter may have ended for want of descriptors, too: then another one starts processes, or Berth itself.
+      // The spawn helper may have ended for want of descriptors, too: then another one starts processes, or Berth itself.
       await until(async () => (await save()).status === fine, "it is saved once there are descriptors");
     },
   );

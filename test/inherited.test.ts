@@ -76,7 +76,7 @@ describe("descriptors that were left open to Berth", { skip: process.platform !=
 
   it("are still there where a command line names them", () => {
     const code = `
-      import { closeInherited } from ${JSON.stringify(new URL("../src/starter/inherited.js", import.meta.url).href)};
+      import { closeInherited } from ${JSON.stringify(new URL("../src/processes/inherited-descriptors.js", import.meta.url).href)};
       import { readFileSync, readdirSync } from "node:fs";
       closeInherited(["restore", "/dev/fd/63"]);
       console.log(readFileSync("/dev/fd/63", "utf8"), readdirSync("/proc/self/fd").includes("64"));

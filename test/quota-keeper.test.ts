@@ -3,11 +3,11 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { setNiceness } from "../src/processes/niceness.ts";
-import { PausedTrees } from "../src/processes/paused-trees.ts";
+import { PausedTrees } from "../src/processes/quota/paused-trees.ts";
 import { treeOf, useOf } from "../src/processes/process-tree.ts";
-import type { ProcessorQuota } from "../src/starter/processor-quota.ts";
-import { QuotaBudget } from "../src/starter/quota-budget.ts";
-import { QuotaKeeper } from "../src/starter/quota-keeper.ts";
+import type { ProcessorQuota } from "../src/processes/quota/processor-quota.ts";
+import { QuotaBudget } from "../src/processes/quota/quota-budget.ts";
+import { QuotaKeeper } from "../src/processes/quota/quota-keeper.ts";
 import { statOf } from "./processes.ts";
 import { until } from "./until.ts";
 

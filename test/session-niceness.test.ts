@@ -1,23 +1,26 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import { startDirectly, type Started } from "../src/starter/starter.ts";
+import { spawnDirectly, type SpawnedProcess } from "../src/processes/spawn/spawn.ts";
 import { SessionNiceness } from "../src/processes/session-niceness.ts";
 import { until } from "./until.ts";
 
 /** How far the session gives way; the expected value where the system does not share time by session. */
-function nicenessOf({ pid }: Started, expected: number): number {
+function nicenessOf({ pid }: SpawnedProcess, expected: number): number {
   const file = `/proc/${pid}/autogroup`;
   const said = existsSync(file) ? / nice (-?\d+)$/m.exec(readFileSync(file, "utf8")) : null;
   return said ? Number(said[1]) : expected;
 }
 
 describe("a session that yields", () => {
-  const withSession = async (forMs: number, use: (session: SessionNiceness, started: Started) => Promise<void>) => {
-    let started: Started | undefined;
+  const withSession = async (
+    forMs: number,
+    use: (session: SessionNiceness, started: SpawnedProcess) => Promise<void>,
+  ) => {
+    let started: SpawnedProcess | undefined;
     const session = new SessionNiceness(() => started?.pid, { niceness: 7, forMs, otherwise: 2 });
     session.begin();
-    started = await startDirectly({ file: "/bin/cat", args: [], env: {}, stdio: ["pipe", "ignore"], group: true });
+    started = await spawnDirectly({ file: "/bin/cat", args: [], env: {}, stdio: ["pipe", "ignore"], group: true });
     try {
       await use(session, started);
     } finally {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, readlinkSync } from "node:fs";
 import { test, type TestContext } from "node:test";
 import { setTimeout as after } from "node:timers/promises";
-import { startDirectly, type Start, type StartRequest } from "../src/starter/starter.ts";
+import { spawnDirectly, type Spawn, type SpawnRequest } from "../src/processes/spawn/spawn.ts";
 import type { UpstreamError } from "../src/upstream/upstream-error.ts";
 import { apiOf } from "./api.ts";
 import { call } from "./berth.ts";
@@ -60,10 +60,10 @@ test("a start that is given up before it is done leaves no process and no folder
   const { start, asked } = recorded(async (request) => {
     givingUp.abort();
     await after(100);
-    return startDirectly(request);
+    return spawnDirectly(request);
   });
   await assert.rejects(connectTo(t, mark, { start, signal: givingUp.signal }), { code: "cancelled" });
-  const isServer = ({ file }: StartRequest): boolean => file === process.execPath;
+  const isServer = ({ file }: SpawnRequest): boolean => file === process.execPath;
   assert.equal(asked.filter(isServer).length, 1);
   assert.deepEqual(processesWith(mark), []);
   assert.ok(!existsSync(asked[0]!.cwd!));
@@ -80,7 +80,7 @@ test("a start that never gets done is given up after the limit upstreamStartMs",
 });
 
 test("J1 a program that cannot be started says why, and leaves no folder", async (t) => {
-  const { start, asked } = recorded((request) => startDirectly({ ...request, file: "/nowhere/at-all" }));
+  const { start, asked } = recorded((request) => spawnDirectly({ ...request, file: "/nowhere/at-all" }));
   const error = (await connectTo(t, "nowhere", { start }).catch((reason: unknown) => reason)) as UpstreamError;
   assert.equal(error.code, "upstream_not_started");
   assert.match(error.message, /hostile\.mjs: it could not be started: spawn \/nowhere\/at-all ENOENT$/);
@@ -88,8 +88,8 @@ test("J1 a program that cannot be started says why, and leaves no folder", async
 });
 
 /** The given way to start, and the requests for it. */
-function recorded(start: Start): { start: Start; asked: StartRequest[] } {
-  const asked: StartRequest[] = [];
+function recorded(start: Spawn): { start: Spawn; asked: SpawnRequest[] } {
+  const asked: SpawnRequest[] = [];
   return { start: (request) => (asked.push(request), start(request)), asked };
 }
 

@@ -38,7 +38,7 @@ import { readSealKey } from "./seal-key.ts";
 import { Grants } from "../secrets/grants.ts";
 import { openKeyRing } from "../secrets/key-ring.ts";
 import { openSecrets } from "../secrets/secrets.ts";
-import type { Starter } from "../starter/starter.ts";
+import type { Spawner } from "../processes/spawn/spawn.ts";
 import { openSqliteStore } from "../store/sqlite.ts";
 import type { Store } from "../store/store.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
@@ -74,14 +74,14 @@ export interface Core {
 /**
  * Everything that does not depend on how requests arrive: HTTP and stdio serve the same core. Rejects, with nothing
  * left open, when a part cannot be opened. `fill` brings the store's names to what will be served; `starting` is told
- * each step. The core owns `starter` from now on.
+ * each step. The core owns `spawner` from now on.
  */
 export async function openCore(
   config: Config,
   log: Log,
   fill: Fill,
   starting: (step: string) => void,
-  starter: Starter,
+  spawner: Spawner,
 ): Promise<Core> {
   const closers: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
@@ -92,7 +92,7 @@ export async function openCore(
     return part;
   };
 
-  const { start } = opened(starter);
+  const { start } = opened(spawner);
   const { guests: mode, limits } = config;
   const tried = tryGuests({ mode, limits, log });
   try {

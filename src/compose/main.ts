@@ -15,8 +15,8 @@ import { ServiceReadiness } from "./readiness.ts";
 import type { Log } from "../lib/log.ts";
 import { createSealer } from "../mcp/seal.ts";
 import { openStdio } from "../mcp/stdio/stdio.ts";
-import { openStarter } from "../starter/apart.ts";
-import { openGuarded } from "../starter/guard.ts";
+import { openSpawnHelper } from "../processes/spawn/spawn-helper.ts";
+import { openGuarded } from "../processes/spawn/guard.ts";
 import type { Store } from "../store/store.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 
@@ -53,12 +53,12 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
   const http = createHttpServer(config.limits, readiness, log);
   const { server } = http;
   await listen(server, config);
-  const starter = openStarter({
+  const spawner = openSpawnHelper({
     onGone: (exit) => log.warn(exit, "the starter of processes has ended; they start directly now"),
     onStderr: (stderr) => log.warn({ stderr }, "the starter of processes has written to stderr"),
   });
   const starting = (step: string): void => readiness.starting(step);
-  const core = await openCore(config, log, fill, starting, starter).catch((error: unknown) => {
+  const core = await openCore(config, log, fill, starting, spawner).catch((error: unknown) => {
     server.close();
     server.closeAllConnections();
     throw error;

@@ -6,7 +6,7 @@ import type { HostingOptions } from "../host/upstream/hosting.ts";
 import { longReader } from "../host/upstream/long-reader.ts";
 import type { Log } from "../lib/log.ts";
 import { openFetch, openPublicFetch } from "../network/public-fetch.ts";
-import type { Start } from "../starter/starter.ts";
+import type { Spawn } from "../processes/spawn/spawn.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { ChildRooms } from "../upstream/child.ts";
 import { hostedVariables } from "../upstream/hosted-variables.ts";
@@ -20,7 +20,7 @@ import type { MakeFolder } from "../work-folders.ts";
 const clientInfo = { name: "berth", version: packageVersion() };
 
 interface Starting {
-  readonly start: Start;
+  readonly start: Spawn;
   readonly makeFolder: MakeFolder;
   readonly checks: Checks;
   readonly roomsOf: (tenant: string) => ChildRooms;

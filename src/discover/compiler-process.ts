@@ -9,7 +9,7 @@ import {
   type Command,
   type Exit,
 } from "../processes/process-group.ts";
-import type { Start } from "../starter/starter.ts";
+import type { Spawn } from "../processes/spawn/spawn.ts";
 import { SessionNiceness } from "../processes/session-niceness.ts";
 import type { CompileTask } from "./compile.ts";
 import type { Compiled, ContractLimits, DefinitionSource } from "./discovery.ts";
@@ -67,7 +67,7 @@ export class CompilerProcess {
   #gone: CompilerEnding | undefined;
 
   /** `givesWayMs`: for so long of each definition others go first, wherever they are. */
-  constructor(start: Start, command: Command, limits: CompilerProcessLimits, givesWayMs: number) {
+  constructor(start: Spawn, command: Command, limits: CompilerProcessLimits, givesWayMs: number) {
     this.#limits = limits;
     const session = { niceness: SESSION_NICENESS, forMs: givesWayMs, otherwise: NICENESS };
     this.#session = givesWayMs > 0 ? new SessionNiceness(() => this.#pid, session) : undefined;

@@ -4,7 +4,7 @@ import type { Limits } from "../limits/limits.ts";
 import type { Problem } from "../lib/problem.ts";
 import { BESIDES_HEAP_MB, OwnProgram, type Confinement, type OwnCommand, type Way } from "../processes/own-program.ts";
 import type { NoSandbox } from "../processes/sandbox.ts";
-import { startDirectly, type Start } from "../starter/starter.ts";
+import { spawnDirectly, type Spawn } from "../processes/spawn/spawn.ts";
 import type { CompileTask } from "./compile.ts";
 import { CompilerProcess, type CompilerEnding } from "./compiler-process.ts";
 import { compilerPackages, guestPackages } from "./packages.ts";
@@ -36,7 +36,7 @@ export type CompilerLimits = Pick<
 >;
 
 export interface CompilerOptions {
-  readonly start?: Start;
+  readonly start?: Spawn;
   /**
    * Who serves beside it lets it give way to whatever else there is to do for so long of each definition; somebody who
    * waits for nothing else does not.
@@ -69,7 +69,7 @@ export function compilerCommand(memoryMb: number, mode: Confinement): Promise<Ow
 }
 
 export function openCompiler(limits: CompilerLimits, options: CompilerOptions = {}): Compiler {
-  const { start = startDirectly, givesWayMs = 0, mode = "auto", onTrusted } = options;
+  const { start = spawnDirectly, givesWayMs = 0, mode = "auto", onTrusted } = options;
   let child: Child | undefined;
   let isTold = false;
   let queue: Promise<unknown> = Promise.resolve();

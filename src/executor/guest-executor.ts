@@ -1,6 +1,6 @@
 import type { CancelSignal } from "../lib/cancellation.ts";
 import { strayLog } from "./stray-log.ts";
-import { startDirectly, type Start } from "../starter/starter.ts";
+import { spawnDirectly, type Spawn } from "../processes/spawn/spawn.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { MakeFolder } from "../work-folders.ts";
 import { Ticker } from "../lib/ticker.ts";
@@ -20,7 +20,7 @@ export interface GuestExecutorOptions {
   /** The limits of one tenant; by default every tenant has the same. */
   readonly limitsOf?: (tenant: string) => ExecutorTenantLimits;
   /** Starts processes; by default directly. */
-  readonly start?: Start;
+  readonly start?: Spawn;
   /** Makes the folders of scripts that run trusted; by default below the system's temporary folder. */
   readonly makeFolder?: MakeFolder | undefined;
   readonly log?: ExecutorLog;
@@ -55,7 +55,7 @@ export class GuestExecutor implements Executor {
 
   constructor(
     launcher: GuestLauncher,
-    { limits, limitsOf, start = startDirectly, makeFolder, log }: GuestExecutorOptions,
+    { limits, limitsOf, start = spawnDirectly, makeFolder, log }: GuestExecutorOptions,
     reason?: string,
   ) {
     this.isolation = launcher.isolation;

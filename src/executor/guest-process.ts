@@ -1,7 +1,7 @@
 import type { Duplex } from "node:stream";
 import type { MessageRoom } from "../lib/message-room.ts";
 import { Outbox } from "../lib/outbox.ts";
-import type { Start } from "../starter/starter.ts";
+import type { Spawn } from "../processes/spawn/spawn.ts";
 import { FrameReader, type FrameHandlers, type FrameLimits } from "./frames.ts";
 import { failure, ended } from "./failures.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
@@ -58,7 +58,7 @@ export class GuestProcess {
   #stalled: NodeJS.Timeout | undefined;
   #verdict: GuestFailure | undefined;
 
-  constructor(start: Start, command: Command, limits: GuestProcessLimits, listener: GuestListener) {
+  constructor(start: Spawn, command: Command, limits: GuestProcessLimits, listener: GuestListener) {
     this.#limits = limits;
     this.#listener = listener;
     this.#reader = new FrameReader(limits, {

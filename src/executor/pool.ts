@@ -1,4 +1,4 @@
-import type { Start } from "../starter/starter.ts";
+import type { Spawn } from "../processes/spawn/spawn.ts";
 import { Backoff } from "./backoff.ts";
 import type { Call } from "./call.ts";
 import { failure, heldTooMuch } from "./failures.ts";
@@ -61,7 +61,7 @@ export class Pool {
   readonly #idleTimer: NodeJS.Timeout;
   killed = 0;
 
-  constructor(start: Start, command: Command, limits: PoolLimits, owner: PoolOwner) {
+  constructor(start: Spawn, command: Command, limits: PoolLimits, owner: PoolOwner) {
     this.#limits = limits;
     this.#owner = owner;
     this.#unfinished = new MessageRooms(unfinishedGuest, limits);

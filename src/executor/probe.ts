@@ -6,7 +6,7 @@ import {
   sandboxAdvice,
   type NoSandbox,
 } from "../processes/sandbox.ts";
-import { startDirectly } from "../starter/starter.ts";
+import { spawnDirectly } from "../processes/spawn/spawn.ts";
 import { failure } from "./failures.ts";
 import { GuestProcess } from "./guest-process.ts";
 import { toHost } from "./guest/wire.mts";
@@ -92,7 +92,7 @@ function guestProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
       isLate = true;
       end();
     }, PROBE_MS);
-    const guest = new GuestProcess(startDirectly, launcher.guest, PROBE_LIMITS, {
+    const guest = new GuestProcess(spawnDirectly, launcher.guest, PROBE_LIMITS, {
       onFrame: (frame) => {
         isReady ||= frame[0] === toHost.ready;
         if (isReady) end();
@@ -110,7 +110,7 @@ function guestProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
 
 async function scriptProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
   const command = launcher.script({ interpreter: "sh", argv: ["works"], env: {}, deadlineMs: PROBE_MS });
-  const run = runToEnd(startDirectly, command, 'echo "$1"', 1024);
+  const run = runToEnd(spawnDirectly, command, 'echo "$1"', 1024);
   const timer = setTimeout(run.kill, PROBE_MS);
   const { exit, stdout, stderr } = await run.ended;
   clearTimeout(timer);

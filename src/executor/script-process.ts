@@ -1,4 +1,4 @@
-import type { Start } from "../starter/starter.ts";
+import type { Spawn } from "../processes/spawn/spawn.ts";
 import { LastWords } from "../processes/last-words.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 
@@ -22,7 +22,7 @@ export interface ScriptEnd {
 
 const STDERR_KEPT_BYTES = 16 * 1024;
 
-export function runToEnd(start: Start, command: Command, script: string, outputBytes: number): ScriptProcess {
+export function runToEnd(start: Spawn, command: Command, script: string, outputBytes: number): ScriptProcess {
   const { hiddenArgs } = command;
   const printed: Buffer[] = [];
   let printedBytes = 0;

@@ -1,6 +1,6 @@
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Start } from "../starter/starter.ts";
+import type { Spawn } from "../processes/spawn/spawn.ts";
 import {
   cancelled,
   closed,
@@ -40,7 +40,7 @@ export interface ScriptsOwner {
 }
 
 export class Scripts {
-  readonly #begin: Start;
+  readonly #begin: Spawn;
   readonly #launcher: GuestLauncher;
   readonly #limits: ScriptLimits;
   readonly #turns: TurnQueue;
@@ -54,7 +54,7 @@ export class Scripts {
   killed = 0;
 
   constructor(
-    start: Start,
+    start: Spawn,
     launcher: GuestLauncher,
     limits: ScriptLimits,
     { processesOf, heavy, makeFolder = makeTemporary }: ScriptsOwner,

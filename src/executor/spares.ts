@@ -1,7 +1,7 @@
 import { GuestProcess, type GuestProcessLimits } from "./guest-process.ts";
 import { toHost } from "./guest/wire.mts";
 import type { GuestFailure } from "./executor.ts";
-import type { Start } from "../starter/starter.ts";
+import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { Command } from "../processes/process-group.ts";
 
 /**
@@ -16,7 +16,7 @@ const REPLACE_AFTER_MS = 30;
 const REPLACE_AFTER_MAX_MS = 30_000;
 
 export class Spares {
-  readonly #begin: Start;
+  readonly #begin: Spawn;
   readonly #command: Command;
   readonly #limits: GuestProcessLimits;
   readonly #wanted: number;
@@ -28,7 +28,7 @@ export class Spares {
   #closed = false;
   started = 0;
 
-  constructor(start: Start, command: Command, limits: GuestProcessLimits, wanted: number) {
+  constructor(start: Spawn, command: Command, limits: GuestProcessLimits, wanted: number) {
     this.#begin = start;
     this.#command = { ...command, nicenessForNow: NICENESS };
     this.#limits = limits;

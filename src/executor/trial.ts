@@ -1,6 +1,6 @@
 import { toGuest, toHost } from "./guest/wire.mts";
 import { processorMsOf, residentMbOf, treeOf } from "../processes/process-tree.ts";
-import type { Start } from "../starter/starter.ts";
+import type { Spawn } from "../processes/spawn/spawn.ts";
 import { TurnQueue } from "../lib/turn-queue.ts";
 import { closed, failure, guestStack, loadFailed } from "./failures.ts";
 import { GuestProcess, type GuestProcessLimits } from "./guest-process.ts";
@@ -26,14 +26,14 @@ const ASKED = 1;
 
 /** Loads programs to see whether they load, each in a process of its own that carries out no call. */
 export class Trials {
-  readonly #start: Start;
+  readonly #start: Spawn;
   readonly #command: Command;
   readonly #limits: TrialLimits;
   readonly #turns = new TurnQueue(TRIALS_MAX, Infinity, () => 1);
   readonly #running = new Set<{ readonly tenant: string; readonly process: GuestProcess }>();
   #isClosed = false;
 
-  constructor(start: Start, command: Command, limits: TrialLimits) {
+  constructor(start: Spawn, command: Command, limits: TrialLimits) {
     this.#start = start;
     this.#command = { ...command, niceness: NICENESS };
     this.#limits = limits;

@@ -1,6 +1,6 @@
 import { constants } from "node:os";
 import type { Duplex } from "node:stream";
-import type { ExitStatus, Start, Started, StartRequest } from "../starter/starter.ts";
+import type { ExitStatus, Spawn, SpawnedProcess, SpawnRequest } from "./spawn/spawn.ts";
 
 /** The command line to start, and its user. */
 export interface Command {
@@ -17,7 +17,7 @@ export interface Command {
   readonly nicenessForNow?: number;
   /** More arguments, for a program that reads them from descriptor 4, so that no process list shows them. */
   readonly hiddenArgs?: readonly string[];
-  readonly given?: StartRequest["given"];
+  readonly given?: SpawnRequest["given"];
 }
 
 export interface Exit extends ExitStatus {
@@ -33,10 +33,10 @@ const OUT_OF_MEMORY_SCORE = 1000;
 /** One process as the leader of its own process group, from the request to start it to the end of the group. */
 export class ProcessGroup {
   readonly #listener: ProcessGroupListener;
-  #started: Started | undefined;
+  #started: SpawnedProcess | undefined;
   #isUnwanted = false;
 
-  constructor(start: Start, command: Command, stdio: StartRequest["stdio"], listener: ProcessGroupListener) {
+  constructor(start: Spawn, command: Command, stdio: SpawnRequest["stdio"], listener: ProcessGroupListener) {
     this.#listener = listener;
     const { hiddenArgs: _, ...request } = command;
     start({ ...request, stdio, group: true, outOfMemoryScore: OUT_OF_MEMORY_SCORE }).then(
@@ -61,7 +61,7 @@ export class ProcessGroup {
     }
   }
 
-  #begin(started: Started): void {
+  #begin(started: SpawnedProcess): void {
     this.#started = started;
     for (const pipe of pipesOf(started)) pipe.on("error", ignore);
     if (this.#isUnwanted) this.kill();
@@ -69,7 +69,7 @@ export class ProcessGroup {
     void started.exited.then((exit) => this.#exited(started, exit));
   }
 
-  #exited(started: Started, exit: ExitStatus): void {
+  #exited(started: SpawnedProcess, exit: ExitStatus): void {
     this.kill();
     const pipes = pipesOf(started).filter((pipe) => !pipe.closed);
     let open = pipes.length;
@@ -116,7 +116,7 @@ export function saysOutOfMemory(stderr: string): boolean {
   return /out of memory|cannot allocate memory|Allocation failed|bad_alloc|invalid (?:array|table) size/i.test(stderr);
 }
 
-function pipesOf({ pipes }: Started): Duplex[] {
+function pipesOf({ pipes }: SpawnedProcess): Duplex[] {
   return pipes.filter((pipe) => pipe !== undefined);
 }
 

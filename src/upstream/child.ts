@@ -5,7 +5,7 @@ import { setTimeout as after } from "node:timers/promises";
 import type { Limits } from "../limits/limits.ts";
 import type { MessageRoom } from "../lib/message-room.ts";
 import { Outbox } from "../lib/outbox.ts";
-import type { ExitStatus, Started } from "../starter/starter.ts";
+import type { ExitStatus, SpawnedProcess } from "../processes/spawn/spawn.ts";
 import { ChildOutput, type OutputLimits } from "./child-output.ts";
 import type { LongReader } from "./long-answers.ts";
 import type { UpstreamMessage } from "./messages.ts";
@@ -66,7 +66,7 @@ export class Child {
   #ending: Promise<void> | undefined;
   #isTerminated = false;
 
-  constructor({ pid, pipes, exited }: Started, { limits, secrets, folder, long, rooms, endRest }: ChildOptions) {
+  constructor({ pid, pipes, exited }: SpawnedProcess, { limits, secrets, folder, long, rooms, endRest }: ChildOptions) {
     const [stdin, stdout, stderr] = pipes as readonly [Duplex, Duplex, Duplex];
     this.#pid = pid;
     this.#stdin = stdin;
@@ -210,7 +210,7 @@ export class Child {
 
 /** How long to wait for another process that holds a pipe open after this one has gone. */
 const PIPES_CLOSE_MS = 200;
-/** How long to wait for the rest to end: if the starter is stuck, the rest ends together with this process. */
+/** How long to wait for the rest to end: if the spawn helper is stuck, the rest ends together with this process. */
 const REST_GOES_MS = 10_000;
 const folderRemoval = { recursive: true, force: true, maxRetries: 2 } as const;
 

@@ -2,7 +2,7 @@ import { closeSync, openSync } from "node:fs";
 import { devNull } from "node:os";
 import type { Limits } from "../limits/limits.ts";
 import type { JsonObject } from "../lib/json.ts";
-import type { Start } from "../starter/starter.ts";
+import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { MakeFolder } from "../work-folders.ts";
 import type { Child, ChildLimits, ChildRooms } from "./child.ts";
 import { addressOf, type Surroundings } from "./command.ts";
@@ -43,7 +43,7 @@ export interface ConnectOptions extends Surroundings {
   /** Log messages, changed lists, updated resources: everything but progress. */
   readonly onNotification?: (method: string, params: JsonObject) => void;
   /** Starts a program; by default this process does. */
-  readonly start?: Start | undefined;
+  readonly start?: Spawn | undefined;
   /** Makes a working folder for a program that specifies none; by default below the system's temporary folder. */
   readonly makeFolder?: MakeFolder | undefined;
   /** The server's process, if already started; the connection takes it over. */

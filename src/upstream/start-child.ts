@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
-import { endMarked, MARK, newMark } from "../starter/marked.ts";
-import { startDirectly, type Start } from "../starter/starter.ts";
+import { endMarked, MARK, newMark } from "../processes/spawn/marked.ts";
+import { spawnDirectly, type Spawn } from "../processes/spawn/spawn.ts";
 import { makeTemporary, type MakeFolder } from "../work-folders.ts";
 import { Child, type ChildLimits, type ChildRooms } from "./child.ts";
 import type { LaunchCommand } from "./command.ts";
@@ -10,7 +10,7 @@ import { within } from "./within.ts";
 export interface ChildStart {
   readonly limits: ChildLimits;
   /** By default this process starts it itself, before this returns. */
-  readonly start?: Start | undefined;
+  readonly start?: Spawn | undefined;
   /** By default one below the system's temporary folder. */
   readonly makeFolder?: MakeFolder | undefined;
   /** Reads its long messages; by default they are read in place. */
@@ -25,7 +25,7 @@ export interface ChildStart {
  * cannot be started, or with the reason of `signal`; then nothing of it is left.
  */
 export async function startChild(command: LaunchCommand, options: ChildStart): Promise<Child> {
-  const { limits, start = startDirectly, makeFolder = makeTemporary, long, rooms, signal } = options;
+  const { limits, start = spawnDirectly, makeFolder = makeTemporary, long, rooms, signal } = options;
   const { file, args, env, cwd, secrets } = command;
   const folder = cwd === undefined ? makeFolder("upstream-") : undefined;
   const removeFolder = async (): Promise<void> => {
@@ -52,7 +52,7 @@ export async function startChild(command: LaunchCommand, options: ChildStart): P
   if (!signal) return starting;
   const child = await Promise.race([starting, aborted(signal)]);
   if (child && !signal.aborted) return child;
-  // Bounded, because the starter may be stuck.
+  // Bounded, because the spawn helper may be stuck.
   const ended = starting.then((late) => late.end()).catch(() => {});
   await within(3 * limits.upstreamEndMs, ended);
   await removeFolder();

@@ -13,13 +13,13 @@ import {
 } from "../../processes/own-program.ts";
 import { FROM_OUTSIDE, ProcessGroup, saysOutOfMemory, signalOf, type Exit } from "../../processes/process-group.ts";
 import type { NoSandbox } from "../../processes/sandbox.ts";
-import type { Start } from "../../starter/starter.ts";
+import type { Spawn } from "../../processes/spawn/spawn.ts";
 import type { CheckReport, CheckProcessTask } from "./checks.ts";
 import { piecesOf, READY, TransferReader } from "./transfer.ts";
 
 /** How the process for checks is started. */
 export interface CheckStart {
-  readonly start: Start;
+  readonly start: Spawn;
   readonly mode: Confinement;
   /** Called with the reason when the process is not in the sandbox. */
   readonly onTrusted: (reason: string) => void;
@@ -127,7 +127,7 @@ export class CheckProcess {
   /** The processor time used before the last task, and when that task began. */
   #before = { processorMs: 0, at: 0 };
 
-  constructor(start: Start, command: OwnCommand["command"], limits: CheckProcessLimits) {
+  constructor(start: Spawn, command: OwnCommand["command"], limits: CheckProcessLimits) {
     this.#limits = limits;
     this.#reader = new TransferReader(transferBytesMax(limits));
     let over!: () => void;

@@ -5,7 +5,7 @@ import type { GuestFailure, GuestOutcome } from "../../executor/executor.ts";
 import { failure } from "../../executor/failures.ts";
 import { JsonText, type Json, type JsonDigest, type JsonSchema } from "../../lib/json.ts";
 import { limitVariable, type Limits } from "../../limits/limits.ts";
-import { startDirectly } from "../../starter/starter.ts";
+import { spawnDirectly } from "../../processes/spawn/spawn.ts";
 import { TurnQueue } from "../../lib/turn-queue.ts";
 import { nextTurn } from "../../lib/turns.ts";
 import type { LongAnswer, LongEvent, LongLimits } from "../../upstream/long-answers.ts";
@@ -41,7 +41,7 @@ export class Checks {
 
   constructor(limits: CheckLimits, options: Partial<CheckStart> & { readonly codesBytes?: number } = {}) {
     this.#codes = new ViewRoom(options.codesBytes ?? CODES_BYTES_MAX);
-    const { start = startDirectly, mode = "auto", onTrusted = () => {} } = options;
+    const { start = spawnDirectly, mode = "auto", onTrusted = () => {} } = options;
     this.#limits = limits;
     let isTold = false;
     const tell = (reason: string): void => {

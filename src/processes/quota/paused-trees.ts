@@ -1,4 +1,4 @@
-import { treeOf, useOf } from "./process-tree.ts";
+import { treeOf, useOf } from "../process-tree.ts";
 
 /** Processes that are stopped, each with all its descendants, until they are resumed. */
 export class PausedTrees {

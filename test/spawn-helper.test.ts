@@ -6,12 +6,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import { describe, it } from "node:test";
-import { openStarter } from "../src/starter/apart.ts";
-import { startDirectly, type Start, type Started, type Starter, type StartRequest } from "../src/starter/starter.ts";
+import { openSpawnHelper } from "../src/processes/spawn/spawn-helper.ts";
+import {
+  spawnDirectly,
+  type Spawn,
+  type SpawnedProcess,
+  type Spawner,
+  type SpawnRequest,
+} from "../src/processes/spawn/spawn.ts";
 import { descendants, givingWayBy, isAlive, processesWith, statOf } from "./processes.ts";
 import { until } from "./until.ts";
 
-const sh = (script: string, stdio: StartRequest["stdio"] = ["pipe", "pipe"]): StartRequest => ({
+const sh = (script: string, stdio: SpawnRequest["stdio"] = ["pipe", "pipe"]): SpawnRequest => ({
   file: "/bin/sh",
   args: ["-c", script],
   env: {},
@@ -19,14 +25,14 @@ const sh = (script: string, stdio: StartRequest["stdio"] = ["pipe", "pipe"]): St
 });
 
 describe("processes are started", () => {
-  for (const how of ["directly", "apart"] as const) {
-    const withStart = async (use: (start: Start) => Promise<void>): Promise<void> => {
-      if (how === "directly") return use(startDirectly);
-      const starter = await openReady();
+  for (const how of ["directly", "by a helper"] as const) {
+    const withStart = async (use: (start: Spawn) => Promise<void>): Promise<void> => {
+      if (how === "directly") return use(spawnDirectly);
+      const helper = await openReady();
       try {
-        await use(starter.start);
+        await use(helper.start);
       } finally {
-        await starter.close();
+        await helper.close();
       }
     };
 
@@ -40,7 +46,7 @@ describe("processes are started", () => {
         assert.deepEqual(await started.exited, { code: 7, signal: null });
       }));
 
-    it(`${how}, and none of what they write at once is lost while their starter is busy`, () =>
+    it(`${how}, and none of what they write at once is lost while their parent is busy`, () =>
       withStart(async (start) => {
         const starting = start(sh("seq 1 2000; seq 1 2000 >&2; seq 1 2000 >&3", ["ignore", "pipe", "pipe", "pipe"]));
         const until = performance.now() + 150;
@@ -68,43 +74,43 @@ describe("processes are started", () => {
   }
 });
 
-describe("a starter apart", () => {
+describe("a spawn helper", () => {
   it("leaves nothing of its own to what it starts: no descriptor, no variable", async () => {
-    const starter = await openReady();
+    const helper = await openReady();
     const listing = "for each in /proc/self/fd/*; do echo ${each##*/}; done; env";
-    const [apart, directly] = await Promise.all(
-      [starter.start, startDirectly].map(async (start) => {
+    const [helped, directly] = await Promise.all(
+      [helper.start, spawnDirectly].map(async (start) => {
         const started = await start({ ...sh(listing, ["ignore", "pipe", "ignore"]), env: { OWN: "1" } });
         return (await textOf(started, 1)).split("\n").sort();
       }),
     );
     assert.ok(directly!.includes("OWN=1"));
-    assert.deepEqual(apart, directly);
-    await starter.close();
+    assert.deepEqual(helped, directly);
+    await helper.close();
   });
 
   it("is the parent of what it starts, so that who serves is held up by none of it", async () => {
-    const starter = await openReady();
-    const started = await starter.start(sh("read line"));
+    const helper = await openReady();
+    const started = await helper.start(sh("read line"));
     const { parent } = statOf(started.pid)!;
     assert.notEqual(parent, process.pid);
     assert.ok(descendants().includes(parent));
     started.pipes[0]!.end();
     await started.exited;
-    await starter.close();
+    await helper.close();
     assert.deepEqual(descendants(), []);
   });
 
   it("takes what it has started with it when it is killed, and processes start all the same", async () => {
     let gone = 0;
-    const starter = await openReady(() => (gone += 1));
-    const started = await starter.start({ ...sh("read line"), group: true });
+    const helper = await openReady(() => (gone += 1));
+    const started = await helper.start({ ...sh("read line"), group: true });
     process.kill(statOf(started.pid)!.parent, "SIGKILL");
     assert.deepEqual(await started.exited, { code: null, signal: "SIGKILL" });
     await until(() => gone === 1 && descendants().length === 1, "nothing of it is alive, and the guard is left");
-    const next = await starter.start(sh("exit 3"));
+    const next = await helper.start(sh("exit 3"));
     assert.deepEqual(await next.exited, { code: 3, signal: null });
-    await starter.close();
+    await helper.close();
   });
 
   it("ends with whoever it starts for, be that killed while a pipe is on its way to it", async () => {
@@ -114,8 +120,8 @@ describe("a starter apart", () => {
         "--input-type=module",
         "-e",
         `
-        import { openStarter } from ${JSON.stringify(new URL("../src/starter/apart.js", import.meta.url).href)};
-        const starter = openStarter({ onGone() {}, onStderr() {} });
+        import { openSpawnHelper } from ${JSON.stringify(new URL("../src/processes/spawn/spawn-helper.js", import.meta.url).href)};
+        const helper = openSpawnHelper({ onGone() {}, onStderr() {} });
         const sh = { file: "/bin/sh", args: ["-c", "read line"], env: {}, stdio: ["pipe"], group: true };
         const parentOf = async ({ pid, pipes, exited }) => {
           const parent = Number(readFileSync("/proc/" + pid + "/stat", "utf8").split(") ").at(-1).split(" ")[1]);
@@ -123,8 +129,8 @@ describe("a starter apart", () => {
           await exited;
           return parent;
         };
-        while ((await parentOf(await starter.start(sh))) === process.pid);
-        void starter.start(sh);
+        while ((await parentOf(await helper.start(sh))) === process.pid);
+        void helper.start(sh);
         // The question has been sent, and its answers are never taken.
         setImmediate(() => {
           writeSync(1, "asked");
@@ -137,7 +143,7 @@ describe("a starter apart", () => {
     );
     await once(service.stdout, "data");
     const family = (): number[] => descendants(service.pid);
-    // Its starter, their guard, and the started process.
+    // Its helper, their guard, and the started process.
     await until(() => family().length === 3, "the process was started");
     const all = family();
     service.kill("SIGKILL");
@@ -145,33 +151,33 @@ describe("a starter apart", () => {
   });
 
   it("ends what does not end with its pipes when whoever it starts for is killed, and removes its own folder", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "berth-starter-"));
+    const folder = mkdtempSync(join(tmpdir(), "berth-helper-"));
     const service = spawn(
       process.execPath,
       [
         "--input-type=module",
         "-e",
         `
-        import { openStarter } from ${JSON.stringify(new URL("../src/starter/apart.js", import.meta.url).href)};
+        import { openSpawnHelper } from ${JSON.stringify(new URL("../src/processes/spawn/spawn-helper.js", import.meta.url).href)};
         import { readFileSync } from "node:fs";
-        const starter = openStarter({ onGone() {}, onStderr() {} });
+        const helper = openSpawnHelper({ onGone() {}, onStderr() {} });
         const wait = { file: "/bin/sh", args: ["-c", "read line"], env: {}, stdio: ["pipe"], group: true };
         const stubborn = { ...wait, args: ["-c", "trap '' TERM HUP INT; while :; do sleep 1; done"], stdio: [] };
         for (;;) {
-          const { pid, pipes, exited } = await starter.start(wait);
+          const { pid, pipes, exited } = await helper.start(wait);
           const parent = Number(readFileSync("/proc/" + pid + "/stat", "utf8").split(") ").at(-1).split(" ")[1]);
           pipes[0].end();
           await exited;
           if (parent !== process.pid) break;
         }
-        await starter.start({ ...stubborn, cwd: ${JSON.stringify(folder)}, hasOwnFolder: true });
+        await helper.start({ ...stubborn, cwd: ${JSON.stringify(folder)}, hasOwnFolder: true });
         console.log("started");
       `,
       ],
       { stdio: ["ignore", "pipe", "inherit"] },
     );
     await once(service.stdout, "data");
-    // The starter, their guard, the shell, and the program that it waits for.
+    // The helper, their guard, the shell, and the program that it waits for.
     await until(() => descendants(service.pid).length === 4, "all is running");
     const all = descendants(service.pid);
     service.kill("SIGKILL");
@@ -180,8 +186,8 @@ describe("a starter apart", () => {
 
   for (const [order, kill] of Object.entries({
     "is killed first":
-      "process.kill(starter, 'SIGKILL'); while ((await start().then(parentOf, () => 0)) !== process.pid);",
-    "is killed together with it": "await start(); process.kill(starter, 'SIGKILL');",
+      "process.kill(helper, 'SIGKILL'); while ((await start().then(parentOf, () => 0)) !== process.pid);",
+    "is killed together with it": "await start(); process.kill(helper, 'SIGKILL');",
   })) {
     it(`leaves nobody who is deaf to all when it ${order}, and then whoever it starts for`, async () => {
       const mark = `deaf-${process.pid}-${order.length}`;
@@ -191,20 +197,20 @@ describe("a starter apart", () => {
           "--input-type=module",
           "-e",
           `
-          import { openStarter } from ${JSON.stringify(new URL("../src/starter/apart.js", import.meta.url).href)};
+          import { openSpawnHelper } from ${JSON.stringify(new URL("../src/processes/spawn/spawn-helper.js", import.meta.url).href)};
           import { readFileSync } from "node:fs";
           import { setTimeout as after } from "node:timers/promises";
-          const starter_ = openStarter({ onGone() {}, onStderr() {} });
+          const spawner = openSpawnHelper({ onGone() {}, onStderr() {} });
           const parentOf = ({ pid }) =>
             Number(readFileSync("/proc/" + pid + "/stat", "utf8").split(") ").at(-1).split(" ")[1]);
-          import { MARK, newMark } from ${JSON.stringify(new URL("../src/starter/marked.js", import.meta.url).href)};
+          import { MARK, newMark } from ${JSON.stringify(new URL("../src/processes/spawn/marked.js", import.meta.url).href)};
           const deaf = "trap '' TERM HUP INT; sleep 1000 & setsid sleep 1000 & while :; do sleep 1; done";
           const env = { PATH: process.env.PATH, [MARK]: newMark(), DEAF: ${JSON.stringify(mark)} };
           const start = () =>
-            starter_.start({ file: "/bin/sh", args: ["-c", deaf], env, stdio: [], group: true });
-          let starter = process.pid;
-          while (starter === process.pid) {
-            starter = parentOf(await start());
+            spawner.start({ file: "/bin/sh", args: ["-c", deaf], env, stdio: [], group: true });
+          let helper = process.pid;
+          while (helper === process.pid) {
+            helper = parentOf(await start());
             await after(5);
           }
           ${kill}
@@ -232,47 +238,47 @@ describe("a starter apart", () => {
     let usedMs = 0;
     const use = (ms: number): void => write("cpu.stat", `usage_usec ${(usedMs += ms) * 1_000}\n`);
     use(0);
-    const starter = await openReady(() => {}, container);
+    const helper = await openReady(() => {}, container);
     try {
       const burn = { ...sh("while :; do :; done"), group: true };
-      const [burning, serving] = [await starter.start({ ...burn, niceness: 19 }), await starter.start(burn)];
-      const isHeld = ({ pid }: Started): boolean => statOf(pid)!.state === "T";
+      const [burning, serving] = [await helper.start({ ...burn, niceness: 19 }), await helper.start(burn)];
+      const isHeld = ({ pid }: SpawnedProcess): boolean => statOf(pid)!.state === "T";
       await until(() => (use(1_000), isHeld(burning)), "it was held up");
       assert.equal(isHeld(serving), false);
       await until(() => !isHeld(burning), "it goes on");
       await until(() => (use(1_000), isHeld(burning)), "it was held up again");
-      await starter.close();
+      await helper.close();
       assert.equal((await burning.exited).signal, "SIGKILL");
       await until(() => descendants().length === 0, "nothing of it is alive");
     } finally {
-      await starter.close();
+      await helper.close();
       rmSync(container, { recursive: true });
     }
   });
 
   it("ends what still runs when it is closed", async () => {
-    const starter = await openReady();
-    const started = await starter.start({ ...sh("read line"), group: true });
-    await starter.close();
+    const helper = await openReady();
+    const started = await helper.start({ ...sh("read line"), group: true });
+    await helper.close();
     assert.equal((await started.exited).signal, "SIGKILL");
     await until(() => descendants().length === 0, "nothing of it is alive");
   });
 });
 
-/** Resolves when the starter is ready: before that, it starts processes directly. */
-async function openReady(onGone: () => void = () => {}, quotaFolder?: string): Promise<Starter> {
-  const starter = openStarter({ onGone, onStderr: (text) => process.stderr.write(text) }, quotaFolder);
+/** Resolves when the helper is ready: before that, it starts processes directly. */
+async function openReady(onGone: () => void = () => {}, quotaFolder?: string): Promise<Spawner> {
+  const helper = openSpawnHelper({ onGone, onStderr: (text) => process.stderr.write(text) }, quotaFolder);
   for (;;) {
-    const { pid, exited, pipes } = await starter.start(sh("read line"));
+    const { pid, exited, pipes } = await helper.start(sh("read line"));
     const { parent } = statOf(pid)!;
     pipes[0]!.end();
     await exited;
-    if (parent !== process.pid) return starter;
+    if (parent !== process.pid) return helper;
     await after(5);
   }
 }
 
-async function textOf({ pipes }: Started, descriptor: number): Promise<string> {
+async function textOf({ pipes }: SpawnedProcess, descriptor: number): Promise<string> {
   let text = "";
   for await (const chunk of pipes[descriptor]!.setEncoding("utf8")) text += chunk as string;
   return text;

@@ -1,14 +1,14 @@
 import { rmSync, writeSync } from "node:fs";
 import type { Socket } from "node:net";
-import type { StarterAnswer, StarterQuestion } from "./apart.ts";
+import type { SpawnHelperReply, SpawnHelperRequest } from "./spawn-helper.ts";
 import { signsOf, wordOf } from "./guard.ts";
 import { killGroup } from "./kill-group.ts";
-import { findProcessorQuota } from "./processor-quota.ts";
-import { QuotaKeeper } from "./quota-keeper.ts";
-import { startDirectly, type StartRequest } from "./starter.ts";
+import { findProcessorQuota } from "../quota/processor-quota.ts";
+import { QuotaKeeper } from "../quota/quota-keeper.ts";
+import { spawnDirectly, type SpawnRequest } from "./spawn.ts";
 
 /**
- * The starter's process: it starts processes on request, hands over their pipes, and reports the end of each. As the
+ * The spawn helper's process: it starts processes on request, hands over their pipes, and reports the end of each. As the
  * parent of everything that gives way to the serving process, it also keeps them within the quota of processor time.
  * Its stdin ends with its owner: then it lets its processes end, ends the rest, and ends.
  */
@@ -19,11 +19,11 @@ const LAST_MS = 1_000;
 const GUARD_DESCRIPTOR = 4;
 
 /** The running processes, by their ids. */
-const running = new Map<number, StartRequest>();
+const running = new Map<number, SpawnRequest>();
 let isLast = false;
 const keeper = new QuotaKeeper(() => findProcessorQuota(process.argv[2]));
 
-process.on("message", (question: StarterQuestion) => void carryOut(question));
+process.on("message", (question: SpawnHelperRequest) => void carryOut(question));
 // Node does not report a channel that ends while a pipe is on its way over it.
 process.stdin.resume().on("close", () => {
   isLast = true;
@@ -38,10 +38,10 @@ process.stdin.resume().on("close", () => {
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
 answer({ id: 0 });
 
-async function carryOut({ id, request }: StarterQuestion): Promise<void> {
+async function carryOut({ id, request }: SpawnHelperRequest): Promise<void> {
   if (isLast) return;
   try {
-    const starting = startDirectly(request);
+    const starting = spawnDirectly(request);
     const { pid, pipes, exited } = await starting;
     running.set(pid, request);
     for (const sign of signsOf(request)) tellGuard(sign, pid);
@@ -87,6 +87,6 @@ function stopReading(pipe: Socket | undefined): void {
   (pipe as { _handle?: { readStop(): void } } | undefined)?._handle?.readStop();
 }
 
-function answer(message: StarterAnswer, pipe?: Socket): void {
+function answer(message: SpawnHelperReply, pipe?: Socket): void {
   if (process.connected) process.send!(message, pipe, {}, () => {});
 }

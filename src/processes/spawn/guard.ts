@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
 import { endMarkedScript, MARK, ownMark, shellEnvironment } from "./marked.ts";
-import { startDirectly, type Start, type Starter, type StartRequest } from "./starter.ts";
+import { spawnDirectly, type Spawn, type Spawner, type SpawnRequest } from "./spawn.ts";
 
 /**
  * Ends started processes when nobody else is left to do so. It is a shell that only reads from a pipe, which the
@@ -56,7 +56,7 @@ export class Guard {
     return this.#shell.stdin as Socket;
   }
 
-  started(pid: number, request: StartRequest): void {
+  started(pid: number, request: SpawnRequest): void {
     for (const sign of signsOf(request)) this.#say(sign, pid);
   }
 
@@ -81,7 +81,7 @@ export class Guard {
 type Sign = "+" | "-" | "m";
 
 /** The signs for the guard about a process that was started. */
-export function signsOf({ env }: StartRequest): Sign[] {
+export function signsOf({ env }: SpawnRequest): Sign[] {
   return MARK in env ? ["+", "m"] : ["+"];
 }
 
@@ -91,18 +91,18 @@ export function wordOf(sign: Sign, pid: number): string {
 }
 
 /** Starts processes directly, and has each of them guarded. */
-export function guarded(guard: () => Guard): Start {
+export function guarded(guard: () => Guard): Spawn {
   return async (request) => {
     const by = guard();
-    const started = await startDirectly(request);
+    const started = await spawnDirectly(request);
     by.started(started.pid, request);
     void started.exited.then(() => by.ended(started.pid));
     return started;
   };
 }
 
-/** Starts processes directly, without a starter process. */
-export function openGuarded(): Starter {
+/** Starts processes directly, without a spawn helper. */
+export function openGuarded(): Spawner {
   const guard = new Guard();
   return { start: guarded(() => guard), close: () => guard.close() };
 }

@@ -1,5 +1,5 @@
 import { getPriority } from "node:os";
-import { PausedTrees } from "../processes/paused-trees.ts";
+import { PausedTrees } from "./paused-trees.ts";
 import type { ProcessorQuota } from "./processor-quota.ts";
 import { QuotaBudget } from "./quota-budget.ts";
 

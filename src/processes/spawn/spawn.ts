@@ -2,39 +2,39 @@ import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { setNiceness, setRevocableNiceness } from "../processes/niceness.ts";
+import { setNiceness, setRevocableNiceness } from "../niceness.ts";
 
 /**
- * Starts processes: guests, scripts, the compiler, upstream programs. A start blocks its starter for some milliseconds,
- * more of them when the machine is busy. A serving process leaves that to a separate starter process (apart.ts); all
+ * Starts processes: guests, scripts, the compiler, upstream programs. A start blocks its process for some milliseconds,
+ * more of them when the machine is busy. A serving process leaves that to a separate process, the spawn helper (spawn-helper.ts); all
  * others start processes directly. This folder knows nothing about the processes it starts.
  */
-export type Start = (request: StartRequest) => Promise<Started>;
+export type Spawn = (request: SpawnRequest) => Promise<SpawnedProcess>;
 
 /** Starts processes, and lives as long as any of them runs. */
-export interface Starter {
-  readonly start: Start;
+export interface Spawner {
+  readonly start: Spawn;
   /** All processes should have ended by now; the rest is ended. */
   close(): Promise<void>;
 }
 
-export interface StartRequest {
+export interface SpawnRequest {
   readonly file: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** `cwd` was made for it alone: where nobody else is left to do so, its starter removes it after its end. */
+  /** `cwd` was made for it alone: where nobody else is left to do so, whoever started it removes it after its end. */
   readonly hasOwnFolder?: boolean;
   /** The user and group to become; only root may. */
   readonly uid?: number;
   readonly gid?: number;
   /** The kind of each descriptor, from 0 on; the others are closed. */
   readonly stdio: readonly ("pipe" | "ignore")[];
-  /** Its input on one more descriptor, in base64: the starter writes it there and closes it. */
+  /** Its input on one more descriptor, in base64: whoever starts it writes it there and closes it. */
   readonly given?: { readonly descriptor: number; readonly base64: string };
   /**
    * The process leads a group and a session of its own: where Linux distributes time by session
-   * (sched_autogroup_enabled), it then takes none of the starter's.
+   * (sched_autogroup_enabled), it then takes none of its parent's.
    */
   readonly group?: boolean;
   /** How far it and its group give way where processor time is short: 0 (not at all) to 19. */
@@ -45,7 +45,7 @@ export interface StartRequest {
   readonly outOfMemoryScore?: number;
 }
 
-export interface Started {
+export interface SpawnedProcess {
   readonly pid: number;
   /** The pipes by descriptor; undefined for those that are no pipes. */
   readonly pipes: readonly (Duplex | undefined)[];
@@ -60,7 +60,7 @@ export interface ExitStatus {
 }
 
 /** Starts it from this process, at once. Rejects when it cannot be started. */
-export const startDirectly: Start = async (request) => {
+export const spawnDirectly: Spawn = async (request) => {
   const { file, args, env, cwd, uid, gid, stdio, given, group = false } = request;
   const identity = { ...(uid !== undefined && { uid }), ...(gid !== undefined && { gid }) };
   const child = spawn(file, args, {
@@ -97,7 +97,7 @@ function give(pipe: Socket, base64: string): void {
 }
 
 /** Preferences: some systems do not let us state them, and the process may have ended already. */
-function prefer(pid: number, { niceness = 0, nicenessForNow = 0, outOfMemoryScore }: StartRequest): void {
+function prefer(pid: number, { niceness = 0, nicenessForNow = 0, outOfMemoryScore }: SpawnRequest): void {
   // Before it has threads, which inherit its present values.
   if (niceness > 0) setNiceness(pid, niceness);
   else if (nicenessForNow > 0) setRevocableNiceness(pid, nicenessForNow);

@@ -3,15 +3,15 @@ import type { Socket } from "node:net";
 import { fileURLToPath } from "node:url";
 import { Guard, guarded } from "./guard.ts";
 import { killGroup } from "./kill-group.ts";
-import type { ExitStatus, Started, Starter, StartRequest } from "./starter.ts";
+import type { ExitStatus, SpawnedProcess, Spawner, SpawnRequest } from "./spawn.ts";
 
-export interface StarterQuestion {
+export interface SpawnHelperRequest {
   readonly id: number;
-  readonly request: StartRequest;
+  readonly request: SpawnRequest;
 }
 
 /** Sent in this order for each `id`; the pipes come with the answers that name a descriptor. Number 0: it is ready. */
-export interface StarterAnswer {
+export interface SpawnHelperReply {
   readonly id: number;
   readonly pid?: number;
   readonly descriptor?: number;
@@ -20,15 +20,15 @@ export interface StarterAnswer {
   readonly error?: { readonly message: string; readonly code?: string; readonly path?: string };
 }
 
-/** The pause before an ended starter is tried again. */
+/** The pause before an ended spawn helper is replaced. */
 const AGAIN_AFTER_MS = 10_000;
 const END_MS = 1_000;
 const childFile = fileURLToPath(new URL("./child.js", import.meta.url));
 /** It never has much to do, or to keep. */
 const nodeOptions = ["--v8-pool-size=1", "--max-semi-space-size=1", "--max-old-space-size=64"];
 
-/** Receives the events of the starter's process. */
-export interface StarterOwner {
+/** Receives the events of the spawn helper. */
+export interface SpawnHelperOwner {
   onGone(exit: ExitStatus): void;
   /** Nothing is written while all is well. */
   onStderr(text: string): void;
@@ -39,18 +39,18 @@ export interface StarterOwner {
  * whenever it is gone, they are started directly. `quotaFolder` is the folder below `/proc` of the process whose quota
  * of processor time it keeps; its own by default.
  */
-export function openStarter(owner: StarterOwner, quotaFolder?: string): Starter {
-  let apart: Apart | undefined;
+export function openSpawnHelper(owner: SpawnHelperOwner, quotaFolder?: string): Spawner {
+  let helper: SpawnHelper | undefined;
   let guard = new Guard();
   let isClosed = false;
 
   const open = (): void => {
     if (!guard.isAlive) guard = new Guard();
-    const opened = new Apart(owner, guard, quotaFolder);
-    apart = opened;
-    void opened.gone.then(again);
+    const opened = new SpawnHelper(owner, guard, quotaFolder);
+    helper = opened;
+    void opened.gone.then(reopen);
   };
-  const again = (exit: ExitStatus): void => {
+  const reopen = (exit: ExitStatus): void => {
     if (isClosed) return;
     owner.onGone(exit);
     setTimeout(() => !isClosed && open(), AGAIN_AFTER_MS).unref();
@@ -59,16 +59,16 @@ export function openStarter(owner: StarterOwner, quotaFolder?: string): Starter 
   open();
 
   return {
-    start: (request) => (apart?.isReady ? apart.start(request) : startHere(request)),
+    start: (request) => (helper?.isReady ? helper.start(request) : startHere(request)),
     async close() {
       isClosed = true;
-      await apart?.end();
+      await helper?.end();
       await guard.close();
     },
   };
 }
 
-class Apart {
+class SpawnHelper {
   #hasBegun = false;
   /** Resolves when the process and everything it started have ended. */
   readonly gone: Promise<ExitStatus>;
@@ -77,7 +77,7 @@ class Apart {
   readonly #guard: Guard;
   #ids = 0;
 
-  constructor(owner: StarterOwner, guard: Guard, quotaFolder: string | undefined) {
+  constructor(owner: SpawnHelperOwner, guard: Guard, quotaFolder: string | undefined) {
     this.#guard = guard;
     // Not detached: processes that it starts without a group share the processors with the serving process, as if that
     // had started them.
@@ -94,7 +94,7 @@ class Apart {
     stderr.setEncoding("utf8").on("data", (text: string) => owner.onStderr(text));
     stderr.on("error", () => {});
     stderr.unref();
-    this.#child.on("message", (answer: StarterAnswer, pipe?: Socket) => this.#hear(answer, pipe));
+    this.#child.on("message", (answer: SpawnHelperReply, pipe?: Socket) => this.#hear(answer, pipe));
     this.gone = new Promise((resolve) => {
       const over = (exit: ExitStatus): void => {
         this.#hasBegun = false;
@@ -116,13 +116,13 @@ class Apart {
     return this.#hasBegun && this.#child.connected;
   }
 
-  start(request: StartRequest): Promise<Started> {
+  start(request: SpawnRequest): Promise<SpawnedProcess> {
     return new Promise((resolve, reject) => {
       const id = ++this.#ids;
       this.#orders.set(id, new Order(request, resolve, reject));
       // Until the process ends somebody waits for that.
       this.#child.channel?.ref();
-      this.#child.send({ id, request } satisfies StarterQuestion, (error) => {
+      this.#child.send({ id, request } satisfies SpawnHelperRequest, (error) => {
         if (!error) return;
         this.#hasBegun = false;
         this.#child.kill("SIGKILL");
@@ -141,7 +141,7 @@ class Apart {
     clearTimeout(timer);
   }
 
-  /** Nothing is written to it: its end tells the starter that this process has ended, however it did. */
+  /** Nothing is written to it: its end tells the helper that this process has ended, however it did. */
   get #lifeline(): Socket {
     return this.#child.stdin as Socket;
   }
@@ -155,7 +155,7 @@ class Apart {
     this.#orders.clear();
   }
 
-  #hear(answer: StarterAnswer, pipe: Socket | undefined): void {
+  #hear(answer: SpawnHelperReply, pipe: Socket | undefined): void {
     if (answer.id === 0) {
       this.#hasBegun = true;
       return;
@@ -171,13 +171,13 @@ class Apart {
 class Order {
   readonly #pipes: (Socket | undefined)[];
   readonly #wanted: number;
-  readonly #resolve: (started: Started) => void;
+  readonly #resolve: (started: SpawnedProcess) => void;
   readonly #reject: (error: Error) => void;
   readonly #exited: Promise<ExitStatus>;
   #exit!: (exit: ExitStatus) => void;
   pid: number | undefined;
 
-  constructor({ stdio }: StartRequest, resolve: (started: Started) => void, reject: (error: Error) => void) {
+  constructor({ stdio }: SpawnRequest, resolve: (started: SpawnedProcess) => void, reject: (error: Error) => void) {
     this.#pipes = stdio.map(() => undefined);
     this.#wanted = stdio.filter((kind) => kind === "pipe").length;
     this.#resolve = resolve;
@@ -186,7 +186,7 @@ class Order {
   }
 
   /** True when nothing more will come. */
-  hear({ pid, descriptor, isComplete, exit, error }: StarterAnswer, pipe: Socket | undefined): boolean {
+  hear({ pid, descriptor, isComplete, exit, error }: SpawnHelperReply, pipe: Socket | undefined): boolean {
     if (pid !== undefined) this.pid = pid;
     if (descriptor !== undefined) this.#pipes[descriptor] = pipe;
     if (isComplete) this.#complete();

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Start } from "./starter.ts";
+import type { Spawn } from "./spawn.ts";
 
 /**
  * A variable in the environment of a program that may start others, and so of all its descendants: its value finds
@@ -30,7 +30,7 @@ export function shellEnvironment(): Record<string, string> {
 }
 
 /** Ends what a program has left behind, with a separate process: reading another process's files may block for ever. */
-export async function endMarked(start: Start, mark: string): Promise<void> {
+export async function endMarked(start: Spawn, mark: string): Promise<void> {
   if (process.platform !== "linux") return;
   const args = ["-c", endMarkedScript, "sh", mark];
   const stdio = ["ignore", "ignore", "ignore"] as const;
