@@ -11,7 +11,7 @@ import { failure } from "../src/executor/failures.ts";
 import { Collected } from "../src/host/collected.ts";
 import { FrameReader } from "../src/executor/frames.ts";
 import { toHost } from "../src/executor/guest/wire.mts";
-import { Lane } from "../src/executor/lane.ts";
+import { BoundedQueue } from "../src/executor/bounded-queue.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import type { ExecutorLog } from "../src/executor/guest-executor.ts";
 import { ReadingTime } from "../src/lib/reading-time.ts";
@@ -146,23 +146,23 @@ describe("what a stream yields for a caller that takes none", () => {
   });
 });
 
-describe("a lane", () => {
+describe("a bounded queue", () => {
   it("starts so many at once and the others in their order", () => {
     const started: string[] = [];
-    const lane = new Lane<string>({ running: 2, queued: 2 }, (job) => started.push(job));
+    const queue = new BoundedQueue<string>({ running: 2, queued: 2 }, (job) => started.push(job));
     assert.deepEqual(
-      ["a", "b", "c", "d", "e"].map((job) => lane.enter(job)),
+      ["a", "b", "c", "d", "e"].map((job) => queue.enter(job)),
       [true, true, true, true, false],
     );
     assert.deepEqual(started, ["a", "b"]);
-    assert.equal(lane.remove("c"), true);
-    assert.equal(lane.remove("a"), false);
-    lane.leave();
+    assert.equal(queue.remove("c"), true);
+    assert.equal(queue.remove("a"), false);
+    queue.leave();
     assert.deepEqual(started, ["a", "b", "d"]);
-    assert.equal(lane.idle, false);
-    lane.leave();
-    lane.leave();
-    assert.equal(lane.idle, true);
+    assert.equal(queue.idle, false);
+    queue.leave();
+    queue.leave();
+    assert.equal(queue.idle, true);
   });
 });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
-import { Call } from "../src/executor/call.ts";
+import { PendingCall } from "../src/executor/pending-call.ts";
 import { LaterAnswer, type GuestProgram, type HostAnswer, type HostPort } from "../src/executor/executor.ts";
 import { HostRequests } from "../src/executor/host-requests.ts";
 import { guestPort, type PortHost } from "../src/host/guest-port.ts";
@@ -40,7 +40,7 @@ class Asker {
 
   ask(count: number, params: object = { name: "long" }): void {
     const given = { shape: shape("f"), args: {}, deadlineMs: 1000 };
-    const call = new Call(this.#program, given, 0, () => {});
+    const call = new PendingCall(this.#program, given, 0, () => {});
     for (let id = 1; id <= count; id++) {
       const frame = [10, 1, id, "variable", params];
       this.#requests.answer(call, frame, JSON.stringify(frame).length);

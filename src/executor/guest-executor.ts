@@ -4,10 +4,10 @@ import { spawnDirectly, type Spawn } from "../processes/spawn/spawn.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { MakeFolder } from "../work-folders.ts";
 import { Ticker } from "../lib/ticker.ts";
-import { Call } from "./call.ts";
+import { PendingCall } from "./pending-call.ts";
 import { cancelled, closed, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
-import { HeavyTenants } from "./heavy-tenants.ts";
-import { Lane } from "./lane.ts";
+import { CpuFairness } from "./cpu-fairness.ts";
+import { BoundedQueue } from "./bounded-queue.ts";
 import type { GuestLauncher } from "./launcher.ts";
 import { sameForAll, type ExecutorLimits, type ExecutorTenantLimits } from "./limits.ts";
 import { Pool } from "./pool.ts";
@@ -43,11 +43,11 @@ export class GuestExecutor implements Executor {
   readonly #limits: ExecutorLimits;
   readonly #log: ExecutorLog | undefined;
   readonly #limitsOf: (tenant: string) => ExecutorTenantLimits;
-  readonly #heavy: HeavyTenants;
+  readonly #fairness: CpuFairness;
   readonly #pool: Pool;
   readonly #scripts: Scripts;
   readonly #trials: Trials;
-  readonly #lanes = new Map<string, Lane<Call>>();
+  readonly #queues = new Map<string, BoundedQueue<PendingCall>>();
   readonly #suspended = new Set<string>();
   readonly #ticker = new Ticker((now) => this.#sweep(now));
   #inFlight = 0;
@@ -63,12 +63,12 @@ export class GuestExecutor implements Executor {
     this.#limits = limits;
     this.#log = log;
     this.#limitsOf = limitsOf ?? (() => sameForAll(limits));
-    this.#heavy = new HeavyTenants({
+    this.#fairness = new CpuFairness({
       processorMsPerSecondOf: (tenant) => this.#limitsOf(tenant).processorMsPerSecond,
     });
     this.#scripts = new Scripts(start, launcher, limits, {
       processesOf: (tenant) => this.#limitsOf(tenant).scriptProcesses,
-      heavy: this.#heavy,
+      fairness: this.#fairness,
       makeFolder,
     });
     this.#trials = new Trials(start, launcher.guest, limits);
@@ -78,13 +78,13 @@ export class GuestExecutor implements Executor {
       onCallOver: (call) => this.#leave(call),
       onEnded: (program, error, loaded) => this.#report(program, error, loaded),
       onLog: strayLog(limits, log),
-      heavy: this.#heavy,
+      fairness: this.#fairness,
     });
   }
 
   call(program: GuestProgram, given: GuestCall): Promise<GuestOutcome> {
     return new Promise((resolve) => {
-      const call = new Call(program, given, performance.now(), resolve);
+      const call = new PendingCall(program, given, performance.now(), resolve);
       const refusal = this.#refusal(program.tenant) ?? (given.signal?.aborted ? cancelled : undefined);
       if (refusal) return call.fail(refusal);
       if (given.signal) this.#listen(call, given.signal);
@@ -113,8 +113,8 @@ export class GuestExecutor implements Executor {
 
   async suspend(tenant: string): Promise<void> {
     this.#suspended.add(tenant);
-    const lane = this.#lanes.get(tenant);
-    for (const call of lane?.waiting ?? []) this.#unqueue(lane!, call, suspended);
+    const queue = this.#queues.get(tenant);
+    for (const call of queue?.waiting ?? []) this.#unqueue(queue!, call, suspended);
     for (const call of this.#pool.waiting) if (call.program.tenant === tenant) this.#unwait(call, suspended);
     this.#pool.endTenant(tenant, suspended);
     this.#trials.endTenant(tenant, suspended);
@@ -131,11 +131,11 @@ export class GuestExecutor implements Executor {
   }
 
   async #close(): Promise<void> {
-    for (const lane of this.#lanes.values()) for (const call of lane.waiting) this.#unqueue(lane, call, closed);
+    for (const queue of this.#queues.values()) for (const call of queue.waiting) this.#unqueue(queue, call, closed);
     for (const call of this.#pool.waiting) this.#unwait(call, closed);
     await Promise.all([this.#pool.close(closed), this.#scripts.close(), this.#trials.close()]);
     this.#ticker.stop();
-    this.#heavy.close();
+    this.#fairness.close();
   }
 
   #refusal(tenant: string): GuestFailure | undefined {
@@ -145,44 +145,44 @@ export class GuestExecutor implements Executor {
     return undefined;
   }
 
-  #enter(call: Call): void {
+  #enter(call: PendingCall): void {
     const { tenant } = call.program;
-    let lane = this.#lanes.get(tenant);
-    if (!lane) {
+    let queue = this.#queues.get(tenant);
+    if (!queue) {
       const { calls: running } = this.#limitsOf(tenant);
-      lane = new Lane({ running, queued: this.#limits.queuedCallsPerTenant }, (call) => this.#pool.run(call));
-      this.#lanes.set(tenant, lane);
+      queue = new BoundedQueue({ running, queued: this.#limits.queuedCallsPerTenant }, (call) => this.#pool.run(call));
+      this.#queues.set(tenant, queue);
     }
     this.#inFlight++;
     this.#ticker.wake();
-    if (lane.enter(call)) return;
+    if (queue.enter(call)) return;
     this.#inFlight--;
     call.fail(tooBusy(this.#limits.queuedCallsPerTenant));
   }
 
-  #leave(call: Call): void {
+  #leave(call: PendingCall): void {
     this.#inFlight--;
-    this.#lanes.get(call.program.tenant)?.leave();
+    this.#queues.get(call.program.tenant)?.leave();
   }
 
-  #listen(call: Call, signal: CancelSignal): void {
+  #listen(call: PendingCall, signal: CancelSignal): void {
     const onAbort = (): void => {
-      const lane = this.#lanes.get(call.program.tenant);
-      if (lane && this.#unqueue(lane, call, cancelled)) return;
+      const queue = this.#queues.get(call.program.tenant);
+      if (queue && this.#unqueue(queue, call, cancelled)) return;
       if (this.#unwait(call, cancelled)) return;
       for (const session of this.#pool.sessions) session.cancel(call);
     };
     call.listen(signal, onAbort);
   }
 
-  #unqueue(lane: Lane<Call>, call: Call, error: GuestFailure): boolean {
-    if (!lane.remove(call)) return false;
+  #unqueue(queue: BoundedQueue<PendingCall>, call: PendingCall, error: GuestFailure): boolean {
+    if (!queue.remove(call)) return false;
     this.#inFlight--;
     call.fail(error);
     return true;
   }
 
-  #unwait(call: Call, error: GuestFailure): boolean {
+  #unwait(call: PendingCall, error: GuestFailure): boolean {
     if (!this.#pool.remove(call)) return false;
     call.fail(error);
     this.#leave(call);
@@ -190,11 +190,11 @@ export class GuestExecutor implements Executor {
   }
 
   #sweep(now: number): boolean {
-    for (const [tenant, lane] of this.#lanes) {
-      for (const call of lane.waiting) {
-        if (now >= call.deadlineAt) this.#unqueue(lane, call, timedOutWaiting(call.given.deadlineMs));
+    for (const [tenant, queue] of this.#queues) {
+      for (const call of queue.waiting) {
+        if (now >= call.deadlineAt) this.#unqueue(queue, call, timedOutWaiting(call.given.deadlineMs));
       }
-      if (lane.idle) this.#lanes.delete(tenant);
+      if (queue.idle) this.#queues.delete(tenant);
     }
     for (const call of this.#pool.waiting) {
       if (now >= call.deadlineAt) this.#unwait(call, timedOutWaiting(call.given.deadlineMs));

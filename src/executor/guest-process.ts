@@ -7,7 +7,7 @@ import { failure, ended } from "./failures.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 import { toGuest } from "./guest/wire.mts";
 import { ReadingTime } from "../lib/reading-time.ts";
-import { atEndOfTurn } from "./turn.ts";
+import { atEndOfTurn } from "./end-of-turn.ts";
 import type { ExecutorLimits } from "./limits.ts";
 import type { GuestFailure } from "./executor.ts";
 

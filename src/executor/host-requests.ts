@@ -1,7 +1,7 @@
 import { setTimeout as after } from "node:timers/promises";
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { turnAmongAll } from "../lib/turns.ts";
-import type { Call } from "./call.ts";
+import type { PendingCall } from "./pending-call.ts";
 import { LaterAnswer, type AskingCall, type HostAnswer, type HostOperation, type HostPort } from "./executor.ts";
 import { failure } from "./failures.ts";
 import type { GuestProcess } from "./guest-process.ts";
@@ -45,7 +45,7 @@ export class HostRequests {
   }
 
   /** Carries a request out and writes the answer to the guest; `units` is the length of the frame. */
-  answer(call: Call, frame: readonly unknown[], units: number): void {
+  answer(call: PendingCall, frame: readonly unknown[], units: number): void {
     this.#waiting++;
     this.#carryOut(call, frame, units)
       // A failure to write to a guest is that guest's problem.
@@ -58,7 +58,7 @@ export class HostRequests {
     this.#isOver = true;
   }
 
-  async #carryOut(call: Call, frame: readonly unknown[], units: number): Promise<void> {
+  async #carryOut(call: PendingCall, frame: readonly unknown[], units: number): Promise<void> {
     const [, , id] = frame;
     const asked = carryOut(call.program.port, frame, { units, waiting: this.#waiting }, call);
     const answer = await asked.catch((error: unknown) => refusal(id, error));

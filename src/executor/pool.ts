@@ -1,13 +1,13 @@
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import { Backoff } from "./backoff.ts";
-import type { Call } from "./call.ts";
+import type { PendingCall } from "./pending-call.ts";
 import { failure, heldTooMuch } from "./failures.ts";
 import type { GuestProcessLimits, GuestShare } from "./guest-process.ts";
-import type { HeavyTenants } from "./heavy-tenants.ts";
+import type { CpuFairness } from "./cpu-fairness.ts";
 import type { LogSink } from "./guest-log.ts";
 import { MessageRooms, unfinishedGuest, type RoomLimits as MessageLimits } from "../lib/message-room.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
-import { Room, type GuestRoomLimits } from "./room.ts";
+import { ProcessSlots, type ProcessSlotLimits } from "./process-slots.ts";
 import { GuestSession, type GuestSessionLimits } from "./session.ts";
 import { Spares } from "./spares.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
@@ -25,11 +25,11 @@ export interface PoolLimits extends GuestSessionLimits, GuestProcessLimits, Mess
   readonly guestIdleMs: number;
 }
 
-export interface PoolOwner extends GuestRoomLimits {
-  onCallOver(call: Call): void;
+export interface PoolOwner extends ProcessSlotLimits {
+  onCallOver(call: PendingCall): void;
   onEnded(program: GuestProgram, failure: GuestFailure, loaded: boolean): void;
   onLog: LogSink;
-  readonly heavy: HeavyTenants;
+  readonly fairness: CpuFairness;
 }
 
 const IDLE_CHECK_MAX_MS = 10_000;
@@ -47,7 +47,7 @@ export class Pool {
   readonly #owner: PoolOwner;
   readonly #spares: Spares;
   readonly #backoff = new Backoff();
-  readonly #room: Room;
+  readonly #slots: ProcessSlots;
   readonly #unfinished: MessageRooms<"unfinishedGuestBytes">;
   #admitTimer: NodeJS.Timeout | undefined;
   readonly #sessions = new Map<string, GuestSession>();
@@ -56,7 +56,7 @@ export class Pool {
   /** Sessions that take no further call and end with the last call that somebody waits for: at most one per program. */
   readonly #retired = new Map<string, GuestSession>();
   /** Calls that wait until the process of another program is idle. */
-  readonly #waiting = new Set<Call>();
+  readonly #waiting = new Set<PendingCall>();
   readonly #shares = new Map<string, GuestShare>();
   readonly #idleTimer: NodeJS.Timeout;
   killed = 0;
@@ -65,7 +65,7 @@ export class Pool {
     this.#limits = limits;
     this.#owner = owner;
     this.#unfinished = new MessageRooms(unfinishedGuest, limits);
-    this.#room = new Room(this.#sessions, limits.guestProcesses, owner);
+    this.#slots = new ProcessSlots(this.#sessions, limits.guestProcesses, owner);
     this.#spares = new Spares(start, command, limits, limits.guestSpareProcesses);
     this.#spares.fill();
     const checkMs = Math.max(10, Math.min(limits.guestIdleMs / 4, IDLE_CHECK_MAX_MS));
@@ -81,7 +81,7 @@ export class Pool {
     return this.#sessions.size;
   }
 
-  get waiting(): ReadonlySet<Call> {
+  get waiting(): ReadonlySet<PendingCall> {
     return this.#waiting;
   }
 
@@ -94,7 +94,7 @@ export class Pool {
   }
 
   /** Runs the call in its program's process, now or when there is room for one. */
-  run(call: Call): void {
+  run(call: PendingCall): void {
     const { program } = call;
     const key = keyOf(program);
     const session = this.#sessions.get(key);
@@ -106,7 +106,7 @@ export class Pool {
       this.#owner.onCallOver(call);
       return;
     }
-    const { startsInMs, instead } = this.#room.take(program.tenant);
+    const { startsInMs, instead } = this.#slots.take(program.tenant);
     if (startsInMs === 0) {
       if (instead) this.#end(instead, "its place was needed for another program");
       this.#start(program).run(call);
@@ -114,13 +114,13 @@ export class Pool {
     }
     this.#waiting.add(call);
     if (startsInMs === Infinity) return;
-    this.#owner.heavy.noteHurry(program.tenant);
+    this.#owner.fairness.noteWaiting(program.tenant);
     // Another tenant's turn may come sooner than the one that is waited for.
     this.#admitTimer ??= setTimeout(this.#admitLater, Math.min(startsInMs, ADMIT_MAX_MS)).unref();
   }
 
   /** Removes a call that has no process yet; false when it has one. */
-  remove(call: Call): boolean {
+  remove(call: PendingCall): boolean {
     return this.#waiting.delete(call);
   }
 
@@ -149,7 +149,7 @@ export class Pool {
       onCrowded: (session) => this.#retire(session),
       onEnded: (session, error, loaded) => this.#onEnded(session, error, loaded),
       onLog: this.#owner.onLog,
-      timedOut: (deadlineMs) => this.#owner.heavy.timedOut(program.tenant, deadlineMs),
+      timedOut: (deadlineMs) => this.#owner.fairness.timedOut(program.tenant, deadlineMs),
     });
     this.#sessions.set(keyOf(program), session);
     this.#live.add(session);
@@ -157,7 +157,7 @@ export class Pool {
     const megabytes = HELD_PER_HEAP * guestMemoryMb + HELD_BESIDES_MB;
     const onExceeded = (heldMb: number): void =>
       session.kill(heldTooMuch(heldMb, megabytes, `the limit guestMemoryMb of ${guestMemoryMb} leaves to its process`));
-    this.#owner.heavy.add(program.tenant, session, { givesWay: true, room: { megabytes, onExceeded } });
+    this.#owner.fairness.add(program.tenant, session, { isNice: true, memory: { megabytes, onExceeded } });
     return session;
   }
 
@@ -165,7 +165,7 @@ export class Pool {
     const { program } = session;
     this.killed++;
     this.#live.delete(session);
-    this.#owner.heavy.delete(session);
+    this.#owner.fairness.delete(session);
     this.#forget(session);
     if (this.#retired.get(keyOf(program)) === session) this.#retired.delete(keyOf(program));
     // It is not the program's fault.

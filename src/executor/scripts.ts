@@ -12,9 +12,9 @@ import {
   timedOutWaiting,
   tooBusy,
 } from "./failures.ts";
-import type { HeavyTenants } from "./heavy-tenants.ts";
+import type { CpuFairness } from "./cpu-fairness.ts";
 import type { Interpreter, GuestLauncher } from "./launcher.ts";
-import type { MemoryRoom } from "./watched-guest.ts";
+import type { MemoryLimit } from "./watched-tree.ts";
 import { runToEnd, type ScriptEnd, type ScriptProcess } from "./script-process.ts";
 import { TurnQueue } from "../lib/turn-queue.ts";
 import { makeTemporary, type MakeFolder } from "../work-folders.ts";
@@ -35,7 +35,7 @@ export interface ScriptLimits {
 export interface ScriptsOwner {
   /** How many scripts one tenant may run. */
   readonly processesOf: (tenant: string) => number;
-  readonly heavy: HeavyTenants;
+  readonly fairness: CpuFairness;
   readonly makeFolder: MakeFolder | undefined;
 }
 
@@ -44,7 +44,7 @@ export class Scripts {
   readonly #launcher: GuestLauncher;
   readonly #limits: ScriptLimits;
   readonly #turns: TurnQueue;
-  readonly #heavy: HeavyTenants;
+  readonly #fairness: CpuFairness;
   readonly #makeFolder: MakeFolder;
   /** The runs, working and waiting, and the tenant of each. */
   readonly #runs = new Map<Promise<ScriptOutcome>, string>();
@@ -57,10 +57,10 @@ export class Scripts {
     start: Spawn,
     launcher: GuestLauncher,
     limits: ScriptLimits,
-    { processesOf, heavy, makeFolder = makeTemporary }: ScriptsOwner,
+    { processesOf, fairness, makeFolder = makeTemporary }: ScriptsOwner,
   ) {
     this.#makeFolder = makeFolder;
-    this.#heavy = heavy;
+    this.#fairness = fairness;
     this.#begin = start;
     this.#launcher = launcher;
     this.#limits = limits;
@@ -97,7 +97,7 @@ export class Scripts {
     const onAbort = (): void => stop(cancelled);
     const timer = setTimeout(
       () => {
-        stop(process ? this.#heavy.timedOut(script.tenant, script.deadlineMs) : timedOutWaiting(script.deadlineMs));
+        stop(process ? this.#fairness.timedOut(script.tenant, script.deadlineMs) : timedOutWaiting(script.deadlineMs));
       },
       Math.min(script.deadlineMs, TIMER_MAX_MS),
     );
@@ -112,13 +112,13 @@ export class Scripts {
       try {
         const end = await this.#start(script, interpreter, (started) => {
           process = started;
-          this.#heavy.add(script.tenant, started, { room: this.#roomOf(stop) });
+          this.#fairness.add(script.tenant, started, { memory: this.#memoryLimitOf(stop) });
           if (verdict) started.kill();
         });
         if (verdict || end.overflowed) this.killed++;
         return outcomeOf(end, verdict, this.#limits.outputBytes);
       } finally {
-        if (process) this.#heavy.delete(process);
+        if (process) this.#fairness.delete(process);
         this.#turns.leave(script.tenant);
       }
     } catch (error) {
@@ -143,7 +143,7 @@ export class Scripts {
   }
 
   /** The memory that all processes of a run share; the system's own limit is per process. */
-  #roomOf(stop: (why: GuestFailure) => void): MemoryRoom {
+  #memoryLimitOf(stop: (why: GuestFailure) => void): MemoryLimit {
     const { scriptMemoryMb: megabytes, scriptTasks: processes } = this.#limits;
     const what = "the limit scriptMemoryMb leaves to all its processes together";
     return { megabytes, processes, onExceeded: (heldMb) => stop(heldTooMuch(heldMb, megabytes, what)) };
@@ -158,7 +158,7 @@ export class Scripts {
     const begin = (folder?: string): Promise<ScriptEnd> => {
       this.started++;
       const command = this.#launcher.script({ interpreter, argv, env, deadlineMs, ...(folder && { folder }) });
-      const niceness = this.#heavy.nicenessOf(tenant);
+      const niceness = this.#fairness.nicenessOf(tenant);
       const process = runToEnd(this.#begin, { ...command, niceness }, script, outputBytes);
       onStarted(process);
       return process.ended;

@@ -1,6 +1,6 @@
 import { CallTable } from "../lib/call-table.ts";
 import { JsonText } from "../lib/json.ts";
-import type { Call } from "./call.ts";
+import type { PendingCall } from "./pending-call.ts";
 import { tellCaller } from "./caller-events.ts";
 import { cancelled, endedByNeighbour, failure, guestFailed, loadFailed, outputTooLarge, tooBusy } from "./failures.ts";
 import { toGuest, toHost } from "./guest/wire.mts";
@@ -9,7 +9,7 @@ import { readLog, type LogSink } from "./guest-log.ts";
 import { KnownShapes } from "./known-shapes.ts";
 import { askToStop, hasToEnd } from "./stopping.ts";
 import { StrayFrames } from "./stray-frames.ts";
-import { readValue } from "./values.ts";
+import { readValue } from "./guest-value.ts";
 import type { GuestProcess, GuestShare } from "./guest-process.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
 
@@ -28,7 +28,7 @@ export interface GuestSessionLimits {
 
 export interface SessionOwner {
   /** The call no longer takes up room in the process. */
-  onCallOver(call: Call): void;
+  onCallOver(call: PendingCall): void;
   /** The process has more abandoned calls than it may. */
   onCrowded(session: GuestSession): void;
   /** The process has ended; `loaded` says whether the bundle had been evaluated. */
@@ -44,14 +44,14 @@ export class GuestSession {
   readonly #process: GuestProcess;
   readonly #limits: GuestSessionLimits;
   readonly #owner: SessionOwner;
-  readonly #calls = new CallTable<Call>();
+  readonly #calls = new CallTable<PendingCall>();
   readonly #shapes: KnownShapes;
   readonly #requests: HostRequests;
   readonly #strays = new StrayFrames();
-  #unsent: Call[] | undefined = [];
+  #unsent: PendingCall[] | undefined = [];
   #loaded = false;
   /** The call whose overrun ended the process. */
-  #guilty: Call | undefined;
+  #guilty: PendingCall | undefined;
   #ending = false;
   #abandoned = 0;
 
@@ -92,14 +92,14 @@ export class GuestSession {
     return this.#ending;
   }
 
-  run(call: Call): void {
+  run(call: PendingCall): void {
     this.lastUsedAt = performance.now();
     if (this.#unsent) this.#unsent.push(call);
     else this.#send(call);
   }
 
   /** Stops a call whose caller no longer wants a result. */
-  cancel(call: Call): void {
+  cancel(call: PendingCall): void {
     if (this.#unsent?.includes(call)) return this.#drop(call, cancelled);
     if (this.#calls.get(call.id) === call && !call.verdict)
       askToStop(this.#process, call, cancelled, performance.now());
@@ -144,7 +144,7 @@ export class GuestSession {
     for (const call of waiting) this.#send(call);
   }
 
-  #send(call: Call): void {
+  #send(call: PendingCall): void {
     const { shape, args, context } = call.given;
     if (this.#process.backlogBytes > this.#limits.guestBacklogBytes)
       return this.#refuse(call, tooBusy(this.#calls.size));
@@ -161,12 +161,12 @@ export class GuestSession {
     call.frame = this.#process.send(frame);
   }
 
-  #drop(call: Call, error: GuestFailure): void {
+  #drop(call: PendingCall, error: GuestFailure): void {
     this.#unsent!.splice(this.#unsent!.indexOf(call), 1);
     this.#refuse(call, error);
   }
 
-  #refuse(call: Call, error: GuestFailure): void {
+  #refuse(call: PendingCall, error: GuestFailure): void {
     call.fail(error);
     this.#owner.onCallOver(call);
   }
@@ -234,18 +234,18 @@ export class GuestSession {
     if (tooMany) this.#fault(tooMany);
   }
 
-  #spend(call: Call): boolean {
+  #spend(call: PendingCall): boolean {
     if (++call.events <= this.#limits.guestEventsPerCall) return true;
     this.#fault(`wrote more than ${this.#limits.guestEventsPerCall} events for one call`, call);
     return false;
   }
 
-  #fault(message: string, guilty?: Call): void {
+  #fault(message: string, guilty?: PendingCall): void {
     this.#guilty = guilty;
     this.kill(failure("protocol", `its process ${message}`));
   }
 
-  #over(call: Call, outcome: Parameters<Call["settle"]>[0]): void {
+  #over(call: PendingCall, outcome: Parameters<PendingCall["settle"]>[0]): void {
     this.#calls.remove(call);
     this.lastUsedAt = performance.now();
     if (call.isAbandoned) this.#abandoned--;
@@ -256,7 +256,7 @@ export class GuestSession {
   }
 
   /** The guest was told that nobody waits for the call, and keeps working on it: the call frees its tenant's place. */
-  #abandon(call: Call): void {
+  #abandon(call: PendingCall): void {
     call.isAbandoned = true;
     this.#abandoned++;
     this.#owner.onCallOver(call);

@@ -1,4 +1,4 @@
-import type { Call } from "./call.ts";
+import type { PendingCall } from "./pending-call.ts";
 import { cancelled } from "./failures.ts";
 import type { GuestProcess } from "./guest-process.ts";
 import { toGuest } from "./guest/wire.mts";
@@ -14,7 +14,7 @@ const GRACE_MS = 100;
 const REACT_MS = 1_000;
 
 /** Asks the guest to stop; the call ends with `verdict`. */
-export function askToStop(process: GuestProcess, call: Call, verdict: GuestFailure, now: number): void {
+export function askToStop(process: GuestProcess, call: PendingCall, verdict: GuestFailure, now: number): void {
   call.verdict ??= verdict;
   call.killAt = now + GRACE_MS;
   call.acknowledged = false;
@@ -25,7 +25,7 @@ export function askToStop(process: GuestProcess, call: Call, verdict: GuestFailu
  * Tells if the process has to end, now that the grace is over. A call that overran its deadline takes the process with
  * it; a cancelled one only when the guest does not react at all, otherwise it may go on unheard until its deadline.
  */
-export function hasToEnd(call: Call, now: number): boolean {
+export function hasToEnd(call: PendingCall, now: number): boolean {
   const { acknowledged, settled } = call;
   if (call.verdict !== cancelled || now >= call.deadlineAt || (!acknowledged && settled)) return true;
   call.fail(cancelled);

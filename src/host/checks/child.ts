@@ -14,7 +14,7 @@ import {
 } from "../../lib/json.ts";
 import { failure, outputTooLarge } from "../../executor/failures.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
-import { readValue } from "../../executor/values.ts";
+import { readValue } from "../../executor/guest-value.ts";
 import { parseJson } from "../../lib/parse-json.ts";
 import { LongText } from "../../lib/long-text.ts";
 import { NATIVE_META } from "../../native/events.ts";

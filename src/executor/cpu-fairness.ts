@@ -1,38 +1,38 @@
 import type { GuestFailure } from "./executor.ts";
 import { timedOut } from "./failures.ts";
-import { ProcessorLimits } from "./processor-limits.ts";
-import { LOWEST_PRIORITY, WatchedGuest, type GuestOfTenant, type MemoryRoom } from "./watched-guest.ts";
+import { CpuLimits } from "./cpu-limits.ts";
+import { HIGHEST_NICENESS, WatchedTree, type WatchedLeader, type MemoryLimit } from "./watched-tree.ts";
 
 /**
  * Finds the tenants whose guests use much processor time. All guests of such a tenant give way to those of others and
  * to the service itself until the tenant is calm again: they get what is left over. It measures from outside, since a
  * guest may say what it likes. The same measurements enforce the tenants' limits of processor time.
  */
-export class HeavyTenants {
-  readonly #guests = new Map<GuestOfTenant, WatchedGuest>();
+export class CpuFairness {
+  readonly #guests = new Map<WatchedLeader, WatchedTree>();
   readonly #tenants = new Map<string, Load>();
   /** Tenants that had to wait for a start, and when they last had to. */
-  readonly #hurried = new Map<string, number>();
+  readonly #waited = new Map<string, number>();
   readonly #calmMs: number;
-  readonly #limits: ProcessorLimits;
+  readonly #limits: CpuLimits;
   #timer: NodeJS.Timeout | undefined;
 
   /**
    * `calmMs`: how long a tenant must use little to be calm again; `processorMsPerSecondOf`: how much its guests may
    * use, 0 for no limit.
    */
-  constructor({ calmMs = CALM_MS, processorMsPerSecondOf = () => 0 }: HeavyTenantsOptions = {}) {
+  constructor({ calmMs = CALM_MS, processorMsPerSecondOf = () => 0 }: CpuFairnessOptions = {}) {
     this.#calmMs = calmMs;
-    this.#limits = new ProcessorLimits(processorMsPerSecondOf, LOOK_MS);
+    this.#limits = new CpuLimits(processorMsPerSecondOf, LOOK_MS);
   }
 
-  /** `givesWay`: the guest was started with low priority, which lasts only while its tenant is heavy or in a hurry. */
-  add(tenant: string, guest: GuestOfTenant, { givesWay = false, room }: WatchOptions = {}): void {
-    const watched = new WatchedGuest(tenant, guest, givesWay, room);
+  /** `isNice`: the guest was started with a niceness, which lasts only while its tenant is heavy or waits for starts. */
+  add(tenant: string, guest: WatchedLeader, { isNice = false, memory }: WatchOptions = {}): void {
+    const watched = new WatchedTree(tenant, guest, isNice, memory);
     this.#guests.set(guest, watched);
     const settle = (): void =>
       this.isHeavy(tenant) ? watched.lowerAll() : this.#letKeepUp(watched, performance.now());
-    if (givesWay || this.isHeavy(tenant)) {
+    if (isNice || this.isHeavy(tenant)) {
       settle();
       // A guest that is just starting is not complete yet.
       setTimeout(() => this.#guests.has(guest) && settle(), STARTED_MS).unref();
@@ -40,7 +40,7 @@ export class HeavyTenants {
     if (process.platform === "linux") this.#timer ??= setInterval(() => this.#look(performance.now()), LOOK_MS).unref();
   }
 
-  delete(guest: GuestOfTenant): void {
+  delete(guest: WatchedLeader): void {
     const watched = this.#guests.get(guest);
     if (watched?.pid !== undefined) this.#limits.ended(watched.tenant, watched.pid);
     this.#guests.delete(guest);
@@ -50,13 +50,13 @@ export class HeavyTenants {
    * The tenant has reached its limit of starts: until it is calm again, its new guests give way as they did when they
    * started.
    */
-  noteHurry(tenant: string): void {
-    this.#hurried.set(tenant, performance.now());
+  noteWaiting(tenant: string): void {
+    this.#waited.set(tenant, performance.now());
   }
 
   /** The niceness with which the tenant's processes start. */
   nicenessOf(tenant: string): number {
-    return this.isHeavy(tenant) ? LOWEST_PRIORITY : 0;
+    return this.isHeavy(tenant) ? HIGHEST_NICENESS : 0;
   }
 
   isHeavy(tenant: string): boolean {
@@ -74,7 +74,7 @@ export class HeavyTenants {
   }
 
   #look(now: number): void {
-    for (const [tenant, since] of this.#hurried) if (now - since > this.#calmMs) this.#hurried.delete(tenant);
+    for (const [tenant, since] of this.#waited) if (now - since > this.#calmMs) this.#waited.delete(tenant);
     for (const load of this.#tenants.values()) Object.assign(load, { share: 0, wanted: 0, usedMs: 0 });
     for (const watched of this.#guests.values()) {
       const { share, wanted, usedMs } = watched.look(now);
@@ -98,13 +98,13 @@ export class HeavyTenants {
       }
       if (load.isHeavy) for (const watched of this.#of(tenant)) watched.lower();
     }
-    if (this.#guests.size > 0 || this.#tenants.size > 0 || this.#hurried.size > 0) return;
+    if (this.#guests.size > 0 || this.#tenants.size > 0 || this.#waited.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
   }
 
-  #letKeepUp(watched: WatchedGuest, now: number): void {
-    if (now - (this.#hurried.get(watched.tenant) ?? -Infinity) > this.#calmMs) watched.keepUp();
+  #letKeepUp(watched: WatchedTree, now: number): void {
+    if (now - (this.#waited.get(watched.tenant) ?? -Infinity) > this.#calmMs) watched.keepUp();
   }
 
   #loadOf(tenant: string): Load {
@@ -119,18 +119,18 @@ export class HeavyTenants {
     return Array.from(this.#of(tenant), ({ pid }) => pid).filter((pid) => pid !== undefined);
   }
 
-  *#of(tenant: string): Iterable<WatchedGuest> {
+  *#of(tenant: string): Iterable<WatchedTree> {
     for (const watched of this.#guests.values()) if (watched.tenant === tenant) yield watched;
   }
 }
 
 interface WatchOptions {
-  readonly givesWay?: boolean;
+  readonly isNice?: boolean;
   /** Checked each time the guest is measured, four times a second at most. */
-  readonly room?: MemoryRoom;
+  readonly memory?: MemoryLimit;
 }
 
-export interface HeavyTenantsOptions {
+export interface CpuFairnessOptions {
   readonly calmMs?: number;
   readonly processorMsPerSecondOf?: (tenant: string) => number;
 }

@@ -3,7 +3,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { afterEach, describe, it } from "node:test";
-import { WatchedGuest, type MemoryRoom } from "../src/executor/watched-guest.ts";
+import { WatchedTree, type MemoryLimit } from "../src/executor/watched-tree.ts";
 
 const USED_MS = 1_000;
 /** Its first child uses processor time and rests; on a signal it ends that child and starts one that takes memory. */
@@ -31,13 +31,13 @@ describe("a guest that may start processes", { skip: process.platform !== "linux
   });
   const start = (command: string, args: readonly string[]): ChildProcess =>
     (child = spawn(command, args, { stdio: ["pipe", "pipe", "ignore"], detached: true }));
-  const room = (onExceeded: (heldMb: number) => void): MemoryRoom => ({ megabytes: 50, processes: 8, onExceeded });
+  const room = (onExceeded: (heldMb: number) => void): MemoryLimit => ({ megabytes: 50, processes: 8, onExceeded });
 
   const lookAfterSuccession = async (onChild: string): Promise<{ usedMs: number; heldMb: number[] }> => {
     const { pid, stdin, stdout } = start("perl", ["-e", SUCCESSION, onChild]);
     await once(stdout!, "data");
     const heldMb: number[] = [];
-    const guest = new WatchedGuest(
+    const guest = new WatchedTree(
       "any",
       { pid },
       false,
@@ -69,7 +69,7 @@ describe("a guest that may start processes", { skip: process.platform !== "linux
       const { pid, stdout } = start("/bin/sh", ["-c", "echo started; exec sleep 1000"]);
       await once(stdout!, "data");
       const heldMb: number[] = [];
-      const guest = new WatchedGuest(
+      const guest = new WatchedTree(
         "any",
         { pid },
         false,
@@ -92,7 +92,7 @@ describe("a guest that may start processes", { skip: process.platform !== "linux
         return (looks++, 50);
       },
     };
-    const guest = new WatchedGuest("any", { pid }, false, counted);
+    const guest = new WatchedTree("any", { pid }, false, counted);
     for (let look = 0; look < 8; look++) guest.look(performance.now());
     const before = looks;
     for (let look = 0; look < 12; look++) guest.look(performance.now());

@@ -2,7 +2,7 @@ import type { CancelSignal } from "../lib/cancellation.ts";
 import type { AskingCall, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
 
 /** One call from its arrival to its outcome. It is settled exactly once, whatever happens later. */
-export class Call implements AskingCall {
+export class PendingCall implements AskingCall {
   readonly program: GuestProgram;
   readonly given: GuestCall;
   /** Its number in its process; 0 until it is sent. */

@@ -5,30 +5,30 @@ import type { GuestSession } from "./session.ts";
  * Decides if one more process may start: within what all tenants may have together, what its own tenant may have, and
  * how many may be started in a minute. Where it is full, the one that was idle longest makes way.
  */
-export interface GuestRoomLimits {
+export interface ProcessSlotLimits {
   /** How many processes one tenant may have. */
   processesOf(tenant: string): number;
   /** How many may be started for one tenant in a minute; 0 for no limit. */
   startsPerMinuteOf(tenant: string): number;
 }
 
-export interface RoomPlace {
+export interface ProcessSlot {
   /** 0: now, and the place is taken. `Infinity`: when another process is idle. */
   readonly startsInMs: number;
   /** The session whose place it takes: that process has to end first. */
   readonly instead?: GuestSession;
 }
 
-const none: RoomPlace = { startsInMs: Infinity };
+const none: ProcessSlot = { startsInMs: Infinity };
 
-export class Room {
+export class ProcessSlots {
   readonly #sessions: ReadonlyMap<string, GuestSession>;
   readonly #processes: number;
-  readonly #limits: GuestRoomLimits;
+  readonly #limits: ProcessSlotLimits;
   readonly #paces: Paces;
 
   /** `sessions` are those that take up room now. */
-  constructor(sessions: ReadonlyMap<string, GuestSession>, processes: number, limits: GuestRoomLimits) {
+  constructor(sessions: ReadonlyMap<string, GuestSession>, processes: number, limits: ProcessSlotLimits) {
     this.#sessions = sessions;
     this.#processes = processes;
     this.#limits = limits;
@@ -38,7 +38,7 @@ export class Room {
     }));
   }
 
-  take(tenant: string): RoomPlace {
+  take(tenant: string): ProcessSlot {
     const own = this.#limits.processesOf(tenant);
     const isFull = own < this.#processes && this.#takenBy(tenant) >= own;
     const needsOther = isFull || this.#sessions.size >= this.#processes;

@@ -2,18 +2,18 @@
  * Limits how many jobs one tenant may run at a time and how many may wait behind them, in order. It knows neither
  * processes nor what its jobs are.
  */
-export interface LaneLimits {
+export interface BoundedQueueLimits {
   readonly running: number;
   readonly queued: number;
 }
 
-export class Lane<Job> {
-  readonly #limits: LaneLimits;
+export class BoundedQueue<Job> {
+  readonly #limits: BoundedQueueLimits;
   readonly #start: (job: Job) => void;
   readonly #queue = new Set<Job>();
   #running = 0;
 
-  constructor(limits: LaneLimits, start: (job: Job) => void) {
+  constructor(limits: BoundedQueueLimits, start: (job: Job) => void) {
     this.#limits = limits;
     this.#start = start;
   }

@@ -5,7 +5,7 @@ import { availableParallelism, getPriority } from "node:os";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { setRevocableNiceness } from "../src/processes/niceness.ts";
-import { HeavyTenants } from "../src/executor/heavy-tenants.ts";
+import { CpuFairness } from "../src/executor/cpu-fairness.ts";
 import { processorMsOf, treeOf } from "../src/processes/process-tree.ts";
 import { openRig, shape } from "./executor.rig.ts";
 import { descendants, givingWayBy, statOf } from "./processes.ts";
@@ -63,11 +63,11 @@ describe("tenants that may use so much processor time", () => {
   const isHeld = ({ pid }: { readonly pid: number }): boolean => statOf(pid)?.state === "T";
   /** The limit of the tenant "small", read whenever its use was counted. */
   let mayUse: () => number;
-  let heavy: HeavyTenants;
+  let heavy: CpuFairness;
   beforeEach(() => {
     // Running guests use up so little however busy the machine is, and stopped ones have soon paid it back.
     mayUse = () => (started.some(({ pid }) => isHeld({ pid: pid! })) ? 500 : 1);
-    heavy = new HeavyTenants({ processorMsPerSecondOf: (tenant) => (tenant === "small" ? mayUse() : 0) });
+    heavy = new CpuFairness({ processorMsPerSecondOf: (tenant) => (tenant === "small" ? mayUse() : 0) });
   });
   afterEach(() => {
     heavy.close();
@@ -137,8 +137,8 @@ describe("tenants that may use so much processor time", () => {
 
 describe("tenants whose guests use much processor time", () => {
   const started: Running[] = [];
-  let heavy: HeavyTenants;
-  beforeEach(() => (heavy = new HeavyTenants({ calmMs: CALM_MS })));
+  let heavy: CpuFairness;
+  beforeEach(() => (heavy = new CpuFairness({ calmMs: CALM_MS })));
   const start = (script: string): Running => {
     const child = spawn("/bin/sh", ["-c", script], { stdio: "ignore", detached: true });
     const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
@@ -155,7 +155,7 @@ describe("tenants whose guests use much processor time", () => {
   it("C8 have guests that keep up with all that they have, with what was only being started, too", async () => {
     const guest = start(REST);
     setRevocableNiceness(guest.pid, 10);
-    heavy.add("calm", guest, { givesWay: true });
+    heavy.add("calm", guest, { isNice: true });
     assert.equal(nicenessOf(guest), givingWayBy(0));
     // As a process that starts at this very moment inherits it.
     setRevocableNiceness(guest.pid, 10);
@@ -197,7 +197,7 @@ describe("tenants whose guests use much processor time", () => {
 
   it("C8 are heavy, too, where so many burn that each of them has little", async () => {
     heavy.close();
-    heavy = new HeavyTenants({ calmMs: 600_000 });
+    heavy = new CpuFairness({ calmMs: 600_000 });
     const tenants = Array.from({ length: 3 * availableParallelism() }, (_, number) => `noisy-${number}`);
     for (const tenant of tenants) heavy.add(tenant, start(BURN));
     await until(() => tenants.every((tenant) => heavy.isHeavy(tenant)));
@@ -220,9 +220,9 @@ describe("tenants whose guests use much processor time", () => {
     const [hasty, calm] = [start(REST), start(REST)];
     for (const { pid } of [hasty, calm]) setRevocableNiceness(pid, 10);
     const asStarted = nicenessesOf(hasty.pid);
-    heavy.noteHurry("hasty");
-    heavy.add("hasty", hasty, { givesWay: true });
-    heavy.add("calm", calm, { givesWay: true });
+    heavy.noteWaiting("hasty");
+    heavy.add("hasty", hasty, { isNice: true });
+    heavy.add("calm", calm, { isNice: true });
     assert.deepEqual(nicenessesOf(hasty.pid), asStarted);
     const keepsUp = ({ pid }: Running): boolean => nicenessesOf(pid).every((niceness) => niceness === 0);
     await until(async () => keepsUp(calm));

@@ -4,7 +4,7 @@ import { PausedTrees } from "../processes/quota/paused-trees.ts";
  * Keeps the guests of each tenant to the processor time that the tenant may have each second: guests that have used it
  * up stand still (`SIGSTOP`) until there is some again. Calls wait meanwhile, within their own time.
  */
-export class ProcessorLimits {
+export class CpuLimits {
   readonly #msPerSecondOf: (tenant: string) => number;
   readonly #tenants = new Map<string, TenantState>();
   readonly #justMs: number;

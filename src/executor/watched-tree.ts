@@ -11,12 +11,12 @@ import {
 } from "../processes/process-tree.ts";
 
 /** A process of guest code; it may not have been started yet. */
-export interface GuestOfTenant {
+export interface WatchedLeader {
   readonly pid: number | undefined;
 }
 
 /** The memory that a guest and all its descendants may hold together, however they came to it. */
-export interface MemoryRoom {
+export interface MemoryLimit {
   readonly megabytes: number;
   /**
    * The most processes it may have. Undefined for a guest that can start none: all its processes are known from the
@@ -37,42 +37,42 @@ export interface Use {
 }
 
 /** One guest with all its descendants, measured from outside, and how far it gives way. */
-export class WatchedGuest {
+export class WatchedTree {
   readonly tenant: string;
-  readonly #guest: GuestOfTenant;
-  #givesWay: boolean;
+  readonly #leader: WatchedLeader;
+  #isNice: boolean;
   #pids: readonly number[] = [];
   #lowered = new Set<number>();
   /** The use of each process at the last look. */
   #uses: ReadonlyMap<number, ProcessUse> | undefined;
   /** Undefined where it used little at the last look: reading it costs time of the processes that serve calls. */
   #waitedMs: number | undefined;
-  #room: MemoryRoom | undefined;
+  #memory: MemoryLimit | undefined;
   #lookedAt = 0;
   #looks = 0;
   #rest = 0;
   /** The number of looks since its memory was measured. */
   #memoryUnseen = 0;
 
-  constructor(tenant: string, guest: GuestOfTenant, givesWay: boolean, room?: MemoryRoom) {
+  constructor(tenant: string, leader: WatchedLeader, isNice: boolean, memory?: MemoryLimit) {
     this.tenant = tenant;
-    this.#room = room;
-    this.#guest = guest;
-    this.#givesWay = givesWay;
+    this.#memory = memory;
+    this.#leader = leader;
+    this.#isNice = isNice;
     this.look(performance.now());
   }
 
   get pid(): number | undefined {
-    return this.#guest.pid;
+    return this.#leader.pid;
   }
 
   /** A stopped guest would use more than it does: it does not count as calm. */
   look(now: number): Use {
-    const { pid } = this.#guest;
+    const { pid } = this.#leader;
     this.#memoryUnseen++;
     if (pid === undefined || this.#rest-- > 0) return NOTHING;
     this.#rest = 0;
-    const processes = this.#room?.processes;
+    const processes = this.#memory?.processes;
     if (processes !== undefined) this.#pids = wholeTreeOf(pid, processes + SANDBOX_PROCESSES);
     else if (this.#looks++ % TREE_LOOKS < 2) this.#pids = treeOf(pid);
     const before = this.#uses;
@@ -85,23 +85,23 @@ export class WatchedGuest {
     const wanted = share + this.#waitedSince(share) / passedMs;
     // A guest that can start nothing cannot hide its processor time, and takes no memory without any.
     const isDue = processes !== undefined && this.#memoryUnseen >= MEMORY_LOOKS;
-    if (usedMs > 0 || !isSame || isDue) this.#keepToRoom();
+    if (usedMs > 0 || !isSame || isDue) this.#checkMemory();
     if (usedMs === 0 && isSame && !isStopped) this.#rest = RESTING_LOOKS;
     this.#uses = uses;
     this.#lookedAt = now;
     return { share: isStopped ? Math.max(share, HELD_SHARE) : share, wanted, usedMs };
   }
 
-  #keepToRoom(): void {
+  #checkMemory(): void {
     this.#memoryUnseen = 0;
-    if (!this.#room) return;
+    if (!this.#memory) return;
     // Guests that can start nothing have no sockets. The innermost process is in the sandbox, whatever started it.
-    const socketMb = this.#room.processes === undefined ? 0 : socketMbOf(this.#pids.at(-1)!);
-    if (socketMb + residentMbOf(this.#pids) <= this.#room.megabytes) return;
+    const socketMb = this.#memory.processes === undefined ? 0 : socketMbOf(this.#pids.at(-1)!);
+    if (socketMb + residentMbOf(this.#pids) <= this.#memory.megabytes) return;
     const heldMb = socketMb + proportionalMbOf(this.#pids);
-    if (heldMb <= this.#room.megabytes) return;
-    this.#room.onExceeded(Math.ceil(heldMb));
-    this.#room = undefined;
+    if (heldMb <= this.#memory.megabytes) return;
+    this.#memory.onExceeded(Math.ceil(heldMb));
+    this.#memory = undefined;
   }
 
   #waitedSince(share: number): number {
@@ -111,14 +111,14 @@ export class WatchedGuest {
   }
 
   lowerAll(): void {
-    const { pid } = this.#guest;
+    const { pid } = this.#leader;
     if (pid !== undefined) this.#pids = treeOf(pid);
     this.lower();
   }
 
   lower(): void {
     for (const pid of this.#pids)
-      if (!this.#lowered.has(pid) && setNiceness(pid, LOWEST_PRIORITY)) this.#lowered.add(pid);
+      if (!this.#lowered.has(pid) && setNiceness(pid, HIGHEST_NICENESS)) this.#lowered.add(pid);
   }
 
   /**
@@ -126,12 +126,12 @@ export class WatchedGuest {
    * process that was just being started still has the low priority.
    */
   keepUp(): void {
-    if (!this.#givesWay) return;
-    const { pid } = this.#guest;
+    if (!this.#isNice) return;
+    const { pid } = this.#leader;
     if (pid === undefined) return;
     this.#pids = treeOf(pid);
     const isOver = this.#pids.every(hasOwnNiceness);
-    this.#givesWay = !this.#pids.map((each) => setNiceness(each, 0)).every(Boolean) || !isOver;
+    this.#isNice = !this.#pids.map((each) => setNiceness(each, 0)).every(Boolean) || !isOver;
   }
 
   /** Restores its priority, which only a privileged user may do; for others it stays low until the guest ends. */
@@ -173,4 +173,4 @@ const LITTLE_SHARE = 0.1;
 /** The share of a guest that is held up: more than that of a calm one. */
 const HELD_SHARE = 0.2;
 /** The highest niceness. */
-export const LOWEST_PRIORITY = 19;
+export const HIGHEST_NICENESS = 19;
