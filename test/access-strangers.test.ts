@@ -10,7 +10,7 @@ import {
 import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
-import { Strangers } from "../src/admission/strangers.ts";
+import { Strangers } from "../src/admission/anonymous-limits.ts";
 import { defaultLimits } from "../src/limits/limits.ts";
 import { peerOf } from "../src/http/peer.ts";
 import { newToken } from "../src/access/token-text.ts";

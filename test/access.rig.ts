@@ -1,5 +1,5 @@
 import { Tokens } from "../src/access/tokens.ts";
-import { readTokenWish } from "../src/access/token-wish.ts";
+import { readTokenWish } from "../src/access/token-request.ts";
 import type { TestBerth } from "./berth.ts";
 import { onStoreOf } from "./tenants.rig.ts";
 

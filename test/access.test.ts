@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { newToken } from "../src/access/token-text.ts";
-import { readTokenWish } from "../src/access/token-wish.ts";
+import { readTokenWish } from "../src/access/token-request.ts";
 import { Tokens } from "../src/access/tokens.ts";
 import { bearer, makeToken, revoke } from "./access.rig.ts";
 import { apiOf, type Api } from "./api.ts";

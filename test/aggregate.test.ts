@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Client, SSEClientTransport, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { withAllServers } from "../src/host/aggregate.ts";
+import { withAllServers } from "../src/host/catalog/aggregate.ts";
 import { call, modern, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { openHosted, type Hosted } from "./hosted.ts";
 import { toAnswer } from "./clients/real-client.ts";

@@ -8,9 +8,9 @@ import { headText, readHead } from "../src/audit/chain.ts";
 import { entryOf, SERVICE, type AuditHead } from "../src/audit/entry.ts";
 import { verifyLog } from "../src/audit/verify.ts";
 import { rawBlock } from "../src/lib/cid.ts";
-import { backupStore, restoreStore } from "../src/store/backup.ts";
-import { SqliteAudit } from "../src/store/sqlite-audit.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { backupStore, restoreStore } from "../src/store/sqlite/backup.ts";
+import { SqliteAudit } from "../src/store/sqlite/audit.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../src/store/store.ts";
 import { callOf, Folder, recordsOf } from "./audit.rig.ts";
 

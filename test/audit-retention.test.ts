@@ -4,7 +4,7 @@ import { headText, hexOf, linkHash } from "../src/audit/chain.ts";
 import { entryOf, type AuditHead, type AuditLink } from "../src/audit/entry.ts";
 import type { JsonObject } from "../src/lib/json.ts";
 import { verifyLog, type VerifiedLog } from "../src/audit/verify.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../src/store/store.ts";
 import { Folder, recordsOf } from "./audit.rig.ts";
 

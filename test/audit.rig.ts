@@ -7,7 +7,7 @@ import type { AuditLinks } from "../src/audit/entry.ts";
 import type { AuditFilter } from "../src/audit/filter.ts";
 import type { AuditRecord } from "../src/audit/record.ts";
 import { searchLog } from "../src/audit/search.ts";
-import { DATABASE_FILE } from "../src/store/open-database.ts";
+import { DATABASE_FILE } from "../src/store/sqlite/open-database.ts";
 
 export class Folder {
   readonly path = mkdtempSync(join(tmpdir(), "berth-audit-"));

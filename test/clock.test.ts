@@ -5,7 +5,7 @@ import { test, type TestContext } from "node:test";
 import Database from "#better-sqlite3";
 import { readConfig } from "../src/config.ts";
 import { defaultLimits } from "../src/limits/limits.ts";
-import { DATABASE_FILE } from "../src/store/open-database.ts";
+import { DATABASE_FILE } from "../src/store/sqlite/open-database.ts";
 import { Attribution } from "../src/upstream/attribution.ts";
 import { call, startTestBerth } from "./berth.ts";
 import { LegacyClient } from "./legacy-client.ts";

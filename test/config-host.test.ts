@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { after, before, describe, it, test } from "node:test";
 import { rawBlock } from "../src/lib/cid.ts";
 import { packageRoot } from "../src/config.ts";
-import { checkEntry, checkMcps } from "../src/host/config/mcps.ts";
+import { checkEntry, checkMcps } from "../src/entry/mcps.ts";
 import { locationOf, type Problem } from "../src/lib/problem.ts";
 import { openHosted, summariesOf, type Hosted } from "./hosted.ts";
 import { removeTemporaryFolders, sourcesWith, writeSources } from "./image-sources.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { readNamedEntry } from "../src/host/config/mcps.ts";
+import { readNamedEntry } from "../src/entry/mcps.ts";
 import { PROBLEMS_MAX } from "../src/lib/problem.ts";
 import { apiOf } from "./api.ts";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";

@@ -7,7 +7,7 @@ import { after, describe, it, type TestContext } from "node:test";
 import { promisify } from "node:util";
 import { gunzipSync } from "node:zlib";
 import { packageRoot } from "../src/config.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import { apiOf } from "./api.ts";
 import { recordsOf } from "./audit.rig.ts";
 import { post, request } from "./berth.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { decodeJson, jsonBlock, rawBlock } from "../src/lib/cid.ts";
-import { ENTRY_ITEMS_MAX } from "../src/host/config/entry.ts";
-import { readNamedEntry } from "../src/host/config/mcps.ts";
-import { entryText } from "../src/host/edits/mcps-text.ts";
+import { ENTRY_ITEMS_MAX } from "../src/entry/entry.ts";
+import { readNamedEntry } from "../src/entry/mcps.ts";
+import { entryText } from "../src/edits/mcps-text.ts";
 import { typeText } from "../src/contract/signature.ts";
 import type { ToolContract } from "../src/contract/contract.ts";
 import { schemaTables } from "../src/http/pages/parts/schema-rows.ts";

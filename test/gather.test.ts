@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { codeFrame } from "../src/discover/code-frame.ts";
+import { codeFrame } from "../src/lib/code-frame.ts";
 import { gatherDefinition } from "../src/discover/gather.ts";
 import { findImports } from "../src/discover/imports.ts";
 

@@ -3,9 +3,9 @@ import { after, describe, it } from "node:test";
 import { PendingCall } from "../src/executor/pending-call.ts";
 import { LaterAnswer, type GuestProgram, type HostAnswer, type HostPort } from "../src/executor/executor.ts";
 import { HostRequests } from "../src/executor/host-requests.ts";
-import { guestPort, type PortHost } from "../src/host/guest-port.ts";
+import { guestPort, type PortHost } from "../src/host/calls/guest-port.ts";
 import type { Store } from "../src/store/store.ts";
-import { nextTurn, turnAmongAll } from "../src/lib/turns.ts";
+import { nextTurn, turnAmongAll } from "../src/lib/event-loop.ts";
 import { assertNothingLeft, latch, openRig, programOf, shape } from "./executor.rig.ts";
 import { until } from "./until.ts";
 

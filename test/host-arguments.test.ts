@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { lazyValidator } from "../src/host/arguments.ts";
+import { lazyValidator } from "../src/host/calls/arguments.ts";
 import { judgeOf } from "../src/host/checks/schema-code.ts";
 
 const string = (pattern: string) => ({ type: "string", pattern });

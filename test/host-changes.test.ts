@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import type { Offer, ServerChange } from "../src/host/catalog.ts";
+import type { Offer, ServerChange } from "../src/host/catalog/catalog.ts";
 import { openHosted, type Hosted } from "./hosted.ts";
 import { stopwatch } from "./stopwatch.ts";
 

@@ -3,7 +3,7 @@ import { after, describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
 import { Checks } from "../src/host/checks/checks.ts";
-import { lazyValidator } from "../src/host/arguments.ts";
+import { lazyValidator } from "../src/host/calls/arguments.ts";
 import { codeOf, judgeOf } from "../src/host/checks/schema-code.ts";
 import { evaluated, GAVE_UP, own, within } from "../src/host/checks/work.ts";
 import type { BerthError } from "../src/lib/errors.ts";

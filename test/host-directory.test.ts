@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { rightsOf } from "../src/access/rights.ts";
 import { jsonBlock, rawBlock } from "../src/lib/cid.ts";
-import { readDirectory as readDirectoryOf, type Directory, type ReadMcps } from "../src/host/directory.ts";
+import { readDirectory as readDirectoryOf, type Directory, type ReadMcps } from "../src/host/catalog/directory.ts";
 import { defaultLimits } from "../src/limits/limits.ts";
-import { openPast } from "../src/host/edits/past.ts";
-import { planEdit } from "../src/host/edits/plan.ts";
-import { reviewedStore } from "../src/host/edits/reviewed-store.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { openPast } from "../src/edits/past.ts";
+import { planEdit } from "../src/edits/plan.ts";
+import { reviewedStore } from "../src/edits/reviewed-store.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../src/store/store.ts";
 
 const DEFINITION = rawBlock("export const one = (): number => 1;");

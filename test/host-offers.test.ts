@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import type { Catalog, ReadResult } from "../src/host/catalog.ts";
+import type { Catalog, ReadResult } from "../src/host/catalog/catalog.ts";
 import { rawBlock } from "../src/lib/cid.ts";
 import { openHosted, type Hosted } from "./hosted.ts";
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { pino } from "pino";
 import { BerthError } from "../src/lib/errors.ts";
-import { withoutPaths } from "../src/lib/unforeseen.ts";
+import { withoutPaths } from "../src/lib/error-mapping.ts";
 import { bearer, makeToken } from "./access.rig.ts";
 import { MODERN_META, modern, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 

@@ -7,8 +7,8 @@ import { contractOf as contractIn } from "../src/upstream/contract-of.ts";
 import { readPages } from "../src/upstream/list-pages.ts";
 import { mendTool, readEntries } from "../src/upstream/lists.ts";
 import { defaultLimits as limits } from "../src/limits/limits.ts";
-import { driftOf, judge } from "../src/host/upstream/judge.ts";
-import { cidOf, makeCids } from "../src/host/upstream/structure-cid.ts";
+import { driftOf, judge } from "../src/host/catalog/judge.ts";
+import { cidOf, makeCids } from "../src/host/catalog/structure-cid.ts";
 
 const MANY = 400;
 const SLOW_MS = 0.2;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { defaultLimits } from "../src/limits/limits.ts";
-import type { OpenUpstream } from "../src/host/upstream/hosted.ts";
-import { Hosting } from "../src/host/upstream/hosting.ts";
+import type { OpenUpstream } from "../src/host/serving/hosted.ts";
+import { Hosting } from "../src/host/serving/hosting.ts";
 import type { Log } from "../src/lib/log.ts";
 import { hostedVariables } from "../src/upstream/hosted-variables.ts";
 import { Upstream } from "../src/upstream/upstream.ts";

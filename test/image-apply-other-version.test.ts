@@ -7,7 +7,7 @@ import { jsonBlock, rawBlock } from "../src/lib/cid.ts";
 import { applyImage } from "../src/image/apply.ts";
 import { claimedNow } from "../src/image/claimed.ts";
 import type { Image, Manifest } from "../src/image/image.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 
 test("an image of another version is applied without the compiled results that only that version can read", async () => {
   const folder = await mkdtemp(join(tmpdir(), "berth-image-"));

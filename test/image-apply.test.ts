@@ -10,7 +10,7 @@ import { mergeThreeWays } from "../src/image/merge.ts";
 import { readImage } from "../src/image/read.ts";
 import { writeImage } from "../src/image/write.ts";
 import { defaultLimits } from "../src/limits/limits.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import type { NameKind, Store } from "../src/store/store.ts";
 import {
   countingCompiling,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, afterEach, beforeEach, describe, test } from "node:test";
 import { jsonBlock, rawBlock, type Block, type Cid } from "../src/lib/cid.ts";
 import { nothingFound, type DefinitionSource } from "../src/discover/discovery.ts";
-import { compilingOnce } from "../src/host/compile-once.ts";
+import { compilingOnce } from "../src/host/catalog/compile-once.ts";
 import { applyImage } from "../src/image/apply.ts";
 import { claimedEver } from "../src/image/claimed.ts";
 import { packCompiled, readCompiled } from "../src/image/compiled.ts";
@@ -12,7 +12,7 @@ import { readImage } from "../src/image/read.ts";
 import { importImage } from "../src/image/tenant/import-image.ts";
 import { writeImage } from "../src/image/write.ts";
 import { defaultLimits } from "../src/limits/limits.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../src/store/store.ts";
 import {
   countingCompiling,

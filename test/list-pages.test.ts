@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { createPrincipal } from "../src/access/principal.ts";
-import { composeServers, partOf } from "../src/host/aggregate-catalog.ts";
-import { withAllServers } from "../src/host/aggregate.ts";
-import { permittedCatalog } from "../src/host/permitted.ts";
+import { composeServers, partOf } from "../src/host/catalog/aggregate-catalog.ts";
+import { withAllServers } from "../src/host/catalog/aggregate.ts";
+import { permittedCatalog } from "../src/host/catalog/permitted.ts";
 import { namesOnPage, readListPage } from "../src/http/list-page.ts";
 import { apiOf, type Api } from "./api.ts";
 import { modern, startTestBerth, type TestBerth } from "./berth.ts";

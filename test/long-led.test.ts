@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { rawBlock } from "../src/lib/cid.ts";
-import { jsonOf } from "../src/host/long-result.ts";
+import { jsonOf } from "../src/host/calls/long-result.ts";
 import { openHosted, type Hosted } from "./hosted.ts";
 import { longJsonIn } from "./long-json.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Catalog } from "../src/host/catalog.ts";
-import { CatalogCache } from "../src/host/catalog-cache.ts";
-import { queryArguments } from "../src/host/uris/query-arguments.ts";
+import type { Catalog } from "../src/host/catalog/catalog.ts";
+import { CatalogCache } from "../src/host/catalog/catalog-cache.ts";
+import { queryArguments } from "../src/host/calls/uris/query-arguments.ts";
 import { openAssets } from "../src/http/assets.ts";
 import { compareDrafts } from "../src/http/pages/comparison.ts";
 import { createPages } from "../src/http/pages/pages.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { defaultLimits } from "../src/limits/limits.ts";
-import type { InputRequest } from "../src/host/catalog.ts";
+import type { InputRequest } from "../src/host/catalog/catalog.ts";
 import type { JsonObject } from "../src/lib/json.ts";
 import { modern } from "./berth.ts";
 import { LegacyClient } from "./legacy-client.ts";

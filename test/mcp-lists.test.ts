@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Catalog } from "../src/host/catalog.ts";
-import { viewRoom } from "../src/host/view-room.ts";
+import type { Catalog } from "../src/host/catalog/catalog.ts";
+import { viewRoom } from "../src/host/catalog/view-room.ts";
 import { defaultLimits } from "../src/limits/limits.ts";
 import { listMethod, type ListedLimits } from "../src/mcp/methods/lists.ts";
 import type { Codec, ListName, MethodCall } from "../src/mcp/protocol.ts";

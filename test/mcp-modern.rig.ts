@@ -11,13 +11,13 @@ import type {
   Prompt,
   ServerChange,
   Tool,
-} from "../src/host/catalog.ts";
+} from "../src/host/catalog/catalog.ts";
 import type { Access } from "../src/access/access.ts";
 import type { Principal } from "../src/access/principal.ts";
-import { Activity } from "../src/host/activity.ts";
+import { Activity } from "../src/host/calls/activity.ts";
 import type { Host } from "../src/host/host.ts";
-import type { Edits } from "../src/host/edits/edits.ts";
-import type { SecretEdits } from "../src/host/secret-edits.ts";
+import type { Edits } from "../src/edits/edits.ts";
+import type { SecretEdits } from "../src/edits/secret-edits.ts";
 import { Admission } from "../src/admission/admission.ts";
 import { tenantLimits } from "../src/admission/tenant-limits.ts";
 import { createHttpServer } from "../src/http/server.ts";

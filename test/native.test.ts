@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as fc from "./fast-check.ts";
-import { ALL_SERVERS } from "../src/host/aggregate.ts";
+import { ALL_SERVERS } from "../src/host/catalog/aggregate.ts";
 import type { Host } from "../src/host/host.ts";
 import { createNative } from "../src/mcp/native/native.ts";
 import type { ServerPlace } from "../src/mcp/protocol.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Activity } from "../src/host/activity.ts";
-import { CallNotes, Observers, type ObservedCall } from "../src/host/observe.ts";
+import { Activity } from "../src/host/calls/activity.ts";
+import { CallNotes, Observers, type ObservedCall } from "../src/host/calls/observe.ts";
 
 const tool = { tenant: "default", server: "echo", release: "bafyrelease", tool: "say" };
 const principal = { id: "ada", tenant: "default", permits: () => true, rights: "all" };

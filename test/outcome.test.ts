@@ -17,7 +17,7 @@ import type { JsonObject } from "../src/lib/json.ts";
 import { contextMeta, readContextMeta } from "../src/outcome/context.ts";
 import { ENVELOPE_UNITS_MAX, ENVELOPE_VALUES_MAX, parseEnvelope, writeEnvelope } from "../src/outcome/envelope.ts";
 import type { AnswerType, Outcome } from "../src/outcome/outcome.ts";
-import { answersById, joinAnswers, refusal } from "../src/outcome/given.ts";
+import { answersById, joinAnswers, refusal } from "../src/outcome/answers.ts";
 import { defaultAnswer, elicitationOf, questionKey, readAnswer, readQuestionKey } from "../src/outcome/question.ts";
 import { unwrapResult } from "../src/outcome/unwrap.ts";
 

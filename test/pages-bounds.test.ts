@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { jsonBlock, rawBlock, type Block } from "../src/lib/cid.ts";
 import type { Host, ServerSummary } from "../src/host/host.ts";
-import type { Current, Draft, Edits } from "../src/host/edits/edits.ts";
+import type { Current, Draft, Edits } from "../src/edits/edits.ts";
 import { cidPage } from "../src/http/pages/cid.ts";
 import { Fragment } from "../src/http/pages/fragment.ts";
 import type { Page, Pages } from "../src/http/pages/pages.ts";

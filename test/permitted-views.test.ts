@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createPrincipal, type Principal } from "../src/access/principal.ts";
-import type { Catalog } from "../src/host/catalog.ts";
-import { permittedCatalog } from "../src/host/permitted.ts";
-import { ViewRoom, viewRoom, type Kept } from "../src/host/view-room.ts";
+import type { Catalog } from "../src/host/catalog/catalog.ts";
+import { permittedCatalog } from "../src/host/catalog/permitted.ts";
+import { ViewRoom, viewRoom, type Kept } from "../src/host/catalog/view-room.ts";
 import { listMethod } from "../src/mcp/methods/lists.ts";
 
 const ROOM = 128 * 1024 * 1024;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { RecentLines } from "../src/host/recent-lines.ts";
+import { RecentLines } from "../src/host/calls/recent-lines.ts";
 import { bearer, makeToken } from "./access.rig.ts";
 import { apiOf } from "./api.ts";
 import { post, request, startTestBerth, type TestBerth } from "./berth.ts";

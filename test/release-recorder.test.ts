@@ -6,8 +6,8 @@ import { describe, it, type TestContext } from "node:test";
 import { rawBlock } from "../src/lib/cid.ts";
 import { BerthError } from "../src/lib/errors.ts";
 import type { HostDependencies } from "../src/host/host.ts";
-import { ReleaseRecorder } from "../src/host/release-recorder.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { ReleaseRecorder } from "../src/host/catalog/release-recorder.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../src/store/store.ts";
 import { until } from "./until.ts";
 

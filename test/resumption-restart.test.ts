@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "#better-sqlite3";
-import { DATABASE_FILE } from "../src/store/open-database.ts";
+import { DATABASE_FILE } from "../src/store/sqlite/open-database.ts";
 import { call, startTestBerth, type TestBerth } from "./berth.ts";
 import { officialSession } from "./clients/official-session.ts";
 import { olderSession } from "./clients/older-session.ts";

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, before, describe, it, type TestContext } from "node:test";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import { bearer, makeToken } from "./access.rig.ts";
 import { apiOf, type Api, type ApiReply } from "./api.ts";
 import { post, request, startTestBerth, type TestBerth } from "./berth.ts";

@@ -11,8 +11,8 @@ import { defaultLimits } from "../src/limits/limits.ts";
 import { openKeyRing, type KeySource } from "../src/secrets/key-ring.ts";
 import { keyOf, newKey, seal, unseal } from "../src/secrets/sealing.ts";
 import { openSecrets, type Secrets } from "../src/secrets/secrets.ts";
-import { DATABASE_FILE } from "../src/store/open-database.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { DATABASE_FILE } from "../src/store/sqlite/open-database.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../src/store/store.ts";
 
 const parent = mkdtempSync(join(tmpdir(), "berth-secrets-"));

@@ -5,10 +5,10 @@ import { tenantLimits } from "../src/admission/tenant-limits.ts";
 import type { Compiled } from "../src/discover/discovery.ts";
 import type { GuestProgram } from "../src/executor/executor.ts";
 import { strayLog } from "../src/executor/stray-log.ts";
-import { compilingInTurn } from "../src/host/compile-in-turn.ts";
-import { ProcessPlaces } from "../src/host/upstream/process-places.ts";
+import { compilingInTurn } from "../src/host/catalog/compile-in-turn.ts";
+import { ProcessPlaces } from "../src/host/serving/process-places.ts";
 import { defaultLimits } from "../src/limits/limits.ts";
-import { Paces } from "../src/lib/paces.ts";
+import { Paces } from "../src/lib/token-buckets.ts";
 
 describe("places for programs of others", () => {
   /** A process that is ended when nobody uses it. */

@@ -3,7 +3,7 @@ import { PassThrough } from "node:stream";
 import { createInterface } from "node:readline";
 import { it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { CallOptions } from "../src/host/catalog.ts";
+import type { CallOptions } from "../src/host/catalog/catalog.ts";
 import { defaultLimits } from "../src/limits/limits.ts";
 import { createLog } from "../src/lib/log.ts";
 import { createEndpoint } from "../src/mcp/endpoint.ts";

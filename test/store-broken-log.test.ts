@@ -10,9 +10,9 @@ import { fileURLToPath } from "node:url";
 import Database from "#better-sqlite3";
 import { rawBlock } from "../src/lib/cid.ts";
 import type { Log } from "../src/lib/log.ts";
-import { backupStore, restoreStore } from "../src/store/backup.ts";
-import { DATABASE_FILE } from "../src/store/open-database.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { backupStore, restoreStore } from "../src/store/sqlite/backup.ts";
+import { DATABASE_FILE } from "../src/store/sqlite/open-database.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import { recordsOf } from "./audit.rig.ts";
 
 const HEADER = 32;

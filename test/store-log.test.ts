@@ -11,10 +11,10 @@ import { fileURLToPath } from "node:url";
 import type { Worker } from "node:worker_threads";
 import Database from "#better-sqlite3";
 import { rawBlock } from "../src/lib/cid.ts";
-import { DATABASE_FILE, openDatabase } from "../src/store/open-database.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { DATABASE_FILE, openDatabase } from "../src/store/sqlite/open-database.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../src/store/store.ts";
-import { WriteAheadLog } from "../src/store/write-ahead-log.ts";
+import { WriteAheadLog } from "../src/store/sqlite/write-ahead-log.ts";
 import { onFlush } from "./flush.rig.ts";
 import { until } from "./until.ts";
 

@@ -7,9 +7,9 @@ import Database from "#better-sqlite3";
 import { pino } from "pino";
 import { verifyLog } from "../src/audit/verify.ts";
 import { packageRoot } from "../src/config.ts";
-import { migrations } from "../src/store/migrations/index.ts";
-import { DATABASE_FILE } from "../src/store/open-database.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { migrations } from "../src/store/sqlite/migrations/index.ts";
+import { DATABASE_FILE } from "../src/store/sqlite/open-database.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import { recordsOf } from "./audit.rig.ts";
 
 /** The contents of the fixtures; each table since the version that brought it. */

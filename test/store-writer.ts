@@ -4,7 +4,7 @@
  */
 import { writeSync } from "node:fs";
 import { rawBlock } from "../src/lib/cid.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 
 const [dataDir, writer, logBytes, writes = Infinity] = process.argv.slice(2) as [string, string, string?, string?];
 const store = await openSqliteStore({ dataDir, ...(logBytes !== undefined && { logBytes: Number(logBytes) }) });

@@ -4,7 +4,7 @@ import { tenantLimitProblems } from "../src/admission/tenant-limits.ts";
 import { importTenant } from "../src/image/tenant/import.ts";
 import { tenantFile } from "../src/image/tenant/write.ts";
 import { defaultLimits } from "../src/limits/limits.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 
 /** Exports or imports the tenant `large` in a process of its own, which can be killed, or have little memory. */
 const [work, dataDir, file] = process.argv.slice(2) as [string, string, string];

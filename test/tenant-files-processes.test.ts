@@ -17,7 +17,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import Database from "#better-sqlite3";
 import { rawBlock } from "../src/lib/cid.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../src/store/store.ts";
 import { apiOf } from "./api.ts";
 import { call } from "./berth.ts";

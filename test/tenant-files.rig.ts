@@ -6,7 +6,7 @@ import type { TestContext } from "node:test";
 import { tenantLimitProblems } from "../src/admission/tenant-limits.ts";
 import { importTenant, type Imported, type ImportOptions } from "../src/image/tenant/import.ts";
 import { tenantFile } from "../src/image/tenant/write.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../src/store/store.ts";
 import { patientLimits } from "./patience.ts";
 

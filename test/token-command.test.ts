@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { isTokenText, newToken } from "../src/access/token-text.ts";
-import { readTokenWish } from "../src/access/token-wish.ts";
+import { readTokenWish } from "../src/access/token-request.ts";
 import { CLI } from "./stdio-session.ts";
 
 describe("berth token", () => {

@@ -5,7 +5,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { nextTurn, turnTaker } from "../src/lib/turns.ts";
+import { nextTurn, turnTaker } from "../src/lib/event-loop.ts";
 
 describe("work in several steps that something arriving has begun", () => {
   const takeTurns = turnTaker();

@@ -5,7 +5,7 @@ import { jsonBlock, rawBlock } from "../src/lib/cid.ts";
 import { readConfig } from "../src/config.ts";
 import { createLog } from "../src/lib/log.ts";
 import { startBerth, type Berth } from "../src/compose/main.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import { call, post, request, startTestBerth, type TestBerth } from "./berth.ts";
 import { LegacyClient } from "./legacy-client.ts";
 import { StdioSession } from "./stdio-session.ts";

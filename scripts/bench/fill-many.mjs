@@ -19,12 +19,12 @@ export const serverName = (index) => (index === 0 ? "echo" : `server-${String(in
  * @returns {Promise<string>} the text of `mcps`
  */
 export async function fillMany(dataDir, { servers, variables, definitions }) {
-  const { openSqliteStore } = await built("store/sqlite.js");
+  const { openSqliteStore } = await built("store/sqlite/sqlite-store.js");
   const { packDefinition } = await built("image/definition.js");
   const { derivedEntries, packCompiled } = await built("image/compiled.js");
   const { compileKey } = await built("discover/key.js");
   const { compileDefinition } = await built("discover/compile.js");
-  const { rawBlock } = await built("cid.js");
+  const { rawBlock } = await built("lib/cid.js");
 
   const texts = Array.from({ length: 1 + Math.min(definitions, servers) }, (_, index) => textOf(index));
   const made = [];

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { jsonBlock, rawBlock } from "../../dist/src/lib/cid.js";
-import { openSqliteStore } from "../../dist/src/store/sqlite.js";
+import { openSqliteStore } from "../../dist/src/store/sqlite/sqlite-store.js";
 
 /** The definitions served meanwhile: guests that answer, stream, fail, crash and eat memory, a script, an upstream. */
 export const definitions = {

@@ -3,7 +3,7 @@ import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
-import { openSqliteStore } from "../../dist/src/store/sqlite.js";
+import { openSqliteStore } from "../../dist/src/store/sqlite/sqlite-store.js";
 import { cli } from "../bench/berth.mjs";
 
 const FULL_MS = 3_000;

@@ -5,7 +5,7 @@ import type { Limits } from "../limits/limits.ts";
 import type { TokenPart, TokenRecord, TokenRecords } from "../store/tokens.ts";
 import { createPrincipal, type AccessGrant, type Principal } from "./principal.ts";
 import { isTokenText, newToken, tokenHash } from "./token-text.ts";
-import type { TokenWish } from "./token-wish.ts";
+import type { TokenWish } from "./token-request.ts";
 
 /**
  * Berth's own tokens: created, listed, revoked and verified. It owns what a token is valid for and how long; storage is

@@ -1,4 +1,4 @@
-import { turnTaker } from "../lib/turns.ts";
+import { turnTaker } from "../lib/event-loop.ts";
 import { hexOf } from "./chain.ts";
 import type { AuditLink, AuditLinks } from "./entry.ts";
 import type { AuditFilter } from "./filter.ts";

@@ -1,5 +1,5 @@
 import type { Log } from "../lib/log.ts";
-import { nextTurn } from "../lib/turns.ts";
+import { nextTurn } from "../lib/event-loop.ts";
 import { CallBlock, type AuditedCall } from "./call-block.ts";
 import type { AuditEntry, AuditLinks, Keep } from "./entry.ts";
 

@@ -1,7 +1,7 @@
 import { readConfig } from "../config.ts";
 import { openKeyRing } from "../secrets/key-ring.ts";
-import { backupStore, restoreStore } from "../store/backup.ts";
-import type { Verified } from "../store/verify-database.ts";
+import { backupStore, restoreStore } from "../store/sqlite/backup.ts";
+import type { Verified } from "../store/sqlite/verify-database.ts";
 import { environmentOf } from "./environment.ts";
 
 export interface BackupCommandOptions {

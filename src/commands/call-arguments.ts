@@ -1,5 +1,5 @@
 import { BerthError } from "../lib/errors.ts";
-import { lazyValidator } from "../host/arguments.ts";
+import { lazyValidator } from "../host/calls/arguments.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../lib/json.ts";
 
 /**

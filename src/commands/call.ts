@@ -9,7 +9,7 @@ import {
   NativeConnectionError,
   type NativeResult,
 } from "../native/client.ts";
-import { joinAnswers } from "../outcome/given.ts";
+import { joinAnswers } from "../outcome/answers.ts";
 import { defaultAnswer, readQuestionKey } from "../outcome/question.ts";
 import { printable, printableJson, printableLine } from "../lib/printable.ts";
 import { askPerson } from "./ask-person.ts";

@@ -5,7 +5,7 @@ import type { Limits } from "../limits/limits.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import { BerthError } from "../lib/errors.ts";
 import { packDefinition, type PackedDefinition } from "../image/definition.ts";
-import { serverNameProblem } from "../image/fields.ts";
+import { serverNameProblem } from "../entry/fields.ts";
 import type { ServerRecord } from "../image/image.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { Store } from "../store/store.ts";

@@ -3,7 +3,7 @@ import { clientName } from "../http/pages/parts/setup.ts";
 import type { Berth } from "../compose/main.ts";
 import { strictly } from "../lib/problem.ts";
 import { printable } from "../lib/printable.ts";
-import type { CallObserver, LineObserver } from "../host/observe.ts";
+import type { CallObserver, LineObserver } from "../host/calls/observe.ts";
 import { inOwnFiles, inOwnFolder, type FileServer } from "./dev-files.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 

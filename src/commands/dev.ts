@@ -6,7 +6,7 @@ import { DevFiles, fileServers, type FileServer } from "./dev-files.ts";
 import { announceServers, reportFailures, reportLines, reportServer } from "./dev-report.ts";
 import { starterOf } from "./dev-starter.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
-import { WorkFolders } from "../work-folders.ts";
+import { WorkFolders } from "../processes/work-folders.ts";
 import { serviceLog } from "./service-log.ts";
 import { signalled } from "./signalled.ts";
 

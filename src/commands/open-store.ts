@@ -2,9 +2,9 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { BerthError } from "../lib/errors.ts";
 import { createLog } from "../lib/log.ts";
-import { DATABASE_FILE } from "../store/open-database.ts";
-import { openSqliteStore } from "../store/sqlite.ts";
-import { foreignLog } from "../store/store-files.ts";
+import { DATABASE_FILE } from "../store/sqlite/open-database.ts";
+import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
+import { foreignLog } from "../store/sqlite/store-files.ts";
 import type { SecretStore, Store } from "../store/store.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { BerthError } from "../lib/errors.ts";
-import type { ImportedProgram } from "../host/imported-programs.ts";
+import type { ImportedProgram } from "../host/serving/imported-programs.ts";
 import { printableLine } from "../lib/printable.ts";
 
 /** As many as a person reads. */

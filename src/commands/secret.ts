@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import { readConfig } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
-import { createSecretEdits, type ListedSecret, type SecretEdits } from "../host/secret-edits.ts";
+import { createSecretEdits, type ListedSecret, type SecretEdits } from "../edits/secret-edits.ts";
 import { openKeyRing } from "../secrets/key-ring.ts";
 import { openSecrets, type Secrets } from "../secrets/secrets.ts";
 import { environmentOf } from "./environment.ts";

@@ -4,7 +4,7 @@ import { tenantLimitProblems } from "../admission/tenant-limits.ts";
 import { mayStartPrograms, readConfig, type Config } from "../config.ts";
 import type { Fill } from "../compose/core.ts";
 import { BerthError } from "../lib/errors.ts";
-import { importedPrograms } from "../host/imported-programs.ts";
+import { importedPrograms } from "../host/serving/imported-programs.ts";
 import { importTenant } from "../image/tenant/import.ts";
 import { writeLastLines, type Log } from "../lib/log.ts";
 import { startBerth, type Berth } from "../compose/main.ts";
@@ -13,7 +13,7 @@ import { environmentOf, type StoreOptions } from "./environment.ts";
 import { permitPrograms } from "./permit-programs.ts";
 import { serviceLog } from "./service-log.ts";
 import { signalled } from "./signalled.ts";
-import { WorkFolders } from "../work-folders.ts";
+import { WorkFolders } from "../processes/work-folders.ts";
 
 export interface ServeOptions extends StoreOptions {
   readonly port?: string;

@@ -5,13 +5,13 @@ import { tenantLimitProblems, tenantLimits } from "../admission/tenant-limits.ts
 import { packageVersion, type Config } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Cid } from "../lib/cid.ts";
-import { importedPrograms } from "../host/imported-programs.ts";
+import { importedPrograms } from "../host/serving/imported-programs.ts";
 import { readImage } from "../image/read.ts";
 import { importTenant, type Imported } from "../image/tenant/import.ts";
 import { checkImage, importImage } from "../image/tenant/import-image.ts";
 import { tenantFile, type Written } from "../image/tenant/write.ts";
 import type { Problem } from "../lib/problem.ts";
-import { inDraft, publish } from "../store/draft-file.ts";
+import { inDraft, publish } from "../store/sqlite/draft-file.ts";
 import { basePathOf } from "../lib/tenant-name.ts";
 import { permitPrograms } from "./permit-programs.ts";
 import { countProblems, printProblems } from "./print-problems.ts";

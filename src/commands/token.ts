@@ -1,5 +1,5 @@
 import { stripVTControlCharacters } from "node:util";
-import { readTokenWish } from "../access/token-wish.ts";
+import { readTokenWish } from "../access/token-request.ts";
 import { Tokens, type TokenInfo } from "../access/tokens.ts";
 import { readConfig } from "../config.ts";
 import { environmentOf } from "./environment.ts";

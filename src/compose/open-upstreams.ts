@@ -2,8 +2,8 @@ import { packageVersion, type Config } from "../config.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { ExploreOptions } from "../host/builtin/explore-server.ts";
 import type { Checks } from "../host/checks/checks.ts";
-import type { HostingOptions } from "../host/upstream/hosting.ts";
-import { longReader } from "../host/upstream/long-reader.ts";
+import type { HostingOptions } from "../host/serving/hosting.ts";
+import { longReader } from "../host/calls/long-reader.ts";
 import type { Log } from "../lib/log.ts";
 import { openFetch, openPublicFetch } from "../network/public-fetch.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
@@ -12,7 +12,7 @@ import type { ChildRooms } from "../upstream/child.ts";
 import { hostedVariables } from "../upstream/hosted-variables.ts";
 import { profileFolders } from "../upstream/profiles/locate.ts";
 import { Upstream } from "../upstream/upstream.ts";
-import type { MakeFolder } from "../work-folders.ts";
+import type { MakeFolder } from "../processes/work-folders.ts";
 
 /**
  * How upstreams are reached, as a part of the composition root: what they get of this machine depends on their tenant.

@@ -3,7 +3,7 @@ import { devNull } from "node:os";
 import type { Readiness } from "../http/health.ts";
 import type { Log } from "../lib/log.ts";
 import type { Store } from "../store/store.ts";
-import { lacksDescriptor } from "../lib/unforeseen.ts";
+import { lacksDescriptor } from "../lib/error-mapping.ts";
 
 /** How long a result is reused: anyone may ask at any rate. */
 const CHECK_MS = 1_000;

@@ -3,7 +3,7 @@ import { canonical, isSame } from "./compare-normal.ts";
 import { findRenamed } from "./compare-names.ts";
 import { comparisonLimits, within, type ComparisonLimits } from "./compare-steps.ts";
 import { promptChanges, texts, toolChanges, toolForm, toolLikeness } from "./compare-tools.ts";
-import { turnTaker } from "../lib/turns.ts";
+import { turnTaker } from "../lib/event-loop.ts";
 import type { Contract, ResourceContract, ResourceTemplateContract } from "./contract.ts";
 
 /**

@@ -2,7 +2,7 @@ import type { BuildFailure, BuildOptions, Location, Message } from "esbuild";
 import type { Node } from "typescript";
 import { packageRoot } from "../config.ts";
 import type { Problem } from "../lib/problem.ts";
-import { codeFrame, positionAt } from "./code-frame.ts";
+import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import type { DefinitionSource } from "./discovery.ts";
 import {
   definitionPlugin,

@@ -2,7 +2,7 @@ import { readdir, realpath } from "node:fs/promises";
 import { isAbsolute, join, posix, resolve } from "node:path";
 import { defaultLimits, type Limits } from "../limits/limits.ts";
 import type { Problem } from "../lib/problem.ts";
-import { codeFrame, positionAt } from "./code-frame.ts";
+import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import { findImports } from "./imports.ts";
 import { declarationsOf, isDeclarations, isRelative, loaderOf, resolveOwnFile, type OwnFile } from "./resolve.ts";
 import { placeOf, readSourceFile } from "./source-file.ts";

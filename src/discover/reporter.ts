@@ -1,6 +1,6 @@
 import ts from "#typescript";
 import type { Problem } from "../lib/problem.ts";
-import { codeFrame, positionAt } from "./code-frame.ts";
+import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import type { DefinitionProgram } from "./program.ts";
 
 /** Collects the problems of one function, each pointing at a place in the source. */

@@ -1,7 +1,7 @@
 import type { JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { annotationsOf } from "./annotations.ts";
-import { codeFrame } from "./code-frame.ts";
+import { codeFrame } from "../lib/code-frame.ts";
 import { nothingFound, type DefinitionSource, type DiscoveredTool, type Discovery } from "./discovery.ts";
 import { readHeader, type Header, type HeaderTag } from "./shell-header.ts";
 import { readParam, type ShellParam } from "./shell-param.ts";

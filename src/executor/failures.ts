@@ -1,4 +1,4 @@
-import { lacksDescriptor } from "../lib/unforeseen.ts";
+import { lacksDescriptor } from "../lib/error-mapping.ts";
 import { messageUnitsMax, stackUnitsMax } from "./guest/wire.mts";
 import type { Exit } from "../processes/process-group.ts";
 import type { FailureReason, GuestFailure, GuestProgram } from "./executor.ts";

@@ -2,7 +2,7 @@ import type { CancelSignal } from "../lib/cancellation.ts";
 import { strayLog } from "./stray-log.ts";
 import { spawnDirectly, type Spawn } from "../processes/spawn/spawn.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
-import type { MakeFolder } from "../work-folders.ts";
+import type { MakeFolder } from "../processes/work-folders.ts";
 import { Ticker } from "../lib/ticker.ts";
 import { PendingCall } from "./pending-call.ts";
 import { cancelled, closed, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";

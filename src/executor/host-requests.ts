@@ -1,6 +1,6 @@
 import { setTimeout as after } from "node:timers/promises";
 import { isObject, type JsonObject } from "../lib/json.ts";
-import { turnAmongAll } from "../lib/turns.ts";
+import { turnAmongAll } from "../lib/event-loop.ts";
 import type { PendingCall } from "./pending-call.ts";
 import { LaterAnswer, type AskingCall, type HostAnswer, type HostOperation, type HostPort } from "./executor.ts";
 import { failure } from "./failures.ts";

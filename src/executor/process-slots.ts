@@ -1,4 +1,4 @@
-import { Paces } from "../lib/paces.ts";
+import { Paces } from "../lib/token-buckets.ts";
 import type { GuestSession } from "./session.ts";
 
 /**

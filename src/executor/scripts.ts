@@ -16,8 +16,8 @@ import type { CpuFairness } from "./cpu-fairness.ts";
 import type { Interpreter, GuestLauncher } from "./launcher.ts";
 import type { MemoryLimit } from "./watched-tree.ts";
 import { runToEnd, type ScriptEnd, type ScriptProcess } from "./script-process.ts";
-import { TurnQueue } from "../lib/turn-queue.ts";
-import { makeTemporary, type MakeFolder } from "../work-folders.ts";
+import { TurnQueue } from "../lib/fair-semaphore.ts";
+import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
 import type { GuestFailure, ScriptOutcome, ScriptRun } from "./executor.ts";
 
 /**

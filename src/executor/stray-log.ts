@@ -1,6 +1,6 @@
 import { cutText } from "../lib/cut-text.ts";
 import type { Limits } from "../limits/limits.ts";
-import { Paces } from "../lib/paces.ts";
+import { Paces } from "../lib/token-buckets.ts";
 import type { ExecutorLog } from "./guest-executor.ts";
 import type { LogSink } from "./guest-log.ts";
 

@@ -1,7 +1,7 @@
 import { toGuest, toHost } from "./guest/wire.mts";
 import { processorMsOf, residentMbOf, treeOf } from "../processes/process-tree.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
-import { TurnQueue } from "../lib/turn-queue.ts";
+import { TurnQueue } from "../lib/fair-semaphore.ts";
 import { closed, failure, guestStack, loadFailed } from "./failures.ts";
 import { GuestProcess, type GuestProcessLimits } from "./guest-process.ts";
 import { readLog } from "./guest-log.ts";

@@ -1,26 +1,26 @@
 import type { Cid } from "../lib/cid.ts";
 import type { DefinitionSource } from "../discover/discovery.ts";
-import type { CompileFor } from "./compile-in-turn.ts";
+import type { CompileFor } from "./catalog/compile-in-turn.ts";
 import type { Executor } from "../executor/executor.ts";
 import type { Log } from "../lib/log.ts";
 import type { FetchLimits } from "../network/fetches.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { Grants } from "../secrets/grants.ts";
 import type { Store } from "../store/store.ts";
-import type { Activity } from "./activity.ts";
-import type { Catalog } from "./catalog.ts";
+import type { Activity } from "./calls/activity.ts";
+import type { Catalog } from "./catalog/catalog.ts";
 import type { Checks } from "./checks/checks.ts";
-import type { McpsLimits } from "./config/mcps.ts";
-import type { Directory } from "./directory.ts";
-import type { ReleaseVersion } from "./edits/edits.ts";
-import type { Observers } from "./observe.ts";
-import type { RecentLine } from "./recent-lines.ts";
-import type { Overview } from "./overview.ts";
-import type { UriLimits } from "./uris/uris.ts";
-import type { TransformDependencies } from "./transforms/transforms.ts";
-import type { Hosting, UpstreamState } from "./upstream/hosting.ts";
-import type { ApprovedLimits } from "./upstream/judge.ts";
-import type { AnyChangeListener, ChangeListener } from "./watchers.ts";
+import type { McpsLimits } from "../entry/mcps.ts";
+import type { Directory } from "./catalog/directory.ts";
+import type { ReleaseVersion } from "../edits/edits.ts";
+import type { Observers } from "./calls/observe.ts";
+import type { RecentLine } from "./calls/recent-lines.ts";
+import type { Overview } from "./catalog/overview.ts";
+import type { UriLimits } from "./calls/uris/uris.ts";
+import type { TransformDependencies } from "./catalog/transforms.ts";
+import type { Hosting, UpstreamState } from "./serving/hosting.ts";
+import type { ApprovedLimits } from "./catalog/judge.ts";
+import type { AnyChangeListener, ChangeListener } from "./serving/watchers.ts";
 
 /**
  * Maps names to catalogs, and carries out calls. It knows no MCP revision, no HTTP, no SQL and no compiler: it is

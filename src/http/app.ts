@@ -3,13 +3,13 @@ import express, { type ErrorRequestHandler, type Request, type RequestHandler } 
 import type { Access } from "../access/access.ts";
 import type { Audit } from "../audit/audit.ts";
 import { BerthError } from "../lib/errors.ts";
-import type { Edits } from "../host/edits/edits.ts";
+import type { Edits } from "../edits/edits.ts";
 import type { Host } from "../host/host.ts";
-import type { Tenancy } from "../host/tenancy.ts";
-import type { SecretEdits } from "../host/secret-edits.ts";
+import type { Tenancy } from "../host/serving/tenancy.ts";
+import type { SecretEdits } from "../edits/secret-edits.ts";
 import type { Log } from "../lib/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import { tellable } from "../lib/unforeseen.ts";
+import { tellable } from "../lib/error-mapping.ts";
 import { AUTHORIZATION_SERVER, noAuthorizationServer } from "./access/authorization-server.ts";
 import type { Challenge } from "./access/challenge.ts";
 import { administering, named, reading } from "./access/permit.ts";

@@ -3,7 +3,7 @@ import { BerthError } from "../lib/errors.ts";
 import { GrowingBytes } from "../lib/growing-bytes.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
 import { DECODED_AT_ONCE_BYTES, decodable, textOf } from "../lib/long-text.ts";
-import { turnAmongAll } from "../lib/turns.ts";
+import { turnAmongAll } from "../lib/event-loop.ts";
 import type { RequestContext } from "./request-context.ts";
 
 /** The limits on bodies; each refusal names its limit. */

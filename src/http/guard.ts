@@ -1,7 +1,7 @@
 import { isLoopback } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isOriginOf } from "./access/own-page.ts";
-import type { Tenancy } from "../host/tenancy.ts";
+import type { Tenancy } from "../host/serving/tenancy.ts";
 import { hostnameOf } from "./hostname.ts";
 import type { RequestContext } from "./request-context.ts";
 

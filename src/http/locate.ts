@@ -1,5 +1,5 @@
 import { BerthError } from "../lib/errors.ts";
-import type { Tenancy } from "../host/tenancy.ts";
+import type { Tenancy } from "../host/serving/tenancy.ts";
 import { DEFAULT_TENANT, isTenantName } from "../lib/tenant-name.ts";
 import { hostnameOf } from "./hostname.ts";
 import type { RequestContext } from "./request-context.ts";

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Admission } from "../admission/admission.ts";
-import type { Strangers } from "../admission/strangers.ts";
+import type { Strangers } from "../admission/anonymous-limits.ts";
 import { peerOf } from "./peer.ts";
 import type { RequestContext } from "./request-context.ts";
 

@@ -1,12 +1,12 @@
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { Admission } from "../admission/admission.ts";
-import { Strangers, type StrangerLimits } from "../admission/strangers.ts";
+import { Strangers, type StrangerLimits } from "../admission/anonymous-limits.ts";
 import { BerthError } from "../lib/errors.ts";
-import type { McpsLimits } from "../host/config/mcps.ts";
-import type { Edits } from "../host/edits/edits.ts";
+import type { McpsLimits } from "../entry/mcps.ts";
+import type { Edits } from "../edits/edits.ts";
 import type { Host } from "../host/host.ts";
-import type { Tenancy } from "../host/tenancy.ts";
-import type { SecretEdits } from "../host/secret-edits.ts";
+import type { Tenancy } from "../host/serving/tenancy.ts";
+import type { SecretEdits } from "../edits/secret-edits.ts";
 import type { Log } from "../lib/log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import type { Metrics } from "../metrics/metrics.ts";

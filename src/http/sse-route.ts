@@ -3,7 +3,7 @@ import type { Principal } from "../access/principal.ts";
 import { Cancellation } from "../lib/cancellation.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Host } from "../host/host.ts";
-import type { Tenancy } from "../host/tenancy.ts";
+import type { Tenancy } from "../host/serving/tenancy.ts";
 import { isObject } from "../lib/json.ts";
 import { limitVariable } from "../limits/limits.ts";
 import { admit } from "../mcp/admit.ts";

@@ -1,6 +1,6 @@
 import type { Log } from "../lib/log.ts";
 import type { Principal } from "../access/principal.ts";
-import type { Tenancy } from "../host/tenancy.ts";
+import type { Tenancy } from "../host/serving/tenancy.ts";
 import type { Authenticate } from "./access/authenticate.ts";
 import { allowOrigin } from "./cors.ts";
 import { ROOT, type RequestContext } from "./request-context.ts";

@@ -4,7 +4,7 @@ import type { Log } from "../lib/log.ts";
 import { LongText } from "../lib/long-text.ts";
 import { errorText } from "../mcp/json-rpc.ts";
 import type { Answer } from "../mcp/protocol.ts";
-import { tellable } from "../lib/unforeseen.ts";
+import { tellable } from "../lib/error-mapping.ts";
 import { endResponse } from "./event-stream.ts";
 import { opensPage, writePlainPage } from "./plain-page.ts";
 import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";

@@ -1,8 +1,8 @@
 import { rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import type { Problem } from "../lib/problem.ts";
-import { readFields, serverNameProblem, variableNameProblem } from "./fields.ts";
+import { readFields, serverNameProblem, variableNameProblem } from "../entry/fields.ts";
 import { MCPS_FILE } from "./image.ts";
-import { problemAt, type JsonNode } from "./json-source.ts";
+import { problemAt, type JsonNode } from "../lib/json-source.ts";
 import type { Reference } from "./mcps-source.ts";
 import { isFault, type SourceFolder } from "./source-folder.ts";
 

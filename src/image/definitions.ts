@@ -5,7 +5,7 @@ import type { Problem } from "../lib/problem.ts";
 import type { Compiling } from "./compiler.ts";
 import { languageOf, loadDefinition, packDefinition } from "./definition.ts";
 import { CONTENT_FOLDER } from "./image.ts";
-import { problemAt } from "./json-source.ts";
+import { problemAt } from "../lib/json-source.ts";
 import type { Lock } from "./lock.ts";
 import type { Reference } from "./mcps-source.ts";
 import { isFault, type FolderFile, type SourceFolder } from "./source-folder.ts";

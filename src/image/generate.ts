@@ -22,10 +22,10 @@ import {
   MCPS_SOURCE,
   type Manifest,
 } from "./image.ts";
-import { parseJsonSource, type JsonNode } from "./json-source.ts";
+import { parseJsonSource, type JsonNode } from "../lib/json-source.ts";
 import { contentNames, LOCK_VERSION, lockText, type Lock } from "./lock.ts";
 import { readMcpsSource, type CheckEntry, type McpsSource, type Reference } from "./mcps-source.ts";
-import { compareText, prettyJson } from "./pretty-json.ts";
+import { compareText, prettyJson } from "../lib/pretty-json.ts";
 import { isFault, openSourceFolder, type SourceFolder } from "./source-folder.ts";
 
 export interface GenerateOptions {

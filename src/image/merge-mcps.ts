@@ -1,7 +1,7 @@
 import { isCid, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { ENTRY_NESTING_MAX, isDeeper, isObject } from "../lib/json.ts";
 import { mergeThreeWays } from "./merge.ts";
-import { compareText, prettyJson } from "./pretty-json.ts";
+import { compareText, prettyJson } from "../lib/pretty-json.ts";
 
 export interface McpsMerge {
   /** The new value of the variable; undefined where the current one cannot be merged and stays. */

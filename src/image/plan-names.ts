@@ -4,7 +4,7 @@ import type { NameKind, NameMove, Store } from "../store/store.ts";
 import type { Image, Manifest, ServerRecord } from "./image.ts";
 import { mergeMcps } from "./merge-mcps.ts";
 import { mergeThreeWays } from "./merge.ts";
-import { compareText } from "./pretty-json.ts";
+import { compareText } from "../lib/pretty-json.ts";
 
 /** The changes that an image makes to the names of a tenant, merged three ways: applied last, stored now, new. */
 export interface NamesPlan {

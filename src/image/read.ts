@@ -4,7 +4,7 @@ import { isCid, matches, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isDeeper, isObject, NESTING_MAX } from "../lib/json.ts";
 import { printable } from "../lib/printable.ts";
-import { serverNameProblem, variableNameProblem } from "./fields.ts";
+import { serverNameProblem, variableNameProblem } from "../entry/fields.ts";
 import { cidFile, CONTENT_FOLDER, type Image, type ImageName, type Manifest } from "./image.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { turnTaker } from "./turns.ts";
+import { turnTaker } from "./event-loop.ts";
 
 const SHOWN_MAX = 5;
 /** Longer texts are no mistyped names, and comparing them takes long. */

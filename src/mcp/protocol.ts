@@ -9,7 +9,7 @@ import type {
   PromptResult,
   ReadResult,
   ToolContract,
-} from "../host/catalog.ts";
+} from "../host/catalog/catalog.ts";
 import type { Trace } from "../lib/trace.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Text } from "../lib/long-text.ts";

@@ -1,4 +1,4 @@
-import type { InputRequests } from "../host/catalog.ts";
+import type { InputRequests } from "../host/catalog/catalog.ts";
 import { valuesIn, type Json } from "../lib/json.ts";
 import { limitVariable } from "../limits/limits.ts";
 

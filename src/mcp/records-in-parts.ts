@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { nextTurn } from "../lib/turns.ts";
+import { nextTurn } from "../lib/event-loop.ts";
 import type { ProtocolKeyedPut, ProtocolRecordKind, ProtocolRecordPut, Records } from "./records.ts";
 
 /** The length of a part in UTF-16 units: the store writes or reads it in about a millisecond. */

@@ -1,6 +1,6 @@
 import { Histogram, type MetricValueWithName, type Registry } from "prom-client";
-import type { CallOutcome } from "../host/activity.ts";
-import type { CalledTool, CallObserver } from "../host/observe.ts";
+import type { CallOutcome } from "../host/calls/activity.ts";
+import type { CalledTool, CallObserver } from "../host/calls/observe.ts";
 
 /** In seconds: a guest takes some milliseconds, an upstream some seconds, and a task a minute. */
 const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];

@@ -1,7 +1,7 @@
 import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
 import type { ExecutorStats } from "../executor/executor.ts";
-import type { Observers } from "../host/observe.ts";
-import type { HostingStats } from "../host/upstream/hosting.ts";
+import type { Observers } from "../host/calls/observe.ts";
+import type { HostingStats } from "../host/serving/hosting.ts";
 import { droppedLines, type Log } from "../lib/log.ts";
 import type { EndpointStats } from "../mcp/endpoint.ts";
 import type { Store } from "../store/store.ts";

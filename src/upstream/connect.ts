@@ -3,7 +3,7 @@ import { devNull } from "node:os";
 import type { Limits } from "../limits/limits.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
-import type { MakeFolder } from "../work-folders.ts";
+import type { MakeFolder } from "../processes/work-folders.ts";
 import type { Child, ChildLimits, ChildRooms } from "./child.ts";
 import { addressOf, type Surroundings } from "./command.ts";
 import type { Channel } from "./channel.ts";

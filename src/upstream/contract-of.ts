@@ -5,7 +5,7 @@ import type {
   ResourceTemplateContract,
   ToolContract,
 } from "../contract/contract.ts";
-import { turnTaker } from "../lib/turns.ts";
+import { turnTaker } from "../lib/event-loop.ts";
 import type { ListedPrompt, ListedResource, ListedTemplate, ListedTool } from "./lists.ts";
 import type { Survey } from "./survey.ts";
 

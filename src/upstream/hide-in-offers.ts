@@ -1,6 +1,6 @@
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import { firstProblems, type Problem } from "../lib/problem.ts";
-import { turnTaker } from "../lib/turns.ts";
+import { turnTaker } from "../lib/event-loop.ts";
 import type { Observed } from "./observed.ts";
 
 /** The whole text without any hidden value of at least that many characters. */

@@ -1,4 +1,4 @@
-import { nextTurn } from "../lib/turns.ts";
+import { nextTurn } from "../lib/event-loop.ts";
 
 /** In one turn of the event loop: the client handles this much in a few milliseconds. */
 const TURN_EVENTS = 16;

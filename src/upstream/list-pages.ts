@@ -1,5 +1,5 @@
 import type { Limits } from "../limits/limits.ts";
-import { turnTaker } from "../lib/turns.ts";
+import { turnTaker } from "../lib/event-loop.ts";
 import { LongPage, sift, siftText, type LeftOutEntry } from "./long-answers.ts";
 import { broken, isText, shortResult } from "./results.ts";
 import type { AnyResult } from "./request.ts";

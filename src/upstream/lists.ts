@@ -4,7 +4,7 @@ import { faultOfShape, isKey, soundArguments, soundFields } from "../contract/so
 import { cutText } from "../lib/cut-text.ts";
 import { isObject, jsonText, type JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { turnTaker } from "../lib/turns.ts";
+import { turnTaker } from "../lib/event-loop.ts";
 import type { LeftOutEntry } from "./long-answers.ts";
 
 /**

@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import { endMarked, MARK, newMark } from "../processes/spawn/marked.ts";
 import { spawnDirectly, type Spawn } from "../processes/spawn/spawn.ts";
-import { makeTemporary, type MakeFolder } from "../work-folders.ts";
+import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
 import { Child, type ChildLimits, type ChildRooms } from "./child.ts";
 import type { LaunchCommand } from "./command.ts";
 import type { LongReader } from "./long-answers.ts";

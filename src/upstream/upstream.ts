@@ -6,7 +6,7 @@ import { connectUpstream, type ConnectOptions } from "./connect.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { Ask, UpstreamQuestion } from "./request.ts";
-import { lacksDescriptor, noDescriptors, withoutPaths } from "../lib/unforeseen.ts";
+import { lacksDescriptor, noDescriptors, withoutPaths } from "../lib/error-mapping.ts";
 import { hideInError } from "./hide-in-error.ts";
 import { hideInOffers, type HideWhole } from "./hide-in-offers.ts";
 import type { Launch, VariableLookup } from "./launch.ts";

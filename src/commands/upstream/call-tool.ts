@@ -1,8 +1,8 @@
 import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import { contextMeta } from "../../outcome/context.ts";
-import { answersById, joinAnswers, refusal } from "../../outcome/given.ts";
+import { answersById, joinAnswers, refusal } from "../../outcome/answers.ts";
 import { sayError, type Outcome as Said } from "../../outcome/outcome.ts";
-import { persist, type Tries, type TryOptions } from "../../outcome/persist.ts";
+import { persist, type Tries, type TryOptions } from "../../outcome/retry.ts";
 import { inputRequestsOf } from "../../outcome/question.ts";
 import { unwrapResult } from "../../outcome/unwrap.ts";
 import { printableJson } from "../../lib/printable.ts";

@@ -1,11 +1,11 @@
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
-import { lazyValidator } from "../arguments.ts";
-import type { CallOptions, CallResult, InputRequired, Tool, ToolContract } from "../catalog.ts";
-import { failure } from "../content.ts";
-import { problemsOf } from "../failures.ts";
-import type { CallNotes } from "../observe.ts";
+import { lazyValidator } from "../calls/arguments.ts";
+import type { CallOptions, CallResult, InputRequired, Tool, ToolContract } from "../catalog/catalog.ts";
+import { failure } from "../calls/content.ts";
+import { problemsOf } from "../calls/failures.ts";
+import type { CallNotes } from "../calls/observe.ts";
 
 /** Carries out a call whose arguments are valid; what it throws is the tool's failure. */
 export type Work = (args: JsonObject, options: CallOptions) => Promise<CallResult | InputRequired>;

@@ -1,7 +1,7 @@
 import { jsonBlock } from "../../lib/cid.ts";
-import type { Catalog } from "../catalog.ts";
-import { identitiesOf } from "../identity.ts";
-import type { CallNotes } from "../observe.ts";
+import type { Catalog } from "../catalog/catalog.ts";
+import { identitiesOf } from "../catalog/identity.ts";
+import type { CallNotes } from "../calls/observe.ts";
 import { builtInTool } from "./built-in-tool.ts";
 import { designProfilePrompt } from "./design-prompt.ts";
 import {

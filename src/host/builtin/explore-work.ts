@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { BerthError } from "../../lib/errors.ts";
 import { indentedJson, type Json, type JsonObject } from "../../lib/json.ts";
-import { nextTurn } from "../../lib/turns.ts";
+import { nextTurn } from "../../lib/event-loop.ts";
 import { contractHashInTurns } from "../../upstream/contract-hash.ts";
 import { anchorUri } from "../../upstream/profiles/anchor.ts";
 import { draftProfile, pinProfile } from "../../upstream/profiles/design.ts";
@@ -11,13 +11,13 @@ import { listProfiles, readProfile, type ProfileFolder } from "../../upstream/pr
 import type { ProfileTool } from "../../upstream/profiles/profile.ts";
 import { checkFiles, saveProfile, type ProfileFiles } from "../../upstream/profiles/save.ts";
 import { textOf } from "../../upstream/records.ts";
-import type { CallOptions, CallResult, InputRequired } from "../catalog.ts";
-import { text } from "../content.ts";
-import { callUpstream, type UpstreamRequest } from "../upstream/call.ts";
-import { LongToolResult } from "../upstream/long-reader.ts";
-import { resultOf } from "../upstream/results.ts";
-import { cidOf } from "../upstream/structure-cid.ts";
-import type { HostedUpstream } from "../upstream/hosted.ts";
+import type { CallOptions, CallResult, InputRequired } from "../catalog/catalog.ts";
+import { text } from "../calls/content.ts";
+import { callUpstream, type UpstreamRequest } from "../calls/upstream-call.ts";
+import { LongToolResult } from "../calls/long-reader.ts";
+import { resultOf } from "../calls/upstream-results.ts";
+import { cidOf } from "../catalog/structure-cid.ts";
+import type { HostedUpstream } from "../serving/hosted.ts";
 import type { Work } from "./built-in-tool.ts";
 import type { Explored, ExploredServers } from "./explored.ts";
 

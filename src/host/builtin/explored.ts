@@ -7,8 +7,8 @@ import { parseLauncher } from "../../upstream/launcher.ts";
 import { profileLaunch } from "../../upstream/profiles/launch.ts";
 import { readProfile, type ProfileFolder } from "../../upstream/profiles/locate.ts";
 import { parseReference } from "../../upstream/profiles/resolve.ts";
-import type { CallOptions } from "../catalog.ts";
-import { HostedUpstream, type HostedLimits, type OpenUpstream } from "../upstream/hosted.ts";
+import type { CallOptions } from "../catalog/catalog.ts";
+import { HostedUpstream, type HostedLimits, type OpenUpstream } from "../serving/hosted.ts";
 
 export interface ExploreLimits extends HostedLimits {
   /** Servers explored at once; the least recently used one makes room. */

@@ -18,14 +18,14 @@ import { readValue } from "../../executor/guest-value.ts";
 import { parseJson } from "../../lib/parse-json.ts";
 import { LongText } from "../../lib/long-text.ts";
 import { NATIVE_META } from "../../native/events.ts";
-import { parseDraft } from "../edits/draft-checks.ts";
+import { parseDraft } from "../../edits/draft-checks.ts";
 import { readLongEvent, readLongMessage, type LongEvent } from "../../upstream/long-answers.ts";
 import { readCompletion, readPromptResult, readResourceResult, readToolResult } from "../../upstream/results.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
-import type { CallResult, ContentBlock, PromptResult, ReadResult } from "../catalog.ts";
-import { sayBroken } from "../broken.ts";
-import { completionIn } from "../completer.ts";
-import { filledPrompt } from "../config/prompt.ts";
+import type { CallResult, ContentBlock, PromptResult, ReadResult } from "../catalog/catalog.ts";
+import { sayBroken } from "../calls/broken.ts";
+import { completionIn } from "../calls/completer.ts";
+import { filledPrompt } from "../../entry/prompt.ts";
 import {
   BARE_TEXT,
   bareOf,
@@ -36,13 +36,13 @@ import {
   withoutAudio,
   withoutLink,
   type ReturnedValue,
-} from "../content.ts";
-import type { LongObjectParts, LongResultParts, OlderTexts } from "../long-result.ts";
-import { endOfResult, withoutEnvelope } from "../outcomes.ts";
-import { promptOfContent, promptResultOf } from "../prompt.ts";
-import { argumentTexts } from "../script-arguments.ts";
-import { blockOfContents, contentsOfBytes, contentsOfResult, toContents } from "../resource-contents.ts";
-import { completionOf, contentsOf, messagesOf, resultOf } from "../upstream/results.ts";
+} from "../calls/content.ts";
+import type { LongObjectParts, LongResultParts, OlderTexts } from "../calls/long-result.ts";
+import { endOfResult, withoutEnvelope } from "../calls/outcomes.ts";
+import { promptOfContent, promptResultOf } from "../calls/prompt.ts";
+import { argumentTexts } from "../calls/script-arguments.ts";
+import { blockOfContents, contentsOfBytes, contentsOfResult, toContents } from "../calls/resource-contents.ts";
+import { completionOf, contentsOf, messagesOf, resultOf } from "../calls/upstream-results.ts";
 import type {
   AnswerKind,
   AnswerTask,

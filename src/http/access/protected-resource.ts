@@ -1,7 +1,7 @@
 import type { Access } from "../../access/access.ts";
 import { scopesFor } from "../../access/oauth/scopes.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { Tenancy } from "../../host/tenancy.ts";
+import type { Tenancy } from "../../host/serving/tenancy.ts";
 import { DEFAULT_TENANT, isTenantName } from "../../lib/tenant-name.ts";
 import type { RouteHandler } from "../routed.ts";
 import { decoded, WELL_KNOWN, type Resources } from "./resources.ts";

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { AskedResource } from "../../access/oauth/access-tokens.ts";
 import { isTrustworthy } from "../../access/oauth/settings.ts";
 import { isLoopback } from "../../config.ts";
-import type { Tenancy } from "../../host/tenancy.ts";
+import type { Tenancy } from "../../host/serving/tenancy.ts";
 import { hostnameOf } from "../hostname.ts";
 import { plainAddress } from "../peer.ts";
 import type { RequestContext } from "../request-context.ts";

@@ -1,6 +1,6 @@
 import { BerthError } from "../../lib/errors.ts";
-import { parseDraft } from "../../host/edits/draft-checks.ts";
-import type { Draft, Subject } from "../../host/edits/edits.ts";
+import { parseDraft } from "../../edits/draft-checks.ts";
+import type { Draft, Subject } from "../../edits/edits.ts";
 import type { RequestContext } from "../request-context.ts";
 import type { ApiOptions } from "./api.ts";
 

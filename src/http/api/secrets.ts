@@ -1,6 +1,6 @@
 import { Router } from "express";
 import { BerthError } from "../../lib/errors.ts";
-import type { ListedSecret } from "../../host/secret-edits.ts";
+import type { ListedSecret } from "../../edits/secret-edits.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import type { RequestContext } from "../request-context.ts";
 import type { RouteHandler } from "../routed.ts";

@@ -7,7 +7,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { ServerSummary } from "../../host/host.ts";
 import { isObject } from "../../lib/json.ts";
 import { listedProblems } from "../../lib/problem.ts";
-import { mapInTurns } from "../../lib/turns.ts";
+import { mapInTurns } from "../../lib/event-loop.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import type { RouteHandler } from "../routed.ts";
 import { changing, listing, mayChange, mayKnow, named, reading, readingWith } from "../access/permit.ts";

@@ -1,7 +1,7 @@
 import { Router, type Response } from "express";
 import { rightsOf } from "../../access/rights.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { Draft, Saved, Subject } from "../../host/edits/edits.ts";
+import type { Draft, Saved, Subject } from "../../edits/edits.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import type { RoutedContext, RouteHandler } from "../routed.ts";
 import { changing, listing, mayKnow, named, reading } from "../access/permit.ts";
@@ -9,7 +9,7 @@ import { addRoute, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./api.ts";
 import { etagOf, requirePrecondition, saveOptions } from "./preconditions.ts";
 import { readDraft } from "./read-draft.ts";
-import { turnAmongAll } from "../../lib/turns.ts";
+import { turnAmongAll } from "../../lib/event-loop.ts";
 import { textDiff } from "./text-diff.ts";
 
 /** The name of each list, in its address and in its answer. */

@@ -3,7 +3,7 @@ import { isCid, isStructure, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Host } from "../../host/host.ts";
 import { indentedJson, isObject } from "../../lib/json.ts";
-import { nextTurn } from "../../lib/turns.ts";
+import { nextTurn } from "../../lib/event-loop.ts";
 import type { RouteHandler } from "../routed.ts";
 import type { Pages } from "./pages.ts";
 import { linkCids, type Piece } from "./parts/link-cids.ts";

@@ -1,5 +1,5 @@
 import { structuredPatch, type StructuredPatchHunk } from "diff";
-import type { Draft } from "../../host/edits/edits.ts";
+import type { Draft } from "../../edits/edits.ts";
 import { boundsOfDiffs } from "../api/text-diff.ts";
 
 /** The differences of one file between two versions. */

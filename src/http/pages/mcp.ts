@@ -1,10 +1,10 @@
 import type { Access } from "../../access/access.ts";
 import type { Principal } from "../../access/principal.ts";
 import type { Host } from "../../host/host.ts";
-import type { UpstreamState } from "../../host/upstream/hosting.ts";
-import type { Overview } from "../../host/overview.ts";
+import type { UpstreamState } from "../../host/serving/hosting.ts";
+import type { Overview } from "../../host/catalog/overview.ts";
 import { areMore } from "../../lib/problem.ts";
-import { mapInTurns } from "../../lib/turns.ts";
+import { mapInTurns } from "../../lib/event-loop.ts";
 import { mayKnow, toolsShown } from "../access/permit.ts";
 import type { OriginOf } from "../origin.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";

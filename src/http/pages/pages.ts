@@ -6,7 +6,7 @@ import { packageVersion } from "../../config.ts";
 import { mayAdminister, mayKnow } from "../access/permit.ts";
 import type { Assets } from "../assets.ts";
 import type { RoutedContext } from "../routed.ts";
-import { turnTaker } from "../../lib/turns.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
 import { Fragment, withFragments } from "./fragment.ts";
 import { escapeText, openViews } from "./views.ts";
 

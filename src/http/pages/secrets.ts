@@ -1,4 +1,4 @@
-import type { ListedSecret, SecretEdits } from "../../host/secret-edits.ts";
+import type { ListedSecret, SecretEdits } from "../../edits/secret-edits.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import type { RouteHandler } from "../routed.ts";
 import { inGroups, type Pages } from "./pages.ts";

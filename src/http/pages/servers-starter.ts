@@ -1,4 +1,4 @@
-import type { Current, Draft } from "../../host/edits/edits.ts";
+import type { Current, Draft } from "../../edits/edits.ts";
 
 export type StarterLanguage = "typescript" | "shell";
 

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { Current, Draft, Subject } from "../../host/edits/edits.ts";
+import type { Current, Draft, Subject } from "../../edits/edits.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
 import { listedProblems } from "../../lib/problem.ts";
-import { mapInTurns } from "../../lib/turns.ts";
+import { mapInTurns } from "../../lib/event-loop.ts";
 import { checkPermitted, mayKnow } from "../access/permit.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import type { OriginOf } from "../origin.ts";

@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { isCid } from "../../lib/cid.ts";
-import { cidFields } from "../../host/config/entry.ts";
-import { mcpsBounds, SCHEMA_KEY, type McpsLimits } from "../../host/config/mcps.ts";
-import { parseInTurns } from "../../host/edits/json-spans.ts";
+import { cidFields } from "../../entry/entry.ts";
+import { mcpsBounds, SCHEMA_KEY, type McpsLimits } from "../../entry/mcps.ts";
+import { parseInTurns } from "../../lib/json-spans.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { Current, Subject } from "../../host/edits/edits.ts";
+import type { Current, Subject } from "../../edits/edits.ts";
 import { isObject } from "../../lib/json.ts";
-import { mapInTurns, nextTurn } from "../../lib/turns.ts";
+import { mapInTurns, nextTurn } from "../../lib/event-loop.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import type { RouteHandler } from "../routed.ts";
 import { pathsOf } from "./parts/origin.ts";

@@ -1,8 +1,8 @@
 import { BerthError } from "../../lib/errors.ts";
-import type { CallResult } from "../../host/catalog.ts";
-import { BARE_JSON, bareOf, textsOf, type Bare } from "../../host/content.ts";
-import { jsonOf, LongResult } from "../../host/long-result.ts";
-import type { Remake } from "../../host/remake.ts";
+import type { CallResult } from "../../host/catalog/catalog.ts";
+import { BARE_JSON, bareOf, textsOf, type Bare } from "../../host/calls/content.ts";
+import { jsonOf, LongResult } from "../../host/calls/long-result.ts";
+import type { Remake } from "../../host/calls/remake.ts";
 import { LongText } from "../../lib/long-text.ts";
 import { endResponse, type EventStream } from "../event-stream.ts";
 import type { RequestContext } from "../request-context.ts";

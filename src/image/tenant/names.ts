@@ -1,5 +1,5 @@
 import type { NamedChange } from "../../store/tenant-copies.ts";
-import { serverNameProblem, variableNameProblem } from "../fields.ts";
+import { serverNameProblem, variableNameProblem } from "../../entry/fields.ts";
 import { kindsOfNames } from "./format.ts";
 
 /** The problem with a name of that kind; undefined if there is none. */

@@ -1,5 +1,5 @@
 import { Cancellation, type CancelSignal } from "../../lib/cancellation.ts";
-import type { InputRequest, InputRequests } from "../../host/catalog.ts";
+import type { InputRequest, InputRequests } from "../../host/catalog/catalog.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Limits } from "../../limits/limits.ts";

@@ -1,6 +1,6 @@
 import type { Limits } from "../../limits/limits.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { jsonOf } from "../../host/long-result.ts";
+import { jsonOf } from "../../host/calls/long-result.ts";
 import type { Codec, Method } from "../protocol.ts";
 import type { ListedLimits } from "../methods/lists.ts";
 import { sharedMethods } from "../methods/shared.ts";

@@ -1,4 +1,4 @@
-import type { Catalog } from "../../host/catalog.ts";
+import type { Catalog } from "../../host/catalog/catalog.ts";
 import type { Params } from "../json-rpc.ts";
 import { isLegacy, LEGACY_VERSIONS } from "../revisions.ts";
 

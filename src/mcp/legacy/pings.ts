@@ -1,4 +1,4 @@
-import { turnTaker } from "../../lib/turns.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
 import { requestText } from "../json-rpc.ts";
 import type { Session } from "./session.ts";
 import type { Stream } from "./stream.ts";

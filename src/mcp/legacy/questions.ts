@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { InputRequest } from "../../host/catalog.ts";
+import type { InputRequest } from "../../host/catalog/catalog.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
 import type { SessionFacts } from "./session.ts";
 

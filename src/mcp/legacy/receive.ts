@@ -11,7 +11,7 @@ import {
   type Message,
   type Request,
 } from "../json-rpc.ts";
-import { nextTurn } from "../../lib/turns.ts";
+import { nextTurn } from "../../lib/event-loop.ts";
 import type { Answer, Codec, ServerPlace, Post } from "../protocol.ts";
 import { legacyClient } from "./client.ts";
 import { initialization, negotiate } from "./initialize.ts";

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Limits } from "../../limits/limits.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
-import { turnTaker } from "../../lib/turns.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
 import type { Sealer } from "../seal.ts";
 import { isLegacy } from "../revisions.ts";
 import type { Records } from "../records.ts";

@@ -1,6 +1,6 @@
-import type { CallResult, ContentBlock, PromptResult, ToolContract } from "../../host/catalog.ts";
-import { withoutAudio, withoutLink } from "../../host/content.ts";
-import { LongObject, LongResult } from "../../host/long-result.ts";
+import type { CallResult, ContentBlock, PromptResult, ToolContract } from "../../host/catalog/catalog.ts";
+import { withoutAudio, withoutLink } from "../../host/calls/content.ts";
+import { LongObject, LongResult } from "../../host/calls/long-result.ts";
 import { isObject, type JsonSchema } from "../../lib/json.ts";
 import { LongText, type Text } from "../../lib/long-text.ts";
 import type { ListName } from "../protocol.ts";

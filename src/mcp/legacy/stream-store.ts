@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Limits } from "../../limits/limits.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
-import { nextTurn } from "../../lib/turns.ts";
+import { nextTurn } from "../../lib/event-loop.ts";
 import type { ProtocolKeyedPut, Records } from "../records.ts";
 import { ClientSilence } from "../silence.ts";
 import type { Session } from "./session.ts";

@@ -5,7 +5,7 @@ import type { EventSink } from "../protocol.ts";
 import { isObject } from "../../lib/json.ts";
 import type { Session } from "./session.ts";
 import type { StoredStream, StreamStore } from "./stream-store.ts";
-import { turnTaker } from "../../lib/turns.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
 import { isToListen, streamId } from "./event-id.ts";
 import { Stream, type StreamOptions } from "./stream.ts";
 

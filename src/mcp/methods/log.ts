@@ -1,4 +1,4 @@
-import type { GuestLog } from "../../host/catalog.ts";
+import type { GuestLog } from "../../host/catalog/catalog.ts";
 import { LOG_LEVELS } from "../../lib/log-level.ts";
 import { notificationText } from "../json-rpc.ts";
 import type { MethodCall } from "../protocol.ts";

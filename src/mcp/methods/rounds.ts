@@ -1,6 +1,6 @@
-import type { CallOptions, InputRequests, InputRequired } from "../../host/catalog.ts";
+import type { CallOptions, InputRequests, InputRequired } from "../../host/catalog/catalog.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { joinAnswers } from "../../outcome/given.ts";
+import { joinAnswers } from "../../outcome/answers.ts";
 import { callerContextOf } from "../../outcome/context.ts";
 import type { Text } from "../../lib/long-text.ts";
 import type { MethodCall } from "../protocol.ts";

@@ -1,4 +1,4 @@
-import type { Catalog } from "../../host/catalog.ts";
+import type { Catalog } from "../../host/catalog/catalog.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import { EXTENSION_TASKS } from "../revisions.ts";
 

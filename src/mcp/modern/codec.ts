@@ -1,6 +1,6 @@
-import type { Catalog } from "../../host/catalog.ts";
+import type { Catalog } from "../../host/catalog/catalog.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { LongObject } from "../../host/long-result.ts";
+import { LongObject } from "../../host/calls/long-result.ts";
 import type { Text } from "../../lib/long-text.ts";
 import type { Codec, Method } from "../protocol.ts";
 import { SUPPORTED_VERSIONS } from "../revisions.ts";

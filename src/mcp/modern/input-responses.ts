@@ -1,4 +1,4 @@
-import type { InputRequest } from "../../host/catalog.ts";
+import type { InputRequest } from "../../host/catalog/catalog.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type Json, type JsonObject } from "../../lib/json.ts";

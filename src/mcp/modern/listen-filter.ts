@@ -1,7 +1,7 @@
 import { BerthError } from "../../lib/errors.ts";
-import type { Catalog } from "../../host/catalog.ts";
+import type { Catalog } from "../../host/catalog/catalog.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
-import { turnTaker } from "../../lib/turns.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
 import { capabilitiesOf } from "./capabilities.ts";
 
 /** The notifications that a client wants (2026-07-28 `basic/patterns/subscriptions`, and SEP-2663 for tasks). */

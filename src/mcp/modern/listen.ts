@@ -1,6 +1,6 @@
 import { BerthError } from "../../lib/errors.ts";
-import type { Catalog } from "../../host/catalog.ts";
-import { turnTaker } from "../../lib/turns.ts";
+import type { Catalog } from "../../host/catalog/catalog.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
 import type { Method, MethodCall } from "../protocol.ts";
 import { META_SERVER_INFO, META_SUBSCRIPTION_ID } from "../revisions.ts";
 import { honoured, readFilter, type Filter } from "./listen-filter.ts";

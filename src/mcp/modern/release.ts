@@ -1,7 +1,7 @@
 import { BerthError } from "../../lib/errors.ts";
-import type { Catalog } from "../../host/catalog.ts";
+import type { Catalog } from "../../host/catalog/catalog.ts";
 import type { Host } from "../../host/host.ts";
-import { permittedCatalog } from "../../host/permitted.ts";
+import { permittedCatalog } from "../../host/catalog/permitted.ts";
 import type { ServerPlace } from "../protocol.ts";
 
 /**

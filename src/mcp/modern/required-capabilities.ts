@@ -1,4 +1,4 @@
-import type { InputRequest, InputRequests } from "../../host/catalog.ts";
+import type { InputRequest, InputRequests } from "../../host/catalog/catalog.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
 
 /**

@@ -1,7 +1,7 @@
-import type { InputRequests } from "../../host/catalog.ts";
+import type { InputRequests } from "../../host/catalog/catalog.ts";
 import type { Host } from "../../host/host.ts";
-import { nameOfKey } from "../../host/upstream/open-call.ts";
-import { joinAnswers } from "../../outcome/given.ts";
+import { nameOfKey } from "../../host/calls/upstream-open-call.ts";
+import { joinAnswers } from "../../outcome/answers.ts";
 import { digestOfJson } from "../../lib/canonical-json.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { JsonText, type JsonDigest, type JsonObject } from "../../lib/json.ts";

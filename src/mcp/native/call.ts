@@ -1,6 +1,6 @@
-import type { CallResult, Catalog, InputRequired, Tool } from "../../host/catalog.ts";
-import { textsOf } from "../../host/content.ts";
-import { jsonOf } from "../../host/long-result.ts";
+import type { CallResult, Catalog, InputRequired, Tool } from "../../host/catalog/catalog.ts";
+import { textsOf } from "../../host/calls/content.ts";
+import { jsonOf } from "../../host/calls/long-result.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, JsonText, type JsonObject } from "../../lib/json.ts";
 import { NATIVE_META, type NativeEvent } from "../../native/events.ts";

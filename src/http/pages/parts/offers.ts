@@ -6,7 +6,7 @@ import type {
   ResourceTemplateContract,
 } from "../../../contract/contract.ts";
 import { cutText } from "../../../lib/cut-text.ts";
-import type { Catalog } from "../../../host/catalog.ts";
+import type { Catalog } from "../../../host/catalog/catalog.ts";
 import type { Fragment } from "../fragment.ts";
 import { inGroups, type Pages } from "../pages.ts";
 import { schemaTables, type SchemaRow } from "./schema-rows.ts";

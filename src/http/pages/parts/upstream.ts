@@ -1,7 +1,7 @@
 import { decodeJson, jsonBlock } from "../../../lib/cid.ts";
 import type { ContractChange } from "../../../contract/change.ts";
 import type { Contract, ToolContract } from "../../../contract/contract.ts";
-import type { PendingChange, UpstreamState } from "../../../host/upstream/hosting.ts";
+import type { PendingChange, UpstreamState } from "../../../host/serving/hosting.ts";
 import { textDiff } from "../../api/text-diff.ts";
 import { indentedJson } from "../../../lib/json.ts";
 import { printable } from "../../../lib/printable.ts";

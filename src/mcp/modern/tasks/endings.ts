@@ -1,5 +1,5 @@
 import { BerthError } from "../../../lib/errors.ts";
-import type { CallResult, InputRequired } from "../../../host/catalog.ts";
+import type { CallResult, InputRequired } from "../../../host/catalog/catalog.ts";
 import type { Json, JsonObject } from "../../../lib/json.ts";
 import { LongText, type Text } from "../../../lib/long-text.ts";
 import { missingCapabilities } from "../required-capabilities.ts";

@@ -1,4 +1,4 @@
-import type { InputRequest } from "../../../host/catalog.ts";
+import type { InputRequest } from "../../../host/catalog/catalog.ts";
 import type { Json, JsonDigest, JsonObject } from "../../../lib/json.ts";
 import { LongText } from "../../../lib/long-text.ts";
 import type { CallerContext } from "../../../outcome/context.ts";

@@ -1,7 +1,7 @@
 import { BerthError } from "../../../lib/errors.ts";
-import type { Tool } from "../../../host/catalog.ts";
+import type { Tool } from "../../../host/catalog/catalog.ts";
 import type { Host } from "../../../host/host.ts";
-import { joinAnswers } from "../../../outcome/given.ts";
+import { joinAnswers } from "../../../outcome/answers.ts";
 import { JsonText, isObject, type JsonObject } from "../../../lib/json.ts";
 import { limitVariable } from "../../../limits/limits.ts";
 import type { Text } from "../../../lib/long-text.ts";

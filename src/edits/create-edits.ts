@@ -1,0 +1,254 @@
+import { rawBlock, type Cid } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { Reader } from "../lib/json-source.ts";
+import { loadDefinition } from "../image/definition.ts";
+import { locationOf, type Problem } from "../lib/problem.ts";
+import { ifSound } from "../store/if-sound.ts";
+import type { ChangeSubject } from "../store/store.ts";
+import { readDirectory, type Directory } from "../host/catalog/directory.ts";
+import type { Host, HostDependencies } from "../host/host.ts";
+import { isObject } from "../lib/json.ts";
+import { paced } from "../lib/token-buckets.ts";
+import { nextTurn, turnTaker } from "../lib/event-loop.ts";
+import { languageOfDraft, type DraftLimits } from "./draft-checks.ts";
+import { DraftRoom, type DraftRoomLimits } from "./draft-room.ts";
+import type { Current, Draft, Edits, Listed, Saved, SaveOptions, Subject } from "./edits.ts";
+import { examine, type Examiner } from "./examine.ts";
+import { entryText, rawEntriesIn, readMcpsText, textAt, type RawEntries } from "./mcps-text.ts";
+import { withdraw } from "../host/catalog/withdrawn.ts";
+import { openPast, singleText, type PastLimits } from "./past.ts";
+import { planEdit, type EditPlan } from "./plan.ts";
+import type { VariableLimits } from "./plan-variable.ts";
+import { contractOf, planRestore } from "./releases.ts";
+import { reviewedStore } from "./reviewed-store.ts";
+
+export interface EditsDependencies extends HostDependencies {
+  readonly host: Host;
+  /** The most saves that a tenant may make per minute; 0 or absent for no limit. */
+  readonly savesPerMinuteOf?: (tenant: string) => number;
+  /** The same for reviews. */
+  readonly reviewsPerMinuteOf?: (tenant: string) => number;
+  readonly limits: HostDependencies["limits"] &
+    DraftLimits &
+    PastLimits &
+    DraftRoomLimits &
+    Reader["limits"] &
+    VariableLimits &
+    Examiner["limits"] & { readonly reviewedBytes: number };
+}
+
+/** A longer variable is not parsed to decide how to show it. */
+const GUESSED_UNITS_MAX = 64 * 1024;
+
+/** A save is tried again when another save overtakes it without touching its subject. */
+const ATTEMPTS_MAX = 5;
+
+export function createEdits(dependencies: EditsDependencies): Edits {
+  const { store, host, limits, writable } = dependencies;
+  const reviewing = { ...dependencies, store: reviewedStore(store, limits.reviewedBytes) };
+  const past = openPast(store, limits);
+  const room = new DraftRoom(limits);
+
+  /** Reloads run one after the other, so that an earlier one cannot end last with what it had read by then. */
+  let reloading: Promise<void> = Promise.resolve();
+  function reload(tenant: string, foreseen: Directory | undefined): Promise<void> {
+    const next = reloading.catch(() => {}).then(() => host.reload(tenant, foreseen));
+    reloading = next;
+    return next;
+  }
+
+  /** The directory as the store has it now, which may be newer than the host's. */
+  const directoryOf = (tenant: string): Promise<Directory> =>
+    readDirectory({ store, limits }, tenant, host.directory(tenant));
+
+  const checkSaves = paced("save", "savesPerMinute", dependencies.savesPerMinuteOf);
+  const checkReviews = paced("review", "reviewsPerMinute", dependencies.reviewsPerMinuteOf);
+
+  async function plan(
+    tenant: string,
+    subject: Subject,
+    draft: Draft | null,
+    { rights, mustExist = false }: Pick<SaveOptions, "rights" | "mustExist">,
+  ): Promise<EditPlan> {
+    const before = await directoryOf(tenant);
+    await nextTurn();
+    const made = await planEdit(reviewing.store, limits, tenant, before, subject, draft, rights);
+    if (mustExist && made.current === null) throw moved(null, undefined);
+    if (draft || made.current !== null) return made;
+    throw new BerthError("not_found", `there is no ${subject.kind} "${subject.name}"`);
+  }
+
+  async function save(
+    tenant: string,
+    makePlan: () => Promise<EditPlan>,
+    subject: ChangeSubject,
+    { expected, allowBreaking = false, by, rights }: SaveOptions,
+  ): Promise<Saved> {
+    if (!writable) throw new BerthError("read_only");
+    checkSaves(tenant);
+    for (let attempt = 1; ; attempt++) {
+      const made = await makePlan();
+      if (expected !== undefined && expected !== made.current) throw moved(made.current, expected);
+      await nextTurn();
+      const { review, releases, after } = await examine(reviewing, tenant, made, rights);
+      const errors = review.problems.filter(({ severity }) => severity === "error");
+      if (errors.length > 0) throw refusedFor(review.problems, errors.length);
+      if (review.breaking && !allowBreaking) throw new BerthError("edit_breaking", undefined, { data: { review } });
+      const { put, set, derived } = made.proposed.proposal();
+      await nextTurn();
+      try {
+        const storedBytesMax = dependencies.storedBytesOf?.(tenant);
+        await store.change(tenant, {
+          by,
+          subject: { ...subject, breaking: review.breaking },
+          put: [...releases.put, ...put],
+          set: [...releases.set, ...set],
+          derived: [...releases.derived, ...derived],
+          ...(storedBytesMax !== undefined && { storedBytesMax }),
+        });
+      } catch (error) {
+        if (!(error instanceof BerthError && error.code === "name_moved") || attempt === ATTEMPTS_MAX) throw error;
+        continue;
+      }
+      await nextTurn();
+      await reload(tenant, after);
+      return { cid: made.next, review };
+    }
+  }
+
+  async function entriesOf(tenant: string): Promise<RawEntries | undefined> {
+    const known = (await directoryOf(tenant)).mcps;
+    const variable = known && (await store.name(tenant, "variable", "mcps"))?.cid;
+    if (known && variable === known.cid) return rawEntriesIn({ variable, text: "", isReferred: false }, known, limits);
+    return rawEntriesIn(await readMcpsText(store, tenant), undefined, limits);
+  }
+
+  async function currentDraft(tenant: string, subject: Subject): Promise<(Draft & { cid: Cid }) | undefined> {
+    const { kind, name } = subject;
+    switch (kind) {
+      case "variable": {
+        const record = await store.name(tenant, "variable", name);
+        return record && { cid: record.cid, ...singleText(name, await textAt(store, tenant, record.cid)) };
+      }
+      case "entry": {
+        const raw = (await entriesOf(tenant))?.get(name);
+        if (raw === undefined) return undefined;
+        const text = entryText(raw);
+        return { cid: cidOf(text), ...singleText(name, text) };
+      }
+      case "definition": {
+        const cid = (await directoryOf(tenant)).servers.get(name)?.definition;
+        if (cid === undefined) return undefined;
+        const { entry, files } = await loadDefinition((each) => store.content(tenant, each), cid, name);
+        return { cid, entry, files };
+      }
+    }
+  }
+
+  return {
+    names: namesOf,
+
+    async list(tenant, kind, names) {
+      const listed: Listed[] = [];
+      const takeTurns = turnTaker();
+      for (const name of names) {
+        await takeTurns();
+        const version = (await past.history(tenant, { kind, name }))[0];
+        if (version?.cid != null) listed.push({ name, cid: version.cid, changedAt: version.changedAt });
+      }
+      return listed;
+    },
+
+    async read(tenant, subject) {
+      const draft = await currentDraft(tenant, subject);
+      if (!draft) return undefined;
+      const version = (await past.history(tenant, subject)).find(({ cid }) => cid === draft.cid);
+      return {
+        ...draft,
+        language: languageOf(subject, draft),
+        changedAt: version?.changedAt ?? 0,
+        by: version?.by ?? "",
+      };
+    },
+
+    async language(tenant, server) {
+      const subject: Subject = { kind: "definition", name: server };
+      if ((await directoryOf(tenant)).servers.get(server)?.definition === undefined) return undefined;
+      const draft = await ifSound(currentDraft(tenant, subject));
+      return draft ? languageOf(subject, draft) : "damaged";
+    },
+
+    async review(tenant, subject, draft, rights, signal) {
+      if (!writable) throw new BerthError("read_only");
+      checkReviews(tenant);
+      return room.hold(tenant, draft, async () => {
+        const made = await plan(tenant, subject, draft, { rights });
+        return (await examine(reviewing, tenant, made, rights, signal)).review;
+      });
+    },
+
+    save: (tenant, subject, draft, options) =>
+      room.hold(tenant, draft, () => save(tenant, () => plan(tenant, subject, draft, options), subject, options)),
+    history: (tenant, subject) => past.history(tenant, subject),
+    version: (tenant, subject, cid) => past.draft(tenant, subject, cid),
+    releases: (tenant, server) => host.releases(tenant, server),
+    contract: (tenant, server, release) => contractOf(store, tenant, server, release),
+    restoreRelease(tenant, server, release, options) {
+      const makePlan = async () =>
+        planRestore(reviewing.store, { tenant, limits }, await directoryOf(tenant), server, release, options);
+      return room.hold(tenant, null, () => save(tenant, makePlan, { kind: "release", name: server }, options));
+    },
+    async withdrawRelease(tenant, server, release, { isWithdrawn, by, rights }) {
+      if (!writable) throw new BerthError("read_only");
+      if (!rights.has("withdrawal", server)) throw rights.refusal("withdrawal", server, "it");
+      checkSaves(tenant);
+      const storedBytesMax = dependencies.storedBytesOf?.(tenant);
+      await withdraw(store, tenant, { server, release, isWithdrawn, by, storedBytesMax });
+      await reload(tenant, undefined);
+    },
+  };
+
+  async function namesOf(tenant: string, kind: Subject["kind"]): Promise<string[]> {
+    switch (kind) {
+      case "variable":
+        return (await store.names(tenant, "variable")).map(({ name }) => name);
+      case "entry":
+        return [...((await entriesOf(tenant))?.keys() ?? [])].sort();
+      case "definition": {
+        const { servers } = await directoryOf(tenant);
+        return [...servers].filter(([, { definition }]) => definition !== undefined).map(([name]) => name);
+      }
+    }
+  }
+}
+
+/** The CID of a text, stored or not. */
+function cidOf(text: string): Cid {
+  return rawBlock(text).cid;
+}
+
+function languageOf({ kind, name }: Subject, draft: Draft): Current["language"] {
+  if (kind === "definition") return languageOfDraft(draft);
+  if (kind === "entry" || name === "mcps") return "json";
+  const text = draft.files[draft.entry]!;
+  // A long text is not parsed for a guess.
+  if (text.length > GUESSED_UNITS_MAX) return text.trimStart().startsWith("{") ? "json" : "text";
+  try {
+    return isObject(JSON.parse(text)) ? "json" : "text";
+  } catch {
+    return "text";
+  }
+}
+
+function refusedFor(problems: readonly Problem[], count: number): BerthError {
+  const first = problems.find(({ severity }) => severity === "error")!;
+  const more = count > 1 ? ` (and ${count - 1} more)` : "";
+  const where = locationOf(first);
+  return new BerthError("edit_refused", `${where && `${where}: `}${first.message}${more}`, { data: { problems } });
+}
+
+function moved(current: Cid | null, expected: Cid | null | undefined): BerthError {
+  const wanted = expected === undefined ? "" : `, not ${expected ?? "absent"}`;
+  const detail = `it is ${current ?? "not there"}${wanted}`;
+  return new BerthError("name_moved", detail, { data: { current, expected } });
+}

@@ -1,0 +1,104 @@
+import type { DefinitionSource } from "../discover/discovery.ts";
+import { BerthError } from "../lib/errors.ts";
+import { isOwnPath, languageOf } from "../image/definition.ts";
+import { serverNameProblem, variableNameProblem } from "../entry/fields.ts";
+import { isObject } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
+import type { Draft, Subject } from "./edits.ts";
+
+export interface DraftLimits {
+  readonly variableBytes: number;
+  readonly mcpsBytes: number;
+  readonly sourceFileBytes: number;
+  readonly sourceBytes: number;
+  readonly sourceFiles: number;
+}
+
+/** Parses a draft from JSON; null means none. Throws `parse_error` or `invalid_params`. */
+export function parseDraft(body: string): Draft | null {
+  let draft: unknown;
+  try {
+    draft = JSON.parse(body);
+  } catch (error) {
+    throw new BerthError("parse_error", (error as Error).message);
+  }
+  if (draft === null) return null;
+  if (!isDraft(draft)) {
+    throw new BerthError(
+      "invalid_params",
+      "a draft is {entry, files}, texts by path; send a single text as text/plain",
+    );
+  }
+  const { entry, files } = draft;
+  return { entry, files };
+}
+
+function isDraft(value: unknown): value is Draft {
+  if (!isObject(value) || typeof value["entry"] !== "string" || !isObject(value["files"])) return false;
+  return Object.values(value["files"]).every((text) => typeof text === "string");
+}
+
+/** The problems of a draft before its content is read. */
+export function checkDraft({ kind, name }: Subject, draft: Draft, limits: DraftLimits): Problem[] {
+  const nameProblem = kind === "variable" ? variableNameProblem(name) : serverNameProblem(name);
+  const problems = nameProblem === undefined ? [] : [fault("bad-name", nameProblem)];
+  const paths = Object.keys(draft.files);
+  if (!Object.hasOwn(draft.files, draft.entry)) {
+    problems.push(fault("missing-file", `"${draft.entry}" is named as the main file, and there is none of that name`));
+  }
+  if (kind !== "definition" && paths.length > 1) {
+    problems.push(fault("too-many-files", `A ${kind} is one text, not ${paths.length} files`));
+  }
+  return [
+    ...problems,
+    ...(kind === "definition"
+      ? checkFiles(draft, limits)
+      : checkSize(draft, kind === "variable" && name === "mcps" ? limits.mcpsBytes : limits.variableBytes)),
+  ];
+}
+
+/** The language of a definition. */
+export function languageOfDraft({ entry, files }: Draft): DefinitionSource["language"] {
+  return Object.keys(files).length === 1 ? languageOf(Object.hasOwn(files, entry) ? files[entry]! : "") : "typescript";
+}
+
+function checkSize(draft: Draft, bytesMax: number): Problem[] {
+  return Object.values(draft.files)
+    .map((text) => Buffer.byteLength(text))
+    .filter((bytes) => bytes > bytesMax)
+    .map((bytes) => fault("too-large", `It has ${bytes} bytes, and at most ${bytesMax} can be saved`));
+}
+
+function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
+  const problems: Problem[] = [];
+  const all = Object.entries(files);
+  if (all.length > limits.sourceFiles) {
+    problems.push(
+      fault("too-many-files", `It has ${all.length} files, and at most ${limits.sourceFiles} are one definition`),
+    );
+  }
+  let total = 0;
+  for (const [file, text] of all) {
+    const bytes = Buffer.byteLength(text);
+    total += bytes;
+    if (bytes > limits.sourceFileBytes) {
+      const message = `${file} has ${bytes} bytes, and at most ${limits.sourceFileBytes} are one file`;
+      problems.push({ ...fault("too-large", message), file });
+    }
+    if (!isOwnPath(file)) {
+      const message = `"${file}" is not a path below the definition's folder, such as "lib/words.ts"`;
+      problems.push({ ...fault("bad-path", message), file });
+    }
+    if (all.length > 1 && file === entry && languageOf(text) === "shell") {
+      problems.push({ ...fault("shell-files", "A shell definition is one file"), file });
+    }
+  }
+  if (total > limits.sourceBytes) {
+    problems.push(fault("too-large", `All files have ${total} bytes, and at most ${limits.sourceBytes} are allowed`));
+  }
+  return problems;
+}
+
+function fault(code: string, message: string): Problem {
+  return { code, message, severity: "error" };
+}

@@ -1,0 +1,150 @@
+import type { Rights } from "../access/rights.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
+import type { Cid } from "../lib/cid.ts";
+import type { ContractChange } from "../contract/change.ts";
+import type { Contract } from "../contract/contract.ts";
+import type { Problem } from "../lib/problem.ts";
+
+/**
+ * Changes variables, definitions and servers' entries in `mcps` while Berth runs. A save checks everything, takes
+ * effect as a whole or not at all, and keeps what stood before in the history. It knows no HTTP and no page.
+ */
+export interface Edits {
+  /** The sorted names of what can be edited: variables, and servers that have a definition or an entry. */
+  names(tenant: string, kind: Subject["kind"]): Promise<readonly string[]>;
+  /** The current versions under these names, without names that have none. */
+  list(tenant: string, kind: Subject["kind"], names: readonly string[]): Promise<readonly Listed[]>;
+  /**
+   * The current version; undefined when there is none of that name. Rejects with `content_corrupt` and
+   * `content_missing`.
+   */
+  read(tenant: string, subject: Subject): Promise<Current | undefined>;
+  /** The language of a server's definition; undefined where it has none here. Does not reject for a damaged one. */
+  language(tenant: string, server: string): Promise<Current["language"] | "damaged" | undefined>;
+  /**
+   * Tells what saving `draft` would do, without doing it. A null draft deletes; for a definition, the whole server.
+   * Rejects with `forbidden` and `programs_refused` as `save` does, since a review may have to start the server. The
+   * store keeps nothing of it, and once `signal` is aborted, nothing more of it is begun. Rejects with
+   * `too_many_requests`, as `save` does, when too much of the tenant is under way.
+   */
+  review(tenant: string, subject: Subject, draft: Draft | null, rights: Rights, signal?: CancelSignal): Promise<Review>;
+  /**
+   * Saves, or changes nothing and rejects with `read_only`, `name_moved` (data: `current`, the current CID),
+   * `edit_refused` (data: `problems`) or `edit_breaking` (data: `review`), which `allowBreaking` lets through; with
+   * `forbidden` or `programs_refused` (data: `changes`) when the author may not make all of the changes; and with
+   * `not_found` when there is nothing to delete.
+   */
+  save(tenant: string, subject: Subject, draft: Draft | null, options: SaveOptions): Promise<Saved>;
+  /** Every version, newest first; deletions have no CID. */
+  history(tenant: string, subject: Subject): Promise<readonly Version[]>;
+  /** The draft of a version; undefined when this subject never had that version. */
+  version(tenant: string, subject: Subject, cid: Cid): Promise<Draft | undefined>;
+  /** The releases of a server, newest first. */
+  releases(tenant: string, server: string): Promise<readonly ReleaseVersion[]>;
+  /** The contract that clients saw of a release; undefined when it is no release of this server. */
+  contract(tenant: string, server: string, release: Cid): Promise<Contract | undefined>;
+  /**
+   * Restores an earlier release: its definition and its entry, or with `keepEntry` the definition alone. Rejects as
+   * `save` does.
+   */
+  restoreRelease(
+    tenant: string,
+    server: string,
+    release: Cid,
+    options: SaveOptions & { readonly keepEntry?: boolean },
+  ): Promise<Saved>;
+  /**
+   * Withdraws an earlier release, so that neither its address nor a restore gives it any more; or reinstates it. Its
+   * CID and its content stay. Rejects with `read_only`, `forbidden`, `not_found`, `name_moved`, and `edit_refused` for
+   * the release that is served now.
+   */
+  withdrawRelease(tenant: string, server: string, release: Cid, options: WithdrawOptions): Promise<void>;
+}
+
+export interface WithdrawOptions extends Pick<SaveOptions, "by" | "rights"> {
+  /** False reinstates it. */
+  readonly isWithdrawn: boolean;
+}
+
+export type Subject =
+  | { readonly kind: "variable"; readonly name: string }
+  /** The source of a server. */
+  | { readonly kind: "definition"; readonly name: string }
+  /** A server's entry in the variable `mcps`, as JSON. */
+  | { readonly kind: "entry"; readonly name: string };
+
+/** Texts by path; everything but a definition of several files is one text, whose path is its name. */
+export interface Draft {
+  /** The path of the main text. */
+  readonly entry: string;
+  readonly files: Readonly<Record<string, string>>;
+}
+
+export interface Current extends Draft {
+  /** CID of the current version: the ETag of its URL. */
+  readonly cid: Cid;
+  readonly language: "typescript" | "shell" | "json" | "text";
+  /** Milliseconds since the epoch. */
+  readonly changedAt: number;
+  readonly by: string;
+}
+
+export interface Listed {
+  readonly name: string;
+  readonly cid: Cid;
+  readonly changedAt: number;
+}
+
+export interface SaveOptions {
+  /** The version that the author saw; null for none. Without it the save overwrites any version. */
+  readonly expected?: Cid | null;
+  /** True to require that a version exists. */
+  readonly mustExist?: boolean;
+  readonly allowBreaking?: boolean;
+  /** Who or what saves: `page`, `api`, … */
+  readonly by: string;
+  /** The rights of the principal that saves. */
+  readonly rights: Rights;
+}
+
+export interface Review {
+  /** Errors refuse the save; warnings do not. Each with file, line and column, or a JSON pointer with its line. */
+  readonly problems: readonly Problem[];
+  /** The servers that would change, sorted by name. */
+  readonly servers: readonly ServerEffect[];
+  /** True when a change of some server is breaking. */
+  readonly breaking: boolean;
+}
+
+export interface ServerEffect {
+  readonly server: string;
+  /** `refused`: it serves now and no longer would. `starting`: what it offers is not known yet. */
+  readonly outcome: "added" | "removed" | "changed" | "refused" | "starting";
+  /** CIDs of the releases. */
+  readonly before?: Cid;
+  readonly after?: Cid;
+  readonly changes: readonly ContractChange[];
+  /** Tools whose code changes under the same contract. */
+  readonly newBehaviour: readonly string[];
+}
+
+export interface Saved {
+  readonly cid: Cid | null;
+  readonly review: Review;
+}
+
+export interface Version {
+  readonly cid: Cid | null;
+  readonly changedAt: number;
+  readonly by: string;
+}
+
+export interface ReleaseVersion {
+  readonly release: Cid;
+  readonly contract: Cid;
+  readonly changedAt: number;
+  readonly by: string;
+  readonly current: boolean;
+  /** True for a release that is given to nobody until it is reinstated. */
+  readonly withdrawn: boolean;
+}

@@ -1,0 +1,367 @@
+import type { Rights } from "../access/rights.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
+import { compareInTurns } from "../contract/compare.ts";
+import type { ContractChange } from "../contract/change.ts";
+import { ToldChanges } from "../contract/told-changes.ts";
+import { BerthError, type ErrorCode } from "../lib/errors.ts";
+import type { Limits } from "../limits/limits.ts";
+import { furtherProblems, PROBLEMS_MAX, type Problem } from "../lib/problem.ts";
+import type { Store } from "../store/store.ts";
+import { nextTurn, turnTaker } from "../lib/event-loop.ts";
+import { Activities } from "../host/calls/activity.ts";
+import type { LoadDependencies } from "../host/catalog/build-catalog.ts";
+import type { Catalog } from "../host/catalog/catalog.ts";
+import type { CompileFor } from "../host/catalog/compile-in-turn.ts";
+import { readDirectory, saidOf, type Directory, type DirectoryEntry } from "../host/catalog/directory.ts";
+import { guestPort } from "../host/calls/guest-port.ts";
+import type { Host, HostDependencies } from "../host/host.ts";
+import { Observers } from "../host/calls/observe.ts";
+import { loadCatalog } from "../host/catalog/load-catalog.ts";
+import { checkRights } from "./check-rights.ts";
+import { loadProblems } from "./load-problems.ts";
+import { withdrawnOf } from "../host/catalog/withdrawn.ts";
+import type { Review, ServerEffect } from "./edits.ts";
+import type { EditPlan } from "./plan.ts";
+import { proposeTo, type ProposedStore } from "./proposed-store.ts";
+import type { ReviewedStore } from "./reviewed-store.ts";
+
+export interface Examiner extends HostDependencies {
+  readonly limits: HostDependencies["limits"] & Pick<Limits, "upstreamSaveMs" | "upstreamSaveStarts">;
+  readonly store: ReviewedStore;
+  readonly host: Host;
+}
+
+/** A review, and what has to be written for the releases that stand now. */
+export interface Examined {
+  readonly review: Review;
+  readonly releases: ReturnType<ProposedStore["proposal"]>;
+  /** All servers as they would be; undefined when the plan has problems. */
+  readonly after: Directory | undefined;
+}
+
+/**
+ * Builds every server that a plan touches, as it is and as it would be, and tells the differences. The compiler works
+ * in its own process; between two servers, calls have turns in this one. Rejects when `rights` do not allow a change of
+ * the plan, and with `cancelled` once `signal` is aborted.
+ */
+export async function examine(
+  dependencies: Examiner,
+  tenant: string,
+  plan: EditPlan,
+  rights: Rights,
+  signal?: CancelSignal,
+): Promise<Examined> {
+  const compile: CompileFor = (source, of) => dependencies.compile(source, of, signal);
+  const examiner = { ...dependencies, compile };
+  const problems = new GatheredProblems();
+  problems.add(plan.problems);
+  const servers: ServerEffect[] = [];
+  const told = new ToldChanges();
+  // The current release may never have been loaded, and must still be addressable once it is replaced.
+  const standing = proposeTo(examiner.store);
+  let after: Directory | undefined;
+  if (plan.problems.length === 0) {
+    after = await readDirectory({ ...examiner, store: plan.proposed }, tenant, plan.before, plan.mcps);
+    problems.add(newProblems(plan, plan.before.problems, after.problems));
+    // A configuration that is refused as a whole would only remove servers.
+    const names = problems.areWarnings ? await differing(plan.before, after) : [];
+    await checkRights(tenant, names, { ...plan, after }, rights);
+    const [stood, stands] = [upstreamsOf(plan.before, names, standing), upstreamsOf(after, names, plan.proposed)];
+    const looks = [...stands.values(), ...stood.values()];
+    const look = ({ name, listed, store }: Look): Promise<State> => stateOf(examiner, tenant, name, listed, store);
+    const states = await lookSideBySide(looks, look, dependencies.limits, signal);
+    for (const name of names) {
+      await nextTurn();
+      if (signal?.aborted) throw new BerthError("cancelled");
+      const was =
+        states.get(stood.get(name)) ?? (await stateOf(examiner, tenant, name, plan.before.servers.get(name), standing));
+      await nextTurn();
+      const would =
+        states.get(stands.get(name)) ?? (await stateOf(examiner, tenant, name, after.servers.get(name), plan.proposed));
+      await nextTurn();
+      problems.add(newProblems(plan, was.problems, would.problems));
+      if (name === plan.written?.server && would.kind === "served") {
+        problems.add(await loadProblems(tenant, plan.written, { ...examiner, store: plan.proposed }));
+      }
+      problems.add(await withdrawnProblems(examiner.store, tenant, name, would));
+      const effect = await effectOn(name, was, would, told);
+      if (effect) servers.push(effect);
+    }
+  }
+  const releases = standing.proposal();
+  return { review: await reviewOf(problems, plan, servers), releases, after };
+}
+
+async function reviewOf(problems: GatheredProblems, plan: EditPlan, servers: readonly ServerEffect[]): Promise<Review> {
+  const { first, further } = problems.told();
+  const placed = distinct(await plan.place(first)).sort(byPlace);
+  const breaking = servers.some(({ changes }) => changes.some(({ effect }) => effect === "breaking"));
+  return { problems: [...placed, ...further], servers, breaking };
+}
+
+function distinct(problems: readonly Problem[]): Problem[] {
+  return [...new Map(problems.map((problem) => [JSON.stringify(problem), problem])).values()];
+}
+
+/** Problems of all servers that an edit touches: those of each kind that are reported, and the number of all others. */
+export class GatheredProblems {
+  readonly #first: Problem[] = [];
+  readonly #errors: Problem[] = [];
+  readonly #known = new Set<string>();
+  #count = 0;
+  #errorCount = 0;
+
+  get areWarnings(): boolean {
+    return this.#errorCount === 0;
+  }
+
+  /** Skips duplicates as long as problems are kept. */
+  add(problems: readonly Problem[]): void {
+    for (const problem of problems) {
+      const isError = problem.severity === "error";
+      // A reading with further problems reports their number itself, as one more problem.
+      const isFirst = this.#first.length <= PROBLEMS_MAX;
+      const isFirstError = isError && this.#errors.length < PROBLEMS_MAX;
+      if (isFirst || isFirstError) {
+        const text = JSON.stringify(problem);
+        if (this.#known.has(text)) continue;
+        this.#known.add(text);
+        if (isFirst) this.#first.push(problem);
+        if (isFirstError) this.#errors.push(problem);
+      }
+      this.#count += 1;
+      if (isError) this.#errorCount += 1;
+    }
+  }
+
+  /** Errors come before warnings, so that warnings hide no error. */
+  told(): { readonly first: readonly Problem[]; readonly further: readonly Problem[] } {
+    if (this.#count <= PROBLEMS_MAX + 1) return { first: this.#first, further: [] };
+    const warnings = this.#first.filter(({ severity }) => severity === "warning");
+    const severity = this.#errorCount > PROBLEMS_MAX ? "error" : "warning";
+    return {
+      first: [...this.#errors, ...warnings].slice(0, PROBLEMS_MAX),
+      further: [furtherProblems(this.#count - PROBLEMS_MAX, severity)],
+    };
+  }
+}
+
+/** Keeps the order of files, and sorts each file from its top. */
+function byPlace(one: Problem, other: Problem): number {
+  if (one.file !== other.file) return 0;
+  return (one.line ?? 0) - (other.line ?? 0) || (one.column ?? 0) - (other.column ?? 0);
+}
+
+async function differing(before: Directory, after: Directory): Promise<string[]> {
+  const names = new Set([...before.servers.keys(), ...after.servers.keys()]);
+  const takeTurns = turnTaker();
+  const found: string[] = [];
+  for (const name of names) {
+    await takeTurns();
+    if (!isSame(before.servers.get(name), after.servers.get(name))) found.push(name);
+  }
+  return found.sort();
+}
+
+function isSame(before: DirectoryEntry | undefined, after: DirectoryEntry | undefined): boolean {
+  if (before === after) return true;
+  return before !== undefined && after !== undefined && saidOf(before) === saidOf(after);
+}
+
+/** An old problem outside of what the edit writes does not refuse the edit, and becomes a warning. */
+function newProblems(plan: EditPlan, before: readonly Problem[], after: readonly Problem[]): Problem[] {
+  const stood = new Set(before.map(identityOf));
+  return after.map((problem) =>
+    plan.isWritten(problem) || !stood.has(identityOf(problem)) ? problem : { ...problem, severity: "warning" },
+  );
+}
+
+/** Ignores the place, which moves with the lines before it. */
+function identityOf({ code, message, tool, file, pointer }: Problem): string {
+  return JSON.stringify([code, message, tool, file, pointer]);
+}
+
+/** A withdrawn release does not come back by being written again. */
+async function withdrawnProblems(store: Store, tenant: string, server: string, { catalog }: State): Promise<Problem[]> {
+  if (!catalog) return [];
+  const withdrawn = await withdrawnOf(store, tenant, server);
+  if (!withdrawn?.releases.has(catalog.release)) return [];
+  if (withdrawn.problem) return [withdrawn.problem];
+  const message = `"${server}" would be its release ${catalog.release} again, which was withdrawn; reinstate that first`;
+  return [{ code: "release-withdrawn", message, severity: "error" }];
+}
+
+/** An upstream that may have to be started to know what it offers. */
+interface Look {
+  readonly name: string;
+  readonly listed: DirectoryEntry;
+  readonly store: Store;
+}
+
+function upstreamsOf({ servers }: Directory, names: readonly string[], store: Store): ReadonlyMap<string, Look> {
+  const looks = new Map<string, Look>();
+  for (const name of names) {
+    const listed = servers.get(name);
+    if (listed?.enabled && listed.entry.upstream !== undefined) looks.set(name, { name, listed, store });
+  }
+  return looks;
+}
+
+/**
+ * The states of upstreams, which are started side by side. One that has not answered in time goes on starting, and the
+ * save does not wait for it: what it offers is taken over when it comes.
+ */
+async function lookSideBySide(
+  looks: readonly Look[],
+  look: (look: Look) => Promise<State>,
+  { upstreamSaveMs, upstreamSaveStarts }: Examiner["limits"],
+  signal: CancelSignal | undefined,
+): Promise<ReadonlyMap<Look | undefined, State>> {
+  const states = new Map<Look | undefined, State>(looks.map((each) => [each, starting(each.name, upstreamSaveMs)]));
+  if (looks.length === 0) return states;
+  const waiting = [...looks];
+  const over = new AbortController();
+  const lookInTurn = async (): Promise<void> => {
+    for (let each = waiting.shift(); each && !over.signal.aborted; each = waiting.shift()) {
+      const state = await look(each);
+      if (!over.signal.aborted) states.set(each, state);
+    }
+  };
+  const all = Promise.all(Array.from({ length: upstreamSaveStarts }, lookInTurn));
+  all.catch(() => {});
+  const stop = (): void => over.abort();
+  const timer = setTimeout(stop, upstreamSaveMs);
+  signal?.addEventListener("abort", stop);
+  try {
+    await Promise.race([all, new Promise((resolve) => over.signal.addEventListener("abort", resolve))]);
+  } finally {
+    stop();
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", stop);
+  }
+  return states;
+}
+
+function starting(name: string, ms: number): State {
+  const message = `"${name}" has not answered within ${ms / 1000} s: it is still starting, and what it offers is taken over when it comes.`;
+  return { kind: "starting", problems: [{ code: "upstream-starting", message, severity: "warning" }] };
+}
+
+interface State {
+  /** `starting`: what it offers is not known yet. */
+  readonly kind: "absent" | "disabled" | "refused" | "served" | "starting";
+  readonly catalog?: Catalog;
+  readonly problems: readonly Problem[];
+}
+
+/** Errors that the author cannot mend. */
+const ofTheService: ReadonlySet<ErrorCode> = new Set([
+  "check_failed",
+  "compiler_failed",
+  "store_failed",
+  "store_unsure",
+  "no_descriptors",
+  "too_many_processes",
+  "too_many_requests",
+  "cancelled",
+]);
+
+async function stateOf(
+  examiner: Examiner,
+  tenant: string,
+  name: string,
+  listed: DirectoryEntry | undefined,
+  store: Store,
+): Promise<State> {
+  if (!listed) return { kind: "absent", problems: [] };
+  if (!listed.enabled) return { kind: "disabled", problems: listed.problems };
+  try {
+    const port = guestPort(tenant, name, quiet(examiner.host), store);
+    const catalog = await loadCatalog(tenant, name, listed, port, loading(examiner, store));
+    return { kind: "served", catalog, problems: catalog.problems };
+  } catch (error) {
+    if (!(error instanceof BerthError) || ofTheService.has(error.code)) throw error;
+    return { kind: "refused", problems: problemsOf(error) };
+  }
+}
+
+/** A server that is only reviewed serves nobody, so nothing of it is counted. */
+function loading(examiner: Examiner, store: Store): LoadDependencies {
+  return {
+    ...examiner,
+    store,
+    serverOf: (tenant, name) => examiner.host.server(tenant, name),
+    activities: new Activities(0),
+    observers: new Observers(),
+    isTrial: true,
+  };
+}
+
+/** A reviewed server changes nothing either. */
+function quiet(host: Host): Parameters<typeof guestPort>[2] {
+  return { ...host, resourceUpdated: () => true, setVisible: () => Promise.resolve() };
+}
+
+function problemsOf(error: BerthError): readonly Problem[] {
+  const problems = error.data?.["problems"] as readonly Problem[] | undefined;
+  if (problems?.length) return problems;
+  return [{ code: error.code.replaceAll("_", "-"), message: error.message, severity: "error" }];
+}
+
+async function effectOn(
+  server: string,
+  was: State,
+  would: State,
+  told: ToldChanges,
+): Promise<ServerEffect | undefined> {
+  const [before, after] = [was.catalog, would.catalog];
+  const versions = { ...(before && { before: before.release }), ...(after && { after: after.release }) };
+  if (before && after) {
+    if (before.release === after.release) return undefined;
+    const changes = told.of(await compareInTurns(before.contract, after.contract));
+    const newBehaviour = await behaviourOf(before, after);
+    const first = told.names(newBehaviour);
+    return {
+      server,
+      outcome: "changed",
+      ...versions,
+      changes: first.length === newBehaviour.length ? changes : [...changes, furtherBehaviour(newBehaviour, first)],
+      newBehaviour: first,
+    };
+  }
+  if (would.kind === "starting") {
+    const changes = before ? [unknownChange(server)] : [];
+    return { server, outcome: "starting", ...versions, changes, newBehaviour: [] };
+  }
+  if (after) return { server, outcome: "added", ...versions, changes: [], newBehaviour: [] };
+  if (!before) return undefined;
+  if (would.kind === "refused") return { server, outcome: "refused", ...versions, changes: [], newBehaviour: [] };
+  return { server, outcome: "removed", ...versions, changes: [removal(server, would)], newBehaviour: [] };
+}
+
+function furtherBehaviour(all: readonly string[], told: readonly string[]): ContractChange {
+  const message = `The code of ${all.length - told.length} more tools is another one behind the same contract.`;
+  return { subject: "server", name: "", effect: "review", message };
+}
+
+function unknownChange(server: string): ContractChange {
+  const message = `What "${server}" will offer is not known before it has started, so that nobody can tell what breaks.`;
+  return { subject: "server", name: "", effect: "breaking", message };
+}
+
+function removal(server: string, { kind }: State): ContractChange {
+  const message = `The server "${server}" ${kind === "disabled" ? "is disabled" : "is removed"}: every request to it fails.`;
+  return { subject: "server", name: "", effect: "breaking", message };
+}
+
+/** Tools whose implementation changes under the same contract. */
+async function behaviourOf(before: Catalog, after: Catalog): Promise<string[]> {
+  const takeTurns = turnTaker();
+  const names: string[] = [];
+  for (const { name } of before.contract.tools) {
+    await takeTurns();
+    const [was, is] = [before.identity(name), after.identity(name)];
+    if (was && is && was.contract === is.contract && was.implementation !== is.implementation) names.push(name);
+  }
+  return names;
+}

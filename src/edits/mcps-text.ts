@@ -1,0 +1,145 @@
+import { isCid, rawBlock, type Cid } from "../lib/cid.ts";
+import { indentedJson, isObject, type Json } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
+import { ifSound } from "../store/if-sound.ts";
+import type { NameMove, Store } from "../store/store.ts";
+import { CONFIG_CIDS_MAX, referredIn } from "../entry/entry.ts";
+import { entryBounds, mcpsBounds, SCHEMA_KEY, type McpsLimits } from "../entry/mcps.ts";
+import type { ReadMcps } from "../host/catalog/directory.ts";
+import { parseInTurns, type ObjectBounds } from "../lib/json-spans.ts";
+import { withMember } from "./json-text.ts";
+import type { ProposedStore } from "./proposed-store.ts";
+
+/** The text of the configuration, and how it is stored: as the variable's value, or behind a CID that is the value. */
+export interface McpsText {
+  /** CID of the variable's value; null when there is no variable. */
+  readonly variable: Cid | null;
+  readonly text: string;
+  readonly isReferred: boolean;
+}
+
+/** Each server's entry as written: `config_cid` is not followed. */
+export interface RawEntries {
+  get(name: string): unknown;
+  has(name: string): boolean;
+  keys(): Iterable<string>;
+}
+
+export async function readMcpsText(store: Store, tenant: string): Promise<McpsText> {
+  const record = await store.name(tenant, "variable", "mcps");
+  if (!record) return { variable: null, text: "{}\n", isReferred: false };
+  return { variable: record.cid, ...(await textBehind(store, tenant, record.cid)) };
+}
+
+/** The configuration that a value of the variable is or names. Damaged content counts as empty, and a save mends it. */
+async function textBehind(store: Store, tenant: string, variable: Cid): Promise<{ text: string; isReferred: boolean }> {
+  const text = (await ifSound(textAt(store, tenant, variable))) ?? "";
+  const referred = text.trim();
+  if (!isCid(referred)) return { text, isReferred: false };
+  return { text: (await ifSound(textAt(store, tenant, referred))) ?? "", isReferred: true };
+}
+
+/**
+ * Proposes the JSON text `value` at a path of the configuration, or its removal when it is null. The configuration
+ * stays stored in the same way. Returns the CID of the variable's value.
+ */
+export async function writeMember(
+  proposed: ProposedStore,
+  tenant: string,
+  mcps: McpsText,
+  path: readonly string[],
+  value: string | null,
+): Promise<Cid> {
+  const content = rawBlock(await withMember(mcps.text, path, value));
+  const variable = mcps.isReferred ? rawBlock(content.cid) : content;
+  const set: NameMove[] = [{ kind: "variable", name: "mcps", cid: variable.cid, expected: mcps.variable }];
+  await proposed.change(tenant, { by: "edit", put: [content, variable], set });
+  return variable.cid;
+}
+
+/** The outcome for a server was found with this configuration, so the change must not apply to another one. */
+export async function guardMcps(proposed: ProposedStore, tenant: string, { variable }: McpsText): Promise<void> {
+  const set: NameMove[] = [{ kind: "variable", name: "mcps", cid: variable, expected: variable }];
+  await proposed.change(tenant, { by: "edit", set });
+}
+
+/**
+ * The entries of a text as written; undefined where that is no object. If `known` was read from the same configuration,
+ * nothing is read again: thousands of entries would take long.
+ */
+export async function rawEntriesIn(
+  { variable, text }: McpsText,
+  known: ReadMcps | undefined,
+  limits: McpsLimits,
+): Promise<RawEntries | undefined> {
+  if (known === undefined || known.cid !== variable) return readRawEntries(text, mcpsBounds(limits));
+  return entriesOf(known.entries);
+}
+
+function entriesOf(entries: object): RawEntries {
+  const isEntry = (name: string): boolean => name !== SCHEMA_KEY && Object.hasOwn(entries, name);
+  return {
+    get: (name) => (isEntry(name) ? (entries as Record<string, unknown>)[name] : undefined),
+    has: isEntry,
+    keys: () => Object.keys(entries).filter((name) => name !== SCHEMA_KEY),
+  };
+}
+
+/** The configuration with this one entry, or without it, as it will be read; undefined if only reading can tell. */
+export function withEntry(known: ReadMcps | undefined, cid: Cid, name: string, raw?: Json): ReadMcps | undefined {
+  if (!known || (isObject(raw) && Object.hasOwn(raw, "config_cid"))) return undefined;
+  if (raw !== undefined) return { cid, entries: { ...known.entries, [name]: raw } };
+  const { [name]: _, ...others } = known.entries;
+  return { cid, entries: others };
+}
+
+/** An entry can only be put into a readable configuration. */
+export function unreadableMcps(entries: RawEntries | undefined): Problem[] {
+  if (entries) return [];
+  const message = "The variable mcps cannot be read as it stands; mend it first";
+  return [{ code: "mcps-unreadable", message, severity: "error" }];
+}
+
+/** Undefined for a text that is no object of entries, or has too many of them; an entry that is too long is null. */
+export async function readRawEntries(text: string, bounds: ObjectBounds): Promise<RawEntries | undefined> {
+  try {
+    const { value, tooMuch } = await parseInTurns(text, bounds);
+    return isObject(value) && tooMuch !== "all" ? entriesOf(value) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The entry that following `config_cid` leads to, and the CID of the content that has it. */
+export async function resolveEntry(
+  store: Store,
+  tenant: string,
+  raw: unknown,
+  limits: McpsLimits,
+): Promise<{ entry: unknown; through?: Cid }> {
+  let entry = raw;
+  let through: Cid | undefined;
+  for (let followed = 0; followed < CONFIG_CIDS_MAX; followed++) {
+    const next = referredIn(entry);
+    if (next === undefined) break;
+    const text = await ifSound(textAt(store, tenant, next));
+    const referred = await readRawEntries(text ?? "", entryBounds(limits));
+    if (!referred) break;
+    through = next;
+    entry = Object.fromEntries(Array.from(referred.keys(), (key) => [key, referred.get(key)]));
+  }
+  return through === undefined || referredIn(entry) !== undefined ? { entry: raw } : { entry, through };
+}
+
+export async function textAt(store: Store, tenant: string, cid: Cid): Promise<string> {
+  const bytes = isCid(cid) ? await store.content(tenant, cid) : undefined;
+  return bytes ? decoder.decode(bytes) : "";
+}
+
+// A byte-order mark is part of the text, and of its CID.
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** The text of an entry as shown and saved: the same for the same value, whatever the rest of `mcps` looks like. */
+export function entryText(raw: unknown): string {
+  return `${indentedJson(raw)}\n`;
+}

@@ -1,0 +1,371 @@
+import { decodeRecord, isCid, rawBlock, type Cid } from "../lib/cid.ts";
+import { loadDefinition } from "../image/definition.ts";
+import { isObject, isSameJson, type Json } from "../lib/json.ts";
+import { ifSound } from "../store/if-sound.ts";
+import type { NameChange, Store } from "../store/store.ts";
+import type { Draft, Subject, Version } from "./edits.ts";
+import { referredIn } from "../entry/entry.ts";
+import { mcpsBounds, type McpsLimits } from "../entry/mcps.ts";
+import type { ObjectBounds } from "../lib/json-spans.ts";
+import { entryText, readRawEntries, resolveEntry, textAt, type RawEntries } from "./mcps-text.ts";
+import { nextTurn, turnTaker } from "../lib/event-loop.ts";
+
+/** Earlier versions of subjects, from the histories of the names that they stand behind. */
+export interface Past {
+  /** The latest versions, newest first; deletions have no CID. */
+  history(tenant: string, subject: Subject): Promise<readonly Version[]>;
+  /** Undefined when the subject never had this version, or its content is gone. */
+  draft(tenant: string, subject: Subject, cid: Cid): Promise<Draft | undefined>;
+}
+
+export interface PastLimits extends McpsLimits {
+  /** The memory for the history of entries, of all tenants together. */
+  readonly pastEntriesBytes: number;
+}
+
+/**
+ * The most versions to list of one subject, since repeated saves make any number. Earlier ones are found by their CIDs.
+ */
+const VERSIONS_MAX = 1_000;
+
+export function openPast(store: Store, limits: PastLimits): Past {
+  const entries = new PastEntries(store, limits);
+  const elsewhere = new DefinitionsElsewhere();
+
+  async function entryHistory(tenant: string, server: string): Promise<Version[]> {
+    const versions: Version[] = [];
+    const takeTurns = turnTaker();
+    for (const { cid, changedAt, by } of await entries.changes(tenant, server)) {
+      await takeTurns();
+      versions.push({ cid, changedAt, by });
+    }
+    return changesOf(versions);
+  }
+
+  /** A definition is named by the entry, or else by the server's own record. */
+  async function definitionHistory(tenant: string, server: string): Promise<Version[]> {
+    const records = (await store.history(tenant, "server", server, CHANGES_MAX)).toReversed();
+    const recorded = new Map<Cid, Cid | null>();
+    const ofChangedRecord = async (cid: Cid | null): Promise<Cid | null> => {
+      if (cid === null) return null;
+      if (!recorded.has(cid)) recorded.set(cid, await recordDefinition(tenant, cid));
+      return recorded.get(cid) ?? null;
+    };
+    const oldestFirst = [...records, ...(await entries.changes(tenant, server))].sort(
+      (a, b) => a.changedAt - b.changedAt,
+    );
+    const versions: Version[] = [];
+    let ofRecord: Cid | null = null;
+    let ofEntry: Cid | null = null;
+    const takeTurns = turnTaker();
+    for (const [index, change] of oldestFirst.entries()) {
+      await takeTurns();
+      const { changedAt, by } = change;
+      if (isOfEntry(change)) ofEntry = await entryDefinition(tenant, change);
+      else ofRecord = await ofChangedRecord(change.cid);
+      // One change may have moved both names.
+      if (oldestFirst[index + 1]?.changedAt === changedAt) continue;
+      versions.push({ cid: ofEntry ?? ofRecord, changedAt, by });
+    }
+    return changesOf(versions);
+  }
+
+  async function recordDefinition(tenant: string, cid: Cid): Promise<Cid | null> {
+    const bytes = await ifSound(store.content(tenant, cid));
+    const record = bytes && decodeRecord(bytes);
+    return isObject(record) ? definitionIn(record) : null;
+  }
+
+  async function entryDefinition(tenant: string, { definition, referred }: EntryChange): Promise<Cid | null> {
+    if (referred === undefined) return definition;
+    const known = elsewhere.get(tenant, referred);
+    if (known !== undefined) return known;
+    const { entry } = await resolveEntry(store, tenant, { config_cid: referred }, limits);
+    const found = isObject(entry) ? definitionIn(entry) : null;
+    elsewhere.set(tenant, referred, found);
+    return found;
+  }
+
+  async function history(tenant: string, { kind, name }: Subject): Promise<readonly Version[]> {
+    switch (kind) {
+      case "variable":
+        return store.history(tenant, "variable", name, VERSIONS_MAX);
+      case "definition":
+        return (await definitionHistory(tenant, name)).slice(0, VERSIONS_MAX);
+      case "entry":
+        return (await entryHistory(tenant, name)).slice(0, VERSIONS_MAX);
+    }
+  }
+
+  async function entryAt(tenant: string, server: string, cid: Cid): Promise<Draft | undefined> {
+    const change = (await entries.changes(tenant, server)).find((each) => each.cid === cid);
+    const text = change && (await entries.text(tenant, server, change));
+    return text === undefined ? undefined : singleText(server, text);
+  }
+
+  return {
+    history,
+    async draft(tenant, subject, cid) {
+      const { kind, name } = subject;
+      if (kind === "entry") return entryAt(tenant, name, cid);
+      if (kind === "variable") {
+        const isKnown = await store.had(tenant, "variable", name, cid);
+        return isKnown ? singleText(name, await textAt(store, tenant, cid)) : undefined;
+      }
+      if (!(await definitionHistory(tenant, name)).some((version) => version.cid === cid)) return undefined;
+      const { entry, files } = await loadDefinition((each) => store.content(tenant, each), cid, name);
+      return { entry, files };
+    },
+  };
+}
+
+function entryCid(raw: unknown): Cid | null {
+  return raw === undefined ? null : rawBlock(entryText(raw)).cid;
+}
+
+/** A change of an entry. Its text stands in a value of `mcps`, and is read from there on demand. */
+interface EntryChange extends Pick<NameChange, "changedAt" | "by"> {
+  /** CID of its text as written; null when the entry was removed. */
+  readonly cid: Cid | null;
+  /** CID of the value of `mcps` in which it stands. */
+  readonly value: Cid | null;
+  readonly definition: Cid | null;
+  /** The content that its `config_cid` names. */
+  readonly referred: Cid | undefined;
+}
+
+function isOfEntry(change: NameChange | EntryChange): change is EntryChange {
+  return "value" in change;
+}
+
+/**
+ * The history of each server's entry. Every earlier value of the variable is read once, in turns, and only the changes
+ * of entries are kept: a value has thousands of entries, and a save changes one of them.
+ */
+class PastEntries {
+  readonly #store: Store;
+  readonly #bytesMax: number;
+  readonly #bounds: ObjectBounds;
+  /** By tenant, the most recently used last. */
+  readonly #known = new Map<string, Walk>();
+  readonly #walking = new Map<string, Promise<Walk>>();
+
+  constructor(store: Store, limits: PastLimits) {
+    this.#store = store;
+    this.#bytesMax = limits.pastEntriesBytes;
+    this.#bounds = mcpsBounds(limits);
+  }
+
+  /** Oldest first. Changes in a damaged value are not known. */
+  async changes(tenant: string, server: string): Promise<readonly EntryChange[]> {
+    const walking = (this.#walking.get(tenant) ?? Promise.resolve()).then(
+      () => this.#walk(tenant),
+      () => this.#walk(tenant),
+    );
+    this.#walking.set(tenant, walking);
+    try {
+      const walk = await walking;
+      return [...(walk.changes.get(server) ?? [])];
+    } finally {
+      if (this.#walking.get(tenant) === walking) this.#walking.delete(tenant);
+    }
+  }
+
+  /** The text of an entry after a change. */
+  async text(tenant: string, server: string, { value }: EntryChange): Promise<string | undefined> {
+    const raw = value === null ? undefined : (await this.#read(tenant, value))?.get(server);
+    return raw === undefined ? undefined : entryText(raw);
+  }
+
+  async #walk(tenant: string): Promise<Walk> {
+    const known = this.#known.get(tenant);
+    this.#known.delete(tenant);
+    const walk = await this.#goOn(tenant, known && !(await this.#isMended(tenant, known)) ? known : newWalk());
+    await this.#forgetEarliest(walk);
+    this.#known.set(tenant, walk);
+    let bytes = 0;
+    for (const each of this.#known.values()) bytes += each.bytes;
+    for (const [oldest, each] of this.#known) {
+      if (bytes <= this.#bytesMax || oldest === tenant) break;
+      this.#known.delete(oldest);
+      bytes -= each.bytes;
+    }
+    return walk;
+  }
+
+  /** Damaged content is mended without a change of any name. */
+  async #isMended(tenant: string, { damaged }: Walk): Promise<boolean> {
+    for (const cid of damaged) if (await this.#read(tenant, cid)) return true;
+    return false;
+  }
+
+  /**
+   * Reads the values that came since; starts anew with the latest if the history is another one, as after an import.
+   */
+  async #goOn(tenant: string, known: Walk): Promise<Walk> {
+    const { isNew, changes } = await this.#changesAfter(tenant, known.last);
+    const walk = isNew ? newWalk() : known;
+    const takeTurns = turnTaker();
+    const reading = new LastRead();
+    for (const change of changes) {
+      const { cid } = change;
+      const entries = cid === null ? nothing : await reading.of(cid, () => this.#read(tenant, cid));
+      walk.last = change;
+      if (cid !== null && !entries) walk.damaged.push(cid);
+      if (!entries) continue;
+      for (const name of entries.keys()) {
+        await takeTurns();
+        note(walk, name, entries.get(name), change);
+      }
+      for (const name of walk.entries.keys()) {
+        await takeTurns();
+        if (!entries.has(name)) note(walk, name, undefined, change);
+      }
+    }
+    return walk;
+  }
+
+  /** Oldest first. Asks for few at first: a history may be long, and mostly there is one new change, or none. */
+  async #changesAfter(
+    tenant: string,
+    last: NameChange | undefined,
+  ): Promise<{ readonly isNew: boolean; readonly changes: readonly NameChange[] }> {
+    for (let most = last ? 32 : WALKED_MAX; ; most = Math.min(WALKED_MAX, most * 16)) {
+      const latest = await this.#store.history(tenant, "variable", "mcps", most);
+      const at = last ? latest.findIndex((each) => isSame(each, last)) : -1;
+      if (at >= 0) return { isNew: false, changes: latest.slice(0, at).toReversed() };
+      if (latest.length < most || most === WALKED_MAX) return { isNew: true, changes: latest.toReversed() };
+    }
+  }
+
+  /** Keeps as many changes of each entry as there is room for. */
+  async #forgetEarliest(walk: Walk): Promise<void> {
+    const takeTurns = turnTaker();
+    while (walk.bytes > this.#bytesMax && walk.most > 1) {
+      walk.most = Math.ceil(walk.most / 2);
+      for (const changes of walk.changes.values()) {
+        await takeTurns();
+        const forgotten = changes.splice(0, changes.length - walk.most);
+        walk.bytes -= forgotten.length * CHANGE_BYTES;
+      }
+    }
+  }
+
+  /** Undefined for a missing or damaged value. */
+  async #read(tenant: string, variable: Cid): Promise<RawEntries | undefined> {
+    const bytes = await ifSound(this.#store.content(tenant, variable));
+    if (!bytes) return undefined;
+    await nextTurn();
+    const text = Buffer.from(bytes).toString();
+    const referred = text.trim();
+    const value = isCid(referred) ? await ifSound(textAt(this.#store, tenant, referred)) : text;
+    if (value === undefined) return undefined;
+    const entries = (await readRawEntries(value, this.#bounds)) ?? nothing;
+    await nextTurn();
+    return entries;
+  }
+}
+
+/** The most changes of `mcps` to look through. */
+const WALKED_MAX = 20_000;
+
+function isSame(one: NameChange, other: NameChange): boolean {
+  return one.cid === other.cid && one.changedAt === other.changedAt && one.by === other.by;
+}
+
+/** The last two values read: saves may alternate between two. */
+class LastRead {
+  readonly #known = new Map<Cid, RawEntries | undefined>();
+
+  async of(cid: Cid, read: () => Promise<RawEntries | undefined>): Promise<RawEntries | undefined> {
+    if (this.#known.has(cid)) return this.#known.get(cid);
+    const entries = await read();
+    const [oldest] = this.#known.keys();
+    if (oldest !== undefined && this.#known.size >= 2) this.#known.delete(oldest);
+    this.#known.set(cid, entries);
+    return entries;
+  }
+}
+
+/** Remembers the definitions of entries that stand in content of their own: an entry may have had thousands. */
+class DefinitionsElsewhere {
+  readonly #known = new Map<string, Cid | null>();
+
+  get(tenant: string, content: Cid): Cid | null | undefined {
+    return this.#known.get(`${tenant} ${content}`);
+  }
+
+  set(tenant: string, content: Cid, definition: Cid | null): void {
+    this.#known.set(`${tenant} ${content}`, definition);
+    for (const oldest of this.#known.keys()) {
+      if (this.#known.size <= ELSEWHERE_MAX) break;
+      this.#known.delete(oldest);
+    }
+  }
+}
+
+/** These take some megabytes. */
+const ELSEWHERE_MAX = 20_000;
+
+/** The progress of reading the values, from the oldest on. */
+interface Walk {
+  last: NameChange | undefined;
+  /** The memory that all changes take. */
+  bytes: number;
+  /** Damaged values. */
+  readonly damaged: Cid[];
+  /** The entries of the last value. */
+  readonly entries: Map<string, Json>;
+  readonly changes: Map<string, EntryChange[]>;
+  /** The most changes to keep of one entry, the latest ones. */
+  most: number;
+}
+
+function newWalk(): Walk {
+  return {
+    last: undefined,
+    bytes: 0,
+    damaged: [],
+    entries: new Map(),
+    changes: new Map(),
+    most: CHANGES_MAX,
+  };
+}
+
+function note(walk: Walk, name: string, raw: unknown, { cid: value, changedAt, by }: NameChange): void {
+  const before = walk.entries.get(name);
+  if (before === raw || (before !== undefined && raw !== undefined && isSameJson(before, raw))) return;
+  if (raw === undefined) walk.entries.delete(name);
+  else walk.entries.set(name, raw as Json);
+  const definition = isObject(raw) ? definitionIn(raw) : null;
+  const change = { cid: entryCid(raw), value, definition, referred: referredIn(raw), changedAt, by };
+  const changes = walk.changes.get(name);
+  if (!changes) walk.changes.set(name, [change]);
+  else if (changes.push(change) > walk.most) {
+    changes.shift();
+    return;
+  }
+  walk.bytes += CHANGE_BYTES;
+}
+
+/** The most changes to keep of one entry; VERSIONS_MAX of them are listed. */
+const CHANGES_MAX = 2_000;
+/** The memory that a change takes. */
+const CHANGE_BYTES = 384;
+const nothing: RawEntries = new Map<string, unknown>();
+
+export function singleText(name: string, text: string): Draft {
+  return { entry: name, files: Object.fromEntries([[name, text]]) };
+}
+
+function definitionIn(record: Record<string, unknown>): Cid | null {
+  const definition = record["definition"];
+  return typeof definition === "string" && isCid(definition) ? definition : null;
+}
+
+/** Newest first, without versions that changed nothing or did not exist yet. */
+function changesOf(oldestFirst: readonly Version[]): Version[] {
+  return oldestFirst
+    .filter(({ cid }, index) => cid !== (index === 0 ? null : oldestFirst[index - 1]!.cid))
+    .toReversed();
+}

@@ -1,0 +1,95 @@
+import type { Block, Cid } from "../lib/cid.ts";
+import type { Change, DerivedEntry, NameKind, NameMove, NameRecord, Store } from "../store/store.ts";
+import type { ReviewedStore } from "./reviewed-store.ts";
+
+/**
+ * A store as it would be: reads see the changes made here, which reach the real store only when the owner passes
+ * `proposal()` to its `change`. For one tenant.
+ */
+export interface ProposedStore extends Store {
+  /** All changes so far, in the order in which they were made. */
+  proposal(): Required<Pick<Change, "put" | "set" | "derived">>;
+}
+
+export function proposeTo(store: ReviewedStore): ProposedStore {
+  const blocks = new Map<Cid, Block>();
+  const moves: NameMove[] = [];
+  const latest = new Map<string, NameMove>();
+  const derived: DerivedEntry[] = [];
+  const used = new Set<string>();
+  const keyOf = (kind: NameKind, name: string): string => JSON.stringify([kind, name]);
+  const changedAt = Date.now();
+
+  return {
+    async content(tenant, cid) {
+      return blocks.get(cid)?.bytes ?? (await store.content(tenant, cid));
+    },
+
+    async name(tenant, kind, name) {
+      const move = latest.get(keyOf(kind, name));
+      if (!move) return store.name(tenant, kind, name);
+      return move.cid === null ? undefined : { kind, name, cid: move.cid, changedAt };
+    },
+
+    async names(tenant, kind) {
+      const names = new Map((await store.names(tenant, kind)).map((record) => [record.name, record]));
+      for (const move of latest.values()) {
+        if (move.kind !== kind) continue;
+        if (move.cid === null) names.delete(move.name);
+        else names.set(move.name, { kind, name: move.name, cid: move.cid, changedAt });
+      }
+      return [...names.values()].sort(byName);
+    },
+
+    latestChange: () => store.latestChange(),
+
+    async changesAfter(tenant, kinds, since) {
+      const changes = await store.changesAfter(tenant, kinds, since);
+      if (!changes) return undefined;
+      const proposed = [...latest.values()].filter(({ kind }) => kinds.includes(kind));
+      return { ...changes, changed: [...changes.changed, ...proposed] };
+    },
+
+    async change(_tenant: string, { put = [], set = [], derived: results = [] }: Change) {
+      for (const block of put) blocks.set(block.cid, block);
+      derived.push(...results);
+      for (const move of set) {
+        moves.push(move);
+        latest.set(keyOf(move.kind, move.name), move);
+      }
+    },
+
+    tenants: store.tenants,
+    tokens: store.tokens,
+    audit: store.audit,
+    proposal: () => ({ put: [...blocks.values()], set: moves, derived: [...derived, ...store.reviewed(used)] }),
+    onChange: (listener) => store.onChange(listener),
+    onReplaced: (listener) => store.onReplaced(listener),
+    history: (tenant, kind, name, max) => store.history(tenant, kind, name, max),
+    had: (tenant, kind, name, cid) => store.had(tenant, kind, name, cid),
+    derived(key) {
+      used.add(key);
+      return store.derived(key);
+    },
+    putDerived(tenant, entries) {
+      for (const { key } of entries) used.add(key);
+      return store.putDerived(tenant, entries);
+    },
+    /** The host that serves the results holds them. */
+    async holdDerived(_tenant, keys) {
+      for (const key of keys) used.add(key);
+      return true;
+    },
+    record: (tenant, kind, key) => store.record(tenant, kind, key),
+    putRecord: (tenant, kind, key, put) => store.putRecord(tenant, kind, key, put),
+    putRecords: (tenant, kind, puts) => store.putRecords(tenant, kind, puts),
+    check: () => store.check(),
+    size: () => store.size(),
+    async close() {},
+  };
+}
+
+function byName(a: NameRecord, b: NameRecord): number {
+  if (a.name === b.name) return 0;
+  return a.name < b.name ? -1 : 1;
+}

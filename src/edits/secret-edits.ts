@@ -1,0 +1,92 @@
+import { BerthError } from "../lib/errors.ts";
+import type { Limits } from "../limits/limits.ts";
+import type { Secrets } from "../secrets/secrets.ts";
+import type { Store } from "../store/store.ts";
+import { turnTaker } from "../lib/event-loop.ts";
+import type { McpsLimits } from "../entry/mcps.ts";
+import { readDirectory, type Directory } from "../host/catalog/directory.ts";
+
+/** Lets a person list the names of a tenant's secrets, set and delete them. Nobody gets a value back. */
+export interface SecretEdits {
+  /** The secrets that are set and those that servers declare, up to as many of these as may be set; sorted by name. */
+  list(tenant: string): Promise<readonly ListedSecret[]>;
+  /** Rejects with `read_only`, with `name_moved` when `isNew` but it exists, and as `Secrets.set` does. */
+  set(tenant: string, name: string, value: string, options: { by: string; isNew?: boolean }): Promise<void>;
+  /** Rejects with `read_only`, and with `secret_not_found`. */
+  remove(tenant: string, name: string, by: string): Promise<void>;
+}
+
+export interface ListedSecret {
+  readonly name: string;
+  /** Undefined for one that servers declare and nobody has set. */
+  readonly set: { readonly changedAt: number; readonly by: string } | undefined;
+  /** The first servers, sorted, whose entries declare it. */
+  readonly servers: readonly string[];
+  readonly moreServers: number;
+}
+
+/** Per secret. */
+const SERVERS_TOLD_MAX = 20;
+
+export interface SecretEditsDependencies {
+  readonly store: Store;
+  readonly limits: McpsLimits & Pick<Limits, "secretsPerTenant">;
+  readonly secrets: Secrets;
+  readonly writable: boolean;
+  /** The known directory of a tenant that is served. */
+  readonly directory?: (tenant: string) => Directory | undefined;
+  /** Hears of each change made here. */
+  readonly onChange?: (tenant: string, name: string) => void;
+}
+
+export function createSecretEdits({
+  store,
+  limits,
+  secrets,
+  writable,
+  directory,
+  onChange,
+}: SecretEditsDependencies): SecretEdits {
+  const mayWrite = (): void => {
+    if (!writable) throw new BerthError("read_only");
+  };
+  return {
+    async list(tenant) {
+      const facts = new Map((await secrets.list(tenant)).map(({ name, changedAt, by }) => [name, { changedAt, by }]));
+      const wanted = new Map<string, { readonly servers: string[]; more: number }>();
+      let unset = 0;
+      const takeTurns = turnTaker();
+      for (const [server, { entry }] of (await readDirectory({ store, limits }, tenant, directory?.(tenant))).servers) {
+        await takeTurns();
+        for (const name of entry.secrets) {
+          const known = wanted.get(name);
+          if (known && known.servers.length === SERVERS_TOLD_MAX) known.more += 1;
+          else if (known) known.servers.push(server);
+          else if (facts.has(name) || unset++ < limits.secretsPerTenant) {
+            wanted.set(name, { servers: [server], more: 0 });
+          }
+        }
+      }
+      const names = [...new Set([...facts.keys(), ...wanted.keys()])].sort();
+      return names.map((name) => {
+        const { servers, more } = wanted.get(name) ?? { servers: [], more: 0 };
+        return { name, set: facts.get(name), servers, moreServers: more };
+      });
+    },
+
+    async set(tenant, name, value, { by, isNew = false }) {
+      mayWrite();
+      if (isNew && (await secrets.list(tenant)).some((known) => known.name === name)) {
+        throw new BerthError("name_moved", `there is a secret "${name}" already`);
+      }
+      await secrets.set(tenant, name, value, by);
+      onChange?.(tenant, name);
+    },
+
+    async remove(tenant, name, by) {
+      mayWrite();
+      if (!(await secrets.remove(tenant, name, by))) throw new BerthError("secret_not_found", `"${name}"`);
+      onChange?.(tenant, name);
+    },
+  };
+}

@@ -1,0 +1,298 @@
+import { isCid, type Cid } from "../lib/cid.ts";
+import { ENTRY_NESTING_MAX, isDeeper, isObject, valuesIn, type Json, type JsonObject } from "../lib/json.ts";
+import type { AllowedHost } from "../network/allow-list.ts";
+import type { Problem } from "../lib/problem.ts";
+import { parseLauncher } from "../upstream/launcher.ts";
+import { readLimits, readNetwork, readSecretNames, readVariableNames, type ServerLimits } from "./given.ts";
+import { complain, inside, readFields, type ConfigPlace } from "./place.ts";
+import { readPrompt, type ConfiguredPrompt } from "./prompt.ts";
+import { readResource, type ConfiguredResource } from "./resource.ts";
+import { readTool, type ConfiguredTool, type ToolReading } from "./tool.ts";
+
+/** The most `config_cid`s to follow in a row, as images of earlier versions have them. */
+export const CONFIG_CIDS_MAX = 4;
+
+/** The CID of the content where the entry stands, if it says nothing else. */
+export function referredIn(raw: unknown): Cid | undefined {
+  return isObject(raw) && typeof raw["config_cid"] === "string" ? raw["config_cid"] : undefined;
+}
+
+/**
+ * One server's entry in the variable `mcps` (seed 003, "Configuration Options"), read and checked without the
+ * definition: a tool that is named here may not exist.
+ */
+export interface ServerEntry {
+  readonly definition?: Cid;
+  /** The launcher URI of an upstream. */
+  readonly upstream?: string;
+  /** CID of the contract that the image has locked for the upstream. */
+  readonly contractCid?: Cid;
+  /** The reaction to an upstream that differs from what was approved (J6). */
+  readonly schemaValidation: EntrySchemaValidation;
+  readonly description?: string;
+  /** By name. */
+  readonly tools: Readonly<Record<string, ConfiguredTool>>;
+  readonly resources: readonly ConfiguredResource[];
+  /** By name. */
+  readonly prompts: Readonly<Record<string, ConfiguredPrompt>>;
+  /** True when tools of the definition that `tools` does not name are offered, too. */
+  readonly autoDiscover: boolean;
+  readonly enabled: boolean;
+  readonly transforms: Readonly<Partial<Record<Hook, Cid>>>;
+  /** The `options` in the context of a tool's functions, by the tool's name. */
+  readonly options: Readonly<Record<string, JsonObject>>;
+  /** Names of the secrets that it is given, sorted. */
+  readonly secrets: readonly string[];
+  /** Names of the variables that its code may read, sorted; undefined for all. */
+  readonly variables?: readonly string[];
+  /** The hosts that its code may reach. */
+  readonly network: readonly AllowedHost[];
+  /** The limits on its calls. */
+  readonly limits: ServerLimits;
+  /** Items that are configured wrongly, and are not offered in any other form either. */
+  readonly leftOut: LeftOut;
+  /** The entry as written, which a release keeps. */
+  readonly raw: JsonObject;
+}
+
+export type EntrySchemaValidation = "warn" | "error" | "ignore";
+
+export type Hook = "tools" | "resources" | "prompts";
+
+export interface EntryReading extends ToolReading {
+  /** True for the entry of an earlier release: what could be saved then is still served. */
+  readonly isEarlier?: boolean;
+  /** The most values that it may have; without it there is no limit. */
+  readonly valuesMax?: number;
+  /** True when it has more, or is too long, and was not read. */
+  readonly isTooLong?: boolean;
+  /** Set when it stands elsewhere and was not read: the most bytes that all such entries may have together. */
+  readonly roomBytes?: number | undefined;
+}
+
+export interface LeftOut {
+  readonly tools: readonly string[];
+  readonly prompts: readonly string[];
+  /** URIs and templates. */
+  readonly resources: readonly string[];
+}
+
+export interface ReadEntry {
+  readonly entry: ServerEntry;
+  readonly problems: readonly Problem[];
+  /**
+   * True when an error is about the whole entry: its meaning for the server is not known, so the server is not served.
+   */
+  readonly refused: boolean;
+}
+
+/**
+ * Reads an entry. A wrong tool, resource or prompt is left out; any other error refuses the entry. Problems point into
+ * `mcps`. Schemas are checked only with `faultOf`.
+ */
+export function readEntry(server: string, given: Json, options: EntryReading = {}): ReadEntry {
+  const problems: Problem[] = [];
+  const place = inside({ pointer: "", problems }, server);
+  const raw = options.isEarlier ? given : withinBounds(given, place, options);
+  const fields = readFields(raw, entryFields, "An entry", place);
+  for (const field of cidFields) {
+    const cid = fields[field];
+    if (cid !== undefined && !isCid(cid)) complain(inside(place, field), "wrong-type", `"${field}" must be a CID`);
+  }
+  if (fields.config_cid !== undefined) {
+    const others = Object.keys(fields).length > 1 ? "; an entry with it has no other field" : "";
+    const message = `"config_cid" leads to no content that is a JSON object, in ${CONFIG_CIDS_MAX} steps${others}`;
+    complain(inside(place, "config_cid"), "missing-content", message);
+  }
+  const schemaValidation = fields.schema_validation ?? "warn";
+  if (!isSchemaValidation(schemaValidation)) {
+    const message = '"schema_validation" is "warn", "error" or "ignore"';
+    complain(inside(place, "schema_validation"), "wrong-value", message);
+  }
+  if (fields.upstream !== undefined) {
+    for (const { code, message, column = 1 } of parseLauncher(fields.upstream).problems ?? []) {
+      complain(inside(place, "upstream"), code, `${message} (At character ${column} of the launcher URI.)`);
+    }
+  }
+  if (fields.definition !== undefined && fields.upstream !== undefined) {
+    complain(place, "two-kinds", "A server has either a definition or an upstream, and this one has both");
+  }
+  const secrets = readSecretNames(fields.secrets ?? [], inside(place, "secrets"));
+  const variables = fields.variables && readVariableNames(fields.variables, inside(place, "variables"));
+  const network = readNetwork(fields.network ?? [], inside(place, "network"));
+  if (fields.network !== undefined && fields.upstream !== undefined) {
+    const message = '"network" is for definitions; an upstream reaches what the machine it runs on reaches';
+    complain(inside(place, "network"), "not-for-upstreams", message);
+  }
+  if (fields.variables !== undefined && fields.upstream !== undefined) {
+    complain(inside(place, "variables"), "not-for-upstreams", '"variables" is for definitions; an upstream reads none');
+  }
+  const limits = readLimits(fields.limits ?? {}, inside(place, "limits"));
+  const refused = problems.length > 0;
+
+  const leftOut = { tools: [] as string[], prompts: [] as string[], resources: [] as string[] };
+  const toolOptions = readOptions(fields.options ?? {}, inside(place, "options"), leftOut.tools);
+  const tools = readNamed(fields.tools, inside(place, "tools"), leftOut.tools, (name, tool, at) =>
+    readTool(name, tool, { ...at, tool: name }, options),
+  );
+  const prompts = readNamed(fields.prompts, inside(place, "prompts"), leftOut.prompts, readPrompt);
+  const resources = readResources(fields.resources ?? {}, inside(place, "resources"), leftOut.resources);
+  const { definition, upstream, description } = fields;
+  const entry: ServerEntry = {
+    ...(definition !== undefined && { definition }),
+    ...(upstream !== undefined && { upstream }),
+    ...(fields.contract_cid !== undefined && { contractCid: fields.contract_cid }),
+    schemaValidation: isSchemaValidation(schemaValidation) ? schemaValidation : "warn",
+    ...(description !== undefined && { description }),
+    tools,
+    resources,
+    prompts,
+    autoDiscover: fields.auto_discover ?? Object.keys(fields.tools ?? {}).length === 0,
+    enabled: (fields.enabled ?? true) && (fields.mcp_enabled ?? true),
+    transforms: {
+      ...(fields.tools_transform_cid !== undefined && { tools: fields.tools_transform_cid }),
+      ...(fields.resources_transform_cid !== undefined && { resources: fields.resources_transform_cid }),
+      ...(fields.prompts_transform_cid !== undefined && { prompts: fields.prompts_transform_cid }),
+    },
+    options: toolOptions,
+    secrets,
+    ...(variables && { variables }),
+    network,
+    limits,
+    leftOut,
+    raw: isObject(given) ? given : {},
+  };
+  return { entry, problems, refused };
+}
+
+/**
+ * The most resources, prompts and tools, each, that an entry may have. Lists, pages and changes of them are made in one
+ * piece.
+ */
+export const ENTRY_ITEMS_MAX = 1_000;
+
+/** Keeps the fields that are neither too deep nor have too many items; none if the entry is too long. */
+function withinBounds(raw: Json, place: ConfigPlace, reading: EntryReading): Json {
+  const { valuesMax = Infinity, isTooLong = false, roomBytes } = reading;
+  if (roomBytes !== undefined) {
+    const message = `What entries say elsewhere, by "config_cid", has at most ${roomBytes} bytes together (BERTH_MCPS_BYTES)`;
+    complain(place, "too-many-bytes", `${message}, once for each of them; shorten it, or take servers out`);
+    return {};
+  }
+  const tooLong = (): Json => {
+    const message = `An entry has at most ${valuesMax} values, members and items (BERTH_ENTRY_VALUES), and is no longer than BERTH_VARIABLE_BYTES`;
+    complain(place, "too-many-values", `${message}; shorten it, or split the server`);
+    return {};
+  };
+  if (isTooLong) return tooLong();
+  if (!isObject(raw)) return raw;
+  const isDeep = isDeeper(raw, ENTRY_NESTING_MAX);
+  let fields: JsonObject = raw;
+  for (const [name, value] of Object.entries(raw)) {
+    const at = inside(place, name);
+    if (isDeep && isDeeper(value, ENTRY_NESTING_MAX - 1)) {
+      const message = `An entry nests at most ${ENTRY_NESTING_MAX} levels deep, and this is one more; write it flatter`;
+      complain(deepPlace(value, at, ENTRY_NESTING_MAX - 1), "too-deep", message);
+    } else if (ITEMS.has(name) && isObject(value) && Object.keys(value).length > ENTRY_ITEMS_MAX) {
+      const count = `These are ${Object.keys(value).length} ${name}`;
+      const remedy = "write a template, or split the server";
+      complain(at, "too-many-items", `${count}, and an entry has at most ${ENTRY_ITEMS_MAX}; ${remedy}`);
+    } else continue;
+    const { [name]: _, ...others } = fields;
+    fields = others;
+  }
+  return valuesMax < Infinity && valuesIn(fields, valuesMax) > valuesMax ? tooLong() : fields;
+}
+
+const ITEMS: ReadonlySet<string> = new Set(["tools", "resources", "prompts"]);
+
+/** The place of the first value that is nested deeper. */
+function deepPlace(value: unknown, place: ConfigPlace, levels: number): ConfigPlace {
+  if (levels === 0 || typeof value !== "object" || value === null) return place;
+  const [key, inner] = Object.entries(value).find(([, each]) => isDeeper(each, levels - 1))!;
+  return deepPlace(inner, inside(place, key), levels - 1);
+}
+
+const entryFields = {
+  definition: "text",
+  upstream: "text",
+  contract_cid: "text",
+  schema_validation: "text",
+  config_cid: "text",
+  description: "text",
+  tools: "object",
+  resources: "object",
+  prompts: "object",
+  auto_discover: "boolean",
+  tools_transform_cid: "text",
+  resources_transform_cid: "text",
+  prompts_transform_cid: "text",
+  enabled: "boolean",
+  mcp_enabled: "boolean",
+  options: "object",
+  secrets: "list",
+  variables: "list",
+  network: "list",
+  limits: "object",
+} as const;
+
+function isSchemaValidation(value: string): value is EntrySchemaValidation {
+  return value === "warn" || value === "error" || value === "ignore";
+}
+
+export const cidFields = [
+  "definition",
+  "contract_cid",
+  "tools_transform_cid",
+  "resources_transform_cid",
+  "prompts_transform_cid",
+] as const;
+
+/** The entry of a server that `mcps` does not name: it is discovered (seed 003, resolved question 4). */
+export const unnamedEntry: ServerEntry = readEntry("", {}).entry;
+
+/** Returns the correct items by name; names of wrong ones go to `leftOut`. */
+function readNamed<Item>(
+  raw: JsonObject | undefined,
+  place: ConfigPlace,
+  leftOut: string[],
+  read: (name: string, raw: Json, place: ConfigPlace) => Item | undefined,
+): Record<string, Item> {
+  const items: [string, Item][] = [];
+  for (const [name, value] of Object.entries(raw ?? {})) {
+    const item = read(name, value, inside(place, name));
+    if (item === undefined) leftOut.push(name);
+    else items.push([name, item]);
+  }
+  return Object.fromEntries(items);
+}
+
+function readResources(raw: JsonObject, place: ConfigPlace, leftOut: string[]): ConfiguredResource[] {
+  const resources = new Map<string, ConfiguredResource>();
+  for (const [key, value] of Object.entries(raw)) {
+    const at = inside(place, key);
+    const resource = readResource(key, value, at);
+    if (!resource) leftOut.push(...urisIn(value));
+    else if (resources.has(resource.uri)) complain(at, "duplicate-uri", `"${resource.uri}" stands here a second time`);
+    else resources.set(resource.uri, resource);
+  }
+  return [...resources.values()];
+}
+
+function urisIn(raw: Json): string[] {
+  if (!isObject(raw)) return [];
+  return [raw["uri"], raw["uriTemplate"]].filter((uri) => typeof uri === "string");
+}
+
+/** A tool whose options are wrong is left out: they may be what restricts it. */
+function readOptions(raw: JsonObject, place: ConfigPlace, leftOut: string[]): Record<string, JsonObject> {
+  const options: [string, JsonObject][] = [];
+  for (const [tool, value] of Object.entries(raw)) {
+    if (isObject(value)) options.push([tool, value]);
+    else {
+      leftOut.push(tool);
+      complain({ ...inside(place, tool), tool }, "wrong-type", "The options of a tool must be an object");
+    }
+  }
+  return Object.fromEntries(options);
+}

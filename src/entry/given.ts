@@ -1,0 +1,62 @@
+import type { Json, JsonObject } from "../lib/json.ts";
+import { parseAllowedHost, type AllowedHost } from "../network/allow-list.ts";
+import { variableNameProblem } from "./fields.ts";
+import { nameFault } from "../secrets/rules.ts";
+import { complain, inside, readFields, type ConfigPlace } from "./place.ts";
+
+/** The grants and limits that an entry gives its server: secrets, variables, hosts to reach, and calls. */
+
+export interface ServerLimits {
+  /** The most calls that run at once; undefined for as many as the tenant may have. */
+  readonly calls?: number;
+  /** The most calls that may begin in a second; undefined for no limit. */
+  readonly callsPerSecond?: number;
+}
+
+export function readLimits(raw: JsonObject, place: ConfigPlace): ServerLimits {
+  const fields = readFields(raw, { calls: "any", calls_per_second: "any" }, '"limits"', place);
+  const read = (name: keyof typeof fields): number | undefined => {
+    const value = fields[name];
+    if (value === undefined || (Number.isInteger(value) && Number(value) >= 1)) return value as number | undefined;
+    return complain(inside(place, name), "wrong-value", `"${name}" is a whole number from 1 on`);
+  };
+  const [calls, callsPerSecond] = [read("calls"), read("calls_per_second")];
+  return { ...(calls !== undefined && { calls }), ...(callsPerSecond !== undefined && { callsPerSecond }) };
+}
+
+/** Sorted, without duplicates. */
+export function readSecretNames(raw: readonly Json[], place: ConfigPlace): string[] {
+  const names = readTexts(raw, place, (name, at) => {
+    const fault = nameFault(name);
+    return fault === undefined ? name : complain(at, "bad-name", `Of a secret, ${fault}`);
+  });
+  return [...new Set(names)].sort();
+}
+
+/** Sorted, without duplicates. */
+export function readVariableNames(raw: readonly Json[], place: ConfigPlace): string[] {
+  const names = readTexts(raw, place, (name, at) => {
+    const fault = variableNameProblem(name);
+    return fault === undefined ? name : complain(at, "bad-name", fault);
+  });
+  return [...new Set(names)].sort();
+}
+
+export function readNetwork(raw: readonly Json[], place: ConfigPlace): AllowedHost[] {
+  return readTexts(raw, place, (text, at) => {
+    const allowed = parseAllowedHost(text);
+    return typeof allowed === "string" ? complain(at, "wrong-value", allowed) : allowed;
+  });
+}
+
+function readTexts<Item>(
+  raw: readonly Json[],
+  place: ConfigPlace,
+  read: (text: string, at: ConfigPlace) => Item | undefined,
+): Item[] {
+  return raw.flatMap((value, index) => {
+    const at = inside(place, index);
+    const item = typeof value === "string" ? read(value, at) : complain(at, "wrong-type", "It must be a text");
+    return item === undefined ? [] : [item];
+  });
+}

@@ -1,0 +1,141 @@
+import { parseJsonSource, placedIn } from "../lib/json-source.ts";
+import { SCHEMA_KEY } from "../image/image.ts";
+import { serverNameProblem } from "./fields.ts";
+import { isObject, type Json, type JsonObject } from "../lib/json.ts";
+import type { Limits } from "../limits/limits.ts";
+import type { Problem } from "../lib/problem.ts";
+import { faultOfSchema } from "../host/calls/arguments.ts";
+import { parseInTurns, type ObjectBounds } from "../lib/json-spans.ts";
+import { knownFaults } from "./tool.ts";
+import { readEntry, type EntryReading, type ReadEntry } from "./entry.ts";
+import { complain, inside, type ConfigPlace } from "./place.ts";
+
+export { SCHEMA_KEY } from "../image/image.ts";
+
+/**
+ * The variable `mcps` as a text: a JSON object of entries by server name. `parseMcps` is for serving and takes
+ * microseconds per entry; `checkMcps` is for the author of the text and tells where each problem stands.
+ */
+export interface ParsedMcps {
+  readonly entries: JsonObject;
+  readonly problems: Problem[];
+  /** Names of entries that have too many values, or are too long: their value is null. */
+  readonly tooLong: Set<string>;
+  /** The reason if no entry could be read: what servers may do is not known then. */
+  readonly unreadable?: Problem;
+}
+
+export type McpsLimits = Pick<Limits, "mcpsEntries" | "entryValues" | "mcpsBytes" | "variableBytes">;
+
+/** How much of a configuration is read. */
+export function mcpsBounds({ mcpsEntries, entryValues, variableBytes }: McpsLimits): ObjectBounds {
+  return { members: mcpsEntries + 1, values: entryValues, units: variableBytes, allValues: Infinity };
+}
+
+/** How much of the text of one entry is read. */
+export function entryBounds({ entryValues }: McpsLimits): ObjectBounds {
+  return { members: entryValues, values: entryValues, units: Infinity, allValues: entryValues };
+}
+
+/**
+ * Reads the raw entries while other calls have turns. A value that is not a JSON object, or has too many members, gives
+ * no entries and one problem (T1.4).
+ */
+export async function parseMcps(text: string, limits: McpsLimits): Promise<ParsedMcps> {
+  const { mcpsEntries } = limits;
+  const place: ConfigPlace = { pointer: "", problems: [] };
+  const { problems } = place;
+  const nothing = (): ParsedMcps => unreadableMcps(problems);
+  try {
+    const { value, tooMuch } = await parseInTurns(text, mcpsBounds(limits));
+    const entries = entriesIn(value, place);
+    if (!isObject(value)) return nothing();
+    if (tooMuch === "all" || Object.keys(entries).length > mcpsEntries) {
+      const remedy = "take servers out, or use another tenant for some of them";
+      const message = `The variable mcps has more than ${mcpsEntries} entries (BERTH_MCPS_ENTRIES); ${remedy}`;
+      complain(place, "too-many-entries", message);
+      return nothing();
+    }
+    return { entries, problems, tooLong: new Set(tooMuch ?? []) };
+  } catch (error) {
+    complain(place, "invalid-json", `The variable mcps is not JSON: ${(error as Error).message}`);
+    return nothing();
+  }
+}
+
+export function unreadableMcps(problems: Problem[]): ParsedMcps {
+  return { entries: {}, problems, tooLong: new Set(), unreadable: problems[0]! };
+}
+
+function entriesIn(value: unknown, place: ConfigPlace): JsonObject {
+  if (!isObject(value)) {
+    complain(place, "wrong-type", "The variable mcps must be an object of server names");
+    return {};
+  }
+  const { [SCHEMA_KEY]: schema, ...entries } = value as JsonObject;
+  if (schema !== undefined && typeof schema !== "string") {
+    complain(inside(place, SCHEMA_KEY), "wrong-type", `"${SCHEMA_KEY}" must be a text`);
+  }
+  return entries;
+}
+
+/** Reads one entry of the variable under its name. */
+export function readNamedEntry(server: string, raw: Json, options: EntryReading = {}): ReadEntry {
+  const wrong = serverNameProblem(server);
+  if (wrong === undefined) return readEntry(server, raw, options);
+  const problems: Problem[] = [];
+  complain(inside({ pointer: "", problems }, server), "bad-name", wrong);
+  return { ...readEntry(server, {}), problems, refused: true };
+}
+
+export interface CheckedMcps {
+  /** All problems, in the order of the text, with line, column, frame and JSON pointer. */
+  readonly problems: readonly Problem[];
+  /** Entries as they stand in the text; a `config_cid` is not followed. Empty when the text is no object. */
+  readonly entries: ReadonlyMap<string, ReadEntry>;
+}
+
+/** Checks a text for the variable `mcps`. Pure. `file` names the text in problems. */
+export function checkMcps(text: string, file = "mcps"): CheckedMcps {
+  const parsed = parseJsonSource(file, text);
+  const { root } = parsed;
+  if (!root) return { problems: parsed.problems, entries: new Map() };
+  const problems: Problem[] = [];
+  const entries = entriesIn(JSON.parse(text), { pointer: "", problems });
+  const read = Object.entries(entries).map(([name, raw]) => [name, readWritten(name, raw)] as const);
+  const found = [...problems, ...read.flatMap(([, { problems }]) => problems)];
+  return { problems: [...parsed.problems, ...placedIn(root, found)].sort(byPosition), entries: new Map(read) };
+}
+
+/** Checks a text for the entry of one server. Pointers begin at the entry. */
+export function checkEntry(server: string, text: string, file = `${server}.json`): CheckedMcps {
+  const { root, problems } = parseJsonSource(file, text);
+  if (!root) return { problems, entries: new Map() };
+  const read = readWritten(server, root.value);
+  const start = inside({ pointer: "", problems: [] }, server).pointer.length;
+  const own = read.problems.map((problem) => ({ ...problem, pointer: problem.pointer?.slice(start) ?? "" }));
+  return { problems: [...problems, ...placedIn(root, own)].sort(byPosition), entries: new Map([[server, read]]) };
+}
+
+/** An entry that only refers elsewhere is correct as it is: its target is checked where it is read. */
+function readWritten(server: string, raw: Json): ReadEntry {
+  if (isObject(raw) && typeof raw["config_cid"] === "string" && Object.keys(raw).length === 1) {
+    return { ...readNamedEntry(server, {}), refused: false };
+  }
+  return readNamedEntry(server, raw, { faultOf: faultOfSchema });
+}
+
+function byPosition(one: Problem, other: Problem): number {
+  return (one.line ?? 0) - (other.line ?? 0) || (one.column ?? 0) - (other.column ?? 0);
+}
+
+/** Like `readNamedEntry`, with its schemas checked by `look`, where there is time for it. */
+export async function readCheckedEntry(
+  server: string,
+  raw: Json,
+  look: Parameters<typeof knownFaults>[1],
+  options: Pick<EntryReading, "isEarlier"> = {},
+): Promise<ReadEntry> {
+  const tools = isObject(raw) && isObject(raw["tools"]) ? Object.values(raw["tools"]) : [];
+  return readNamedEntry(server, raw, { ...options, faultOf: await knownFaults(tools, look) });
+}

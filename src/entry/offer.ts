@@ -1,0 +1,185 @@
+import type { PromptContract, ResourceContract, ResourceTemplateContract, ToolContract } from "../contract/contract.ts";
+import type { DiscoveredPrompt, DiscoveredResource, DiscoveredTool, Discovery } from "../discover/discovery.ts";
+import type { JsonObject } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
+import { isOwn } from "../host/calls/uris/address.ts";
+import { configuredToolContract, discoveredToolContract, promptContract, resourceContract } from "./contracts.ts";
+import type { ServerEntry } from "./entry.ts";
+import { complain, inside, type ConfigPlace } from "./place.ts";
+import type { ConfiguredPrompt } from "./prompt.ts";
+import type { ConfiguredContent, ConfiguredResource } from "./resource.ts";
+import type { ConfiguredTool } from "./tool.ts";
+
+/**
+ * A server's offer, combined from its definition and its entry; transforms start from it. By name and by URI, in the
+ * order in which clients see it: the definition's own items first, in the order of its source.
+ */
+export interface Offered {
+  readonly tools: Map<string, OfferedTool>;
+  readonly resources: Map<string, OfferedResource>;
+  readonly prompts: Map<string, OfferedPrompt>;
+  readonly problems: Problem[];
+}
+
+export interface OfferedTool {
+  readonly contract: ToolContract;
+  readonly function: DiscoveredTool;
+  /** Arguments that the client does not give. */
+  readonly fixed?: JsonObject;
+}
+
+export interface OfferedResource {
+  readonly contract: ResourceContract | ResourceTemplateContract;
+  readonly source: ResourceSource;
+}
+
+export type ResourceSource =
+  | { readonly kind: "function"; readonly function: DiscoveredResource }
+  | { readonly kind: "content"; readonly content: ConfiguredContent };
+
+export interface OfferedPrompt {
+  readonly contract: PromptContract;
+  readonly source:
+    | { readonly kind: "function"; readonly function: DiscoveredPrompt }
+    | { readonly kind: "written"; readonly prompt: ConfiguredPrompt };
+}
+
+/** The items of a definition; empty for a server without one. */
+export type Found = Pick<Discovery, "tools" | "resources" | "prompts">;
+
+export function offerOf(server: string, found: Found, entry: ServerEntry): Offered {
+  const isNamed = ({ name }: DiscoveredTool): boolean => entry.autoDiscover || Object.hasOwn(entry.tools, name);
+  const offered: Offered = {
+    tools: new Map(found.tools.filter(isNamed).map((tool) => [tool.name, discoveredTool(tool)])),
+    resources: new Map(
+      found.resources.filter(({ uri }) => !isOwn(uri)).map((resource) => [resource.uri, discoveredResource(resource)]),
+    ),
+    prompts: new Map(found.prompts.map((prompt) => [prompt.name, discoveredPrompt(prompt)])),
+    problems: [],
+  };
+  const place = inside({ pointer: "", problems: offered.problems }, server);
+  for (const { uri } of found.resources.filter(({ uri }) => isOwn(uri))) {
+    complain(place, "bad-uri", `No function can be the resource ${uri}: it stands for what Berth keeps under it`);
+  }
+  for (const [name, tool] of Object.entries(entry.tools)) {
+    putTool(offered, found, name, tool, { ...inside(inside(place, "tools"), name), tool: name });
+  }
+  for (const resource of entry.resources) {
+    putResource(offered, found, resource, inside(inside(place, "resources"), resource.key));
+  }
+  for (const [name, prompt] of Object.entries(entry.prompts)) putPrompt(offered, name, prompt);
+
+  leaveOut(offered, entry);
+  return offered;
+}
+
+/**
+ * Removes items that are configured wrongly. They are not offered in any other form either, since the configuration may
+ * be what restricts them.
+ */
+export function leaveOut({ tools, prompts, resources }: Offered, { leftOut }: ServerEntry): void {
+  for (const name of leftOut.tools) tools.delete(name);
+  for (const name of leftOut.prompts) prompts.delete(name);
+  for (const uri of leftOut.resources) resources.delete(uri);
+}
+
+/** Options for an unknown tool are most likely a typo in the tool's name. */
+export function checkOptions(server: string, { tools, problems }: Offered, { options }: ServerEntry): void {
+  const place = inside(inside({ pointer: "", problems }, server), "options");
+  for (const tool of Object.keys(options)) {
+    if (tools.has(tool)) continue;
+    const message = `There are options for "${tool}", and the server has no such tool`;
+    complain(inside(place, tool), "unknown-tool", message, "warning");
+  }
+}
+
+/** The offer so far, as a transform receives it; `functions` are the tools of the definition. */
+export function contractsOf({ tools, resources, prompts }: Offered, found: Found) {
+  const contracts = <Item>(map: ReadonlyMap<string, { contract: Item }>): Item[] =>
+    Array.from(map.values(), ({ contract }) => contract);
+  return {
+    tools: contracts(tools),
+    resources: contracts(resources),
+    prompts: contracts(prompts),
+    functions: found.tools.map((tool) => discoveredToolContract(tool)),
+  };
+}
+
+/** Offers a tool as configured, in place of one with the same name. A tool without a function is left out. */
+export function putTool(
+  { tools }: Offered,
+  found: Found,
+  name: string,
+  configured: ConfiguredTool,
+  place: ConfigPlace,
+): void {
+  const wanted = configured.function ?? name;
+  const own =
+    found.tools.find((tool) => tool.name === wanted) ?? found.tools.find(({ call }) => call.export === wanted);
+  const base = (configured.function === undefined ? tools.get(name) : undefined) ?? (own && discoveredTool(own));
+  if (!base) {
+    tools.delete(name);
+    const at = configured.function === undefined ? place : inside(place, "function");
+    const message = `The tool "${name}" is configured, but the definition has no function "${wanted}" that is a tool`;
+    return complain(at, "unknown-tool", message);
+  }
+  const unknown = unknownArgument(base.function, configured.arguments);
+  if (unknown !== undefined) {
+    tools.delete(name);
+    const message = `The function "${base.function.name}" takes no argument "${unknown}"`;
+    return complain(inside(inside(place, "arguments"), unknown), "unknown-argument", message);
+  }
+  const fixed = configured.arguments ? { ...base.fixed, ...configured.arguments } : base.fixed;
+  tools.set(name, {
+    contract: configuredToolContract(name, base.contract, configured),
+    function: base.function,
+    ...(fixed && { fixed }),
+  });
+}
+
+/** Offers a resource in place of one with the same URI. A resource without content is left out. */
+export function putResource(
+  { resources }: Offered,
+  found: Found,
+  { content, key, ...configured }: ConfiguredResource,
+  place: ConfigPlace,
+): void {
+  const { uri } = configured;
+  const own = found.resources.find((resource) => resource.uri === uri);
+  const before = resources.get(uri) ?? (own && discoveredResource(own));
+  const source = content ? ({ kind: "content", content } as const) : before?.source;
+  if (!source) {
+    resources.delete(uri);
+    const message =
+      `Nothing gives "${uri}" its content: write "text", "blob" or "content", ` +
+      "or have a function of the definition with that @resource";
+    return complain(place, "no-content", message);
+  }
+  // Content of its own makes it another resource, which the known contract of the URI does not describe.
+  const known = content ? undefined : before?.contract;
+  const name = configured.name ?? (key === uri ? known?.name : undefined) ?? key;
+  resources.set(uri, { contract: resourceContract({ ...known, ...configured, uri, name }), source });
+}
+
+/** Offers a written prompt in place of one with the same name. */
+export function putPrompt({ prompts }: Offered, name: string, prompt: ConfiguredPrompt): void {
+  prompts.set(name, { contract: promptContract({ name, ...prompt }), source: { kind: "written", prompt } });
+}
+
+function discoveredTool(tool: DiscoveredTool): OfferedTool {
+  return { contract: discoveredToolContract(tool), function: tool };
+}
+
+function discoveredResource(resource: DiscoveredResource): OfferedResource {
+  return { contract: resourceContract(resource), source: { kind: "function", function: resource } };
+}
+
+function discoveredPrompt(prompt: DiscoveredPrompt): OfferedPrompt {
+  return { contract: promptContract(prompt), source: { kind: "function", function: prompt } };
+}
+
+function unknownArgument({ inputSchema }: DiscoveredTool, fixed: JsonObject | undefined): string | undefined {
+  const { properties, additionalProperties } = inputSchema;
+  if (additionalProperties !== false) return undefined;
+  return Object.keys(fixed ?? {}).find((name) => !Object.hasOwn((properties as object | undefined) ?? {}, name));
+}

@@ -1,0 +1,95 @@
+import { isObject, type Json, type JsonObject } from "../lib/json.ts";
+import { furtherProblems, PROBLEMS_MAX, type Problem } from "../lib/problem.ts";
+
+/** A place in the configuration, and the list that collects all problems. */
+export interface ConfigPlace {
+  /** JSON pointer (RFC 6901). */
+  readonly pointer: string;
+  readonly problems: Problem[];
+  /** The tool that is left out when something is wrong here. */
+  readonly tool?: string;
+}
+
+export function inside(place: ConfigPlace, key: string | number): ConfigPlace {
+  return { ...place, pointer: `${place.pointer}/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}` };
+}
+
+export function complain(
+  { pointer, problems, tool }: ConfigPlace,
+  code: string,
+  message: string,
+  severity: Problem["severity"] = "error",
+): undefined {
+  if (problems.length < PROBLEMS_MAX) {
+    problems.push({ code, message, severity, ...(tool !== undefined && { tool }), pointer });
+  } else if (severity === "error") {
+    const count = (further.get(problems) ?? 0) + 1;
+    further.set(problems, count);
+    problems[PROBLEMS_MAX] = {
+      ...furtherProblems(count, severity),
+      pointer: problems[PROBLEMS_MAX]?.pointer ?? pointer,
+    };
+  }
+}
+
+/** The number of errors beyond `PROBLEMS_MAX`: each still leaves out its item, though it is not reported. */
+const further = new WeakMap<readonly Problem[], number>();
+
+/** Returns what `read` returns, or undefined when it reported an error. */
+export function unlessWrong<T>(place: ConfigPlace, read: () => T): T | undefined {
+  const { problems } = place;
+  const [before, beyond] = [problems.length, further.get(problems)];
+  const value = read();
+  const isWrong =
+    further.get(problems) !== beyond || problems.slice(before).some(({ severity }) => severity === "error");
+  return isWrong ? undefined : value;
+}
+
+interface FieldTypes {
+  readonly text: string;
+  readonly boolean: boolean;
+  readonly object: JsonObject;
+  readonly list: Json[];
+  readonly any: Json;
+}
+
+const kinds: { readonly [Kind in keyof FieldTypes]: { what: string; fits: (value: Json) => boolean } } = {
+  text: { what: "a text", fits: (value) => typeof value === "string" },
+  boolean: { what: "true or false", fits: (value) => typeof value === "boolean" },
+  object: { what: "an object", fits: isObject },
+  list: { what: "a list", fits: Array.isArray },
+  any: { what: "a value", fits: () => true },
+};
+
+type Fields<Kinds extends Readonly<Record<string, keyof FieldTypes>>> = {
+  readonly [Name in keyof Kinds]?: FieldTypes[Kinds[Name]];
+};
+
+/**
+ * Reads the members of an object that have the right names and types. Each of the others is a problem, and the rest is
+ * still read, so that a person sees all problems at once. `what` begins a sentence: `A tool`.
+ */
+export function readFields<const Kinds extends Readonly<Record<string, keyof FieldTypes>>>(
+  raw: Json,
+  types: Kinds,
+  what: string,
+  place: ConfigPlace,
+): Fields<Kinds> {
+  if (!isObject(raw)) {
+    complain(place, "wrong-type", `${what} must be an object`);
+    return {};
+  }
+  const fields: Record<string, Json> = {};
+  const known = Object.keys(types).join(", ");
+  for (const [name, value] of Object.entries(raw)) {
+    const at = inside(place, name);
+    if (!Object.hasOwn(types, name)) {
+      complain(at, "unknown-field", `${what} has no field "${name}"; its fields are ${known}`);
+      continue;
+    }
+    const kind = kinds[types[name]!];
+    if (kind.fits(value)) fields[name] = value;
+    else complain(at, "wrong-type", `"${name}" must be ${kind.what}`);
+  }
+  return fields as Fields<Kinds>;
+}

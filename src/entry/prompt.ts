@@ -1,0 +1,131 @@
+import type { PromptArgument } from "../contract/contract.ts";
+import type { Json, JsonObject } from "../lib/json.ts";
+import type { ContentBlock, PromptResult } from "../host/catalog/catalog.ts";
+import { isContentBlock, text } from "../host/calls/content.ts";
+import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./place.ts";
+import { checkName } from "./tool.ts";
+
+/** A written prompt: `{{argument}}` in its messages stands for the argument's value. */
+export interface ConfiguredPrompt {
+  readonly title?: string;
+  readonly description?: string;
+  readonly arguments: readonly PromptArgument[];
+  readonly messages: PromptResult["messages"];
+}
+
+/** The input of `filledPrompt`. */
+export interface PromptTask {
+  readonly template: PromptResult;
+  readonly names: readonly string[];
+  /** The values of all declared arguments; a missing one is empty. */
+  readonly values: PromptValues;
+}
+
+export type PromptValues = Readonly<Record<string, string>>;
+
+/**
+ * Replaces each placeholder of a declared argument with its value, but no placeholder in a value. Undefined when all
+ * inserted values together have more than `unitsMax` as JSON.
+ */
+export function filledPrompt({ template, names, values }: PromptTask, unitsMax: number): PromptResult | undefined {
+  let units = unitsMax;
+  const unitsOf = new Map(names.map((name) => [name, JSON.stringify(values[name]).length - 2]));
+  const valueOf: ValueOf = (name, write) => {
+    const ofValue = unitsOf.get(name);
+    if (ofValue === undefined) return undefined;
+    units -= ofValue;
+    return units < 0 ? "" : write(values[name]!);
+  };
+  const messages = template.messages.map(({ role, content }) => ({
+    role,
+    content: filled(content, valueOf, "") as ContentBlock,
+  }));
+  return units < 0 ? undefined : { ...template, messages };
+}
+
+/** A URI cannot contain a lone surrogate. */
+function wellFormed(text: string): string {
+  return Buffer.from(text).toString();
+}
+
+/** The value as `write` makes it; undefined for a name that is no argument. */
+type ValueOf = (name: string, write: (value: string) => string) => string | undefined;
+
+/** Fills in every text of a value, at any depth; in a URI, argument values are encoded. */
+function filled(value: Json, valueOf: ValueOf, key: string): Json {
+  if (typeof value === "string") {
+    const write = (given: string): string => (key === "uri" ? encodeURIComponent(wellFormed(given)) : given);
+    return value.replace(PLACEHOLDER, (placeholder, name: string) => valueOf(name, write) ?? placeholder);
+  }
+  if (Array.isArray(value)) return value.map((each) => filled(each, valueOf, key));
+  if (typeof value !== "object" || value === null) return value;
+  const members: JsonObject = {};
+  for (const [name, member] of Object.entries(value)) members[name] = filled(member, valueOf, name);
+  return members;
+}
+
+/** The placeholder of an argument in a text. */
+export const PLACEHOLDER = /\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*\}\}/g;
+
+/** Undefined when something is wrong with it; `place` then has the problems. */
+export function readPrompt(name: string, raw: Json, place: ConfigPlace): ConfiguredPrompt | undefined {
+  return unlessWrong(place, () => {
+    checkName(name, "prompt", place);
+    const { arguments: args, messages, ...named } = readFields(raw, fields, "A prompt", place);
+    const read = readArguments(args ?? [], inside(place, "arguments"));
+    if (!messages || messages.length === 0) {
+      if (!messages) complain(place, "missing-field", 'A prompt needs "messages"');
+      else complain(inside(place, "messages"), "no-messages", "A prompt has one message at least");
+    }
+    const declared = new Set(read.map((argument) => argument.name));
+    return {
+      ...named,
+      arguments: read,
+      messages: (messages ?? []).flatMap((message, index) => {
+        return readMessage(message, declared, inside(inside(place, "messages"), index)) ?? [];
+      }),
+    };
+  });
+}
+
+const fields = { title: "text", description: "text", arguments: "list", messages: "list" } as const;
+const argumentFields = { name: "text", title: "text", description: "text", required: "boolean" } as const;
+
+function readArguments(list: readonly Json[], place: ConfigPlace): PromptArgument[] {
+  const names = new Set<string>();
+  return list.map((raw, index) => {
+    const at = inside(place, index);
+    const { name = "", required = false, ...rest } = readFields(raw, argumentFields, "An argument of a prompt", at);
+    if (!/^[A-Za-z_][A-Za-z0-9_-]{0,63}$/.test(name)) {
+      const message = "An argument needs a name of 1 to 64 of A-Z a-z 0-9 _ - with a letter or _ first";
+      complain(at, "bad-name", message);
+    }
+    if (names.has(name)) complain(at, "duplicate-name", `The argument "${name}" stands here a second time`);
+    names.add(name);
+    return { name, ...rest, required };
+  });
+}
+
+function readMessage(
+  raw: Json,
+  declared: ReadonlySet<string>,
+  place: ConfigPlace,
+): PromptResult["messages"][number] | undefined {
+  const { role, content } = readFields(raw, { role: "text", content: "any" }, "A message", place);
+  if (role !== "user" && role !== "assistant") {
+    return complain(inside(place, "role"), "wrong-role", 'The role of a message is "user" or "assistant"');
+  }
+  const block = content === undefined ? undefined : blockOf(content);
+  const at = inside(place, "content");
+  if (!block) return complain(at, "bad-content", "The content of a message is a text or a content block of MCP");
+  for (const [, name] of JSON.stringify(block).matchAll(PLACEHOLDER)) {
+    if (declared.has(name!)) continue;
+    complain(at, "unknown-argument", `{{${name}}} stays as it is: the prompt declares no such argument`, "warning");
+  }
+  return { role, content: block };
+}
+
+function blockOf(content: Json): ContentBlock | undefined {
+  if (typeof content === "string") return text(content);
+  return isContentBlock(content) ? content : undefined;
+}

@@ -1,0 +1,111 @@
+import type { ToolAnnotations } from "../contract/contract.ts";
+import { faultsOfHeaders } from "../contract/header-faults.ts";
+import { isObject, type Json, type JsonObject, type JsonSchema } from "../lib/json.ts";
+import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./place.ts";
+
+/** Overrides what a tool's function says of itself; also the form in which a transform declares a tool. */
+export interface ConfiguredTool {
+  /** The function that carries it out: a tool of the definition. Default: the one of the same name. */
+  readonly function?: string;
+  /** Fixed arguments; clients neither see nor give them. */
+  readonly arguments?: JsonObject;
+  readonly title?: string;
+  readonly description?: string;
+  readonly inputSchema?: JsonSchema;
+  readonly outputSchema?: JsonSchema;
+  readonly annotations?: ToolAnnotations;
+}
+
+/** The names that every revision allows for a tool or a prompt. */
+export const OFFERED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
+
+/** The largest JSON Schema that is compiled, in UTF-16 units of its JSON. */
+export const SCHEMA_UNITS_MAX = 64 * 1024;
+
+export interface ToolReading {
+  /** Tells why values cannot be checked by a schema; without it schemas are not checked. */
+  readonly faultOf?: FaultOf;
+}
+
+export type FaultOf = (schema: JsonSchema) => string | undefined;
+
+/** Finds the faults of all schemas of tools in advance. `look` checks one schema, wherever there is time for it. */
+export async function knownFaults(
+  tools: Iterable<Json>,
+  look: (schema: JsonSchema) => Promise<string | undefined>,
+): Promise<FaultOf> {
+  const faults = new Map<JsonSchema, string | undefined>();
+  for (const tool of tools) {
+    if (!isObject(tool)) continue;
+    for (const schema of [tool["inputSchema"], tool["outputSchema"]]) {
+      if (isObject(schema) && unfitFor(schema) === undefined) faults.set(schema, await look(schema));
+    }
+  }
+  return (schema) => faults.get(schema);
+}
+
+/** Undefined when something is wrong with it; `place` then has the problems. */
+export function readTool(
+  name: string,
+  raw: Json,
+  place: ConfigPlace,
+  { faultOf }: ToolReading,
+): ConfiguredTool | undefined {
+  return unlessWrong(place, () => {
+    checkName(name, "tool", place);
+    const tool = readFields(raw, fields, "A tool", place);
+    const input = inside(place, "inputSchema");
+    if (tool.inputSchema) {
+      if (tool.inputSchema["type"] !== "object") complain(input, "bad-schema", 'It must have "type": "object"');
+      for (const { message } of faultsOfHeaders(tool.inputSchema)) complain(input, "bad-header", message);
+      checkSchema(tool.inputSchema, input, faultOf);
+    }
+    if (tool.outputSchema) checkSchema(tool.outputSchema, inside(place, "outputSchema"), faultOf);
+    const annotations =
+      tool.annotations && readFields(tool.annotations, hints, "What is noted of a tool", inside(place, "annotations"));
+    return { ...tool, ...(annotations && { annotations }) };
+  });
+}
+
+export function checkName(name: string, kind: "tool" | "prompt", place: ConfigPlace): void {
+  if (OFFERED_NAME.test(name)) return;
+  const shown = JSON.stringify(name.slice(0, 150));
+  complain(place, "bad-name", `${shown} cannot be a ${kind}'s name: 1 to 128 of A-Z a-z 0-9 _ . / -`);
+}
+
+const fields = {
+  function: "text",
+  arguments: "object",
+  title: "text",
+  description: "text",
+  inputSchema: "object",
+  outputSchema: "object",
+  annotations: "object",
+} as const;
+
+const hints = {
+  readOnlyHint: "boolean",
+  destructiveHint: "boolean",
+  idempotentHint: "boolean",
+  openWorldHint: "boolean",
+} as const;
+
+function checkSchema(schema: JsonObject, place: ConfigPlace, faultOf: FaultOf | undefined): void {
+  if (!faultOf) return;
+  const unfit = unfitFor(schema);
+  if (unfit) return complain(place, unfit.code, unfit.message);
+  const fault = faultOf(schema);
+  if (fault !== undefined) complain(place, "bad-schema", `No JSON Schema 2020-12 that can be checked: ${fault}`);
+}
+
+/** The reason why a schema is not even checked. */
+function unfitFor(schema: JsonSchema): { readonly code: string; readonly message: string } | undefined {
+  const text = JSON.stringify(schema);
+  if (text.length > SCHEMA_UNITS_MAX) {
+    const message = `A schema may have ${SCHEMA_UNITS_MAX} characters; this one has ${text.length}`;
+    return { code: "too-large", message };
+  }
+  if (!text.includes('"$id":')) return undefined;
+  // Compiled schemas share one namespace: one could take the place of another server's.
+  return { code: "bad-schema", message: "A schema here has no $id; refer to its parts by #/$defs/…" };
+}

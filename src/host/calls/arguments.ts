@@ -1,0 +1,26 @@
+import type { JsonSchema } from "../../lib/json.ts";
+import { judgeOf, type Judge } from "../checks/schema-code.ts";
+
+/**
+ * Checks values on the calling thread: by Berth's own schemas, in processes that serve nobody, and when there is no
+ * time to wait. Use `checks/checks.ts` for everything else.
+ */
+
+/** Compiles the schema on first use, and throws then if it is invalid. */
+export function lazyValidator(schema: JsonSchema): Judge {
+  let judge: Judge | undefined;
+  return (value) => {
+    judge ??= judgeOf(schema, { texts: false }).judge;
+    return judge(value);
+  };
+}
+
+/** Why a schema cannot check values, as the end of a sentence; undefined when it can. */
+export function faultOfSchema(schema: JsonSchema): string | undefined {
+  try {
+    judgeOf(schema, { texts: false });
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}

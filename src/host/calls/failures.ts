@@ -1,0 +1,28 @@
+import { BerthError } from "../../lib/errors.ts";
+import type { GuestFailure } from "../../executor/executor.ts";
+import { noDescriptors } from "../../lib/error-mapping.ts";
+import type { Judge } from "../checks/schema-code.ts";
+
+/** Describes a value's problems as the end of a sentence; undefined when there are none. */
+export function problemsOf(judge: Judge, value: unknown): string | undefined {
+  try {
+    const problems = judge(value);
+    return problems.length > 0 ? problems.join("; ") : undefined;
+  } catch (error) {
+    return `its schema is not valid: ${(error as Error).message}`;
+  }
+}
+
+/** Describes a failed call to its caller. `what` begins the sentence: `The tool "echo"`. */
+export function messageOf(what: string, error: GuestFailure): string {
+  const again = error.retriable ? "The same call may succeed when repeated." : "";
+  if (error.reason === "thrown") return again ? `${error.message}\n${again}` : error.message;
+  if (error.reason === "unwritable") return `${what} failed: ${error.message}`;
+  const sentence = `${what} did not finish: ${error.message}`;
+  return again ? `${sentence}. ${again}` : sentence;
+}
+
+export function guestFailed(what: string, error: GuestFailure): BerthError {
+  if (error.reason === "descriptors") return noDescriptors();
+  return new BerthError("guest_failed", messageOf(what, error), { data: { retriable: error.retriable } });
+}

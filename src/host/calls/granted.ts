@@ -1,0 +1,190 @@
+import { isIP } from "node:net";
+import type { Cid } from "../../lib/cid.ts";
+import { LaterAnswer, type HostAnswer, type HostPort } from "../../executor/executor.ts";
+import type { JsonObject } from "../../lib/json.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
+import { isPublicAddress } from "../../network/addresses.ts";
+import { allowedByBoth } from "../../network/allow-list.ts";
+import { Fetches, type FetchLimits } from "../../network/fetches.ts";
+import type { Problem } from "../../lib/problem.ts";
+import type { Grant, Grants } from "../../secrets/grants.ts";
+import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
+import type { ServerEntry } from "../../entry/entry.ts";
+import type { DirectoryEntry } from "../catalog/directory.ts";
+import type { Offered } from "../../entry/offer.ts";
+import { complain, inside, type ConfigPlace } from "../../entry/place.ts";
+
+/** The grants that a release gets by its entry, beyond what every server has. */
+export interface Granted {
+  /** Its secrets; undefined when there are none. */
+  readonly grant: Grant | undefined;
+  /** Answers the requests of its code to the host. */
+  readonly port: HostPort;
+  /**
+   * The same code for another server, or with other grants, runs in another process: its state belongs to one server.
+   */
+  readonly realm: string;
+}
+
+export interface GrantDependencies {
+  readonly grants?: Grants | undefined;
+  readonly limits: FetchLimits;
+}
+
+/**
+ * The entry of an earlier release, reduced to the grants that the current entry still gives: what was taken from the
+ * server is taken from all its releases, and none gets a grant that only a later entry gives.
+ */
+export function asGivenNow(then: ServerEntry, { entry: now, refused }: DirectoryEntry): ServerEntry {
+  // It is unknown what a wrong entry would grant.
+  if (refused) return { ...then, secrets: [], network: [], variables: [] };
+  // Without a list of its own an upstream reads no variable, and code reads all.
+  const variables = inBoth(then.variables, now.upstream === undefined ? now.variables : []);
+  return {
+    ...then,
+    secrets: inBoth(then.secrets, now.secrets) ?? [],
+    network: allowedByBoth(then.network, now.network),
+    limits: now.limits,
+    ...(variables && { variables }),
+  };
+}
+
+/** Undefined means all names. */
+function inBoth(
+  one: readonly string[] | undefined,
+  other: readonly string[] | undefined,
+): readonly string[] | undefined {
+  if (!one || !other) return one ?? other;
+  const others = new Set(other);
+  return one.filter((name) => others.has(name));
+}
+
+export async function grantTo(
+  { tenant, server, entry }: { tenant: string; server: string; entry: ServerEntry },
+  port: HostPort,
+  { grants, limits }: GrantDependencies,
+): Promise<Granted> {
+  const grant = grants?.of(tenant, server, entry.secrets);
+  const privateToo = tenant === DEFAULT_TENANT;
+  const network = entry.network.length > 0 ? new Fetches(entry.network, limits, { privateToo }) : undefined;
+  const { variables } = entry;
+  if (!grant && !network && !variables) return { grant, port, realm: server };
+  // A process may keep a value that it has seen, so another value gets another process.
+  const realm = JSON.stringify([server, grant?.names, await grant?.version(), entry.network, variables]);
+  return { grant, port: grantedPort(port, { grant, network, variables }), realm };
+}
+
+interface GivenPorts {
+  readonly grant: Grant | undefined;
+  readonly network: Fetches | undefined;
+  readonly variables: readonly string[] | undefined;
+}
+
+function grantedPort(port: HostPort, { grant, network, variables }: GivenPorts): HostPort {
+  const isNamed = variables && namedBy(port, variables);
+  return {
+    async request(op, params, call) {
+      switch (op) {
+        case "secret":
+          return grant ? readSecret(grant, params) : port.request(op, params, call);
+        case "fetch":
+        case "fetchWrite":
+        case "fetchRead":
+        case "fetchAbort":
+          return (network ?? port).request(op, params, call);
+        case "variable":
+          if (variables) checkVariable(variables, params);
+          return port.request(op, params, call);
+        case "cid":
+          if (!isNamed) return port.request(op, params, call);
+          return new LaterAnswer("bytes", async () =>
+            (await isNamed(params, call)) ? readAll(await port.request(op, params, call)) : undefined,
+          );
+        default:
+          return port.request(op, params, call);
+      }
+    },
+  };
+}
+
+/** The prefix of Berth's own variables, which tell each caller only what it may know. */
+const OWN_VARIABLES = "berth:";
+
+function checkVariable(variables: readonly string[], { name }: JsonObject): void {
+  if (typeof name !== "string" || variables.includes(name) || name.startsWith(OWN_VARIABLES)) return;
+  const remedy = `its entry in mcps has to say "variables": [${JSON.stringify(name.slice(0, 128))}]`;
+  throw new Error(`this server is not given the variable "${name.slice(0, 128)}"; ${remedy}`);
+}
+
+/** Tells if the content is the value of one of the variables, or has the CID that such a value names. */
+function namedBy(port: HostPort, variables: readonly string[]) {
+  /** By variable: each value is read once while it stands. */
+  const said = new Map<string, { readonly cid: Cid; readonly says: string | undefined }>();
+
+  return async ({ cid }: JsonObject, call: Parameters<HostPort["request"]>[2]): Promise<boolean> => {
+    const takeTurns = turnTaker();
+    for (const name of variables) {
+      await takeTurns();
+      const value = await port.request("variable", { name }, call);
+      if (!(value instanceof LaterAnswer) || value.cid === undefined) continue;
+      if (value.cid === cid) return true;
+      let known = said.get(name);
+      if (known?.cid !== value.cid) {
+        const bytes = await value.read();
+        const text = bytes && bytes.length <= CID_BYTES_MAX ? Buffer.from(bytes).toString().trim() : undefined;
+        said.set(name, (known = { cid: value.cid, says: text }));
+      }
+      if (known.says === cid) return true;
+    }
+    return false;
+  };
+}
+
+/** The longest value that can be a CID with white space around it. */
+const CID_BYTES_MAX = 4_096;
+
+async function readAll(answer: HostAnswer): Promise<Uint8Array | undefined> {
+  return answer instanceof LaterAnswer ? answer.read() : undefined;
+}
+
+async function readSecret(grant: Grant, { name }: JsonObject): Promise<HostAnswer> {
+  if (typeof name !== "string") throw new TypeError('"name" must be a text');
+  return new LaterAnswer("text", async () => {
+    const value = await grant.read(name);
+    return value === undefined ? undefined : Buffer.from(value);
+  });
+}
+
+/** Problems of grants that the entry lists but the server does not get. */
+export async function grantProblems(
+  { tenant, server, entry }: { tenant: string; server: string; entry: ServerEntry },
+  grant: Grant | undefined,
+): Promise<Problem[]> {
+  const problems: Problem[] = [];
+  const place = inside(inside({ pointer: "", problems }, server), "network");
+  for (const { kind, name } of tenant === DEFAULT_TENANT ? [] : entry.network) {
+    if (kind !== "host" || isIP(name) === 0 || isPublicAddress(name)) continue;
+    const message = `${name} is no public address; only servers of the tenant "${DEFAULT_TENANT}" may reach such ones`;
+    complain(place, "private-address", message, "warning");
+  }
+  for (const name of (await grant?.missing()) ?? []) {
+    const message = `The secret "${name}" is not set: set it at /secrets, or with "berth secret set ${name}"`;
+    complain(secretsPlace(server, problems), "secret-not-set", message, "warning");
+  }
+  return problems;
+}
+
+/** A script gets parameters and secrets the same way: a caller could set the secret, or read what nobody may. */
+export function leaveOutNamesakes(server: string, { tools, problems }: Offered, { secrets }: ServerEntry): void {
+  for (const [tool, { function: own }] of tools) {
+    const name = own.call.params.find((param) => secrets.includes(param));
+    if (name === undefined) continue;
+    tools.delete(tool);
+    const message = `The secret "${name}" and a parameter of the tool "${tool}" are the same variable; rename one of them`;
+    complain({ ...secretsPlace(server, problems), tool }, "secret-is-parameter", message);
+  }
+}
+
+function secretsPlace(server: string, problems: Problem[]): ConfigPlace {
+  return inside(inside({ pointer: "", problems }, server), "secrets");
+}

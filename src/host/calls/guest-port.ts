@@ -1,0 +1,167 @@
+import type { Principal } from "../../access/principal.ts";
+import type { ToolContract } from "../../contract/contract.ts";
+import { faultOfUri, URI_UNITS_MAX } from "../../discover/uri-template.ts";
+import { LaterAnswer, type HostAnswer, type HostPort } from "../../executor/executor.ts";
+import type { JsonObject } from "../../lib/json.ts";
+import type { Store } from "../../store/store.ts";
+import { basePathOf } from "../../lib/tenant-name.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
+import type { Host, ServerSummary } from "../host.ts";
+import { permittedCatalog } from "../catalog/permitted.ts";
+import { UPDATES_MAX } from "../serving/watchers.ts";
+
+/** The variable through which a definition reads what this Berth hosts: a JSON list of servers with their tools. */
+const SERVERS_VARIABLE = "berth:servers";
+
+/**
+ * Answers the requests of guest code to the host; null means that something does not exist. The tenant is fixed here,
+ * so no message can name another one. A rejected request reaches the guest as an error with the same message.
+ */
+export function guestPort(tenant: string, server: string, host: PortHost, store: Store): HostPort {
+  return {
+    async request(op, params, { caller }) {
+      switch (op) {
+        case "variable":
+          // Only run-function.ts sets the caller of a call.
+          return variable(textParam(params, "name"), caller as Principal | undefined);
+        case "cid":
+          return contentOf(textParam(params, "cid"));
+        case "secret":
+          throw new Error(
+            'this server is given no secret; "secrets" of its entry in mcps lists those that it is given',
+          );
+        case "fetch":
+        case "fetchWrite":
+        case "fetchRead":
+        case "fetchAbort":
+          throw new Error('this server has no network; "network" of its entry in mcps lists what it may reach');
+        case "resourceUpdated":
+          if (host.resourceUpdated(tenant, server, uriParam(params))) return null;
+          throw new Error(`${UPDATES_MAX} updated resources of this server wait to be told already`);
+        case "offers":
+          return new LaterAnswer("json", offers);
+        case "hide":
+        case "show":
+          await host.setVisible(tenant, server, textParam(params, "name"), op === "show");
+          return null;
+      }
+    },
+  };
+
+  function contentOf(cid: string): HostAnswer {
+    return new LaterAnswer("bytes", () => store.content(tenant, cid));
+  }
+
+  async function variable(name: string, caller: Principal | undefined): Promise<HostAnswer> {
+    if (name === SERVERS_VARIABLE) return new LaterAnswer("text", () => describeServers(tenant, host, caller));
+    const record = await store.name(tenant, "variable", name);
+    return record ? new LaterAnswer("text", () => store.content(tenant, record.cid), record.cid) : null;
+  }
+
+  async function offers(): Promise<Uint8Array> {
+    const { contract, hidden } = await host.server(tenant, server);
+    const offered = [
+      ...contract.tools.map(({ name }) => ({ kind: "tool", name, visible: true })),
+      ...contract.prompts.map(({ name }) => ({ kind: "prompt", name, visible: true })),
+      ...hidden.map(({ kind, name }) => ({ kind, name, visible: false })),
+    ];
+    return Buffer.from(JSON.stringify(offered));
+  }
+}
+
+/** The host, with what a server's functions may do to the server itself. */
+export interface PortHost extends Host {
+  /** False when too many updates already wait. */
+  resourceUpdated(tenant: string, server: string, uri: string): boolean;
+  /** Rejects when the server offers no tool and no prompt of that name. */
+  setVisible(tenant: string, server: string, name: string, visible: boolean): Promise<void>;
+}
+
+function uriParam(params: JsonObject): string {
+  const uri = textParam(params, "uri");
+  const fault = uri.length > URI_UNITS_MAX ? `it is longer than ${URI_UNITS_MAX} characters` : faultOfUri(uri);
+  if (fault !== undefined) throw new TypeError(`"${uri.slice(0, 100)}" cannot be a resource: ${fault}`);
+  return uri;
+}
+
+function textParam(params: JsonObject, name: string): string {
+  const value = params[name];
+  if (typeof value !== "string") throw new TypeError(`"${name}" must be a text`);
+  return value;
+}
+
+/**
+ * Lists what the caller may use of all servers: no server reveals to a caller what it may not use. Servers beyond the
+ * size limit are listed in less detail.
+ */
+async function describeServers(tenant: string, host: Host, caller: Principal | undefined): Promise<Uint8Array> {
+  const room = { all: new Room(TOLD_UNITS_MAX), names: new Room(NAMES_UNITS_MAX) };
+  const pieces: Uint8Array[] = [];
+  const takeTurns = turnTaker();
+  // One after the other, so that the first get the room.
+  for (const name of host.names(tenant)) {
+    await takeTurns();
+    if (caller && !caller.permits("call", name) && !caller.permits("read", name)) continue;
+    const summary = await host.summary(tenant, name);
+    if (summary) pieces.push(COMMA, Buffer.from(await describeServer(tenant, summary, caller, room)));
+  }
+  return Buffer.concat([Buffer.from("["), ...pieces.slice(1), Buffer.from("]")]);
+}
+
+const COMMA = Buffer.from(",");
+
+async function describeServer(
+  tenant: string,
+  { name, state, description = "", catalog, problems }: ServerSummary,
+  caller: Principal | undefined,
+  room: { readonly all: Room; readonly names: Room },
+): Promise<string> {
+  const { tools } = catalog ? (await permittedCatalog(catalog, caller)).contract : { tools: [] };
+  const url = `${basePathOf(tenant)}/mcp/${encodeURIComponent(name)}`;
+  const facts = JSON.stringify({ name, state, description, url, problem: problems[0]?.message });
+  const all = room.all.take(facts.length) ? await room.all.list(tools, asTold) : undefined;
+  if (all !== undefined) return `${facts.slice(0, -1)},"tools":${all}}`;
+  const names = (await room.names.list(tools, ({ name }) => ({ name }))) ?? "[]";
+  return `${JSON.stringify({ name, state, url, cut: true }).slice(0, -1)},"tools":${names}}`;
+}
+
+function asTold({ name, description = "", inputSchema }: ToolContract): object {
+  return { name, description, inputSchema };
+}
+
+/** Characters for all servers together, and for the tool names of servers that do not fit. */
+const TOLD_UNITS_MAX = 2 * 1024 * 1024;
+const NAMES_UNITS_MAX = 1024 * 1024;
+
+/** Counts characters; lists that do not fit may write as many again in vain. */
+class Room {
+  #units: number;
+  #wastable: number;
+  readonly #takeTurns = turnTaker();
+
+  constructor(units: number) {
+    this.#units = this.#wastable = units;
+  }
+
+  take(units: number): boolean {
+    if (units > this.#units || this.#wastable < 0) return false;
+    this.#units -= units;
+    return true;
+  }
+
+  /** The descriptions of the tools as a JSON list; undefined when there is no room. */
+  async list(tools: readonly ToolContract[], tell: (tool: ToolContract) => object): Promise<string | undefined> {
+    const texts: string[] = [];
+    let units = 0;
+    for (const tool of this.#wastable < 0 ? [] : tools) {
+      await this.#takeTurns();
+      if (units > this.#units) break;
+      const text = JSON.stringify(tell(tool));
+      texts.push(text);
+      units += text.length + 1;
+    }
+    if (this.take(units)) return `[${texts.join(",")}]`;
+    this.#wastable -= units;
+    return undefined;
+  }
+}

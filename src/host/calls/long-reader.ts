@@ -1,0 +1,73 @@
+import type { LongReader } from "../../upstream/long-answers.ts";
+import type { ToolResult } from "../../upstream/results.ts";
+import type { CallResult } from "../catalog/catalog.ts";
+import type { Checks } from "../checks/checks.ts";
+import { LongObject, LongResult } from "./long-result.ts";
+import { endOfResult, type Ended } from "./outcomes.ts";
+import { resultOf } from "./upstream-results.ts";
+
+/** Reads long messages of a tenant's upstreams in the process for checks. */
+export function longReader(
+  checks: Pick<Checks, "readUpstream" | "readAnswer" | "scalarsIn">,
+  tenant: string,
+  inlineBodyBytes: number,
+): LongReader {
+  return {
+    inlineBodyBytes,
+    message: (bytes) => checks.readUpstream(tenant, bytes, false),
+    event: (bytes) => checks.readUpstream(tenant, bytes, true),
+    scalars: (args, paths) => checks.scalarsIn(tenant, args, paths),
+    async toolResult(what, answer) {
+      const { tool, transient, warnings } = await checks.readAnswer(tenant, what, "tool", answer);
+      const result = "inputRequests" in tool! ? tool : new LongResult(tool!);
+      return new LongToolResult({ result, ...(transient !== undefined && { transient }) }, warnings);
+    },
+    async resourceResult(what, answer) {
+      return new LongObject((await checks.readAnswer(tenant, what, "resource", answer)).object!);
+    },
+    async promptResult(what, answer) {
+      return new LongObject((await checks.readAnswer(tenant, what, "prompt", answer)).object!);
+    },
+    async completion(what, answer) {
+      return { ...(await checks.readAnswer(tenant, what, "completion", answer)).completion! };
+    },
+  };
+}
+
+/** The long result of an upstream's tool; all that must be checked in it has been. */
+export class LongToolResult implements ToolResult {
+  readonly ended: Ended;
+  readonly warnings: readonly string[];
+
+  constructor(ended: Ended, warnings: readonly string[]) {
+    this.ended = ended;
+    this.warnings = warnings;
+  }
+
+  get content(): ToolResult["content"] {
+    return this.#result?.content ?? [];
+  }
+
+  get structuredContent(): unknown {
+    return this.#result?.structuredContent;
+  }
+
+  get isError(): boolean {
+    return this.#result?.isError ?? false;
+  }
+
+  get #result(): CallResult | undefined {
+    const { result } = this.ended;
+    return "inputRequests" in result ? undefined : result;
+  }
+}
+
+/** Tells from the upstream's result how a tool call ended. `warn` is called when the tool contradicts itself. */
+export function endedOf(given: ToolResult, warn: (message: string) => void): Ended {
+  if (given instanceof LongToolResult) {
+    for (const warning of given.warnings) warn(warning);
+    return given.ended;
+  }
+  const result = resultOf(given);
+  return endOfResult(result, warn) ?? { result };
+}

@@ -1,0 +1,181 @@
+import { parseUriTemplate, URI_UNITS_MAX, type Expression, type Variable } from "../../discover/uri-template.ts";
+
+/** Tells if a URI matches a template. */
+export interface TemplateMatcher {
+  /** The work to match a URI, in steps of some nanoseconds; none when its beginning or end rules it out. */
+  steps(uri: string): number;
+  /** The template's variables in a URI, decoded; undefined when the URI does not match. */
+  match(uri: string): Record<string, string | string[]> | undefined;
+}
+
+/**
+ * RFC 6570 says how a template becomes a URI, not the reverse; if several matches are possible, the first value is the
+ * longest. `isList` tells for which variables a value with commas is a list.
+ */
+export function templateMatcher(text: string, isList: (variable: string) => boolean): TemplateMatcher {
+  const template = parseUriTemplate(text);
+  if ("message" in template) return { steps: () => 0, match: () => undefined };
+  const parts = [...template.parts];
+  const first = typeof parts[0] === "string" ? (parts.shift() as string) : "";
+  const last = typeof parts.at(-1) === "string" ? (parts.pop() as string) : "";
+  const around = first.length + last.length;
+  const mayFit = (uri: string): boolean =>
+    uri.length >= around && uri.length <= URI_UNITS_MAX && uri.startsWith(first) && uri.endsWith(last);
+  return {
+    steps: (uri) => (mayFit(uri) ? (text.length - around + 1) * (uri.length - around + 1) : 0),
+
+    match(uri) {
+      const values = mayFit(uri) ? valuesOf(uri.slice(first.length, uri.length - last.length), parts) : undefined;
+      if (!values) return undefined;
+      const found: Found = Object.create(null) as Found;
+      try {
+        for (const [expression, value] of values) {
+          if (value !== "" && !assign(found, expression, value, isList)) return undefined;
+        }
+      } catch {
+        // A "%" is not followed by a valid code.
+        return undefined;
+      }
+      return { ...found };
+    },
+  };
+}
+
+/** The texts that an expression can become: the mark of its operator, if it has one, then characters. */
+interface Shape {
+  /** An expression with a mark may be missing as a whole. */
+  readonly mark: string;
+  /** Characters that it never contains. */
+  readonly without: string;
+  /** The fewest characters after the mark. */
+  readonly least: 0 | 1;
+}
+
+function shapeOf({ operator, variables }: Expression): Shape {
+  switch (operator) {
+    case "":
+      return { mark: "", without: "/?#&", least: 1 };
+    case "+":
+      return { mark: "", without: "\n", least: 1 };
+    case "#":
+      return { mark: "#", without: "\n", least: 0 };
+    case ".":
+      return { mark: ".", without: "/?#&", least: 1 };
+    case "/":
+      return { mark: "/", without: variables.length === 1 && !variables[0]!.explode ? "/?#" : "?#", least: 1 };
+    case ";":
+      return { mark: ";", without: "/?#", least: 0 };
+    case "?":
+    case "&":
+      return { mark: operator, without: "#", least: 0 };
+  }
+}
+
+const NOWHERE = -1;
+
+/** The value of each expression in a text, without its mark; undefined when the text does not match. */
+function valuesOf(text: string, parts: readonly (string | Expression)[]): [Expression, string][] | undefined {
+  // From the last part to the first: the furthest end of a part that begins at each place, such that the rest fits.
+  const ends: Int16Array[] = [];
+  let after: Int16Array = new Int16Array(text.length + 1).fill(NOWHERE);
+  after[text.length] = text.length;
+  for (const part of parts.toReversed()) {
+    after = typeof part === "string" ? endsOfLiteral(text, part, after) : endsOfShape(text, shapeOf(part), after);
+    ends.unshift(after);
+  }
+  if (after[0] === NOWHERE) return undefined;
+  const values: [Expression, string][] = [];
+  let at = 0;
+  for (const [index, part] of parts.entries()) {
+    const end = ends[index]![at]!;
+    if (typeof part !== "string") values.push([part, text.slice(at + shapeOf(part).mark.length, end)]);
+    at = end;
+  }
+  return at === text.length ? values : undefined;
+}
+
+function endsOfLiteral(text: string, literal: string, after: Int16Array): Int16Array {
+  const ends = new Int16Array(after.length).fill(NOWHERE);
+  for (let end = literal.length; end < after.length; end++) {
+    const at = end - literal.length;
+    if (after[end] !== NOWHERE && text.startsWith(literal, at)) ends[at] = end;
+  }
+  return ends;
+}
+
+function endsOfShape(text: string, { mark, without, least }: Shape, after: Int16Array): Int16Array {
+  const isIn = (at: number): boolean => at < text.length && !without.includes(text[at]!);
+  /** The furthest end of a run of its characters, by where it begins. */
+  const runs = new Int16Array(after.length + 1).fill(NOWHERE);
+  for (let at = text.length; at >= 0; at--) {
+    const further = isIn(at) ? runs[at + 1]! : NOWHERE;
+    runs[at] = further !== NOWHERE || after[at] === NOWHERE ? further : at;
+  }
+  return after.map((end, at) => {
+    const from = at + mark.length;
+    const isMarked = mark === "" || text[at] === mark;
+    const furthest = !isMarked ? NOWHERE : least === 0 ? runs[from]! : isIn(from) ? runs[from + 1]! : NOWHERE;
+    return furthest === NOWHERE && mark !== "" && end !== NOWHERE ? at : furthest;
+  });
+}
+
+type IsList = (variable: string) => boolean;
+type Found = Record<string, string | string[]>;
+
+function assign(found: Found, { operator, variables }: Expression, text: string, isList: IsList): boolean {
+  switch (operator) {
+    case ";":
+      return assignNamed(found, variables, text.split(";"), isList);
+    case "?":
+    case "&":
+      return assignNamed(found, variables, text.split("&"), isList);
+    case ".":
+    case "/":
+      return assignInOrder(found, variables, text, operator, isList);
+    default:
+      return assignInOrder(found, variables, text, ",", isList);
+  }
+}
+
+/** Assigns values in order; an exploded variable takes all that are left. */
+function assignInOrder(
+  found: Found,
+  variables: readonly Variable[],
+  text: string,
+  separator: string,
+  isList: IsList,
+): boolean {
+  const [only] = variables;
+  if (variables.length === 1 && !only!.explode) return assignValue(found, only!, text, isList);
+  const values = text.split(separator);
+  for (const variable of variables) {
+    if (values.length === 0) return true;
+    if (variable.explode) found[variable.name] = values.splice(0).map(decode);
+    else if (!assignValue(found, variable, values.shift()!, isList)) return false;
+  }
+  return values.length === 0;
+}
+
+/** Assigns `name=value` pairs in any order; a name unknown to the template belongs to another URI. */
+function assignNamed(found: Found, variables: readonly Variable[], pairs: readonly string[], isList: IsList): boolean {
+  const known = new Map(variables.map((variable) => [variable.name, variable]));
+  for (const pair of pairs) {
+    const [, name = "", value = ""] = /^([^=]*)=?(.*)$/s.exec(pair) ?? [];
+    const variable = known.get(name);
+    if (!variable) return false;
+    if (variable.explode) ((found[name] ??= []) as string[]).push(decode(value));
+    else if (found[name] !== undefined || !assignValue(found, variable, value, isList)) return false;
+  }
+  return true;
+}
+
+function assignValue(found: Found, { name, prefix }: Variable, text: string, isList: IsList): boolean {
+  const value = isList(name) ? text.split(",").map(decode) : decode(text);
+  if (prefix !== undefined && typeof value === "string" && Array.from(value).length > prefix) return false;
+  found[name] = value;
+  return true;
+}
+
+function decode(text: string): string {
+  return decodeURIComponent(text);
+}

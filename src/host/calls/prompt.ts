@@ -1,0 +1,113 @@
+import { BerthError } from "../../lib/errors.ts";
+import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
+import type { ContentBlock, Prompt, PromptContract, PromptResult } from "../catalog/catalog.ts";
+import { blockOfBytes, isContentBlock, text, textsOf, type ReturnedValue } from "./content.ts";
+import type { ReadGiven, Validator } from "../checks/checks.ts";
+import { guestFailed } from "./failures.ts";
+import { LongObject, LongResult } from "./long-result.ts";
+import type { Remake } from "./remake.ts";
+import type { Run } from "./tool.ts";
+import type { Redirects } from "./uris/redirect.ts";
+
+/** A prompt ready to serve: its arguments are texts, checked and converted to what the function takes before `run`. */
+export function createPrompt(
+  contract: PromptContract,
+  checkArguments: Validator,
+  run: Run,
+  redirects: Redirects,
+  readGiven: ReadGiven,
+  remake: Remake,
+): Prompt {
+  return {
+    contract,
+    async get(args, options) {
+      const given = { ...args };
+      const invalid = problemOfTexts(given) ?? (await checkArguments(given));
+      if (invalid) throw new BerthError("invalid_params", `the prompt "${contract.name}": ${invalid}`);
+
+      const { name, description } = contract;
+      const outcome = await readGiven(await run(given, options), { as: "prompt", name, description });
+      if ("object" in outcome) return new LongObject(outcome.object);
+      if (!outcome.ok) throw guestFailed(`The prompt "${contract.name}"`, outcome.error);
+      if (outcome.value.kind === "asks") return { inputRequests: outcome.value.inputRequests };
+      if (outcome.value.kind === "redirect") {
+        const led = await redirects.asResult(outcome.value.location, options);
+        if ("inputRequests" in led) return led;
+        if (led instanceof LongResult) return remake.prompt(led, description);
+        if (led.isError) throw new BerthError("guest_failed", textsOf(led));
+        return promptOfContent(led.content, description);
+      }
+      return promptResultOf(outcome.value, contract);
+    },
+  };
+}
+
+/** A tool's content as messages of the user. */
+export function promptOfContent(content: readonly ContentBlock[], description: string | undefined): PromptResult {
+  return { ...describedBy(description), messages: content.map(byUser) };
+}
+
+function problemOfTexts(args: JsonObject): string | undefined {
+  const name = Object.keys(args).find((each) => typeof args[each] !== "string");
+  return name === undefined ? undefined : `/${name} must be a text`;
+}
+
+type Message = PromptResult["messages"][number];
+
+/**
+ * Accepts a text, a content block, a message, a list of these, or `{ messages, description }`. Throws `guest_failed`.
+ */
+export function promptResultOf(
+  value: ReturnedValue,
+  { name, description: own }: { readonly name: string; readonly description?: string | undefined },
+): PromptResult {
+  const whole = value.kind === "json" && isObject(value.value) && "messages" in value.value ? value.value : undefined;
+  const description = typeof whole?.["description"] === "string" ? whole["description"] : own;
+  const messages = whole ? messagesOf(whole["messages"] ?? null) : messagesIn(value);
+  if (!messages) {
+    const wanted = "a text, a content block, { role, content }, or a list of these";
+    throw new BerthError("guest_failed", `The prompt "${name}" returned what are no messages: it has to be ${wanted}`);
+  }
+  return { ...describedBy(description), messages };
+}
+
+function describedBy(description: string | undefined): { description?: string } {
+  return description === undefined ? {} : { description };
+}
+
+function messagesIn(value: ReturnedValue): Message[] | undefined {
+  switch (value.kind) {
+    case "none":
+      return [];
+    case "text":
+      return [byUser(text(value.text))];
+    case "bytes":
+      return [byUser(blockOfBytes(value.base64, value.mimeType))];
+    case "json":
+      return messagesOf(value.value);
+  }
+}
+
+function messagesOf(value: Json): Message[] | undefined {
+  const messages = (Array.isArray(value) ? value : [value]).map(messageOf);
+  return messages.every((message) => message !== undefined) ? messages : undefined;
+}
+
+function messageOf(value: Json): Message | undefined {
+  if (!isObject(value) || !("role" in value)) {
+    const block = blockOf(value);
+    return block && byUser(block);
+  }
+  const { role, content } = value;
+  const block = blockOf(content ?? null);
+  return block && (role === "user" || role === "assistant") ? { role, content: block } : undefined;
+}
+
+function blockOf(value: Json): ContentBlock | undefined {
+  if (typeof value === "string") return text(value);
+  return isContentBlock(value) ? value : undefined;
+}
+
+function byUser(content: ContentBlock): Message {
+  return { role: "user", content };
+}

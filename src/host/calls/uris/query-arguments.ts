@@ -1,0 +1,175 @@
+import { BerthError } from "../../../lib/errors.ts";
+import { isObject, type Json, type JsonObject, type JsonSchema } from "../../../lib/json.ts";
+
+/**
+ * The most parts to look through in one schema: itself, what it refers to and what it is composed of, each as often as
+ * it occurs. A schema with more takes texts.
+ */
+const PARTS_MAX = 512;
+
+/**
+ * Converts the arguments in a query to what the tool's input schema wants: a text where it takes texts; numbers,
+ * booleans and null as JSON writes them; JSON for objects; a list for a name that occurs more than once or takes only
+ * lists. A value that cannot be converted stays a text, so that the check of the arguments reports what is wrong with
+ * it.
+ */
+export function queryArguments(query: string, inputSchema: JsonSchema, queryNames: number): JsonObject {
+  const texts = new Map<string, string[]>();
+  for (const [name, text] of new URLSearchParams(query)) {
+    const known = texts.get(name);
+    if (known) known.push(text);
+    else texts.set(name, [text]);
+  }
+  if (texts.size > queryNames) {
+    throw new BerthError(
+      "invalid_params",
+      `the query has ${texts.size} names, and the limit queryNames is ${queryNames}; give as many arguments as JSON`,
+    );
+  }
+  let shape = shapes.get(inputSchema);
+  if (!shape) shapes.set(inputSchema, (shape = new Shape(inputSchema, new References(inputSchema))));
+  return Object.fromEntries(Array.from(texts, ([name, all]) => [name, convert(all, shape.property(name))]));
+}
+
+function convert(texts: readonly string[], shape: Shape): Json {
+  const [first = ""] = texts;
+  if (texts.length === 1) {
+    const value = convertOne(first, shape);
+    if (Array.isArray(value) || !shape.takesOnlyLists()) return value;
+  }
+  if (!shape.takes("array")) return [...texts];
+  const element = shape.element();
+  return texts.map((text) => convertOne(text, element));
+}
+
+function convertOne(text: string, shape: Shape): Json {
+  if (shape.takes("string")) return text;
+  const value = parsed(text);
+  return value !== undefined && shape.takes(typeOf(value)) ? value : text;
+}
+
+function parsed(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+type TypeName = "string" | "number" | "boolean" | "null" | "array" | "object";
+
+function typeOf(value: Json): TypeName {
+  if (value === null) return "null";
+  return Array.isArray(value) ? "array" : (typeof value as TypeName);
+}
+
+/** The types of values that a schema takes, as far as a query needs them. */
+class Shape {
+  readonly #references: References;
+  readonly #parts: readonly Record<string, unknown>[];
+  readonly #types: ReadonlySet<unknown> | undefined;
+  readonly #isWhole: boolean;
+  /** The shape of properties that have no schema of their own. */
+  #others: Shape | undefined;
+
+  constructor(schema: unknown, references: References) {
+    this.#references = references;
+    const parts = new Parts(references);
+    this.#isWhole = parts.collect(schema);
+    this.#parts = [...parts.found];
+    const types = this.#isWhole ? this.#parts.flatMap((part) => references.typesIn(part)) : ["string"];
+    this.#types = types.length > 0 ? new Set(types) : undefined;
+  }
+
+  /** A schema without types takes any JSON, so it takes a text only where that is not JSON. */
+  takes(type: TypeName): boolean {
+    if (!this.#types) return type !== "string";
+    return this.#types.has(type) || (type === "number" && this.#types.has("integer"));
+  }
+
+  takesOnlyLists(): boolean {
+    return this.#types !== undefined && [...this.#types].every((type) => type === "array" || type === "null");
+  }
+
+  property(name: string): Shape {
+    if (!this.#isWhole) return this;
+    const found: unknown[] = [];
+    for (const { properties } of this.#parts)
+      if (isObject(properties) && Object.hasOwn(properties, name)) found.push(properties[name]);
+    if (found.some(isObject)) return this.#anyOf(found);
+    return (this.#others ??= this.#anyOf(this.#parts.map(({ additionalProperties }) => additionalProperties)));
+  }
+
+  element(): Shape {
+    if (!this.#isWhole) return this;
+    return this.#anyOf(this.#parts.map(({ items }) => items));
+  }
+
+  #anyOf(schemas: readonly unknown[]): Shape {
+    return new Shape({ anyOf: schemas.filter(isObject) }, this.#references);
+  }
+}
+
+/** A hostile schema takes long to look through, so it is done once. */
+const shapes = new WeakMap<JsonSchema, Shape>();
+
+/** The parts of a schema. */
+class Parts {
+  readonly found = new Set<Record<string, unknown>>();
+  readonly #references: References;
+  #left = PARTS_MAX;
+
+  constructor(references: References) {
+    this.#references = references;
+  }
+
+  /** False when there are more than `PARTS_MAX`. */
+  collect(schema: unknown): boolean {
+    if (--this.#left < 0) return false;
+    if (!isObject(schema) || this.found.has(schema)) return true;
+    this.found.add(schema);
+    const { $ref, anyOf, oneOf, allOf } = schema;
+    if (typeof $ref === "string" && !this.collect(this.#references.resolve($ref))) return false;
+    return [anyOf, oneOf, allOf].filter(Array.isArray).every((parts) => parts.every((part) => this.collect(part)));
+  }
+}
+
+/** Finds each reference and type in one document once. */
+class References {
+  readonly #root: unknown;
+  readonly #resolved = new Map<string, unknown>();
+  readonly #types = new WeakMap<Record<string, unknown>, readonly unknown[]>();
+
+  constructor(root: unknown) {
+    this.#root = root;
+  }
+
+  /** Resolves a JSON pointer (RFC 6901) within the document. */
+  resolve(reference: string): unknown {
+    if (!reference.startsWith("#")) return undefined;
+    if (this.#resolved.has(reference)) return this.#resolved.get(reference);
+    const names = reference.slice(1).split("/").slice(1);
+    let found = this.#root;
+    for (const name of names) {
+      const key = name.replaceAll("~1", "/").replaceAll("~0", "~");
+      found = isObject(found) && Object.hasOwn(found, key) ? found[key] : undefined;
+    }
+    this.#resolved.set(reference, found);
+    return found;
+  }
+
+  /** Only types that exist: a schema may name thousands that do not. */
+  typesIn(part: Record<string, unknown>): readonly unknown[] {
+    let types = this.#types.get(part);
+    if (!types) this.#types.set(part, (types = [...new Set(typesIn(part))].filter((type) => TYPES.has(type))));
+    return types;
+  }
+}
+
+const TYPES: ReadonlySet<unknown> = new Set(["string", "number", "integer", "boolean", "null", "array", "object"]);
+
+function typesIn({ type, enum: values, const: value }: Record<string, unknown>): unknown[] {
+  if (type !== undefined) return [type].flat();
+  if (Array.isArray(values)) return values.map((each) => typeOf(each as Json));
+  return value === undefined ? [] : [typeOf(value as Json)];
+}

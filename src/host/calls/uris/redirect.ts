@@ -1,0 +1,101 @@
+import { BerthError } from "../../../lib/errors.ts";
+import type { JsonObject } from "../../../lib/json.ts";
+import type { CallOptions, CallResult, Catalog, InputRequired, ReadResult } from "../../catalog/catalog.ts";
+import { failure, textsOf } from "../content.ts";
+import { blockOfContents, contentsOfResult } from "../resource-contents.ts";
+import { LongObject, LongResult } from "../long-result.ts";
+import type { Remake } from "../remake.ts";
+import { readLocation, type Location } from "./location.ts";
+import type { Uris } from "./uris.ts";
+
+/**
+ * Follows a function's redirect: a target here is read or called, as far as the function's server may; another site is
+ * given as a link and never fetched. Each function on the way has the time limit of a call of its own.
+ */
+export interface Redirects {
+  /** For a tool or a prompt. Where it leads to nothing, or too far, the result is an error. */
+  asResult(location: string, options: CallOptions): Promise<CallResult | InputRequired>;
+  /** For a resource. Rejects with `guest_failed` where it leads to nothing, or too far. */
+  asContents(location: string, reading: { uri: string; mimeType?: string }, options: CallOptions): Promise<Read>;
+}
+
+type Read = ReadResult | InputRequired;
+type Led = CallResult | ReadResult | InputRequired;
+
+/** `resourceOf` finds the resources that the function's server gives to its clients. */
+export function createRedirects(uris: Uris, resourceOf: Catalog["resource"], remake: Remake): Redirects {
+  const follow = async (text: string, options: CallOptions): Promise<Led> => {
+    const location = readLocation(text);
+    if (location.kind === "refused") return failure(`The redirect to ${shown(text)} is refused: ${location.reason}`);
+    if (options.onRedirect) {
+      const address = addressOf(location);
+      if (address !== undefined) return (options.onRedirect(address), { content: [] });
+    }
+    if (location.kind === "external") return linkTo(location.url);
+    try {
+      return await lead(location.uri, options);
+    } catch (error) {
+      if (!(error instanceof BerthError)) throw error;
+      return failure(`The redirect to ${shown(text)} failed: ${error.message}`);
+    }
+  };
+  const lead = async (uri: string, options: CallOptions): Promise<Led> => {
+    const inner = { ...withoutConnection(options), answers: answersWithin(options.answers) };
+    const led = (await uris.call(uri, inner)) ?? (await (await resourceOf(uri))?.read(inner));
+    if (!led) throw new BerthError("resource_not_found", uri);
+    return "inputRequests" in led ? { inputRequests: outward(led.inputRequests) } : led;
+  };
+  return {
+    async asResult(location, options) {
+      const led = await follow(location, options);
+      if (led instanceof LongObject) return remake.result(led);
+      return "contents" in led ? { content: led.contents.map(blockOfContents) } : led;
+    },
+    async asContents(location, { uri, mimeType }, options) {
+      const led = await follow(location, options);
+      if ("inputRequests" in led) return led;
+      if (led instanceof LongObject || led instanceof LongResult) return remake.contents(led, uri, mimeType);
+      if ("contents" in led) {
+        return {
+          contents: led.contents.map((each) => ({ ...each, uri, ...(mimeType !== undefined && { mimeType }) })),
+        };
+      }
+      if (led.isError) throw new BerthError("guest_failed", textsOf(led));
+      return { contents: contentsOfResult(led, uri, mimeType) };
+    },
+  };
+}
+
+function addressOf(location: Location): string | undefined {
+  if (location.kind === "external") return location.url;
+  const path = location.kind === "internal" ? /^server:\/\/(.*)$/.exec(location.uri)?.[1] : undefined;
+  return path === undefined ? undefined : `/servers/${path}`;
+}
+
+/** Only the first function's call is a task, and has said what it will do with its connection. */
+function withoutConnection({ onTask: _task, onCloseStream: _close, ...options }: CallOptions): CallOptions {
+  return options;
+}
+
+/** Prefixes the keys of the target function's questions, to tell them from those of the redirecting function. */
+const WITHIN = "redirect.";
+
+function outward<Requests extends object>(requests: Requests): Requests {
+  return Object.fromEntries(Object.entries(requests).map(([key, each]) => [`${WITHIN}${key}`, each])) as Requests;
+}
+
+function answersWithin(answers: JsonObject = {}): JsonObject {
+  const within = Object.entries(answers).filter(([key]) => key.startsWith(WITHIN));
+  return Object.fromEntries(within.map(([key, answer]) => [key.slice(WITHIN.length), answer]));
+}
+
+function linkTo(url: string): CallResult {
+  const { pathname, host } = new URL(url);
+  return { content: [{ type: "resource_link", uri: url, name: pathname.split("/").findLast(Boolean) ?? host }] };
+}
+
+const SHOWN_UNITS_MAX = 200;
+
+function shown(text: string): string {
+  return text.length > SHOWN_UNITS_MAX ? `${text.slice(0, SHOWN_UNITS_MAX)}…` : text;
+}

@@ -1,0 +1,390 @@
+import type { Principal } from "../../access/principal.ts";
+import { rawBlock, type Cid } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { listedProblems, type Problem } from "../../lib/problem.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
+import type {
+  Catalog,
+  Completer,
+  Contract,
+  Prompt,
+  PromptContract,
+  Resource,
+  ResourceContract,
+  ResourceTemplateContract,
+  Tool,
+  ToolContract,
+} from "./catalog.ts";
+import type { Host, ServerSummary } from "../host.ts";
+import { callableBy, permittedCatalog } from "./permitted.ts";
+import { isOwn, parseAddress } from "../calls/uris/address.ts";
+
+/** Names of tools and prompts that every protocol revision allows. */
+const SHARED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;
+
+/**
+ * One server's contribution to the catalog of all servers, under its names there. It is kept while the server stays
+ * unchanged, and without its catalog: memory does not hold every server's catalog.
+ */
+export interface Part {
+  readonly server: string;
+  /** Undefined when the server is not served. */
+  readonly offer: Offered | undefined;
+  /** Approximate memory use of the offer. */
+  readonly heldBytes: number;
+  readonly problems: readonly Problem[];
+}
+
+interface Offered extends Pick<Contract, "tools" | "prompts" | "resources" | "resourceTemplates"> {
+  readonly release: Cid;
+  readonly contract: Cid;
+  readonly identity: Catalog["identity"];
+  readonly gives: Catalog["gives"];
+  readonly hasUnlisted: boolean;
+  readonly readsUris: boolean;
+  /** The tools that start programs, by the server's own names. */
+  readonly starting: Catalog["starting"];
+}
+
+export function partOf({ name: server, catalog, problems }: ServerSummary): Part {
+  if (!catalog) return { server, offer: undefined, heldBytes: 0, problems: listedProblems(problems) };
+  const leftOut: Problem[] = [];
+  const named = <Own extends { readonly name: string }>(kind: string, all: readonly Own[]): Own[] =>
+    all.flatMap((own) => {
+      const there = inWhole(server, own);
+      if (SHARED_NAME.test(there.name)) return [there];
+      leftOut.push(notInAll(`The ${kind} "${there.name}" is not offered at /mcp: clients take no such name`));
+      return [];
+    });
+  const { tools, prompts, resources, resourceTemplates } = catalog.contract;
+  // What an upstream lists under Berth's own schemes is not what those URIs mean for everyone else.
+  const mayShare = (uri: string): boolean => !catalog.hasUnlisted || !isOwn(uri);
+  const offer: Offered = {
+    release: catalog.release,
+    contract: catalog.contractCid,
+    tools: named("tool", tools),
+    prompts: named("prompt", prompts),
+    resources: resources.filter(({ uri }) => mayShare(uri)).map((own) => inWhole(server, own)),
+    resourceTemplates: resourceTemplates
+      .filter(({ uriTemplate }) => mayShare(uriTemplate))
+      .map((own) => inWhole(server, own)),
+    identity: catalog.identity,
+    gives: catalog.gives,
+    hasUnlisted: catalog.hasUnlisted ?? false,
+    readsUris: catalog.readsUris ?? false,
+    starting: catalog.starting,
+  };
+  return { server, offer, heldBytes: catalog.heldBytes ?? 0, problems: listedProblems([...problems, ...leftOut]) };
+}
+
+/** The part of a server that does not fit in memory beside those before it. */
+export function withoutOffer({ server, problems }: Part, bytesMax: number): Part {
+  const beyond = `with it the servers take more than ${bytesMax} bytes of memory together (BERTH_ALL_SERVERS_BYTES)`;
+  const problem = notInAll(`The server "${server}" is not offered at /mcp: ${beyond}; it is served at /mcp/${server}`);
+  return { server, offer: undefined, heldBytes: 0, problems: [...problems, problem] };
+}
+
+function inWhole<Own extends { readonly name: string }>(server: string, own: Own): Own {
+  return { ...own, name: `${server}.${own.name}` };
+}
+
+/** Narrows a part to what a principal may use: undefined when that is nothing, the same part when it is everything. */
+function permittedPart(part: Part, principal: Principal): Part | undefined {
+  const { server, offer } = part;
+  const reads = principal.permits("read", server);
+  if (!reads && !principal.permits("call", server)) return undefined;
+  if (!offer) return part;
+  const calls = callableBy(principal, { server, starting: offer.starting });
+  const tools = offer.tools.filter(({ name }) => calls(ownName(server, name)));
+  const callsAll = tools.length === offer.tools.length && (tools.length > 0 || principal.permits("call", server));
+  if (callsAll && reads) return part;
+  const contract = rawBlock([offer.contract, reads, ...tools.map(({ name }) => name)].join(" ")).cid;
+  if (reads) return { ...part, offer: { ...offer, tools, contract } };
+  const none = {
+    prompts: [],
+    resources: [],
+    resourceTemplates: [],
+    gives: () => false,
+    hasUnlisted: false,
+    readsUris: false,
+  };
+  return { ...part, offer: { ...offer, ...none, tools, contract } };
+}
+
+async function permittedParts(all: readonly Part[], principal: Principal): Promise<Part[]> {
+  const takeTurns = turnTaker();
+  const parts: Part[] = [];
+  for (const part of all) {
+    await takeTurns();
+    const permitted = permittedPart(part, principal);
+    if (permitted) parts.push(permitted);
+  }
+  return parts;
+}
+
+/**
+ * Composes the catalog of all servers from their offers; with `principal`, only from what it may use. It decides which
+ * server each name and URI leads to. There may be very many servers, so it yields to other calls.
+ */
+export async function composeServers(
+  tenant: string,
+  parts: readonly Part[],
+  host: Host,
+  principal?: Principal,
+): Promise<Catalog> {
+  const whole = await wholeOf(parts);
+  const { offers, withResources } = whole;
+  const of = (server: string): Catalog | Promise<Catalog> => {
+    const catalog = host.server(tenant, server);
+    if (!principal) return catalog;
+    return catalog instanceof Promise
+      ? catalog.then((loaded) => permittedCatalog(loaded, principal))
+      : permittedCatalog(catalog, principal);
+  };
+  const contents = [...offers].find(([, { readsUris }]) => readsUris)?.[0];
+  /**
+   * The server that gives a URI. A `server://` URI belongs to the server that it names, content to any. When several
+   * give a URI, two are returned and none serves it: an editor of one could otherwise take over what another gives. A
+   * URI that none lists belongs to servers with unlisted resources.
+   */
+  const giversOf = async (uri: string): Promise<readonly string[]> => {
+    const address = parseAddress(uri);
+    if (address?.kind === "server" && offers.has(address.server)) return [address.server];
+    if (address?.kind === "cid") return contents === undefined ? [] : [contents];
+    // A variable is the same whichever server lists it: no resource with its URI gives anything else.
+    const most = address?.kind === "variable" ? 0 : 1;
+    const takeTurns = turnTaker();
+    const givers: string[] = [];
+    for (const [server, { gives }] of withResources) {
+      await takeTurns();
+      if (await gives(uri)) givers.push(server);
+      if (givers.length > most) break;
+    }
+    if (givers.length > 0 || address) return givers;
+    return withResources.filter(([, { hasUnlisted }]) => hasUnlisted).map(([server]) => server);
+  };
+  const contract: Contract = {
+    description: "Everything that is hosted here; names begin with the server they belong to.",
+    ...whole.lists,
+  };
+
+  /** The tools requested so far. */
+  const made = new Map<string, Tool>();
+
+  const catalog: Catalog = {
+    server: "berth",
+    release: rawBlock(whole.releases).cid,
+    contractCid: rawBlock(whole.contracts).cid,
+    contract,
+    hidden: [],
+    readsUris: offers.size > 0,
+    problems: whole.problems,
+    tool(name) {
+      const origin = whole.tools.get(name);
+      let tool = made.get(name);
+      if (origin && !tool) made.set(name, (tool = toolOf(origin, of)));
+      return tool;
+    },
+    resource: async (uri) => resourceOf(await giversOf(uri), uri, of),
+    gives: async (uri) => (await giversOf(uri)).length === 1,
+    // Identities of the servers' own tools, so they are the same wherever a tool is reached.
+    identity(name) {
+      const origin = whole.tools.get(name);
+      return origin && offers.get(origin.server)?.identity(ownName(origin.server, name));
+    },
+    prompt(name) {
+      const origin = whole.prompts.get(name);
+      return origin && promptOf(origin, of);
+    },
+    completer(name, argument) {
+      const prompt = whole.prompts.get(name);
+      if (prompt) return completerOf(prompt.server, ownName(prompt.server, name), argument, of);
+      const template = whole.templates.get(name);
+      return template && completerOf(template.server, name, argument, of);
+    },
+    memo: new Map(),
+    isNarrowed: principal !== undefined,
+    servers: parts.length,
+    async narrow(asking) {
+      const permitted = await permittedParts(parts, asking);
+      const isAll = permitted.length === parts.length && permitted.every((part, index) => part === parts[index]);
+      return isAll ? catalog : composeServers(tenant, permitted, host, asking);
+    },
+  };
+  return catalog;
+}
+
+/** An item of the whole, and the server that offers it. */
+interface Origin<Own> {
+  readonly server: string;
+  readonly own: Own;
+}
+
+/** Everything that all servers offer, by name in the whole; ordered by server, then by its own lists. */
+interface Whole {
+  readonly offers: ReadonlyMap<string, Offered>;
+  readonly withResources: readonly (readonly [server: string, offer: Offered])[];
+  readonly tools: ReadonlyMap<string, Origin<ToolContract>>;
+  readonly prompts: ReadonlyMap<string, Origin<PromptContract>>;
+  readonly templates: ReadonlyMap<string, Origin<ResourceTemplateContract>>;
+  readonly lists: Pick<Contract, "tools" | "prompts" | "resources" | "resourceTemplates">;
+  readonly problems: readonly Problem[];
+  /** Texts that name each server's release and contract; the CIDs of the whole are the CIDs of these texts. */
+  readonly releases: string;
+  readonly contracts: string;
+}
+
+async function wholeOf(parts: readonly Part[]): Promise<Whole> {
+  const offers = new Map<string, Offered>();
+  const withResources: (readonly [string, Offered])[] = [];
+  const tools = new Named<ToolContract>();
+  const prompts = new Named<PromptContract>();
+  const resources = new Named<ResourceContract>();
+  const templates = new Named<ResourceTemplateContract>();
+  const problems: Problem[] = [];
+  const leftOut: Problem[] = [];
+  let [releases, contracts] = ["", ""];
+  const names = new Set(parts.map(({ server }) => server));
+  const takeTurns = turnTaker();
+  for (const { server, offer, problems: own } of parts) {
+    await takeTurns();
+    problems.push(...own);
+    releases += `${server} ${offer ? offer.release : "-"}\n`;
+    contracts += `${server} ${offer ? offer.contract : "-"}\n`;
+    if (!offer) continue;
+    offers.set(server, offer);
+    if (offer.resources.length + offer.resourceTemplates.length > 0) withResources.push([server, offer]);
+    for (const [kind, own, all] of [
+      ["tool", offer.tools, tools],
+      ["prompt", offer.prompts, prompts],
+    ] as const) {
+      for (const each of own) {
+        const owner = ownerOf(each.name, names, server);
+        if (owner === server) all.add(each.name, server, each as never);
+        else
+          leftOut.push(
+            notInAll(`The ${kind} "${each.name}" of ${server} is not offered at /mcp: ${owner} has its name`),
+          );
+      }
+    }
+    for (const each of offer.resources) resources.add(each.uri, server, each);
+    for (const each of offer.resourceTemplates) templates.add(each.uriTemplate, server, each);
+  }
+  for (const each of [resources, templates]) leftOut.push(...each.settle());
+  for (const each of leftOut) {
+    await takeTurns();
+    problems.push(each);
+  }
+  return {
+    offers,
+    withResources,
+    tools: tools.origins,
+    prompts: prompts.origins,
+    templates: templates.origins,
+    lists: { tools: tools.all, prompts: prompts.all, resources: resources.all, resourceTemplates: templates.all },
+    problems,
+    releases,
+    contracts,
+  };
+}
+
+/**
+ * The server with the longest name that begins a name in the whole, whether or not it has such a tool. Native calls
+ * resolve names the same way, and no server takes another's name by a tool with a dot in its own name.
+ */
+function ownerOf(name: string, servers: ReadonlySet<string>, server: string): string {
+  for (let at = name.lastIndexOf("."); at > server.length; at = name.lastIndexOf(".", at - 1)) {
+    if (servers.has(name.slice(0, at))) return name.slice(0, at);
+  }
+  return server;
+}
+
+/**
+ * Items of the whole by a key, such as a URI, that two servers may give: then neither has it, unless it is one of
+ * Berth's own and so the same for both.
+ */
+class Named<Own> {
+  readonly origins = new Map<string, Origin<Own>>();
+  /** Each with two servers that give it. */
+  readonly #contested = new Map<string, readonly [string, string]>();
+
+  get all(): Own[] {
+    return Array.from(this.origins.values(), ({ own }) => own);
+  }
+
+  add(key: string, server: string, own: Own): void {
+    const taken = this.origins.get(key);
+    if (!taken) this.origins.set(key, { server, own });
+    else if (taken.server !== server && !isOwn(key)) this.#contested.set(key, [taken.server, server]);
+  }
+
+  /** Drops what several servers give, and reports it. */
+  settle(): Problem[] {
+    return Array.from(this.#contested, ([key, [one, other]]) => {
+      this.origins.delete(key);
+      return notInAll(`"${key}" is not offered at /mcp: both ${one} and ${other} give it`);
+    });
+  }
+}
+
+function notInAll(message: string): Problem {
+  return { code: "not-in-all", message, severity: "warning" };
+}
+
+/** The server's own name for an item. */
+function ownName(server: string, name: string): string {
+  return name.slice(server.length + 1);
+}
+
+type CatalogOf = (server: string) => Catalog | Promise<Catalog>;
+
+function toolOf({ server, own: contract }: Origin<ToolContract>, of: CatalogOf): Tool {
+  return {
+    contract,
+    async call(args, options) {
+      const tool = (await of(server)).tool(ownName(server, contract.name));
+      if (!tool) throw gone(contract.name);
+      return tool.call(args, options);
+    },
+  };
+}
+
+function promptOf({ server, own: contract }: Origin<PromptContract>, of: CatalogOf): Prompt {
+  return {
+    contract,
+    async get(args, options) {
+      const prompt = (await of(server)).prompt(ownName(server, contract.name));
+      if (!prompt) throw gone(contract.name);
+      return prompt.get(args, options);
+    },
+  };
+}
+
+function completerOf(server: string, ownName: string, argument: string, of: CatalogOf): Completer {
+  return {
+    async complete(value, others, options) {
+      const completer = (await of(server)).completer(ownName, argument);
+      return completer ? completer.complete(value, others, options) : { values: [], total: 0, hasMore: false };
+    },
+  };
+}
+
+function resourceOf([server, other]: readonly string[], uri: string, of: CatalogOf): Resource | undefined {
+  if (server === undefined) return undefined;
+  if (other !== undefined) {
+    const message = `${uri}: both ${server} and ${other} give it; read it at /mcp/${server} or at /mcp/${other}`;
+    throw new BerthError("resource_not_found", message, { data: { uri } });
+  }
+  return {
+    async read(options) {
+      const resource = await (await of(server)).resource(uri);
+      if (!resource) throw new BerthError("resource_not_found", uri, { data: { uri } });
+      return resource.read(options);
+    },
+  };
+}
+
+/** The item's server has changed since the whole was composed. */
+function gone(name: string): BerthError {
+  return new BerthError("invalid_params", `${name} is not offered any more`);
+}

@@ -1,0 +1,221 @@
+import { defaultLimits, type Limits } from "../../limits/limits.ts";
+import { mapInTurns, turnTaker } from "../../lib/event-loop.ts";
+import { composeServers, partOf, withoutOffer, type Part } from "./aggregate-catalog.ts";
+import type { Catalog, Contract, ServerChange } from "./catalog.ts";
+import type { Directory, DirectoryEntry } from "./directory.ts";
+import type { Host } from "../host.ts";
+import type { ChangeListener } from "../serving/watchers.ts";
+
+/**
+ * The name of the server that offers everything a tenant's servers offer (S10). It only maps names: a call goes to the
+ * server's own tool, of its current release. No other server can have this name.
+ */
+export const ALL_SERVERS = "";
+
+/** Adds the server of all servers to `host`. */
+export function withAllServers(host: Host, limits: AllServersLimits = defaultLimits): Host {
+  const tenants = new Map<string, AllServers>();
+  const all = (tenant: string): AllServers => {
+    let known = tenants.get(tenant);
+    if (!known) tenants.set(tenant, (known = new AllServers(tenant, host, limits)));
+    return known;
+  };
+  return {
+    ...host,
+    server: (tenant, name) => (name === ALL_SERVERS ? all(tenant).catalog() : host.server(tenant, name)),
+    watch: (tenant, name, listener) =>
+      name === ALL_SERVERS ? all(tenant).watch(listener) : host.watch(tenant, name, listener),
+    async reload(tenant, foreseen) {
+      await host.reload(tenant, foreseen);
+      await tenants.get(tenant)?.reloaded();
+    },
+    rest(tenant) {
+      if (tenants.get(tenant)?.rest() === false || !host.rest(tenant)) return false;
+      tenants.delete(tenant);
+      return true;
+    },
+    async close(tenant) {
+      tenants.get(tenant)?.close();
+      tenants.delete(tenant);
+      await host.close(tenant);
+    },
+  };
+}
+
+interface KnownPart {
+  readonly listed: DirectoryEntry | undefined;
+  readonly part: Part;
+}
+
+export type AllServersLimits = Pick<Limits, "allServersBytes">;
+
+/** Servers read at a time, before checking that there is room for them. */
+const READ_AT_A_TIME = 16;
+
+/** One tenant's catalog of all servers: composed on first request, and again after a server changes, comes or goes. */
+class AllServers {
+  readonly #tenant: string;
+  readonly #host: Host;
+  readonly #limits: AllServersLimits;
+  readonly #listeners = new Set<ChangeListener>();
+  readonly #coming = new Set<string>();
+  /** Each server's part, kept while its directory entry stays the same. */
+  #parts = new Map<string, KnownPart>();
+  #directory: Directory | undefined;
+  #unwatch: (() => void) | undefined;
+  /** Counts the changes that made a composed catalog stale. */
+  #version = 0;
+  #current: Catalog | undefined;
+  #composing: Promise<Catalog> | undefined;
+  /** The catalog that the listeners know. */
+  #told: Catalog | undefined;
+  #telling: Promise<void> = Promise.resolve();
+
+  constructor(tenant: string, host: Host, limits: AllServersLimits) {
+    this.#tenant = tenant;
+    this.#host = host;
+    this.#limits = limits;
+  }
+
+  catalog(): Catalog | Promise<Catalog> {
+    return this.#current ?? (this.#composing ??= this.#compose());
+  }
+
+  watch(listener: ChangeListener): () => void {
+    const own: ChangeListener = (change) => listener(change);
+    this.#listeners.add(own);
+    void this.#tell();
+    return () => {
+      this.#listeners.delete(own);
+      if (this.#listeners.size === 0) this.#told = undefined;
+    };
+  }
+
+  /** Like `changed`, but only when the directory differs from the one it was composed of. */
+  async reloaded(): Promise<void> {
+    if (this.#directory === undefined || this.#directory !== this.#host.directory(this.#tenant)) await this.changed();
+  }
+
+  /** Resolves when the listeners have heard what changed. */
+  changed(): Promise<void> {
+    this.#version++;
+    this.#current = undefined;
+    this.#composing = undefined;
+    return this.#tell();
+  }
+
+  /** Drops what is cached. Does nothing, and returns false, while there are listeners. */
+  rest(): boolean {
+    if (this.#listeners.size > 0) return false;
+    this.#version++;
+    this.#current = undefined;
+    this.#composing = undefined;
+    this.#parts.clear();
+    this.#unwatch?.();
+    this.#unwatch = undefined;
+    return true;
+  }
+
+  close(): void {
+    this.#listeners.clear();
+    this.rest();
+  }
+
+  async #compose(): Promise<Catalog> {
+    const version = this.#version;
+    this.#unwatch ??= this.#host.watchAll(this.#tenant, (server, change) => this.#follow(server, change));
+    this.#directory = this.#host.directory(this.#tenant);
+    const servers = this.#directory?.servers;
+    const known = this.#parts;
+    const read = async (name: string): Promise<(readonly [string, KnownPart])[]> => {
+      const listed = servers?.get(name);
+      const before = known.get(name);
+      if (before && before.listed === listed) return [[name, before]];
+      const summary = await this.#host.summary(this.#tenant, name, { oneOfAll: true });
+      if (!summary) return [];
+      if (summary.state === "unstarted" || summary.state === "starting") this.#bringIn(name);
+      return [[name, { listed, part: partOf(summary) }]];
+    };
+    const { allServersBytes } = this.#limits;
+    const parts = new Map<string, KnownPart>();
+    const names = this.#host.names(this.#tenant);
+    let bytes = 0;
+    for (let at = 0; at < names.length; at += READ_AT_A_TIME) {
+      for (const [name, known] of (await mapInTurns(names.slice(at, at + READ_AT_A_TIME), read)).flat()) {
+        const { part } = known;
+        const hasRoom = bytes + part.heldBytes <= allServersBytes;
+        if (hasRoom) bytes += part.heldBytes;
+        parts.set(name, hasRoom ? known : { ...known, part: withoutOffer(part, allServersBytes) });
+      }
+    }
+    const all = Array.from(parts.values(), ({ part }) => part);
+    const catalog = await composeServers(this.#tenant, all, this.#host);
+    // If servers changed meanwhile, the catalog serves only the callers that wait for it.
+    if (this.#version === version) {
+      // A server refused now may be served next time.
+      for (const [name, { part }] of parts) if (!part.offer) parts.delete(name);
+      this.#parts = parts;
+      this.#current = catalog;
+      this.#composing = undefined;
+    }
+    return catalog;
+  }
+
+  #follow(server: string, change: ServerChange | undefined): void {
+    if (change) {
+      const told: ServerChange = change.kind === "resource" ? { ...change, server } : change;
+      for (const listener of this.#listeners) listener(told);
+    } else {
+      this.#parts.delete(server);
+      void this.changed();
+    }
+  }
+
+  /** Starts an upstream that never ran. The whole serves without it meanwhile, and changes once it is there. */
+  #bringIn(name: string): void {
+    if (this.#coming.has(name)) return;
+    this.#coming.add(name);
+    Promise.resolve()
+      .then(() => this.#host.server(this.#tenant, name))
+      .finally(() => this.#coming.delete(name))
+      .then(
+        () => this.changed(),
+        () => {},
+      );
+  }
+
+  #tell(): Promise<void> {
+    if (this.#listeners.size === 0) return Promise.resolve();
+    this.#telling = this.#tellAfter(this.#telling);
+    return this.#telling;
+  }
+
+  async #tellAfter(telling: Promise<void>): Promise<void> {
+    await telling;
+    const [before, now] = [this.#told, await this.catalog()];
+    this.#told = now;
+    if (!before || before === now) return;
+    for (const kind of await changedLists(before.contract, now.contract)) {
+      for (const listener of this.#listeners) listener({ kind });
+    }
+  }
+}
+
+async function changedLists(before: Contract, now: Contract): Promise<("tools" | "resources" | "prompts")[]> {
+  const takeTurns = turnTaker();
+  const differ = async (list: "tools" | "resources" | "resourceTemplates" | "prompts"): Promise<boolean> => {
+    const others = now[list];
+    if (before[list].length !== others.length) return true;
+    for (const [index, own] of before[list].entries()) {
+      await takeTurns();
+      // An unchanged server keeps its objects.
+      if (own !== others[index] && JSON.stringify(own) !== JSON.stringify(others[index])) return true;
+    }
+    return false;
+  };
+  return [
+    ...((await differ("tools")) ? (["tools"] as const) : []),
+    ...((await differ("resources")) || (await differ("resourceTemplates")) ? (["resources"] as const) : []),
+    ...((await differ("prompts")) ? (["prompts"] as const) : []),
+  ];
+}

@@ -1,0 +1,169 @@
+import type { ContractChange } from "../../contract/change.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { firstProblems, type Problem } from "../../lib/problem.ts";
+import type { Store } from "../../store/store.ts";
+import { nextTurn } from "../../lib/event-loop.ts";
+import type { Contract } from "./catalog.ts";
+import type { ServerEntry } from "../../entry/entry.ts";
+import type { HostedUpstream } from "../serving/hosted.ts";
+import type { Hosting } from "../serving/hosting.ts";
+import {
+  driftOf,
+  judge,
+  NOTHING_ARRIVED,
+  type ApprovedLimits,
+  type Arrived,
+  type Held,
+  type Judgement,
+} from "./judge.ts";
+import { refused, start } from "./upstream-refusal.ts";
+import { ifRoom, roomForOthers } from "./release-recorder.ts";
+import { cidOf, cidOfContract } from "./structure-cid.ts";
+import {
+  readContract,
+  readRemembered,
+  writeRemembered,
+  type Remembered,
+  type RememberedChanges,
+} from "./remembered.ts";
+
+export interface ApprovalDependencies {
+  readonly store: Store;
+  readonly writable: boolean;
+  /** Undefined where no upstreams are started. */
+  readonly upstreams?: Hosting;
+  /** For a trial: nothing is remembered. */
+  readonly isTrial: boolean;
+  readonly storedBytesOf?: (tenant: string) => number;
+  readonly limits: ApprovedLimits;
+}
+
+/** The part of an upstream that may be served. */
+export interface Own {
+  readonly own: Contract;
+  readonly held: Held;
+  readonly problems: readonly Problem[];
+}
+
+/**
+ * Resolves with what is approved of an upstream and still offered. An upstream that was approved before is known
+ * without starting it, and starts when a client uses it; a new one starts now, and all that it offers is approved.
+ */
+export async function approvedNow(
+  tenant: string,
+  server: string,
+  hosted: HostedUpstream,
+  entry: ServerEntry,
+  dependencies: ApprovalDependencies,
+): Promise<Own> {
+  const { store, writable, isTrial, limits } = dependencies;
+  const { uri } = hosted.upstream.launch;
+  const known = await recall(tenant, server, uri, entry, dependencies);
+  if (!known && !hosted.observed) await start(server, hosted, isTrial);
+
+  const seen = hosted.observed?.contract;
+  const { approved, arrived, observed } = known ?? asApproved(seen!);
+  const judged = await judge(approved, seen ?? observed, entry.schemaValidation, limits, arrived);
+  await nextTurn();
+  const problems = [...(hosted.observed?.problems ?? []), ...firstProblems(driftProblems(judged))];
+  if (!isTrial) {
+    const remembered: Remembered = {
+      ...(judged.refused ? { approved, arrived } : { approved: judged.approved, arrived: judged.arrived }),
+      observed: seen ?? observed,
+      locked: entry.contractCid ?? null,
+    };
+    const changes = await changesOf(remembered, hosted.remembered);
+    hosted.remembered = { ...remembered, changes };
+    // The first record is kept whatever the room: without it, all that the upstream becomes would count as approved.
+    const room = known ? roomForOthers(dependencies, tenant) : {};
+    if (writable) await ifRoom(writeRemembered(store, tenant, server, { uri, remembered, by: "load", ...room }));
+  }
+  if (judged.refused) {
+    // Refused for what was last seen of it: only the upstream itself can tell if that still holds.
+    if (!seen && !isTrial) hosted.upstream.start().catch(() => {});
+    throw refused(server, problems);
+  }
+  return { own: judged.served, held: judged.held, problems };
+}
+
+/** The changes that wait for a person; those found the last time if both contracts are the same. */
+async function changesOf(
+  { approved, arrived, observed }: Remembered,
+  last?: RememberedChanges,
+): Promise<readonly ContractChange[]> {
+  const [approvedCid, observedCid] = [await cidOfContract(approved), await cidOfContract(observed)];
+  const isAsLast = last && cidOf(last.approved) === approvedCid && cidOf(last.observed) === observedCid;
+  return isAsLast ? last.changes : driftOf(approved, observed, arrived);
+}
+
+/** Approves all of a contract: by a person, by a lock, or because nothing was known before. */
+function asApproved(contract: Contract): { approved: Contract; arrived: Arrived; observed: Contract } {
+  return { approved: contract, arrived: NOTHING_ARRIVED, observed: contract };
+}
+
+/**
+ * Recalls an upstream without starting it: what was approved and last seen of it, or the contract that the image has
+ * locked, until a person approves another.
+ */
+export async function recall(
+  tenant: string,
+  server: string,
+  uri: string,
+  entry: ServerEntry,
+  { store, writable, upstreams }: Pick<ApprovalDependencies, "store" | "writable" | "upstreams">,
+): Promise<Remembered | undefined> {
+  const { contractCid } = entry;
+  const inMemory = upstreams?.find(tenant, server, entry)?.remembered;
+  const remembered = writable || !inMemory ? await readRemembered(store, tenant, server, uri, inMemory) : inMemory;
+  if (contractCid === undefined || remembered?.locked === contractCid) return remembered;
+  const locked = await readContract(store, tenant, contractCid);
+  return locked ? { ...asApproved(locked), locked: contractCid } : remembered;
+}
+
+/** Approves exactly the contract that a person was shown. Rejects when the upstream offers another by now. */
+export async function approveUpstream(
+  store: Store,
+  tenant: string,
+  server: string,
+  hosted: HostedUpstream,
+  { contract, by }: { contract: string; by: string },
+): Promise<void> {
+  const { remembered } = hosted;
+  const observed = hosted.observed?.contract ?? remembered?.observed;
+  const current = observed && cidOf(observed);
+  if (!observed || current !== contract) {
+    const detail = current === undefined ? "nothing is known of the server yet" : `the server offers ${current} now`;
+    throw new BerthError("name_moved", detail, { data: { current: current ?? null } });
+  }
+  const approved = { ...asApproved(observed), locked: remembered?.locked ?? null };
+  const { uri } = hosted.upstream.launch;
+  await writeRemembered(store, tenant, server, { uri, remembered: approved, by, approved: true });
+  hosted.remembered = { ...approved, changes: [] };
+}
+
+function driftProblems({ held, changes, refused }: Judgement): Problem[] {
+  const [tools, prompts] = [held.tools, held.prompts].map((all) => new Set(all.map(({ name }) => name)));
+  const isHeld = ({ subject, name }: ContractChange): boolean =>
+    subject === "server" || (subject === "tool" && tools!.has(name)) || (subject === "prompt" && prompts!.has(name));
+  return changes
+    .filter((change) => (refused && change.effect !== "compatible") || isHeld(change) || change.effect === "breaking")
+    .map((change) => driftProblem(change, refused || isHeld(change)));
+}
+
+function driftProblem(change: ContractChange, isHeld: boolean): Problem {
+  const { subject, name } = change;
+  const message = `${subjectText(change)}${change.message}`;
+  return {
+    code: "contract-changed",
+    message: isHeld ? `${message} It is held back until a person approves it.` : message,
+    severity: isHeld ? "error" : "warning",
+    ...(subject === "tool" && { tool: name }),
+  };
+}
+
+/** Empty where the message names the subject itself. */
+function subjectText({ subject, name, message }: ContractChange): string {
+  if (subject === "server") return "Of the server itself: ";
+  if (name === "") return "";
+  return message.includes(`"${name}"`) ? "" : `Of the ${subject} "${name}": `;
+}

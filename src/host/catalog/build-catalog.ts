@@ -1,0 +1,252 @@
+import { rawBlock, type Block, type Cid } from "../../lib/cid.ts";
+import type { ReadGuestResult, ResultTask } from "../checks/checks.ts";
+import type { HostPort } from "../../executor/executor.ts";
+import { valuesIn, type JsonObject } from "../../lib/json.ts";
+import type { Limits } from "../../limits/limits.ts";
+import type { Activities } from "../calls/activity.ts";
+import type { Catalog, Offer } from "./catalog.ts";
+import { compilingOnce, type CompilingParts } from "./compile-once.ts";
+import { compiledDefinition, refused } from "./compiled-definition.ts";
+import { createCompleter } from "../calls/completer.ts";
+import type { ServerEntry } from "../../entry/entry.ts";
+import { checkOptions, leaveOut, offerOf, type Offered } from "../../entry/offer.ts";
+import type { PromptTask } from "../../entry/prompt.ts";
+import { configuredRun, contentRun, findable, writtenPrompt } from "./served.ts";
+import { grantProblems, grantTo, leaveOutNamesakes } from "../calls/granted.ts";
+import { argumentsSchema } from "./defaults.ts";
+import type { HostDependencies } from "../host.ts";
+import { identitiesOf } from "./identity.ts";
+import { CallNotes, gateOf, type Observers } from "../calls/observe.ts";
+import { createPrompt } from "../calls/prompt.ts";
+import { createRelease, type Release } from "./release.ts";
+import { functionResource, uriFinder, uriTester } from "../calls/resource.ts";
+import { runFactory } from "../calls/run-factory.ts";
+import { codeProblems } from "../serving/tenant-rules.ts";
+import { createTool } from "../calls/tool.ts";
+import { applyTransforms } from "./transforms.ts";
+import { loadUpstream } from "./load-upstream.ts";
+import { isOwn } from "../calls/uris/address.ts";
+import { linkedResource, type Link } from "../calls/uris/link.ts";
+import { remaking } from "../calls/remake.ts";
+import { createRedirects } from "../calls/uris/redirect.ts";
+import { createUris } from "../calls/uris/uris.ts";
+
+export interface LoadDependencies extends HostDependencies, Pick<CompilingParts, "claimed"> {
+  /** Any server of a tenant, as `Host.server` gives it. */
+  readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
+  readonly activities: Activities;
+  readonly observers: Observers;
+  /** A trial: nothing that is loaded is recorded. */
+  readonly isTrial: boolean;
+}
+
+/** The inputs of a release. */
+export interface Made {
+  /** Undefined when the entry itself defines the server. */
+  readonly definition: Cid | undefined;
+  readonly entry: ServerEntry;
+  /** True for offers to leave out. */
+  readonly isHidden: (offer: Offer) => boolean;
+  /** An earlier release: nothing about it is new, so nothing is recorded. */
+  readonly isEarlier?: boolean;
+}
+
+/** Makes a release and the catalog that serves it. `blocks` belong to the release. */
+export async function buildCatalog(
+  tenant: string,
+  server: string,
+  { definition, entry, isHidden, isEarlier = false }: Made,
+  port: HostPort,
+  dependencies: LoadDependencies,
+): Promise<{ catalog: Catalog; blocks: readonly Block[] }> {
+  if (entry.upstream !== undefined) {
+    return loadUpstream(tenant, server, { uri: entry.upstream, entry, isHidden, isEarlier }, dependencies);
+  }
+  const hasCode = definition !== undefined || Object.keys(entry.transforms).length > 0;
+  const strange = hasCode ? codeProblems(tenant, dependencies.executor) : [];
+  if (strange.length > 0) throw refused(server, strange);
+  const compileOnce = compilingOnce(tenant, dependencies);
+  const own = { definition, entry };
+  const { found, language, bundle, compiled } = await compiledDefinition(
+    tenant,
+    server,
+    own,
+    compileOnce,
+    dependencies,
+  );
+  const offered = offerOf(server, found, entry);
+  const given = { definition: definition ?? null, found: compiled, entry: rawBlock(JSON.stringify(entry.raw)).cid };
+  await applyTransforms(offered, { tenant, server, given, entry, found }, port, { ...dependencies, compileOnce });
+  leaveOut(offered, entry);
+  checkOptions(server, offered, entry);
+  if (!isEarlier) checkSize(server, offered, dependencies.limits);
+  const granted = await grantTo({ tenant, server, entry }, port, dependencies);
+  if (language === "shell") leaveOutNamesakes(server, offered, entry);
+  const release = await createRelease({ definition: definition ?? null, bundle, entry, offered, isHidden });
+
+  const validatorOf = dependencies.checks.of(tenant);
+  const readsAll = entry.variables === undefined;
+  const remake = remaking(dependencies.checks, tenant);
+  const uris = createUris({
+    tenant,
+    own: () => catalog,
+    links: linksOf(release),
+    readsAll,
+    validatorOf,
+    ...dependencies,
+    remake,
+  });
+  const redirects = createRedirects(
+    uris,
+    async (uri) => (await ownResource(uri)) ?? uris.findLed(uri) ?? catalog.resource(uri),
+    remake,
+  );
+  const activity = dependencies.activities.of(tenant, server);
+  const { limits, observers } = dependencies;
+  const readResult = (task: ResultTask): Promise<ReadGuestResult> => dependencies.checks.readResult(tenant, task);
+  const readGiven = dependencies.checks.given(tenant);
+  const fillPrompt = (task: PromptTask) => dependencies.checks.fillPrompt(tenant, task);
+  const code = (): Promise<Uint8Array> => compileOnce.code(server, definition ?? "", bundle ?? "");
+  const runOf = runFactory({ tenant, server, language, bundle, code, granted }, dependencies);
+  const gate = gateOf(server, entry.limits);
+  const tools = new Map(
+    release.tools.map((tool) => {
+      const { contract, function: own } = tool;
+      const { name } = contract;
+      const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name), takesUnread: true });
+      const notes = new CallNotes(
+        { tenant, server, release: release.block.cid, tool: name },
+        activity,
+        observers,
+        gate,
+      );
+      return [
+        name,
+        createTool(
+          contract,
+          configuredRun(tool, run, validatorOf),
+          { redirects, notes, validatorOf, readResult, errorPlaces: dependencies.errorPlaces ?? false, limits },
+          own,
+        ),
+      ];
+    }),
+  );
+  const prompts = new Map(
+    release.prompts.map(({ contract, source }) => {
+      if (source.kind === "written") return [contract.name, writtenPrompt(contract, source.prompt, limits, fillPrompt)];
+      const { name, call, inputSchema } = source.function;
+      const check = validatorOf(argumentsSchema(inputSchema, source.function), { texts: true });
+      return [
+        contract.name,
+        createPrompt(contract, check, runOf({ name, call, takesUnread: true }), redirects, readGiven, remake),
+      ];
+    }),
+  );
+  const resources = release.resources.map((resource) => {
+    const { source } = resource;
+    const found = findable(resource);
+    if (source.kind === "function") {
+      const run = runOf({ ...source.function, takesUnread: true });
+      return { ...found, open: functionResource(found, run, redirects, readGiven) };
+    }
+    const { content } = source;
+    if (content.kind === "uri") return { ...found, open: linkedResource({ ...found, target: content.uri }, uris) };
+    return { ...found, open: functionResource(found, contentRun(content), redirects, readGiven) };
+  });
+  const ownResource = bySchemes(resources, (some) => uriFinder(some, validatorOf));
+  const uriSet = new Set(resources.map(({ uri }) => uri));
+  const isShown = (of: string): boolean => prompts.has(of) || uriSet.has(of);
+  const completers = new Map(
+    found.completions
+      .filter(({ of }) => isShown(of))
+      .map((completion) => [
+        completerKey(completion.of, completion.argument),
+        createCompleter(
+          completion,
+          runOf({ name: completion.call.export, call: completion.call, takesUnread: true }),
+          readGiven,
+        ),
+      ]),
+  );
+  const catalog: Catalog = {
+    server,
+    release: release.block.cid,
+    contractCid: release.contractBlock.cid,
+    contract: release.contract,
+    hidden: release.hidden,
+    problems: [
+      ...found.problems,
+      ...release.problems,
+      ...(await grantProblems({ tenant, server, entry }, granted.grant)),
+    ],
+    tool: (name) => tools.get(name),
+    readsUris: true,
+    resource: async (uri) => (await ownResource(uri)) ?? uris.find(uri),
+    gives: bySchemes(release.resources.map(findable), (some) => uriTester(some, validatorOf)),
+    identity: identitiesOf(release.contract.tools, implementations(release, entry, bundle)),
+    prompt: (name) => prompts.get(name),
+    completer: (of, argument) => completers.get(completerKey(of, argument)),
+    memo: new Map(),
+  };
+  return { catalog, blocks: [release.block, release.contractBlock, release.configBlock] };
+}
+
+/** Looks up Berth's own URI schemes separately, so that a template with another beginning cannot match them. */
+function bySchemes<Item extends { readonly uri: string }, Found>(
+  items: readonly Item[],
+  lookUp: (some: readonly Item[]) => (uri: string) => Found,
+): (uri: string) => Found {
+  const own = lookUp(items.filter(({ uri }) => isOwn(uri)));
+  const others = lookUp(items.filter(({ uri }) => !isOwn(uri)));
+  return (uri) => (isOwn(uri) ? own : others)(uri);
+}
+
+/** Many tools of an entry may share one function, each with all of its schemas. */
+function checkSize(
+  server: string,
+  { tools, resources, prompts }: Offered,
+  { contractBytes, contractValues }: Pick<Limits, "contractBytes" | "contractValues">,
+): void {
+  let [bytes, values] = [0, 0];
+  for (const items of [tools, resources, prompts]) {
+    for (const { contract } of items.values()) {
+      bytes += Buffer.byteLength(JSON.stringify(contract));
+      values += valuesIn(contract, contractValues);
+      if (bytes <= contractBytes && values <= contractValues) continue;
+      const limit =
+        bytes > contractBytes
+          ? `more than ${contractBytes} bytes together (BERTH_CONTRACT_BYTES)`
+          : `more than ${contractValues} values together (BERTH_CONTRACT_VALUES)`;
+      const message = `What the server offers has ${limit}; offer less, take plainer types, or split the server`;
+      throw refused(server, [{ code: "too-large", message, severity: "error" }]);
+    }
+  }
+}
+
+/** Made apart from the catalog, so that keeping identities does not keep the catalog alive. */
+function implementations({ tools }: Release, entry: ServerEntry, bundle: Cid | null): (tool: string) => unknown {
+  const called = new Map(
+    tools.map(({ contract, function: own, fixed }) => [
+      contract.name,
+      { bundle, call: own.call, arguments: fixed ?? {}, options: optionsOf(entry, contract.name) },
+    ]),
+  );
+  return (tool) => called.get(tool);
+}
+
+/** The resources whose content the entry takes from Berth URIs. */
+function linksOf({ resources }: Release): Link[] {
+  return resources.flatMap((resource) =>
+    resource.source.kind === "content" && resource.source.content.kind === "uri"
+      ? [{ ...findable(resource), target: resource.source.content.uri }]
+      : [],
+  );
+}
+
+function optionsOf({ options }: ServerEntry, tool: string): JsonObject {
+  return Object.hasOwn(options, tool) ? options[tool]! : {};
+}
+
+function completerKey(of: string, argument: string): string {
+  return JSON.stringify([of, argument]);
+}

@@ -1,0 +1,125 @@
+import type { Catalog } from "./catalog.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { saidOf, type Directory, type DirectoryEntry } from "./directory.ts";
+
+interface Slot {
+  readonly listed: DirectoryEntry;
+  readonly catalog: Catalog;
+  usedSinceLastSweep: boolean;
+}
+
+/** `catalogBytes` limits the memory that contracts take. */
+type CacheLimits = Pick<Limits, "catalogs" | "catalogBytes">;
+
+/**
+ * Loaded catalogs, limited in number and total size. Eviction is second-chance, so a look-up only sets a flag;
+ * concurrent loads of one server share their work.
+ */
+export class CatalogCache {
+  readonly #limits: CacheLimits;
+  readonly #tenants = new Map<string, Map<string, Slot>>();
+  readonly #loading = new Map<string, { listed: DirectoryEntry; promise: Promise<Catalog> }>();
+  #size = 0;
+  #bytes = 0;
+
+  constructor(limits: CacheLimits) {
+    this.#limits = limits;
+  }
+
+  get(tenant: string, server: string): Catalog | undefined {
+    const slot = this.#tenants.get(tenant)?.get(server);
+    if (!slot) return undefined;
+    slot.usedSinceLastSweep = true;
+    return slot.catalog;
+  }
+
+  /** Like `get`, but does not count as a use of the catalog. */
+  peek(tenant: string, server: string): Catalog | undefined {
+    return this.#tenants.get(tenant)?.get(server)?.catalog;
+  }
+
+  /** With `ifRoom`, keeps the catalog only when no other must be evicted. */
+  load(
+    tenant: string,
+    server: string,
+    listed: DirectoryEntry,
+    load: () => Promise<Catalog>,
+    { ifRoom = false }: { ifRoom?: boolean } = {},
+  ): Promise<Catalog> {
+    const key = JSON.stringify([tenant, server]);
+    const pending = this.#loading.get(key);
+    if (pending?.listed === listed) return pending.promise;
+    const promise = load()
+      .then((catalog) => {
+        const isCurrent = this.#loading.get(key)?.promise === promise;
+        if (isCurrent && !(ifRoom && this.#isBeyond(1, bytesOf(catalog)))) {
+          this.#put(tenant, server, { listed, catalog, usedSinceLastSweep: !ifRoom });
+        }
+        return catalog;
+      })
+      .finally(() => {
+        if (this.#loading.get(key)?.promise === promise) this.#loading.delete(key);
+      });
+    this.#loading.set(key, { listed, promise });
+    return promise;
+  }
+
+  /** The next look-up loads it again. */
+  drop(tenant: string, server: string): void {
+    const slots = this.#tenants.get(tenant);
+    if (slots) this.#remove(slots, server);
+    this.#loading.delete(JSON.stringify([tenant, server]));
+  }
+
+  /** Drops catalogs of servers whose directory entry has changed. */
+  keepOnly(tenant: string, directory: Directory): void {
+    const slots = this.#tenants.get(tenant) ?? new Map<string, Slot>();
+    for (const [server, slot] of slots) {
+      const listed = directory.servers.get(server);
+      if (listed === slot.listed || (listed?.enabled && saidOf(listed) === saidOf(slot.listed))) continue;
+      this.#remove(slots, server);
+    }
+    if (slots.size === 0) this.#tenants.delete(tenant);
+    for (const key of this.#loading.keys()) {
+      if ((JSON.parse(key) as string[])[0] === tenant) this.#loading.delete(key);
+    }
+  }
+
+  #put(tenant: string, server: string, slot: Slot): void {
+    const slots = this.#tenants.get(tenant) ?? new Map<string, Slot>();
+    this.#tenants.set(tenant, slots);
+    this.#remove(slots, server);
+    slots.set(server, slot);
+    this.#size += 1;
+    this.#bytes += bytesOf(slot.catalog);
+    while (this.#isBeyond(0, 0) && this.#size > 1) this.#evictOne();
+  }
+
+  #isBeyond(moreCatalogs: number, moreBytes: number): boolean {
+    const { catalogs, catalogBytes } = this.#limits;
+    return this.#size + moreCatalogs > catalogs || this.#bytes + moreBytes > catalogBytes;
+  }
+
+  #remove(slots: Map<string, Slot>, server: string): void {
+    const slot = slots.get(server);
+    if (!slot) return;
+    slots.delete(server);
+    this.#size -= 1;
+    this.#bytes -= bytesOf(slot.catalog);
+  }
+
+  #evictOne(): void {
+    for (const slots of this.#tenants.values()) {
+      for (const [server, slot] of slots) {
+        if (!slot.usedSinceLastSweep) return this.#remove(slots, server);
+        slot.usedSinceLastSweep = false;
+        slots.delete(server);
+        slots.set(server, slot);
+      }
+    }
+  }
+}
+
+function bytesOf({ heldBytes = 0 }: Catalog): number {
+  return heldBytes;
+}

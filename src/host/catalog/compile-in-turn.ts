@@ -1,0 +1,67 @@
+import type { CancelSignal } from "../../lib/cancellation.ts";
+import type { Compiled, DefinitionSource } from "../../discover/discovery.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { TurnQueue } from "../../lib/fair-semaphore.ts";
+
+/** Rejects with `cancelled` when the caller gives up before compilation begins. */
+export type CompileFor = (source: DefinitionSource, tenant: string, signal?: CancelSignal) => Promise<Compiled>;
+
+type Compile = (source: DefinitionSource) => Promise<Compiled>;
+
+/** Processor time of one definition on the quick lane, in ms: several times the usual. */
+export const QUICK_COMPILE_MS = 2_000;
+/** How long a tenant starts on the patient lane after one of its definitions took longer. */
+const PATIENT_FOR_MS = 60_000;
+
+/**
+ * Compiles one definition per lane at a time and rotates among the waiting tenants, so that one that saves a hundred
+ * times does not block the others. `quick` gives up after `QUICK_COMPILE_MS`; `patient`, on a lane of its own, then
+ * compiles again what took too long or too much memory.
+ */
+export function compilingInTurn(quick: Compile, patient: Compile): CompileFor {
+  const turns = { quick: newTurns(), patient: newTurns() };
+  /** By tenant, on the clock of `performance.now()`. */
+  const patientUntil = new Map<string, number>();
+
+  const isPatient = (tenant: string): boolean => {
+    if (performance.now() < (patientUntil.get(tenant) ?? 0)) return true;
+    patientUntil.delete(tenant);
+    return false;
+  };
+
+  return async (source, tenant, signal) => {
+    if (!isPatient(tenant)) {
+      const compiled = await inTurn(turns.quick, tenant, () => quick(source), signal);
+      if (!compiled.problems.some(({ code }) => TOO_MUCH.has(code))) return compiled;
+      patientUntil.set(tenant, performance.now() + PATIENT_FOR_MS);
+    }
+    return inTurn(turns.patient, tenant, () => patient(source), signal);
+  };
+}
+
+/** Problems that a compiler with more time or fresh memory may not have. */
+const TOO_MUCH: ReadonlySet<string> = new Set(["compiler-timeout", "compiler-memory"]);
+
+function newTurns(): TurnQueue {
+  return new TurnQueue(1, Infinity, () => 1);
+}
+
+async function inTurn<T>(
+  turns: TurnQueue,
+  tenant: string,
+  work: () => Promise<T>,
+  signal: CancelSignal | undefined,
+): Promise<T> {
+  if (signal?.aborted) throw new BerthError("cancelled");
+  let leave = (): void => {};
+  const turn = turns.enter(tenant, (leaveQueue) => (leave = leaveQueue));
+  signal?.addEventListener("abort", leave);
+  const isTurn = await turn;
+  signal?.removeEventListener("abort", leave);
+  if (!isTurn) throw new BerthError("cancelled");
+  try {
+    return await work();
+  } finally {
+    turns.leave(tenant);
+  }
+}

@@ -1,0 +1,188 @@
+import type { ContractChange } from "../../contract/change.ts";
+import { compareInTurns } from "../../contract/compare.ts";
+import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
+import { ToldChanges } from "../../contract/told-changes.ts";
+import type { Limits } from "../../limits/limits.ts";
+import type { EntrySchemaValidation } from "../../entry/entry.ts";
+import { nextTurn } from "../../lib/event-loop.ts";
+import { cidOf, cidOfContract, makeCids, sizeOf } from "./structure-cid.ts";
+
+/**
+ * Items that differ from what was approved, or are new where there is no room for them; neither listed nor used until a
+ * person approves them.
+ */
+export interface Held {
+  readonly tools: readonly ToolContract[];
+  readonly prompts: readonly PromptContract[];
+}
+
+export const NOTHING_HELD: Held = { tools: [], prompts: [] };
+
+/**
+ * How many tools and prompts at the end of the approved lists came after other approved ones went. They may be the same
+ * ones under another name, so they do not count as known when the two contracts are compared.
+ */
+export interface Arrived {
+  readonly tools: number;
+  readonly prompts: number;
+}
+
+export const NOTHING_ARRIVED: Arrived = { tools: 0, prompts: 0 };
+
+export interface Judgement {
+  /** The contract that clients see. */
+  readonly served: Contract;
+  /** The contract that counts as approved from here on: the old one, and what needs no person's approval. */
+  readonly approved: Contract;
+  readonly arrived: Arrived;
+  readonly held: Held;
+  readonly changes: readonly ContractChange[];
+  /** The whole upstream waits for a person. */
+  readonly refused: boolean;
+}
+
+/**
+ * Compares what an upstream offers with what was approved. New items are taken over. A tool or prompt that changed
+ * under its old name is held back, whatever changed: a description reaches the model as surely as a schema does. So do
+ * the server's own instructions, which stay as they were. What is gone stays approved, so that nothing else comes back
+ * under its name; where that fills a list, new items are held back, too. Items that came since then stand behind it in
+ * the approved lists. Calls of other callers have their turns meanwhile.
+ */
+export async function judge(
+  approved: Contract,
+  observed: Contract,
+  validation: EntrySchemaValidation,
+  limits: ApprovedLimits,
+  arrived = NOTHING_ARRIVED,
+): Promise<Judgement> {
+  const asItIs = { served: observed, arrived: NOTHING_ARRIVED, held: NOTHING_HELD, changes: [], refused: false };
+  if (validation === "ignore") return { ...asItIs, approved: observed };
+  if (await isSameContract(approved, observed)) return { ...asItIs, approved };
+  await makeCids(approved);
+  await makeCids(observed);
+  const tools = sift(approved.tools, observed.tools, limits, arrived.tools);
+  await nextTurn();
+  const prompts = sift(approved.prompts, observed.prompts, limits, arrived.prompts);
+  await nextTurn();
+  const changes = await driftOf(approved, observed, arrived);
+  const { description: _, ...rest } = observed;
+  const told = approved.description === undefined ? rest : { ...rest, description: approved.description };
+  return {
+    served: { ...told, tools: tools.served, prompts: prompts.served },
+    approved: { ...told, tools: tools.approved, prompts: prompts.approved },
+    arrived: { tools: tools.arrived, prompts: prompts.arrived },
+    held: { tools: tools.held, prompts: prompts.held },
+    changes,
+    refused: validation === "error" && changes.some(({ effect }) => effect !== "compatible"),
+  };
+}
+
+interface Named {
+  readonly name: string;
+}
+
+/** The limits of one approved list, the same as those of a list of an upstream. */
+export type ApprovedLimits = Pick<Limits, "upstreamListItems" | "upstreamListBytes" | "contractValues">;
+
+function sift<Item extends Named>(
+  approved: readonly Item[],
+  observed: readonly Item[],
+  { upstreamListItems, upstreamListBytes, contractValues }: ApprovedLimits,
+  arrivedBefore: number,
+) {
+  const before = byName(approved);
+  const now = byName(observed);
+  let [items, bytes, values] = [0, 0, 0];
+  const count = (item: Item): void => {
+    const own = sizeOf(item);
+    items += 1;
+    bytes += own.bytes;
+    values += own.values;
+  };
+  for (const item of approved) count(item);
+  const isFree = (item: Item): boolean => {
+    const own = sizeOf(item);
+    if (items + 1 > upstreamListItems || bytes + own.bytes > upstreamListBytes) return false;
+    if (values + own.values > contractValues) return false;
+    count(item);
+    return true;
+  };
+  const unfit = new Set(observed.filter((item) => !before.has(item.name) && !isFree(item)));
+  const gone = approved.filter(({ name }) => !now.has(name));
+  const known = byName(gone.length === 0 ? [...approved, ...observed] : allBut(arrivedBefore, approved));
+  const fit = observed.filter((item) => !unfit.has(item));
+  const came = fit.filter(({ name }) => !known.has(name));
+  const asApproved = (item: Item): Item => before.get(item.name) ?? item;
+  return {
+    served: fit.filter((item) => !isOther(before.get(item.name), item)),
+    approved: [...fit.filter(({ name }) => known.has(name)).map(asApproved), ...gone, ...came.map(asApproved)],
+    arrived: came.length,
+    held: [...approved.filter((item) => isOther(now.get(item.name), item)), ...unfit],
+  };
+}
+
+function allBut<Item>(last: number, items: readonly Item[]): readonly Item[] {
+  return items.slice(0, Math.max(0, items.length - last));
+}
+
+/** Lists the changes, with a note on each tool and prompt that changed only in what no caller's code depends on. */
+export async function driftOf(
+  approved: Contract,
+  observed: Contract,
+  arrived = NOTHING_ARRIVED,
+): Promise<readonly ContractChange[]> {
+  if (await isSameContract(approved, observed)) return [];
+  await makeCids(approved);
+  await makeCids(observed);
+  // Most items are the same in both, and have no part in any change.
+  const before = without(observed, approved);
+  await nextTurn();
+  const known = {
+    tools: allBut(arrived.tools, approved.tools),
+    prompts: allBut(arrived.prompts, approved.prompts),
+  };
+  const after = without(known, observed);
+  await nextTurn();
+  const changes = await compareInTurns(before, after);
+  const silent = (subject: "tool" | "prompt", before: readonly Named[], after: readonly Named[]): ContractChange[] => {
+    const known = byName(before);
+    const told = new Set(changes.filter((change) => change.subject === subject).map(({ name }) => name));
+    const others = after.filter((item) => isOther(known.get(item.name), item) && !told.has(item.name));
+    return others.map(({ name }) => {
+      const message = `The ${subject} "${name}" is written in another way, and means the same to its callers.`;
+      return { subject, name, effect: "review", message };
+    });
+  };
+  await nextTurn();
+  const tools = silent("tool", before.tools, after.tools);
+  await nextTurn();
+  return new ToldChanges().of([...changes, ...tools, ...silent("prompt", before.prompts, after.prompts)]);
+}
+
+function byName<Item extends Named>(items: readonly Item[]): ReadonlyMap<string, Item> {
+  return new Map(items.map((item) => [item.name, item]));
+}
+
+/** A contract without the tools and prompts that are identical in `known`. */
+function without(known: Pick<Contract, "tools" | "prompts">, contract: Contract): Contract {
+  const tools = byName(known.tools);
+  const prompts = byName(known.prompts);
+  return {
+    ...contract,
+    tools: contract.tools.filter((tool) => !isSame(tools.get(tool.name), tool)),
+    prompts: contract.prompts.filter((prompt) => !isSame(prompts.get(prompt.name), prompt)),
+  };
+}
+
+async function isSameContract(one: Contract, other: Contract): Promise<boolean> {
+  return one === other || (await cidOfContract(one)) === (await cidOfContract(other));
+}
+
+/** True when both exist and differ in anything that they say of themselves. */
+function isOther(one: Named | undefined, other: Named): boolean {
+  return one !== undefined && !isSame(one, other);
+}
+
+function isSame(one: object | undefined, other: object): boolean {
+  return one === other || (one !== undefined && cidOf(one) === cidOf(other));
+}

@@ -1,0 +1,128 @@
+import type { Principal } from "../../access/principal.ts";
+import { RIGHTS } from "../../access/rights.ts";
+import { rawBlock } from "../../lib/cid.ts";
+import type { Catalog } from "./catalog.ts";
+import { viewRoom, type Kept } from "./view-room.ts";
+
+/**
+ * Narrows a catalog to what a principal may use: its lists show only that, and nothing else can be called, read or
+ * completed. A principal that may use everything gets the catalog itself, with its serialized lists.
+ */
+export function permittedCatalog(catalog: Catalog, principal: Principal | undefined): Catalog | Promise<Catalog> {
+  if (!principal) return catalog;
+  let views = viewsOf.get(catalog);
+  if (!views) viewsOf.set(catalog, (views = { keys: new Map(), made: new Map(), making: new Map() }));
+  const known = views.keys.get(principal.rights);
+  if (known) {
+    known.kept.used = true;
+    if (known.key === ALL) return catalog;
+    const made = views.made.get(known.key);
+    if (made) {
+      made.kept.used = true;
+      return made.view;
+    }
+  }
+  if (!catalog.narrow) return narrowed(catalog, principal, views);
+  return views.making.get(principal.rights) ?? narrowing(catalog, catalog.narrow, principal, views);
+}
+
+/** The narrowed views of a catalog, for principals that may use a part of it. A call costs three look-ups. */
+interface Views {
+  /** By rights: the key of their view. */
+  readonly keys: Map<string, { readonly key: string; readonly kept: Kept }>;
+  /** Principals that may use the same of a single server share a view, and the lists that are written for it. */
+  readonly made: Map<string, { readonly view: Catalog; readonly kept: Kept }>;
+  readonly making: Map<string, Promise<Catalog>>;
+}
+
+const viewsOf = new WeakMap<Catalog, Views>();
+const ALL = "";
+
+/** Approximate memory use of each. */
+const [KEY_BYTES, VIEW_BYTES, SERVER_BYTES, ITEM_BYTES] = [600, 2_000, 400, 200];
+
+function setKey(views: Views, rights: string, key: string): void {
+  views.keys.set(rights, { key, kept: viewRoom.keep(views.keys, rights, KEY_BYTES) });
+}
+
+function setView(views: Views, key: string, view: Catalog): void {
+  const { servers = 1, problems, contract } = view;
+  const { tools, prompts, resources, resourceTemplates } = contract;
+  const items = [problems, tools, prompts, resources, resourceTemplates].reduce((sum, { length }) => sum + length, 0);
+  const kept = viewRoom.keep(views.made, key, VIEW_BYTES + servers * SERVER_BYTES + items * ITEM_BYTES);
+  views.made.set(key, { view, kept });
+}
+
+/** Which tools of a server a principal may call, at its own address and at the one of all servers. */
+export function callableBy(
+  principal: Principal,
+  { server, starting }: Pick<Catalog, "server" | "starting">,
+): (tool: string) => boolean {
+  const mayStart = starting === undefined || principal.permits(RIGHTS.programs.action, server);
+  return (tool) => principal.permits("call", server, tool) && (mayStart || !starting.has(tool));
+}
+
+function narrowed(catalog: Catalog, principal: Principal, views: Views): Catalog {
+  const { server, contract } = catalog;
+  const calls = callableBy(principal, catalog);
+  const reads = principal.permits("read", server);
+  const tools = contract.tools.filter(({ name }) => calls(name));
+  const callsAll = tools.length === contract.tools.length && (tools.length > 0 || principal.permits("call", server));
+  if (callsAll && reads) {
+    setKey(views, principal.rights, ALL);
+    return catalog;
+  }
+  const key = `${reads} ${callsAll ? "" : rawBlock(JSON.stringify(tools.map(({ name }) => name))).cid}`;
+  setKey(views, principal.rights, key);
+  const known = views.made.get(key);
+  if (known) return known.view;
+  const view = viewOf(catalog, { tools, callsAll, reads });
+  setView(views, key, view);
+  return view;
+}
+
+function narrowing(
+  catalog: Catalog,
+  narrow: NonNullable<Catalog["narrow"]>,
+  principal: Principal,
+  views: Views,
+): Promise<Catalog> {
+  const { rights } = principal;
+  const making = narrow(principal)
+    .then((view) => {
+      setKey(views, rights, view === catalog ? ALL : rights);
+      if (view !== catalog) setView(views, rights, view);
+      return view;
+    })
+    // The callers that wait hear of a failure, and the next one tries again.
+    .finally(() => views.making.delete(rights));
+  views.making.set(rights, making);
+  return making;
+}
+
+interface Permitted {
+  readonly tools: Catalog["contract"]["tools"];
+  readonly callsAll: boolean;
+  /** May use everything that is not a tool. */
+  readonly reads: boolean;
+}
+
+function viewOf(catalog: Catalog, { tools, callsAll, reads }: Permitted): Catalog {
+  const { contract, readsUris = false } = catalog;
+  const names = new Set(tools.map(({ name }) => name));
+  // Only callers that may call all may call a tool that no list shows.
+  const calls = (name: string): boolean => callsAll || names.has(name);
+  return {
+    ...catalog,
+    contract: { ...contract, tools, ...(!reads && { resources: [], resourceTemplates: [], prompts: [] }) },
+    isNarrowed: true,
+    readsUris: readsUris && reads,
+    tool: (name) => (calls(name) ? catalog.tool(name) : undefined),
+    identity: (name) => (calls(name) ? catalog.identity(name) : undefined),
+    resource: async (uri) => (reads ? catalog.resource(uri) : undefined),
+    gives: (uri) => reads && catalog.gives(uri),
+    prompt: (name) => (reads ? catalog.prompt(name) : undefined),
+    completer: (of, argument) => (reads ? catalog.completer(of, argument) : undefined),
+    memo: new Map(),
+  };
+}

@@ -1,0 +1,201 @@
+import { rawBlock, type Block, type Cid } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { nextTurn } from "../../lib/event-loop.ts";
+import type { HostDependencies } from "../host.ts";
+
+/** Records a release, so that it stays addressable and its name's history lists the server's versions. */
+export type RecordRelease = (
+  tenant: string,
+  server: string,
+  release: Cid,
+  blocks: readonly Block[],
+  /** An upstream's release, which may change by itself. */
+  isOfOthers?: boolean,
+) => Promise<void>;
+
+interface Recorded {
+  readonly server: string;
+  readonly release: Cid;
+  readonly blocks: readonly Block[];
+  readonly isOfOthers?: boolean | undefined;
+}
+
+interface Waiting extends Recorded {
+  readonly tenant: string;
+  /** The server's last release when this one was made: what was saved since must not be undone. */
+  readonly before: Cid | undefined;
+}
+
+/** Releases written in one transaction, which takes some milliseconds. */
+const RECORDS_AT_ONCE = 16;
+const AGAIN_MS = 1_000;
+
+/**
+ * Records the releases of servers. One that the store cannot take now is served all the same, and recorded later; one
+ * that is not written when the process ends is written when its server is loaded again.
+ */
+export class ReleaseRecorder {
+  readonly #dependencies: HostDependencies;
+  readonly #onDropped: (tenant: string, server: string) => void;
+  readonly #waiting = new Map<string, Waiting>();
+  #writing: Promise<void> | undefined;
+  /** Set while the store fails. */
+  #again: NodeJS.Timeout | undefined;
+  #isFailing = false;
+
+  /** `onDropped` hears of a server that must be loaded again before it is served: its release was not recorded. */
+  constructor(dependencies: HostDependencies, onDropped: (tenant: string, server: string) => void) {
+    this.#dependencies = dependencies;
+    this.#onDropped = onDropped;
+  }
+
+  /** Resolves when the release is recorded, or cannot be now. */
+  readonly record: RecordRelease = async (tenant, server, release, blocks, isOfOthers) => {
+    const { store } = this.#dependencies;
+    const current = await store.name(tenant, "release", server);
+    if (current?.cid === release) return;
+    const one = { tenant, server, release, blocks, isOfOthers, before: current?.cid };
+    try {
+      await put(this.#dependencies, tenant, [one]);
+    } catch (error) {
+      if (!isOfStore(error)) throw error;
+      this.#wait(one);
+      this.#failed(error);
+    }
+  };
+
+  /** Records without waiting for the disk, for callers that go through very many servers. */
+  readonly recordLater: RecordRelease = async (tenant, server, release, blocks, isOfOthers) => {
+    const current = await this.#dependencies.store.name(tenant, "release", server);
+    if (current?.cid === release) return;
+    this.#wait({ tenant, server, release, blocks, isOfOthers, before: current?.cid });
+    if (!this.#again) this.#writing ??= this.#write();
+  };
+
+  /** Resolves when no record of a server is pending; undefined when none is. */
+  settled(tenant: string, server: string): Promise<void> | undefined {
+    return this.#waiting.has(keyOf(tenant, server)) ? this.#writing : undefined;
+  }
+
+  #wait(one: Waiting): void {
+    this.#waiting.set(keyOf(one.tenant, one.server), one);
+    if (!this.#isFailing || this.#waiting.size <= this.#dependencies.limits.catalogs) return;
+    const [[key, { tenant, server }]] = this.#waiting as unknown as [[string, Waiting]];
+    this.#waiting.delete(key);
+    this.#onDropped(tenant, server);
+  }
+
+  async #write(): Promise<void> {
+    try {
+      while (this.#waiting.size > 0) {
+        await nextTurn();
+        await this.#writeSome();
+      }
+      if (this.#isFailing) this.#dependencies.log.info("releases that waited for the store are recorded");
+      this.#isFailing = false;
+    } catch (error) {
+      this.#failed(error);
+    } finally {
+      this.#writing = undefined;
+    }
+  }
+
+  #failed(error: unknown): void {
+    const { log } = this.#dependencies;
+    if (!this.#isFailing)
+      log.warn({ err: error }, "releases cannot be recorded, which is tried again; they are served");
+    this.#isFailing = true;
+    this.#again ??= setTimeout(() => {
+      this.#again = undefined;
+      this.#writing ??= this.#write();
+    }, AGAIN_MS).unref();
+  }
+
+  async #writeSome(): Promise<void> {
+    const { store, log } = this.#dependencies;
+    const some: Waiting[] = [];
+    for (const each of this.#waiting.values()) {
+      if (some.length === RECORDS_AT_ONCE || (some[0] && some[0].tenant !== each.tenant)) break;
+      some.push(each);
+    }
+    const { tenant } = some[0]!;
+    const due: Waiting[] = [];
+    for (const each of some) {
+      const current = await store.name(tenant, "release", each.server);
+      if (current?.cid === each.before) due.push(each);
+    }
+    try {
+      if (due.length > 0) await put(this.#dependencies, tenant, due);
+    } catch (error) {
+      if (isOfStore(error)) throw error;
+      // Nothing is lost: releases are recorded when their servers are loaded again.
+      log.warn({ err: error, tenant }, "releases of servers could not be recorded");
+      for (const { server } of some) this.#onDropped(tenant, server);
+    }
+    for (const each of some) {
+      const key = keyOf(tenant, each.server);
+      // A newer release may wait by now.
+      if (this.#waiting.get(key) === each) this.#waiting.delete(key);
+    }
+  }
+}
+
+/** Records as part of a change that is tried, and fails it on failure. */
+export async function recordRelease(
+  dependencies: HostDependencies,
+  ...[tenant, server, release, blocks, isOfOthers]: Parameters<RecordRelease>
+): Promise<void> {
+  const current = await dependencies.store.name(tenant, "release", server);
+  if (current?.cid !== release) await put(dependencies, tenant, [{ server, release, blocks, isOfOthers }]);
+}
+
+async function put(dependencies: HostDependencies, tenant: string, some: readonly Recorded[]): Promise<void> {
+  const own = some.filter(({ isOfOthers }) => !isOfOthers);
+  if (own.length > 0) await putAll(dependencies, tenant, own);
+  for (const each of some) {
+    if (each.isOfOthers) await ifRoom(putAll(dependencies, tenant, [each], roomForOthers(dependencies, tenant)));
+  }
+}
+
+/** Limits what upstreams record by themselves: half of a tenant's room is for what people save. */
+export function roomForOthers(
+  { storedBytesOf }: Pick<HostDependencies, "storedBytesOf">,
+  tenant: string,
+): { storedBytesMax?: number } {
+  return storedBytesOf ? { storedBytesMax: storedBytesOf(tenant) / 2 } : {};
+}
+
+/** Also resolves when there is no room: what cannot be kept is served all the same. */
+export async function ifRoom(change: Promise<unknown>): Promise<void> {
+  await change.catch((error: unknown) => {
+    if (!(error instanceof BerthError && error.code === "storage_full")) throw error;
+  });
+}
+
+async function putAll(
+  { store, compiler }: HostDependencies,
+  tenant: string,
+  some: readonly Recorded[],
+  room: { storedBytesMax?: number } = {},
+): Promise<void> {
+  await store.change(tenant, {
+    ...room,
+    by: "load",
+    put: some.flatMap(({ blocks }) => blocks),
+    set: some.map(({ server, release }) => ({ kind: "release", name: server, cid: release })),
+    derived: some.map(({ release }) => ({ key: releaseCompilerKey(release), block: rawBlock(compiler) })),
+  });
+}
+
+function isOfStore(error: unknown): boolean {
+  return error instanceof BerthError && (error.code === "store_failed" || error.code === "store_unsure");
+}
+
+function keyOf(tenant: string, server: string): string {
+  return JSON.stringify([tenant, server]);
+}
+
+/** The key that says which compiler made a release's code: a later one may make something else of the same source. */
+export function releaseCompilerKey(release: Cid): string {
+  return `release-compiler:${release}`;
+}

@@ -1,0 +1,73 @@
+import { jsonBlock, jsonBlockInTurns, rawBlock, type Block, type Cid } from "../../lib/cid.ts";
+import type { Problem } from "../../lib/problem.ts";
+import type { Contract, Offer, ResourceContract, ResourceTemplateContract } from "./catalog.ts";
+import type { ServerEntry } from "../../entry/entry.ts";
+import type { Offered, OfferedPrompt, OfferedResource, OfferedTool } from "../../entry/offer.ts";
+
+/** One immutable version of a server, and what implements it. */
+export interface Release {
+  readonly block: Block;
+  readonly contract: Contract;
+  readonly contractBlock: Block;
+  readonly configBlock: Block;
+  readonly tools: readonly OfferedTool[];
+  readonly resources: readonly OfferedResource[];
+  readonly prompts: readonly OfferedPrompt[];
+  readonly hidden: readonly Offer[];
+  readonly problems: readonly Problem[];
+}
+
+/** A release as stored: the structure in its block. */
+export interface ReleaseParts {
+  /** Null when the entry itself defines the server. */
+  readonly definition: Cid | null;
+  readonly bundle: Cid | null;
+  /** The entry in `mcps` as written: the raw block of its JSON, since the order of its members matters. */
+  readonly config: Cid;
+  readonly contract: Cid;
+}
+
+/**
+ * Makes a release of what a server offers; `isHidden` tells what to leave out. Pure: equal inputs give an equal CID.
+ * Yields to other calls.
+ */
+export async function createRelease(input: {
+  definition: Cid | null;
+  bundle: Cid | null;
+  entry: ServerEntry;
+  offered: Offered;
+  isHidden: (offer: Offer) => boolean;
+}): Promise<Release> {
+  const { definition, bundle, entry, offered, isHidden } = input;
+  const offers = [...offersOf("tool", offered.tools), ...offersOf("prompt", offered.prompts)];
+  const hidden = offers.filter(isHidden);
+  const isShown = notAmong(hidden);
+  const tools = [...offered.tools.values()].filter(({ contract }) => isShown("tool", contract.name));
+  const prompts = [...offered.prompts.values()].filter(({ contract }) => isShown("prompt", contract.name));
+  const resources = [...offered.resources.values()];
+
+  const listed = resources.map(({ contract }) => contract);
+  const contract: Contract = {
+    ...(entry.description !== undefined && { description: entry.description }),
+    tools: tools.map((tool) => tool.contract),
+    resources: listed.filter((item): item is ResourceContract => "uri" in item),
+    resourceTemplates: listed.filter((item): item is ResourceTemplateContract => "uriTemplate" in item),
+    prompts: prompts.map((prompt) => prompt.contract),
+  };
+  const contractBlock = await jsonBlockInTurns(contract);
+  const configBlock = rawBlock(JSON.stringify(entry.raw));
+  const parts: ReleaseParts = { definition, bundle, config: configBlock.cid, contract: contractBlock.cid };
+  const block = jsonBlock(parts);
+  return { block, contract, contractBlock, configBlock, tools, resources, prompts, hidden, problems: offered.problems };
+}
+
+/** Uses sets: there may be as many hidden as there are offers. */
+export function notAmong(offers: readonly Offer[]): (kind: Offer["kind"], name: string) => boolean {
+  const names = { tool: new Set<string>(), prompt: new Set<string>() };
+  for (const { kind, name } of offers) names[kind].add(name);
+  return (kind, name) => !names[kind].has(name);
+}
+
+function offersOf(kind: Offer["kind"], offered: ReadonlyMap<string, unknown>): Offer[] {
+  return Array.from(offered.keys(), (name) => ({ kind, name }));
+}

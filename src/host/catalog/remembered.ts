@@ -1,0 +1,113 @@
+import { decodeJsonInTurns, jsonBlock, rawBlock, type Cid } from "../../lib/cid.ts";
+import type { ContractChange } from "../../contract/change.ts";
+import type { Contract } from "../../contract/contract.ts";
+import { soundContract } from "../../contract/sound.ts";
+import { isObject } from "../../lib/json.ts";
+import type { Store } from "../../store/store.ts";
+import { mapInTurns } from "../../lib/event-loop.ts";
+import { NOTHING_ARRIVED, type Arrived } from "./judge.ts";
+import { cidOf, cidOfContract, contractBlock, readAs } from "./structure-cid.ts";
+
+/** The record of an upstream that is kept from one run to the next. */
+export interface Remembered {
+  readonly approved: Contract;
+  readonly arrived: Arrived;
+  /** The contract last seen, which is served until the upstream starts again. */
+  readonly observed: Contract;
+  /** CID of the locked contract that `approved` began with; another lock begins anew. */
+  readonly locked: Cid | null;
+}
+
+/** The record, and the changes that wait for a person. */
+export interface RememberedChanges extends Remembered {
+  readonly changes: readonly ContractChange[];
+}
+
+/** Reads the record of `server` if it was started from this very URI. Contracts of `last` are not read again. */
+export async function readRemembered(
+  store: Store,
+  tenant: string,
+  server: string,
+  uri: string,
+  last?: Remembered,
+): Promise<Remembered | undefined> {
+  const record = await store.name(tenant, "upstream", server);
+  const kept = record && (await structure(store, tenant, record.cid));
+  if (!isObject(kept) || kept["definition"] !== rawBlock(uri).cid) return undefined;
+  const known = new Map(last && [last.approved, last.observed].map((contract) => [cidOf(contract), contract]));
+  const read = async (cid: unknown): Promise<Contract | undefined> => {
+    const contract = known.get(cid as Cid) ?? (await readContract(store, tenant, cid));
+    if (contract) known.set(cid as Cid, contract);
+    return contract;
+  };
+  const approved = await read(kept["approved"]);
+  const observed = await read(kept["observed"]);
+  const locked = typeof kept["locked"] === "string" ? kept["locked"] : null;
+  return approved && observed && { approved, arrived: arrivedIn(kept), observed, locked };
+}
+
+function arrivedIn({ arrived }: Record<string, unknown>): Arrived {
+  if (!isObject(arrived)) return NOTHING_ARRIVED;
+  const { tools, prompts } = arrived;
+  return isCount(tools) && isCount(prompts) ? { tools, prompts } : NOTHING_ARRIVED;
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** `by` tells who decided, as everywhere in the history of names; `approved`, that a person did. */
+export async function writeRemembered(
+  store: Store,
+  tenant: string,
+  server: string,
+  { uri, remembered, by, approved: isApproval = false, storedBytesMax }: RememberedPut,
+): Promise<void> {
+  const definition = rawBlock(uri);
+  const { approved, arrived, observed, locked } = remembered;
+  const cids = { approved: await cidOfContract(approved), observed: await cidOfContract(observed) };
+  const hasArrived = arrived.tools > 0 || arrived.prompts > 0;
+  const kept = jsonBlock({
+    definition: definition.cid,
+    ...cids,
+    locked,
+    ...(hasArrived && { arrived: { ...arrived } }),
+  });
+  const current = await store.name(tenant, "upstream", server);
+  if (current?.cid === kept.cid) return;
+  const contracts = await mapInTurns([...new Set([approved, observed])], contractBlock);
+  // Each of these takes milliseconds to write, and has no effect until it is named.
+  const long = contracts.length > 1 ? contracts.filter(({ bytes }) => bytes.length > LONG_BYTES) : [];
+  const room = storedBytesMax === undefined ? {} : { storedBytesMax };
+  for (const block of long) await store.change(tenant, { by, put: [block], ...room });
+  await store.change(tenant, {
+    ...room,
+    by,
+    ...(isApproval && { subject: { kind: "contract", name: server } }),
+    put: [definition, ...contracts.filter((block) => !long.includes(block)), kept],
+    set: [{ kind: "upstream", name: server, cid: kept.cid }],
+  });
+}
+
+const LONG_BYTES = 1024 * 1024;
+
+interface RememberedPut {
+  readonly uri: string;
+  readonly remembered: Remembered;
+  readonly by: string;
+  readonly approved?: boolean;
+  readonly storedBytesMax?: number;
+}
+
+export async function readContract(store: Store, tenant: string, cid: unknown): Promise<Contract | undefined> {
+  const stored = typeof cid === "string" ? await structure(store, tenant, cid) : undefined;
+  const contract = await soundContract(stored);
+  // A mended contract is not the one that is stored under that CID.
+  if (contract && contract === stored) readAs(cid as Cid, contract);
+  return contract;
+}
+
+async function structure(store: Store, tenant: string, cid: Cid): Promise<unknown> {
+  const bytes = await store.content(tenant, cid);
+  return bytes && decodeJsonInTurns(bytes);
+}

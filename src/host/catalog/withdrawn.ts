@@ -1,0 +1,106 @@
+import { decodeRecord, jsonBlock, type Cid } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject } from "../../lib/json.ts";
+import type { Problem } from "../../lib/problem.ts";
+import { ifSound } from "../../store/if-sound.ts";
+import type { Store } from "../../store/store.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
+
+/**
+ * Withdrawn releases: they keep their CIDs and content, and are neither served nor restored until they are reinstated.
+ */
+export interface WithdrawnReleases {
+  /** The CID of their record. */
+  readonly cid: Cid;
+  readonly releases: ReadonlySet<Cid>;
+  /** Set when the record is damaged: all earlier releases count as withdrawn. */
+  readonly problem?: Problem;
+}
+
+/** The withdrawn releases of all servers. Sound records in `known` are not read again. */
+export async function readWithdrawn(
+  store: Store,
+  tenant: string,
+  known: ReadonlyMap<string, WithdrawnReleases> = new Map(),
+): Promise<ReadonlyMap<string, WithdrawnReleases>> {
+  const withdrawn = new Map<string, WithdrawnReleases>();
+  const takeTurns = turnTaker();
+  for (const { name, cid } of await store.names(tenant, "withdrawn")) {
+    await takeTurns();
+    const before = known.get(name);
+    const isKnown = before?.cid === cid && !before.problem;
+    withdrawn.set(name, isKnown ? before : await readRecord(store, tenant, name, cid));
+  }
+  return withdrawn;
+}
+
+/** The withdrawn releases of one server. */
+export async function withdrawnOf(
+  store: Store,
+  tenant: string,
+  server: string,
+): Promise<WithdrawnReleases | undefined> {
+  const record = await store.name(tenant, "withdrawn", server);
+  return record && readRecord(store, tenant, server, record.cid);
+}
+
+async function readRecord(store: Store, tenant: string, server: string, cid: Cid): Promise<WithdrawnReleases> {
+  const bytes = await ifSound(store.content(tenant, cid));
+  const value = bytes && decodeRecord(bytes);
+  const releases = isObject(value) ? value["withdrawn"] : undefined;
+  if (Array.isArray(releases)) return { cid, releases: new Set(releases.filter((each) => typeof each === "string")) };
+  const [current, ...earlier] = (await store.history(tenant, "release", server)).map((version) => version.cid);
+  const what = `What is stored of the withdrawn releases of "${server}" is damaged (${cid})`;
+  return {
+    cid,
+    releases: new Set(earlier.flatMap((each) => (each === null || each === current ? [] : each))),
+    problem: {
+      code: "stored-damaged",
+      message: `${what}: all earlier ones are withdrawn; reinstate or withdraw one of them, or restore a backup`,
+      severity: "error",
+    },
+  };
+}
+
+/** Throws `release_withdrawn`, or `store_failed` when it is unknown if it was withdrawn. */
+export function refuseWithdrawn(server: string, release: Cid, withdrawn: WithdrawnReleases | undefined): void {
+  if (!withdrawn?.releases.has(release)) return;
+  if (withdrawn.problem) throw new BerthError("store_failed", withdrawn.problem.message);
+  throw new BerthError("release_withdrawn", `${release} of "${server}"; use another one, such as what is served now`);
+}
+
+interface Withdrawal {
+  readonly server: string;
+  readonly release: Cid;
+  readonly isWithdrawn: boolean;
+  readonly by: string;
+  /** The tenant's storage limit. A reinstatement may exceed it. */
+  readonly storedBytesMax?: number | undefined;
+}
+
+/**
+ * Withdraws an earlier release of the server, or reinstates one. Rejects with `not_found`, with `edit_refused` for the
+ * release served now, with `name_moved` and with `storage_full`.
+ */
+export async function withdraw(
+  store: Store,
+  tenant: string,
+  { server, release, isWithdrawn, by, storedBytesMax }: Withdrawal,
+): Promise<void> {
+  if (!(await store.had(tenant, "release", server, release))) {
+    throw new BerthError("not_found", `"${server}" has no release ${release}`);
+  }
+  if (isWithdrawn && (await store.name(tenant, "release", server))?.cid === release) {
+    throw new BerthError("edit_refused", `${release} is what "${server}" is now; save or restore another one first`);
+  }
+  const stood = await withdrawnOf(store, tenant, server);
+  if ((stood?.releases.has(release) ?? false) === isWithdrawn && !stood?.problem) return;
+  const after = new Set(stood?.releases);
+  if (isWithdrawn) after.add(release);
+  else after.delete(release);
+  const block = after.size > 0 ? jsonBlock({ withdrawn: [...after].sort() }) : undefined;
+  const move = { kind: "withdrawn", name: server, cid: block?.cid ?? null, expected: stood?.cid ?? null } as const;
+  const subject = { kind: "withdrawal", name: server } as const;
+  const room = isWithdrawn && storedBytesMax !== undefined ? { storedBytesMax } : {};
+  await store.change(tenant, { by, subject, ...(block && { put: [block] }), set: [move], ...room });
+}

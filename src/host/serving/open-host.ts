@@ -1,0 +1,326 @@
+import type { Cid } from "../../lib/cid.ts";
+import { URI_UNITS_MAX } from "../../discover/uri-template.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { HostPort } from "../../executor/executor.ts";
+import { Activities } from "../calls/activity.ts";
+import type { Catalog } from "../catalog/catalog.ts";
+import { readDirectory, withHidden, type Directory, type DirectoryEntry } from "../catalog/directory.ts";
+import { unnamedEntry } from "../../entry/entry.ts";
+import { CatalogCache } from "../catalog/catalog-cache.ts";
+import { createEarlierReleases } from "../catalog/earlier-release.ts";
+import { guestPort, type PortHost } from "../calls/guest-port.ts";
+import type { Host, HostDependencies } from "../host.ts";
+import { loadCatalog } from "../catalog/load-catalog.ts";
+import { Observers } from "../calls/observe.ts";
+import { RecentLines } from "../calls/recent-lines.ts";
+import { Overviews } from "../catalog/overview.ts";
+import { ReleaseRecorder } from "../catalog/release-recorder.ts";
+import { readReleases } from "../catalog/releases.ts";
+import { createSummarize } from "../catalog/summarize.ts";
+import { approveUpstream } from "../catalog/approved.ts";
+import { createSetVisible } from "../catalog/visibility.ts";
+import { Watchers } from "./watchers.ts";
+import { readWithdrawn, refuseWithdrawn, type WithdrawnReleases } from "../catalog/withdrawn.ts";
+
+/** The host of a store. `tenants` are loaded before it resolves, others by `reload`. */
+export async function openHost(tenants: readonly string[], dependencies: HostDependencies): Promise<Host> {
+  const { store, log, limits } = dependencies;
+  const directories = new Map<string, Directory>();
+  const catalogs = new CatalogCache(limits);
+  const watchers = new Watchers(
+    (error) => log.error({ err: error }, "a listener to a server's changes failed"),
+    (tenant, server) => log.warn({ tenant, server }, "too many updated resources wait to be told; some are left out"),
+  );
+  const activities = new Activities(limits.recentCalls);
+  const observers = dependencies.observers ?? new Observers();
+  const recentLines = new RecentLines(limits);
+  observers.add(recentLines.onCall);
+  observers.addLines(recentLines.onLine);
+  const overviews = new Overviews();
+  /** By tenant and server. */
+  const withdrawn = new Map<string, ReadonlyMap<string, WithdrawnReleases>>();
+  /** How often each tenant was closed. */
+  const closings = new Map<string, number>();
+
+  /** The number of the reading that each tenant is served from. */
+  const readings = new Map<string, number>();
+  let readingsBegun = 0;
+
+  const reload = async (tenant: string, foreseen = directories.get(tenant)): Promise<void> => {
+    const before = closings.get(tenant);
+    const reading = ++readingsBegun;
+    const directory = await readDirectory(dependencies, tenant, foreseen);
+    const withdrawnNow = await readWithdrawn(store, tenant, withdrawn.get(tenant));
+    // A reading that began before a tenant was closed does not bring it back.
+    if (closings.get(tenant) !== before) return;
+    // Two readings may overlap; the one that began later knows all that the other does.
+    if (reading < (readings.get(tenant) ?? 0)) return;
+    readings.set(tenant, reading);
+    const known = directories.get(tenant);
+    for (const [server, { cid, problem }] of withdrawnNow) {
+      const isNew = withdrawn.get(tenant)?.get(server)?.cid !== cid;
+      if (problem && isNew) log.warn({ tenant, server, problem }, "a record of withdrawn releases is damaged");
+    }
+    withdrawn.set(tenant, withdrawnNow);
+    if (directory !== known) replace(tenant, known, directory);
+    for (const server of watchers.watched(tenant)) {
+      const isSame = known?.servers.get(server) === directory.servers.get(server);
+      if (isSame && watchers.isKnown(tenant, server)) continue;
+      const learning = learn(tenant, server);
+      // An upstream may take minutes to start; a save does not wait for it.
+      if (directory.servers.get(server)?.entry.upstream === undefined) await learning;
+    }
+  };
+
+  const replace = (tenant: string, known: Directory | undefined, directory: Directory): void => {
+    for (const problem of directory.problems) log.warn({ tenant, problem }, "the mcps variable has a problem");
+    overviews.follow(known?.servers, directory.servers);
+    directories.set(tenant, directory);
+    catalogs.keepOnly(tenant, directory);
+    activities.keepOnly(tenant, directory.servers);
+    recentLines.keepOnly(tenant, directory.servers);
+    upstreams?.keepOnly(tenant, directory);
+  };
+
+  /** Compares a watched server with what its listeners know. One that cannot be served now may come back unchanged. */
+  const learn = async (tenant: string, server: string): Promise<void> => {
+    try {
+      await watchers.learn(tenant, server, await lookOn(tenant, server));
+    } catch (error) {
+      if (!(error instanceof BerthError)) log.error({ err: error, tenant, server }, "a changed server failed");
+    }
+  };
+
+  /** Loads a server again on its next use. */
+  const forget = (tenant: string, server: string): void => {
+    const listed = directories.get(tenant)?.servers.get(server);
+    catalogs.drop(tenant, server);
+    if (listed) overviews.forget(listed);
+    watchers.mayBeAnother(tenant, server);
+  };
+
+  const forgetTenant = (tenant: string): void => {
+    directories.delete(tenant);
+    withdrawn.delete(tenant);
+    readings.delete(tenant);
+    catalogs.keepOnly(tenant, NOTHING);
+    activities.keepOnly(tenant, NOTHING.servers);
+    recentLines.keepOnly(tenant, NOTHING.servers);
+    earlier.forget(tenant);
+  };
+
+  const portOf = (tenant: string, server: string): HostPort => guestPort(tenant, server, host, store);
+  const { upstreams } = dependencies;
+  if (upstreams) {
+    upstreams.listener = {
+      onChange(tenant, server) {
+        forget(tenant, server);
+        learn(tenant, server).catch((error: unknown) => log.error({ err: error }, "a changed server failed"));
+      },
+      // A resource with a longer URI cannot be read.
+      onResourceUpdated: (tenant, server, uri) =>
+        void (uri.length <= URI_UNITS_MAX && watchers.resourceUpdated(tenant, server, uri)),
+    };
+  }
+  const loading = {
+    ...dependencies,
+    isTrial: false,
+    activities,
+    observers,
+    serverOf: (tenant: string, name: string) => host.server(tenant, name),
+  };
+  const earlier = createEarlierReleases(portOf, loading);
+
+  const checkNotWithdrawn = (tenant: string, server: string, release: Cid): void =>
+    refuseWithdrawn(server, release, withdrawn.get(tenant)?.get(server));
+
+  const recorder = new ReleaseRecorder(dependencies, (tenant, server) => catalogs.drop(tenant, server));
+  const loadEarlier = async (
+    tenant: string,
+    server: string,
+    release: Cid,
+    listed: DirectoryEntry,
+  ): Promise<Catalog | undefined> => {
+    const loaded = await earlier.load(tenant, server, release, listed);
+    if (loaded) return loaded;
+    // The release served now may not be recorded yet.
+    const current = catalogs.peek(tenant, server);
+    if (current?.release === release) return current;
+    const recording = recorder.settled(tenant, server);
+    if (!recording) return undefined;
+    await recording;
+    return earlier.load(tenant, server, release, listed);
+  };
+
+  /** `server@CID` is exactly that release of the server, whatever the server has become since. */
+  const pinned = (tenant: string, name: string): Promise<Catalog> => {
+    const at = name.lastIndexOf("@");
+    const [server, release] = [name.slice(0, at), name.slice(at + 1)];
+    const listed = at > 0 ? directories.get(tenant)?.servers.get(server) : undefined;
+    if (!listed) throw new BerthError("server_not_found", `"${name}"`);
+    if (!listed.enabled) throw new BerthError("server_disabled", `"${server}"`);
+    checkNotWithdrawn(tenant, server, release);
+    return loadEarlier(tenant, server, release, listed).then((catalog) => {
+      if (catalog) return catalog;
+      throw new BerthError("server_not_found", `"${server}" has no such release`);
+    });
+  };
+
+  const load = (
+    tenant: string,
+    name: string,
+    options?: { ifRoom: boolean; recordsLater?: boolean },
+  ): Catalog | Promise<Catalog> => {
+    const listed = directories.get(tenant)?.servers.get(name);
+    if (!listed) return pinned(tenant, name);
+    if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
+    const record = options?.recordsLater ? recorder.recordLater : recorder.record;
+    const make = async (): Promise<Catalog> => {
+      const catalog = await loadCatalog(tenant, name, listed, portOf(tenant, name), loading, record);
+      checkNotWithdrawn(tenant, name, catalog.release);
+      return catalog;
+    };
+    return catalogs.load(tenant, name, listed, make, options);
+  };
+
+  /** Loads a server to list or watch it, without evicting any that is called. */
+  const lookOn = (tenant: string, name: string, recordsLater = false): Catalog | Promise<Catalog> =>
+    catalogs.peek(tenant, name) ?? load(tenant, name, { ifRoom: true, recordsLater });
+
+  const summarize = createSummarize(dependencies, catalogs, (tenant, name) => lookOn(tenant, name));
+  const summarizeOneOfAll = createSummarize(dependencies, catalogs, (tenant, name) => lookOn(tenant, name, true));
+
+  const setVisible = createSetVisible({
+    ...dependencies,
+    server: (tenant, name) => host.server(tenant, name),
+    async onChange(tenant, server, hidden) {
+      const directory = directories.get(tenant);
+      if (!directory?.servers.has(server)) return;
+      directories.set(tenant, withHidden(directory, server, hidden));
+      catalogs.drop(tenant, server);
+      watchers.mayBeAnother(tenant, server);
+      await learn(tenant, server);
+    },
+  });
+
+  const host: PortHost = {
+    server(tenant, name) {
+      return catalogs.get(tenant, name) ?? load(tenant, name);
+    },
+
+    async release(tenant, name, release) {
+      checkNotWithdrawn(tenant, name, release);
+      return loadEarlier(tenant, name, release, directories.get(tenant)?.servers.get(name) ?? REMOVED);
+    },
+
+    overview(tenant, names) {
+      const servers = directories.get(tenant)?.servers;
+      return overviews.read(
+        names.flatMap((name) => {
+          const listed = servers?.get(name);
+          return listed ? [{ name, listed }] : [];
+        }),
+        {
+          loaded: (name) => catalogs.peek(tenant, name),
+          summarize: (name, listed) => summarize(tenant, name, listed),
+        },
+      );
+    },
+
+    async summary(tenant, name, { oneOfAll = false } = {}) {
+      const listed = directories.get(tenant)?.servers.get(name);
+      return listed && (oneOfAll ? summarizeOneOfAll : summarize)(tenant, name, listed);
+    },
+
+    has: (tenant, name) => directories.get(tenant)?.servers.has(name) ?? false,
+    names: (tenant) => namesIn(directories.get(tenant) ?? NOTHING),
+    directory: (tenant) => directories.get(tenant),
+    activity: (tenant, name) => activities.of(tenant, name),
+    recentLines: (tenant, name) => recentLines.of(tenant, name),
+    async releases(tenant, name) {
+      await recorder.settled(tenant, name);
+      return readReleases(store, tenant, name);
+    },
+    content: (tenant, cid) => store.content(tenant, cid),
+
+    problems: (tenant) => [
+      ...(directories.get(tenant)?.problems ?? []),
+      ...Array.from(withdrawn.get(tenant)?.values() ?? []).flatMap(({ problem }) => problem ?? []),
+    ],
+    reload,
+
+    rest(tenant) {
+      if (watchers.watched(tenant).length > 0 || activities.inFlight(tenant) > 0) return false;
+      forgetTenant(tenant);
+      upstreams?.keepOnly(tenant, NOTHING);
+      return true;
+    },
+
+    async close(tenant) {
+      closings.set(tenant, (closings.get(tenant) ?? 0) + 1);
+      forgetTenant(tenant);
+      await upstreams?.closeTenant(tenant);
+    },
+
+    secretChanged(tenant, name) {
+      upstreams?.secretChanged(tenant, name);
+      for (const [server, { entry }] of directories.get(tenant)?.servers ?? []) {
+        if (entry.secrets.includes(name)) forget(tenant, server);
+      }
+      earlier.forget(tenant);
+    },
+
+    watch(tenant, server, listener) {
+      const unwatch = watchers.add(tenant, server, listener);
+      if (!watchers.isKnown(tenant, server)) {
+        const loaded = catalogs.peek(tenant, server);
+        const learning = loaded ? watchers.learn(tenant, server, loaded) : learn(tenant, server);
+        learning.catch((error: unknown) => log.error({ err: error }, "a watched server failed"));
+      }
+      return unwatch;
+    },
+
+    watchAll: (tenant, listener) => watchers.addToAll(tenant, listener),
+
+    upstream(tenant, server) {
+      const entry = directories.get(tenant)?.servers.get(server)?.entry;
+      return entry?.upstream === undefined ? undefined : upstreams?.state(tenant, server, entry);
+    },
+
+    async approveUpstream(tenant, server, approval) {
+      const entry = directories.get(tenant)?.servers.get(server)?.entry;
+      const hosted = entry && upstreams?.find(tenant, server, entry);
+      if (!hosted) throw new BerthError("server_not_found", `"${server}" is no running server of others`);
+      if (!dependencies.writable) throw new BerthError("read_only");
+      await approveUpstream(store, tenant, server, hosted, approval);
+      forget(tenant, server);
+      await learn(tenant, server);
+    },
+
+    resourceUpdated: (tenant, server, uri) => watchers.resourceUpdated(tenant, server, uri),
+
+    setVisible,
+  };
+  for (const tenant of tenants) await reload(tenant);
+  return host;
+}
+
+/** A removed server has no grants, but what was begun in one of its releases may end. */
+const REMOVED: DirectoryEntry = {
+  definition: undefined,
+  entry: { ...unnamedEntry, variables: [] },
+  enabled: false,
+  hidden: [],
+  problems: [],
+  refused: false,
+};
+
+const NOTHING: Directory = { servers: new Map(), problems: [] };
+const names = new WeakMap<Directory, readonly string[]>();
+
+/** The same list while the directory is the same: it may be very long, and every listing of servers needs it. */
+function namesIn(directory: Directory): readonly string[] {
+  let known = names.get(directory);
+  if (!known) names.set(directory, (known = [...directory.servers.keys()]));
+  return known;
+}

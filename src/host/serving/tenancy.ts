@@ -1,0 +1,160 @@
+import { BerthError } from "../../lib/errors.ts";
+import type { JsonObject } from "../../lib/json.ts";
+import type { Log } from "../../lib/log.ts";
+import type { Tenant, Tenants } from "../../store/tenants.ts";
+import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
+
+/**
+ * The tenants that this process serves. A tenant is opened on its first request, so that thousands cost nothing at
+ * start; unloaded after a long idle time; and ended when any process suspends or deletes it. What opening and ending
+ * mean is up to the caller.
+ */
+export interface Tenancy {
+  /**
+   * Undefined when the tenant is already served; else a promise that it will be, which rejects with `tenant_not_found`
+   * or `tenant_suspended`.
+   */
+  admit(tenant: string): Promise<void> | undefined;
+  /** Resolves when a requested tenant is open; undefined if it was not requested. */
+  opening(tenant: string): Promise<void> | undefined;
+  /** True when no host name stands for a tenant. */
+  readonly unmapped: boolean;
+  /** The tenant that a host name, in lower case and without a port, stands for. */
+  ofHost(hostname: string): string | undefined;
+  /** The limits that a served tenant has of its own. */
+  limitsOf(tenant: string): JsonObject;
+  /** The authorization server that a served tenant has of its own: the same object until it changes. */
+  oauthOf(tenant: string): JsonObject | undefined;
+  /** Calls `listener` when the settings of a served tenant change. */
+  onChange(listener: (tenant: string) => void): void;
+  /** Calls `listener` when a served tenant is ended. */
+  onEnd(listener: (tenant: string) => void): void;
+  /** Stops following changes; resolves when those already received are carried out. */
+  close(): Promise<void>;
+}
+
+export interface TenancyOptions {
+  readonly tenants: Tenants;
+  readonly open: (tenant: string) => Promise<void>;
+  /** Unloads a tenant that nobody uses. Does nothing, and returns false, while it is in use. */
+  readonly rest: (tenant: string) => boolean;
+  /** Ends everything that runs for the tenant, and unloads it. */
+  readonly end: (tenant: string) => Promise<void>;
+  readonly limits: { readonly tenantIdleMs: number };
+  readonly log: Log;
+}
+
+interface Served {
+  readonly opening: Promise<void>;
+  /** Undefined until it is opened. */
+  tenant: Tenant | undefined;
+  /** On the process's clock. */
+  usedAt: number;
+}
+
+const IDLE_CHECK_MAX_MS = 60_000;
+
+export async function openTenancy({ tenants, open, rest, end, limits, log }: TenancyOptions): Promise<Tenancy> {
+  /** By name; includes tenants that are being opened. */
+  const served = new Map<string, Served>();
+  const ending = new Map<string, Promise<void>>();
+  const listeners: ((tenant: string) => void)[] = [];
+  const changeListeners: ((tenant: string) => void)[] = [];
+  let hosts = await tenants.hosts();
+  let changing: Promise<void> = Promise.resolve();
+
+  const begin = async (name: string): Promise<Tenant> => {
+    // A tenant that is ending has to be gone before it can come again.
+    await ending.get(name)?.catch(() => {});
+    const tenant = await tenants.find(name);
+    if (!tenant) throw new BerthError("tenant_not_found", `"${name}"`);
+    if (tenant.suspendedAt !== null) {
+      throw new BerthError("tenant_suspended", `"${name}"; ask whoever runs this service to resume it`);
+    }
+    if (tenant.damaged !== undefined) {
+      const what = `what is stored of the ${tenant.damaged} of the tenant "${name}" is damaged`;
+      log.error({ tenant: name }, `${what}: set them anew, or restore a backup`);
+      // The default tenant serves others, too; the defaults of the service count for it until then.
+      if (name !== DEFAULT_TENANT)
+        throw new BerthError("store_failed", `${what}; whoever runs this service can set them anew`);
+    }
+    await open(name);
+    return tenant;
+  };
+
+  const admit = (name: string): Promise<void> => {
+    const known = served.get(name);
+    if (known) return known.opening;
+    const opening = begin(name).then((tenant) => void (entry.tenant = tenant));
+    const entry: Served = { opening, tenant: undefined, usedAt: performance.now() };
+    served.set(name, entry);
+    opening.catch(() => served.get(name) === entry && served.delete(name));
+    return opening;
+  };
+
+  const follow = async (name: string): Promise<void> => {
+    hosts = await tenants.hosts();
+    const entry = served.get(name);
+    if (!entry) return;
+    await entry.opening.catch(() => {});
+    const [before, now] = [entry.tenant, await tenants.find(name)];
+    if (before && isSame(before, now) && now.suspendedAt === null) {
+      entry.tenant = now;
+      for (const listener of changeListeners) listener(name);
+      return;
+    }
+    served.delete(name);
+    for (const listener of listeners) listener(name);
+    const ended = end(name).finally(() => ending.delete(name));
+    ending.set(name, ended);
+    await ended;
+    const isReplaced = now && now.suspendedAt === null;
+    // Requests that name no tenant do not admit the default one again.
+    if (isReplaced && name === DEFAULT_TENANT) await admit(name);
+    log.info({ tenant: name }, isReplaced ? "a tenant was replaced" : `a tenant was ${now ? "suspended" : "deleted"}`);
+  };
+
+  const stop = tenants.onChange((name) => {
+    changing = changing
+      .then(() => follow(name))
+      .catch((error: unknown) => log.error({ err: error }, "a change of a tenant could not be carried out"));
+  });
+
+  const sweep = setInterval(
+    () => {
+      const since = performance.now() - limits.tenantIdleMs;
+      for (const [name, { tenant, usedAt }] of served) {
+        if (tenant && usedAt < since && name !== DEFAULT_TENANT && rest(name)) served.delete(name);
+      }
+    },
+    Math.min(limits.tenantIdleMs / 4, IDLE_CHECK_MAX_MS),
+  ).unref();
+
+  return {
+    admit(name) {
+      const entry = served.get(name);
+      if (!entry?.tenant) return admit(name);
+      entry.usedAt = performance.now();
+      return undefined;
+    },
+    opening: (name) => served.get(name)?.opening,
+    get unmapped() {
+      return hosts.size === 0;
+    },
+    ofHost: (hostname) => hosts.get(hostname),
+    limitsOf: (name) => served.get(name)?.tenant?.limits ?? {},
+    oauthOf: (name) => served.get(name)?.tenant?.oauth ?? undefined,
+    onChange: (listener) => void changeListeners.push(listener),
+    onEnd: (listener) => void listeners.push(listener),
+    close() {
+      clearInterval(sweep);
+      stop();
+      return changing;
+    },
+  };
+}
+
+/** True when it stays served: neither deleted and recreated, nor replaced. */
+function isSame(before: Tenant, now: Tenant | undefined): now is Tenant {
+  return now?.createdAt === before.createdAt && now.replacedAt === before.replacedAt;
+}

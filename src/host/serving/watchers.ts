@@ -1,0 +1,165 @@
+import { jsonBlockInTurns, type Cid } from "../../lib/cid.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
+import type { Catalog, ServerChange } from "../catalog/catalog.ts";
+
+/** Hears of changes to a server. */
+export type ChangeListener = (change: ServerChange) => void;
+
+type Part = "tools" | "resources" | "prompts";
+
+/** Hears of any server of a tenant: an updated resource or, without a change, that the server may have changed. */
+export type AnyChangeListener = (server: string, change?: ServerChange) => void;
+
+interface Watch {
+  readonly listeners: Set<ChangeListener>;
+  /** The contract that the listeners know; undefined until the server is loaded. */
+  known: Known | undefined;
+  /** Resolves when `known` is up to date. */
+  learning: Promise<void>;
+}
+
+interface Known extends Readonly<Record<Part, Cid>> {
+  readonly contract: Cid;
+}
+
+interface Updates {
+  readonly uris: Set<string>;
+  areLeftOut: boolean;
+}
+
+/** Updated resources of one server that wait to be told, each once; further ones are left out. */
+export const UPDATES_MAX = 10_000;
+
+/**
+ * Tells listeners of changes to servers. It knows the watched contracts, and reports each list that has changed.
+ * Thousands may listen to one server: each change is computed once for all of them.
+ */
+export class Watchers {
+  readonly #tenants = new Map<string, Map<string, Watch>>();
+  readonly #ofAll = new Map<string, Set<AnyChangeListener>>();
+  /** By tenant and server, while any wait. */
+  readonly #updated = new Map<string, Updates>();
+  readonly #onError: (error: unknown) => void;
+  readonly #onFull: (tenant: string, server: string) => void;
+
+  /**
+   * `onError` hears of listeners that throw; the others are told all the same. `onFull` hears when updated resources of
+   * a server are left out, once until all that wait are told.
+   */
+  constructor(onError: (error: unknown) => void, onFull: (tenant: string, server: string) => void = () => {}) {
+    this.#onError = onError;
+    this.#onFull = onFull;
+  }
+
+  add(tenant: string, server: string, listener: ChangeListener): () => void {
+    const servers = this.#tenants.get(tenant) ?? new Map<string, Watch>();
+    this.#tenants.set(tenant, servers);
+    const watch = servers.get(server) ?? { listeners: new Set(), known: undefined, learning: Promise.resolve() };
+    servers.set(server, watch);
+    // The same function may be added twice.
+    const own: ChangeListener = (change) => listener(change);
+    watch.listeners.add(own);
+    return () => {
+      watch.listeners.delete(own);
+      if (watch.listeners.size === 0 && servers.get(server) === watch) servers.delete(server);
+      if (servers.size === 0 && this.#tenants.get(tenant) === servers) this.#tenants.delete(tenant);
+    };
+  }
+
+  /** Watches all servers of a tenant, without loading any. */
+  addToAll(tenant: string, listener: AnyChangeListener): () => void {
+    const listeners = this.#ofAll.get(tenant) ?? new Set();
+    this.#ofAll.set(tenant, listeners.add(listener));
+    return () => {
+      if (listeners.delete(listener) && listeners.size === 0) this.#ofAll.delete(tenant);
+    };
+  }
+
+  /** Tells that a server may have changed. */
+  mayBeAnother(tenant: string, server: string): void {
+    for (const listener of this.#ofAll.get(tenant) ?? []) listener(server);
+  }
+
+  /** The watched servers of a tenant. */
+  watched(tenant: string): string[] {
+    return [...(this.#tenants.get(tenant)?.keys() ?? [])];
+  }
+
+  isKnown(tenant: string, server: string): boolean {
+    return this.#tenants.get(tenant)?.get(server)?.known !== undefined;
+  }
+
+  /** Tells which lists of the contract have changed. Resolves when the listeners have been told. */
+  learn(tenant: string, server: string, catalog: Catalog): Promise<void> {
+    const watch = this.#tenants.get(tenant)?.get(server);
+    if (!watch) return Promise.resolve();
+    watch.learning = watch.learning.then(() => this.#learn(watch, catalog));
+    return watch.learning;
+  }
+
+  async #learn(watch: Watch, { contract, contractCid }: Catalog): Promise<void> {
+    const before = watch.known;
+    if (before?.contract === contractCid) return;
+    const { tools, resources, resourceTemplates, prompts } = contract;
+    const now = {
+      contract: contractCid,
+      tools: (await jsonBlockInTurns(tools)).cid,
+      resources: (await jsonBlockInTurns({ resources, resourceTemplates })).cid,
+      prompts: (await jsonBlockInTurns(prompts)).cid,
+    };
+    watch.known = now;
+    if (!before) return;
+    for (const kind of ["tools", "resources", "prompts"] as const) {
+      if (before[kind] !== now[kind]) this.#tell(watch, { kind });
+    }
+  }
+
+  /** Tells of the update from the end of this turn on, yielding to other calls. False when too many already wait. */
+  resourceUpdated(tenant: string, server: string, uri: string): boolean {
+    if (!this.#ofAll.has(tenant) && !this.#tenants.get(tenant)?.has(server)) return true;
+    const key = JSON.stringify([tenant, server]);
+    const waiting = this.#updated.get(key);
+    if (waiting) {
+      const hasRoom = waiting.uris.size < UPDATES_MAX || waiting.uris.has(uri);
+      if (hasRoom) waiting.uris.add(uri);
+      else if (!waiting.areLeftOut) {
+        waiting.areLeftOut = true;
+        this.#onFull(tenant, server);
+      }
+      return hasRoom;
+    }
+    const uris = new Set([uri]);
+    this.#updated.set(key, { uris, areLeftOut: false });
+    setImmediate(() => void this.#tellUpdated(tenant, server, key, uris));
+    return true;
+  }
+
+  async #tellUpdated(tenant: string, server: string, key: string, uris: Set<string>): Promise<void> {
+    const takeTurns = turnTaker();
+    for (const uri of uris) {
+      uris.delete(uri);
+      const change: ServerChange = { kind: "resource", uri };
+      for (const listener of this.#ofAll.get(tenant) ?? []) this.#hear(() => listener(server, change), change);
+      for (const listener of this.#tenants.get(tenant)?.get(server)?.listeners ?? []) {
+        const turn = takeTurns();
+        if (turn) await turn;
+        this.#hear(listener, change);
+      }
+      const turn = takeTurns();
+      if (turn) await turn;
+    }
+    this.#updated.delete(key);
+  }
+
+  #tell(watch: Watch, change: ServerChange): void {
+    for (const listener of watch.listeners) this.#hear(listener, change);
+  }
+
+  #hear(listener: ChangeListener, change: ServerChange): void {
+    try {
+      listener(change);
+    } catch (error) {
+      this.#onError(error);
+    }
+  }
+}

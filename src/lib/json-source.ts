@@ -1,0 +1,327 @@
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
+import { parse, type AnyNode, type MemberNode, type ValueNode } from "@humanwhocodes/momoa";
+import { codeFrame } from "./code-frame.ts";
+import { BerthError } from "./errors.ts";
+import type { Json, JsonObject } from "./json.ts";
+import type { Limits } from "../limits/limits.ts";
+import { furtherProblems, PROBLEMS_MAX, type Problem } from "./problem.ts";
+import { TurnQueue } from "./fair-semaphore.ts";
+
+/** A JSON value that remembers where it was written, so that any problem with it can be shown there. */
+export interface JsonNode {
+  readonly value: Json;
+  readonly at: SourcePosition;
+  /** The members of an object, in the order in which they are written. */
+  readonly members?: ReadonlyMap<string, JsonMember>;
+  /** The elements of an array. */
+  readonly elements?: readonly JsonNode[];
+}
+
+interface JsonMember {
+  /** The place of the key. */
+  readonly at: SourcePosition;
+  readonly node: JsonNode;
+}
+
+/** A place in a source file. `line` and `column` count from 1, columns in UTF-16 units. */
+export interface SourcePosition {
+  readonly file: string;
+  readonly text: string;
+  readonly line: number;
+  readonly column: number;
+  /** The offset in the text, from 0, where it is known. */
+  readonly offset?: number;
+  readonly pointer: string;
+}
+
+/** Strict JSON (RFC 8259). Duplicate keys are problems, and so is everything that `JSON.parse` refuses. */
+export function parseJsonSource(file: string, text: string): { root?: JsonNode; problems: Problem[] } {
+  const problems: Problem[] = [];
+  try {
+    JSON.parse(text);
+    const source = { file, text, problems, further: 0 };
+    const root = toNode(parse(text, { mode: "json" }).body, "", source);
+    if (source.further > 0) {
+      const { code, message } = furtherProblems(source.further, "error");
+      problems.push(problemAt(root.at, code, message));
+    }
+    return { root, problems };
+  } catch (error) {
+    const { line, column, reason } = faultOf(text, error as Error);
+    return { problems: [problemAt({ file, text, line, column, pointer: "" }, "invalid-json", `Not JSON: ${reason}`)] };
+  }
+}
+
+/** Finds the problems in a JSON text of a tenant. Nobody else waits for it, however long the text is. */
+export async function jsonProblems(file: string, text: string, reader: Reader): Promise<Problem[]> {
+  if (text.length <= SHORT_UNITS) return parseJsonSource(file, text).problems;
+  const found = await inThread({ file, text }, reader);
+  if (!("why" in found)) return found.problems ?? [];
+  const message = `It could not be read ${found.why}; make it smaller`;
+  return [{ code: "invalid-json", message, severity: "error", file, line: 1, column: 1 }];
+}
+
+/** As `parseJsonSource`, in a tenth of the time for a correct text. For the thread. */
+export function longJsonProblems(file: string, text: string): Problem[] {
+  try {
+    JSON.parse(text);
+    if (!hasDuplicateKeys(text)) return [];
+  } catch {
+    // Reported below, with its place.
+  }
+  return parseJsonSource(file, text).problems;
+}
+
+/** As `placedIn`; undefined for a text that is no JSON, or takes too long. */
+export async function placeProblems(
+  file: string,
+  text: string,
+  problems: readonly Problem[],
+  reader: Reader,
+): Promise<Problem[] | undefined> {
+  if (text.length > SHORT_UNITS) {
+    const found = await inThread({ file, text, problems }, reader);
+    return "why" in found ? undefined : found.problems;
+  }
+  const { root } = parseJsonSource(file, text);
+  return root && placedIn(root, problems);
+}
+
+/** The tenant for whom a long text is read, and the limits of that. */
+export interface Reader {
+  readonly tenant: string;
+  readonly limits: Pick<Limits, "checkMs" | "checkMemoryMb">;
+}
+
+/** Problems with the places of their pointers; where a pointer leads to nothing, the nearest enclosing place. */
+export function placedIn(root: JsonNode, problems: readonly Problem[]): Problem[] {
+  return problems.map((problem) => {
+    const { code, message, severity, pointer = "" } = problem;
+    return { ...problem, ...problemAt(nodeAt(root, pointer).at, code, message, severity), pointer };
+  });
+}
+
+/** The thread's input: with `problems` it places those, else it looks for problems. */
+export interface LongSource {
+  readonly file: string;
+  readonly text: string;
+  readonly problems?: readonly Problem[];
+}
+
+/** Parsing with all positions takes about half a microsecond per character. */
+const SHORT_UNITS = 16 * 1024;
+const workerFile = new URL("./json-source-worker.js", import.meta.url);
+
+/** A longer text may take seconds, and others would wait for it. */
+const MEDIUM_UNITS = 256 * 1024;
+
+/** The most waiting texts of one tenant; each is held in memory meanwhile. */
+const TEXTS_WAITING_MAX = 16;
+/** One thread for medium texts and one for long ones, however many tenants have texts to read. */
+const turnsOf = { medium: newQueue(), long: newQueue() };
+
+function newQueue(): TurnQueue {
+  return new TurnQueue(1, TEXTS_WAITING_MAX, () => 1);
+}
+
+/** When a full queue may have room again. */
+const RETRY_AFTER_S = 1;
+
+/** The thread's result, or why there is none. */
+async function inThread(
+  source: LongSource,
+  { tenant, limits }: Reader,
+): Promise<{ problems?: Problem[] } | { why: string }> {
+  const turns = turnsOf[source.text.length > MEDIUM_UNITS ? "long" : "medium"];
+  const turn = turns.enter(tenant, () => {});
+  if (!turn) {
+    throw new BerthError(
+      "too_many_requests",
+      `${TEXTS_WAITING_MAX} long texts of the tenant wait to be read; try again in ${RETRY_AFTER_S} s`,
+      { data: { retryAfterSeconds: RETRY_AFTER_S } },
+    );
+  }
+  await turn;
+  try {
+    return await readInThread(source, limits);
+  } finally {
+    turns.leave(tenant);
+  }
+}
+
+async function readInThread(
+  text: LongSource,
+  { checkMs, checkMemoryMb }: Reader["limits"],
+): Promise<{ problems?: Problem[] } | { why: string }> {
+  const worker = new Worker(workerFile, {
+    workerData: text,
+    resourceLimits: { maxOldGenerationSizeMb: checkMemoryMb },
+  });
+  // The error of a thread that nobody waits for any more is ignored.
+  worker.on("error", () => {});
+  const signal = AbortSignal.timeout(checkMs);
+  try {
+    const [problems] = (await once(worker, "message", { signal })) as [Problem[] | undefined];
+    return { ...(problems && { problems }) };
+  } catch {
+    if (signal.aborted) return { why: `within ${checkMs} ms (BERTH_CHECK_MS)` };
+    return { why: `with ${checkMemoryMb} MB of memory (BERTH_CHECK_MEMORY_MB)` };
+  } finally {
+    await worker.terminate();
+  }
+}
+
+/** Takes a text that is valid JSON. */
+function hasDuplicateKeys(text: string): boolean {
+  const open: (Set<string> | undefined)[] = [];
+  let last: string | undefined;
+  for (const [token] of text.matchAll(TOKENS)) {
+    if (token === "{") open.push(new Set());
+    else if (token === "[") open.push(undefined);
+    else if (token === "}" || token === "]") open.pop();
+    else if (token === ":") {
+      const keys = open.at(-1)!;
+      const key = last!.includes("\\") ? (JSON.parse(last!) as string) : last!.slice(1, -1);
+      if (keys.has(key)) return true;
+      keys.add(key);
+    } else last = token;
+  }
+  return false;
+}
+
+const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]:]/g;
+
+/** The node that a pointer leads to; if there is none, the nearest enclosing node. */
+export function nodeAt(root: JsonNode, pointer: string): JsonNode {
+  let node = root;
+  for (const step of pointer.split("/").slice(1)) {
+    const key = step.replaceAll("~1", "/").replaceAll("~0", "~");
+    const inner: JsonNode | undefined = node.members?.get(key)?.node ?? node.elements?.[Number(key)];
+    if (!inner) break;
+    node = inner;
+  }
+  return node;
+}
+
+export function problemAt(
+  at: SourcePosition,
+  code: string,
+  message: string,
+  severity: Problem["severity"] = "error",
+): Problem {
+  const { file, line, column, pointer } = at;
+  return { code, message, severity, file, line, column, pointer, frame: frameOf(at) };
+}
+
+interface Source {
+  readonly file: string;
+  readonly text: string;
+  readonly problems: Problem[];
+  /** How many more problems there are. */
+  further: number;
+}
+
+function toNode(node: ValueNode, pointer: string, source: Source): JsonNode {
+  const at = positionOf(node, pointer, source);
+  switch (node.type) {
+    case "Object":
+      return objectNode(node.members, at, source);
+    case "Array": {
+      const elements = node.elements.map(({ value }, index) => toNode(value, `${pointer}/${index}`, source));
+      return { value: elements.map(({ value }) => value), at, elements };
+    }
+    case "Null":
+      return { value: null, at };
+    case "String":
+    case "Number":
+    case "Boolean":
+      return { value: node.value, at };
+    default:
+      throw new SyntaxError(`${node.type} is not a JSON value`);
+  }
+}
+
+function objectNode(written: readonly MemberNode[], at: SourcePosition, source: Source): JsonNode {
+  const members = new Map<string, JsonMember>();
+  for (const { name, value } of written) {
+    const key = name.type === "String" ? name.value : name.name;
+    const pointer = `${at.pointer}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+    const keyAt = positionOf(name, pointer, source);
+    const node = toNode(value, pointer, source);
+    const first = members.get(key);
+    if (first && source.problems.length >= PROBLEMS_MAX) {
+      source.further += 1;
+    } else if (first) {
+      const message = `"${key}" stands here a second time; the first is on line ${first.at.line}`;
+      source.problems.push(problemAt(keyAt, "duplicate-key", message));
+    } else {
+      members.set(key, { at: keyAt, node });
+    }
+  }
+  const value: JsonObject = Object.fromEntries([...members].map(([key, { node }]) => [key, node.value]));
+  return { value, at, members };
+}
+
+function positionOf(node: AnyNode, pointer: string, { file, text }: Source): SourcePosition {
+  const { line, column, offset } = node.loc.start;
+  return { file, text, line, column, offset, pointer };
+}
+
+interface Fault {
+  readonly line: number;
+  readonly column: number;
+  readonly reason: string;
+}
+
+/**
+ * Where and why a text is not JSON. V8's message is best where it names the offset; otherwise momoa knows the place.
+ */
+function faultOf(text: string, error: Error): Fault {
+  if (error instanceof RangeError) return { line: 1, column: 1, reason: "nested too deeply" };
+  if (text.startsWith("\uFEFF")) {
+    return { line: 1, column: 1, reason: "the file starts with a byte-order mark; save it as UTF-8 without one" };
+  }
+  const end = text.trimEnd().length;
+  const offset = Number(/position (\d+)/.exec(error.message)?.[1] ?? (/ end of /.test(error.message) ? end : NaN));
+  if (offset >= end) return faultAt(text, end, "the file ends too early");
+  if (offset >= 0) return faultAt(text, offset, plain(error.message.replace(/ (in|after) JSON at.*$/s, "")));
+  try {
+    parse(text, { mode: "json" });
+  } catch (found) {
+    const { message, line = 1, column = 1 } = found as Error & { line?: number; column?: number };
+    const reason = message.replace(/ \(\d+:\d+\)$/, "");
+    return { line, column, reason: sentences[reason] ?? plain(reason) };
+  }
+  return { line: 1, column: 1, reason: plain(error.message) };
+}
+
+function faultAt(text: string, offset: number, reason: string): Fault {
+  const before = text.slice(0, offset).split(LINE_END);
+  return { line: before.length, column: before.at(-1)!.length + 1, reason };
+}
+
+const LINE_END = /\r\n|[\n\r]/;
+
+const sentences: Record<string, string> = {
+  "Unexpected token RBrace found.": "a value was expected before this `}`",
+  "Unexpected token RBracket found.": "a value was expected before this `]`; is there a comma too many?",
+};
+
+function plain(reason: string): string {
+  return reason.charAt(0).toLowerCase() + reason.slice(1).replace(/ found\.$/, "");
+}
+
+const FRAME_CHARACTERS = 160;
+
+/** The line of a position; for a very long line, the part around it. */
+function frameOf({ text, line, column, offset }: SourcePosition): string {
+  const begin = offset === undefined ? 0 : offset - column + 1;
+  // A text with many faults must not be split into lines for each of them.
+  const whole =
+    offset === undefined
+      ? (text.split(LINE_END)[line - 1] ?? "")
+      : text.slice(begin, offset) + text.slice(offset, offset + FRAME_CHARACTERS).split(LINE_END, 1)[0]!;
+  const start = Math.max(0, Math.min(column - 1 - FRAME_CHARACTERS / 2, whole.length - FRAME_CHARACTERS));
+  return codeFrame(whole.slice(start, start + FRAME_CHARACTERS), line, column - start);
+}

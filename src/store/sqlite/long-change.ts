@@ -1,0 +1,104 @@
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
+import type { Block, Cid } from "../../lib/cid.ts";
+import { BerthError, type ErrorCode } from "../../lib/errors.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
+import { identityOf } from "./store-files.ts";
+import type { Change, NameMove } from "../store.ts";
+
+/** A change of more contents and names takes long enough for others to notice. */
+const LONG_FROM = 500;
+/** Contents or names that are handed over at a time, which takes about a millisecond. */
+const HANDED_OVER = 250;
+const workerFile = new URL("./long-change-worker.js", import.meta.url);
+/** The thread holds the whole change and the record of it. */
+const resourceLimits = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 8 };
+
+export interface LongChangeOrder {
+  readonly file: string;
+  /** Another file under the same name is left alone. */
+  readonly identity: string | undefined;
+  readonly busyMs: number;
+}
+
+/** A part of a change, or the rest of it once all parts were handed over. */
+export type LongChangePart =
+  | { readonly cids: readonly Cid[]; readonly lengths: readonly number[]; readonly bytes: Uint8Array }
+  | { readonly set: readonly NameMove[] }
+  | { readonly tenant: string; readonly rest: Omit<Change, "put" | "set"> };
+
+/** The numbers of the changes, or why nothing was changed: an error of Berth's own, or SQLite's. */
+export type LongChangeReport =
+  | { readonly moved: readonly number[] }
+  | { readonly refusal: { readonly code: ErrorCode; readonly message: string; readonly data: BerthError["data"] } }
+  | { readonly error: { readonly code: string | undefined; readonly message: string } };
+
+export function isLongChange({ put = [], set = [] }: Change): boolean {
+  return put.length + set.length > LONG_FROM;
+}
+
+/**
+ * Makes a change of very many names as one transaction, on a thread that ends with it: calls would otherwise wait for
+ * it. Nobody else in this process may write until it is over. Returns the numbers of the changes; undefined, with
+ * nothing changed, where no thread is available.
+ */
+export async function changeOnThread(
+  order: Omit<LongChangeOrder, "identity">,
+  tenant: string,
+  change: Change,
+): Promise<readonly number[] | undefined> {
+  const worker = startWorker({ ...order, identity: identityOf(order.file) });
+  if (!worker) return undefined;
+  let fault: unknown;
+  worker.on("error", (error) => (fault = error));
+  const ended = once(worker, "exit");
+  const isReady = await Promise.race([once(worker, "message").then(() => true), ended.then(() => false)]);
+  if (!isReady) return undefined;
+
+  let report: LongChangeReport | undefined;
+  worker.on("message", (message: LongChangeReport) => (report = message));
+  await handOver(worker, tenant, change);
+  await ended;
+  if (!report) {
+    const message = "look whether it stands before you repeat it: the thread that wrote it has ended";
+    throw new BerthError("store_unsure", message, { cause: fault });
+  }
+  if ("moved" in report) return report.moved;
+  if ("error" in report) throw Object.assign(new Error(report.error.message), { code: report.error.code });
+  const { code, message, data } = report.refusal;
+  throw Object.assign(new BerthError(code, undefined, { ...(data && { data }) }), { message });
+}
+
+function startWorker(workerData: LongChangeOrder): Worker | undefined {
+  try {
+    return new Worker(workerFile, { workerData, resourceLimits, execArgv: [], env: {} });
+  } catch {
+    return undefined;
+  }
+}
+
+async function handOver(worker: Worker, tenant: string, { put = [], set = [], ...rest }: Change): Promise<void> {
+  const takeTurns = turnTaker();
+  for (let start = 0; start < put.length; start += HANDED_OVER) {
+    await takeTurns();
+    const part = packed(put.slice(start, start + HANDED_OVER));
+    worker.postMessage(part, [part.bytes.buffer]);
+  }
+  for (let start = 0; start < set.length; start += HANDED_OVER) {
+    await takeTurns();
+    worker.postMessage({ set: set.slice(start, start + HANDED_OVER) } satisfies LongChangePart, []);
+  }
+  worker.postMessage({ tenant, rest } satisfies LongChangePart, []);
+}
+
+/** Transfers one piece of memory; thousands of small ones would each be copied with the buffer they are part of. */
+function packed(blocks: readonly Block[]) {
+  const lengths = blocks.map(({ bytes }) => bytes.length);
+  const bytes = new Uint8Array(lengths.reduce((sum, length) => sum + length, 0));
+  let at = 0;
+  for (const block of blocks) {
+    bytes.set(block.bytes, at);
+    at += block.bytes.length;
+  }
+  return { cids: blocks.map(({ cid }) => cid), lengths, bytes } satisfies LongChangePart;
+}

@@ -1,0 +1,165 @@
+import type Database from "#better-sqlite3";
+import { auditOfChange } from "../../audit/changes.ts";
+import type { Cid } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { SqliteAudit } from "./audit.ts";
+import type { SqliteContent } from "./content.ts";
+import type { SqliteDerived } from "./derived.ts";
+import type { StoredBytes } from "./stored-bytes.ts";
+import type { Change, NameChange, NameChanges, NameKind, NameMove, NameRecord } from "../store.ts";
+
+/** SQLite's notation for "no limit". */
+const ALL = -1;
+
+/** The part of the SQLite store that keeps names with their history. Each function is one transaction. */
+export function sqliteNames(
+  database: Database.Database,
+  contents: SqliteContent,
+  results: Pick<SqliteDerived, "putAll">,
+  storedBytes: StoredBytes,
+  audit: SqliteAudit,
+) {
+  const statements = prepare(database);
+
+  /** Undefined when the name already means this. */
+  const move = (
+    tenant: string,
+    by: string,
+    changedAt: number,
+    { kind, name, cid, expected }: NameMove,
+  ): Moved | undefined => {
+    const now = statements.name.get(tenant, kind, name)?.cid ?? null;
+    if (expected !== undefined && expected !== now) {
+      const data = { kind, name, expected, actual: now };
+      throw new BerthError("name_moved", `${kind} "${name}" is ${now ?? "not there"}, not ${expected ?? "absent"}`, {
+        data,
+      });
+    }
+    if (cid === now) return undefined;
+    if (cid === null) {
+      statements.removeName.run(tenant, kind, name);
+    } else {
+      if (!contents.isClaimed(tenant, cid)) {
+        throw new BerthError("content_missing", `${kind} "${name}" cannot be set to ${cid}`, { data: { cid } });
+      }
+      statements.setName.run(tenant, kind, name, cid, changedAt);
+    }
+    const { lastInsertRowid } = statements.recordChange.run(tenant, kind, name, cid, changedAt, by);
+    return { id: Number(lastInsertRowid), kind, name, from: now, cid };
+  };
+
+  const checkRoom = (bytes: number, storedBytesMax: number): void => {
+    if (bytes <= storedBytesMax) return;
+    const data = { bytes, storedBytesMax };
+    throw new BerthError("storage_full", `it would be ${bytes} bytes, and may be ${storedBytesMax}`, { data });
+  };
+
+  const change = database.transaction((tenant: string, wanted: Change) => {
+    const { by, put = [], set = [], derived = [], storedBytesMax } = wanted;
+    const changedAt = Date.now();
+    const stood = storedBytesMax === undefined ? 0 : storedBytes.of(tenant);
+    let added = results.putAll(tenant, derived);
+    for (const block of put) {
+      if (contents.claim(tenant, block)) added += block.bytes.length;
+    }
+    if (storedBytesMax !== undefined) checkRoom(stood + added, storedBytesMax);
+    const moved = set.flatMap((nameMove) => move(tenant, by, changedAt, nameMove) ?? []);
+    if (moved.length > 0) audit.append(auditOfChange(tenant, wanted, moved));
+    return { added, moved: moved.map(({ id }) => id) };
+  });
+
+  return {
+    get(tenant: string, kind: NameKind, name: string): NameRecord | undefined {
+      const row = statements.name.get(tenant, kind, name);
+      return row && record(kind, row);
+    },
+
+    list: (tenant: string, kind: NameKind): NameRecord[] =>
+      // SQLite sorts by UTF-8 bytes, which differs from code units beyond the basic plane.
+      statements.names
+        .all(tenant, kind)
+        .map((row) => record(kind, row))
+        .sort(byName),
+
+    history: (tenant: string, kind: NameKind, name: string, max = ALL): NameChange[] =>
+      statements.history.all(tenant, kind, name, max),
+
+    had: (tenant: string, kind: NameKind, name: string, cid: Cid): boolean =>
+      statements.had.get(tenant, kind, name, cid) !== undefined,
+
+    latest: (): number => statements.latest.get() ?? 0,
+
+    changesAfter(tenant: string, kinds: readonly NameKind[], since: number): NameChanges | undefined {
+      const latest = statements.latest.get() ?? 0;
+      if (latest === since) return { latest, changed: [] };
+      // A store that replaced this one may not know that change.
+      if (latest < since) return undefined;
+      const rows = statements.changesAfter.all(since, latest, tenant, JSON.stringify(kinds));
+      if (rows.some(({ kind }) => kind === "tenant")) return undefined;
+      return { latest, changed: rows as NameChanges["changed"] };
+    },
+
+    /** Returns the numbers of the changes. */
+    change(tenant: string, wanted: Change): readonly number[] {
+      const { added, moved } = change.immediate(tenant, wanted);
+      storedBytes.added(tenant, added);
+      return moved;
+    },
+  };
+}
+
+export function byName(a: { name: string }, b: { name: string }): number {
+  if (a.name === b.name) return 0;
+  return a.name < b.name ? -1 : 1;
+}
+
+/** The meaning of a name before and after a change, with the change's number. */
+interface Moved extends Pick<NameMove, "kind" | "name" | "cid"> {
+  readonly id: number;
+  readonly from: Cid | null;
+}
+
+interface NameRow {
+  readonly name: string;
+  readonly cid: Cid;
+  readonly changedAt: number;
+}
+
+function record(kind: NameKind, { name, cid, changedAt }: NameRow): NameRecord {
+  return { kind, name, cid, changedAt };
+}
+
+function prepare(database: Database.Database) {
+  return {
+    name: database.prepare<[string, string, string], NameRow>(
+      "SELECT name, cid, changed_at AS changedAt FROM name WHERE tenant = ? AND kind = ? AND name = ?",
+    ),
+    names: database.prepare<[string, string], NameRow>(
+      "SELECT name, cid, changed_at AS changedAt FROM name WHERE tenant = ? AND kind = ?",
+    ),
+    setName: database.prepare<[string, string, string, string, number]>(
+      "INSERT OR REPLACE INTO name (tenant, kind, name, cid, changed_at) VALUES (?, ?, ?, ?, ?)",
+    ),
+    removeName: database.prepare<[string, string, string]>(
+      "DELETE FROM name WHERE tenant = ? AND kind = ? AND name = ?",
+    ),
+    recordChange: database.prepare<[string, string, string, string | null, number, string]>(
+      "INSERT INTO name_change (tenant, kind, name, cid, changed_at, changed_by) VALUES (?, ?, ?, ?, ?, ?)",
+    ),
+    latest: database.prepare<[], number | null>("SELECT max(id) FROM name_change").pluck(),
+    // The plus keeps SQLite from scanning all that the tenant ever changed, by the index of its names.
+    changesAfter: database.prepare<[number, number, string, string], { kind: NameKind | "tenant"; name: string }>(
+      `SELECT DISTINCT kind, name FROM name_change WHERE id > ? AND id <= ? AND +tenant = ?
+       AND (kind = 'tenant' OR kind IN (SELECT value FROM json_each(?)))`,
+    ),
+    had: database
+      .prepare<[string, string, string, string], 1>(
+        "SELECT 1 FROM name_change WHERE tenant = ? AND kind = ? AND name = ? AND cid = ? LIMIT 1",
+      )
+      .pluck(),
+    history: database.prepare<[string, string, string, number], NameChange>(
+      `SELECT cid, changed_at AS changedAt, changed_by AS "by" FROM name_change
+       WHERE tenant = ? AND kind = ? AND name = ? ORDER BY id DESC LIMIT ?`,
+    ),
+  };
+}

@@ -1,0 +1,50 @@
+import type Database from "#better-sqlite3";
+import type { KeyedRecordPut, RecordKind, RecordPut, StoredRecord } from "../store.ts";
+
+/** The most expired records that one write removes, so that no single write pays for all. */
+const EXPIRED_AT_ONCE = 100;
+
+/** The part of the SQLite store that keeps records that expire. Each function is one transaction. */
+export function sqliteRecords(database: Database.Database) {
+  const get = database.prepare<[string, string, string, number], StoredRecord>(
+    "SELECT value, revision FROM record WHERE tenant = ? AND kind = ? AND key = ? AND expires_at > ?",
+  );
+  const getRevision = database.prepare<[string, string, string, number], Pick<StoredRecord, "revision">>(
+    "SELECT revision FROM record WHERE tenant = ? AND kind = ? AND key = ? AND expires_at > ?",
+  );
+  const write = database.prepare<[string, string, string, number, string, number]>(
+    "INSERT OR REPLACE INTO record (tenant, kind, key, revision, value, expires_at) VALUES (?, ?, ?, ?, ?, ?)",
+  );
+  const removeExpired = database.prepare<[number, number]>(
+    "DELETE FROM record WHERE id IN (SELECT id FROM record WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
+  );
+  const writeNothing = database.prepare<[number]>(
+    "INSERT OR REPLACE INTO record (tenant, kind, key, revision, value, expires_at) VALUES ('', 'check', '', 1, '', ?)",
+  );
+
+  const putOne = (tenant: string, kind: RecordKind, key: string, put: RecordPut): number | undefined => {
+    const { value, expected, expiresAt } = put;
+    const revision = getRevision.get(tenant, kind, key, Date.now())?.revision ?? 0;
+    if (revision !== expected) return undefined;
+    write.run(tenant, kind, key, revision + 1, value, expiresAt);
+    return revision + 1;
+  };
+
+  const put = database.transaction((tenant: string, kind: RecordKind, key: string, one: RecordPut) => {
+    removeExpired.run(Date.now(), EXPIRED_AT_ONCE);
+    return putOne(tenant, kind, key, one);
+  });
+
+  const putAll = database.transaction((tenant: string, kind: RecordKind, puts: readonly KeyedRecordPut[]) => {
+    removeExpired.run(Date.now(), EXPIRED_AT_ONCE + puts.length);
+    return puts.map((each) => putOne(tenant, kind, each.key, each));
+  });
+
+  return {
+    get: (tenant: string, kind: RecordKind, key: string) => get.get(tenant, kind, key, Date.now()),
+    put: (tenant: string, kind: RecordKind, key: string, one: RecordPut) => put.immediate(tenant, kind, key, one),
+    putAll: (tenant: string, kind: RecordKind, puts: readonly KeyedRecordPut[]) => putAll.immediate(tenant, kind, puts),
+    /** Makes a write that nobody reads. */
+    writeNothing: () => void writeNothing.run(Date.now()),
+  };
+}

@@ -1,0 +1,219 @@
+import { randomBytes } from "node:crypto";
+import { rawBlock } from "../../lib/cid.ts";
+import type { Log } from "../../lib/log.ts";
+import { removeLeftDrafts } from "./draft-file.ts";
+import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
+import { changeOnThread, isLongChange } from "./long-change.ts";
+import { openDatabase } from "./open-database.ts";
+import { sqliteAuditLinks } from "./audit-links.ts";
+import { SqliteAudit } from "./audit.ts";
+import { SqliteContent, verified, verifiedInTurns } from "./content.ts";
+import { sqliteDerived } from "./derived.ts";
+import { byName, sqliteNames } from "./names.ts";
+import { sqliteRecords } from "./records.ts";
+import { sqliteSecrets } from "./secrets.ts";
+import { sqliteTenants } from "./tenants.ts";
+import { sqliteTokens } from "./tokens.ts";
+import { atOnce, attempt } from "./work.ts";
+import { StoredBytes } from "./stored-bytes.ts";
+import { WriteAheadLog } from "./write-ahead-log.ts";
+import type { Change, ChangedName, SecretStore, Store } from "../store.ts";
+
+export interface SqliteStoreOptions {
+  /** The folder of the database; made when it is missing. */
+  readonly dataDir: string;
+  /** How long a change waits for another process's change before it fails with `store_failed`. Default 5,000. */
+  readonly busyMs?: number;
+  /** The log size above which it is moved into the database. Default 16 MiB. */
+  readonly logBytes?: number;
+  /** Gets a failing disk's errors. */
+  readonly log?: Log;
+}
+
+const LOG_BYTES = 16 * 1024 * 1024;
+
+/**
+ * The store of one machine: a SQLite file, which several processes may have open at once. Each part keeps its own
+ * tables; this file decides what waits for the disk, and turns whatever SQLite throws into `store_failed`.
+ */
+export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store & SecretStore> {
+  const { dataDir, busyMs = 5_000, logBytes = LOG_BYTES } = options;
+  const database = openDatabase(dataDir, busyMs, options.log);
+  removeLeftDrafts(dataDir);
+  const log = new WriteAheadLog(database, logBytes, options.log);
+  const contents = new SqliteContent(database);
+  const storedBytes = new StoredBytes(database, log);
+  const audit = new SqliteAudit(database);
+  const derived = sqliteDerived(database, contents, storedBytes);
+  const names = sqliteNames(database, contents, derived, storedBytes, audit);
+  const records = sqliteRecords(database);
+  const secrets = sqliteSecrets(database, audit);
+  const foreignChanges = new ForeignChanges(database, log);
+  const pages = database.prepare<[], number>("PRAGMA page_count").pluck();
+  const pageBytes = database.prepare<[], number>("PRAGMA page_size").pluck();
+
+  /** Does what a save does and undoes it, then makes a write that nobody reads. */
+  const probe = (): void => {
+    const block = rawBlock(randomBytes(32));
+    const set = [{ kind: "variable", name: block.cid, cid: block.cid }] as const;
+    const trial = database.transaction(() => {
+      names.change(NOBODY, { by: "check", put: [block], set });
+      throw undone;
+    });
+    const both = database.transaction(() => {
+      try {
+        trial();
+      } catch (error) {
+        if (error !== undone) throw error;
+      }
+      records.writeNothing();
+    });
+    both.immediate();
+  };
+
+  const keepSecret = (tenant: string, name: string, work: () => number | undefined): Promise<boolean> => {
+    const kept = log.keep(() => {
+      const changed = work();
+      if (changed !== undefined) foreignChanges.add([changed]);
+      return changed !== undefined;
+    });
+    return foreignChanges.tellIfUnsure([{ tenant, kind: "secret", name }], kept);
+  };
+
+  const changeHere = (tenant: string, change: Change): readonly number[] => {
+    for (const { cid, bytes } of change.put ?? []) verified(cid, bytes);
+    for (const { block } of change.derived ?? []) verified(block.cid, block.bytes);
+    return names.change(tenant, change);
+  };
+
+  const changeAside = async (tenant: string, change: Change): Promise<readonly number[]> =>
+    (await changeOnThread({ file: database.name, busyMs }, tenant, change)) ?? changeHere(tenant, change);
+
+  return {
+    tenants: sqliteTenants(database, log, foreignChanges, audit, (tenant) => storedBytes.forget(tenant)),
+    tokens: sqliteTokens(database, log, foreignChanges, audit),
+    audit: sqliteAuditLinks(database, log, audit, busyMs),
+
+    async content(tenant, cid) {
+      const bytes = attempt(() => contents.read(tenant, cid));
+      return bytes && verifiedInTurns(cid, bytes);
+    },
+
+    async name(tenant, kind, name) {
+      return attempt(() => names.get(tenant, kind, name));
+    },
+
+    async names(tenant, kind) {
+      return attempt(() => names.list(tenant, kind));
+    },
+
+    async latestChange() {
+      return attempt(() => names.latest());
+    },
+
+    async changesAfter(tenant, kinds, since) {
+      return attempt(() => names.changesAfter(tenant, kinds, since));
+    },
+
+    async history(tenant, kind, name, max) {
+      return attempt(() => names.history(tenant, kind, name, max));
+    },
+
+    async had(tenant, kind, name, cid) {
+      return attempt(() => names.had(tenant, kind, name, cid));
+    },
+
+    async change(tenant, change) {
+      const kept = isLongChange(change)
+        ? log.keepAside(() => foreignChanges.adding(changeAside(tenant, change)))
+        : log.keep(() => foreignChanges.add(changeHere(tenant, change)));
+      await foreignChanges.tellIfUnsure(namesOf(tenant, change), kept);
+    },
+
+    onReplaced: (listener) => foreignChanges.listenToReplacing(listener),
+
+    onChange: (listener) =>
+      foreignChanges.listen((changes) => {
+        const names = changes.filter(isName);
+        if (names.length > 0) listener(names);
+      }),
+
+    async derived(key) {
+      const row = attempt(() => derived.get(key));
+      return row && verifiedInTurns(row.cid, row.bytes);
+    },
+
+    async putDerived(tenant, entries) {
+      for (const { block } of entries) verified(block.cid, block.bytes);
+      // A result lost in a power cut is made again.
+      await log.write(() => derived.put(tenant, entries));
+    },
+
+    async holdDerived(tenant, keys) {
+      return attempt(() => derived.isHeld(tenant, keys)) || log.write(() => derived.hold(tenant, keys));
+    },
+
+    async record(tenant, kind, key) {
+      return attempt(() => records.get(tenant, kind, key));
+    },
+
+    putRecord: (tenant, kind, key, put) => log.keep(() => records.put(tenant, kind, key, put)),
+    putRecords: (tenant, kind, puts) => log.write(() => records.putAll(tenant, kind, puts)),
+
+    async secret(tenant, name) {
+      return attempt(() => secrets.get(tenant, name));
+    },
+
+    async secrets(tenant) {
+      return attempt(() => secrets.list(tenant)).sort(byName);
+    },
+
+    async secretKeyId() {
+      return attempt(() => secrets.keyId());
+    },
+
+    async putSecret(tenant, put) {
+      return keepSecret(tenant, put.name, () => secrets.put(tenant, put));
+    },
+
+    async removeSecret(tenant, name, by) {
+      return keepSecret(tenant, name, () => secrets.remove(tenant, name, by));
+    },
+
+    async resealSecrets(reseal, note) {
+      await log.keep(() => secrets.reseal(reseal, note));
+    },
+
+    async check() {
+      log.check();
+      try {
+        await log.keep(() => atOnce(database, busyMs, probe));
+      } catch (error) {
+        // If another process is writing, writing works.
+        if (((error as Error).cause as { code?: unknown } | undefined)?.code !== "SQLITE_BUSY") throw error;
+      }
+    },
+
+    async size() {
+      return attempt(() => pages.get()! * pageBytes.get()!);
+    },
+
+    async close() {
+      foreignChanges.close();
+      await log.close();
+      database.close();
+    },
+  };
+}
+
+/** No tenant can have this name. */
+const NOBODY = "~check";
+const undone = new Error("This is undone");
+
+function namesOf(tenant: string, { set = [] }: Change): ChangedName[] {
+  return set.map(({ kind, name }) => ({ tenant, kind, name }));
+}
+
+function isName(change: ForeignChange): change is ChangedName {
+  return change.kind !== "tenant" && change.kind !== "token";
+}

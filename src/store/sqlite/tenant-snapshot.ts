@@ -1,0 +1,51 @@
+import Database from "#better-sqlite3";
+import type { Cid } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { JsonObject } from "../../lib/json.ts";
+import { verified } from "./content.ts";
+import type { NamedChange, TenantSnapshot } from "../tenant-copies.ts";
+
+/** Changes that belong to the installation and not to the tenant, or concern a value that no copy has. */
+export const CHANGES_OF_PLACE = "('tenant', 'token', 'secret')";
+
+/**
+ * Reads a tenant of a SQLite file in one transaction on its own connection. Sorting uses numbers and CIDs, so that only
+ * one content at a time is in memory.
+ */
+export function sqliteTenantSnapshot(file: string, tenant: string): TenantSnapshot {
+  const database = new Database(file, { readonly: true, fileMustExist: true });
+  try {
+    return read(database, tenant);
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+function read(database: Database.Database, tenant: string): TenantSnapshot {
+  // The first read fixes the moment.
+  database.exec("BEGIN");
+  const limits = database.prepare<[string], string>("SELECT limits FROM tenant WHERE name = ?").pluck().get(tenant);
+  if (limits === undefined) throw new BerthError("tenant_not_found", `"${tenant}"`);
+
+  const cids = database.prepare<[string], { id: number; cid: Cid }>(
+    "SELECT id, cid FROM tenant_content JOIN content ON id = content_id WHERE tenant = ? ORDER BY cid",
+  );
+  const bytesOf = database.prepare<[number], Uint8Array>("SELECT bytes FROM content WHERE id = ?").pluck();
+  const ofNames = `FROM name_change WHERE tenant = ? AND kind NOT IN ${CHANGES_OF_PLACE}`;
+  const changes = database.prepare<[string], NamedChange>(
+    `SELECT kind, name, cid, changed_at AS changedAt, changed_by AS "by" ${ofNames} ORDER BY kind, name, id`,
+  );
+  return {
+    limits: JSON.parse(limits) as JsonObject,
+    changedAt:
+      database.prepare<[string], number | null>(`SELECT max(changed_at) ${ofNames}`).pluck().get(tenant) ?? null,
+    *contents() {
+      for (const { id, cid } of cids.iterate(tenant)) yield { cid, bytes: verified(cid, bytesOf.get(id)!) };
+    },
+    changes: () => changes.iterate(tenant),
+    secrets: () =>
+      database.prepare<[string], string>("SELECT name FROM secret WHERE tenant = ? ORDER BY name").pluck().all(tenant),
+    close: () => void database.close(),
+  };
+}

@@ -1,0 +1,196 @@
+import { dirname } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import type Database from "#better-sqlite3";
+import type { Block, Cid } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { JsonObject } from "../../lib/json.ts";
+import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
+import { SqliteContent, verified } from "./content.ts";
+import { CHANGES_OF_PLACE } from "./tenant-snapshot.ts";
+import { createStagingFile, isStaging, removeStagingFile, stagingIds, type StagingFile } from "./staging-file.ts";
+import type { NamedChange, PublishSettings, TenantStaging } from "../tenant-copies.ts";
+import type { WriteAheadLog } from "./write-ahead-log.ts";
+
+/** The most bytes of content written in one transaction, while others wait. */
+const BYTES_AT_ONCE = 256 * 1024;
+
+export interface StagingOptions {
+  /** Part of the publishing transaction; returns the number of the change. */
+  readonly record: (name: string, published: Published) => number;
+  /** Called right after that transaction. */
+  readonly published: (name: string, changeId: number) => void;
+  /** Leaves claims of an earlier tenant of that name behind, under `left`, and removes the rest; also part of it. */
+  readonly purge: (name: string, left: string) => void;
+}
+
+export interface Published {
+  readonly by: string;
+  readonly limits: JsonObject;
+  /** There was a tenant of that name. */
+  readonly replaced: boolean;
+  /** The number of name changes that it brought along. */
+  readonly changes: number;
+}
+
+/**
+ * Assembles a tenant in a file beside the database, so that nothing unchecked ever enters the database. To publish it,
+ * its content is written in steps, under a name that nobody can have, and then given to the tenant in one.
+ */
+export async function sqliteTenantStaging(
+  database: Database.Database,
+  log: WriteAheadLog,
+  { record, published, purge }: StagingOptions,
+): Promise<TenantStaging> {
+  const main = prepareMain(database);
+  const contents = new SqliteContent(database);
+  const claims = leftClaims(database, log);
+  await removeLeftovers(database, log);
+  const staged = await createStagingFile(dirname(database.name));
+  const own = prepareStaged(staged);
+  const [coming, gone] = [aliasOf(staged.id, "coming"), aliasOf(staged.id, "gone")];
+
+  const write = database.transaction((blocks: readonly Block[]) => {
+    for (const block of blocks) contents.claim(coming, block);
+  });
+
+  /** True when there was a tenant of that name. */
+  const makeRoom = (name: string, { limits, replace }: PublishSettings): boolean => {
+    const now = Date.now();
+    const before = main.replacedAt.get(name);
+    if (!before) {
+      purge(name, gone);
+      main.add.run(name, now, JSON.stringify(limits));
+      return false;
+    }
+    if (!replace && hasAnything(database, name)) throw new BerthError("tenant_exists", `"${name}"`);
+    claims.move(name, gone);
+    for (const remove of main.removals) remove.run(name);
+    // The serving processes know by this that it is another tenant.
+    main.replace.run(Math.max(now, (before.replacedAt ?? 0) + 1), JSON.stringify(limits), name);
+    return true;
+  };
+
+  const swap = database.transaction((name: string, settings: PublishSettings) => {
+    const replaced = makeRoom(name, settings);
+    const changes = own.countChanges.get()!;
+    claims.move(coming, name);
+    // Older than all that was changed here, so that no process takes it for current changes.
+    let id = Math.min(0, main.firstId.get() ?? 0) - changes;
+    for (const { kind, name: subject, cid, changedAt, by } of own.changes.iterate()) {
+      if (cid !== null && !contents.isClaimed(name, cid)) throw missing(kind, subject, cid);
+      main.addChange.run(id++, name, kind, subject, cid, changedAt, by);
+    }
+    for (const { kind, name: subject, cid, changedAt } of own.names.iterate()) {
+      if (cid !== null) main.addName.run(name, kind, subject, cid, changedAt);
+    }
+    return record(name, { by: settings.by, limits: settings.limits, replaced, changes });
+  });
+
+  return {
+    put: ({ cid, bytes }) => void own.put.run(cid, verified(cid, bytes)),
+    content: (cid) => own.content.get(cid),
+    add: ({ kind, name, cid, changedAt, by }) => void own.add.run(kind, name, cid, changedAt, by),
+
+    publish: async (name, settings) => {
+      for (const batch of batches(own.contents.iterate())) {
+        const began = performance.now();
+        await log.write(() => write.immediate(batch));
+        // Waiters go first, for as long as they waited for this.
+        await pause(performance.now() - began);
+      }
+      await log.keep(() =>
+        published(
+          name,
+          wiping(database, () => swap.immediate(name, settings)),
+        ),
+      );
+      await claims.remove(gone);
+    },
+
+    async close() {
+      await claims.remove(coming);
+      staged.close();
+    },
+  };
+}
+
+/** True if a tenant has content, or a history of names. */
+export function hasAnything(database: Database.Database, name: string): boolean {
+  const statement = database.prepare<[{ name: string }]>(
+    `SELECT 1 WHERE EXISTS (SELECT 1 FROM tenant_content WHERE tenant = @name)
+     OR EXISTS (SELECT 1 FROM name_change WHERE tenant = @name AND kind NOT IN ${CHANGES_OF_PLACE})`,
+  );
+  return statement.get({ name }) !== undefined;
+}
+
+/** Removes the leftovers of processes that ended while they assembled or removed a tenant. */
+export async function removeLeftovers(database: Database.Database, log: WriteAheadLog): Promise<void> {
+  const dataDir = dirname(database.name);
+  const claims = leftClaims(database, log);
+  for (const id of new Set([...claims.ids(), ...stagingIds(dataDir)])) {
+    if (isStaging(dataDir, id)) continue;
+    await claims.remove(aliasOf(id, "coming"));
+    await claims.remove(aliasOf(id, "gone"));
+    removeStagingFile(dataDir, id);
+  }
+}
+
+function missing(kind: string, name: string, cid: Cid): BerthError {
+  return new BerthError("content_missing", `${kind} "${name}" cannot be set to ${cid}`, { data: { cid } });
+}
+
+function* batches(blocks: Iterable<Block>): Generator<Block[]> {
+  let batch: Block[] = [];
+  let bytes = 0;
+  for (const block of blocks) {
+    batch.push(block);
+    bytes += block.bytes.length;
+    if (bytes < BYTES_AT_ONCE) continue;
+    yield batch;
+    [batch, bytes] = [[], 0];
+  }
+  if (batch.length > 0) yield batch;
+}
+
+function prepareStaged({ database }: StagingFile) {
+  database.exec(`
+    CREATE TABLE content (cid TEXT PRIMARY KEY, bytes BLOB NOT NULL);
+    CREATE TABLE change (
+      id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, cid TEXT, changed_at INTEGER NOT NULL, changed_by TEXT NOT NULL
+    );
+  `);
+  const columns = `kind, name, cid, changed_at AS changedAt, changed_by AS "by"`;
+  return {
+    put: database.prepare<[string, Uint8Array]>("INSERT OR IGNORE INTO content (cid, bytes) VALUES (?, ?)"),
+    content: database.prepare<[string], Uint8Array>("SELECT bytes FROM content WHERE cid = ?").pluck(),
+    contents: database.prepare<[], Block>("SELECT cid, bytes FROM content"),
+    add: database.prepare<[string, string, string | null, number, string]>(
+      "INSERT INTO change (kind, name, cid, changed_at, changed_by) VALUES (?, ?, ?, ?, ?)",
+    ),
+    countChanges: database.prepare<[], number>("SELECT count(*) FROM change").pluck(),
+    changes: database.prepare<[], NamedChange>(`SELECT ${columns} FROM change ORDER BY id`),
+    names: database.prepare<[], NamedChange>(`SELECT ${columns}, max(id) FROM change GROUP BY kind, name`),
+  };
+}
+
+function prepareMain(database: Database.Database) {
+  return {
+    replacedAt: database.prepare<[string], { replacedAt: number | null }>(
+      "SELECT replaced_at AS replacedAt FROM tenant WHERE name = ?",
+    ),
+    firstId: database.prepare<[], number | null>("SELECT min(id) FROM name_change").pluck(),
+    add: database.prepare<[string, number, string]>("INSERT INTO tenant (name, created_at, limits) VALUES (?, ?, ?)"),
+    replace: database.prepare<[number, string, string]>("UPDATE tenant SET replaced_at = ?, limits = ? WHERE name = ?"),
+    removals: [
+      "DELETE FROM name WHERE tenant = ?",
+      `DELETE FROM name_change WHERE tenant = ? AND kind NOT IN ${CHANGES_OF_PLACE}`,
+      "DELETE FROM record WHERE tenant = ?",
+    ].map((sql) => database.prepare<[string]>(sql)),
+    addChange: database.prepare<[number, string, string, string, string | null, number, string]>(
+      "INSERT INTO name_change (id, tenant, kind, name, cid, changed_at, changed_by) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    ),
+    addName: database.prepare<[string, string, string, string, number]>(
+      "INSERT INTO name (tenant, kind, name, cid, changed_at) VALUES (?, ?, ?, ?, ?)",
+    ),
+  };
+}

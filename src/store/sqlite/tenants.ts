@@ -1,0 +1,238 @@
+import { randomBytes } from "node:crypto";
+import type Database from "#better-sqlite3";
+import { actorOf, entryOf } from "../../audit/entry.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { checkTenantName, DEFAULT_TENANT } from "../../lib/tenant-name.ts";
+import type { ForeignChanges } from "./foreign-changes.ts";
+import { soundObject } from "../../lib/json.ts";
+import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
+import { sqliteTenantSnapshot } from "./tenant-snapshot.ts";
+import { attempt, attemptAll } from "./work.ts";
+import { hasAnything, removeLeftovers, sqliteTenantStaging, type Published } from "./tenant-staging.ts";
+import type { SqliteAudit } from "./audit.ts";
+import type { Tenant, Tenants, TenantSettings } from "../tenants.ts";
+import type { WriteAheadLog } from "./write-ahead-log.ts";
+
+/**
+ * The registry of tenants in a SQLite file. Its changes are logged among the changed names, under the kind `tenant`.
+ */
+export function sqliteTenants(
+  database: Database.Database,
+  log: WriteAheadLog,
+  foreignChanges: ForeignChanges,
+  audit: SqliteAudit,
+  onDeleted: (name: string) => void,
+): Tenants {
+  const statements = prepare(database);
+  const claims = leftClaims(database, log);
+  const listeners = new Set<(name: string) => void>();
+
+  const read = (row: TenantRow): Tenant => {
+    const limits = soundObject(row.limits);
+    const oauth = row.oauth === null ? null : soundObject(row.oauth);
+    return {
+      name: row.name,
+      createdAt: row.createdAt,
+      replacedAt: row.replacedAt,
+      suspendedAt: row.suspendedAt,
+      hosts: statements.hostsOf.all(row.name),
+      limits: limits ?? {},
+      oauth: oauth ?? null,
+      ...((!limits || oauth === undefined) && { damaged: limits ? "oauth" : "limits" }),
+    };
+  };
+
+  const setHosts = (name: string, hosts: readonly string[]): void => {
+    statements.removeHosts.run(name);
+    for (const host of new Set(hosts)) {
+      checkHost(host);
+      const owner = statements.ownerOf.get(host);
+      if (owner !== undefined) throw new BerthError("tenant_invalid", `the host ${host} stands for "${owner}" already`);
+      statements.addHost.run(host, name);
+    }
+  };
+
+  const recordChange = (name: string, at: number, by: string): number =>
+    Number(statements.recordChange.run(name, at, by).lastInsertRowid);
+
+  const apply = (name: string, action: "created" | "changed", settings: TenantSettings): number => {
+    const { suspended, hosts, limits, oauth, by } = settings;
+    if (suspended && name === DEFAULT_TENANT) {
+      throw new BerthError("tenant_invalid", `"${name}" is always served; stop Berth to stop serving it`);
+    }
+    const now = Date.now();
+    if (suspended === true) statements.suspend.run(now, name);
+    if (suspended === false) statements.resume.run(name);
+    if (limits) statements.setLimits.run(JSON.stringify(limits), name);
+    if (oauth !== undefined) statements.setOauth.run(oauth && JSON.stringify(oauth), name);
+    if (hosts) setHosts(name, hosts);
+    const facts = {
+      ...(suspended !== undefined && { suspended }),
+      ...(hosts && { hosts: [...hosts] }),
+      ...(limits && { limits }),
+      ...(oauth !== undefined && { oauth }),
+    };
+    audit.append(entryOf(name, "tenant", { action, ...actorOf(by), ...facts }));
+    return recordChange(name, now, by);
+  };
+
+  /** Removes everything under a name except claims on content, which are left behind. Returns the number of names. */
+  const purge = (name: string, left: string): number => {
+    claims.move(name, left);
+    claims.moveDerived(name, left);
+    const names = statements.removeNames.run(name).changes;
+    for (const remove of statements.removals) remove.run(name);
+    return names;
+  };
+
+  const create = database.transaction((name: string, settings: TenantSettings, left: string) => {
+    if (statements.tenant.get(name)) throw new BerthError("tenant_exists", `"${name}"`);
+    // Left by the last calls of an earlier tenant of that name.
+    purge(name, left);
+    statements.add.run(name, Date.now());
+    return apply(name, "created", settings);
+  });
+
+  const change = database.transaction((name: string, settings: TenantSettings) => {
+    if (!statements.tenant.get(name)) throw new BerthError("tenant_not_found", `"${name}"`);
+    return apply(name, "changed", settings);
+  });
+
+  const remove = database.transaction((name: string, by: string, left: string) => {
+    if (name === DEFAULT_TENANT) throw new BerthError("tenant_invalid", `"${name}" cannot be deleted`);
+    if (!statements.tenant.get(name)) throw new BerthError("tenant_not_found", `"${name}"`);
+    const names = purge(name, left);
+    statements.remove.run(name);
+    audit.append(entryOf(name, "tenant", { action: "deleted", ...actorOf(by), names }));
+    return { names, changeId: recordChange(name, Date.now(), by) };
+  });
+
+  const tell = (name: string, changeId: number): void => {
+    foreignChanges.add([changeId]);
+    for (const listener of listeners) listener(name);
+  };
+
+  const commit = (name: string, changeId: number): Tenant => {
+    tell(name, changeId);
+    return read(statements.tenant.get(name)!);
+  };
+
+  return {
+    async find(name) {
+      const row = statements.tenant.get(name);
+      return row && read(row);
+    },
+    list: async () => statements.tenants.all().map(read),
+    hosts: async () => new Map(statements.hosts.all().map(({ host, tenant }) => [host, tenant])),
+    async create(name, settings) {
+      checkTenantName(name);
+      const left = leftAlias();
+      const tenant = await log.keep(() => commit(name, create.immediate(name, settings, left)));
+      await claims.remove(left);
+      return tenant;
+    },
+    change: (name, settings) => log.keep(() => commit(name, change.immediate(name, settings))),
+    delete: (name, by) =>
+      attemptAll(async () => {
+        await removeLeftovers(database, log);
+        const left = leftAlias();
+        const names = await log.keep(() => {
+          // Sealed values are overwritten on the disk, too.
+          const removed = wiping(database, () => remove.immediate(name, by, left));
+          onDeleted(name);
+          tell(name, removed.changeId);
+          return removed.names;
+        });
+        return { names, contents: await claims.remove(left) };
+      }),
+
+    async snapshot(name) {
+      return attempt(() => sqliteTenantSnapshot(database.name, name));
+    },
+
+    async stage() {
+      const record = (name: string, { by, limits, ...facts }: Published): number => {
+        audit.append(entryOf(name, "tenant", { action: "imported", ...actorOf(by), ...facts, limits }));
+        return recordChange(name, Date.now(), by);
+      };
+      const published = (name: string, changeId: number): void => {
+        onDeleted(name);
+        tell(name, changeId);
+      };
+      const staging = await attemptAll(() => sqliteTenantStaging(database, log, { record, published, purge }));
+      return {
+        ...staging,
+        put: (block) => attempt(() => staging.put(block)),
+        add: (change) => attempt(() => staging.add(change)),
+        async publish(name, settings) {
+          checkTenantName(name);
+          await attemptAll(() => staging.publish(name, settings));
+        },
+      };
+    },
+
+    hasAnything: async (name) => hasAnything(database, name),
+
+    onChange(listener) {
+      const own = (name: string): void => listener(name);
+      listeners.add(own);
+      const stop = foreignChanges.listen((changed) => {
+        for (const { tenant, kind } of changed) if (kind === "tenant") listener(tenant);
+      });
+      return () => {
+        listeners.delete(own);
+        stop();
+      };
+    },
+  };
+}
+
+function leftAlias(): string {
+  return aliasOf(randomBytes(8).toString("hex"), "gone");
+}
+
+/** A name or address as it stands in a Host header, without the port. */
+const HOST = /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*$/;
+
+function checkHost(host: string): void {
+  if (HOST.test(host)) return;
+  throw new BerthError("tenant_invalid", `"${host.slice(0, 260)}" is no host name: lower case, and without a port`);
+}
+
+interface TenantRow {
+  readonly name: string;
+  readonly createdAt: number;
+  readonly replacedAt: number | null;
+  readonly suspendedAt: number | null;
+  readonly limits: string;
+  readonly oauth: string | null;
+}
+
+const COLUMNS = "name, created_at AS createdAt, replaced_at AS replacedAt, suspended_at AS suspendedAt, limits, oauth";
+
+function prepare(database: Database.Database) {
+  return {
+    tenant: database.prepare<[string], TenantRow>(`SELECT ${COLUMNS} FROM tenant WHERE name = ?`),
+    tenants: database.prepare<[], TenantRow>(`SELECT ${COLUMNS} FROM tenant ORDER BY name`),
+    add: database.prepare<[string, number]>("INSERT INTO tenant (name, created_at, limits) VALUES (?, ?, '{}')"),
+    suspend: database.prepare<[number, string]>(
+      "UPDATE tenant SET suspended_at = coalesce(suspended_at, ?) WHERE name = ?",
+    ),
+    resume: database.prepare<[string]>("UPDATE tenant SET suspended_at = NULL WHERE name = ?"),
+    setLimits: database.prepare<[string, string]>("UPDATE tenant SET limits = ? WHERE name = ?"),
+    setOauth: database.prepare<[string | null, string]>("UPDATE tenant SET oauth = ? WHERE name = ?"),
+    hosts: database.prepare<[], { host: string; tenant: string }>("SELECT host, tenant FROM tenant_host"),
+    hostsOf: database.prepare<[string], string>("SELECT host FROM tenant_host WHERE tenant = ? ORDER BY host").pluck(),
+    ownerOf: database.prepare<[string], string>("SELECT tenant FROM tenant_host WHERE host = ?").pluck(),
+    addHost: database.prepare<[string, string]>("INSERT INTO tenant_host (host, tenant) VALUES (?, ?)"),
+    removeHosts: database.prepare<[string]>("DELETE FROM tenant_host WHERE tenant = ?"),
+    remove: database.prepare<[string]>("DELETE FROM tenant WHERE name = ?"),
+    removeNames: database.prepare<[string]>("DELETE FROM name WHERE tenant = ?"),
+    removals: ["name_change", "record", "secret"].map((table) =>
+      database.prepare<[string]>(`DELETE FROM ${table} WHERE tenant = ?`),
+    ),
+    recordChange: database.prepare<[string, number, string]>(
+      "INSERT INTO name_change (tenant, kind, name, cid, changed_at, changed_by) VALUES (?, 'tenant', '', NULL, ?, ?)",
+    ),
+  };
+}

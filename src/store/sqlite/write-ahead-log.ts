@@ -1,0 +1,117 @@
+import type Database from "#better-sqlite3";
+import type { Log } from "../../lib/log.ts";
+import { Checkpoints, type CheckpointFailure } from "./checkpoints.ts";
+import { Damage } from "./damage.ts";
+import { Durability } from "./durability.ts";
+import { asStoreFailure } from "./work.ts";
+
+/**
+ * Writes to the SQLite file: a commit goes into its log without waiting for the disk. A commit to keep is then flushed,
+ * and a long log is moved into the database, while calls go on.
+ */
+export class WriteAheadLog {
+  readonly #checkpoints: Checkpoints;
+  readonly #durability: Durability;
+  readonly #damage: Damage;
+  readonly #log: Log | undefined;
+  /**
+   * Pending while another thread of this process writes: a second writer would wait for the lock, and everybody for it.
+   */
+  #others: Promise<void> | undefined;
+  #isCheckpointFailing = false;
+
+  constructor(database: Database.Database, logBytes: number, log: Log | undefined) {
+    this.#log = log;
+    this.#damage = new Damage(database, log);
+    this.#durability = new Durability(database.name, (error, isNew) => {
+      if (isNew)
+        log?.error(
+          { err: error },
+          "the disk failed: a power cut may take back what was written, which is written anew",
+        );
+      // The content of the log goes into the database, which is another way to the disk.
+      this.#checkpoints.want();
+    });
+    this.#checkpoints = new Checkpoints(database, {
+      logBytes,
+      onComplete: () => this.#onComplete(),
+      onFailure: (error) => this.#onFailure(error),
+      onGone: (error) =>
+        log?.error({ err: error }, "checkpoints of the store have no thread of their own; calls wait for them now"),
+      onBack: () => log?.info("checkpoints of the store have a thread of their own again"),
+    });
+  }
+
+  /** Commits of `work` outlive this process at once, and a power cut soon. Rejects with `store_failed`. */
+  async write<T>(work: () => T | Promise<T>): Promise<T> {
+    for (let pause; (pause = this.#checkpoints.pause ?? this.#others);) await pause;
+    try {
+      this.#checkpoints.checkRoom();
+      return await work();
+    } catch (error) {
+      this.#hear(error);
+      throw asStoreFailure(error);
+    } finally {
+      this.#checkpoints.wrote();
+    }
+  }
+
+  /**
+   * As `write`, and on the disk when it resolves. Rejects with `store_unsure` where it was committed and may be lost.
+   */
+  async keep<T>(work: () => T | Promise<T>): Promise<T> {
+    this.#durability.check();
+    const result = await this.write(work);
+    await this.#durability.flush();
+    return result;
+  }
+
+  /** As `keep`, for commits of another thread: nobody here writes until that is over. */
+  keepAside<T>(work: () => Promise<T>): Promise<T> {
+    return this.keep(() => {
+      const writing = work();
+      const over = (): void => (this.#others = undefined);
+      this.#others = writing.then(over, over);
+      return writing;
+    });
+  }
+
+  /** A number that changes with each commit of another process, and with nothing else. */
+  version(): number {
+    return this.#checkpoints.version();
+  }
+
+  /** Throws `store_failed` when a write may be lost, or while the database is not known to be whole. */
+  check(): void {
+    this.#durability.check();
+    this.#damage.check();
+  }
+
+  async close(): Promise<void> {
+    await this.#others;
+    await this.#checkpoints.close();
+    await this.#damage.close();
+    await this.#durability.close();
+  }
+
+  #hear(error: unknown): void {
+    const { code = "" } = error as { code?: string };
+    // The log alone may have filled the disk: it is truncated once its content stands in the database.
+    if (code === "SQLITE_FULL") this.#checkpoints.want();
+    if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) this.#damage.heard(error as Error);
+  }
+
+  #onComplete(): void {
+    this.#isCheckpointFailing = false;
+    if (this.#durability.restored()) this.#log?.info("what was written to the store is on the disk");
+  }
+
+  #onFailure(error: CheckpointFailure): void {
+    if (!this.#isCheckpointFailing) {
+      this.#log?.error({ err: error }, "the log of the store could not be moved into it; it is tried again");
+    }
+    this.#isCheckpointFailing = true;
+    // The disk failed, and may not report it again to the next flush.
+    if (error.code?.startsWith("SQLITE_IOERR")) this.#durability.lost(error);
+  }
+}
