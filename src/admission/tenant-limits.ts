@@ -1,104 +1,16 @@
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
+import { tenantLimitNames, type Limits, type TenantLimits } from "../limits/limits.ts";
 
-/** One tenant's share of the service. Limits that the tenant's own record does not set have the service's defaults. */
-export interface TenantLimits {
-  /** Requests under way at once, open streams among them. */
-  readonly requests: number;
-  /** Requests that may begin in a second; 0 means no limit. */
-  readonly requestsPerSecond: number;
-  /** Requests that may begin at once after a pause; 0 means as many as in a second. */
-  readonly requestBurst: number;
-  /** The same three for each token or person of the tenant. */
-  readonly principalRequests: number;
-  readonly principalRequestsPerSecond: number;
-  readonly principalRequestBurst: number;
-  /** Streams that stay open until their clients leave; they count as requests under way, too. */
-  readonly streams: number;
-  /** The same for each token or person of the tenant. */
-  readonly principalStreams: number;
-  /** Calls of functions that run at once. */
-  readonly calls: number;
-  /** Processes of guest code, each with the memory that a guest may have. */
-  readonly guestProcesses: number;
-  /** Runs of shell definitions at once. */
-  readonly scriptProcesses: number;
-  /** Programs of upstreams that run as hosted servers. */
-  readonly upstreamProcesses: number;
-  /** Starts of guest processes and of upstream programs; 0 means no limit. */
-  readonly processStartsPerMinute: number;
-  /** Processor time that its guests and scripts may use in a second, together; 0 means no limit. */
-  readonly processorMsPerSecond: number;
-  /** Saves that change something; 0 means no limit. */
-  readonly savesPerMinute: number;
-  /** Reviews of unsaved changes; 0 means no limit. */
-  readonly reviewsPerMinute: number;
-  /** Bytes of content that it has a claim on, and of the code compiled from it. */
-  readonly storedBytes: number;
-}
+const NAMES = Object.keys(tenantLimitNames) as (keyof TenantLimits)[];
 
-export interface TenantLimitDefaults {
-  readonly requestsPerTenant: number;
-  readonly requestsPerSecondPerTenant: number;
-  readonly requestBurstPerTenant: number;
-  readonly requestsPerPrincipal: number;
-  readonly requestsPerSecondPerPrincipal: number;
-  readonly requestBurstPerPrincipal: number;
-  readonly streamsPerTenant: number;
-  readonly streamsPerPrincipal: number;
-  readonly callsPerTenant: number;
-  readonly guestProcessesPerTenant: number;
-  readonly scriptProcessesPerTenant: number;
-  readonly upstreamProcessesPerTenant: number;
-  readonly processStartsPerMinutePerTenant: number;
-  readonly processorMsPerSecondPerTenant: number;
-  readonly savesPerMinutePerTenant: number;
-  readonly reviewsPerMinutePerTenant: number;
-  readonly storedBytesPerTenant: number;
-}
+type TenantLimitDefaults = Pick<Limits, (typeof tenantLimitNames)[keyof TenantLimits]>;
 
+/** Limits that the tenant's own record does not set have the service's defaults. */
 export function tenantLimits(defaults: TenantLimitDefaults, own: JsonObject = {}): TenantLimits {
-  const limits: TenantLimits = {
-    requests: defaults.requestsPerTenant,
-    requestsPerSecond: defaults.requestsPerSecondPerTenant,
-    requestBurst: defaults.requestBurstPerTenant,
-    principalRequests: defaults.requestsPerPrincipal,
-    principalRequestsPerSecond: defaults.requestsPerSecondPerPrincipal,
-    principalRequestBurst: defaults.requestBurstPerPrincipal,
-    streams: defaults.streamsPerTenant,
-    principalStreams: defaults.streamsPerPrincipal,
-    calls: defaults.callsPerTenant,
-    guestProcesses: defaults.guestProcessesPerTenant,
-    scriptProcesses: defaults.scriptProcessesPerTenant,
-    upstreamProcesses: defaults.upstreamProcessesPerTenant,
-    processStartsPerMinute: defaults.processStartsPerMinutePerTenant,
-    processorMsPerSecond: defaults.processorMsPerSecondPerTenant,
-    savesPerMinute: defaults.savesPerMinutePerTenant,
-    reviewsPerMinute: defaults.reviewsPerMinutePerTenant,
-    storedBytes: defaults.storedBytesPerTenant,
-  };
-  return { ...limits, ...own };
+  const limits = Object.fromEntries(NAMES.map((name) => [name, defaults[tenantLimitNames[name]]]));
+  return { ...(limits as Record<keyof TenantLimits, number>), ...own };
 }
-
-const NAMES = [
-  "requests",
-  "requestsPerSecond",
-  "requestBurst",
-  "principalRequests",
-  "principalRequestsPerSecond",
-  "principalRequestBurst",
-  "streams",
-  "principalStreams",
-  "calls",
-  "guestProcesses",
-  "scriptProcesses",
-  "upstreamProcesses",
-  "processStartsPerMinute",
-  "processorMsPerSecond",
-  "savesPerMinute",
-  "reviewsPerMinute",
-  "storedBytes",
-] as const satisfies readonly (keyof TenantLimits)[];
 
 /**
  * Applies a tenant's own limits that a person wrote, each `name=number`; a name without a number takes the default

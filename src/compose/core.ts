@@ -1,6 +1,7 @@
 import type { Access } from "../access/access.ts";
 import { Admission } from "../admission/admission.ts";
-import { tenantLimits, type TenantLimits } from "../admission/tenant-limits.ts";
+import { tenantLimits } from "../admission/tenant-limits.ts";
+import type { TenantLimits } from "../limits/limits.ts";
 import { openAudit, type Audit } from "../audit/audit.ts";
 import { mayStartPrograms, packageVersion, type Config } from "../config.ts";
 import { openCompiler, type Compiler } from "../discover/compiler.ts";

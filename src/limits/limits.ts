@@ -1,19 +1,455 @@
-import { accessLimits } from "./access.ts";
-import { admissionLimits } from "./admission.ts";
-import { auditLimits } from "./audit.ts";
-import { discoverLimits } from "./discover.ts";
-import { executorLimits } from "./executor.ts";
-import { hostLimits } from "./host.ts";
-import { httpLimits } from "./http.ts";
-import { mcpLimits } from "./mcp.ts";
-import { networkLimits } from "./network.ts";
-import { storeLimits } from "./store.ts";
-import { upstreamLimits } from "./upstream.ts";
-
 /**
- * Every limit of the service with its default. Each stands in the file of its folder: those of `src/http` in
- * `limits/http.ts`. A name ends in its unit; one without a unit is a count.
+ * Every limit of the service, declared once: its name, which ends in its unit (one without a unit is a count), its
+ * default, and what it bounds. The environment variable (`limitVariable`), a tenant's own limits, the types and
+ * docs/all-limits.md come from here. Limits stand in groups by the part of the service that keeps to them.
  */
+
+/** The limits of connections, requests and streams over HTTP, and the times of a shutdown. */
+const httpLimits = {
+  /** The body of one request. */
+  bodyBytes: 4 * 1024 * 1024,
+  /** The body of a request with a few names: a request for a token, an approval. */
+  shortBodyBytes: 64 * 1024,
+  /** The body of a sign-in, which anybody may send: a token, and the page to go to next. */
+  signInBytes: 8 * 1024,
+  /** The received parts of incomplete bodies. */
+  unfinishedBodyBytes: 256 * 1024 * 1024,
+  /** Likewise for each tenant. */
+  unfinishedBodyBytesPerTenant: 64 * 1024 * 1024,
+  /** Likewise for all sign-ins together, which count to no tenant. */
+  unfinishedSignInBytes: 4 * 1024 * 1024,
+  /** Bodies of calls under way, of all tenants and of each: calls that wait for their turn keep their bodies. */
+  heldBodyBytes: 384 * 1024 * 1024,
+  heldBodyBytesPerTenant: 128 * 1024 * 1024,
+  /** A longer body or function result is read, checked and written by the checking process. */
+  inlineBodyBytes: 64 * 1024,
+  /** Values of one longer message, such as members and items, besides the arguments or the result of its call. */
+  messageValues: 100_000,
+  /** The default and maximum number of items on one page of servers, variables, definitions, entries or secrets. */
+  pageItems: 100,
+  pageItemsMax: 1_000,
+  /** How long the headers of a request may take to arrive. */
+  headersMs: 10_000,
+  /** How long a whole request may take to arrive. */
+  requestMs: 30_000,
+  /** The headers of one request. */
+  headerBytes: 16 * 1024,
+  /** Connections that are open at once. */
+  connections: 20_000,
+  /** Requests of one connection that wait for earlier answers; above this, the connection is cut. */
+  pipelinedRequests: 32,
+  /** The time between two requests on one connection. */
+  idleConnectionMs: 5_000,
+  /** How long a client may accept nothing of what is sent to it. */
+  stalledMs: 60_000,
+  /** Bytes of one stream that its client has not taken yet; above this, its connection ends. */
+  unreadStreamBytes: 16 * 1024 * 1024,
+  /** Bytes of long answers and streams that clients have not taken yet; above this, the longest waiting one is cut. */
+  unreadBytes: 512 * 1024 * 1024,
+  unreadBytesPerTenant: 256 * 1024 * 1024,
+  /** Likewise for all connections of HTTP+SSE of a tenant: above this, none of their requests is carried out. */
+  unreadSseBytesPerTenant: 64 * 1024 * 1024,
+  /** Answers under way that are streams or may become streams. */
+  openStreams: 10_000,
+  /** The interval of keep-alive comments on a quiet stream. */
+  streamCommentMs: 15_000,
+  /** The time between a signal to end and the end of new connections, during which `/readyz` reports it. */
+  drainMs: 0,
+  /** How long requests under way may take to end at a shutdown. */
+  shutdownMs: 10_000,
+};
+
+/** The limits of what tenants, tokens and strangers may take of shared resources. */
+const admissionLimits = {
+  /** Concurrent requests of one tenant, including open streams; and of each of its tokens or persons. */
+  requestsPerTenant: 8_000,
+  requestsPerPrincipal: 2_000,
+  /** Requests that may begin in a second; 0 for no limit. */
+  requestsPerSecondPerTenant: 0,
+  requestsPerSecondPerPrincipal: 0,
+  /** Requests that may begin at once after a time of rest; 0 for the number per second. */
+  requestBurstPerTenant: 0,
+  requestBurstPerPrincipal: 0,
+  /** Requests without a valid token, where one is required: concurrent ones of one address, and ones per second. */
+  strangerRequests: 500,
+  strangerRequestsPerSecond: 50,
+  strangerRequestBurst: 500,
+  /** Addresses that are tracked for this; all others count together. */
+  strangerAddresses: 10_000,
+  /** Streams that stay open until their clients leave: subscriptions, those of sessions, connections of HTTP+SSE. */
+  streamsPerTenant: 6_000,
+  streamsPerPrincipal: 1_500,
+  /** Calls of functions that run at once. */
+  callsPerTenant: 256,
+  /** Calls that wait for their turn; further ones are refused. */
+  queuedCallsPerTenant: 1024,
+  /** Values that wait to be checked: first ones of a tool, wrong ones, large and intricate ones. */
+  queuedChecksPerTenant: 1_024,
+  /** The long texts in them, of all tenants together and of each. */
+  queuedCheckBytes: 256 * 1024 * 1024,
+  queuedCheckBytesPerTenant: 64 * 1024 * 1024,
+  /** Processes of guest code, each with the memory that a guest may have. */
+  guestProcessesPerTenant: 48,
+  /** Concurrent runs of shell definitions. */
+  scriptProcessesPerTenant: 12,
+  /** Upstream programs, each started for one hosted server. */
+  upstreamProcessesPerTenant: 64,
+  /**
+   * Starts of guest processes and of upstream programs, each, after an initial burst of as many as may run; 0 for no
+   * limit.
+   */
+  processStartsPerMinutePerTenant: 240,
+  /**
+   * Milliseconds of processor time that guests and scripts of one tenant may use in a second, together; 0 for no limit.
+   */
+  processorMsPerSecondPerTenant: 0,
+  /** Lines of guests outside any call that the log gets, after an initial burst of 1,000; 0 for no limit. */
+  strayLogLinesPerMinutePerTenant: 120,
+  /** Saves that change something, after an initial burst of a quarter of it; 0 for no limit. */
+  savesPerMinutePerTenant: 600,
+  /** Reviews of unsaved drafts, each of which may compile a definition; counted as saves are. */
+  reviewsPerMinutePerTenant: 600,
+  /** Concurrent saves and reviews of one tenant, most of which wait for the compiler. */
+  draftsPerTenant: 128,
+  /** The memory for their drafts, of all tenants together and of each. */
+  draftBytes: 128 * 1024 * 1024,
+  draftBytesPerTenant: 32 * 1024 * 1024,
+  /** All content that one tenant claims, and everything compiled from it. */
+  storedBytesPerTenant: 4 * 1024 * 1024 * 1024,
+  /** The time after which an unused tenant is unloaded until the next request for it. */
+  tenantIdleMs: 3_600_000,
+};
+
+/** The limits of authentication: access tokens, and the servers that issue them. */
+const accessLimits = {
+  /** Access tokens that are remembered, which saves a look-up in the store or a signature check. */
+  knownTokens: 10_000,
+  /** Berth's own tokens of one tenant, including ended ones until others need their room. */
+  tokensPerTenant: 10_000,
+  /** How long a browser stays signed in. */
+  signInMs: 12 * 3_600_000,
+  /** How long the signature of an access token counts as verified. */
+  verifiedTokenMs: 60_000,
+  /** The pause between two searches for a missing key of an authorization server. */
+  jwksCooldownMs: 30_000,
+  /** The time after which the keys of an authorization server are read again. */
+  jwksMaxAgeMs: 600_000,
+  /** The time for one request to an authorization server, with its answer. */
+  issuerMs: 5_000,
+  /** The answer to such a request. */
+  issuerBytes: 256 * 1024,
+  /** Requests with access tokens that wait at the same time for the keys of one authorization server. */
+  issuerWaiting: 256,
+  /** Authorization servers whose keys are kept, one per tenant. */
+  issuers: 256,
+};
+
+/** The limits of the protocol's state: sessions, streams, questions, tasks. */
+const mcpLimits = {
+  /** How long a modern client may take to return with the answers to questions. */
+  requestStateMs: 1_800_000,
+  /** Messages of one batch. */
+  batchMessages: 100,
+  /** The items of one page of a list. A shorter list comes in one page: many clients never ask for a second. */
+  listPageBytes: 2 * 1024 * 1024,
+  /** Likewise as a number of items; 0 for no limit. */
+  listPageItems: 0,
+  /** The questions of one call to its client at a time; sampling includes texts and pictures. */
+  questionBytes: 1024 * 1024,
+  /**
+   * All answers to the questions of one call, plus 32 bytes for each value in them: each round reads and writes them.
+   */
+  answerBytes: 1024 * 1024,
+  /** Bytes of the answers to one batch; further answers are refused, except the first. */
+  batchBytes: 4 * 1024 * 1024,
+  /** Legacy sessions that the process remembers. */
+  sessions: 10_000,
+  /** How long a session lasts that nobody uses. */
+  sessionMs: 7 * 24 * 3_600_000,
+  /** The stored data of a tenant's sessions until they end: levels and subscriptions, and 1 KiB for each. */
+  keptSessionBytesPerTenant: 256 * 1024 * 1024,
+  /** Open streams of one session. */
+  streamsPerSession: 32,
+  /** Ended streams of a session that are kept for a client that returns; above this, the oldest goes. */
+  restingStreamsPerSession: 1_000,
+  /** Resources to which one session is subscribed. */
+  subscriptionsPerSession: 256,
+  /** Open connections of HTTP+SSE, the transport of 2024-11-05. */
+  sseConnections: 1000,
+  sseConnectionsPerTenant: 750,
+  /** Events kept on each stream of a session for a client that lost its connection. */
+  streamEvents: 1000,
+  streamBytes: 256 * 1024,
+  /** Events kept on all streams together, and how long after a stream ended or its client left. */
+  replayBytes: 64 * 1024 * 1024,
+  /** Likewise for each tenant. When the total is too large, the tenant that keeps most loses some. */
+  replayBytesPerTenant: 48 * 1024 * 1024,
+  replayMs: 300_000,
+  /** The time after which a stream counts as broken if its process is silent. */
+  streamLeaseMs: 3_000,
+  /** The delay that a client is told to wait before it resumes a stream. */
+  streamRetryMs: 1000,
+  /** How long one connection of a session's stream lasts before the client is asked to reconnect; 0 for ever. */
+  connectionMs: 300_000,
+  /** The time after which a silent call gets a stream, so that it outlives its connection. */
+  silentCallMs: 100,
+  /** Log lines of one call that wait for its client; further ones are dropped and counted. */
+  waitingLogBytes: 256 * 1024,
+  /** How long a client, or the person using it, may take to answer a question. */
+  answerMs: 600_000,
+  /** The time after which a listening client is pinged, and how long it may take to reply. */
+  pingMs: 120_000,
+  /** How long a task may run, not counting its rounds of questions. */
+  taskMs: 3_600_000,
+  /** How long a task is kept, from its creation. */
+  taskTtlMs: 86_400_000,
+  /** The time after which a task counts as lost if its process is silent. */
+  taskLeaseMs: 15_000,
+  /** Tasks that run at once in one process. */
+  runningTasks: 128,
+  runningTasksPerTenant: 96,
+  /** The arguments and answers given to a tenant's running tasks, counted likewise. */
+  runningTaskBytesPerTenant: 64 * 1024 * 1024,
+  /** Streams that follow one task. */
+  listenersPerTask: 32,
+  /**
+   * Tasks of one tenant that are kept, including running ones, and the bytes of their arguments, answers and results.
+   */
+  keptTasksPerTenant: 100_000,
+  keptTaskBytesPerTenant: 1024 * 1024 * 1024,
+};
+
+/** The limits of one call, of a server's parts, and of what is reported about it. */
+const hostLimits = {
+  /** The result of one call, before Berth reads it. */
+  outputBytes: 4 * 1024 * 1024,
+  /** How long one call of a function may take. */
+  callMs: 30_000,
+  /** How long, and with how much memory, the checking process may validate a value or compile a schema. */
+  checkMs: 3_000,
+  checkMemoryMb: 256,
+  /** How often a call that ends with a transient error is retried, and the longest first wait before that. */
+  retries: 3,
+  retryMs: 200,
+  /** How often one call or read may be forwarded to another function, by redirects and function addresses. */
+  followedUris: 5,
+  /** Names in the query of a function's address. */
+  queryNames: 256,
+  /** How long a transform of an entry of `mcps` may take. */
+  transformMs: 10_000,
+  /** The JSON that a transform returns. */
+  transformBytes: 1024 * 1024,
+  /** Tools, resources or prompts that a transform returns. */
+  transformItems: 1000,
+  /** Catalogs that are kept in memory; the longest unused one goes first. */
+  catalogs: 512,
+  /** The contracts of these catalogs: their JSON, and 64 bytes for each value in it. */
+  catalogBytes: 128 * 1024 * 1024,
+  /** Likewise for all servers of a tenant that are offered together at /mcp. */
+  allServersBytes: 32 * 1024 * 1024,
+  /** Results compiled for reviews, which are kept in memory for the saves that may follow. */
+  reviewedBytes: 64 * 1024 * 1024,
+  /**
+   * How often the functions of one server may hide and show what it offers, which is also the initial burst; 0 for no
+   * limit.
+   */
+  visibilityChangesPerMinute: 60,
+  /** Calls of a server that its page lists: times, outcomes and sizes. */
+  recentCalls: 50,
+  /** Failures of a server's functions and their log lines, together, that its page shows its authors. */
+  recentLines: 20,
+  /** Servers of all tenants for which such lines are kept in memory; the longest silent are forgotten first. */
+  recentLinesServers: 1_000,
+  /** Tools that `/metrics` shows separately; all others are counted together. */
+  metricTools: 500,
+};
+
+/** The limits of guests and scripts: processes, memory and output. */
+const executorLimits = {
+  /** The memory of a guest process. */
+  guestMemoryMb: 64,
+  /** Guest processes of all tenants together. */
+  guestProcesses: 64,
+  /** Guest processes that are started before anybody needs them. */
+  guestSpareProcesses: 2,
+  /** How long an unused guest process is kept. */
+  guestIdleMs: 300_000,
+  /** One message of a guest. */
+  guestFrameBytes: 4 * 1024 * 1024,
+  /** The received parts of incomplete frames from guests, of all tenants and of each; short ones do not count. */
+  unfinishedGuestBytes: 256 * 1024 * 1024,
+  unfinishedGuestBytesPerTenant: 64 * 1024 * 1024,
+  /** Messages that a guest has not taken yet: above this, nothing is read from it until it has taken all of them. */
+  guestBacklogBytes: 16 * 1024 * 1024,
+  /** How long it may then take for that, before its process is ended. */
+  guestStalledMs: 60_000,
+  /** Events (log lines, progress, requests) of one call. */
+  guestEventsPerCall: 10_000_000,
+  /** Calls that a guest continues after their clients have gone; above this, new calls get another process. */
+  abandonedCallsPerProcess: 64,
+  /** The processor time of a definition's top level, which is tried when the definition is published. */
+  loadMs: 2_000,
+  /** The time after which the trial is given up. */
+  loadElapsedMs: 10_000,
+  /** Runs of shell definitions at once, of all tenants together. */
+  scriptProcesses: 16,
+  /** The memory of one run of a shell definition. */
+  scriptMemoryMb: 256,
+  /** What one run may write into its temporary folder. */
+  scriptDiskMb: 64,
+  /** Processes and threads of one run. */
+  scriptTasks: 64,
+  /** How long the trial of the sandbox at the start may take. */
+  sandboxTrialMs: 120_000,
+};
+
+/** The limits of guests' use of the network. */
+const networkLimits = {
+  /** One fetch of a guest, including both bodies. */
+  fetchMs: 60_000,
+  /** The body that a guest sends. */
+  fetchRequestBytes: 16 * 1024 * 1024,
+  /** A body as the guest gets it; it may have arrived compressed. */
+  fetchResponseBytes: 16 * 1024 * 1024,
+  /** All fetches of one call, consecutive or concurrent. */
+  fetchesPerCall: 100,
+  /** Concurrent fetches of all calls of a server together. */
+  openFetches: 32,
+};
+
+/** The limits of definitions and their compilation. */
+const discoverLimits = {
+  /** The processor time for one definition, independent of how busy the machine is. */
+  compileMs: 10_000,
+  /** The time after which the machine is to blame if a definition is not compiled. */
+  compileElapsedMs: 120_000,
+  /** The memory of the type checker. Each process may also have V8's overhead, and all together twice that. */
+  compileMemoryMb: 384,
+  /** One discovered tool, resource or prompt, its schemas and texts together; and everything of one server. */
+  toolBytes: 128 * 1024,
+  contractBytes: 1024 * 1024,
+  /**
+   * Values (members, items) of all of that, and of one list of an upstream: an empty object takes twenty times its
+   * bytes.
+   */
+  contractValues: 25_000,
+  /** One file of a definition. */
+  sourceFileBytes: 1024 * 1024,
+  /** All files of one definition together. */
+  sourceBytes: 4 * 1024 * 1024,
+  /** Files of one definition. */
+  sourceFiles: 256,
+  /** The bundle of a definition, which guests read at each start. */
+  bundleBytes: 8 * 1024 * 1024,
+};
+
+/** The limits of what a tenant may keep besides its definitions, and import. */
+const storeLimits = {
+  /** A variable's value, or an entry of `mcps`. */
+  variableBytes: 1024 * 1024,
+  /** Variables of one tenant: listing them reads all their names. */
+  variablesPerTenant: 12_000,
+  /** The variable `mcps`: 10,000 entries of 400 bytes. */
+  mcpsBytes: 4 * 1024 * 1024,
+  /** Entries of `mcps`. */
+  mcpsEntries: 12_000,
+  /** Values (members, items) of one entry, itself included. */
+  entryValues: 25_000,
+  /** Past entries of `mcps`, of all tenants together, that are kept in memory for histories. */
+  pastEntriesBytes: 32 * 1024 * 1024,
+  /** A secret's value. */
+  secretBytes: 64 * 1024,
+  /** Secrets of one tenant. */
+  secretsPerTenant: 1000,
+  /** An imported tenant's file, and its longest line, which is a content. */
+  importBytes: 8 * 1024 * 1024 * 1024,
+  importLineBytes: 16 * 1024 * 1024,
+};
+
+/** The limits of upstreams. */
+const upstreamLimits = {
+  /** The time for an upstream to start and say hello, including its first installation. */
+  upstreamStartMs: 300_000,
+  /** How long a save or a review waits for the lists of all upstreams that it starts; others start later. */
+  upstreamSaveMs: 30_000,
+  /** How many upstreams a save starts at a time. */
+  upstreamSaveStarts: 8,
+  /** The time after which an upstream that does not answer a modern hello is also greeted the legacy way. */
+  upstreamProbeMs: 10_000,
+  /** One call, read or list of an upstream. */
+  upstreamCallMs: 60_000,
+  /**
+   * How long an upstream that owes an answer may be silent. If it is and one of its calls is given up, it is pinged; if
+   * it is silent for as long again, its connection is ended, and its process with it.
+   */
+  upstreamPingMs: 15_000,
+  /** The time between the ways to end a child: end of input, SIGTERM, SIGKILL. */
+  upstreamEndMs: 2_000,
+  /** The longest message of an upstream. */
+  upstreamMessageBytes: 16 * 1024 * 1024,
+  /** The received parts of incomplete messages from upstreams, of all tenants and of each. */
+  unfinishedUpstreamBytes: 256 * 1024 * 1024,
+  unfinishedUpstreamBytesPerTenant: 64 * 1024 * 1024,
+  /** Messages that upstream programs have not taken yet, of all tenants and of each. */
+  programBacklogBytes: 384 * 1024 * 1024,
+  programBacklogBytesPerTenant: 128 * 1024 * 1024,
+  /** The longest message that is not a result: a question, a log line, progress, an error. */
+  upstreamNoticeBytes: 4 * 1024 * 1024,
+  /** One entry of a list, such as a tool with its schemas; a larger one is left out. */
+  upstreamEntryBytes: 128 * 1024,
+  /** All entries of one list; entries beyond that are left out. */
+  upstreamListBytes: 1024 * 1024,
+  /** Output on its stdout that belongs to no message, between two messages. */
+  upstreamGarbageBytes: 1024 * 1024,
+  /** Above this rate, reading from an upstream pauses. */
+  upstreamNotificationsPerSecond: 5000,
+  /** Concurrent requests from an upstream, including pings; an upstream with more is ended or disconnected. */
+  upstreamQuestions: 256,
+  /** How often event streams of a remote upstream are opened in a second, per connection; others wait. */
+  upstreamResumesPerSecond: 20,
+  /** The text, and the data, of an error that is passed on to clients: longer text is cut, longer data is left out. */
+  upstreamErrorBytes: 64 * 1024,
+  /** The end of stderr that is kept for errors. */
+  upstreamStderrBytes: 8 * 1024,
+  /** Pages of one list of an upstream. */
+  upstreamListPages: 100,
+  /** Entries of one list of an upstream. */
+  upstreamListItems: 10_000,
+  /** Rounds of questions in one call. */
+  upstreamRounds: 10,
+  /** The time after which an unused hosted upstream is ended; it is started again on demand. */
+  upstreamIdleMs: 300_000,
+  /** Concurrent requests to one upstream. */
+  upstreamRequests: 256,
+  /** The first and the longest wait between a failed start and the next. */
+  upstreamBackoffMs: 500,
+  upstreamBackoffMaxMs: 60_000,
+  /** How long a question waits until it is clear which call it belongs to. */
+  upstreamQuestionMs: 2_000,
+  /** Concurrent calls that wait for the answer to a question of an upstream. */
+  upstreamSuspended: 1_000,
+  /** Upstreams that are kept connected for the clients that explore them. */
+  exploredServers: 8,
+};
+
+/** The limits of what the audit log records and keeps. */
+const auditLimits = {
+  /** How long the audit log keeps anything, and how long the contents of its calls; 0 for ever. */
+  auditDays: 730,
+  auditCallDays: 90,
+  /** The bytes of each tenant in the audit log: of calls, and of everything else; 0 for no limit. */
+  auditCallBytesPerTenant: 256 * 1024 * 1024,
+  auditBytesPerTenant: 64 * 1024 * 1024,
+  /** Calls of one tenant that wait to be recorded; further ones are only counted. */
+  auditQueuedCalls: 10_000,
+  /** How long an ended call waits to be recorded. */
+  auditDelayMs: 1_000,
+  /** Refused attempts on one tenant that are recorded individually; further ones are only counted. */
+  auditRefusalsPerMinute: 20,
+  /** Links of the audit log that one page of a search examines. */
+  auditSearchLinks: 1_000,
+};
+
 const defaults = {
   /** Log lines that stderr does not take; further ones are dropped and counted. */
   logBufferBytes: 1024 * 1024,
@@ -33,6 +469,30 @@ const defaults = {
 export type Limits = Readonly<typeof defaults>;
 
 export const defaultLimits: Limits = defaults;
+
+/** The limits that a tenant may have for itself: the name in its record, and the limit that applies without it. */
+export const tenantLimitNames = {
+  requests: "requestsPerTenant",
+  requestsPerSecond: "requestsPerSecondPerTenant",
+  requestBurst: "requestBurstPerTenant",
+  principalRequests: "requestsPerPrincipal",
+  principalRequestsPerSecond: "requestsPerSecondPerPrincipal",
+  principalRequestBurst: "requestBurstPerPrincipal",
+  streams: "streamsPerTenant",
+  principalStreams: "streamsPerPrincipal",
+  calls: "callsPerTenant",
+  guestProcesses: "guestProcessesPerTenant",
+  scriptProcesses: "scriptProcessesPerTenant",
+  upstreamProcesses: "upstreamProcessesPerTenant",
+  processStartsPerMinute: "processStartsPerMinutePerTenant",
+  processorMsPerSecond: "processorMsPerSecondPerTenant",
+  savesPerMinute: "savesPerMinutePerTenant",
+  reviewsPerMinute: "reviewsPerMinutePerTenant",
+  storedBytes: "storedBytesPerTenant",
+} as const satisfies Readonly<Record<string, keyof Limits>>;
+
+/** One tenant's share of the service. */
+export type TenantLimits = Readonly<Record<keyof typeof tenantLimitNames, number>>;
 
 /** `callMs` → `BERTH_CALL_MS`. */
 export function limitVariable(limit: string): string {
