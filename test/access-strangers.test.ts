@@ -10,7 +10,7 @@ import {
 import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
-import { Strangers } from "../src/admission/anonymous-limits.ts";
+import { AnonymousLimits } from "../src/admission/anonymous-limits.ts";
 import { defaultLimits } from "../src/limits/limits.ts";
 import { peerOf } from "../src/http/peer.ts";
 import { newToken } from "../src/access/token-text.ts";
@@ -133,7 +133,7 @@ describe("C8 the addresses of strangers", () => {
   const limits = { ...defaultLimits, strangerRequestsPerSecond: 1, strangerRequestBurst: 1, strangerAddresses: 3 };
 
   it("C8 count apart, and those for which there is no room together", () => {
-    const strangers = new Strangers(limits);
+    const strangers = new AnonymousLimits(limits);
     for (const address of ["a", "b", "c", "d"]) strangers.enter(address, 0).leave();
     for (const address of ["a", "b", "c", "d", "e"])
       assert.throws(() => strangers.enter(address, 1), { code: "too_many_requests" });

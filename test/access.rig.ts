@@ -1,5 +1,5 @@
 import { Tokens } from "../src/access/tokens.ts";
-import { readTokenWish } from "../src/access/token-request.ts";
+import { readTokenRequest } from "../src/access/token-request.ts";
 import type { TestBerth } from "./berth.ts";
 import { onStoreOf } from "./tenants.rig.ts";
 
@@ -11,7 +11,7 @@ export function makeToken(
 ): Promise<{ token: string; id: string }> {
   return onStoreOf(berth, async (store) => {
     const tokens = new Tokens(store.tokens, { knownTokens: 1, tokensPerTenant: 1_000, onRevoked: () => {} });
-    const { token, id } = await tokens.create(tenant, readTokenWish(wish, now), "test");
+    const { token, id } = await tokens.create(tenant, readTokenRequest(wish, now), "test");
     tokens.close();
     return { token, id };
   });

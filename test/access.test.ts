@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { newToken } from "../src/access/token-text.ts";
-import { readTokenWish } from "../src/access/token-request.ts";
+import { readTokenRequest } from "../src/access/token-request.ts";
 import { Tokens } from "../src/access/tokens.ts";
 import { bearer, makeToken, revoke } from "./access.rig.ts";
 import { apiOf, type Api } from "./api.ts";
@@ -253,7 +253,7 @@ describe("C8 access with tokens", () => {
       const options = { knownTokens: 1, tokensPerTenant: 3, checkPace: () => void paced++, onRevoked: () => {} };
       const tokens = new Tokens(store.tokens, options);
       const make = (expires?: string) =>
-        tokens.create("crowded", readTokenWish({ can: ["call"], expires }, expires ? 0 : Date.now()), "test");
+        tokens.create("crowded", readTokenRequest({ can: ["call"], expires }, expires ? 0 : Date.now()), "test");
       const expired = await make("1h");
       const [first, second] = [await make(), await make()];
       const third = await make();
@@ -267,7 +267,10 @@ describe("C8 access with tokens", () => {
       tokens.close();
     });
     const names = Array.from({ length: 100 }, (_, at) => String(at).padEnd(256, "x"));
-    assert.throws(() => readTokenWish({ can: ["call"], servers: names }), { code: "token_invalid", message: /8192/ });
+    assert.throws(() => readTokenRequest({ can: ["call"], servers: names }), {
+      code: "token_invalid",
+      message: /8192/,
+    });
   });
 
   it("a page of tokens ends where it is long enough, and the next goes on there", async () => {

@@ -15,7 +15,7 @@ import { BoundedQueue } from "../src/executor/bounded-queue.ts";
 import { openExecutor } from "../src/executor/open.ts";
 import type { ExecutorLog } from "../src/executor/guest-executor.ts";
 import { ReadingTime } from "../src/lib/reading-time.ts";
-import { TurnQueue } from "../src/lib/fair-semaphore.ts";
+import { FairSemaphore } from "../src/lib/fair-semaphore.ts";
 import type { GuestOutcome } from "../src/executor/executor.ts";
 import { MessageRooms, unfinishedGuest } from "../src/lib/message-room.ts";
 import { assertNothingLeft, failureOf } from "./executor.rig.ts";
@@ -168,7 +168,7 @@ describe("a bounded queue", () => {
 
 describe("a turn queue", () => {
   it("serves the tenants that wait in turn", async () => {
-    const turns = new TurnQueue(1, 3, () => 1);
+    const turns = new FairSemaphore(1, 3, () => 1);
     const served: string[] = [];
     const enter = (tenant: string, name: string): void => {
       void turns.enter(tenant, () => {})?.then(() => served.push(name));
@@ -189,7 +189,7 @@ describe("a turn queue", () => {
   });
 
   it("C8 scriptProcesses: leaves room for others that one tenant may not take", async () => {
-    const turns = new TurnQueue(3, 3, () => 2);
+    const turns = new FairSemaphore(3, 3, () => 2);
     const served: string[] = [];
     const enter = (tenant: string, name: string): void => {
       void turns.enter(tenant, () => {})?.then(() => served.push(name));

@@ -8,7 +8,7 @@ import { strayLog } from "../src/executor/stray-log.ts";
 import { compilingInTurn } from "../src/host/catalog/compile-in-turn.ts";
 import { ProcessPlaces } from "../src/host/serving/process-places.ts";
 import { defaultLimits } from "../src/limits/limits.ts";
-import { Paces } from "../src/lib/token-buckets.ts";
+import { TokenBuckets } from "../src/lib/token-buckets.ts";
 
 describe("places for programs of others", () => {
   /** A process that is ended when nobody uses it. */
@@ -55,15 +55,15 @@ describe("places for programs of others", () => {
 
 describe("how often something may begin", () => {
   it("C8 is a burst after a rest, then an even pace, for each tenant", () => {
-    const paces = new Paces((tenant) => ({ perMinute: tenant === "free" ? 0 : 60, burst: 2 }));
+    const buckets = new TokenBuckets((tenant) => ({ perMinute: tenant === "free" ? 0 : 60, burst: 2 }));
     assert.deepEqual(
-      [0, 0, 0, 400].map((now) => paces.take("acme", now)),
+      [0, 0, 0, 400].map((now) => buckets.take("acme", now)),
       [0, 0, 1_000, 600],
     );
-    assert.equal(paces.take("evil", 400), 0);
-    assert.equal(paces.take("acme", 1_000), 0);
-    assert.equal(paces.take("acme", 1_000), 1_000);
-    for (let time = 0; time < 100; time++) assert.equal(paces.take("free", 0), 0);
+    assert.equal(buckets.take("evil", 400), 0);
+    assert.equal(buckets.take("acme", 1_000), 0);
+    assert.equal(buckets.take("acme", 1_000), 1_000);
+    for (let time = 0; time < 100; time++) assert.equal(buckets.take("free", 0), 0);
   });
 
   it("C8 processStartsPerMinute: programs of others are started so often, and whoever comes too soon hears when", async () => {

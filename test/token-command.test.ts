@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { isTokenText, newToken } from "../src/access/token-text.ts";
-import { readTokenWish } from "../src/access/token-request.ts";
+import { readTokenRequest } from "../src/access/token-request.ts";
 import { CLI } from "./stdio-session.ts";
 
 describe("berth token", () => {
@@ -57,11 +57,11 @@ describe("berth token", () => {
 
   it("C8 never takes a limit for granted that would limit nothing", () => {
     for (const can of ["edit", "admin"]) {
-      assert.throws(() => readTokenWish({ can: ["call", can], tools: ["x"] }), /"tools"/);
+      assert.throws(() => readTokenRequest({ can: ["call", can], tools: ["x"] }), /"tools"/);
     }
-    assert.throws(() => readTokenWish({ can: ["call"], servers: [] }), /"servers"/);
-    assert.throws(() => readTokenWish({ can: ["call"], server: ["echo"] }), /"server" says nothing/);
-    const { grant, expiresAt } = readTokenWish({ can: ["call"], servers: ["echo"], expires: "12h" }, 0);
+    assert.throws(() => readTokenRequest({ can: ["call"], servers: [] }), /"servers"/);
+    assert.throws(() => readTokenRequest({ can: ["call"], server: ["echo"] }), /"server" says nothing/);
+    const { grant, expiresAt } = readTokenRequest({ can: ["call"], servers: ["echo"], expires: "12h" }, 0);
     assert.deepEqual([grant, expiresAt], [{ can: ["call"], servers: ["echo"] }, 43_200_000]);
   });
 

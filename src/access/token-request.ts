@@ -3,7 +3,7 @@ import { isObject } from "../lib/json.ts";
 import { ACTIONS, type Action, type AccessGrant } from "./principal.ts";
 
 /** The wanted properties of a token. */
-export interface TokenWish {
+export interface TokenRequest {
   readonly name: string;
   readonly grant: AccessGrant;
   /** Milliseconds since the epoch; null if it never expires. */
@@ -20,7 +20,7 @@ const FIELDS: ReadonlySet<string> = new Set(["name", "can", "servers", "tools", 
  * Reads `{name?, can, servers?, tools?, expires?}` as the API and the command line accept it; `expires` is a time from
  * `now` such as `30d`. Throws `token_invalid` with every problem at once.
  */
-export function readTokenWish(value: unknown, now: number = Date.now()): TokenWish {
+export function readTokenRequest(value: unknown, now: number = Date.now()): TokenRequest {
   if (!isObject(value)) throw new BerthError("token_invalid", "it is described by an object");
   const { name = "", can, servers, tools, expires } = value;
   const problems = Object.keys(value).flatMap((key) => (FIELDS.has(key) ? [] : [`"${key}" says nothing of a token`]));

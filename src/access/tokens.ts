@@ -5,7 +5,7 @@ import type { Limits } from "../limits/limits.ts";
 import type { TokenPart, TokenRecord, TokenRecords } from "../store/tokens.ts";
 import { createPrincipal, type AccessGrant, type Principal } from "./principal.ts";
 import { isTokenText, newToken, tokenHash } from "./token-text.ts";
-import type { TokenWish } from "./token-request.ts";
+import type { TokenRequest } from "./token-request.ts";
 
 /**
  * Berth's own tokens: created, listed, revoked and verified. It owns what a token is valid for and how long; storage is
@@ -33,7 +33,7 @@ export class Tokens {
   }
 
   /** Rejects with `tenant_not_found`, and with `token_invalid` if there are too many or they are made too often. */
-  async create(tenant: string, wish: TokenWish, by: string): Promise<CreatedToken> {
+  async create(tenant: string, wish: TokenRequest, by: string): Promise<CreatedToken> {
     this.#checkPace(tenant);
     const { name, grant, expiresAt } = wish;
     const token = newToken();

@@ -1,7 +1,7 @@
 import type { Limits } from "../limits/limits.ts";
 import { Gate } from "./gate.ts";
 
-export type StrangerLimits = Pick<
+export type AnonymousLimitNumbers = Pick<
   Limits,
   "strangerRequests" | "strangerRequestsPerSecond" | "strangerRequestBurst" | "strangerAddresses"
 >;
@@ -10,13 +10,13 @@ export type StrangerLimits = Pick<
  * Limits requests from callers that have not authenticated where they must: each address has a gate of its own, so that
  * they use up nothing of any tenant's. The number of addresses is bounded; those that find no room share a gate.
  */
-export class Strangers {
-  readonly #limits: StrangerLimits;
+export class AnonymousLimits {
+  readonly #limits: AnonymousLimitNumbers;
   readonly #gates = new Map<string, Gate>();
   readonly #others: Gate;
   #sweptAt = Number.NEGATIVE_INFINITY;
 
-  constructor(limits: StrangerLimits) {
+  constructor(limits: AnonymousLimitNumbers) {
     this.#limits = limits;
     this.#others = this.#newGate();
   }

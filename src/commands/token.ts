@@ -1,5 +1,5 @@
 import { stripVTControlCharacters } from "node:util";
-import { readTokenWish } from "../access/token-request.ts";
+import { readTokenRequest } from "../access/token-request.ts";
 import { Tokens, type TokenInfo } from "../access/tokens.ts";
 import { readConfig } from "../config.ts";
 import { environmentOf } from "./environment.ts";
@@ -23,7 +23,7 @@ export interface CreateTokenOptions extends TokenOptions {
 /** `berth token create`: only the token goes to standard output, so that a script can store it. */
 export async function createToken(options: CreateTokenOptions): Promise<number> {
   const { name = "", can, server, tool, expires } = options;
-  const wish = readTokenWish({
+  const wish = readTokenRequest({
     name,
     can: can.split(",").map((each) => each.trim()),
     ...(server && { servers: server }),

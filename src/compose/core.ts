@@ -32,7 +32,7 @@ import { showParts, timeCompiling } from "../metrics/figures.ts";
 import { createMetrics, type Metrics } from "../metrics/metrics.ts";
 import { accessOf } from "./open-access.ts";
 import { MessageRooms, programBacklog, unfinishedUpstream } from "../lib/message-room.ts";
-import { paced } from "../lib/token-buckets.ts";
+import { limitedPerMinute } from "../lib/token-buckets.ts";
 import { exploring, hostedOpener } from "./open-upstreams.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import { readSealKey } from "./seal-key.ts";
@@ -206,7 +206,7 @@ export async function openCore(
         log,
         store,
         (tenant) => tenancy?.oauthOf(tenant),
-        paced("make tokens", "savesPerMinute", (tenant) => limitsOf(tenant).savesPerMinute),
+        limitedPerMinute("make tokens", "savesPerMinute", (tenant) => limitsOf(tenant).savesPerMinute),
       ),
     );
     const sealKey = await readSealKey(config.dataDir);

@@ -8,7 +8,7 @@ import type { ChangeSubject } from "../store/store.ts";
 import { readDirectory, type Directory } from "../host/catalog/directory.ts";
 import type { Host, HostDependencies } from "../host/host.ts";
 import { isObject } from "../lib/json.ts";
-import { paced } from "../lib/token-buckets.ts";
+import { limitedPerMinute } from "../lib/token-buckets.ts";
 import { nextTurn, turnTaker } from "../lib/event-loop.ts";
 import { languageOfDraft, type DraftLimits } from "./draft-checks.ts";
 import { DraftRoom, type DraftRoomLimits } from "./draft-room.ts";
@@ -61,8 +61,8 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   const directoryOf = (tenant: string): Promise<Directory> =>
     readDirectory({ store, limits }, tenant, host.directory(tenant));
 
-  const checkSaves = paced("save", "savesPerMinute", dependencies.savesPerMinuteOf);
-  const checkReviews = paced("review", "reviewsPerMinute", dependencies.reviewsPerMinuteOf);
+  const checkSaves = limitedPerMinute("save", "savesPerMinute", dependencies.savesPerMinuteOf);
+  const checkReviews = limitedPerMinute("review", "reviewsPerMinute", dependencies.reviewsPerMinuteOf);
 
   async function plan(
     tenant: string,

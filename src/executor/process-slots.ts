@@ -1,4 +1,4 @@
-import { Paces } from "../lib/token-buckets.ts";
+import { TokenBuckets } from "../lib/token-buckets.ts";
 import type { GuestSession } from "./session.ts";
 
 /**
@@ -25,14 +25,14 @@ export class ProcessSlots {
   readonly #sessions: ReadonlyMap<string, GuestSession>;
   readonly #processes: number;
   readonly #limits: ProcessSlotLimits;
-  readonly #paces: Paces;
+  readonly #buckets: TokenBuckets;
 
   /** `sessions` are those that take up room now. */
   constructor(sessions: ReadonlyMap<string, GuestSession>, processes: number, limits: ProcessSlotLimits) {
     this.#sessions = sessions;
     this.#processes = processes;
     this.#limits = limits;
-    this.#paces = new Paces((tenant) => ({
+    this.#buckets = new TokenBuckets((tenant) => ({
       perMinute: limits.startsPerMinuteOf(tenant),
       burst: limits.processesOf(tenant),
     }));
@@ -44,7 +44,7 @@ export class ProcessSlots {
     const needsOther = isFull || this.#sessions.size >= this.#processes;
     const instead = needsOther ? this.#idleLongest(isFull ? tenant : undefined) : undefined;
     if (needsOther && !instead) return none;
-    const startsInMs = this.#paces.take(tenant, performance.now());
+    const startsInMs = this.#buckets.take(tenant, performance.now());
     return instead ? { startsInMs, instead } : { startsInMs };
   }
 

@@ -16,7 +16,7 @@ import type { CpuFairness } from "./cpu-fairness.ts";
 import type { Interpreter, GuestLauncher } from "./launcher.ts";
 import type { MemoryLimit } from "./watched-tree.ts";
 import { runToEnd, type ScriptEnd, type ScriptProcess } from "./script-process.ts";
-import { TurnQueue } from "../lib/fair-semaphore.ts";
+import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
 import type { GuestFailure, ScriptOutcome, ScriptRun } from "./executor.ts";
 
@@ -43,7 +43,7 @@ export class Scripts {
   readonly #begin: Spawn;
   readonly #launcher: GuestLauncher;
   readonly #limits: ScriptLimits;
-  readonly #turns: TurnQueue;
+  readonly #turns: FairSemaphore;
   readonly #fairness: CpuFairness;
   readonly #makeFolder: MakeFolder;
   /** The runs, working and waiting, and the tenant of each. */
@@ -64,7 +64,7 @@ export class Scripts {
     this.#begin = start;
     this.#launcher = launcher;
     this.#limits = limits;
-    this.#turns = new TurnQueue(limits.scriptProcesses, limits.queuedCallsPerTenant, processesOf);
+    this.#turns = new FairSemaphore(limits.scriptProcesses, limits.queuedCallsPerTenant, processesOf);
   }
 
   get running(): number {

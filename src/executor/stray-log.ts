@@ -1,6 +1,6 @@
 import { cutText } from "../lib/cut-text.ts";
 import type { Limits } from "../limits/limits.ts";
-import { Paces } from "../lib/token-buckets.ts";
+import { TokenBuckets } from "../lib/token-buckets.ts";
 import type { ExecutorLog } from "./guest-executor.ts";
 import type { LogSink } from "./guest-log.ts";
 
@@ -17,11 +17,11 @@ const LINE_UNITS_MAX = 4_096;
  */
 export function strayLog(limits: StrayLogLimits, log: ExecutorLog | undefined): LogSink {
   const perMinute = limits.strayLogLinesPerMinutePerTenant;
-  const paces = new Paces(() => ({ perMinute, burst: LINES_AT_ONCE }));
+  const buckets = new TokenBuckets(() => ({ perMinute, burst: LINES_AT_ONCE }));
   const left = new Map<string, number>();
   return ({ tenant, bundle }, { message, ...line }) => {
     if (!log) return;
-    if (paces.take(tenant, performance.now()) > 0) return void left.set(tenant, (left.get(tenant) ?? 0) + 1);
+    if (buckets.take(tenant, performance.now()) > 0) return void left.set(tenant, (left.get(tenant) ?? 0) + 1);
     const leftOut = left.get(tenant);
     left.delete(tenant);
     const said = typeof message === "string" ? message : JSON.stringify(message);

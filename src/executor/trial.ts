@@ -1,7 +1,7 @@
 import { toGuest, toHost } from "./guest/wire.mts";
 import { processorMsOf, residentMbOf, treeOf } from "../processes/process-tree.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
-import { TurnQueue } from "../lib/fair-semaphore.ts";
+import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import { closed, failure, guestStack, loadFailed } from "./failures.ts";
 import { GuestProcess, type GuestProcessLimits } from "./guest-process.ts";
 import { readLog } from "./guest-log.ts";
@@ -29,7 +29,7 @@ export class Trials {
   readonly #start: Spawn;
   readonly #command: Command;
   readonly #limits: TrialLimits;
-  readonly #turns = new TurnQueue(TRIALS_MAX, Infinity, () => 1);
+  readonly #turns = new FairSemaphore(TRIALS_MAX, Infinity, () => 1);
   readonly #running = new Set<{ readonly tenant: string; readonly process: GuestProcess }>();
   #isClosed = false;
 

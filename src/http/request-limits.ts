@@ -1,12 +1,12 @@
 import type { IncomingMessage } from "node:http";
 import type { Admission } from "../admission/admission.ts";
-import type { Strangers } from "../admission/anonymous-limits.ts";
+import type { AnonymousLimits } from "../admission/anonymous-limits.ts";
 import { peerOf } from "./peer.ts";
 import type { RequestContext } from "./request-context.ts";
 
 export interface RequestLimitsOptions {
   readonly admission: Pick<Admission, "enter" | "enterAs">;
-  readonly strangers: Pick<Strangers, "enter">;
+  readonly strangers: Pick<AnonymousLimits, "enter">;
   /** True when a client without a token is refused. */
   readonly required: boolean;
   /** True when a proxy is configured, which states where requests come from. */

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { Admission } from "../admission/admission.ts";
-import { Strangers, type StrangerLimits } from "../admission/anonymous-limits.ts";
+import { AnonymousLimits, type AnonymousLimitNumbers } from "../admission/anonymous-limits.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { McpsLimits } from "../entry/mcps.ts";
 import type { Edits } from "../edits/edits.ts";
@@ -40,7 +40,8 @@ import { writeFailure } from "./write-answer.ts";
 /** A quiet connection is probed after this time. */
 const KEEP_ALIVE_PROBE_MS = 30_000;
 
-export interface HttpLimits extends StreamLimits, UnreadLimits, StrangerLimits, ListPageLimits, BodyLimits, McpsLimits {
+export interface HttpLimits
+  extends StreamLimits, UnreadLimits, AnonymousLimitNumbers, ListPageLimits, BodyLimits, McpsLimits {
   readonly sseConnections: number;
   readonly inlineBodyBytes: number;
   readonly queryNames: number;
@@ -183,7 +184,7 @@ function createAnswer(options: HttpOptions): Answer {
     ...options,
     locate: createLocate(tenancy),
     guard: createGuard({ allowedHosts: hosts, allowedOrigins: origins }, tenancy),
-    requestLimits: new RequestLimits({ ...options, strangers: new Strangers(limits), required, isProxied }),
+    requestLimits: new RequestLimits({ ...options, strangers: new AnonymousLimits(limits), required, isProxied }),
     authenticate: createAuthenticate(access, resources, options.signIns),
     routes: [createSseRoute(parts), createMcpRoute(parts), createApp({ ...parts, isProxied, resources, originOf })],
   });

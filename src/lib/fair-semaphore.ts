@@ -2,7 +2,7 @@
  * A cap on running jobs over all tenants, one on each tenant's part of it, and turns: when there is room, the waiting
  * tenants are served one job each in rotation, so that one tenant's long queue does not delay another's only job.
  */
-export class TurnQueue {
+export class FairSemaphore {
   readonly #runningMax: number;
   readonly #runningMaxOf: (tenant: string) => number;
   readonly #queuedPerTenant: number;

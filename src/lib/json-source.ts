@@ -6,7 +6,7 @@ import { BerthError } from "./errors.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { Limits } from "../limits/limits.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "./problem.ts";
-import { TurnQueue } from "./fair-semaphore.ts";
+import { FairSemaphore } from "./fair-semaphore.ts";
 
 /** A JSON value that remembers where it was written, so that any problem with it can be shown there. */
 export interface JsonNode {
@@ -121,8 +121,8 @@ const TEXTS_WAITING_MAX = 16;
 /** One thread for medium texts and one for long ones, however many tenants have texts to read. */
 const turnsOf = { medium: newQueue(), long: newQueue() };
 
-function newQueue(): TurnQueue {
-  return new TurnQueue(1, TEXTS_WAITING_MAX, () => 1);
+function newQueue(): FairSemaphore {
+  return new FairSemaphore(1, TEXTS_WAITING_MAX, () => 1);
 }
 
 /** When a full queue may have room again. */

@@ -1,6 +1,6 @@
 import { BerthError } from "./errors.ts";
 
-export interface Pace {
+export interface BucketRate {
   /** The average rate; 0 for no limit. */
   readonly perMinute: number;
   /** The burst that is allowed after a time of rest. */
@@ -8,17 +8,17 @@ export interface Pace {
 }
 
 /** Limits how often something may begin for each tenant (a token bucket each). */
-export class Paces {
-  readonly #paceOf: (tenant: string) => Pace;
+export class TokenBuckets {
+  readonly #rateOf: (tenant: string) => BucketRate;
   readonly #buckets = new Map<string, { tokens: number; filledAt: number }>();
 
-  constructor(paceOf: (tenant: string) => Pace) {
-    this.#paceOf = paceOf;
+  constructor(rateOf: (tenant: string) => BucketRate) {
+    this.#rateOf = rateOf;
   }
 
   /** Takes a token and returns 0, or returns the milliseconds until there is one; `now` is of any steady clock. */
   take(tenant: string, now: number): number {
-    const { perMinute, burst } = this.#paceOf(tenant);
+    const { perMinute, burst } = this.#rateOf(tenant);
     if (perMinute === 0) return 0;
     const perMs = perMinute / 60_000;
     const bucket = this.#buckets.get(tenant) ?? this.#create(tenant, burst, now, perMs);
@@ -34,7 +34,7 @@ export class Paces {
     const waitMs = this.take(tenant, performance.now());
     if (waitMs === 0) return;
     const retryAfterSeconds = Math.ceil(waitMs / 1000);
-    const detail = `${allowed(this.#paceOf(tenant).perMinute)}; try again in ${retryAfterSeconds} s`;
+    const detail = `${allowed(this.#rateOf(tenant).perMinute)}; try again in ${retryAfterSeconds} s`;
     throw new BerthError("too_many_requests", detail, { data: { retryAfterSeconds } });
   }
 
@@ -51,13 +51,13 @@ export class Paces {
 }
 
 /** Returns a function that throws `too_many_requests` where a tenant does something too often. */
-export function paced(does: string, limit: string, perMinuteOf: (tenant: string) => number = () => 0) {
-  const paces = new Paces((tenant) => {
+export function limitedPerMinute(does: string, limit: string, perMinuteOf: (tenant: string) => number = () => 0) {
+  const buckets = new TokenBuckets((tenant) => {
     const perMinute = perMinuteOf(tenant);
     return { perMinute, burst: perMinute / 4 };
   });
   return (tenant: string): void =>
-    paces.check(
+    buckets.check(
       tenant,
       (perMinute) => `the tenant "${tenant}" may ${does} ${perMinute} times a minute, which is its limit ${limit}`,
     );

@@ -1,7 +1,7 @@
 import type { CancelSignal } from "../../lib/cancellation.ts";
 import type { Compiled, DefinitionSource } from "../../discover/discovery.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { TurnQueue } from "../../lib/fair-semaphore.ts";
+import { FairSemaphore } from "../../lib/fair-semaphore.ts";
 
 /** Rejects with `cancelled` when the caller gives up before compilation begins. */
 export type CompileFor = (source: DefinitionSource, tenant: string, signal?: CancelSignal) => Promise<Compiled>;
@@ -42,12 +42,12 @@ export function compilingInTurn(quick: Compile, patient: Compile): CompileFor {
 /** Problems that a compiler with more time or fresh memory may not have. */
 const TOO_MUCH: ReadonlySet<string> = new Set(["compiler-timeout", "compiler-memory"]);
 
-function newTurns(): TurnQueue {
-  return new TurnQueue(1, Infinity, () => 1);
+function newTurns(): FairSemaphore {
+  return new FairSemaphore(1, Infinity, () => 1);
 }
 
 async function inTurn<T>(
-  turns: TurnQueue,
+  turns: FairSemaphore,
   tenant: string,
   work: () => Promise<T>,
   signal: CancelSignal | undefined,

@@ -2,7 +2,7 @@ import { decodeRecord, jsonBlock, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json.ts";
 import { limitVariable } from "../../limits/limits.ts";
-import { Paces } from "../../lib/token-buckets.ts";
+import { TokenBuckets } from "../../lib/token-buckets.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import type { Catalog } from "./catalog.ts";
@@ -75,7 +75,7 @@ export function createSetVisible({
 }: SetVisibleDependencies) {
   const changing = new Map<string, Promise<unknown>>();
   const perMinute = limits.visibilityChangesPerMinute;
-  const paces = new Paces(() => ({ perMinute, burst: perMinute }));
+  const buckets = new TokenBuckets(() => ({ perMinute, burst: perMinute }));
 
   return (tenant: string, server: string, name: string, visible: boolean): Promise<void> => {
     const key = JSON.stringify([tenant, server]);
@@ -95,7 +95,7 @@ export function createSetVisible({
     if (hidden.some((offer) => offer.name === name) !== visible) return;
     if (!writable) throw new BerthError("read_only");
     const limit = limitVariable("visibilityChangesPerMinute");
-    paces.check(
+    buckets.check(
       JSON.stringify([tenant, server]),
       () => `the server "${server}" may hide and show what it offers ${perMinute} times a minute (${limit})`,
     );

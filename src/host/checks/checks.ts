@@ -6,7 +6,7 @@ import { failure } from "../../executor/failures.ts";
 import { JsonText, type Json, type JsonDigest, type JsonSchema } from "../../lib/json.ts";
 import { limitVariable, type Limits } from "../../limits/limits.ts";
 import { spawnDirectly } from "../../processes/spawn/spawn.ts";
-import { TurnQueue } from "../../lib/fair-semaphore.ts";
+import { FairSemaphore } from "../../lib/fair-semaphore.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import type { LongAnswer, LongEvent, LongLimits } from "../../upstream/long-answers.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
@@ -50,7 +50,7 @@ export class Checks {
     };
     this.#start = { start, mode, onTrusted: tell };
     const lane = (): Lane => ({
-      turns: new TurnQueue(1, limits.queuedChecksPerTenant, () => 1),
+      turns: new FairSemaphore(1, limits.queuedChecksPerTenant, () => 1),
       process: undefined,
       isBusy: false,
     });
@@ -370,7 +370,7 @@ export class Checks {
  * one another.
  */
 interface Lane {
-  readonly turns: TurnQueue;
+  readonly turns: FairSemaphore;
   process: Promise<CheckProcess> | undefined;
   isBusy: boolean;
 }

@@ -1,5 +1,5 @@
 import { BerthError } from "../../lib/errors.ts";
-import { Paces } from "../../lib/token-buckets.ts";
+import { TokenBuckets } from "../../lib/token-buckets.ts";
 
 /** The limits on a tenant's upstream processes. */
 export interface ProcessLimits {
@@ -22,13 +22,13 @@ export interface Restable {
  */
 export class ProcessPlaces {
   readonly #limitsOf: (tenant: string) => ProcessLimits;
-  readonly #paces: Paces;
+  readonly #buckets: TokenBuckets;
   readonly #runningOf: (tenant: string) => Iterable<Restable>;
   readonly #taken = new Map<string, number>();
 
   constructor(limitsOf: (tenant: string) => ProcessLimits, runningOf: (tenant: string) => Iterable<Restable>) {
     this.#limitsOf = limitsOf;
-    this.#paces = new Paces((tenant) => {
+    this.#buckets = new TokenBuckets((tenant) => {
       const { processStartsPerMinute, upstreamProcesses } = limitsOf(tenant);
       return { perMinute: processStartsPerMinute, burst: Math.max(upstreamProcesses, BURST_MIN) };
     });
@@ -41,7 +41,7 @@ export class ProcessPlaces {
    */
   async take(tenant: string): Promise<() => void> {
     const { upstreamProcesses, processStartsPerMinute } = this.#limitsOf(tenant);
-    const waitMs = this.#paces.take(tenant, performance.now());
+    const waitMs = this.#buckets.take(tenant, performance.now());
     if (waitMs > 0) {
       const why = `may start ${processStartsPerMinute} programs of others a minute, which is its limit processStartsPerMinute`;
       throw refusal(tenant, why, Math.ceil(waitMs / 1000));

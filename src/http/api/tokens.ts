@@ -1,5 +1,5 @@
 import { Router } from "express";
-import { readTokenWish } from "../../access/token-request.ts";
+import { readTokenRequest } from "../../access/token-request.ts";
 import type { TokenInfo } from "../../access/tokens.ts";
 import { parseJson } from "../../lib/parse-json.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
@@ -37,7 +37,7 @@ export function tokenRoutes({ access, bodies, limits }: Pick<ApiOptions, "access
   };
 
   const post: RouteHandler = async (context) => {
-    const wish = readTokenWish(parseJson(await bodies.read(context, "shortBodyBytes")));
+    const wish = readTokenRequest(parseJson(await bodies.read(context, "shortBodyBytes")));
     const created = await tokens.create(context.tenant, wish, writerOf(context));
     context.response.setHeader("Cache-Control", "no-store");
     context.response.status(201).json(created);
