@@ -59,7 +59,7 @@ const httpLimits = {
   shutdownMs: 10_000,
 };
 
-/** The limits of what tenants, tokens and strangers may take of shared resources. */
+/** The limits of what tenants, tokens and anonymous callers may take of shared resources. */
 const admissionLimits = {
   /** Concurrent requests of one tenant, including open streams; and of each of its tokens or persons. */
   requestsPerTenant: 8_000,
@@ -450,9 +450,14 @@ const auditLimits = {
   auditSearchLinks: 1_000,
 };
 
-const defaults = {
+/** The limits of the service's own log. */
+const logLimits = {
   /** Log lines that stderr does not take; further ones are dropped and counted. */
   logBufferBytes: 1024 * 1024,
+};
+
+const defaults = {
+  ...logLimits,
   ...httpLimits,
   ...admissionLimits,
   ...accessLimits,
