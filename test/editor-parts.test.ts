@@ -4,7 +4,7 @@ import { CompletionContext } from "@codemirror/autocomplete";
 import { json } from "@codemirror/lang-json";
 import { EditorState } from "@codemirror/state";
 import { completeJson } from "../src/browser/editor/complete-json.ts";
-import { jsonPlaceAt } from "../src/browser/editor/json-place.ts";
+import { jsonPlaceAt } from "../src/browser/editor/text-places.ts";
 import { mergeDrafts } from "../src/browser/editor/merge-drafts.ts";
 import { rangeOf } from "../src/browser/editor/problem-place.ts";
 import type { Schema } from "../src/browser/editor/schema.ts";

@@ -4,9 +4,9 @@
  * it.
  */
 
-import { copyOnClick } from "./page/copy.ts";
+import { copyOnClick } from "./shared/copy.ts";
 import { filterLists } from "./page/filter.ts";
-import { showLocalTimes } from "./page/times.ts";
+import { showLocalTimes } from "./shared/times.ts";
 
 copyOnClick();
 filterLists();

@@ -5,7 +5,7 @@ import { Compartment, EditorState, type Extension } from "@codemirror/state";
 import { EditorView, keymap } from "@codemirror/view";
 import { basicSetup } from "codemirror";
 import type { Problem } from "../../lib/problem.ts";
-import { button } from "./dom.ts";
+import { button } from "../shared/dom.ts";
 import { diagnosticOf, rangeOf } from "./problem-place.ts";
 import { editorTheme } from "./theme.ts";
 

@@ -2,7 +2,7 @@ import { MergeView } from "@codemirror/merge";
 import { EditorState, type Extension } from "@codemirror/state";
 import { EditorView } from "@codemirror/view";
 import { minimalSetup } from "codemirror";
-import { button, element } from "./dom.ts";
+import { button, element } from "../shared/dom.ts";
 import { languageOf } from "./language.ts";
 import { editorTheme } from "./theme.ts";
 

@@ -1,6 +1,6 @@
 import { startCompletion, type Completion, type CompletionSource } from "@codemirror/autocomplete";
 import type { EditorView } from "@codemirror/view";
-import { jsonPlaceAt } from "./json-place.ts";
+import { jsonPlaceAt } from "./text-places.ts";
 import { descriptionOf, membersOf, schemasAt, typesOf, valuesOf, type Schema, type SchemaObject } from "./schema.ts";
 
 /** Completes missing members and known values. */

@@ -1,9 +1,9 @@
 import type { EditApi } from "./api.ts";
-import { button, element } from "./dom.ts";
+import { button, element } from "../shared/dom.ts";
 import type { EditedText } from "./edited-text.ts";
 import type { LiveReview } from "./live-review.ts";
 import { mergeDrafts } from "./merge-drafts.ts";
-import type { Notices } from "./notices.ts";
+import type { Notices } from "../shared/notices.ts";
 import { timeOf } from "./time.ts";
 
 export interface ConflictParts {

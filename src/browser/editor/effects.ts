@@ -1,6 +1,6 @@
 import type { ContractChange } from "../../contract/change.ts";
 import type { Review, ServerEffect } from "./api.ts";
-import { element } from "./dom.ts";
+import { element } from "../shared/dom.ts";
 
 /** Describes what a save does to servers and their callers. */
 export function showEffects(review: Review): HTMLElement {

@@ -1,7 +1,7 @@
 import type { EditorState, Extension } from "@codemirror/state";
 import { hoverTooltip } from "@codemirror/view";
-import { element } from "./dom.ts";
-import { jsonPlaceAt } from "./json-place.ts";
+import { element } from "../shared/dom.ts";
+import { jsonPlaceAt } from "./text-places.ts";
 import { descriptionOf, schemasAt, typesOf, type Schema } from "./schema.ts";
 
 /** Explains the name or value under the pointer by the schema. */

@@ -1,5 +1,5 @@
 import type { EditApi, Review } from "./api.ts";
-import { element } from "./dom.ts";
+import { element } from "../shared/dom.ts";
 import type { EditedText } from "./edited-text.ts";
 import { showEffects } from "./effects.ts";
 import { showProblems } from "./problem-list.ts";

@@ -1,8 +1,8 @@
 import { isSameDraft } from "./draft.ts";
-import { button, element } from "./dom.ts";
+import { button, element } from "../shared/dom.ts";
 import type { EditedText } from "./edited-text.ts";
 import { keepDraft, keptDraft } from "./kept-draft.ts";
-import type { Notices } from "./notices.ts";
+import type { Notices } from "../shared/notices.ts";
 import { timeOf } from "./time.ts";
 
 /** If a text was left unsaved at `url`, says so and lets the person continue with it. */

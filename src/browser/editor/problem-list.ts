@@ -1,5 +1,5 @@
 import { locationOf, type Problem } from "../../lib/problem.ts";
-import { element } from "./dom.ts";
+import { element } from "../shared/dom.ts";
 
 /** Shows problems as a list whose entries lead to their places. */
 export function showProblems(problems: readonly Problem[], reveal: (problem: Problem) => void): HTMLElement {

@@ -1,7 +1,7 @@
 import type { Diagnostic } from "@codemirror/lint";
 import type { EditorState } from "@codemirror/state";
 import type { Problem } from "../../lib/problem.ts";
-import { tokenAt } from "./json-place.ts";
+import { tokenAt } from "./text-places.ts";
 import { pathOfPointer } from "./schema.ts";
 
 /** The range of a problem in a text: at its line and column, or at its pointer; otherwise at the beginning. */

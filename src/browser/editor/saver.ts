@@ -1,8 +1,8 @@
 import { tenantBase } from "../shared/base.ts";
 import type { Review, SaveOutcome } from "./api.ts";
-import { askBreaking } from "./ask.ts";
+import { askBreaking } from "../shared/ask.ts";
 import { showConflict, type ConflictParts } from "./conflict.ts";
-import { element } from "./dom.ts";
+import { element } from "../shared/dom.ts";
 import type { Draft } from "./draft.ts";
 import { showEffects } from "./effects.ts";
 import { askToken } from "../shared/ask-token.ts";

@@ -1,4 +1,4 @@
-import { copyable } from "../page/copy.ts";
+import { copyable } from "../shared/copy.ts";
 
 /** Shows a tool as JSON in the page when it is first opened; without scripts a link leads to it. */
 export function showToolsAsJson(): void {

@@ -1,5 +1,5 @@
 import { tenantBase } from "./base.ts";
-import { button, element } from "../editor/dom.ts";
+import { button, element } from "./dom.ts";
 
 /** The API's error codes for a missing or insufficient token. */
 const CODES: ReadonlySet<unknown> = new Set([

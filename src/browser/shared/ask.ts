@@ -1,6 +1,6 @@
-import type { Review } from "./api.ts";
+import type { Review } from "../editor/api.ts";
 import { button, element } from "./dom.ts";
-import { showBreaking } from "./effects.ts";
+import { showBreaking } from "../editor/effects.ts";
 
 /** Asks if a save may break callers. Escape and the first button say no. */
 export function askBreaking(review: Review, verb: string): Promise<boolean> {

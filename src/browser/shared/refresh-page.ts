@@ -1,4 +1,4 @@
-import { showLocalTimes } from "../page/times.ts";
+import { showLocalTimes } from "./times.ts";
 
 /** Updates each `[data-refresh]` of the page from the server, and leaves everything else as it is. */
 export async function refreshPage(): Promise<void> {
