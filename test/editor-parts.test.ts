@@ -4,11 +4,9 @@ import { CompletionContext } from "@codemirror/autocomplete";
 import { json } from "@codemirror/lang-json";
 import { EditorState } from "@codemirror/state";
 import { completeJson } from "../src/browser/editor/complete-json.ts";
-import { jsonPlaceAt } from "../src/browser/editor/text-places.ts";
-import { mergeDrafts } from "../src/browser/editor/merge-drafts.ts";
-import { rangeOf } from "../src/browser/editor/problem-place.ts";
+import { jsonPlaceAt, rangeOf } from "../src/browser/editor/text-places.ts";
+import { mergeDrafts, mergeTexts } from "../src/browser/editor/draft.ts";
 import type { Schema } from "../src/browser/editor/schema.ts";
-import { mergeTexts } from "../src/browser/editor/three-way.ts";
 
 describe("the editor's merge of two people's texts", () => {
   const base = "one\ntwo\nthree\nfour\nfive\nsix";

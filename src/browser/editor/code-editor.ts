@@ -6,7 +6,7 @@ import { EditorView, keymap } from "@codemirror/view";
 import { basicSetup } from "codemirror";
 import type { Problem } from "../../lib/problem.ts";
 import { button } from "../shared/dom.ts";
-import { diagnosticOf, rangeOf } from "./problem-place.ts";
+import { diagnosticOf, rangeOf } from "./text-places.ts";
 import { editorTheme } from "./theme.ts";
 
 /** One text that a person edits. */

@@ -1,6 +1,8 @@
+import { button, element } from "../shared/dom.ts";
+import type { Notices } from "../shared/notices.ts";
+import { timeOf } from "../shared/times.ts";
 import { isSameDraft, type Draft } from "./draft.ts";
 import type { FileTabs } from "./file-tabs.ts";
-import { keepDraft } from "./kept-draft.ts";
 import type { Setup } from "./setup.ts";
 
 const KEEP_AFTER_MS = 250;
@@ -49,4 +51,61 @@ export class EditedText {
     clearTimeout(this.#keepTimer);
     this.#keepTimer = window.setTimeout(() => this.keep(), KEEP_AFTER_MS);
   }
+}
+
+/** If a text was left unsaved at `url`, says so and lets the person continue with it. */
+export function offerKeptDraft(url: string, text: EditedText, notices: Notices): void {
+  const kept = keptDraft(url);
+  if (!kept || isSameDraft(kept.draft, text.base.draft)) return;
+  const later = kept.base === text.base.cid ? "" : " Someone saved since; when you save, you will see both.";
+  notices.show(
+    "draft",
+    "warn",
+    element("p", {}, `There is text of yours from ${timeOf(kept.at)} that was not saved.${later}`),
+    element(
+      "div",
+      { className: "choices" },
+      button("Go on with it", () => {
+        // Its base decides if somebody else saved first.
+        text.base = { ...text.base, cid: kept.base };
+        text.files.replace(kept.draft);
+        notices.clear("draft");
+      }),
+      button("Discard it", () => {
+        keepDraft(url, undefined);
+        notices.clear("draft");
+      }),
+    ),
+  );
+}
+
+/** Unsaved texts, kept in this browser so that nothing is lost with a page. */
+interface KeptDraft {
+  readonly draft: Draft;
+  /** The version when the editing began; null if there was none. */
+  readonly base: string | null;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+}
+
+function keptDraft(url: string): KeptDraft | undefined {
+  try {
+    return JSON.parse(localStorage.getItem(keyOf(url)) ?? "null") ?? undefined;
+  } catch {
+    // No storage, or not what was stored there: then nothing was kept.
+    return undefined;
+  }
+}
+
+function keepDraft(url: string, kept: KeptDraft | undefined): void {
+  try {
+    if (kept) localStorage.setItem(keyOf(url), JSON.stringify(kept));
+    else localStorage.removeItem(keyOf(url));
+  } catch {
+    // Full, or forbidden: the page still asks before it is left.
+  }
+}
+
+function keyOf(url: string): string {
+  return `berth:draft:${url}`;
 }

@@ -1,8 +1,8 @@
-import type { EditApi, Review } from "./api.ts";
+import { locationOf, type Problem } from "../../lib/problem.ts";
 import { element } from "../shared/dom.ts";
+import type { EditApi, Review } from "./api.ts";
 import type { EditedText } from "./edited-text.ts";
 import { showEffects } from "./effects.ts";
-import { showProblems } from "./problem-list.ts";
 
 const REVIEW_AFTER_MS = 500;
 
@@ -60,4 +60,24 @@ function effectsOf(found: Review): Node[] {
   if (found.servers.length > 0) return [element("h3", {}, "What saving would change"), showEffects(found)];
   if (found.problems.some(({ severity }) => severity === "error")) return [];
   return [element("p", { className: "muted" }, "Saving this changes no server.")];
+}
+
+/** Shows problems as a list whose entries lead to their places. */
+function showProblems(problems: readonly Problem[], reveal: (problem: Problem) => void): HTMLElement {
+  return element("ul", { className: "problems" }, ...problems.map((problem) => showProblem(problem, reveal)));
+}
+
+function showProblem(problem: Problem, reveal: (problem: Problem) => void): HTMLElement {
+  const tone = problem.severity === "error" ? "bad" : "warn";
+  const place = element("button", { type: "button", className: "place" }, locationOf(problem) || "the beginning");
+  place.addEventListener("click", () => reveal(problem));
+  return element(
+    "li",
+    {},
+    element("span", { className: `badge ${tone}` }, problem.severity),
+    " ",
+    problem.message,
+    " ",
+    place,
+  );
 }

@@ -1,13 +1,19 @@
-import { tenantBase } from "../shared/base.ts";
-import type { Review, SaveOutcome } from "./api.ts";
-import { askBreaking } from "../shared/ask.ts";
-import { showConflict, type ConflictParts } from "./conflict.ts";
-import { element } from "../shared/dom.ts";
-import type { Draft } from "./draft.ts";
-import { showEffects } from "./effects.ts";
 import { askToken } from "../shared/ask-token.ts";
+import { ask } from "../shared/ask.ts";
+import { button, element, tenantBase } from "../shared/dom.ts";
+import type { Notices } from "../shared/notices.ts";
+import { timeOf } from "../shared/times.ts";
+import type { EditApi, Review, SaveOutcome } from "./api.ts";
+import { type Draft, mergeDrafts } from "./draft.ts";
+import type { EditedText } from "./edited-text.ts";
+import { showBreaking, showEffects } from "./effects.ts";
+import type { LiveReview } from "./live-review.ts";
 
-export interface SaverParts extends ConflictParts {
+interface SaverParts {
+  readonly api: EditApi;
+  readonly text: EditedText;
+  readonly notices: Notices;
+  readonly review: LiveReview;
   readonly onSaved: () => void;
   /** Receives the action in progress; nothing when it has ended. */
   readonly onState: (text?: string) => void;
@@ -95,6 +101,20 @@ export class Saver {
   }
 }
 
+/** Asks if a save may break callers. Escape and the first button say no. */
+function askBreaking(review: Review, verb: string): Promise<boolean> {
+  return ask({
+    title: "This breaks callers",
+    content: [
+      element("p", {}, "Clients that work today may fail once this is done:"),
+      showBreaking(review),
+      element("p", { className: "muted" }, "Earlier releases stay reachable by their CID."),
+    ],
+    no: "Change nothing",
+    yes: `${verb} all the same`,
+  });
+}
+
 function savedWords(review: Review): Node[] {
   const links = review.servers
     .filter(({ outcome }) => outcome === "added" || outcome === "changed")
@@ -111,4 +131,53 @@ function savedWords(review: Review): Node[] {
     ...(review.servers.length === 0 ? [] : [showEffects(review)]),
     ...(links.length === 0 ? [] : [element("p", { className: "links" }, ...links)]),
   ];
+}
+
+/**
+ * Handles a save by somebody else after this page was loaded: merges both texts in the editor, and the person decides.
+ */
+async function showConflict({ api, text, notices, review }: SaverParts): Promise<void> {
+  const { files, base } = text;
+  const theirs = await api.current();
+  if (!theirs) {
+    text.base = { cid: null, draft: base.draft };
+    const message = "Someone else deleted this meanwhile. Your text is still here; saving it makes it anew.";
+    notices.show("conflict", "warn", element("p", {}, message));
+    return;
+  }
+  const began = base.cid === null ? undefined : await api.version(base.cid);
+  const mine = files.draft();
+  const { draft, conflicts } = mergeDrafts({ base: began ?? theirs, mine, theirs });
+  files.replace(draft);
+  files.compareWith(theirs);
+  text.base = { cid: theirs.cid, draft: theirs };
+  text.keep();
+  review.soon();
+  const takeTheirs = button("Drop mine, take theirs", () => {
+    files.compareWith(undefined);
+    files.replace(theirs);
+    notices.clear("conflict");
+  });
+  const asBefore = button("Leave theirs out of mine", () => files.replace(mine));
+  notices.show(
+    "conflict",
+    "warn",
+    element(
+      "p",
+      {},
+      element("strong", {}, "Someone else saved meanwhile"),
+      ` (by ${theirs.by}, ${timeOf(theirs.changedAt)}). Nothing is lost: your text is below, and was not saved.`,
+    ),
+    element("p", {}, conflictWords(conflicts)),
+    element("p", {}, "Save goes over their version, which stays in the history."),
+    element("div", { className: "choices" }, asBefore, takeTheirs),
+  );
+}
+
+function conflictWords(conflicts: number): string {
+  if (conflicts === 0) {
+    return "Their changes are in your text now. What is marked is what your save would change of theirs.";
+  }
+  const places = conflicts === 1 ? "one place was changed by both" : `${conflicts} places were changed by both`;
+  return `Their other changes are in your text now; ${places}, and there it says what you wrote. What is marked is what your save would change of theirs: take theirs where you like it better.`;
 }

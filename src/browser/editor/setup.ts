@@ -1,4 +1,4 @@
-import { tenantBase } from "../shared/base.ts";
+import { tenantBase } from "../shared/dom.ts";
 import type { Draft } from "./draft.ts";
 
 /** The setup of an editor, from the page. */

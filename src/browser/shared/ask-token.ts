@@ -1,5 +1,4 @@
-import { tenantBase } from "./base.ts";
-import { button, element } from "./dom.ts";
+import { tenantBase, button, element } from "./dom.ts";
 
 /** The API's error codes for a missing or insufficient token. */
 const CODES: ReadonlySet<unknown> = new Set([

@@ -1,21 +1,6 @@
-import type { Review } from "../editor/api.ts";
 import { button, element } from "./dom.ts";
-import { showBreaking } from "../editor/effects.ts";
 
-/** Asks if a save may break callers. Escape and the first button say no. */
-export function askBreaking(review: Review, verb: string): Promise<boolean> {
-  return ask({
-    title: "This breaks callers",
-    content: [
-      element("p", {}, "Clients that work today may fail once this is done:"),
-      showBreaking(review),
-      element("p", { className: "muted" }, "Earlier releases stay reachable by their CID."),
-    ],
-    no: "Change nothing",
-    yes: `${verb} all the same`,
-  });
-}
-
+/** Asks a question with two answers. Escape and the first button say no. */
 export function ask(question: {
   readonly title: string;
   readonly content: readonly Node[];

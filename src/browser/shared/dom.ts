@@ -15,3 +15,6 @@ export function button(label: string, act: () => void, className = ""): HTMLButt
   made.addEventListener("click", act);
   return made;
 }
+
+/** The path prefix of the tenant of this page. */
+export const tenantBase = document.documentElement.dataset["base"] ?? "";

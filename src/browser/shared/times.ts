@@ -8,3 +8,8 @@ export function showLocalTimes(): void {
     time.textContent = format.format(date);
   }
 }
+
+/** A time in the format of the page's reader. */
+export function timeOf(at: number): string {
+  return new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+}
