@@ -1,5 +1,5 @@
 /**
- * The client's browser shims, but without its own copy of the validator: connection.ts gives it ours.
+ * The client's browser shims, but without its own copy of the validator: session.ts gives it ours.
  * scripts/bundle-browser.mjs substitutes this for `@modelcontextprotocol/client/_shims`.
  */
 export { CfworkerValidator as DefaultJsonSchemaValidator } from "./form/validation.ts";

@@ -1,7 +1,7 @@
 import type { CallToolResult, GetPromptResult, Progress, ReadResourceResult } from "@modelcontextprotocol/client";
 import { explain, type Explained } from "./explain.ts";
+import type { JsonSchema } from "./form/validation.ts";
 import { CALL_TIMEOUT_MS, SHOWN_LINES } from "./limits.ts";
-import type { Answer, Question } from "./question.ts";
 import { Store } from "./store.ts";
 
 /** The outcome of one request to the server. */
@@ -124,3 +124,19 @@ const OWN_PROGRESS = /^Fulfilling input required by '/;
 function append<Item>(items: readonly Item[], item: Item): Item[] {
   return [...items.slice(-(SHOWN_LINES - 1)), item];
 }
+
+/** A server's question to the person who called it, in either era. */
+export type Question =
+  | { readonly kind: "form"; readonly message: string; readonly schema: JsonSchema }
+  | { readonly kind: "url"; readonly message: string; readonly url: string }
+  | {
+      readonly kind: "sampling";
+      readonly systemPrompt?: string;
+      readonly messages: readonly { readonly role: string; readonly content: unknown }[];
+      readonly maxTokens: number;
+    };
+
+export type Answer =
+  | { readonly action: "accept"; readonly content?: Readonly<Record<string, unknown>>; readonly text?: string }
+  | { readonly action: "decline" }
+  | { readonly action: "cancel" };

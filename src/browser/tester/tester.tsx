@@ -4,18 +4,16 @@
  * `form/` makes forms from schemas, `panels/` choose the request, `outcome/` shows its outcome. It knows nothing of the
  * page except the element that it is put into.
  */
-import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { ConnectionBar } from "./connection-bar.tsx";
+import { type ComponentChildren, render } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Era, REVISIONS, Session, type State } from "./session.ts";
 import { Messages } from "./messages.tsx";
 import { RunView } from "./outcome/run-view.tsx";
 import { PromptsPanel } from "./panels/prompts.tsx";
 import { offersResource, readResource, ResourcesPanel } from "./panels/resources.tsx";
 import { ToolsPanel } from "./panels/tools.tsx";
-import { Session, type State } from "./session.ts";
 import { Store, useStore } from "./store.ts";
-import { Tabs } from "./tabs.tsx";
-import { hashOf, type Target } from "./target.ts";
+import { hashOf, type Kind, KINDS, type Target } from "./target.ts";
 
 export interface Tester {
   show(target: Target): void;
@@ -89,5 +87,95 @@ function Bench({ session, state, target }: BenchProps) {
       </div>
       <RunView runner={runner} reader={reader} />
     </div>
+  );
+}
+
+const ERAS: readonly (readonly [Era, string, string])[] = [
+  ["auto", "Auto", "The client asks the server and takes the newest revision that both know"],
+  ["modern", REVISIONS.modern, "Without sessions"],
+  ["legacy", REVISIONS.legacy, "With initialize and a session"],
+];
+
+/** Chooses the protocol revision, and shows the connected server. */
+function ConnectionBar({ session }: { session: Session }) {
+  const era = useStore(session.era);
+  const state = useStore(session.state);
+  return (
+    <div class="connection">
+      <fieldset class="eras">
+        <legend>Protocol</legend>
+        {ERAS.map(([value, label, hint]) => (
+          <label key={value} title={hint}>
+            <input
+              type="radio"
+              name="tester-era"
+              value={value}
+              checked={era === value}
+              onChange={() => void session.open(value)}
+            />
+            <span>{label}</span>
+          </label>
+        ))}
+      </fieldset>
+      <p role="status">
+        {state.phase === "connecting" && "Connecting…"}
+        {state.phase === "failed" && <span class="badge bad">Not connected</span>}
+        {state.phase === "connected" && (
+          <>
+            <span class="badge good">Connected</span> {state.connection.server}, revision {state.connection.version}
+          </>
+        )}
+      </p>
+      {state.phase !== "connecting" && (
+        <button type="button" class="small" onClick={() => void session.open(era)}>
+          Connect again
+        </button>
+      )}
+    </div>
+  );
+}
+
+interface TabsProps {
+  readonly chosen: Kind;
+  readonly counts: Readonly<Record<Kind, number>>;
+  readonly choose: (kind: Kind) => void;
+  /** The panel of the chosen tab. */
+  readonly children: ComponentChildren;
+}
+
+const LABELS: Readonly<Record<Kind, string>> = { tool: "Tools", resource: "Resources", prompt: "Prompts" };
+
+/** Tabs in the ARIA pattern: one stop for the Tab key, and arrows to move between them. */
+function Tabs({ chosen, counts, choose, children }: TabsProps) {
+  const list = useRef<HTMLDivElement>(null);
+  const move = ({ key }: { key: string }) => {
+    const step = key === "ArrowRight" ? 1 : key === "ArrowLeft" ? -1 : 0;
+    if (step === 0) return;
+    const next = KINDS.at((KINDS.indexOf(chosen) + step) % KINDS.length) ?? chosen;
+    choose(next);
+    list.current?.querySelector<HTMLElement>(`#tester-tab-${next}`)?.focus();
+  };
+  return (
+    <>
+      <div class="tabs" role="tablist" aria-label="What to try" ref={list} onKeyDown={move}>
+        {KINDS.map((kind) => (
+          <button
+            key={kind}
+            type="button"
+            role="tab"
+            id={`tester-tab-${kind}`}
+            aria-selected={kind === chosen}
+            aria-controls="tester-panel"
+            tabIndex={kind === chosen ? 0 : -1}
+            onClick={() => choose(kind)}
+          >
+            {LABELS[kind]} <span class="badge">{counts[kind]}</span>
+          </button>
+        ))}
+      </div>
+      <div role="tabpanel" id="tester-panel" class="tabpanel" aria-labelledby={`tester-tab-${chosen}`}>
+        {children}
+      </div>
+    </>
   );
 }

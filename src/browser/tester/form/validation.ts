@@ -1,6 +1,5 @@
 import { type OutputUnit, type SchemaDraft, Validator } from "@cfworker/json-schema";
 import type { JsonSchemaValidator, jsonSchemaValidator } from "@modelcontextprotocol/client";
-import type { JsonSchema } from "./json-schema.ts";
 
 /**
  * Checks values against schemas without generating code, which the page's security policy forbids. The client also uses
@@ -111,4 +110,13 @@ function toMistake({ instanceLocation, keyword, error }: OutputUnit): Mistake {
 
 function decodePointer(segment: string): string {
   return decodeURIComponent(segment).replaceAll("~1", "/").replaceAll("~0", "~");
+}
+
+/** A JSON Schema as a server gives it: it may contain anything. */
+export interface JsonSchema {
+  readonly [keyword: string]: unknown;
+}
+
+export function isSchema(value: unknown): value is JsonSchema {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

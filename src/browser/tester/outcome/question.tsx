@@ -1,9 +1,7 @@
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
-import { initialValue } from "../form/initial-value.ts";
-import type { JsonSchema } from "../form/json-schema.ts";
-import { SchemaForm } from "../form/schema-form.tsx";
-import { type Mistake, mistakes } from "../form/validation.ts";
-import type { Answer, Question } from "../question.ts";
+import { initialValue, SchemaForm } from "../form/schema-form.tsx";
+import { type JsonSchema, type Mistake, mistakes } from "../form/validation.ts";
+import type { Answer, Question } from "../run.ts";
 import { JsonView } from "./json-view.tsx";
 
 interface QuestionProps {

@@ -1,10 +1,8 @@
 import { type Resource, type ResourceTemplateType, UriTemplate } from "@modelcontextprotocol/client";
 import { useState } from "preact/hooks";
-import type { Connection } from "../connection.ts";
+import type { Connection } from "../session.ts";
 import type { Runner } from "../run.ts";
-import { ArgumentFields, type Values } from "./argument-fields.tsx";
-import { Chooser } from "./chooser.tsx";
-import { RunButton } from "./run-buttons.tsx";
+import { ArgumentFields, Chooser, RunButton, type Values } from "./controls.tsx";
 
 interface ResourcesProps {
   readonly connection: Connection;

@@ -1,7 +1,51 @@
 import { useEffect, useId, useState } from "preact/hooks";
 import { COMPLETION_DELAY_MS } from "../limits.ts";
+import type { Runner } from "../run.ts";
+import { useStore } from "../store.ts";
 
-export interface Argument {
+interface Choice {
+  readonly value: string;
+  readonly label: string;
+  readonly group?: string;
+}
+
+/** Chooses one of the things that a server offers. */
+export function Chooser(props: {
+  readonly label: string;
+  readonly choices: readonly Choice[];
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+}) {
+  const { label, choices, value, onChange } = props;
+  const id = useId();
+  const groups = [...new Set(choices.map(({ group }) => group))];
+  const options = (group: string | undefined) =>
+    choices
+      .filter((choice) => choice.group === group)
+      .map(({ value, label }) => (
+        <option key={value} value={value}>
+          {label}
+        </option>
+      ));
+  return (
+    <div class="field chooser">
+      <label for={id}>{label}</label>
+      <select id={id} value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+        {groups.map((group) =>
+          group === undefined ? (
+            options(group)
+          ) : (
+            <optgroup key={group} label={group}>
+              {options(group)}
+            </optgroup>
+          ),
+        )}
+      </select>
+    </div>
+  );
+}
+
+interface Argument {
   readonly name: string;
   readonly description?: string | undefined;
   readonly required: boolean;
@@ -10,7 +54,7 @@ export interface Argument {
 export type Values = Readonly<Record<string, string>>;
 
 /** The server's suggestions for one argument; undefined when it offers none. */
-export type Complete = ((argument: string, value: string, others: Values) => Promise<readonly string[]>) | undefined;
+type Complete = ((argument: string, value: string, others: Values) => Promise<readonly string[]>) | undefined;
 
 interface FieldsProps {
   readonly args: readonly Argument[];
@@ -101,4 +145,15 @@ function useSuggestions(complete: Complete, name: string, values: Values): reado
     };
   }, [complete === undefined, name, value]);
   return suggestions;
+}
+
+/** Starts no second request while one runs, but keeps the focus. */
+export function RunButton({ runner, label }: { runner: Runner; label: string }) {
+  const run = useStore(runner.run);
+  const busy = run !== undefined && run.outcome === undefined;
+  return (
+    <button type="submit" class="primary" aria-disabled={busy}>
+      {label}
+    </button>
+  );
 }
