@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { after, test } from "node:test";
 import { openCompiler, type Compiler, type CompilerLimits } from "../src/discover/compiler.ts";
 import { nothingFound, type DefinitionSource } from "../src/discover/discovery.ts";
-import { CompilerFrameReader, FrameTooLarge, frame } from "../src/discover/frames.ts";
+import { CompilerFrameReader, FrameTooLarge, frame } from "../src/discover/compiler-frames.ts";
 import { defaultLimits } from "../src/limits/limits.ts";
 import { inOneOf, until } from "./until.ts";
 

@@ -13,7 +13,7 @@ import type { Spawn } from "../processes/spawn/spawn.ts";
 import { SessionNiceness } from "../processes/session-niceness.ts";
 import type { CompileTask } from "./compile.ts";
 import type { Compiled, ContractLimits, DefinitionSource } from "./discovery.ts";
-import { BUNDLER_ENDED, frame, CompilerFrameReader, FrameTooLarge } from "./frames.ts";
+import { BUNDLER_ENDED, frame, CompilerFrameReader, FrameTooLarge } from "./compiler-frames.ts";
 
 /** How a definition's compilation ended. After all but `result` and `failure` the process is gone. */
 export type CompilerEnding =

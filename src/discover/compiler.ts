@@ -51,7 +51,7 @@ const idleMs = 1_000;
 
 const program = new OwnProgram({
   name: "the compiler",
-  program: fileURLToPath(new URL("./child.js", import.meta.url)),
+  program: fileURLToPath(new URL("./compiler-child.js", import.meta.url)),
   packages: [...compilerPackages, ...guestPackages],
   files: [join("reference_templates", "berth.d.ts")],
   startsPrograms: true,

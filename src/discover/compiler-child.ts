@@ -2,7 +2,7 @@ import { Socket } from "node:net";
 import { BundlerEnded } from "./bundle.ts";
 import { compileDefinition, type CompileTask } from "./compile.ts";
 import type { ContractLimits, DefinitionSource } from "./discovery.ts";
-import { BUNDLER_ENDED, frame, CompilerFrameReader } from "./frames.ts";
+import { BUNDLER_ENDED, frame, CompilerFrameReader } from "./compiler-frames.ts";
 
 /**
  * The compiler's process: takes one definition at a time from fd 3, answers on fd 4, and ends when fd 3 does.
