@@ -1,7 +1,7 @@
 import ts from "#typescript";
 import { nearestName } from "../lib/near-names.ts";
-import type { Candidate } from "./exports.ts";
-import { takes, type Parameter } from "./parameters.ts";
+import type { Candidate, Parameter } from "./exports.ts";
+import { takes } from "./parameters.ts";
 import type { Reporter } from "./reporter.ts";
 import { isAboutArguments, unknownTag } from "./unknown-tags.ts";
 

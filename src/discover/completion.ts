@@ -2,10 +2,10 @@ import type { Problem } from "../lib/problem.ts";
 import type { DiscoveredCompletion } from "./discovery.ts";
 import type { Tag } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";
-import { callOf, textPart } from "./function.ts";
+import { callOf } from "./function.ts";
 import { settle } from "./overloads.ts";
 import type { DefinitionProgram } from "./program.ts";
-import { Reporter } from "./reporter.ts";
+import { Reporter, textPart } from "./reporter.ts";
 import { takenParameters } from "./taken.ts";
 
 /** A prompt or a resource whose arguments can be completed. */

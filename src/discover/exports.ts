@@ -1,9 +1,7 @@
 import ts from "#typescript";
 import { isHidden } from "./annotations.ts";
 import { docOfSymbol, noDoc, type Doc } from "./doc-comments.ts";
-import type { Parameter } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
-import { clashingFiles } from "./unoffered.ts";
 import { declaredBy } from "./resolve.ts";
 import { unresolvedName, type UnresolvedName } from "./types/unresolved.ts";
 
@@ -26,6 +24,19 @@ export interface Candidate {
   readonly clashing: readonly string[];
   /** Where to point when the whole function is meant: its name. */
   readonly nameNode: ts.Node;
+}
+
+/** One parameter of a tool, as the checker sees it and as the author wrote it. */
+export interface Parameter {
+  readonly name: string;
+  readonly type: ts.Type;
+  readonly node?: ts.TypeNode | undefined;
+  /** Where to point. */
+  readonly declaration?: ts.Node | undefined;
+  readonly initializer?: ts.Expression | undefined;
+  readonly pattern?: ts.BindingPattern | undefined;
+  readonly isOptional: boolean;
+  readonly isRest: boolean;
 }
 
 /**
@@ -163,4 +174,42 @@ function positionInEntry(exported: ts.Symbol, declaration: ts.Declaration, entry
   );
   // Several `export *` keep their functions together, in the order of each file.
   return (star?.getStart(entry) ?? entry.end) + declaration.getStart() / 1e9;
+}
+
+/**
+ * The files that export different values of a name by `export *`: then the module exports none of them. Empty where the
+ * name is clear.
+ */
+function clashingFiles(exported: ts.Symbol, { checker, entry, nameOf }: DefinitionProgram): string[] {
+  const module = checker.getSymbolAtLocation(entry);
+  const targets = module ? starTargets(module, exported.escapedName, checker) : [];
+  if (targets.length < 2) return [];
+  return [
+    ...new Set(
+      targets.flatMap(({ valueDeclaration }) => valueDeclaration ?? []).map((node) => nameOf(node.getSourceFile())),
+    ),
+  ];
+}
+
+/** The values that a name of a module leads to: one where it is exported by name, else all that `export *` may bring in. */
+function starTargets(
+  module: ts.Symbol,
+  name: ts.__String,
+  checker: ts.TypeChecker,
+  seen = new Set<ts.Symbol>(),
+): ts.Symbol[] {
+  if (seen.has(module)) return [];
+  seen.add(module);
+  const own = module.exports?.get(name);
+  if (own) {
+    const target = own.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(own) : own;
+    return target.flags & ts.SymbolFlags.Value ? [target] : [];
+  }
+  const stars = module.exports?.get(ts.InternalSymbolName.ExportStar)?.declarations ?? [];
+  const targets = stars.flatMap((star) => {
+    const isSeen = ts.isExportDeclaration(star) && !star.isTypeOnly && star.moduleSpecifier;
+    const from = isSeen ? checker.getSymbolAtLocation(isSeen) : undefined;
+    return from ? starTargets(from, name, checker, seen) : [];
+  });
+  return [...new Set(targets)];
 }

@@ -1,11 +1,9 @@
-import type ts from "typescript";
 import type { CallShape } from "./discovery.ts";
-import { tagOf, tagText, withLinks, type Tag } from "./doc-comments.ts";
+import { tagOf, tagText, withLinks } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";
 import type { Input } from "./input.ts";
 import type { DefinitionProgram } from "./program.ts";
-import type { DefinitionPart, Reporter } from "./reporter.ts";
-import { sayUnresolved } from "./types/unresolved.ts";
+import { textPart, type Reporter } from "./reporter.ts";
 
 /** An exported function's name, description and place: the same for a tool, a resource and a prompt. */
 export interface Naming {
@@ -70,31 +68,4 @@ export function callOf(
     ...(input.urls.length > 0 ? { urls: input.urls } : {}),
     ...(input.spokenDefaults.length > 0 ? { spokenDefaults: input.spokenDefaults } : {}),
   };
-}
-
-/** True when the function's own type leads nowhere, or two `export *` name it, so that there is nothing to read. */
-export function isUnreadable({ name, missing, clashing, nameNode }: Candidate, reporter: Reporter): boolean {
-  if (clashing.length > 0) {
-    const files = clashing.map((file) => `"./${file}"`).join(" and ");
-    const remedy = `write export { ${name} } from … for the one that is meant`;
-    reporter.add(
-      "error",
-      "clashing-exports",
-      `${files} export different functions of this name, and a module exports neither; ${remedy}`,
-      nameNode,
-    );
-    return true;
-  }
-  if (!missing) return false;
-  const detail = missing.module === undefined ? reporter.diagnosticWithin(missing.complaint) : undefined;
-  reporter.add("error", "unresolved-type", `${sayUnresolved(missing)}${detail ? `: ${detail}` : ""}`, missing.node);
-  return true;
-}
-
-/** Where a tag's text, or a stretch of it on its first line, stands in the file; without a text, the tag's name. */
-export function textPart({ node, text }: Tag, offset = 0, length = text.split("\n")[0]!.length): DefinitionPart {
-  if (text === "") return { start: node.getStart(), length: (node as ts.JSDocTag).tagName.end - node.getStart() };
-  const source = node.getSourceFile().text;
-  const start = source.indexOf(text.slice(0, 1), (node as ts.JSDocTag).tagName.end);
-  return { start: start + offset, length: Math.max(length, 1) };
 }

@@ -3,10 +3,9 @@ import { parse } from "@humanwhocodes/momoa";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import { tagOf, type Tag } from "./doc-comments.ts";
 import type { Candidate } from "./exports.ts";
-import { textPart } from "./function.ts";
 import type { Input } from "./input.ts";
 import type { DefinitionProgram } from "./program.ts";
-import type { DefinitionPart, Reporter } from "./reporter.ts";
+import { textPart, type DefinitionPart, type Reporter } from "./reporter.ts";
 import { faultOfSchema } from "./schema-check.ts";
 import { takenParameters } from "./taken.ts";
 

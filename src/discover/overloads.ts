@@ -2,14 +2,14 @@ import ts from "#typescript";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import { Budget } from "./budget.ts";
 import { docOf, tagOf, type Doc, type Tag } from "./doc-comments.ts";
-import type { Candidate } from "./exports.ts";
-import { isUnreadable, textPart } from "./function.ts";
+import type { Candidate, Parameter } from "./exports.ts";
 import { readInput } from "./input.ts";
-import { parametersOf, type Parameter } from "./parameters.ts";
+import { parametersOf } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
-import { Reporter } from "./reporter.ts";
+import { Reporter, textPart } from "./reporter.ts";
 import { takenParameters } from "./taken.ts";
 import { unionOf, resultOf } from "./results.ts";
+import { sayUnresolved } from "./types/unresolved.ts";
 
 /** Some signatures of a function, as one that takes exactly what one of them takes. */
 interface Shape {
@@ -55,6 +55,25 @@ export function settle(candidate: Candidate, program: DefinitionProgram, reporte
   const settled = { ...only(candidate, best.signatures), parameters };
   warn(settled, merged, readings, program.checker, reporter);
   return settled;
+}
+
+/** True when the function's own type leads nowhere, or two `export *` name it, so that there is nothing to read. */
+function isUnreadable({ name, missing, clashing, nameNode }: Candidate, reporter: Reporter): boolean {
+  if (clashing.length > 0) {
+    const files = clashing.map((file) => `"./${file}"`).join(" and ");
+    const remedy = `write export { ${name} } from … for the one that is meant`;
+    reporter.add(
+      "error",
+      "clashing-exports",
+      `${files} export different functions of this name, and a module exports neither; ${remedy}`,
+      nameNode,
+    );
+    return true;
+  }
+  if (!missing) return false;
+  const detail = missing.module === undefined ? reporter.diagnosticWithin(missing.complaint) : undefined;
+  reporter.add("error", "unresolved-type", `${sayUnresolved(missing)}${detail ? `: ${detail}` : ""}`, missing.node);
+  return true;
 }
 
 /** `@signature 2` in the function's comment, or `@signature` alone in the comment of the one that is meant. */

@@ -1,20 +1,7 @@
 import ts from "#typescript";
-import type { Candidate } from "./exports.ts";
+import type { Candidate, Parameter } from "./exports.ts";
 import { elementsOfTuple, knownList } from "./types/array.ts";
 import { membersOf } from "./types/kinds.ts";
-
-/** One parameter of a tool, as the checker sees it and as the author wrote it. */
-export interface Parameter {
-  readonly name: string;
-  readonly type: ts.Type;
-  readonly node?: ts.TypeNode | undefined;
-  /** Where to point. */
-  readonly declaration?: ts.Node | undefined;
-  readonly initializer?: ts.Expression | undefined;
-  readonly pattern?: ts.BindingPattern | undefined;
-  readonly isOptional: boolean;
-  readonly isRest: boolean;
-}
 
 /**
  * The parameters of a function, with labelled rest tuples written out: `(...args: [a: string, b?: number])` has the

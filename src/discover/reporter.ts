@@ -1,6 +1,7 @@
 import ts from "#typescript";
 import type { Problem } from "../lib/problem.ts";
 import { codeFrame, positionAt } from "../lib/code-frame.ts";
+import type { Tag } from "./doc-comments.ts";
 import type { DefinitionProgram } from "./program.ts";
 
 /** Collects the problems of one function, each pointing at a place in the source. */
@@ -45,6 +46,14 @@ export class Reporter {
 export interface DefinitionPart {
   readonly start: number;
   readonly length: number;
+}
+
+/** Where a tag's text, or a stretch of it on its first line, stands in the file; without a text, the tag's name. */
+export function textPart({ node, text }: Tag, offset = 0, length = text.split("\n")[0]!.length): DefinitionPart {
+  if (text === "") return { start: node.getStart(), length: (node as ts.JSDocTag).tagName.end - node.getStart() };
+  const source = node.getSourceFile().text;
+  const start = source.indexOf(text.slice(0, 1), (node as ts.JSDocTag).tagName.end);
+  return { start: start + offset, length: Math.max(length, 1) };
 }
 
 export function problemAt(

@@ -1,6 +1,6 @@
 import ts from "#typescript";
-import type { Candidate } from "./exports.ts";
-import { parametersOf, type Parameter } from "./parameters.ts";
+import type { Candidate, Parameter } from "./exports.ts";
+import { parametersOf } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
 import type { Reporter } from "./reporter.ts";
 import { isFunction, isUnresolved, membersOf } from "./types/kinds.ts";

@@ -6,13 +6,13 @@ import type { DiscoveredTool, TaskSupport } from "./discovery.ts";
 import { tagOf, type Doc } from "./doc-comments.ts";
 import { faultsOfHeaders } from "../contract/header-faults.ts";
 import type { Candidate } from "./exports.ts";
-import { callOf, namingOf, standingOf, textPart } from "./function.ts";
+import { callOf, namingOf, standingOf } from "./function.ts";
 import { readGivenInput } from "./given-input.ts";
 import { readInput } from "./input.ts";
 import { readOutput } from "./output.ts";
 import { settle } from "./overloads.ts";
 import type { DefinitionProgram } from "./program.ts";
-import { Reporter } from "./reporter.ts";
+import { Reporter, textPart } from "./reporter.ts";
 
 /** One exported function as a tool; without the tool when a problem leaves it out. */
 export function readTool(found: Candidate, program: DefinitionProgram): { tool?: DiscoveredTool; problems: Problem[] } {
