@@ -1,7 +1,7 @@
 import ts from "#typescript";
 import { valuesIn } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { readCompletion, type Completable } from "./completion.ts";
+import { readCompletion, type Completable, readPrompt, readResource, readTool } from "./features.ts";
 import {
   nothingFound,
   type ContractLimits,
@@ -14,14 +14,10 @@ import {
 } from "./discovery.ts";
 import { tagOf, type Tag } from "./doc-comments.ts";
 import { exportedFunctions, type Candidate } from "./exports.ts";
-import { nothingExported } from "./nothing-exported.ts";
+import { nothingExported, unofferedExports } from "./unoffered.ts";
 import { openProgram, type DefinitionProgram } from "./program.ts";
-import { readPrompt } from "./prompt.ts";
 import { placeIn, problemAt } from "./reporter.ts";
-import { readResource } from "./resource.ts";
-import { readTool } from "./tool.ts";
 import { typeErrors } from "./type-errors.ts";
-import { unofferedExports } from "./unoffered.ts";
 import { parseUriTemplate } from "./uri-template.ts";
 
 /**

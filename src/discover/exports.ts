@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import { isHidden } from "./annotations.ts";
+import { isHidden } from "./tags.ts";
 import { docOfSymbol, noDoc, type Doc } from "./doc-comments.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { declaredBy } from "./resolve.ts";

@@ -1,24 +1,33 @@
 import ts from "#typescript";
-import type { JsonSchema } from "../lib/json.ts";
-import { bindingsOf, pathKey } from "./bindings.ts";
+import { parse } from "@humanwhocodes/momoa";
+import { isObject, type JsonSchema } from "../lib/json.ts";
+import { nearestName } from "../lib/near-names.ts";
 import { BudgetExceeded, type Budget } from "./budget.ts";
 import type { CallShape } from "./discovery.ts";
-import { reportComment } from "./comment-faults.ts";
-import { docOf, type Doc } from "./doc-comments.ts";
+import { docOf, tagOf, type Doc, type Tag } from "./doc-comments.ts";
+import { evaluate } from "./evaluate.ts";
 import type { Candidate, Parameter } from "./exports.ts";
+import { takenParameters, takes } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { reportFault, summarize } from "./report-fault.ts";
-import type { Reporter } from "./reporter.ts";
-import { takenParameters } from "./taken.ts";
+import { textPart, type Reporter, type DefinitionPart } from "./reporter.ts";
+import { faultOfSchema } from "./schema-check.ts";
+import { isAboutArguments, unknownTag } from "./tags.ts";
 import { describe } from "./types/describe.ts";
-import { Revivals } from "./types/revivals.ts";
 import { isUnresolved, mayBeNothing } from "./types/kinds.ts";
-import { walkObject } from "./types/object.ts";
-import { Recursion } from "./types/recursion.ts";
+import { walkObject, isLeftOut, unlessLeftOut } from "./types/object.ts";
 import { sayUnresolved, unresolvedName } from "./types/unresolved.ts";
-import { isLeftOut, unlessLeftOut } from "./types/left-out.ts";
 import { createWalker, warnOfAny } from "./types/walk.ts";
-import type { Fault, Path, TypePlace, Walker } from "./types/walker.ts";
+import {
+  Revivals,
+  pathKey,
+  Recursion,
+  type Fault,
+  type Path,
+  type TypePlace,
+  type Walker,
+  type Binding,
+} from "./types/walker.ts";
 
 export interface Input extends Pick<CallShape, "style" | "params"> {
   readonly schema: JsonSchema;
@@ -192,4 +201,222 @@ function reportUnresolved(
 
 function isObjectPattern(pattern: ts.BindingPattern | undefined): boolean {
   return pattern !== undefined && ts.isObjectBindingPattern(pattern);
+}
+
+/** Facts that a destructuring pattern states about the properties it takes, by path: `{ retry: { attempts = 2 } }`. */
+function bindingsOf(
+  pattern: ts.BindingPattern,
+  start: Path,
+  checker: ts.TypeChecker,
+  found = new Map<string, Binding & { node: ts.BindingElement }>(),
+): ReadonlyMap<string, Binding & { node: ts.BindingElement }> {
+  if (!ts.isObjectBindingPattern(pattern)) return found;
+  for (const element of pattern.elements) {
+    if (element.dotDotDotToken) continue;
+    const name = nameOf(element, checker);
+    if (name === undefined) continue;
+    const path = [...start, name];
+    found.set(pathKey(path), { initializer: element.initializer, node: element });
+    if (!ts.isIdentifier(element.name)) bindingsOf(element.name, path, checker, found);
+  }
+  return found;
+}
+
+function nameOf(element: ts.BindingElement, checker: ts.TypeChecker): string | undefined {
+  const name = element.propertyName ?? element.name;
+  if (ts.isComputedPropertyName(name)) {
+    const value = evaluate(name.expression, checker);
+    return typeof value === "string" ? value : undefined;
+  }
+  return "text" in name ? name.text : undefined;
+}
+
+/**
+ * `@inputSchema {…}`: the arguments of a tool as JSON Schema in the author's own words, which go before the types. A
+ * lone parameter that none of the schema's properties is named after takes all arguments as one object.
+ */
+export function readGivenInput(
+  candidate: Candidate,
+  program: DefinitionProgram,
+  reporter: Reporter,
+): Input | undefined {
+  const tag = tagOf(candidate.doc, "inputschema");
+  if (!tag) return undefined;
+  const schema = readSchema(tag, reporter);
+  const properties = Object.keys(isObject(schema["properties"]) ? schema["properties"] : {});
+
+  const { parameters, context } = takenParameters(candidate, program, reporter);
+  const [first] = parameters;
+  const isWhole = parameters.length === 1 && !first!.isRest && (first!.pattern || !properties.includes(first!.name));
+  for (const { name, declaration } of isWhole ? [] : parameters) {
+    if (properties.includes(name) || reporter.hasErrors) continue;
+    const message = `the schema in @inputSchema has no property "${name}", so nothing is ever given for it`;
+    reporter.add("warning", "unnamed-argument", message, declaration ?? candidate.nameNode);
+  }
+  return {
+    schema,
+    style: isWhole ? "object" : "positional",
+    params: isWhole ? properties : parameters.map(({ name }) => name),
+    rest: !isWhole && (parameters.at(-1)?.isRest ?? false),
+    context,
+    dates: [],
+    urls: [],
+    spokenDefaults: [],
+    headers: new Map(),
+  };
+}
+
+function readSchema(tag: Tag, reporter: Reporter): JsonSchema {
+  const { text, part } = jsonIn(tag);
+  const fault = (message: string, at: DefinitionPart = part): JsonSchema => {
+    reporter.add("error", "invalid-input-schema", `@inputSchema ${message}`, tag.node, at);
+    return { type: "object" };
+  };
+  let schema: unknown;
+  try {
+    schema = JSON.parse(text);
+  } catch (error) {
+    return fault(`is not JSON: ${(error as Error).message}`, { start: part.start + faultOffset(text), length: 1 });
+  }
+  if (!isObject(schema) || schema["type"] !== "object") return fault('has to be a schema with "type": "object"');
+  const broken = faultOfSchema(schema);
+  return broken === undefined ? schema : fault(`is no schema that can be checked (JSON Schema 2020-12): ${broken}`);
+}
+
+/**
+ * The tag's JSON and where it stands. The comment's stars become spaces, so that positions stay as they are; it goes to
+ * the brace that closes it, whatever TypeScript takes for a tag on the way.
+ */
+function jsonIn(tag: Tag): { text: string; part: DefinitionPart } {
+  const node = tag.node as ts.JSDocTag;
+  const { start } = textPart(tag);
+  const comment = node.getSourceFile().text.slice(start, node.parent.end - "*/".length);
+  const blank = comment.replace(/(\n[ \t]*)\*/g, "$1 ");
+  const text = blank.slice(0, endOfValue(blank)).trimEnd();
+  return { text, part: { start, length: text.split("\n")[0]!.length } };
+}
+
+/** The end of an object; without one, of the line that could begin another tag. */
+function endOfValue(text: string): number {
+  let depth = 0;
+  for (const { 0: token, index } of text.matchAll(/"(?:[^"\\\n]|\\.)*"|[{}[\]]/g)) {
+    if (token === "{" || token === "[") depth++;
+    if ((token === "}" || token === "]") && --depth <= 0) return index + 1;
+  }
+  const next = /\n\s*@/.exec(text);
+  return next?.index ?? text.length;
+}
+
+function faultOffset(text: string): number {
+  try {
+    parse(text, { mode: "json" });
+    return 0;
+  } catch (error) {
+    const { offset } = error as { offset?: number };
+    return Math.min(offset ?? 0, Math.max(text.length - 1, 0));
+  }
+}
+
+interface Described {
+  /** Those that are arguments; the host's context is none. */
+  readonly parameters: readonly Parameter[];
+  /** Its lone parameter is all arguments in one object, which a comment may call as it likes. */
+  readonly isFlat: boolean;
+  readonly checker: ts.TypeChecker;
+  readonly isLibrary: (file: ts.SourceFile) => boolean;
+}
+
+/** Says what the comment of a function means to say and does not: names of no parameter, and tags that are none. */
+function reportComment({ doc, implementation, signature }: Candidate, described: Described, reporter: Reporter): void {
+  for (const tag of doc.tags) {
+    const unknown = unknownTag(tag);
+    if (unknown !== undefined) reporter.add("warning", "unknown-tag", unknown, tag.node);
+    else if (isAboutArguments(tag)) {
+      const message = `@${tag.written} is about an argument and has no effect here; write it below the @param of one`;
+      reporter.add("warning", "constraint-without-effect", message, tag.node);
+    }
+  }
+  const written = [
+    ...signature.getParameters().map(({ name }) => name),
+    ...(implementation?.parameters.map(({ name }) => name.getText()) ?? []),
+  ];
+  const faultOf = described.isFlat ? faultInFlat : faultInPositional;
+  for (const [name, node] of doc.paramNodes) {
+    // A function of the language that is exported under another name brings a comment that nobody here can mend.
+    const isOthers = name === "" || described.isLibrary(node.getSourceFile());
+    const fault = isOthers ? undefined : faultOf(name, described, { written, all: [...doc.params.keys()] });
+    if (fault === undefined) continue;
+    const suggestion = fault.meant === undefined ? "" : `; did you mean ${fault.meant}?`;
+    reporter.add("warning", "unknown-parameter", `@param ${name}: there is no such ${fault.what}${suggestion}`, node);
+  }
+}
+
+interface NameFault {
+  readonly what: "parameter" | "property";
+  readonly meant: string | undefined;
+}
+
+interface Names {
+  /** Names of all parameters, as the type and as the implementation call them. */
+  readonly written: readonly string[];
+  /** All that the comment has. */
+  readonly all: readonly string[];
+}
+
+function faultInPositional(
+  name: string,
+  { parameters, checker }: Described,
+  { written }: Names,
+): NameFault | undefined {
+  const [first = "", ...inner] = steps(name);
+  const known = [...parameters.flatMap(namesOf), ...written];
+  if (!known.includes(first) && parameters.some((parameter) => takes(parameter, first, checker))) return undefined;
+  if (!known.includes(first)) return { what: "parameter", meant: nearestName(first, known) };
+  const parameter = parameters.find((each) => each.name === first);
+  return parameter && faultInType(inner, parameter.type, checker);
+}
+
+/** `@param options`, `@param options.size` and `@param size` are all read. */
+function faultInFlat(name: string, { parameters, checker }: Described, { written, all }: Names): NameFault | undefined {
+  const [first = "", ...inner] = steps(name);
+  const { type } = parameters[0]!;
+  const whole = faultInType([first, ...inner], type, checker);
+  if (!whole) return undefined;
+  if (inner.length > 0) return faultInType(inner, type, checker);
+  const isRoot = written.includes(first) || all.some((other) => other.startsWith(`${first}.`));
+  return isRoot || whole.meant === undefined ? undefined : whole;
+}
+
+function faultInType(path: readonly string[], type: ts.Type, checker: ts.TypeChecker): NameFault | undefined {
+  let at = type;
+  for (const step of path) {
+    at = elementOf(checker.getNonNullableType(at), checker);
+    const isObject = Boolean(at.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection));
+    if (!isObject || checker.getIndexInfosOfType(at).length > 0) return undefined;
+    const known = checker.getPropertiesOfType(at);
+    const property = known.find(({ name }) => name === step);
+    const meant = (): string | undefined =>
+      nearestName(
+        step,
+        known.map(({ name }) => name),
+      );
+    if (!property) return known.length === 0 ? undefined : { what: "property", meant: meant() };
+    at = checker.getTypeOfSymbol(property);
+  }
+  return undefined;
+}
+
+function elementOf(type: ts.Type, checker: ts.TypeChecker): ts.Type {
+  return checker.isArrayLikeType(type) ? (checker.getIndexTypeOfType(type, ts.IndexKind.Number) ?? type) : type;
+}
+
+/** `list[].at` → `list`, `at`. */
+function steps(name: string): string[] {
+  return name.split(".").map((step) => step.replace(/\[\]$/, ""));
+}
+
+/** The tail of a rest parameter has names of its own; a comment may well name the whole. */
+function namesOf({ name, declaration }: Parameter): string[] {
+  const parameter = declaration && ts.findAncestor(declaration, ts.isParameter);
+  return parameter && ts.isIdentifier(parameter.name) ? [name, parameter.name.text] : [name];
 }

@@ -1,7 +1,6 @@
 import ts from "#typescript";
-import { pathKey } from "./bindings.ts";
 import type { Reporter } from "./reporter.ts";
-import { written, type Fault } from "./types/walker.ts";
+import { pathKey, written, type Fault } from "./types/walker.ts";
 
 /**
  * Says a fault found inside a type, at the place where its author would look for it: the parameter. Of arguments that

@@ -3,8 +3,7 @@ import { isObject, type Json, type JsonSchema } from "../../lib/json.ts";
 import { tagText, withLinks, type Doc, type Tag } from "../doc-comments.ts";
 import { evaluate } from "../evaluate.ts";
 import { fitsSchema } from "../schema-check.ts";
-import { unknownTag } from "../unknown-tags.ts";
-import { constrain } from "./constraints.ts";
+import { unknownTag, constrain } from "../tags.ts";
 import type { TypePlace, Walker } from "./walker.ts";
 import { aliasDescription } from "./written-types.ts";
 

@@ -2,8 +2,7 @@ import ts from "#typescript";
 import type { JsonSchema } from "../../lib/json.ts";
 import type { DefinitionProgram } from "../program.ts";
 import { isFunction, libraryName } from "./kinds.ts";
-import type { RevivedKind } from "./revivals.ts";
-import type { TypePlace, Walker } from "./walker.ts";
+import type { RevivedKind, TypePlace, Walker } from "./walker.ts";
 
 /** Types of the language and the host that have a meaning of their own: dates, bytes, boxed values, and what JSON lacks. */
 export function walkLibraryType(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema | undefined {

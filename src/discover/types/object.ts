@@ -2,13 +2,11 @@ import ts from "#typescript";
 import type { JsonSchema } from "../../lib/json.ts";
 import { docOfSymbol, noDoc, type Doc } from "../doc-comments.ts";
 import { describe, describeEach } from "./describe.ts";
-import { isOpenEnded, mayBeNothing, membersOf } from "./kinds.ts";
-import { isLeftOut, unlessLeftOut } from "./left-out.ts";
+import { isOpenEnded, mayBeNothing, membersOf, isFunction, isNothing, libraryName } from "./kinds.ts";
 import { patternOf } from "./template.ts";
 import { sayUnresolved, unresolvedBase, unresolvedName } from "./unresolved.ts";
-import { whyNoData } from "./class-instance.ts";
+import { within, written, type TypePlace, type Walker } from "./walker.ts";
 import { valueNode } from "./written-types.ts";
-import { within, type TypePlace, type Walker } from "./walker.ts";
 
 /** An interface, an object literal, a class instance, a mapped type, or several of them intersected. */
 export function walkObject(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
@@ -117,7 +115,7 @@ function walkOpenKeys(type: ts.Type, place: TypePlace, walker: Walker): JsonSche
 }
 
 /** A mapped type whose keys depend on a type parameter. */
-export function hasOpenKeys(type: ts.Type): boolean {
+function hasOpenKeys(type: ts.Type): boolean {
   const { constraintType } = type as { constraintType?: ts.Type };
   return constraintType !== undefined && membersOf(constraintType).some(isOpenEnded);
 }
@@ -147,4 +145,126 @@ function typeNodeOf(declaration: ts.Declaration | undefined): ts.TypeNode | unde
 /** A property made by a mapped type still points to the property that it was made from. */
 function isMapped(symbol: ts.Symbol): boolean {
   return Boolean(symbol.flags & ts.SymbolFlags.Transient) && "mappedType" in (symbol as { links?: object }).links!;
+}
+
+/**
+ * True if an argument or property is not described at all: nothing that JSON can carry may stand there, and the
+ * author's code can do without it. In a result, `JSON.stringify` leaves functions out anyway.
+ */
+export function isLeftOut(type: ts.Type, isOptional: boolean, walker: Walker): boolean {
+  const values = membersOf(type).filter((member) => !isNothing(member));
+  if (values.length === 0) return true;
+  if (values.every((value) => value.flags & ts.TypeFlags.Never)) return isOptional;
+
+  const value = walker.checker.getNonNullableType(type);
+  const isSignal = libraryName(value, walker.isLibrary) === "AbortSignal";
+  const isDropped = isFunction(value) || isSignal || Boolean(value.flags & ts.TypeFlags.ESSymbolLike);
+  return isDropped && (isOptional || (walker.direction === "output" && !isSignal));
+}
+
+/**
+ * The schema that `build` makes of an argument or property; undefined when JSON cannot carry it and the author's code
+ * can do without it, which is then said.
+ */
+export function unlessLeftOut(
+  isOptional: boolean,
+  at: TypePlace,
+  walker: Walker,
+  build: () => JsonSchema,
+): JsonSchema | undefined {
+  if (!isOptional || walker.direction === "output") return build();
+  const attempt = walker.attempt(build);
+  if ("value" in attempt) return attempt.value;
+  walker.leaveOut(written(at.path), attempt.fault);
+  return undefined;
+}
+
+/**
+ * Why an object that comes from JSON is no instance of a class of the author's: it has no methods and no private fields.
+ * A class that is nothing but its fields is as good as an interface.
+ */
+export function whyNoData(type: ts.Type, { checker, isLibrary }: Walker): string | undefined {
+  const symbols = checker.getPropertiesOfType(type);
+  const membersOfClasses = symbols.flatMap((symbol) => {
+    const declaration = symbol.valueDeclaration;
+    const owner = declaration && ts.isParameter(declaration) ? declaration.parent.parent : declaration?.parent;
+    if (!declaration || !owner || !ts.isClassLike(owner) || isLibrary(owner.getSourceFile())) return [];
+    return [{ symbol, declaration, owner }];
+  });
+  const methods = membersOfClasses.filter(({ symbol }) => isMethod(symbol));
+  const hidden = membersOfClasses.filter(({ declaration }) => isHidden(declaration));
+  const [first] = [...hidden, ...methods];
+  if (!first) return undefined;
+  const what = [hidden.length > 0 ? "private fields" : "", methods.length > 0 ? "methods" : ""].filter(Boolean);
+  const isData = (symbol: ts.Symbol) =>
+    !isMethod(symbol) &&
+    !(symbol.valueDeclaration && isHidden(symbol.valueDeclaration)) &&
+    !/^__[@#]/.test(symbol.name);
+  const fields = symbols.filter(isData).map((symbol) => {
+    const optional = symbol.flags & ts.SymbolFlags.Optional ? "?" : "";
+    return `${symbol.name}${optional}: ${checker.typeToString(checker.getTypeOfSymbol(symbol))}`;
+  });
+  const shown = [...fields.slice(0, fieldsMax), ...(fields.length > fieldsMax ? ["…"] : [])];
+  const instead = shown.length > 0 ? `: { ${shown.join("; ")} }` : "";
+  const name = first.owner.name?.text ?? "this";
+  return `${name} is a class with ${what.join(" and ")}, which JSON cannot carry; use an interface of its fields${instead}`;
+}
+
+const fieldsMax = 5;
+
+function isMethod({ flags }: ts.Symbol): boolean {
+  return Boolean(flags & ts.SymbolFlags.Method) && !(flags & ts.SymbolFlags.Optional);
+}
+
+function isHidden(declaration: ts.Declaration): boolean {
+  const name = ts.getNameOfDeclaration(declaration);
+  const hidden = ts.ModifierFlags.Private | ts.ModifierFlags.Protected;
+  return (
+    Boolean(ts.getCombinedModifierFlags(declaration) & hidden) || (name !== undefined && ts.isPrivateIdentifier(name))
+  );
+}
+
+/** `object`, which takes lists, and `{}` and `Object`, which take anything but null; undefined for other types. */
+export function walkAnyObject(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema | undefined {
+  if (isEmptyExpression(type, walker.checker)) return { type: "object" };
+  const isObject = Boolean(type.flags & ts.TypeFlags.NonPrimitive);
+  if (!isObject && !takesAllButNull(type, walker)) return undefined;
+  // A Date is such an object, too, and becomes a text: a result promises nothing.
+  if (walker.direction === "output") return {};
+  if (isArgument(place)) {
+    const takes = isObject ? "lists, too" : "anything but null";
+    const remedy = "write Record<string, unknown> for that, or unknown[] or unknown where it is meant";
+    const what = `the type ${walker.checker.typeToString(type)} takes ${takes}, and callers may give an object only`;
+    walker.warn(place, "object-accepted", `${what}: ${remedy}`, place.node);
+    return { type: "object" };
+  }
+  return { type: [...(isObject ? [] : ["string", "number", "boolean"]), "object", "array"], items: {} };
+}
+
+/** The whole of an argument, and neither a part of it nor a member of a union. */
+function isArgument({ path, level }: TypePlace): boolean {
+  return path.length === 1 && level === 1;
+}
+
+function takesAllButNull(type: ts.Type, { checker, isLibrary }: Walker): boolean {
+  return libraryName(type, isLibrary) === "Object" || isEmptyLiteral(type, checker);
+}
+
+/** `{}` as an expression, such as a default: an object, whatever is put into it later. */
+function isEmptyExpression(type: ts.Type, checker: ts.TypeChecker): boolean {
+  return isEmptyLiteral(type, checker) && Boolean(type.symbol && type.symbol.flags & ts.SymbolFlags.ObjectLiteral);
+}
+
+/** `{}` without a name. */
+function isEmptyLiteral(type: ts.Type, checker: ts.TypeChecker): boolean {
+  const isNamed = type.symbol && !type.symbol.name.startsWith("__");
+  return (
+    Boolean(type.flags & ts.TypeFlags.Object) &&
+    !isNamed &&
+    !hasOpenKeys(type) &&
+    checker.getPropertiesOfType(type).length === 0 &&
+    checker.getIndexInfosOfType(type).length === 0 &&
+    type.getCallSignatures().length === 0 &&
+    type.getConstructSignatures().length === 0
+  );
 }

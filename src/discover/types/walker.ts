@@ -1,9 +1,7 @@
 import type ts from "typescript";
 import type { JsonSchema } from "../../lib/json.ts";
-import type { Budget } from "../budget.ts";
+import { budgets, type Budget } from "../budget.ts";
 import type { Doc } from "../doc-comments.ts";
-import type { Revivals } from "./revivals.ts";
-import type { Recursion } from "./recursion.ts";
 
 /**
  * State that the files of this folder share while one schema is made. `walk` turns any type into a schema; each kind of
@@ -79,4 +77,157 @@ export function within(place: TypePlace, step: string, node?: ts.TypeNode): Type
 /** A path as an author would write it: `items[].at`. */
 export function written(path: Path): string {
   return path.map((step, index) => (step === "*" ? "[]" : index === 0 ? step : `.${step}`)).join("");
+}
+
+export function pathKey(path: Path): string {
+  return JSON.stringify(path);
+}
+
+/**
+ * Writes every type where it is used, and only a type that holds itself once, under `$defs`. Some clients cannot
+ * follow `$ref`, so that it is spent only where there is no other way.
+ */
+export class Recursion {
+  readonly #open = new Map<string, { start: Path; suggested: string; name?: string }>();
+  #closed = new Map<string, { start: Path; name: string }>();
+  #definitions = new Map<string, JsonSchema>();
+  readonly #revivals: Revivals;
+
+  constructor(revivals: Revivals) {
+    this.#revivals = revivals;
+  }
+
+  /** The schema of the type known as `key`: what `build` makes of it, or a reference when it is being built already. */
+  enter(key: string, suggested: string, path: Path, build: () => JsonSchema): JsonSchema {
+    const closed = this.#closed.get(key);
+    if (closed) {
+      this.#revivals.repeat(path, closed.start);
+      return reference(closed.name);
+    }
+    const open = this.#open.get(key);
+    if (open) {
+      this.#revivals.repeat(path, open.start);
+      open.name ??= this.#freeName(open.suggested);
+      return reference(open.name);
+    }
+    const entry: { start: Path; suggested: string; name?: string } = { start: path, suggested };
+    this.#open.set(key, entry);
+    const schema = build();
+    this.#open.delete(key);
+    if (entry.name === undefined) return schema;
+    this.#definitions.set(entry.name, schema);
+    this.#closed.set(key, { start: path, name: entry.name });
+    return reference(entry.name);
+  }
+
+  /** Remembers the state: the function that it gives returns to it. */
+  mark(): () => void {
+    const closed = new Map(this.#closed);
+    const definitions = new Map(this.#definitions);
+    const unnamed = [...this.#open.values()].filter(({ name }) => name === undefined);
+    return () => {
+      this.#closed = closed;
+      this.#definitions = definitions;
+      for (const entry of unnamed) delete entry.name;
+    };
+  }
+
+  /** True if `enter` would give a reference. */
+  isKnown(key: string): boolean {
+    return this.#open.has(key) || this.#closed.has(key);
+  }
+
+  /** The schema as a document of its own: with `$defs`, and a root that is no bare reference. */
+  finish(root: JsonSchema): JsonSchema {
+    if (this.#definitions.size === 0) return root;
+    const { $ref, ...rest } = root;
+    const target = typeof $ref === "string" ? this.#definitions.get($ref.slice(referencePrefix.length)) : undefined;
+    return { ...(target ?? root), ...rest, $defs: Object.fromEntries(this.#definitions) };
+  }
+
+  #freeName(suggested: string): string {
+    const base = suggested.replace(/[^A-Za-z0-9_]/g, "") || "Type";
+    const taken = new Set([...this.#definitions.keys(), ...[...this.#open.values()].map((entry) => entry.name)]);
+    let name = base;
+    for (let count = 2; taken.has(name); count += 1) name = `${base}${count}`;
+    return name;
+  }
+}
+
+const referencePrefix = "#/$defs/";
+
+function reference(name: string): JsonSchema {
+  return { $ref: referencePrefix + name };
+}
+
+/** The objects that texts in the arguments become before the function is called. */
+export type RevivedKind = "date" | "url";
+
+export interface Revival {
+  readonly kind: RevivedKind;
+  readonly path: Path;
+}
+
+/**
+ * Where `Date`s and `URL`s stand in the arguments. A schema cannot say it (they are strings there), so that the paths
+ * are kept beside it. Recursive types have them at endless paths: those are listed level by level down to a limit.
+ */
+export class Revivals {
+  /** Never changed in place, so that whoever keeps it has what was found by then. */
+  #found: readonly Revival[] = [];
+  readonly #references: { path: Path; start: Path }[] = [];
+
+  add(kind: RevivedKind, path: Path): void {
+    this.#found = [...this.#found, { kind, path }];
+  }
+
+  /** At `path` stands what was walked at `start` before. */
+  repeat(path: Path, start: Path): void {
+    this.#references.push({ path, start });
+  }
+
+  /** Remembers the state: the function that it gives returns to it. */
+  mark(): () => void {
+    const found = this.#found;
+    const references = this.#references.length;
+    return () => {
+      this.#found = found;
+      this.#references.length = references;
+    };
+  }
+
+  get all(): readonly Revival[] {
+    return this.#found;
+  }
+
+  /** For places that turn out to be undecidable. */
+  forget(revivals: readonly Revival[]): void {
+    this.#found = this.#found.filter((revival) => !revivals.includes(revival));
+  }
+
+  paths(wanted: RevivedKind): Path[] {
+    const known = new Map(this.#found.filter(({ kind }) => kind === wanted).map(({ path }) => [pathKey(path), path]));
+    const limit = known.size + budgets.recursiveRevivals;
+    // What was found last is longest; a round adds one level of recursion, so that shallow paths come first.
+    for (let last = [...known.values()]; last.length > 0 && known.size < limit;) {
+      const next = last
+        .flatMap((found) => this.#repeated(found))
+        .filter((path) => path.length <= budgets.recursiveRevivalSteps && !known.has(pathKey(path)))
+        .sort((a, b) => a.length - b.length)
+        .slice(0, limit - known.size);
+      for (const path of next) known.set(pathKey(path), path);
+      last = next;
+    }
+    return [...known.values()];
+  }
+
+  #repeated(found: Path): Path[] {
+    return this.#references
+      .filter(({ start }) => startsWith(found, start))
+      .map(({ path, start }) => path.concat(found.slice(start.length)));
+  }
+}
+
+function startsWith(path: Path, start: Path): boolean {
+  return start.length <= path.length && start.every((step, index) => path[index] === step);
 }
