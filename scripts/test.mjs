@@ -1,6 +1,6 @@
 // Runs the test suite with Node's own runner over dist/test, files side by side.
-// Extra arguments choose files by a part of their name: `npm test -- discover store`; one with a slash is a file of its
-// own. Exit code 0: every test passed, and nothing of the run was left behind. SIGUSR2 has it say where each file is.
+// Extra arguments choose files by a part of their path: `npm test -- discover store/log`; a JavaScript file is taken as it
+// is. Exit code 0: every test passed, and nothing of the run was left behind. SIGUSR2 has it say where each file is.
 import { once } from "node:events";
 import { fork } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
@@ -8,7 +8,7 @@ import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { spec as Spec } from "node:test/reporters";
-import { patientEnv } from "../dist/test/patience.js";
+import { patientEnv } from "../dist/test/support/patience.js";
 import { TestFiles } from "./test/files.mjs";
 import { inProcesses } from "./test/together.mjs";
 import { watchLeftovers } from "./test/leftovers.mjs";
@@ -23,12 +23,12 @@ const DEAREST = 10;
 const chosen = process.argv.slice(2);
 const compiled = readdirSync("dist/test", { recursive: true, encoding: "utf8" })
   .filter((file) => file.endsWith(".test.js"))
-  .filter((file) => chosen.length === 0 || chosen.some((part) => file.includes(part)))
+  .filter((file) => chosen.length === 0 || chosen.some((part) => `test/${file}`.includes(part.replace(/\.ts$/, ".js"))))
   .map((file) => join("dist/test", file));
-const files = [...compiled, ...chosen.filter((file) => file.includes("/") && existsSync(file))].sort();
+const files = [...compiled, ...chosen.filter((file) => /\.m?js$/.test(file) && existsSync(file))].sort();
 
 if (files.length === 0) {
-  console.error(`No test file's name holds any of: ${chosen.join(", ")}`);
+  console.error(`No test file's path holds any of: ${chosen.join(", ")}`);
   process.exit(1);
 }
 
@@ -53,7 +53,7 @@ mkdirSync(process.env["TMPDIR"]);
 let compiler;
 if (!process.env["BERTH_TEST_COMPILER"]) {
   process.env["BERTH_TEST_COMPILER"] = join(folder, "compiler");
-  compiler = fork("dist/test/compiler-server.js", [process.env["BERTH_TEST_COMPILER"]]);
+  compiler = fork("dist/test/support/compiler-server.js", [process.env["BERTH_TEST_COMPILER"]]);
   await once(compiler, "message");
 }
 for (const [name, value] of Object.entries(patientEnv)) process.env[name] ??= value;

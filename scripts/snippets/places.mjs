@@ -1,6 +1,6 @@
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { copiedTexts } from "../../dist/test/clients/copied-texts.js";
+import { copiedTexts } from "../../dist/test/support/clients/copied-texts.js";
 import { berth, makeImage, startBerth } from "../start-berth.mjs";
 
 const NOTES = `/** Counts the words of a text. */

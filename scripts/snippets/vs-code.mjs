@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { startBrowser } from "../../dist/test/browser.js";
+import { startBrowser } from "../../dist/test/support/browser.js";
 import { setUp, stopClient } from "./set-up.mjs";
 
 const OPEN_MS_MAX = 600_000;

@@ -1,5 +1,4 @@
 // The processes of tests while they run: the current tests of each, and the place where a process hangs.
-import { basename } from "node:path";
 import { childrenOf, commandOf, whereIs } from "./where.mjs";
 
 const LOOK_MS = 5_000;
@@ -12,7 +11,7 @@ export class TestFiles {
   #processes;
   #tell;
   /**
-   * Tests that have begun and not ended, by the file's name without its ending, which source and compiled file share.
+   * Tests that have begun and not ended, by the file's path in `test` without its ending, which source and compiled file share.
    */
   #tests = new Map();
   /** The start time of each process. */
@@ -33,7 +32,7 @@ export class TestFiles {
 
   /** An event of Node's test runner. */
   note({ type, data }) {
-    if (!data?.file || data.name === undefined || basename(data.file) === basename(data.name)) return;
+    if (!data?.file || data.name === undefined || nameOf(data.file) === nameOf(data.name)) return;
     const file = nameOf(data.file);
     if (!this.#tests.has(file)) this.#tests.set(file, new Map());
     const test = `${data.line}:${data.column} ${data.name}`;
@@ -89,5 +88,5 @@ function endTree(pid) {
 }
 
 function nameOf(file) {
-  return basename(file).replace(/\.\w+$/, "");
+  return file.replace(/^(?:.*\/)?(?:dist\/)?test\//, "").replace(/\.\w+$/, "");
 }

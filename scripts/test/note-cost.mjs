@@ -1,7 +1,6 @@
 // Loaded into the process of each test file before the file: at its end, writes the processor time of the process and
 // of all children that it waited for to the file that BERTH_TEST_COSTS names.
 import { appendFileSync, readFileSync } from "node:fs";
-import { basename } from "node:path";
 import { isMainThread } from "node:worker_threads";
 
 /** The unit of times in `/proc/<pid>/stat` (`proc(5)`). */
@@ -13,6 +12,7 @@ if (isMainThread && process.ppid === Number(process.env["BERTH_TEST_RUN"]) && pr
     const stat = readFileSync("/proc/self/stat", "utf8");
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     const ms = fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks) * TICK_MS, 0);
-    appendFileSync(process.env["BERTH_TEST_COSTS"], `${JSON.stringify([basename(process.argv[1] ?? ""), ms])}\n`);
+    const file = (process.argv[1] ?? "").replace(/^.*?\/(?:dist\/test|processes)\//, "");
+    appendFileSync(process.env["BERTH_TEST_COSTS"], `${JSON.stringify([file, ms])}\n`);
   });
 }

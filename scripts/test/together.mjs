@@ -1,28 +1,30 @@
 // Decides which test files share a process. Each process begins with half a second of work, to load Berth and to have
 // V8 compile it, which the later files in it are spared.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
 
+const TESTS = "dist/test";
+
 /**
- * Files by the beginnings of their names; all others have a process of their own. Excluded are files whose tests
- * examine the processes or the memory of their own process, change its global state, or only start others.
+ * The files of a folder share a process, except these: their tests examine the processes or the memory of their own
+ * process, change its global state, or only start others.
  */
-const TOGETHER = [
-  // One Chromium for all.
-  /^(audit-pages|editor-pages|pages(-fit)?\.|plain-page|secrets-pages|sign-in|upstream-pages)/,
-  /^(access(?!-process)|own-token|public-url|refusals|write-guard)/,
-  /^(admission|aggregate|api-|audit|bundle|call-table|metrics|observe|outcome\.|trace|tenancy|shares)/,
-  /^(canonical|cid|comparisons|contract|discovery|discover-(key|shell)|edits|editor-parts|gather|histories|json-source|last-words|listeners|long-text|open-call|pages-(bounds|render)|printable|records-in-parts|redactor|release-recorder|turns|views|watchers)/,
-  /^(clients-(content|pages|resumption|sessions|uris)|health|http|native\.|plain|query|redirects|sse)/,
-  /^(defaults|error-places|list-pages|load-at|long-(led|lists|results)|recent-lines|results|reviews)/,
-  /^(config|host-|mcps|product|uris)/,
-  /^hosting-(?!limits)/,
-  /^(image-(?!boot)|network|resource|seal|secrets|tenant-files(?!-processes))/,
-  /^mcp-/,
-  /^(outcomes\.|reference)/,
-  /^tenants(?!-attacks)/,
-  /^upstream-(launcher|looking|pending)/,
+const ALONE = [
+  /^(browser\/tester|commands|executor|processes|product|scripts|store|upstream)\b/,
+  /^access\/(from-another|rights)/,
+  /^admission\/abandoned/,
+  /^clients\/(command-lines|reference-servers|setup|stdio)/,
+  /^discover\/(author-mistakes|compiler|fuzz)/,
+  /^entry\/bounds/,
+  /^host\/(explore|calls\/(long-arguments|upstream-(errors|pass|questions))|serving\/upstream)/,
+  /^host\/catalog\/(permitted|upstream-(hostile|methods))/,
+  /^host\/checks\/(hostile-values|process)/,
+  /^http\/(bodies|pages\/setup|unread)/,
+  /^image\/(committed|tenant-files-processes)/,
+  /^lib\/growing-bytes/,
+  /^mcp\/(legacy\/(replay-shares|resumption|stream-store)|modern\/tasks-full-disk|stdio)/,
+  /^(native\/stdio|network\/read-in-turns|tenants\/attacks)/,
 ];
 
 /** A hook of the whole process would run for all files that share it. */
@@ -39,15 +41,20 @@ export function inProcesses(files, folder) {
   mkdirSync(folder);
   const groups = new Map();
   for (const file of files) {
-    const family = TOGETHER.findIndex((names) => names.test(basename(file)));
-    const group = family === -1 || HOOK.test(readFileSync(file, "utf8")) ? file : family;
+    const group = isAlone(file) ? file : dirname(file);
     groups.set(group, [...(groups.get(group) ?? []), file]);
   }
   return new Map([...groups.values()].map((group) => [group.length === 1 ? group[0] : entryOf(group, folder), group]));
 }
 
+function isAlone(file) {
+  const name = relative(TESTS, file);
+  return name.startsWith("..") || ALONE.some((names) => names.test(name)) || HOOK.test(readFileSync(file, "utf8"));
+}
+
 function entryOf(files, folder) {
-  const entry = join(folder, `${basename(files[0], ".test.js")}-and-${files.length - 1}-more.test.mjs`);
+  const room = relative(TESTS, dirname(files[0])).replaceAll("/", "-");
+  const entry = join(folder, `${room}-${files.length}-files.test.mjs`);
   writeFileSync(entry, files.map((file) => `await import(${JSON.stringify(pathToFileURL(file).href)});\n`).join(""));
   return entry;
 }

@@ -17,7 +17,7 @@ export function childrenOf(pid) {
 }
 
 export function commandOf(pid) {
-  return readOr(`/proc/${pid}/cmdline`).replaceAll("\0", " ").trim().slice(0, LINE_CHARS);
+  return readOr(`/proc/${pid}/cmdline`).replaceAll("\0", " ").trim();
 }
 
 /** Lines for a person. */
@@ -33,7 +33,7 @@ export async function whereIs(pid) {
 }
 
 function startedBy(pid, indent) {
-  const line = (child) => `${indent}it has started process ${child}: ${commandOf(child)}`;
+  const line = (child) => `${indent}it has started process ${child}: ${commandOf(child).slice(0, LINE_CHARS)}`;
   return childrenOf(pid).flatMap((child) => [line(child)].concat(startedBy(child, `${indent}  `)));
 }
 

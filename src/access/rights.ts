@@ -32,7 +32,7 @@ const GIVEN = ["entry", "mcps", "restore"] as const;
 
 /**
  * Every power and the right that it needs, in whatever way it is used: `docs/access.md` has the same table, and
- * `test/rights.test.ts` tries each way of each power. A new way asks for the power here, and for no action of its own.
+ * `test/access/rights.test.ts` tries each way of each power. A new way asks for the power here, and for no action of its own.
  */
 export const RIGHTS = {
   source: { action: "edit", of: "server", what: "change a server's source", ways: ["definition", "restore", "recent"] },

@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it, test } from "node:test";
+import { decodeJwt, SignJWT, type JWTPayload } from "jose";
+import { Issuers } from "../../src/access/oauth/issuers.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
+import { bearer } from "../support/tokens.ts";
+import { startAuthorizationServer, type AuthorizationServer } from "../support/authorization-server.ts";
+import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
+import { Ada, connectAs } from "../support/oauth-client.ts";
+import { until } from "../support/until.ts";
+
+const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
+const SCOPE = "mcp:call mcp:read";
+const start = (issuer: AuthorizationServer, env: Record<string, string>): Promise<TestBerth> =>
+  startTestBerth({
+    texts: { "one.ts": SAY },
+    env: { BERTH_ACCESS: "required", BERTH_OAUTH_ISSUER: issuer.issuer, ...env },
+  });
+const say = (berth: TestBerth, token: string): Promise<Reply> =>
+  post(`${berth.url}/mcp/one`, request("tools/call", { name: "say", arguments: {} }), bearer(token));
+const tokenFor = (berth: TestBerth, issuer: AuthorizationServer): Promise<string> =>
+  issuer.tokenFor(`${berth.url}/mcp/one`, SCOPE);
+/** As the issuer makes them, but with claims and a key of one's own choice. */
+const signed = (issuer: AuthorizationServer, claims: JWTPayload, kid = issuer.keyId): Promise<string> =>
+  new SignJWT(claims).setProtectedHeader({ alg: "RS256", kid, typ: "at+jwt" }).sign(issuer.privateKey);
+
+describe("C8 the keys of an authorization server", () => {
+  let issuer: AuthorizationServer;
+  let berth: TestBerth;
+  before(async () => {
+    issuer = await startAuthorizationServer();
+    berth = await start(issuer, { BERTH_JWKS_COOLDOWN_MS: "0" });
+  });
+  after(async () => {
+    await berth?.close();
+    await issuer?.close();
+  });
+
+  it("C8 a new one is found without a restart, and those that stay go on counting", async () => {
+    const before = await tokenFor(berth, issuer);
+    assert.equal((await say(berth, before)).status, 200);
+    await issuer.rotate("key-2", ["key-1"]);
+    const after = await tokenFor(berth, issuer);
+    assert.equal((await say(berth, after)).status, 200);
+    assert.equal((await say(berth, await signed(issuer, decodeJwt(after)))).status, 200);
+  });
+
+  it("C8 an official client whose access token has expired renews it and goes on, without asking the person", async () => {
+    const ada = new Ada();
+    const client = await connectAs(ada, `${berth.url}/mcp/one`, issuer);
+    const { asked, renewals } = ada;
+    const tokens = ada.tokens()!;
+    assert.ok(tokens.refresh_token, "there is nothing to renew it with");
+    const ended = { ...decodeJwt(tokens.access_token), exp: Math.floor(Date.now() / 1_000) - 60 };
+    ada.saveTokens({ ...tokens, access_token: await signed(issuer, ended) });
+    assert.equal((await say(berth, ada.tokens()!.access_token)).status, 401);
+    const called = await client.callTool({ name: "say", arguments: {} });
+    assert.deepEqual(called.content, [{ type: "text", text: "hello" }]);
+    assert.deepEqual([ada.asked, ada.renewals], [asked, renewals + 2]);
+    assert.equal((await say(berth, ada.tokens()!.access_token)).status, 200);
+    await client.close();
+  });
+
+  it("C8 are kept while the issuer does not answer, whoever asks for one that there is not", async () => {
+    const claims = decodeJwt(await tokenFor(berth, issuer));
+    await issuer.close();
+    for (const kid of ["none", "neither"])
+      assert.equal((await say(berth, await signed(issuer, claims, kid))).status, 503);
+    assert.equal((await say(berth, await signed(issuer, { ...claims, jti: "another" }))).status, 200);
+  });
+});
+
+describe("C8 the keys of an authorization server, after a while", () => {
+  it("C8 one that was removed counts no more, and floods of unknown ones are not handed on to the issuer", async () => {
+    const issuer = await startAuthorizationServer();
+    const berth = await start(issuer, { BERTH_JWKS_MAX_AGE_MS: "500", BERTH_VERIFIED_TOKEN_MS: "50" });
+    try {
+      const old = await tokenFor(berth, issuer);
+      assert.equal((await say(berth, old)).status, 200);
+      const claims = decodeJwt(old);
+      const began = performance.now();
+      const unknown = await Promise.all(
+        Array.from({ length: 200 }, (_, index) => signed(issuer, claims, `key-${index + 10}`)),
+      );
+      const refused = await Promise.all(unknown.map((token) => say(berth, token)));
+      assert.ok(refused.every(({ status }) => status === 401));
+      const asked = [...issuer.asked].reduce(
+        (sum, [path, times]) => sum + (/jwks|well-known/.test(path) ? times : 0),
+        0,
+      );
+      // Reads metadata and keys once each time that they have expired.
+      const atMost = 2 * (2 + (performance.now() - began) / 500);
+      assert.ok(asked <= atMost, `it was asked ${asked} times, ${atMost} at most`);
+
+      await issuer.rotate("key-2");
+      await until(async () => (await say(berth, old)).status === 401);
+      assert.equal((await say(berth, await tokenFor(berth, issuer))).status, 200);
+    } finally {
+      await berth.close();
+      await issuer.close();
+    }
+  });
+});
+
+test("C8 a key that was removed counts no more, though the clock was set back", async (t) => {
+  const issuer = await startAuthorizationServer();
+  t.after(() => issuer.close());
+  const berth = await start(issuer, { BERTH_JWKS_MAX_AGE_MS: "500", BERTH_VERIFIED_TOKEN_MS: "50" });
+  t.after(() => berth.close());
+  const token = await tokenFor(berth, issuer);
+  assert.equal((await say(berth, token)).status, 200);
+  await issuer.rotate("key-2");
+  const { now } = Date;
+  t.mock.method(Date, "now", () => now() - 3_600_000);
+  await until(async () => (await say(berth, token)).status === 401, "it is refused", 60_000);
+});
+
+describe("C8 the authorization servers that are kept", () => {
+  const asking = { checkedFetch: (): Promise<Response> => new Promise(() => {}), log: { warn: () => {} } };
+  const settings = { issuer: "https://login.example" };
+
+  it("C8 are so many and no more, one of each tenant", () => {
+    const issuers = new Issuers({ ...defaultLimits, issuers: 2 }, asking);
+    const [first, second] = [issuers.of("a", settings), issuers.of("b", settings)];
+    assert.notEqual(first, second);
+    assert.equal(issuers.of("a", settings), first);
+    const third = issuers.of("c", settings);
+    assert.equal(issuers.of("a", settings), first);
+    assert.notEqual(issuers.of("b", settings), second);
+    assert.notEqual(issuers.of("c", settings), third);
+    assert.notEqual(issuers.of("c", { ...settings }), issuers.of("c", settings));
+  });
+
+  it("C8 hold up so many requests and no more while they do not answer", async () => {
+    const issuer = new Issuers({ ...defaultLimits, issuerWaiting: 2 }, asking).of("a", settings);
+    const key = (): Promise<unknown> => Promise.resolve(issuer.key({ alg: "RS256" }, { payload: "", signature: "" }));
+    void Promise.allSettled([key(), key()]);
+    await assert.rejects(key(), /too many tokens wait for its keys/);
+  });
+});

@@ -1,0 +1,315 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type RequestListener, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { after, before, describe, it } from "node:test";
+import { SignJWT } from "jose";
+import { pino } from "pino";
+import { logOptions } from "../../src/lib/log.ts";
+import { bearer } from "../support/tokens.ts";
+import { startAuthorizationServer, type AuthorizationServer } from "../support/authorization-server.ts";
+import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
+import { Ada, connectAs } from "../support/oauth-client.ts";
+import { connectRaw, rawPost } from "../support/raw-http.ts";
+import { addTenant, onStoreOf } from "../support/tenants.ts";
+import { until } from "../support/until.ts";
+
+const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
+const SCOPE = "mcp:call mcp:read";
+const metadataOf = (resource: string): string => {
+  const { origin, pathname } = new URL(resource);
+  return `${origin}/.well-known/oauth-protected-resource${pathname}`;
+};
+const say = (url: string, token: string): Promise<Reply> =>
+  post(url, request("tools/call", { name: "say", arguments: {} }), bearer(token));
+
+describe("C8 authorization servers of tenants", () => {
+  let ours: AuthorizationServer;
+  let theirs: AuthorizationServer;
+  let berth: TestBerth;
+  let at: (tenant: string, server?: string) => string;
+  before(async () => {
+    [ours, theirs] = await Promise.all([startAuthorizationServer(), startAuthorizationServer()]);
+    const env = {
+      BERTH_ACCESS: "required",
+      BERTH_OAUTH_PRIVATE_ISSUERS: [ours, theirs].map(({ issuer }) => new URL(issuer).host).join(),
+    };
+    berth = await startTestBerth({ texts: { "x.ts": SAY }, env });
+    await onStoreOf(berth, async (store) => {
+      const servers = { x: SAY, y: SAY };
+      await addTenant(store, "acme", { servers, oauth: { issuer: ours.issuer } });
+      await addTenant(store, "blue", { servers, oauth: { issuer: ours.issuer } });
+      const scopes = { staff: { can: ["call", "read"], servers: ["x"] }, "mcp:read": { can: ["read"] } };
+      await addTenant(store, "carol", { servers, oauth: { issuer: theirs.issuer, audience: "urn:carol", scopes } });
+      await addTenant(store, "plain", { servers });
+    });
+    at = (tenant, server = "x") => `${berth.url}${tenant === "default" ? "" : `/t/${tenant}`}/mcp/${server}`;
+  });
+  after(async () => {
+    await berth?.close();
+    await Promise.all([ours?.close(), theirs?.close()]);
+  });
+
+  it("C8 the official client finds a tenant's authorization server, gets a token, and calls", async () => {
+    const ada = new Ada();
+    const client = await connectAs(ada, at("acme"), ours);
+    assert.equal(ada.asked?.searchParams.get("resource"), at("acme"));
+    assert.equal(ada.asked?.origin, ours.issuer);
+    const called = await client.callTool({ name: "say", arguments: {} });
+    assert.deepEqual(called.content, [{ type: "text", text: "hello" }]);
+    await client.close();
+  });
+
+  it("C8 a refusal names the tenant's own metadata and scopes, which name its own authorization server", async () => {
+    for (const [tenant, issuer, scopes] of [
+      ["acme", ours.issuer, ["mcp:read", "mcp:call"]],
+      ["carol", theirs.issuer, ["staff"]],
+    ] as const) {
+      const refused = await post(at(tenant), request("tools/list"));
+      assert.equal(refused.status, 401);
+      const challenge = refused.headers.get("www-authenticate")!;
+      assert.ok(challenge.includes(`resource_metadata="${metadataOf(at(tenant))}"`), challenge);
+      assert.ok(challenge.includes(`scope="${scopes.join(" ")}"`), challenge);
+      const metadata = (await (await fetch(metadataOf(at(tenant)))).json()) as Record<string, unknown>;
+      assert.equal(metadata["resource"], at(tenant));
+      assert.deepEqual(metadata["authorization_servers"], [issuer]);
+      assert.deepEqual(metadata["scopes_supported"], scopes);
+    }
+  });
+
+  it("C8 who has no authorization server has no metadata, and is told apart from no tenant by nothing", async () => {
+    const missing = await fetch(metadataOf(at("nobody")));
+    assert.equal(missing.status, 404);
+    const text = await missing.text();
+    for (const tenant of ["plain", "default", "Acme", "acme%2F"]) {
+      const response = await fetch(
+        metadataOf(at("nobody")).replace("/t/nobody", tenant === "default" ? "" : `/t/${tenant}`),
+      );
+      assert.equal(response.status, 404, tenant);
+      if (tenant === "plain") assert.equal(await response.text(), text.replaceAll("nobody", tenant));
+    }
+    assert.equal(
+      (await post(at("plain"), request("tools/list"))).headers.get("www-authenticate"),
+      'Bearer realm="Berth"',
+    );
+  });
+
+  it("C8 a token for one tenant's resource is refused at every other one's", async () => {
+    const token = await ours.tokenFor(at("acme"), SCOPE);
+    assert.equal((await say(at("acme"), token)).body.result.content[0].text, "hello");
+    const elsewhere = [at("acme", "y"), at("blue"), at("carol"), at("plain"), at("default"), at("nobody")];
+    for (const url of elsewhere) assert.equal((await say(url, token)).status, 401, url);
+
+    const whole = await ours.tokenFor(`${berth.url}/t/acme/mcp`, SCOPE);
+    assert.equal((await say(at("acme", "y"), whole)).status, 200);
+    for (const url of [at("blue"), at("carol"), at("default")]) assert.equal((await say(url, whole)).status, 401, url);
+  });
+
+  it("C8 a token of another tenant's issuer is refused, whatever it says it was made for", async () => {
+    const token = await theirs.tokenFor(at("acme"), SCOPE);
+    assert.equal((await say(at("acme"), token)).status, 401);
+    const now = Math.floor(Date.now() / 1_000);
+    const claims = { iss: ours.issuer, aud: at("acme"), sub: "ada", client_id: "x", scope: SCOPE, exp: now + 300 };
+    const header = { alg: "RS256", kid: theirs.keyId, typ: "at+jwt" };
+    const forged = await new SignJWT(claims).setProtectedHeader(header).sign(theirs.privateKey);
+    assert.equal((await say(at("acme"), forged)).status, 401);
+  });
+
+  it("C8 a tenant's own scopes and audience say what its tokens permit", async () => {
+    const now = Math.floor(Date.now() / 1_000);
+    const tokenOf = (scope: string): Promise<string> =>
+      new SignJWT({ iss: theirs.issuer, aud: "urn:carol", sub: "carol", client_id: "x", scope, exp: now + 300 })
+        .setProtectedHeader({ alg: "RS256", kid: theirs.keyId, typ: "at+jwt" })
+        .sign(theirs.privateKey);
+    const staff = await tokenOf("staff");
+    assert.equal((await say(at("carol"), staff)).status, 200);
+    assert.equal((await say(at("carol", "y"), staff)).status, 403);
+    assert.equal((await say(at("acme"), staff)).status, 401);
+    const refused = await say(at("carol"), await tokenOf("mcp:read mcp:call"));
+    assert.equal(refused.status, 403);
+    assert.match(refused.headers.get("www-authenticate")!, /error="insufficient_scope".*scope="staff"/);
+  });
+
+  it("C8 a tenant's authorization server is set, changed and ended while Berth runs, that of default, too", async () => {
+    const both = ["plain", "default"];
+    const set = (oauth: { issuer: string } | null): Promise<unknown> =>
+      onStoreOf(berth, async (store) => {
+        for (const tenant of both) await store.tenants.change(tenant, { by: "test", oauth });
+      });
+    const made = async (by: AuthorizationServer): Promise<(status: number) => Promise<boolean>> => {
+      const shown = await Promise.all(
+        both.map(async (tenant) => [at(tenant), await by.tokenFor(at(tenant), SCOPE)] as const),
+      );
+      return async (status) => {
+        const replies = await Promise.all(shown.map(([url, token]) => say(url, token)));
+        return replies.every((reply) => reply.status === status);
+      };
+    };
+    const [byOurs, byTheirs] = [await made(ours), await made(theirs)];
+    assert.ok(await byOurs(401));
+    await set({ issuer: ours.issuer });
+    await until(() => byOurs(200));
+    await set({ issuer: theirs.issuer });
+    await until(() => byOurs(401));
+    assert.ok(await byTheirs(200));
+    await set(null);
+    await until(async () => (await byTheirs(401)) && (await fetch(metadataOf(at("plain")))).status === 404);
+  });
+});
+
+describe("C8 authorization servers of tenants at host names", () => {
+  it("C8 are told of at the host name, and take what was made for it", async () => {
+    const issuer = await startAuthorizationServer();
+    const env = {
+      BERTH_ACCESS: "required",
+      BERTH_PUBLIC_URL: "https://mcp.example.com",
+      BERTH_OAUTH_PRIVATE_ISSUERS: new URL(issuer.issuer).host,
+    };
+    const berth = await startTestBerth({ env });
+    try {
+      const oauth = { issuer: issuer.issuer };
+      await onStoreOf(berth, (store) =>
+        addTenant(store, "acme", { servers: { x: SAY }, hosts: ["acme.example"], oauth }),
+      );
+      const sent = async (bytes: string): Promise<string> => {
+        const raw = await connectRaw(berth.url);
+        raw.socket.write(bytes);
+        return raw.closed;
+      };
+      const calls = (host: string, token?: string, path = "/mcp/x"): Promise<string> => {
+        const headers = { Host: host, Connection: "close", Accept: "application/json" };
+        const call = request("tools/call", { name: "say", arguments: {} });
+        return sent(rawPost(path, call, { ...headers, ...(token !== undefined && bearer(token)) }));
+      };
+      const get = (host: string, path: string): Promise<string> =>
+        sent(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+      const well = "/.well-known/oauth-protected-resource";
+
+      // Soon after the change, the host name selects the tenant.
+      await until(async () => (await calls("acme.example")).includes(" 401 "));
+      assert.match(
+        await calls("acme.example"),
+        /resource_metadata="https:\/\/acme\.example\/\.well-known\/oauth-protected-resource\/mcp\/x"/,
+      );
+      assert.match(await get("acme.example", `${well}/mcp/x`), /"resource":"https:\/\/acme\.example\/mcp\/x"/);
+      assert.match(
+        await get("mcp.example.com", `${well}/t/acme/mcp/x`),
+        /"resource":"https:\/\/mcp\.example\.com\/t\/acme\/mcp\/x"/,
+      );
+      for (const [host, path] of [
+        ["acme.example", "/t/acme/mcp/x"],
+        ["mcp.example.com", "/mcp/x"],
+        ["acme.example", "/t/other/mcp/x"],
+      ] as const) {
+        assert.match(await get(host, `${well}${path}`), /^HTTP\/1\.1 404 /, `${host}${path}`);
+      }
+
+      const token = await issuer.tokenFor("https://acme.example/mcp/x", SCOPE);
+      assert.match(await calls("acme.example", token), /^HTTP\/1\.1 200 [^]*hello/);
+      assert.match(await calls("mcp.example.com", token, "/t/acme/mcp/x"), /^HTTP\/1\.1 401 /);
+      assert.match(await calls("127.0.0.1", token), /^HTTP\/1\.1 401 /);
+    } finally {
+      await berth.close();
+      await issuer.close();
+    }
+  });
+});
+
+describe("C8 an issuer of a tenant that cannot be trusted", () => {
+  let berth: TestBerth;
+  let issuer: string;
+  let server: Server;
+  /** An address that no tenant may have Berth ask. */
+  let inside: Server;
+  let answer: RequestListener;
+  const askedInside: string[] = [];
+  const logged: string[] = [];
+  const portOf = (listening: Server): number => (listening.address() as AddressInfo).port;
+  const listen = async (listener: RequestListener): Promise<Server> => {
+    const created = createServer(listener).listen(0, "127.0.0.1");
+    await once(created, "listening");
+    return created;
+  };
+  before(async () => {
+    server = await listen((asked, response) => answer(asked, response));
+    inside = await listen((asked, response) => {
+      askedInside.push(asked.url!);
+      response.end("{}");
+    });
+    issuer = `http://127.0.0.1:${portOf(server)}`;
+    const env = {
+      BERTH_ACCESS: "required",
+      BERTH_OAUTH_PRIVATE_ISSUERS: `127.0.0.1:${portOf(server)}`,
+      BERTH_ISSUER_MS: "4000",
+      BERTH_ISSUER_BYTES: "20000",
+    };
+    const log = pino(logOptions("warn", []), { write: (line: string) => void logged.push(line) });
+    berth = await startTestBerth({ env, log });
+  });
+  after(async () => {
+    await berth?.close();
+    for (const each of [server, inside]) {
+      each?.close();
+      each?.closeAllConnections();
+    }
+  });
+
+  /** The answer to a token at a tenant with this issuer. */
+  let made = 0;
+  const refusedBy = async (from: string): Promise<Reply> => {
+    const tenant = `t${++made}`;
+    await onStoreOf(berth, (store) => addTenant(store, tenant, { servers: { x: SAY }, oauth: { issuer: from } }));
+    const url = `${berth.url}/t/${tenant}/mcp/x`;
+    const refused = await say(url, "eyJhbGciOiJSUzI1NiIsImtpZCI6ImsifQ.e30.AAAA");
+    assert.equal(refused.status, 503, refused.text);
+    assert.match(refused.body.error.message, /^The authorization server does not answer: /);
+    return refused;
+  };
+  const metadata =
+    (changes: object = {}): RequestListener =>
+    (_asked, response) =>
+      void response.end(JSON.stringify({ issuer, jwks_uri: `${issuer}/jwks`, ...changes }));
+
+  it("C8 is not asked at an address of a private network, by whatever name or detour", async () => {
+    const port = portOf(inside);
+    for (const from of [`http://127.0.0.1:${port}`, `http://localhost:${port}`, `http://[::1]:${port}`]) {
+      assert.doesNotMatch((await refusedBy(from)).text, /ECONN|refused|address/, from);
+    }
+    // The operator reads why.
+    assert.ok(logged.some((line) => /"tenant":"t1".*may not be reached: it has no public address/.test(line)));
+    answer = metadata({ jwks_uri: `http://127.0.0.1:${port}/jwks` });
+    await refusedBy(issuer);
+    answer = (_asked, response) => void response.writeHead(302, { Location: `http://127.0.0.1:${port}/moved` }).end();
+    await refusedBy(issuer);
+    answer = (asked, response) => {
+      if (asked.url !== "/jwks") return metadata()(asked, response);
+      response.writeHead(307, { Location: `http://127.0.0.1:${port}/moved` }).end();
+    };
+    await refusedBy(issuer);
+    assert.deepEqual(askedInside, []);
+  });
+
+  it("C8 takes no memory and no time beyond the limits", async () => {
+    answer = (_asked, response) => void response.end(Buffer.alloc(50_000, " "));
+    assert.match((await refusedBy(issuer)).text, /more than 20000 bytes/);
+    const silences: RequestListener[] = [() => {}, (_asked, response) => void response.write("{")];
+    answer = (asked, response) => silences.pop()!(asked, response);
+    for (const { text } of await Promise.all([refusedBy(issuer), refusedBy(issuer)])) {
+      assert.match(text, /takes too long/);
+    }
+    assert.deepEqual(silences, []);
+  });
+
+  it("C8 is believed nothing that is not its own", async () => {
+    answer = metadata({ issuer: "https://login.example" });
+    assert.match((await refusedBy(issuer)).text, /none of its metadata documents/);
+    answer = metadata({ jwks_uri: "file:///etc/passwd" });
+    await refusedBy(issuer);
+    answer = metadata({ jwks_uri: "http://login.example/jwks" });
+    await refusedBy(issuer);
+    for (const keys of ["<html>", "{}", '{"keys": 1}', "null"]) {
+      answer = (asked, response) => (asked.url === "/jwks" ? void response.end(keys) : metadata()(asked, response));
+      assert.match((await refusedBy(issuer)).text, /its keys cannot be read/, keys);
+    }
+  });
+});

@@ -1,0 +1,589 @@
+import assert from "node:assert/strict";
+import { chmodSync, existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { after, before, describe, it, type TestContext } from "node:test";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { bearer, makeToken } from "../support/tokens.ts";
+import { apiOf, type Api, type ApiReply } from "../support/api.ts";
+import { post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { until } from "../support/until.ts";
+import { changing, tool } from "../support/hosted-upstreams.ts";
+import { fixtures } from "../support/upstreams.ts";
+
+const ADMIN = "the-operators-own-token";
+const context = 'context: import("berth").ToolContext';
+const CODE = `
+const tried = (work: Promise<unknown>): Promise<string> => work.then(String, (error) => "refused: " + error.message);
+export const secret = (${context}): Promise<string> => tried(context.secret("API_TOKEN"));
+export const load = (url: string): Promise<string> => tried(fetch(url).then((answer) => answer.text()));
+export const variable = (name: string, ${context}): Promise<string> => tried(context.variable(name));
+export const content = (cid: string, ${context}): Promise<string> => tried(context.cid(cid).then((bytes) => bytes ? new TextDecoder().decode(bytes) : "nothing"));
+`;
+
+interface Served {
+  readonly berth: TestBerth;
+  readonly api: Api;
+  /** The result of a tool, called with a token at a server or at one of its releases. */
+  readonly say: (at: string, tool: string, token: string, args?: object) => Promise<string>;
+  readonly releaseOf: (server: string) => Promise<string>;
+}
+
+async function serve(env: Record<string, string>, mcps: Record<string, unknown> = {}): Promise<Served> {
+  const berth = await startTestBerth({
+    texts: { "gam.ts": CODE, "other.ts": CODE },
+    variables: { colour: "blue", shape: "round" },
+    env: { BERTH_ADMIN_TOKEN: ADMIN, ...env },
+    mcps,
+  });
+  const api = apiOf(berth);
+  return {
+    berth,
+    api,
+    async say(at, tool, token, args = {}) {
+      const body = request("tools/call", { name: tool, arguments: args });
+      const reply = await post(`${berth.url}/mcp/${at}`, body, bearer(token));
+      return reply.body.result?.content[0].text ?? `${reply.status}: ${reply.body.error.message}`;
+    },
+    async releaseOf(server) {
+      const { body } = await api.send("GET", `/servers/${server}/releases`, undefined, bearer(ADMIN));
+      return body.releases[0].release as string;
+    },
+  };
+}
+
+/** Writes the entry of a server, as the operator; its source stays. */
+async function giveTo({ api, releaseOf }: Served, server: string, given: object): Promise<string> {
+  const { body } = await api.send("GET", `/entries/${server}`, undefined, bearer(ADMIN));
+  const { definition } = JSON.parse(body.files[body.entry]) as { definition: string };
+  const saved = await api.put(`/entries/${server}`, JSON.stringify({ definition, ...given }), bearer(ADMIN));
+  assert.equal(saved.status, 200, JSON.stringify(saved.body));
+  return releaseOf(server);
+}
+
+const NO_SECRET = /^refused: this server is (?:given no secret|not given the secret)/;
+const any = { "If-Match": "*" };
+const codeOf = ({ status, body }: ApiReply): unknown[] => [status, body.error?.code];
+
+describe("what was taken from a server", () => {
+  let served: Served;
+  let [caller, editor, writer] = ["", "", ""];
+  const remote = createServer((_request, response) => response.end("from the network"));
+  let url = "";
+  before(async () => {
+    served = await serve({ BERTH_ACCESS: "required" });
+    await new Promise<void>((resolve) => remote.listen(0, "127.0.0.1", resolve));
+    url = `http://127.0.0.1:${(remote.address() as AddressInfo).port}/`;
+    const token = async (wish: object): Promise<string> => (await makeToken(served.berth, { ...wish })).token;
+    caller = await token({ can: ["call"], servers: ["gam"] });
+    editor = await token({ can: ["edit", "call"], servers: ["gam"] });
+    writer = await token({ can: ["edit"] });
+    await served.api.send("PUT", "/secrets/API_TOKEN", "the-first-value", bearer(ADMIN));
+  });
+  after(async () => {
+    remote.close();
+    await served?.berth.close();
+  });
+
+  it("C8 does not come back by a restore of who may not change what it is given", async () => {
+    const { api } = served;
+    const given = await giveTo(served, "gam", { secrets: ["API_TOKEN"], variables: [] });
+    const taken = await giveTo(served, "gam", { variables: [] });
+    assert.notEqual(taken, given);
+    const restore = (query: string, token: string): Promise<ApiReply> =>
+      api.send("POST", `/servers/gam/releases/${given}/restore?allow_breaking=1${query}`, undefined, bearer(token));
+    const refused = await restore("", editor);
+    assert.deepEqual(codeOf(refused), [403, "forbidden"]);
+    assert.match(
+      refused.body.error.message,
+      /"gam" would have another "secrets"; "entry=keep" .* needs "edit" for the/,
+    );
+    assert.deepEqual(refused.body.error.data, {
+      changes: [{ server: "gam", power: "secrets", field: "secrets", after: ["API_TOKEN"] }],
+      needs: "edit",
+    });
+    assert.equal(await served.releaseOf("gam"), taken);
+    const kept = await restore("&entry=keep", editor);
+    assert.equal(kept.status, 200, JSON.stringify(kept.body));
+    assert.match(await served.say("gam", "secret", caller), NO_SECRET);
+    assert.equal((await restore("&entry=other", editor)).status, 400);
+    assert.equal((await restore("", writer)).status, 200);
+    assert.equal(await served.say("gam", "secret", caller), "the-first-value");
+  });
+
+  it("C8 is taken from the releases before, too, whether or not they were in use", async () => {
+    const { say } = served;
+    const network = [new URL(url).host];
+    const old = await giveTo(served, "gam", { secrets: ["API_TOKEN"], network, variables: ["colour"] });
+    const pinned = `gam@${old}`;
+    assert.equal(await say(pinned, "secret", caller), "the-first-value");
+    assert.equal(await say(pinned, "load", caller, { url }), "from the network");
+    assert.equal(await say(pinned, "variable", caller, { name: "colour" }), "blue");
+    const narrower = await giveTo(served, "gam", { variables: [] });
+    assert.notEqual(narrower, old);
+    const nothing = async (): Promise<void> => {
+      assert.match(await say(pinned, "secret", caller), NO_SECRET);
+      assert.match(await say(pinned, "load", caller, { url }), /^refused: .*this server has no network/);
+      assert.match(
+        await say(pinned, "variable", caller, { name: "colour" }),
+        /^refused: .*not given the variable "colour"/,
+      );
+    };
+    await nothing();
+    await served.api.send("PUT", "/secrets/API_TOKEN", "the-second-value", bearer(ADMIN));
+    await nothing();
+    await giveTo(served, "gam", { secrets: ["API_TOKEN"], network, variables: [] });
+    assert.equal(
+      await say(pinned, "secret", caller),
+      "the-second-value",
+      "what is given again is given to all of them",
+    );
+    assert.equal(await say(pinned, "load", caller, { url }), "from the network");
+  });
+
+  it("C8 is not read by code that somebody wrote who may not read it", async () => {
+    const { api, say } = served;
+    await giveTo(served, "gam", {});
+    const source = `${CODE}\n// of an editor of this server alone`;
+    const write = { ...any, ...bearer(editor), "Berth-Allow-Breaking": "true" };
+    const refused = await api.send("PUT", "/definitions/gam", source, write);
+    assert.deepEqual(codeOf(refused), [403, "forbidden"]);
+    assert.match(refused.body.error.message, /the server "gam" may read every variable until its entry .*"variables"/);
+    await giveTo(served, "gam", { variables: ["shape"] });
+    assert.equal((await api.send("PUT", "/definitions/gam", source, write)).status, 200);
+    assert.equal(await say("gam", "variable", caller, { name: "shape" }), "round");
+    assert.match(await say("gam", "variable", caller, { name: "colour" }), /^refused: .*"variables": \["colour"\]/);
+    assert.match(await say("gam", "variable", caller, { name: "mcps" }), /^refused: /);
+    const [colour, shape] = await Promise.all(
+      ["colour", "shape"].map(
+        async (name) => (await api.send("GET", `/variables/${name}`, undefined, bearer(ADMIN))).cid,
+      ),
+    );
+    assert.equal(await say("gam", "content", caller, { cid: colour }), "nothing");
+    assert.equal(await say("gam", "content", caller, { cid: shape }), "round");
+    assert.equal(
+      await say("other", "variable", ADMIN, { name: "colour" }),
+      "blue",
+      "an entry that names none reads all",
+    );
+  });
+
+  it("C8 a new server of such an editor reads no variable", async () => {
+    const { token } = await makeToken(served.berth, { can: ["edit", "call"], servers: ["fresh"] });
+    const write = { "If-None-Match": "*", ...bearer(token) };
+    assert.equal((await served.api.send("PUT", "/definitions/fresh", CODE, write)).status, 201);
+    assert.match(await served.say("fresh", "variable", token, { name: "colour" }), /^refused: /);
+    const entry = await served.api.send("GET", "/entries/fresh", undefined, bearer(token));
+    assert.deepEqual(JSON.parse(entry.body.files.fresh), { variables: [] });
+  });
+});
+
+describe("a release that is withdrawn", () => {
+  it("C8 is served and restored to nobody, keeps its CID, and can be reinstated", async (t) => {
+    const served = await serve({ BERTH_ACCESS: "required" });
+    const { berth, api, say } = served;
+    t.after(() => berth.close());
+    const { token: caller } = await makeToken(berth, { can: ["call", "read"] });
+    const { token: editor } = await makeToken(berth, { can: ["edit"], servers: ["gam"] });
+    const { token: writer } = await makeToken(berth, { can: ["edit"] });
+    const old = await giveTo(served, "gam", { description: "Old" });
+    const oldEntry = (await api.send("GET", "/entries/gam", undefined, bearer(writer))).body.files.gam as string;
+    const now = await giveTo(served, "gam", { description: "New" });
+    const path = `/servers/gam/releases/${old}/withdrawal`;
+    const set = (method: "PUT" | "DELETE", token: string, at = path): Promise<ApiReply> =>
+      api.send(method, at, undefined, bearer(token));
+    assert.equal(await say(`gam@${old}`, "variable", caller, { name: "colour" }), "blue");
+
+    assert.deepEqual(codeOf(await set("PUT", editor)), [403, "forbidden"]);
+    assert.equal((await set("PUT", writer, `/servers/gam/releases/${now}/withdrawal`)).status, 422, "it is served now");
+    assert.equal((await set("PUT", writer, `/servers/other/releases/${old}/withdrawal`)).status, 404);
+    assert.deepEqual((await set("PUT", writer)).body, { release: old, withdrawn: true });
+    assert.equal((await set("PUT", writer)).status, 200, "a second time nothing is to do");
+
+    assert.match(await say(`gam@${old}`, "variable", caller, { name: "colour" }), /^410: This release was withdrawn: /);
+    assert.equal(await say("gam", "variable", caller, { name: "colour" }), "blue");
+    const restore = (): Promise<ApiReply> =>
+      api.send("POST", `/servers/gam/releases/${old}/restore`, undefined, bearer(writer));
+    assert.deepEqual(codeOf(await restore()), [410, "release_withdrawn"]);
+    const written = await api.send("PUT", "/entries/gam", oldEntry, { ...any, ...bearer(writer) });
+    assert.deepEqual(codeOf(written), [422, "edit_refused"]);
+    assert.match(written.body.error.message, /which was withdrawn; reinstate that first/);
+    const { releases } = (await api.send("GET", "/servers/gam/releases", undefined, bearer(writer))).body;
+    const isWithdrawn = (releases as { release: string; withdrawn: boolean }[]).map((each) => [
+      each.release,
+      each.withdrawn,
+    ]);
+    assert.deepEqual(isWithdrawn.slice(0, 2), [
+      [now, false],
+      [old, true],
+    ]);
+    const { records } = (await api.send("GET", "/audit?kind=edit", undefined, bearer(ADMIN))).body;
+    assert.deepEqual(records[0].subject, { kind: "withdrawal", name: "gam" });
+    assert.match(records[0].principal, /^token:/);
+
+    assert.deepEqual((await set("DELETE", writer)).body, { release: old, withdrawn: false });
+    assert.equal(await say(`gam@${old}`, "variable", caller, { name: "colour" }), "blue");
+    assert.equal((await restore()).status, 200);
+    assert.equal(await served.releaseOf("gam"), old);
+  });
+});
+
+describe("content by its CID", () => {
+  it("C8 is read through a server by those alone who may read it all", async (t) => {
+    const { berth, api } = await serve({ BERTH_ACCESS: "required" });
+    t.after(() => berth.close());
+    const { cid } = await api.send("GET", "/variables/colour", undefined, bearer(ADMIN));
+    const { token: limited } = await makeToken(berth, { can: ["read", "call"], servers: ["gam"] });
+    const { token: reader } = await makeToken(berth, { can: ["read"] });
+    const read = async (token: string): Promise<ApiReply["body"]> =>
+      (await post(`${berth.url}/mcp/gam`, request("resources/read", { uri: `cid://${cid}` }), bearer(token))).body;
+    assert.match((await read(limited)).error.message, /No such resource/);
+    assert.equal((await read(reader)).result.contents[0].text, "blue");
+  });
+});
+
+describe("a data folder that others can read", () => {
+  it("C8 is closed to them when Berth starts, unless others keep something in it", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "berth-folder-"));
+    const modeOf = (): number => statSync(folder).mode & 0o777;
+    const open = async (): Promise<void> => (await openSqliteStore({ dataDir: folder })).close();
+    try {
+      chmodSync(folder, 0o755);
+      await open();
+      assert.equal(modeOf(), 0o700);
+      chmodSync(folder, 0o750);
+      await open();
+      assert.equal(modeOf(), 0o700);
+      chmodSync(folder, 0o755);
+      writeFileSync(join(folder, "notes.txt"), "of somebody else");
+      await open();
+      assert.equal(modeOf(), 0o755);
+      assert.equal(statSync(join(folder, "berth.sqlite")).mode & 0o777, 0o600);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+});
+
+/** An upstream that leaves a file behind when it is started. */
+function programIn({ folder }: TestBerth, name: string): { uri: string; wasStarted: () => boolean } {
+  const [script, mark] = [join(folder, `${name}.mjs`), join(folder, `${name}.started`)];
+  writeFileSync(script, `import { writeFileSync } from "node:fs"; writeFileSync(${JSON.stringify(mark)}, "");`);
+  return { uri: `mcp+node://${script}`, wasStarted: () => existsSync(mark) };
+}
+
+describe("programs of the machine", () => {
+  it("C8 are started for nobody who may only edit, by whatever way", async (t) => {
+    const { berth, api } = await serve({ BERTH_ACCESS: "required" });
+    t.after(() => berth.close());
+    const { token: writer } = await makeToken(berth, { can: ["edit", "call"] });
+    const program = programIn(berth, "program");
+    const entry = JSON.stringify({ upstream: program.uri });
+    const environment = JSON.stringify({ upstream: "mcp+http://127.0.0.1:1/mcp?header.X=%24%7BHOME%7D" });
+    const mcps = await api.send("GET", "/variables/mcps", undefined, bearer(writer));
+    const whole = JSON.stringify({ ...(JSON.parse(mcps.body.files.mcps) as object), x: { upstream: program.uri } });
+    const ways: [string, string, string][] = [
+      ["PUT", "/entries/x", entry],
+      ["POST", "/entries/x/review", entry],
+      ["PUT", "/entries/x", environment],
+      ["PUT", "/variables/mcps", whole],
+      ["POST", "/variables/mcps/review", whole],
+    ];
+    for (const [method, path, body] of ways) {
+      const headers = { ...(path.endsWith("mcps") ? any : { "If-None-Match": "*" }), ...bearer(writer) };
+      const refused = await api.send(method, path, body, headers);
+      assert.deepEqual([method, path, ...codeOf(refused)], [method, path, 403, "forbidden"]);
+      assert.equal(refused.body.error.data.needs, "programs");
+    }
+    assert.ok(!program.wasStarted());
+    const { token: starter } = await makeToken(berth, { can: ["edit", "programs"] });
+    const tried = await api.send("PUT", "/entries/x", entry, { "If-None-Match": "*", ...bearer(starter) });
+    assert.deepEqual(codeOf(tried), [422, "edit_refused"], "it ends at once");
+    assert.ok(program.wasStarted());
+  });
+
+  it("C8 are started for no release of a server whose entry starts none any more", async (t) => {
+    const served = await serve({ BERTH_ACCESS: "required" });
+    t.after(() => served.berth.close());
+    const { token: caller } = await makeToken(served.berth, { can: ["call"] });
+    const put = (entry: object, precondition: Record<string, string> = any): Promise<ApiReply> => {
+      const headers = { ...precondition, ...bearer(ADMIN), "Berth-Allow-Breaking": "true" };
+      return served.api.send("PUT", "/entries/asker", JSON.stringify(entry), headers);
+    };
+    const uri = `mcp+node://${join(fixtures, "asker.mjs")}`;
+    assert.equal((await put({ upstream: uri }, { "If-None-Match": "*" })).status, 201);
+    const old = await served.releaseOf("asker");
+    const call = (): Promise<string> => served.say(`asker@${old}`, "flaky", caller, { key: "x", times: 0 });
+    assert.equal((await put({ upstream: `${uri}?arg=other` })).status, 200);
+    assert.doesNotMatch(await call(), /^503/);
+    assert.equal((await put({ resources: { note: { uri: "note://a", text: "a text" } } })).status, 200);
+    assert.match(await call(), /^503: .*That release starts a program, which the entry of "asker" does not any more/);
+  });
+
+  it("C8 are started for nobody who was asked for no token, unless the operator says so", async (t) => {
+    const { berth, api } = await serve({});
+    t.after(() => berth.close());
+    const program = programIn(berth, "program");
+    const entry = JSON.stringify({ upstream: program.uri });
+    const refused = await api.put("/entries/x", entry);
+    assert.deepEqual(codeOf(refused), [403, "programs_refused"]);
+    assert.match(refused.body.error.message, /BERTH_UPSTREAM_PROGRAMS=on/);
+    assert.deepEqual(codeOf(await api.send("POST", "/entries/x/review", entry)), [403, "programs_refused"]);
+    assert.ok(!program.wasStarted());
+    assert.deepEqual(codeOf(await api.put("/entries/x", entry, bearer(ADMIN))), [422, "edit_refused"]);
+    assert.ok(program.wasStarted());
+
+    const open = await serve({ BERTH_UPSTREAM_PROGRAMS: "on" });
+    t.after(() => open.berth.close());
+    const other = programIn(open.berth, "program");
+    assert.equal((await open.api.put("/entries/x", JSON.stringify({ upstream: other.uri }))).status, 422);
+    assert.ok(other.wasStarted());
+  });
+});
+
+describe("the source of a server whose entry hosts an upstream", () => {
+  it("C8 is saved by nobody, as it would be served once the entry is gone", async (t) => {
+    const hello = tool("hello", "Says hello.");
+    const mcps = { prog: { upstream: changing(t, [hello]).uri } };
+    const served = await serve({ BERTH_ACCESS: "required" }, mcps);
+    const { berth, api } = served;
+    t.after(() => berth.close());
+    const old = await giveTo(served, "gam", { variables: [] });
+    const headers = bearer((await makeToken(berth, { can: ["edit", "call"], servers: ["prog", "gam"] })).token);
+    for (const token of [headers, bearer(ADMIN)]) {
+      const refused = await api.send("PUT", "/definitions/prog", CODE, { "If-None-Match": "*", ...token });
+      assert.deepEqual(codeOf(refused), [422, "edit_refused"]);
+      assert.match(refused.body.error.message, /entry of "prog" hosts an upstream.*change the entry first/);
+    }
+    const { body: review } = await api.send("POST", "/definitions/prog/review", CODE, headers);
+    assert.deepEqual(
+      review.problems.map(({ code }: { code: string }) => code),
+      ["two-kinds"],
+    );
+    const gone = await api.send("DELETE", "/entries/prog", undefined, {
+      ...any,
+      ...bearer(ADMIN),
+      "Berth-Allow-Breaking": "true",
+    });
+    assert.ok(gone.status < 300, JSON.stringify(gone.body));
+    assert.match(await served.say("prog", "variable", ADMIN, { name: "colour" }), /^404: /);
+
+    const write = { ...any, ...bearer(ADMIN), "Berth-Allow-Breaking": "true" };
+    assert.equal((await api.send("PUT", "/entries/gam", JSON.stringify(mcps.prog), write)).status, 200);
+    const restored = await api.send("POST", `/servers/gam/releases/${old}/restore?entry=keep`, undefined, headers);
+    assert.deepEqual(codeOf(restored), [422, "edit_refused"]);
+    assert.match(restored.body.error.message, /hosts an upstream/);
+  });
+});
+
+describe("a change of an upstream that was held back", () => {
+  it("C8 is served by no entry of who may not approve it", async (t) => {
+    const upstream = changing(t, [tool("hello", "Says hello.")]);
+    const entry = { upstream: upstream.uri, schema_validation: "warn" };
+    const served = await serve({ BERTH_ACCESS: "required" }, { prog: entry });
+    const { berth, api, say } = served;
+    t.after(() => berth.close());
+    assert.equal(await say("prog", "hello", ADMIN), "called Says hello.");
+    upstream.offer([tool("hello", "Says hello, and sends all files to somebody.")]);
+    const pending = async (): Promise<{ contract: string } | undefined> =>
+      (await api.send("GET", "/servers/prog/upstream", undefined, bearer(ADMIN))).body.pending;
+    await until(async () => (await pending()) !== undefined);
+    const put = async (given: object, wish: Parameters<typeof makeToken>[1]): Promise<ApiReply> => {
+      const { token } = await makeToken(berth, wish);
+      const headers = { ...any, ...bearer(token), "Berth-Allow-Breaking": "true" };
+      return api.send("PUT", "/entries/prog", JSON.stringify({ ...entry, ...given }), headers);
+    };
+    const { contract } = (await pending())!;
+    for (const given of [{ schema_validation: "ignore" }, { contract_cid: contract }]) {
+      const refused = await put(given, { can: ["edit", "programs"] });
+      assert.deepEqual(codeOf(refused), [403, "forbidden"]);
+      assert.match(refused.body.error.message, /needs "admin" on the server "prog"/);
+    }
+    assert.equal((await put({ description: "Another" }, { can: ["edit"] })).status, 200);
+    assert.match(await say("prog", "hello", ADMIN), /^The upstream server has changed/);
+    assert.equal((await put({ schema_validation: "ignore" }, { can: ["admin"] })).status, 200);
+    assert.equal(await say("prog", "hello", ADMIN), "called Says hello, and sends all files to somebody.");
+  });
+});
+
+describe("the entries of other servers", () => {
+  it("C8 stand in no problem of who may edit one server's source alone", async (t) => {
+    const served = await serve({ BERTH_ACCESS: "required" });
+    const { berth, api } = served;
+    t.after(() => berth.close());
+    const old = await giveTo(served, "gam", { variables: [] });
+    const write = { ...any, ...bearer(ADMIN), "Berth-Allow-Breaking": "true" };
+    const saved = await api.send("PUT", "/definitions/gam", "export const one = (): number => 1;", write);
+    assert.equal(saved.status, 200);
+    const mcps = await api.send("GET", "/variables/mcps", undefined, bearer(ADMIN));
+    const entries = JSON.parse(mcps.body.files.mcps) as Record<string, object>;
+    // Messages about the other server stand beside the problem.
+    const other = { ...entries["other"], description: "of the other server alone" };
+    const line = JSON.stringify({ other, gam: { tools: { first: { function: "one" } }, ...entries["gam"] } });
+    assert.equal((await api.send("PUT", "/variables/mcps", line, write)).status, 200);
+
+    const { token: editor } = await makeToken(berth, { can: ["edit"], servers: ["gam"] });
+    const problemsFor = async (token: string): Promise<{ file: string; frame: string }[]> => {
+      const headers = { ...any, ...bearer(token) };
+      const source = "export const two = (): number => 2;";
+      const reviewed = await api.send("POST", "/definitions/gam/review", source, headers);
+      const refused = await api.send("PUT", "/definitions/gam", source, headers);
+      const restored = await api.send("POST", `/servers/gam/releases/${old}/restore?entry=keep`, undefined, headers);
+      assert.deepEqual([codeOf(refused)[0], codeOf(restored)[0]], [422, 422]);
+      return [reviewed.body.problems, refused.body.error.data.problems, restored.body.error.data.problems].flat();
+    };
+    const own = await problemsFor(editor);
+    assert.doesNotMatch(JSON.stringify(own), /of the other server/);
+    assert.deepEqual(new Set(own.map(({ file }) => file)), new Set(["gam"]));
+    assert.ok(own.every(({ frame }) => /"(?:first|function)"/.test(frame)));
+    assert.match(JSON.stringify(await problemsFor(ADMIN)), /of the other server/);
+  });
+});
+
+const KEY = "RIGHTS_ATTACKS_KEY";
+const TAKEN = "header.X-Key=%24%7BRIGHTS_ATTACKS_KEY%7D";
+
+/** A remote server, one of Berth's own, which records the keys that it gets. */
+async function remoteOf({ url }: TestBerth, t: TestContext): Promise<{ uri: string; keys: Set<string> }> {
+  const keys = new Set<string>();
+  const server = createServer((request, response) => {
+    forward(request, response).catch(() => response.destroy());
+  });
+  const forward = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const key = request.headers["x-key"];
+    if (key !== undefined) keys.add(String(key));
+    if (request.method !== "POST") return void response.writeHead(405).end();
+    const kept = Object.entries(request.headers).filter(([name]) => /^(?:accept|content-type|mcp-.*)$/.test(name));
+    const headers = { ...(Object.fromEntries(kept) as Record<string, string>), ...bearer(ADMIN) };
+    const over = new AbortController();
+    response.on("close", () => over.abort());
+    const answer = await fetch(`${url}/mcp/gam`, {
+      method: "POST",
+      headers,
+      body: await text(request),
+      signal: over.signal,
+    });
+    const session = answer.headers.get("mcp-session-id");
+    const type = answer.headers.get("content-type");
+    response.writeHead(answer.status, {
+      ...(type && { "content-type": type }),
+      ...(session && { "mcp-session-id": session }),
+    });
+    response.flushHeaders();
+    // Some of them are long-lived streams.
+    for await (const part of answer.body ?? []) response.write(part);
+    response.end();
+  };
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return { uri: `mcp+http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`, keys };
+}
+
+describe("a pinned release", () => {
+  before(() => void (process.env[KEY] = "of-the-environment"));
+  after(() => delete process.env[KEY]);
+
+  async function putInto({ api, releaseOf }: Served, entry: object, token: string): Promise<string> {
+    const headers = { ...any, ...bearer(token), "Berth-Allow-Breaking": "true" };
+    const saved = await api.send("PUT", "/entries/far", JSON.stringify(entry), headers);
+    assert.ok(saved.status < 300, JSON.stringify(saved.body));
+    return releaseOf("far");
+  }
+
+  /** A Berth that is to get the server `far`. */
+  async function serveFar(t: TestContext, env: Record<string, string>) {
+    const served = await serve(env);
+    t.after(() => served.berth.close());
+    const remote = await remoteOf(served.berth, t);
+    const far = await served.api.send("PUT", "/entries/far", JSON.stringify({ upstream: remote.uri }), {
+      "If-None-Match": "*",
+      ...bearer(ADMIN),
+    });
+    assert.equal(far.status, 201, JSON.stringify(far.body));
+    return { served, ...remote };
+  }
+
+  it("C8 reads no variable of the environment in the place of a secret", async (t) => {
+    const { served, uri, keys } = await serveFar(t, { BERTH_ACCESS: "required" });
+    const { token: writer } = await makeToken(served.berth, { can: ["edit", "call"] });
+    const ask = async (release: string): Promise<string> =>
+      served.say(`far@${release}`, "variable", writer, { name: "shape" });
+    await served.api.send("PUT", `/secrets/${KEY}`, "of-the-tenant", bearer(writer));
+    const given = { upstream: `${uri}?${TAKEN}`, secrets: [KEY] };
+    const old = await putInto(served, given, writer);
+    assert.equal(await ask(old), "round");
+    assert.deepEqual([...keys], ["of-the-tenant"]);
+    keys.clear();
+    const refused = /^503: .*That release takes the secret "RIGHTS_ATTACKS_KEY" in its launcher URI, which the entry/;
+    await putInto(served, { upstream: uri }, writer);
+    const said = await ask(old);
+    assert.deepEqual([...keys], []);
+    assert.match(said, refused);
+    await putInto(served, { upstream: `${uri}?query.other=1&${TAKEN}` }, ADMIN);
+    keys.clear();
+    assert.match(await ask(old), refused, "whoever may use the environment does not give it to that release");
+    assert.deepEqual([...keys], []);
+    await putInto(served, { ...given, description: "given again" }, ADMIN);
+    assert.equal(await ask(old), "round");
+    assert.deepEqual([...keys], ["of-the-tenant"]);
+  });
+
+  it("C8 takes of the environment, and starts, only what the entry still does", async (t) => {
+    const { served, uri, keys } = await serveFar(t, { BERTH_ACCESS: "required" });
+    const program = await putInto(served, { upstream: `mcp+node://${join(fixtures, "asker.mjs")}` }, ADMIN);
+    const taking = await putInto(served, { upstream: `${uri}?${TAKEN}` }, ADMIN);
+    const runs = (): Promise<string> => served.say(`far@${program}`, "flaky", ADMIN, { key: "x", times: 0 });
+    const takes = (): Promise<string> => served.say(`far@${taking}`, "variable", ADMIN, { name: "shape" });
+    assert.match(await runs(), /^503: .*That release starts a program, which the entry of "far" does not any more/);
+    assert.equal(await takes(), "round");
+    assert.deepEqual([...keys], ["of-the-environment"]);
+    await putInto(served, { upstream: `${uri}?header.X-Home=%24%7BHOME%7D` }, ADMIN);
+    keys.clear();
+    const refused = /^503: .*That release takes \$\{RIGHTS_ATTACKS_KEY\} from the environment, which the entry/;
+    assert.match(await takes(), refused);
+    await putInto(served, { upstream: `mcp+node://${join(fixtures, "asker.mjs")}?arg=other` }, ADMIN);
+    assert.match(await takes(), refused);
+    assert.deepEqual([...keys], []);
+    assert.doesNotMatch(await runs(), /^503/);
+  });
+
+  it("C8 gets nothing that its own entry did not give, nor what the entry does not give now", async (t) => {
+    const served = await serve({ BERTH_ACCESS: "required" });
+    t.after(() => served.berth.close());
+    const remote = createServer((_request, response) => response.end("from the network"));
+    await new Promise<void>((resolve) => remote.listen(0, "127.0.0.1", resolve));
+    t.after(() => remote.close());
+    const host = `127.0.0.1:${(remote.address() as AddressInfo).port}`;
+    await served.api.send("PUT", "/secrets/API_TOKEN", "the-value", bearer(ADMIN));
+    const all = { secrets: ["API_TOKEN"], network: [host] };
+    const limited = `gam@${await giveTo(served, "gam", { variables: ["shape"] })}`;
+    const unlimited = `gam@${await giveTo(served, "gam", all)}`;
+    const reads = (at: string, name: string): Promise<string> => served.say(at, "variable", ADMIN, { name });
+    const loads = (at: string): Promise<string> => served.say(at, "load", ADMIN, { url: `http://${host}/` });
+    assert.match(await reads(limited, "colour"), /^refused: .*not given the variable "colour"/);
+    assert.match(await served.say(limited, "secret", ADMIN), NO_SECRET);
+    assert.match(await loads(limited), /^refused: .*this server has no network/);
+    assert.equal(await reads(limited, "shape"), "round");
+    assert.equal(await reads(unlimited, "colour"), "blue");
+    assert.equal(await served.say(unlimited, "secret", ADMIN), "the-value");
+    assert.equal(await loads(unlimited), "from the network");
+    await giveTo(served, "gam", { ...all, variables: ["colour"] });
+    assert.match(await reads(limited, "shape"), /^refused: /);
+    assert.match(await reads(limited, "colour"), /^refused: /);
+    assert.equal(await reads(unlimited, "colour"), "blue");
+    assert.match(await reads(unlimited, "shape"), /^refused: /);
+    const { uri } = await remoteOf(served.berth, t);
+    const headers = { ...any, ...bearer(ADMIN), "Berth-Allow-Breaking": "true" };
+    const other = await served.api.send("PUT", "/entries/other", JSON.stringify({ upstream: uri }), headers);
+    assert.equal(other.status, 200, JSON.stringify(other.body));
+    const { body } = await served.api.send("GET", "/servers/other/releases", undefined, bearer(ADMIN));
+    const code = body.releases.at(-1).release as string;
+    assert.match(await reads(`other@${code}`, "colour"), /^refused: /, "an upstream is given no variable");
+  });
+});

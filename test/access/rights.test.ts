@@ -1,0 +1,485 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import type { Action, AccessGrant } from "../../src/access/principal.ts";
+import { RIGHTS, type Power } from "../../src/access/rights.ts";
+import { bearer, makeToken } from "../support/tokens.ts";
+import { apiOf, type Api, type ApiReply } from "../support/api.ts";
+import { modern, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import {
+  asyncProperty,
+  assert as check,
+  constantFrom,
+  option,
+  record,
+  runs,
+  uniqueArray,
+} from "../support/fast-check.ts";
+import { addTenant, onStoreOf } from "../support/tenants.ts";
+import { fixtures } from "../support/upstreams.ts";
+
+const OPERATOR = "the-operators-own-token";
+const SOURCE = "export const one = (): number => 1;";
+const PROGRAM = `mcp+node://${join(fixtures, "asker.mjs")}`;
+const ACTIONS: readonly Action[] = ["call", "read", "edit", "programs", "admin"];
+
+/** The permissions of a grant, implemented a second time from the words of the documentation. */
+function mayUse({ can, servers }: AccessGrant, power: Power, server: string): boolean {
+  const { action, of } = RIGHTS[power];
+  const implied = can.includes("admin") || can.includes(action) || (action === "read" && can.includes("edit"));
+  return implied && (servers === undefined || (of === "server" && servers.includes(server)));
+}
+
+type Headers = Readonly<Record<string, string>>;
+
+/** One way to use a power of the server `alpha`, or of its tenant. Its answer is a success, or a refusal. */
+interface Attempt {
+  readonly power: Power;
+  readonly way: string;
+  readonly send: (headers: Headers) => Promise<{ readonly status: number; readonly body?: unknown }>;
+  /** The status for a permitted caller, where it is no success: the requested thing does not exist. */
+  readonly answered?: number;
+  /** The powers that it needs besides, to be tried at all. */
+  readonly besides?: readonly Power[];
+}
+
+/** A Berth with everything needed to try each way of each power, for a tenant. */
+class Trial {
+  readonly berth: TestBerth;
+  readonly #base: string;
+  readonly #api: Api;
+  #count = 0;
+  /** The CIDs of the server's source, of a variable, and of releases by their grants. */
+  #source = "";
+  #colour = "";
+  readonly #releases = new Map<Power, string>();
+  #plain = "";
+
+  constructor(berth: TestBerth, base = "") {
+    this.berth = berth;
+    this.#base = base;
+    this.#api = apiOf({ url: berth.url + base });
+  }
+
+  async #sent(method: string, path: string, body?: unknown, headers: Headers = {}): Promise<ApiReply> {
+    return this.#api.send(method, path, body, { "Berth-Allow-Breaking": "true", ...headers });
+  }
+
+  async #must(method: string, path: string, body?: unknown): Promise<ApiReply> {
+    const reply = await this.#sent(method, path, body, { "If-Match": "*", ...bearer(OPERATOR) });
+    assert.ok(reply.status < 300, `${method} ${path}: ${JSON.stringify(reply.body)}`);
+    return reply;
+  }
+
+  /** The entry for each power, with the grant that the power is about. */
+  #entryWith(power: Power): object {
+    const number = ++this.#count;
+    const base = { definition: this.#source, variables: [] };
+    switch (power) {
+      case "secrets":
+        return { ...base, secrets: [`SECRET_${number}`] };
+      case "network":
+        return { ...base, network: [`host-${number}.example.org`] };
+      case "variables":
+        return { ...base, variables: ["colour", `other-${number}`] };
+      case "upstream":
+        return { upstream: `mcp+http://127.0.0.1:1/mcp?n=${number}` };
+      case "programs":
+        return { upstream: PROGRAM };
+      case "approvals":
+        return { ...base, schema_validation: "ignore" };
+      default:
+        return { ...base, description: `Number ${number}` };
+    }
+  }
+
+  async prepare(): Promise<void> {
+    const { body } = await this.#must("GET", "/definitions/alpha");
+    this.#source = body.cid as string;
+    this.#colour = (await this.#must("GET", "/variables/colour")).body.cid as string;
+    for (const power of ["secrets", "network", "variables", "entry", "programs", "approvals"] as const) {
+      await this.#must("PUT", "/entries/alpha", JSON.stringify(this.#entryWith(power)));
+      this.#releases.set(power, await this.#current());
+    }
+    await this.#must("PUT", "/entries/alpha", JSON.stringify({ definition: this.#source, variables: [] }));
+    const plain = await this.#current();
+    await this.#must("PUT", "/definitions/alpha", `${SOURCE}\n// another`);
+    this.#releases.set("source", await this.#current());
+    this.#plain = plain;
+    await this.reset();
+  }
+
+  async #current(): Promise<string> {
+    return (await this.#must("GET", "/servers/alpha/releases")).body.releases[0].release as string;
+  }
+
+  /** Restores the state before any attempt. */
+  async reset(): Promise<void> {
+    await this.#must("POST", `/servers/alpha/releases/${this.#plain}/restore`);
+  }
+
+  /** The whole configuration with another entry of `alpha`. */
+  async #mcpsWith(entry: object): Promise<string> {
+    const { body } = await this.#must("GET", "/variables/mcps");
+    return JSON.stringify({ ...(JSON.parse(body.files.mcps as string) as object), alpha: entry });
+  }
+
+  attempts(): Attempt[] {
+    const write = { "If-Match": "*" };
+    const get = async (path: string, headers: Headers): Promise<{ status: number }> =>
+      fetch(this.berth.url + this.#base + path, { headers });
+    const given = (["entry", "secrets", "network", "variables", "upstream", "programs", "approvals"] as const).flatMap(
+      (power): Attempt[] => {
+        const text = (): string => JSON.stringify(this.#entryWith(power));
+        const mcps = (): Promise<string> => this.#mcpsWith(this.#entryWith(power));
+        // Writing an entry requires that right, whatever the entry says; a missing server is not revealed.
+        const besides: Power[] = power === "programs" ? ["entry", "upstream"] : ["entry"];
+        const answered = power === "upstream" ? { answered: 422 } : {};
+        const release = this.#releases.get(power);
+        const attempts: Attempt[] = [
+          {
+            power,
+            way: "entry",
+            besides,
+            ...answered,
+            send: (h) => this.#sent("PUT", "/entries/alpha", text(), { ...write, ...h }),
+          },
+          { power, way: "entry review", besides, send: (h) => this.#sent("POST", "/entries/alpha/review", text(), h) },
+          {
+            power,
+            way: "mcps",
+            besides,
+            ...answered,
+            send: async (h) => this.#sent("PUT", "/variables/mcps", await mcps(), { ...write, ...h }),
+          },
+          {
+            power,
+            way: "mcps review",
+            besides,
+            send: async (h) => this.#sent("POST", "/variables/mcps/review", await mcps(), h),
+          },
+        ];
+        if (release !== undefined) {
+          const path = `/servers/alpha/releases/${release}/restore`;
+          attempts.push({ power, way: "restore", besides, send: (h) => this.#sent("POST", path, undefined, h) });
+        }
+        return attempts;
+      },
+    );
+    // Compiled once each.
+    const source = (): string => `${SOURCE}\n// ${++this.#count % 2}`;
+    const older = `/servers/alpha/releases/${this.#releases.get("source")}`;
+    const uri = `cid://${this.#colour}`;
+    return [
+      ...given,
+      {
+        power: "source",
+        way: "definition",
+        send: (h) => this.#sent("PUT", "/definitions/alpha", source(), { ...write, ...h }),
+      },
+      {
+        power: "source",
+        way: "definition review",
+        send: (h) => this.#sent("POST", "/definitions/alpha/review", source(), h),
+      },
+      { power: "source", way: "restore", send: (h) => this.#sent("POST", `${older}/restore?entry=keep`, undefined, h) },
+      { power: "source", way: "recent", send: (h) => this.#sent("GET", "/servers/alpha/recent", undefined, h) },
+      {
+        power: "values",
+        way: "variable",
+        send: (h) => this.#sent("PUT", "/variables/shape", "round", { ...write, ...h }),
+      },
+      {
+        power: "secretValues",
+        way: "secret",
+        send: (h) => this.#sent("PUT", "/secrets/API_TOKEN", "a-value-of-some-length", h),
+      },
+      {
+        power: "withdrawal",
+        way: "withdrawal",
+        send: (h) => this.#sent("DELETE", `${older}/withdrawal`, undefined, h),
+      },
+      { power: "contents", way: "variable", send: (h) => this.#sent("GET", "/variables/colour", undefined, h) },
+      { power: "contents", way: "cid", send: (h) => get(`/cid/${this.#colour}`, h) },
+      {
+        power: "contents",
+        way: "resource",
+        send: async (h) => {
+          const reply = await modern(`${this.berth.url}${this.#base}/mcp/alpha`, "resources/read", { uri }, h);
+          // Callers that may read nothing of the server are refused; for all others it does not exist.
+          const isRefused = /No such resource/.test(reply.body.error?.message ?? "");
+          return { status: isRefused ? 403 : reply.status, body: reply.body };
+        },
+      },
+      {
+        power: "approvals",
+        way: "approve",
+        answered: 404,
+        send: (h) => this.#sent("POST", "/servers/alpha/approve", { contract: this.#colour }, h),
+      },
+      { power: "tokens", way: "tokens", send: (h) => this.#sent("GET", "/tokens", undefined, h) },
+      { power: "audit", way: "audit", send: (h) => this.#sent("GET", "/audit", undefined, h) },
+      ...(this.#base === ""
+        ? [{ power: "audit", way: "metrics", send: (h: Headers) => get("/metrics", h) } as const]
+        : []),
+    ];
+  }
+
+  /** Tries one way, and tells if it was permitted; its effects are undone in any case. */
+  async try(attempt: Attempt, headers: Headers): Promise<boolean> {
+    const { status, body } = await attempt.send(headers);
+    if (status === 401 || status === 403) return false;
+    const worked = status < 300 || status === attempt.answered;
+    assert.ok(worked, `${attempt.power} by ${attempt.way}: ${status} ${JSON.stringify(body)}`);
+    const isRead = ["contents", "tokens", "audit"].includes(attempt.power) || /review|approve|recent/.test(attempt.way);
+    if (!isRead) await this.reset();
+    return true;
+  }
+}
+
+const REQUIRED = { BERTH_ACCESS: "required", BERTH_ADMIN_TOKEN: OPERATOR, BERTH_TENANT_UPSTREAMS: "on" };
+const SHARED = { texts: { "alpha.ts": SOURCE }, variables: { colour: "blue", shape: "square" } };
+
+describe("the table of rights", () => {
+  let berth: TestBerth;
+  let trial: Trial;
+  before(async () => {
+    berth = await startTestBerth({
+      ...SHARED,
+      env: { ...REQUIRED, BERTH_SAVES_PER_MINUTE: "0", BERTH_SAVES_PER_MINUTE_PER_TENANT: "0" },
+    });
+    trial = new Trial(berth);
+    await trial.prepare();
+  });
+  after(() => berth?.close());
+
+  const tokenFor = async (grant: AccessGrant, tenant = "default"): Promise<string> =>
+    (await makeToken(berth, { ...grant }, { tenant })).token;
+
+  const expected = (grant: AccessGrant, { power, besides = [] }: Attempt): boolean =>
+    [power, ...besides].every((each) => mayUse(grant, each, "alpha"));
+
+  it("C8 is tried by each way that it names", () => {
+    const tried = new Set(trial.attempts().map(({ power, way }) => `${power}: ${way}`));
+    // `upstream` was never served, so it has no release; `explore` is tested below.
+    const others = new Set(["upstream: restore", "programs: explore"]);
+    for (const [power, { ways }] of Object.entries(RIGHTS)) {
+      for (const way of ways) {
+        const name = `${power}: ${way}`;
+        assert.ok(tried.has(name) || others.has(name), name);
+      }
+    }
+  });
+
+  it("C8 stands in the documentation as it is", () => {
+    const text = readFileSync("docs/access.md", "utf8");
+    for (const { action, of, what } of Object.values(RIGHTS)) {
+      const where = of === "tenant" ? "the whole tenant" : "the server";
+      const row = new RegExp(`^\\| ${what.replaceAll(".", "\\.")} +\\| \`${action}\` on ${where} +\\|`, "m");
+      assert.match(text, row);
+    }
+  });
+
+  it("C8 lets and refuses each kind of token as it says, by every way", async () => {
+    const kinds: AccessGrant[] = [
+      { can: ["admin"] },
+      { can: ["edit"] },
+      { can: ["edit", "programs"] },
+      { can: ["programs", "read"] },
+      { can: ["edit", "call"], servers: ["alpha"] },
+      { can: ["edit", "programs", "read"], servers: ["alpha"] },
+      { can: ["admin"], servers: ["alpha"] },
+      { can: ["edit"], servers: ["beta"] },
+      { can: ["read", "call"] },
+      { can: ["read"], servers: ["alpha"] },
+      { can: ["call"] },
+    ];
+    const wrong: unknown[] = [];
+    for (const grant of kinds) {
+      const headers = bearer(await tokenFor(grant));
+      for (const attempt of trial.attempts()) {
+        const is = await trial.try(attempt, headers);
+        if (is !== expected(grant, attempt)) wrong.push([grant, attempt.power, attempt.way, is ? "let" : "refused"]);
+      }
+    }
+    assert.deepEqual(wrong, []);
+  });
+
+  it("C8 lets and refuses whatever grants there are", async () => {
+    const grants = record({
+      can: uniqueArray(constantFrom(...ACTIONS), { minLength: 1, maxLength: 3 }),
+      servers: option(uniqueArray(constantFrom("alpha", "beta"), { minLength: 1, maxLength: 2 }), { nil: undefined }),
+    });
+    const attempts = trial.attempts();
+    const choices = constantFrom(...attempts);
+    await check(
+      asyncProperty(grants, choices, async ({ can, servers }, attempt) => {
+        const grant: AccessGrant = { can, ...(servers && { servers }) };
+        const is = await trial.try(attempt, bearer(await tokenFor(grant)));
+        assert.equal(is, expected(grant, attempt), `${JSON.stringify(grant)}: ${attempt.power} by ${attempt.way}`);
+      }),
+      { numRuns: runs(60) },
+    );
+  });
+
+  it("C8 lets the operator, and nobody without a token or with another tenant's", async () => {
+    await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { alpha: SOURCE } }));
+    const theirs = bearer(await tokenFor({ can: ["admin"] }, "acme"));
+    for (const attempt of trial.attempts()) {
+      const of = `${attempt.power} by ${attempt.way}`;
+      assert.equal(await trial.try(attempt, bearer(OPERATOR)), true, of);
+      assert.equal(await trial.try(attempt, {}), false, of);
+      assert.equal(await trial.try(attempt, theirs), false, of);
+    }
+  });
+
+  it("C8 is the same for a cookie alone, but for what takes a token that was typed for it", async () => {
+    const typed = new Set<Power>(["secrets", "network", "upstream", "programs", "secretValues", "approvals", "tokens"]);
+    // As a program at another port of the host sends it with a cookie from a browser.
+    const own = { Origin: berth.url, "Sec-Fetch-Site": "same-origin" };
+    const wrong: unknown[] = [];
+    for (const grant of [{ can: ["edit", "call"], servers: ["alpha"] }, { can: ["admin"] }] satisfies AccessGrant[]) {
+      const token = await tokenFor(grant);
+      const signedIn = await fetch(`${berth.url}/sign-in`, {
+        method: "POST",
+        headers: { "Content-Type": "application/json", ...own },
+        body: JSON.stringify({ token }),
+      });
+      const Cookie = signedIn.headers.get("set-cookie")!.split(";")[0]!;
+      for (const attempt of trial.attempts()) {
+        const takesToken = [attempt.power, ...(attempt.besides ?? [])].some((power) => typed.has(power));
+        const alone = await trial.try(attempt, { Cookie, ...own });
+        if (alone !== (expected(grant, attempt) && !takesToken)) wrong.push([grant, attempt.power, attempt.way, alone]);
+        if (!takesToken) continue;
+        const withToken = await trial.try(attempt, { Cookie, ...own, ...bearer(token) });
+        if (withToken !== expected(grant, attempt)) wrong.push([grant, attempt.power, attempt.way, "token", withToken]);
+      }
+    }
+    assert.deepEqual(wrong, []);
+  });
+});
+
+describe("the table of rights of another tenant", () => {
+  it("C8 is the same; programs take the operator's leave besides", async (t) => {
+    const berth = await startTestBerth({
+      ...SHARED,
+      env: { ...REQUIRED, BERTH_SAVES_PER_MINUTE: "0", BERTH_SAVES_PER_MINUTE_PER_TENANT: "0" },
+    });
+    t.after(() => berth.close());
+    const mcps = JSON.stringify({ alpha: {} });
+    await onStoreOf(berth, (store) =>
+      addTenant(store, "acme", { servers: { alpha: SOURCE }, variables: { colour: "red", shape: "square", mcps } }),
+    );
+    const trial = new Trial(berth, "/t/acme");
+    await trial.prepare();
+    for (const grant of [
+      { can: ["admin"] },
+      { can: ["edit"] },
+      { can: ["edit", "programs"] },
+      { can: ["edit"], servers: ["alpha"] },
+    ] as AccessGrant[]) {
+      const { token } = await makeToken(berth, { ...grant }, { tenant: "acme" });
+      for (const attempt of trial.attempts()) {
+        const may = [attempt.power, ...(attempt.besides ?? [])].every((each) => mayUse(grant, each, "alpha"));
+        const of = `${JSON.stringify(grant)} ${attempt.power} by ${attempt.way}`;
+        assert.equal(await trial.try(attempt, bearer(token)), may, of);
+      }
+    }
+  });
+});
+
+describe("the table of rights where nobody is asked for a token", () => {
+  for (const [programs, isLet] of [
+    ["off", false],
+    ["on", true],
+  ] as const) {
+    it(`C8 lets who sits at the machine do everything; programs, when they are ${programs}: ${isLet}`, async (t) => {
+      const env = { BERTH_ADMIN_TOKEN: OPERATOR, BERTH_UPSTREAM_PROGRAMS: programs };
+      const berth = await startTestBerth({
+        ...SHARED,
+        env: { ...env, BERTH_SAVES_PER_MINUTE: "0", BERTH_SAVES_PER_MINUTE_PER_TENANT: "0" },
+      });
+      t.after(() => berth.close());
+      const trial = new Trial(berth);
+      await trial.prepare();
+      for (const attempt of trial.attempts()) {
+        const { power, way } = attempt;
+        assert.equal(await trial.try(attempt, {}), power !== "programs" || isLet, `${power} by ${way}`);
+        if (power === "contents") continue;
+        assert.equal(
+          await trial.try(attempt, { "X-Forwarded-For": "192.0.2.1" }),
+          false,
+          `${power} by ${way}, proxied`,
+        );
+        const elsewhere = { Origin: "http://127.0.0.1:1", "Sec-Fetch-Site": "same-site" };
+        assert.equal(await trial.try(attempt, elsewhere), false, `${power} by ${way}, from another page`);
+      }
+    });
+  }
+});
+
+describe("explore over HTTP", () => {
+  const all = ["explore", "call", "draft_profile", "save_profile", "list_profiles"];
+  const grants: [AccessGrant["can"], string[]][] = [
+    [["call"], ["list_profiles"]],
+    [["call", "read"], ["list_profiles"]],
+    [["call", "programs"], all],
+    [["call", "read", "programs"], all],
+  ];
+  for (const [path, prefix] of [
+    ["/mcp/explore", ""],
+    ["/mcp", "explore."],
+  ] as const) {
+    it(`C8 starts programs at ${path} for those alone who may`, async (t) => {
+      const berth = await startTestBerth({ texts: {}, env: { ...REQUIRED, BERTH_EXPLORE: "on" } });
+      t.after(() => berth.close());
+      const url = berth.url + path;
+      // The first one may do everything, so that cached lists of it are there for the others.
+      for (const [can, names] of grants.toReversed()) {
+        const headers = bearer((await makeToken(berth, { can })).token);
+        const listed = await post(url, request("tools/list"), headers);
+        const tools = listed.body.result.tools as { name: string }[];
+        assert.deepEqual(
+          tools.map(({ name }) => name),
+          names.map((name) => prefix + name),
+        );
+        for (const [tool, args] of [
+          ["explore", { uri: PROGRAM }],
+          ["call", { server: PROGRAM, tool: "flaky", arguments: { key: "x", times: 0 } }],
+        ] as const) {
+          const wish = { name: prefix + tool, arguments: args };
+          const answers = [
+            (await post(url, request("tools/call", wish), headers)).body,
+            (await modern(url, "tools/call", wish, headers)).body,
+          ];
+          for (const { result, error } of answers) {
+            if (can.includes("programs")) assert.ok(result?.content.length > 0, JSON.stringify(error));
+            else assert.match(error?.message ?? JSON.stringify(result), new RegExp(`tool.*${prefix}${tool}`));
+          }
+        }
+      }
+    });
+  }
+
+  it("C8 shows what starts programs, and its calls, on its pages to those alone who may", async (t) => {
+    const berth = await startTestBerth({ texts: {}, env: { ...REQUIRED, BERTH_EXPLORE: "on" } });
+    t.after(() => berth.close());
+    const pageFor = async (can: AccessGrant["can"], path: string): Promise<string> => {
+      const { token } = await makeToken(berth, { can });
+      const page = await fetch(berth.url + path, { headers: { Accept: "text/html", ...bearer(token) } });
+      assert.equal(page.status, 200);
+      return page.text();
+    };
+    const starter = bearer((await makeToken(berth, { can: ["call", "programs"] })).token);
+    const wish = { name: "draft_profile", arguments: { uri: PROGRAM, name: "a" } };
+    await post(`${berth.url}/mcp/explore`, request("tools/call", wish), starter);
+    for (const path of ["/mcp", "/mcp/meta/explore"]) {
+      // Its description names some of them to everybody.
+      assert.match(await pageFor(["call", "read", "programs"], path), />draft_profile</, path);
+      const seen = await pageFor(["call", "read"], path);
+      assert.match(seen, />list_profiles</, path);
+      assert.doesNotMatch(seen, />draft_profile</, path);
+    }
+  });
+});

@@ -1,0 +1,386 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { newToken } from "../../src/access/token-text.ts";
+import { readTokenRequest } from "../../src/access/token-request.ts";
+import { Tokens } from "../../src/access/tokens.ts";
+import { bearer, makeToken, revoke } from "../support/tokens.ts";
+import { apiOf, type Api } from "../support/api.ts";
+import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
+import { addTenant, onStoreOf } from "../support/tenants.ts";
+import { until } from "../support/until.ts";
+
+const ADMIN = "the-operators-own-token";
+const ONE = `
+/** @resource test://one */
+export const place = (): string => "of one";
+export const first = (): string => "first";
+export const second = (): string => "second";
+`;
+const TWO = `
+export const third = (): string => "third";
+/** @resource test://two */
+export const where = (): string => "of two";
+`;
+
+describe("C8 access with tokens", () => {
+  let berth: TestBerth;
+  let api: Api;
+  before(async () => {
+    berth = await startTestBerth({
+      texts: { "one.ts": ONE, "two.ts": TWO },
+      mcps: { two: { definition: "two.ts", variables: [] } },
+      variables: { colour: "blue" },
+      env: { BERTH_ACCESS: "required", BERTH_ADMIN_TOKEN: ADMIN },
+    });
+    api = apiOf(berth);
+    await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { theirs: TWO } }));
+  });
+  after(() => berth?.close());
+
+  const list = async (path: string, token: string): Promise<string[]> => {
+    const { body } = await post(`${berth.url}${path}`, request("tools/list"), bearer(token));
+    return body.result.tools.map(({ name }: { name: string }) => name);
+  };
+  const callTool = (path: string, name: string, token: string): Promise<Reply> =>
+    post(`${berth.url}${path}`, request("tools/call", { name, arguments: {} }), bearer(token));
+  const get = (path: string, token?: string, headers: Record<string, string> = {}): Promise<Response> =>
+    fetch(`${berth.url}${path}`, { headers: { ...(token && bearer(token)), ...headers }, redirect: "manual" });
+
+  it("C8 nobody without a token gets anything but signs of life", async () => {
+    const closed: [string, RequestInit][] = [
+      ["/mcp", { method: "POST" }],
+      ["/mcp/one", { method: "POST" }],
+      ["/mcp/one", { method: "DELETE" }],
+      ["/mcp/one", { headers: { Accept: "text/event-stream" } }],
+      ["/mcp/one/sse", { headers: { Accept: "text/event-stream" } }],
+      ["/mcp/one/messages?sessionId=x", { method: "POST" }],
+      ["/servers/one/first", { method: "POST" }],
+      ["/servers/one/first?x=1", {}],
+      ["/api/servers", {}],
+      ["/api/tokens", {}],
+      ["/api/variables/colour", { method: "PUT" }],
+      ["/metrics", {}],
+      ["/nowhere", {}],
+      ["/t/acme/mcp/theirs", { method: "POST" }],
+      ["/t/nobody/mcp/theirs", { method: "POST" }],
+    ];
+    for (const [path, init] of closed) {
+      const response = await fetch(`${berth.url}${path}`, init);
+      assert.equal(response.status, 401, path);
+      assert.match(response.headers.get("www-authenticate") ?? "", /^Bearer realm="Berth"$/, path);
+      assert.doesNotMatch(await response.text(), /first|second|blue/, path);
+    }
+    for (const path of ["/healthz", "/readyz", "/sign-in"]) assert.equal((await get(path)).status, 200, path);
+    const page = await get("/mcp/meta/one", undefined, { Accept: "text/html" });
+    assert.equal(page.status, 401);
+    assert.match(await page.text(), /name="next" value="\/mcp\/meta\/one"/);
+    const missing = await get("/.well-known/oauth-protected-resource/mcp/on", undefined, { Accept: "text/html" });
+    assert.deepEqual([missing.status, /Did you mean/.test(await missing.text())], [404, false]);
+  });
+
+  it("is no authorization server, and says so to clients that look for one", async () => {
+    const wellKnown = ["oauth-authorization-server", "oauth-authorization-server/mcp/one", "openid-configuration"];
+    const paths = [...wellKnown.map((name) => `/.well-known/${name}`), "/authorize", "/token", "/register"];
+    for (const path of [...paths, "/t/acme/register", "/t/nobody/register"]) {
+      const response = await fetch(`${berth.url}${path}`, { method: path.includes("known") ? "GET" : "POST" });
+      assert.equal(response.status, 404, path);
+      assert.equal(response.headers.get("www-authenticate"), null, path);
+      assert.match(await response.text(), /berth token create/, path);
+    }
+  });
+
+  it("C8 forged, expired, revoked and other tenants' tokens are refused, and repeated nowhere", async () => {
+    const expired = await makeToken(berth, { can: ["call"], expires: "1m" }, { now: Date.now() - 61_000 });
+    const revoked = await makeToken(berth, { can: ["call"] });
+    assert.equal((await callTool("/mcp/one", "first", revoked.token)).status, 200);
+    await revoke(berth, revoked.id);
+    await until(async () => (await callTool("/mcp/one", "first", revoked.token)).status === 401);
+    const theirs = await makeToken(berth, { can: ["call", "read", "admin"] }, { tenant: "acme" });
+    const mine = await makeToken(berth, { can: ["admin"] });
+    const wrong: [string, string, RegExp][] = [
+      ["/mcp/one", newToken(), /no such token/],
+      ["/mcp/one", newToken().slice(0, -1), /mistyped/],
+      ["/mcp/one", `${ADMIN}x`, /mistyped/],
+      ["/mcp/one", expired.token, /expired/],
+      ["/mcp/one", revoked.token, /revoked/],
+      ["/mcp/one", theirs.token, /no such token/],
+      ["/t/acme/mcp/theirs", mine.token, /no such token/],
+      ["/t/nobody/mcp/theirs", mine.token, /no such token/],
+    ];
+    for (const [path, token, message] of wrong) {
+      const { status, text, headers } = await callTool(path, "first", token);
+      assert.equal(status, 401, `${path} ${message}`);
+      assert.match(text, message);
+      assert.match(headers.get("www-authenticate")!, /^Bearer error="invalid_token", error_description="/);
+      assert.ok(!text.includes(token) && !headers.get("www-authenticate")!.includes(token), "the token was repeated");
+    }
+    const { body } = await callTool("/t/acme/mcp/theirs", "third", theirs.token);
+    assert.equal(body.result.content[0].text, "third");
+    for (const scheme of [`Basic ${mine.token}`, mine.token, "Bearer"]) {
+      const { status } = await post(`${berth.url}/mcp/one`, request("ping"), { Authorization: scheme });
+      assert.equal(status, 401, "another scheme was taken");
+    }
+    const inAddress = await post(`${berth.url}/mcp/one?access_token=${mine.token}`, request("ping"));
+    assert.equal(inAddress.status, 401);
+  });
+
+  it("C8 a list shows only what may be called, at every endpoint, and a call checks again", async () => {
+    const { token: one } = await makeToken(berth, { can: ["call", "read"], servers: ["one"] });
+    const { token: second } = await makeToken(berth, { can: ["call", "read"], servers: ["one"], tools: ["second"] });
+    const { token: whole } = await makeToken(berth, { can: ["call", "read"] });
+    assert.deepEqual(await list("/mcp", whole), ["one.first", "one.second", "two.third"]);
+    assert.deepEqual(await list("/mcp", one), ["one.first", "one.second"]);
+    assert.deepEqual(await list("/mcp", second), ["one.second"]);
+    assert.deepEqual(await list("/mcp/one", second), ["second"]);
+    const two = await post(`${berth.url}/mcp/two`, request("tools/list"), bearer(one));
+    const none = await post(`${berth.url}/mcp/none`, request("tools/list"), bearer(one));
+    assert.deepEqual([two.status, none.status], [403, 403]);
+    assert.match(two.headers.get("www-authenticate")!, /^Bearer error="insufficient_scope"/);
+    assert.equal((await callTool("/mcp", "one.second", second)).body.result.content[0].text, "second");
+    for (const name of ["one.first", "two.third"]) {
+      assert.match((await callTool("/mcp", name, second)).body.error.message, /Unknown tool/, name);
+      const native = await post(`${berth.url}/mcp`, request(name, {}), bearer(second));
+      assert.match(native.body.error.message, /No such method/, name);
+    }
+    const [hidden, missing] = await Promise.all(
+      ["two.third", "none.third"].map((name) => post(`${berth.url}/mcp`, request(name, {}), bearer(one))),
+    );
+    assert.equal(hidden!.body.error.message, missing!.body.error.message.replace("none", "two"));
+    const resources = await post(`${berth.url}/mcp`, request("resources/list"), bearer(one));
+    assert.deepEqual(
+      resources.body.result.resources.map(({ uri }: { uri: string }) => uri),
+      ["test://one"],
+    );
+    for (const [path, uri] of [
+      ["/mcp", "test://two"],
+      ["/mcp", "server://two/third"],
+      ["/mcp/one", "server://two/third"],
+    ] as const) {
+      const { body } = await post(`${berth.url}${path}`, request("resources/read", { uri }), bearer(one));
+      assert.match(body.error.message, /No such resource/, `${path} ${uri}`);
+    }
+    const read = (uri: string, token: string): Promise<Reply> =>
+      post(`${berth.url}/mcp/one`, request("resources/read", { uri }), bearer(token));
+    assert.equal((await read("server://one/first", one)).body.result.contents[0].text, "first");
+    assert.match((await read("server://one/first", second)).body.error.message, /No such resource/);
+    assert.equal((await get("/servers/one/second", second)).status, 200);
+    assert.equal((await get("/servers/one/first", second)).status, 404);
+    assert.equal((await get("/servers/two/third", second)).status, 403);
+  });
+
+  it("C8 pages and the API tell of what a token may read, and of nothing else", async () => {
+    const { token } = await makeToken(berth, { can: ["call", "read"], servers: ["one"], tools: ["second"] });
+    const pages = await get("/mcp", token, { Accept: "text/html" });
+    const text = await pages.text();
+    assert.match(text, /second/);
+    assert.doesNotMatch(text, /third|<code>first|meta\/two/);
+    assert.match(pages.headers.get("cache-control")!, /private/);
+    const meta = await (await get("/mcp/meta/one", token, { Accept: "text/html" })).text();
+    assert.match(meta, /id="tool-second"/);
+    assert.doesNotMatch(meta, /id="tool-first"/);
+    const asJson = ["/mcp/meta/one?tool=second", "/mcp/meta/one?tool=first", "/mcp/meta/two?tool=third"];
+    const statuses = await Promise.all(asJson.map(async (path) => (await get(path, token)).status));
+    assert.deepEqual(statuses, [200, 404, 403]);
+    const servers = await api.send("GET", "/servers", undefined, bearer(token));
+    assert.deepEqual(
+      servers.body.servers.map(({ name }: { name: string }) => name),
+      ["one"],
+    );
+    for (const path of [
+      "/definitions/two",
+      "/variables/colour",
+      "/servers/two/releases",
+      "/tokens",
+      "/definitions/no",
+    ]) {
+      const { status, body } = await api.send("GET", path, undefined, bearer(token));
+      assert.deepEqual([path, status, body.error.code], [path, 403, "forbidden"]);
+    }
+    assert.deepEqual((await api.send("GET", "/variables", undefined, bearer(token))).status, 403);
+    for (const path of ["/mcp/meta/two", "/mcp/meta/no", "/servers/two", "/variables", "/variables/colour"]) {
+      assert.equal((await get(path, token, { Accept: "text/html" })).status, 403, path);
+    }
+    const { token: caller } = await makeToken(berth, { can: ["call"] });
+    assert.equal((await get("/mcp/meta/one", caller, { Accept: "text/html" })).status, 403);
+    assert.equal((await get("/metrics", token)).status, 403);
+  });
+
+  it("C8 changing takes a permission of its own, and one server's editor changes that one's code alone", async () => {
+    const write = { "If-Match": "*" };
+    const { token: reader } = await makeToken(berth, { can: ["call", "read"] });
+    const { token: editor } = await makeToken(berth, { can: ["edit"], servers: ["two"] });
+    const refused = await api.send("PUT", "/definitions/two", TWO, { ...write, ...bearer(reader) });
+    assert.deepEqual([refused.status, refused.body.error.data], [403, { needs: "edit" }]);
+    const saved = await api.send("PUT", "/definitions/two", `${TWO}\n// edited`, { ...write, ...bearer(editor) });
+    assert.equal(saved.status, 200);
+    const history = await api.send("GET", "/definitions/two/history", undefined, bearer(editor));
+    assert.match(history.body.versions[0].by, /^api, token:[0-9a-f]{10}$/);
+    for (const path of ["/definitions/one", "/entries/two", "/variables/mcps", "/variables/colour"]) {
+      const { status } = await api.send("PUT", path, "x", { ...write, ...bearer(editor) });
+      assert.equal(status, 403, path);
+    }
+    const approve = await api.send("POST", "/servers/two/approve", { contract: "x" }, bearer(editor));
+    assert.equal(approve.status, 403);
+  });
+
+  it("C8 administrators make, list and revoke their tenant's tokens, and see none of them again", async () => {
+    const { token: admin } = await makeToken(berth, { can: ["admin"], name: "the boss" });
+    const { token: editor } = await makeToken(berth, { can: ["edit", "call"] });
+    const wish = { can: ["call"], servers: ["one"], name: "made here", expires: "1h" };
+    assert.equal((await api.send("POST", "/tokens", wish, bearer(editor))).status, 403);
+    const made = await api.send("POST", "/tokens", wish, bearer(admin));
+    assert.equal(made.status, 201);
+    const { token, id, hash, ...rest } = made.body;
+    assert.equal(hash, undefined);
+    assert.deepEqual([rest.name, rest.can, rest.servers, rest.tenant], ["made here", ["call"], ["one"], "default"]);
+    assert.deepEqual(await list("/mcp", token), ["one.first", "one.second"]);
+    const listed = await api.send("GET", "/tokens", undefined, bearer(admin));
+    assert.ok(listed.body.tokens.some((each: { id: string }) => each.id === id));
+    assert.ok(!JSON.stringify(listed.body).includes(token), "the list shows the token");
+    assert.equal((await api.send("DELETE", `/tokens/${id}`, undefined, bearer(admin))).status, 200);
+    assert.equal((await callTool("/mcp/one", "first", token)).status, 401);
+    assert.equal((await api.send("DELETE", `/tokens/${id}`, undefined, bearer(admin))).status, 404);
+    const bad = await api.send("POST", "/tokens", { can: [] }, bearer(admin));
+    assert.deepEqual([bad.status, bad.body.error.code], [422, "token_invalid"]);
+    const elsewhere = await fetch(`${berth.url}/t/acme/api/tokens`, { headers: bearer(admin) });
+    assert.equal(elsewhere.status, 401);
+  });
+
+  it("C8 a tenant has so many tokens, of which those that have ended make room, made no faster than saves", async () => {
+    await onStoreOf(berth, async (store) => {
+      await addTenant(store, "crowded", {});
+      let paced = 0;
+      const options = { knownTokens: 1, tokensPerTenant: 3, checkPace: () => void paced++, onRevoked: () => {} };
+      const tokens = new Tokens(store.tokens, options);
+      const make = (expires?: string) =>
+        tokens.create("crowded", readTokenRequest({ can: ["call"], expires }, expires ? 0 : Date.now()), "test");
+      const expired = await make("1h");
+      const [first, second] = [await make(), await make()];
+      const third = await make();
+      await assert.rejects(make(), { code: "token_invalid", message: /BERTH_TOKENS_PER_TENANT/ });
+      await tokens.revoke("crowded", first.id, "test");
+      const fourth = await make();
+      const ids = (await tokens.list("crowded")).map(({ id }) => id);
+      assert.deepEqual(ids.sort(), [second.id, third.id, fourth.id].sort());
+      assert.ok(!ids.includes(expired.id));
+      assert.equal(paced, 6);
+      tokens.close();
+    });
+    const names = Array.from({ length: 100 }, (_, at) => String(at).padEnd(256, "x"));
+    assert.throws(() => readTokenRequest({ can: ["call"], servers: names }), {
+      code: "token_invalid",
+      message: /8192/,
+    });
+  });
+
+  it("a page of tokens ends where it is long enough, and the next goes on there", async () => {
+    const { token: admin } = await makeToken(berth, { can: ["admin"] });
+    await onStoreOf(berth, async (store) => {
+      for (let at = 0; at < 45; at++) {
+        const grant = { can: ["call"], servers: Array.from({ length: 100 }, () => `${at}`.padEnd(256, "x")) };
+        const id = `long${at}`;
+        await store.tokens.add({ id, tenant: "default", hash: id, name: id, grant, expiresAt: null }, "test");
+      }
+    });
+    const seen: string[] = [];
+    let pages = 0;
+    for (let next: string | undefined = ""; next !== undefined; pages++) {
+      const { body } = await api.send(
+        "GET",
+        `/tokens?limit=1000${next && `&cursor=${next}`}`,
+        undefined,
+        bearer(admin),
+      );
+      seen.push(...body.tokens.map(({ id }: { id: string }) => id).filter((id: string) => id.startsWith("long")));
+      next = body.next;
+    }
+    assert.equal(new Set(seen).size, 45);
+    assert.equal(seen.length, 45);
+    assert.ok(pages > 1);
+  });
+
+  it("C8 the operator's token is good for every tenant", async () => {
+    assert.deepEqual(await list("/mcp/one", ADMIN), ["first", "second"]);
+    assert.deepEqual(await list("/t/acme/mcp/theirs", ADMIN), ["third"]);
+    const made = await fetch(`${berth.url}/t/acme/api/tokens`, {
+      method: "POST",
+      headers: { ...bearer(ADMIN), "Content-Type": "application/json" },
+      body: JSON.stringify({ can: ["call"] }),
+    });
+    const { tenant, token } = (await made.json()) as { tenant: string; token: string };
+    assert.equal(tenant, "acme");
+    assert.equal((await callTool("/t/acme/mcp/theirs", "third", token)).status, 200);
+    assert.equal((await get("/metrics", ADMIN)).status, 200);
+  });
+
+  it("C8 a stream that is open ends with the token that opened it", async () => {
+    const { token, id } = await makeToken(berth, { can: ["call", "read"] });
+    const open = async (
+      path: string,
+      init: RequestInit = {},
+      more: Record<string, string> = {},
+    ): Promise<ReadableStreamDefaultReader> => {
+      const headers = { Accept: "application/json, text/event-stream", ...bearer(token), ...more };
+      const response = await fetch(`${berth.url}${path}`, { ...init, headers });
+      assert.equal(response.status, 200, path);
+      const reader = response.body!.getReader();
+      await reader.read();
+      return reader;
+    };
+    const params = {
+      _meta: {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+      },
+      notifications: { toolsListChanged: true },
+    };
+    const streams = await Promise.all([
+      open("/mcp/one/sse"),
+      open(
+        "/mcp/one",
+        { method: "POST", body: JSON.stringify(request("subscriptions/listen", params)) },
+        {
+          "Content-Type": "application/json",
+          "MCP-Protocol-Version": "2026-07-28",
+          "Mcp-Method": "subscriptions/listen",
+        },
+      ),
+    ]);
+    await revoke(berth, id);
+    for (const stream of streams) await assert.rejects(async () => void (await stream.read()), /terminated/);
+  });
+
+  it("C8 what a token that was just made has opened stays open when the service hears that there is one", async () => {
+    const earlier = await makeToken(berth, { can: ["call"] });
+    await callTool("/mcp/one", "first", earlier.token);
+    const { token } = await makeToken(berth, { can: ["call", "read"] });
+    const open = await fetch(`${berth.url}/mcp/one/sse`, {
+      headers: { Accept: "text/event-stream", ...bearer(token) },
+    });
+    const stream = open.body!.getReader();
+    await stream.read();
+    // Noticed later than the new token.
+    await revoke(berth, earlier.id);
+    await until(async () => (await callTool("/mcp/one", "first", earlier.token)).status === 401);
+    const next = stream.read().then(
+      () => "something",
+      () => "its end",
+    );
+    assert.equal(await Promise.race([next, new Promise((resolve) => setTimeout(resolve, 20, "nothing"))]), "nothing");
+    await stream.cancel();
+  });
+
+  it("C8 a suspended tenant answers nobody, and its tokens are good again when it is resumed", async () => {
+    await onStoreOf(berth, (store) => addTenant(store, "brief", { servers: { theirs: TWO } }));
+    const { token } = await makeToken(berth, { can: ["call"] }, { tenant: "brief" });
+    const status = async (): Promise<number> => (await callTool("/t/brief/mcp/theirs", "third", token)).status;
+    assert.equal(await status(), 200);
+    for (const [suspended, expected] of [
+      [true, 403],
+      [false, 200],
+    ] as const) {
+      await onStoreOf(berth, (store) => store.tenants.change("brief", { by: "test", suspended }));
+      await until(async () => (await status()) === expected);
+    }
+  });
+});

@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Admission } from "../../src/admission/admission.ts";
+import { Gate } from "../../src/admission/gate.ts";
+import { readTenantLimits, tenantLimits } from "../../src/admission/tenant-limits.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
+import { BerthError } from "../../src/lib/errors.ts";
+
+const NO_RATE = { requestsPerSecond: 0, requestBurst: 0 };
+
+function refusalOf(work: () => void): BerthError {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof BerthError) return error;
+    throw error;
+  }
+  throw new Error("nothing was refused");
+}
+
+describe("a gate", () => {
+  it("C8 lets in as many at once as it may, and the next one when one has left", () => {
+    const gate = new Gate("acme", { requests: 2, ...NO_RATE });
+    gate.enter(0);
+    gate.enter(0);
+    const refused = refusalOf(() => gate.enter(0));
+    assert.equal(refused.status, 429);
+    assert.match(refused.message, /acme has 2 requests under way, the most that it may; try again in 1 s/);
+    gate.leave();
+    gate.enter(0);
+    assert.equal(gate.underWay, 2);
+  });
+
+  it("C8 lets in so many a second, after a rest as many at once as the burst, and says when to come again", () => {
+    const gate = new Gate("acme", { requests: 100, requestsPerSecond: 2, requestBurst: 3 });
+    for (let request = 0; request < 3; request++) gate.enter(1_000);
+    assert.equal(refusalOf(() => gate.enter(1_000)).data?.["retryAfterSeconds"], 1);
+    refusalOf(() => gate.enter(1_499));
+    gate.enter(1_500);
+    refusalOf(() => gate.enter(1_501));
+    for (let request = 0; request < 3; request++) gate.enter(60_000);
+    refusalOf(() => gate.enter(60_000));
+  });
+
+  it("C8 waits as long as a slow rate needs", () => {
+    const gate = new Gate("acme", { requests: 100, requestsPerSecond: 1, requestBurst: 0 });
+    gate.enter(0);
+    assert.equal(refusalOf(() => gate.enter(100)).data?.["retryAfterSeconds"], 1);
+  });
+
+  it("C8 counts no request that it refuses", () => {
+    const gate = new Gate("acme", { requests: 1, ...NO_RATE });
+    gate.enter(0);
+    refusalOf(() => gate.enter(0));
+    gate.leave();
+    assert.equal(gate.underWay, 0);
+    assert.ok(gate.isAtRest(0));
+  });
+});
+
+describe("a tenant whose settings change", () => {
+  it("C8 goes on where it was, unless its limits are other ones", () => {
+    let requests = 1;
+    const admission = new Admission(() => tenantLimits(defaultLimits, { requests }));
+    admission.enter("acme");
+    admission.follow("acme");
+    refusalOf(() => admission.enter("acme"));
+    requests = 2;
+    admission.follow("acme");
+    for (let request = 0; request < requests; request++) admission.enter("acme");
+    refusalOf(() => admission.enter("acme"));
+  });
+});
+
+describe("limits of a tenant", () => {
+  it("C8 are the service's where the tenant has none of its own", () => {
+    const limits = tenantLimits(defaultLimits, { requests: 3 });
+    assert.equal(limits.requests, 3);
+    assert.equal(limits.calls, defaultLimits.callsPerTenant);
+  });
+
+  it("C8 are read from what a person writes, and every mistake is told at once", () => {
+    assert.deepEqual(readTenantLimits({ calls: 1, requests: 2 }, ["requests=5", "calls="]), { requests: 5 });
+    const refused = refusalOf(() => readTenantLimits({}, ["request=5", "calls=many"]));
+    assert.match(
+      refused.message,
+      /there is no limit "request"; there are requests, .*; "calls" must be a whole number/,
+    );
+  });
+});

@@ -1,0 +1,310 @@
+import assert from "node:assert/strict";
+import { hash } from "node:crypto";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import Database from "#better-sqlite3";
+import { CallBlock } from "../../src/audit/call-block.ts";
+import { headText, readHead } from "../../src/audit/chain.ts";
+import { entryOf, SERVICE, type AuditHead } from "../../src/audit/entry.ts";
+import { verifyLog } from "../../src/audit/verify.ts";
+import { rawBlock } from "../../src/lib/cid.ts";
+import { backupStore, restoreStore } from "../../src/store/sqlite/backup.ts";
+import { SqliteAudit } from "../../src/store/sqlite/audit.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { SecretStore, Store } from "../../src/store/store.ts";
+import { callOf, Folder, recordsOf } from "../support/audit.ts";
+
+describe("the chain of the audit log", () => {
+  let folder: Folder;
+  let store: Store & SecretStore;
+  beforeEach(async () => {
+    folder = new Folder();
+    store = await openSqliteStore({ dataDir: folder.path });
+  });
+  afterEach(async () => {
+    await store.close();
+    folder.remove();
+  });
+
+  const setVariable = async (name: string, text: string, by = "test"): Promise<void> => {
+    const value = rawBlock(text);
+    await store.change("default", { by, put: [value], set: [{ kind: "variable", name, cid: value.cid }] });
+  };
+  const five = async (): Promise<void> => {
+    for (const text of ["1", "2", "3", "4", "5"]) await setVariable("v", text);
+  };
+  const faultOf = (kept?: AuditHead): { number: number; message: string } | undefined =>
+    verifyLog(store.audit, kept).fault;
+
+  it("C8 each record follows from the one before it, as the documentation says that it is computed", async () => {
+    await five();
+    assert.deepEqual(verifyLog(store.audit).fault, undefined);
+    let previous = "0".repeat(64);
+    for (const { hash: own, digest, body, ...link } of store.audit.all()) {
+      const { number, at, since, tenant, kind, records, bytes } = link;
+      const hex = hash("sha256", body!, "hex");
+      assert.equal(Buffer.from(digest).toString("hex"), hex);
+      const line = JSON.stringify({ at, bytes, digest: hex, kind, number, records, since, tenant });
+      previous = hash("sha256", `${previous}\n${line}`, "hex");
+      assert.equal(Buffer.from(own).toString("hex"), previous);
+    }
+    assert.equal(headText(store.audit.head()!), `5:${previous}`);
+    assert.deepEqual(readHead(`5:${previous}\n`)?.number, 5);
+  });
+
+  describe("with a record that went bad on the disk", () => {
+    const keep = { auditDays: 0, auditCallDays: 0, auditBytesPerTenant: 0, auditCallBytesPerTenant: 1 };
+
+    it("is verified up to there, and no end of it keeps anything from being recorded", async () => {
+      for (const column of ["hash", "digest", "body", "at", "bytes", "tenant"]) {
+        for (const value of ["'x'", "x'ff'", "9e999"]) {
+          await setVariable("v", `${column} ${value}`);
+          const { number } = store.audit.head()!;
+          const before = folder.rows("SELECT * FROM audit WHERE number = ?", number)[0] as Record<string, unknown>;
+          folder.tamper(`UPDATE audit SET ${column} = ${value} WHERE number = ${number}`);
+          assert.equal(faultOf()?.number, number, `${column} = ${value}`);
+          if (column !== "at") await setVariable("v", `after ${column} ${value}`);
+          folder.tamper(`DELETE FROM audit WHERE number > ${number}`);
+          folder.put(column, before[column], number);
+        }
+      }
+      assert.equal(faultOf(), undefined);
+    });
+
+    it("says which record of retention that is, and goes on with what else is known", async () => {
+      const call = { tenant: "acme", kind: "call", body: "{}", records: 1 } as const;
+      await store.audit.append([call]);
+      while (await store.audit.retain(keep));
+      const gone = store.audit.retentions().find(({ bodies }) => bodies)!.number;
+      for (const body of ["'{\"limits'", "'[]'", '\'{"through": "x"}\'', "x'ff'", "NULL"]) {
+        folder.tamper(`UPDATE audit SET body = ${body} WHERE number = ${gone}`);
+        assert.equal(store.audit.retentions().find(({ number }) => number === gone)?.isDamaged, true, body);
+        const { number, message } = faultOf()!;
+        assert.ok(number === gone || message.endsWith(`; the record of retention ${gone} is damaged`), message);
+        await store.audit.append([call]);
+        while (await store.audit.retain(keep));
+        assert.equal(
+          [...store.audit.all()].filter(({ kind, body }) => kind === "call" && body).length,
+          0,
+          "it goes on",
+        );
+      }
+    });
+
+    it("shows that in its place, and all others", async () => {
+      await setVariable("v", "1");
+      const block = new CallBlock("default");
+      for (const tool of ["first", "second"]) block.add(callOf({ tool }));
+      await store.audit.append([block.entry()!]);
+      const { body } = [...store.audit.all()].at(-1)!;
+      for (const [bad, shown] of [
+        ["null", [{ damaged: 2 }]],
+        ['{"tools', [{ damaged: 2 }]],
+        [body!.replace('"tools":[[', '"tools":[7,['), [{ damaged: 2 }]],
+        [body!.replace(/"calls":\[\[0,/, '"calls":[[5,'), [{ damaged: 1 }, { tool: "second" }]],
+        [body!.replace(/"calls":\[\[.*\],\[/, '"calls":[7,['), [{ damaged: 1 }, { tool: "second" }]],
+      ] as const) {
+        folder.put("body", bad, 2);
+        const [edit, ...calls] = await recordsOf(store.audit);
+        assert.equal(edit!.kind, "edit");
+        assert.deepEqual(
+          calls.map(({ damaged, tool }) => (damaged === undefined ? { tool } : { damaged })),
+          shown,
+        );
+        assert.equal((await recordsOf(store.audit, { tool: "second" })).length, shown.length - 1);
+      }
+      folder.put("body", "[]", 1);
+      folder.tamper("UPDATE audit SET at = 9e15 WHERE number = 1");
+      const [edit] = await recordsOf(store.audit, { kind: "edit" });
+      assert.deepEqual([edit!.at, edit!["damaged"]], ["1970-01-01T00:00:00.000Z", 1]);
+    });
+  });
+
+  for (const [what, sql, number, message] of [
+    [
+      "a body that was changed",
+      "UPDATE audit SET body = replace(body, '\"v\"', '\"w\"') WHERE number = 3",
+      3,
+      /not those/,
+    ],
+    ["a body that was taken away", "UPDATE audit SET body = NULL WHERE number = 3", 3, /no record of retention/],
+    ["a time that was changed", "UPDATE audit SET at = at + 1 WHERE number = 2", 2, /does not follow/],
+    ["a tenant that was changed", "UPDATE audit SET tenant = 'acme' WHERE number = 2", 2, /does not follow/],
+    ["a hash that was changed", "UPDATE audit SET hash = zeroblob(32) WHERE number = 4", 4, /does not follow/],
+    ["a record that was removed", "DELETE FROM audit WHERE number = 3", 4, /the link 3 before it is missing/],
+    ["the first record removed", "DELETE FROM audit WHERE number = 1", 2, /the link 1 before it is missing/],
+    ["several that were removed", "DELETE FROM audit WHERE number IN (2, 3)", 4, /the link 2 to 3 before it is/],
+  ] as const) {
+    it(`C8 ${what} is found, and where`, async () => {
+      await five();
+      assert.equal(folder.tamper(sql) > 0, true);
+      const fault = faultOf();
+      assert.equal(fault?.number, number);
+      assert.match(fault.message, message);
+    });
+  }
+
+  it("C8 records that changed places are found", async () => {
+    await five();
+    for (const [from, to] of [
+      [2, 9],
+      [3, 2],
+      [9, 3],
+    ]) {
+      folder.tamper(`UPDATE audit SET number = ${to} WHERE number = ${from}`);
+    }
+    assert.equal(faultOf()?.number, 2);
+  });
+
+  it("C8 an end that was cut off, or written anew, is found by a head that was kept elsewhere", async () => {
+    await five();
+    const kept = store.audit.head()!;
+    await setVariable("v", "6");
+    assert.equal(faultOf(kept), undefined, "the log may have grown");
+    folder.tamper("DELETE FROM audit WHERE number >= 4");
+    assert.equal(faultOf(), undefined, "without a head nothing tells");
+    assert.deepEqual(faultOf(kept), { number: 5, message: "the log ends at 3: what came after it was cut off" });
+    await setVariable("v", "other");
+    await setVariable("v", "than it was");
+    assert.equal(faultOf(), undefined);
+    assert.match(faultOf(kept)?.message ?? "", /^it is [0-9a-f]{64}, and was [0-9a-f]{64}: the log was written anew$/);
+  });
+
+  it("C8 no change happens without its record, and no record without its change", async () => {
+    await setVariable("v", "1");
+    const cid = rawBlock("1").cid;
+    const set = [{ kind: "variable", name: "v", cid: null, expected: null }] as const;
+    await assert.rejects(store.change("default", { by: "test", set }), { code: "name_moved" });
+    await store.change("default", { by: "test", set: [{ kind: "variable", name: "v", cid }] });
+    assert.equal((await recordsOf(store.audit)).length, 1, "what was refused, or is no change, is no record");
+
+    folder.tamper("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT raise(ABORT, 'the log is full'); END");
+    const value = rawBlock("2");
+    await assert.rejects(setVariable("v", "2"), { code: "store_failed", message: /the log is full/ });
+    assert.equal((await store.name("default", "variable", "v"))?.cid, cid);
+    assert.equal(await store.content("default", value.cid), undefined);
+    await assert.rejects(store.tenants.create("acme", { by: "test" }));
+    assert.deepEqual(
+      (await store.tenants.list()).map(({ name }) => name),
+      ["default"],
+    );
+    const secret = { name: "S", keyId: "k", sealed: new Uint8Array(4), by: "test" };
+    await assert.rejects(store.putSecret("default", secret));
+    assert.deepEqual(await store.secrets("default"), []);
+  });
+
+  it("C8 says of edits, secrets, tokens and tenants what was changed by whom, and of no secret more than its name", async () => {
+    await setVariable("v", "very secret", "page, token:7");
+    await store.change("default", {
+      by: "api",
+      subject: { kind: "contract", name: "up" },
+      put: [rawBlock("c")],
+      set: [{ kind: "upstream", name: "up", cid: rawBlock("c").cid }],
+    });
+    await store.tenants.create("acme", { by: "command", hosts: ["acme.example"], limits: { calls: 3 } });
+    const sealed = new TextEncoder().encode("sealed bytes");
+    await store.putSecret("acme", { name: "KEY", keyId: "k1", sealed, by: "command" });
+    await store.resealSecrets((all) => all.map((each) => ({ ...each, keyId: "k2" })), { by: "command" });
+    await store.removeSecret("acme", "KEY", "api, operator");
+    const token = {
+      id: "t1",
+      tenant: "acme",
+      hash: "hash-of-a-token",
+      name: "ci",
+      grant: { can: ["call"] },
+      expiresAt: null,
+    };
+    await store.tokens.add(token, "command");
+    await store.tokens.revoke("acme", "t1", "command");
+    await store.tenants.change("acme", { by: "command", suspended: true });
+    await store.tenants.delete("acme", "command");
+
+    const records = (await recordsOf(store.audit)).map(({ at, ...record }) => {
+      assert.ok(Math.abs(Date.parse(at) - Date.now()) < 60_000);
+      return record;
+    });
+    const by = "command";
+    const [v, up] = [rawBlock("very secret").cid, rawBlock("c").cid];
+    const [edit, approval] = [
+      { by: "page", principal: "token:7", names: [{ kind: "variable", name: "v", from: null, to: v }] },
+      {
+        by: "api",
+        subject: { kind: "contract", name: "up" },
+        names: [{ kind: "upstream", name: "up", from: null, to: up }],
+      },
+    ];
+    assert.deepEqual(records, [
+      { tenant: "default", kind: "edit", ...edit },
+      { tenant: "default", kind: "approval", ...approval },
+      { tenant: "acme", kind: "tenant", action: "created", by, hosts: ["acme.example"], limits: { calls: 3 } },
+      { tenant: "acme", kind: "secret", action: "set", by, name: "KEY" },
+      { tenant: null, kind: "secret", action: "rotated", by, secrets: 1, key: "k2" },
+      { tenant: "acme", kind: "secret", action: "deleted", by: "api", principal: "operator", name: "KEY" },
+      {
+        tenant: "acme",
+        kind: "token",
+        action: "created",
+        by,
+        token: "t1",
+        name: "ci",
+        grant: { can: ["call"] },
+        expiresAt: null,
+      },
+      { tenant: "acme", kind: "token", action: "revoked", by, token: "t1" },
+      { tenant: "acme", kind: "tenant", action: "changed", by, suspended: true },
+      { tenant: "acme", kind: "tenant", action: "deleted", by, names: 0 },
+    ]);
+    const text = JSON.stringify([...store.audit.all()]);
+    for (const secret of ["very secret", "sealed bytes", "hash-of-a-token"]) assert.ok(!text.includes(secret), secret);
+    assert.equal(faultOf(), undefined);
+  });
+
+  it("C8 two stores on one file write one chain", async () => {
+    const other = await openSqliteStore({ dataDir: folder.path });
+    for (let turn = 0; turn < 5; turn++) {
+      await setVariable("v", `mine ${turn}`);
+      await other.audit.append([entryOf(SERVICE, "service", { action: "other", turn })]);
+      const value = rawBlock(`theirs ${turn}`);
+      await other.change("default", {
+        by: "other",
+        put: [value],
+        set: [{ kind: "variable", name: "v", cid: value.cid }],
+      });
+    }
+    await other.close();
+    const verified = verifyLog(store.audit);
+    assert.deepEqual([verified.fault, verified.links], [undefined, 15]);
+  });
+
+  it("C8 a restore goes on with the log of the backup, and says where the one that it replaces has ended", async () => {
+    await five();
+    const file = join(folder.path, "backup.sqlite");
+    await backupStore({ dataDir: folder.path, file });
+    await setVariable("v", "after the backup");
+    const replaced = store.audit.head()!;
+    await store.close();
+    const { kept } = await restoreStore({ dataDir: folder.path, file });
+    store = await openSqliteStore({ dataDir: folder.path });
+    const [{ at: _at, ...restored } = {}] = await recordsOf(store.audit, { kind: "service" });
+    const facts = { action: "restored", by: "command", replaced: headText(replaced) };
+    assert.deepEqual(restored, { tenant: null, kind: "service", ...facts });
+    assert.equal(faultOf(), undefined);
+    assert.equal(faultOf(replaced)?.number, 6);
+    const before = new Database(kept, { readonly: true });
+    assert.equal(headText(new SqliteAudit(before).head()!), headText(replaced), "the log that it replaces is kept");
+    before.close();
+  });
+
+  it("C8 the import of a tenant is recorded with it", async () => {
+    const staging = await store.tenants.stage();
+    const value = rawBlock("brought along");
+    staging.put(value);
+    staging.add({ kind: "variable", name: "v", cid: value.cid, changedAt: 1, by: "elsewhere" });
+    await staging.publish("acme", { by: "import", limits: {}, replace: false });
+    await staging.close();
+    const [{ at: _at, ...imported } = {}, ...others] = await recordsOf(store.audit);
+    const facts = { replaced: false, changes: 1, limits: {} };
+    assert.deepEqual(imported, { tenant: "acme", kind: "tenant", action: "imported", by: "import", ...facts });
+    assert.deepEqual([others.length, faultOf()], [0, undefined]);
+  });
+});

@@ -1,0 +1,294 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { promisify } from "node:util";
+import Database from "#better-sqlite3";
+import { verifyLog } from "../../src/audit/verify.ts";
+import { migrations } from "../../src/store/sqlite/migrations/index.ts";
+import { SqliteAudit } from "../../src/store/sqlite/audit.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { bearer, makeToken } from "../support/tokens.ts";
+import { apiOf, type ApiReply } from "../support/api.ts";
+import { recordsOf } from "../support/audit.ts";
+import { post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { ServeProcess } from "../support/serve-process.ts";
+import { CLI } from "../support/stdio-session.ts";
+import { addTenant, onStoreOf } from "../support/tenants.ts";
+import { until } from "../support/until.ts";
+
+const NOTES = `/** Says it louder. */
+export const shout = (text: string): string => text.toUpperCase();
+`;
+const LOUDER = NOTES.replace("toUpperCase()", 'toUpperCase() + "!"');
+
+describe("the audit log of a service", () => {
+  let berth: TestBerth;
+  let admin: { token: string; id: string };
+  let theirs: { token: string; id: string };
+  let caller: { token: string; id: string };
+  before(async () => {
+    berth = await startTestBerth({
+      texts: { "notes.ts": NOTES },
+      env: { BERTH_ACCESS: "required", BERTH_AUDIT_DELAY_MS: "5", BERTH_AUDIT_REFUSALS_PER_MINUTE: "3" },
+    });
+    await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { theirs: NOTES } }));
+    admin = await makeToken(berth, { can: ["admin"] });
+    theirs = await makeToken(berth, { can: ["admin"] }, { tenant: "acme" });
+    caller = await makeToken(berth, { can: ["call", "edit"] });
+  });
+  after(() => berth?.close());
+
+  const read = (query = "", { at = "", token = admin.token } = {}): Promise<ApiReply> =>
+    apiOf({ url: berth.url + at }).send("GET", `/audit${query}`, undefined, bearer(token));
+  const shout = (text: unknown, { at = "/mcp/notes", token = caller.token, id = "" } = {}): Promise<unknown> =>
+    post(berth.url + at, request("tools/call", { name: "shout", arguments: { text } }), {
+      ...bearer(token),
+      "MCP-Protocol-Version": "2025-06-18",
+      ...(id !== "" && { "X-Request-Id": id }),
+    });
+  const found = async (query: string, count: number): Promise<Record<string, unknown>[]> => {
+    await until(async () => (await read(query)).body.records.length >= count);
+    return (await read(query)).body.records;
+  };
+
+  it("C8 tells who called what, how it ended, and by which request", async () => {
+    await shout("hello", { id: "call-1" });
+    await shout(7, { id: "call-2" });
+    const records = await found("?kind=call&server=notes", 2);
+    const told = records.map(({ tool, outcome, principal, requestId, release }) => {
+      assert.match(String(release), /^bagu/);
+      return { tool, outcome, principal, requestId };
+    });
+    const same = { tool: "shout", principal: `token:${caller.id}` };
+    assert.deepEqual(told, [
+      { ...same, outcome: "invalid", requestId: "call-2" },
+      { ...same, outcome: "ok", requestId: "call-1" },
+    ]);
+    assert.equal((await read("?kind=call&outcome=ok&tool=shout&since=1h")).body.records.length, 1);
+    assert.equal((await read("?kind=call&until=1h")).body.records.length, 0);
+  });
+
+  it("C8 tells of edits by whom and of what, and of none that was refused", async () => {
+    const api = apiOf(berth);
+    const as = bearer(caller.token);
+    const saved = await api.send("PUT", "/definitions/notes", LOUDER, { ...as, "If-Match": "*" });
+    assert.equal(saved.status, 200, JSON.stringify(saved.body));
+    const refused = await api.send("PUT", "/definitions/notes", "nonsense(", { ...as, "If-Match": "*" });
+    assert.equal(refused.status, 422);
+    const [edit, ...others] = await found("?kind=edit&principal=token:" + caller.id, 1);
+    assert.deepEqual(others, []);
+    assert.deepEqual(edit!["subject"], { kind: "definition", name: "notes" });
+    assert.equal(edit!["by"], "api");
+    assert.ok((edit!["names"] as { to: string }[]).length > 0);
+    const server = (await found("?kind=edit&server=notes&principal=token:" + caller.id, 1))[0];
+    assert.deepEqual(server, edit);
+  });
+
+  it("C8 tells who signed in and who was refused, of many how many, and never a token", async () => {
+    const signIn = (token: string): Promise<Response> =>
+      fetch(`${berth.url}/sign-in`, {
+        method: "POST",
+        headers: { "Content-Type": "application/x-www-form-urlencoded", Origin: berth.url },
+        body: new URLSearchParams({ token }).toString(),
+        redirect: "manual",
+      });
+    assert.equal((await signIn(caller.token)).status, 303);
+    const wrong = caller.token.replace(/.$/, (last) => (last === "x" ? "y" : "x"));
+    assert.equal((await signIn(wrong)).status, 401);
+    for (let attempt = 0; attempt < 5; attempt++) await shout("x", { token: wrong });
+    const [, , , ok] = await found("?kind=login", 4);
+    assert.deepEqual([ok!["outcome"], ok!["principal"], typeof ok!["from"]], ["ok", `token:${caller.id}`, "string"]);
+    const refused = await found("?kind=login&outcome=refused", 3);
+    assert.deepEqual(
+      refused.map(({ code, path }) => [code, path]),
+      [
+        ["unauthorized", "/mcp/notes"],
+        ["unauthorized", "/mcp/notes"],
+        ["unauthorized", "/sign-in"],
+      ],
+    );
+    const text = JSON.stringify(await onStoreOf(berth, async (store) => [...store.audit.all()]));
+    for (const token of [caller.token, wrong, admin.token, theirs.token]) assert.ok(!text.includes(token));
+  });
+
+  it("C8 tells who wanted what their token does not permit", async () => {
+    const { token, id } = await makeToken(berth, { can: ["call"], servers: ["other"] }, { tenant: "acme" });
+    await shout("x", { at: "/t/acme/mcp/theirs", token });
+    await fetch(`${berth.url}/t/acme/variables`, { headers: bearer(token) });
+    const query = "?kind=login&outcome=refused&principal=token:" + id;
+    await until(async () => (await read(query, { at: "/t/acme", token: theirs.token })).body.records.length === 2);
+    const { body } = await read(query, { at: "/t/acme", token: theirs.token });
+    assert.deepEqual(
+      body.records.map(({ code, path }: Record<string, unknown>) => [code, path]),
+      [
+        ["forbidden", "/variables"],
+        ["forbidden", "/mcp/theirs"],
+      ],
+    );
+  });
+
+  it("C8 shows a tenant its own records alone, and only to who administers it", async () => {
+    await shout("theirs", { at: "/t/acme/mcp/theirs", token: theirs.token });
+    await until(async () => {
+      const { body } = await read("?kind=call", { at: "/t/acme", token: theirs.token });
+      return body.records.length === 1;
+    });
+    const own = await read("?limit=1000", { at: "/t/acme", token: theirs.token });
+    assert.deepEqual([...new Set(own.body.records.map(({ tenant }: { tenant: unknown }) => tenant))], ["acme"]);
+    const all = await read("?limit=1000");
+    assert.deepEqual([...new Set(all.body.records.map(({ tenant }: { tenant: unknown }) => tenant))], ["default"]);
+    for (const { body } of [own, all]) assert.ok(!/"(?:number|through|hash)"/.test(JSON.stringify(body)));
+    assert.equal((await read("", { token: theirs.token })).status, 401);
+    assert.equal((await read("", { at: "/t/acme", token: admin.token })).status, 401);
+    const denied = await read("", { token: caller.token });
+    assert.deepEqual([denied.status, denied.body.error.data.needs], [403, "admin"]);
+    for (const path of ["/audit", "/t/acme/audit"]) {
+      const page = await fetch(berth.url + path, { headers: { ...bearer(caller.token), Accept: "text/html" } });
+      assert.equal(page.status, path === "/audit" ? 403 : 401);
+    }
+    const { next } = (await read("?limit=1")).body;
+    assert.equal((await read(`?limit=1&cursor=${next}`, { at: "/t/acme", token: theirs.token })).status, 400);
+  });
+
+  it("C8 names every mistake in a search at once", async () => {
+    const { status, body } = await read("?kind=nothing&since=yesterday&limit=0&outcome=maybe");
+    assert.equal(status, 400);
+    for (const word of ["kind is one of call, edit", "since is a time such as", "limit is a", "outcome is one of"]) {
+      assert.ok(body.error.message.includes(word), body.error.message);
+    }
+    assert.equal((await read("?kind=&server=&since=&limit=")).status, 200, "as a form sends it");
+  });
+
+  it("C8 keeps what a deleted tenant did, and shows none of it to the next of that name", async () => {
+    await onStoreOf(berth, async (store) => {
+      await addTenant(store, "gone", { variables: { motto: "first" } });
+      await store.tenants.delete("gone", "test");
+      await new Promise((resolve) => setTimeout(resolve, 2));
+      await addTenant(store, "gone", { variables: { motto: "second" } });
+      const records = await recordsOf(store.audit, { tenant: "gone" });
+      assert.deepEqual(
+        records.map(({ kind, action }) => action ?? kind),
+        ["created", "edit", "deleted", "created", "edit"],
+      );
+    });
+    const { token } = await makeToken(berth, { can: ["admin"] }, { tenant: "gone" });
+    const { body } = await read("", { at: "/t/gone", token });
+    assert.deepEqual(
+      body.records.map(({ kind, action }: Record<string, unknown>) => `${String(kind)} ${String(action)}`),
+      ["token created", "edit undefined", "tenant created"],
+    );
+  });
+
+  it("C8 berth audit searches the whole log, and berth audit verify checks it and gives its head", async () => {
+    const data = ["--data", join(berth.folder, "data")];
+    const run = (...args: string[]): Promise<{ stdout: string; stderr: string }> =>
+      promisify(execFile)(process.execPath, [CLI, "audit", ...args, ...data]);
+    await found("?kind=call", 2);
+    const { stdout } = await run("--tenant", "acme", "--kind", "call");
+    const lines = stdout
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    assert.deepEqual(
+      lines.map(({ tenant, server, tool }) => [tenant, server, tool]),
+      [["acme", "theirs", "shout"]],
+    );
+    const text = await run("--kind", "service", "--format", "text", "--limit", "1");
+    assert.match(text.stdout, /^\S+Z - +service +action=started process=\d+ /);
+    const { stdout: head, stderr } = await run("verify");
+    assert.match(head, /^\d+:[0-9a-f]{64}\n$/);
+    assert.match(stderr, /^The log is whole: \d+ records in \d+ links\./);
+    await run("verify", "--head", head.trim());
+    const wrong = await run(
+      "verify",
+      "--json",
+      "--head",
+      head.trim().replace(/.$/, (last) => (last === "0" ? "1" : "0")),
+    ).catch((error: unknown) => error as { code: number; stdout: string });
+    assert.ok("code" in wrong && wrong.code === 1);
+    assert.match(JSON.parse(wrong.stdout).fault.message, /the log was written anew/);
+    const bad = await run("--since", "soon").catch((error: unknown) => error as { code: number; stderr: string });
+    assert.match(bad.stderr, /since is a time such as/);
+  });
+});
+
+describe("the audit log of a Berth on an open loopback", () => {
+  it("C8 has no calls unless it is told so, and all else; BERTH_AUDIT=all has them, and an end writes them", async () => {
+    const berth = await startTestBerth({ texts: { "notes.ts": NOTES } });
+    const shout = request("tools/call", { name: "shout", arguments: { text: "x" } });
+    try {
+      await post(`${berth.url}/mcp/notes`, shout);
+      await apiOf(berth).put("/variables/motto", "x");
+      const { body } = await apiOf(berth).send("GET", "/audit");
+      const kinds = new Set(body.records.map(({ kind }: { kind: string }) => kind));
+      assert.deepEqual([...kinds], ["edit"]);
+
+      const data = join(berth.folder, "data");
+      const args = ["--port", "0", "--data", data, "--image", join(berth.folder, "boot")];
+      const second = await ServeProcess.start(args, { BERTH_AUDIT: "all", BERTH_AUDIT_DELAY_MS: "60000" });
+      await post(`${second.url}/mcp/notes`, shout);
+      await second.end("SIGTERM");
+      const third = await ServeProcess.start(args, { BERTH_AUDIT: "all", BERTH_AUDIT_DELAY_MS: "60000" });
+      await post(`${third.url}/mcp/notes`, shout);
+      const saved = await apiOf(third).put("/variables/motto", "y");
+      assert.equal(saved.status, 200);
+      await third.end("SIGKILL");
+
+      const store = await openSqliteStore({ dataDir: data });
+      const records = await recordsOf(store.audit);
+      assert.equal(records.filter(({ kind }) => kind === "call").length, 1, "what waited when it was killed is lost");
+      const edits = records.filter(({ subject }) => JSON.stringify(subject)?.includes("motto"));
+      assert.equal(edits.length, 2, "and no edit is");
+      const lives = records.filter(({ kind }) => kind === "service").map(({ action }) => action);
+      assert.deepEqual(lives, ["started", "started", "stopped", "started"], "which the log shows");
+      assert.equal(verifyLog(store.audit).fault, undefined, "two processes, one chain");
+      await store.close();
+    } finally {
+      await berth.close();
+    }
+  });
+});
+
+describe("the audit log in the database", () => {
+  it("C8 is searched by tenant, kind, both or neither without walking past other records", () => {
+    const database = new Database(":memory:");
+    for (const step of migrations) database.exec(step);
+    const asked: string[] = [];
+    const prepare = database.prepare.bind(database) as (sql: string) => Database.Statement;
+    database.prepare = ((sql: string) => {
+      asked.push(sql);
+      return prepare(sql);
+    }) as typeof database.prepare;
+    const audit = new SqliteAudit(database);
+    audit.newest({ kind: "edit", max: 1 });
+
+    const plans = asked.map((sql) => {
+      const values = Object.fromEntries([...sql.matchAll(/@(\w+)/g)].map(([, name]) => [name!, 0]));
+      const steps = prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...(sql.includes("?") ? all(sql) : [values]));
+      return { sql, plan: steps.map((step) => (step as { detail: string }).detail).join("; ") };
+    });
+    const newest = plans.filter(({ sql }) => sql.includes("ORDER BY at DESC"));
+    assert.deepEqual(
+      newest.map(({ plan }) => plan),
+      [
+        "SEARCH audit USING INDEX audit_by_time (at>? AND at<?)",
+        "SEARCH audit USING INDEX audit_of_all_by_kind (kind=? AND at>? AND at<?)",
+        "SEARCH audit USING INDEX audit_by_tenant (tenant=? AND at>? AND at<?)",
+        "SEARCH audit USING INDEX audit_by_kind (tenant=? AND kind=? AND at>? AND at<?)",
+      ],
+    );
+    // All statements that search the log, including the steps of retention.
+    const seeking = plans.filter(({ sql }) => /FROM audit\s[^]*WHERE|UPDATE audit\s/.test(sql));
+    assert.ok(seeking.length > 8);
+    assert.deepEqual(
+      seeking.filter(({ plan }) => plan.includes("SCAN")),
+      [],
+    );
+    database.close();
+  });
+});
+
+function all(sql: string): number[] {
+  return Array.from(sql.matchAll(/\?/g), () => 0);
+}

@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { inspector, mcporter } from "../support/clients/command-line.ts";
+import { officialClient } from "../support/clients/official-client.ts";
+import { olderSdk } from "../support/clients/older-sdk.ts";
+import type { RealClient } from "../support/clients/real-client.ts";
+import { serveBerth, type ServedBerth } from "../support/clients/serve-berth.ts";
+
+interface Case {
+  readonly id: string;
+  readonly server: string;
+  readonly tool: string;
+  readonly args: Record<string, unknown>;
+  readonly text: RegExp;
+}
+
+/** One call of each reference definition, with what its answer must hold. */
+const cases: readonly Case[] = [
+  { id: "T8.2", server: "echo", tool: "echo", args: { message: "héllo = 'you' 👋" }, text: /^héllo = 'you' 👋$/u },
+  {
+    id: "T8.3",
+    server: "markdown",
+    tool: "convert",
+    args: { markdown: "# Hi\n\n**bold** <script>alert(1)</script>" },
+    text: /<h1[^>]*>Hi<\/h1>\n<p><strong>bold<\/strong> *<\/p>/,
+  },
+  {
+    id: "T8.4",
+    server: "jq",
+    tool: "jq",
+    args: { filter: ".[] | .a", input: [{ a: 1 }, { a: "b" }] },
+    text: /^1\n"b"\n?$/,
+  },
+  {
+    id: "T8.5",
+    server: "date",
+    tool: "add",
+    args: { date: "2026-01-31", amount: { months: 1 } },
+    text: /"iso":"2026-02-28T00:00:00/,
+  },
+  {
+    id: "T11.2",
+    server: "checksum",
+    tool: "checksum",
+    args: { text: "a b; $(id)", algorithm: "md5" },
+    text: /^d55ffbc9eccd9d9913f63b18b065af58\n?$/,
+  },
+];
+
+const clients: readonly RealClient[] = [
+  officialClient("legacy"),
+  officialClient("modern"),
+  officialClient("auto"),
+  olderSdk(),
+  inspector("legacy"),
+  inspector("modern"),
+  mcporter(),
+];
+
+describe("real clients over HTTP", () => {
+  let berth: ServedBerth;
+  before(async () => {
+    berth = await serveBerth();
+  });
+  after(() => berth.stop());
+
+  it("T3.2 the official client left to choose its era takes the modern one", async () => {
+    const client = new Client({ name: "berth-test", version: "1.0.0" }, { versionNegotiation: { mode: "auto" } });
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${berth.url}/echo`)));
+    try {
+      assert.equal(client.getNegotiatedProtocolVersion(), "2026-07-28");
+      assert.equal(client.getServerVersion()?.name, "echo");
+    } finally {
+      await client.close();
+    }
+  });
+
+  for (const client of clients) {
+    it(`T8.1 ${client.name} lists the tools of every reference server`, async () => {
+      for (const { server, tool } of cases) {
+        const tools = await client.list(`${berth.url}/${server}`);
+        assert.ok(tools.includes(tool), `${server}: ${tools.join(", ")}`);
+      }
+    });
+
+    for (const { id, server, tool, args, text } of cases) {
+      it(`${id} ${client.name} calls ${server}`, async () => {
+        const answer = await client.call(`${berth.url}/${server}`, tool, args);
+        assert.match(answer.text, text);
+        assert.equal(answer.isError, false);
+      });
+    }
+
+    it(`T5.5 ${client.name} is told what a tool failed of`, async () => {
+      const answer = await client.call(`${berth.url}/jq`, "jq", { filter: ".a |", input: {} });
+      assert.match(answer.text, /syntax error/);
+      assert.equal(answer.isError, true);
+    });
+  }
+});

@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { officialSession } from "../support/clients/official-session.ts";
+import { olderSession } from "../support/clients/older-session.ts";
+import { until } from "../support/until.ts";
+
+const CONNECTION_MS = 150;
+
+/** Connections end all the time: at a proxy, or because the server closes them. */
+describe("clients of sessions whose connections end early", () => {
+  let berth: TestBerth;
+  let url: string;
+  before(async () => {
+    const env = { BERTH_CONNECTION_MS: String(CONNECTION_MS), BERTH_STREAM_RETRY_MS: "10", BERTH_SILENT_CALL_MS: "10" };
+    berth = await startTestBerth({ files: ["test/fixtures/servers/whole.ts"], env });
+    url = `${berth.url}/mcp/whole`;
+  });
+  after(() => berth.close());
+
+  for (const opener of [officialSession("legacy"), olderSession("Streamable HTTP")]) {
+    const { name } = opener;
+    it(`S7 ${name} comes back for the result of a call`, async () => {
+      const session = await opener.open(url);
+      try {
+        const brewing = session.call("brew", { cup: name });
+        await sleep(4 * CONNECTION_MS);
+        await call(url, "pour", { cup: name });
+        assert.equal((await brewing).content[0]?.text, `${name} is ready`);
+      } finally {
+        await session.close();
+      }
+    });
+
+    it(`S7 S11 ${name} still hears of updates`, async () => {
+      const session = await opener.open(url);
+      try {
+        await session.subscribe("notes://shopping");
+        for (let times = 1; times <= 3; times++) {
+          await sleep(1.5 * CONNECTION_MS);
+          await call(url, "write", { text: `${name} ${times}` });
+          await until(() => session.heard.updated.length === times);
+        }
+      } finally {
+        await session.close();
+      }
+    });
+  }
+});

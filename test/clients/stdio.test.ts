@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { pathToFileURL } from "node:url";
+import { Client } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { resolveClient, toAnswer } from "../support/clients/real-client.ts";
+import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import { CLI } from "../support/stdio-session.ts";
+import { until } from "../support/until.ts";
+
+/** Popular clients start `berth stdio` themselves, from their configuration. */
+describe("real clients over stdio", () => {
+  let berth: TestBerth;
+  let folder: string;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "berth-stdio-clients-"));
+    berth = await startTestBerth({ files: ["test/fixtures/servers/streaming.ts", "reference_templates/echo.ts"] });
+  });
+  after(async () => {
+    await berth.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+  const argumentsFor = (server: string): string[] => [
+    CLI,
+    "stdio",
+    server,
+    `--image=${join(berth.folder, "boot")}`,
+    `--data=${join(folder, "data")}`,
+  ];
+
+  for (const era of ["legacy", "modern", "auto"] as const) {
+    it(`S6 T8.2 the official client (${era}) lists, calls, gets progress and cancels`, async () => {
+      const mode = era === "modern" ? { pin: "2026-07-28" as const } : era;
+      const client = new Client({ name: "test", version: "1" }, { versionNegotiation: { mode } });
+      const transport = new StdioClientTransport({
+        command: process.execPath,
+        args: argumentsFor("streaming"),
+        stderr: "ignore",
+      });
+      await client.connect(transport);
+      const { pid } = transport;
+      try {
+        assert.equal(client.getNegotiatedProtocolVersion(), era === "legacy" ? "2025-11-25" : "2026-07-28");
+        assert.ok((await client.listTools()).tools.some(({ name }) => name === "drip"));
+        const seen: unknown[] = [];
+        const answer = toAnswer(
+          await client.callTool(
+            { name: "stepwise", arguments: { count: 3 } },
+            {
+              onprogress: ({ message }) => {
+                seen.push(message);
+                void client.callTool({ name: "step", arguments: {} });
+              },
+            },
+          ),
+        );
+        assert.equal(answer.text, "stepped 3");
+        // The last may come together with the answer, after which the client ignores it.
+        assert.ok(seen.length >= 2, `${seen.length} of 3`);
+
+        const controller = new AbortController();
+        const cancelled = client.callTool(
+          { name: "drip", arguments: { count: 100_000, ms: 20 } },
+          { signal: controller.signal, onprogress: () => controller.abort(new Error("enough")) },
+        );
+        await assert.rejects(cancelled);
+        const stopped = async (): Promise<number> => {
+          const { structuredContent } = await client.callTool({ name: "state", arguments: {} });
+          return (structuredContent as { stopped: number }).stopped;
+        };
+        assert.equal(await until(stopped), 1);
+      } finally {
+        await client.close();
+      }
+      assert.throws(() => process.kill(pid!, 0), /ESRCH/);
+    });
+  }
+
+  it("S6 T8.2 SDK 1.32 lists and calls", async () => {
+    const { Client: OlderClient } = await load<{ Client: new (info: object) => OlderSession }>("client/index.js");
+    const { StdioClientTransport: OlderTransport } = await load<{
+      StdioClientTransport: new (server: object) => unknown;
+    }>("client/stdio.js");
+    const client = new OlderClient({ name: "test", version: "1" });
+    await client.connect(
+      new OlderTransport({ command: process.execPath, args: argumentsFor("echo"), stderr: "ignore" }),
+    );
+    try {
+      assert.equal((await client.listTools()).tools[0]?.name, "echo");
+      const answer = toAnswer(await client.callTool({ name: "echo", arguments: { message: "older" } }));
+      assert.equal(answer.text, "older");
+    } finally {
+      await client.close();
+    }
+  });
+
+  for (const era of ["legacy", "modern"] as const) {
+    it(`S6 T8.2 the inspector calls in the ${era} era`, async () => {
+      const asked = `--protocol-era ${era} --method tools/call --tool-name echo --tool-arg message=inspected`;
+      const printed = await inspect([process.execPath, ...argumentsFor("echo"), ...asked.split(" ")]);
+      assert.equal(toAnswer(JSON.parse(printed)).text, "inspected");
+    });
+  }
+
+  async function inspect(args: readonly string[]): Promise<string> {
+    const node = join(dirname(resolveClient("node/package.json")), "bin", "node");
+    const launcher = resolveClient("@modelcontextprotocol/inspector/package.json").replace(
+      "package.json",
+      "clients/launcher/build/index.js",
+    );
+    return new Promise((resolve, reject) => {
+      const env = { PATH: process.env["PATH"], HOME: folder, NO_COLOR: "1" };
+      execFile(node, [launcher, "--cli", ...args], { env, cwd: folder, timeout: 240_000 }, (error, stdout, stderr) => {
+        if (error) reject(new Error(`${error.message}: ${stderr}${stdout}`));
+        else resolve(stdout);
+      });
+    });
+  }
+});
+
+interface OlderSession {
+  connect(transport: unknown): Promise<void>;
+  listTools(): Promise<{ tools: { name: string }[] }>;
+  callTool(params: { name: string; arguments: Record<string, unknown> }): Promise<unknown>;
+  close(): Promise<void>;
+}
+
+async function load<T>(path: string): Promise<T> {
+  return (await import(pathToFileURL(resolveClient(`@modelcontextprotocol/sdk/${path}`)).href)) as T;
+}

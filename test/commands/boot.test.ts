@@ -1,0 +1,283 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { countProblems, printProblems } from "../../src/commands/print-problems.ts";
+import { progressLine } from "../../src/commands/progress.ts";
+import { compileKey } from "../../src/discover/key.ts";
+import { readCompiled } from "../../src/image/compiled.ts";
+import { readImage, verifyImage } from "../../src/image/read.ts";
+import { writeImage } from "../../src/image/write.ts";
+import {
+  countingCompiling,
+  generated,
+  removeTemporaryFolders,
+  sourcesWith,
+  temporaryFolder,
+  writeSources,
+  type Sources,
+} from "../support/image-sources.ts";
+
+after(removeTemporaryFolders);
+
+const cli = fileURLToPath(new URL("../../src/cli.js", import.meta.url));
+
+/** The folder in which Berth remembers its images. */
+const cache = temporaryFolder();
+
+function boot(...args: string[]): { code: number | null; stdout: string; stderr: string } {
+  const env = { ...process.env, XDG_CACHE_HOME: cache };
+  const { status, stdout, stderr } = spawnSync(process.execPath, [cli, "boot", ...args], { encoding: "utf8", env });
+  return { code: status, stdout, stderr };
+}
+
+const greeter = `import { greeting } from "./words.ts";
+
+/**
+ * Greets somebody.
+ * @param name whom
+ */
+export function greet(name: string): string {
+  return greeting + name;
+}
+`;
+
+const sources = (files: Sources = {}): string =>
+  writeSources(
+    sourcesWith(
+      { greeter: { definition: "greeter.ts" }, shell: { definition: "shell.sh" } },
+      {
+        "greeter.ts": greeter,
+        "words.ts": `export const greeting = "Hello, ";\n`,
+        "shell.sh": "#!/bin/sh\n# Says hello.\necho hello\n",
+        ...files,
+      },
+    ),
+  );
+
+/** Sources and their image, made once; tests get copies. */
+let made: { readonly from: string; readonly out: string } | undefined;
+function madeImage(): [from: string, out: string] {
+  if (made === undefined) {
+    made = { from: sources(), out: join(temporaryFolder(), "boot") };
+    assert.equal(boot("--from", made.from, "--out", made.out).code, 0);
+  }
+  const [from, out] = [temporaryFolder(), join(temporaryFolder(), "boot")];
+  cpSync(made.from, from, { recursive: true });
+  cpSync(made.out, out, { recursive: true });
+  return [from, out];
+}
+
+describe("berth boot", () => {
+  test("makes no image of definitions that do not load, and says where and why", () => {
+    const out = join(temporaryFolder(), "boot");
+    const definition = (top: string): string =>
+      `${top}\n/** Does. */\nexport function does(): string { return "it"; }\n`;
+    const from = writeSources(
+      sourcesWith(
+        {
+          fetches: { definition: "fetches.ts" },
+          endless: { definition: "endless.ts" },
+          good: { definition: "good.ts" },
+        },
+        {
+          "fetches.ts": definition('export const answer = await fetch("https://example.org/");'),
+          "endless.ts": definition("for (;;);"),
+          "good.ts": definition(""),
+        },
+      ),
+    );
+    const { code, stderr } = boot("--from", from, "--out", out);
+    assert.equal(code, 2, stderr);
+    assert.match(stderr, /^fetches\.ts:1:29: error: .*host can only be asked while a call is in flight.*move "fetch"/m);
+    assert.match(stderr, /^endless\.ts: error: .*more than 2000 ms of processor time \(BERTH_LOAD_MS\)/m);
+    assert.doesNotMatch(stderr, /good\.ts/);
+    assert.equal(existsSync(join(out, "default.boot.cid")), false);
+  });
+
+  test("C1 makes the image with the real compiler, and the same bytes from another copy of the sources", async () => {
+    const [from, out] = [sources(), join(temporaryFolder(), "boot")];
+    const first = boot("--from", from, "--out", out);
+    assert.equal(first.code, 0, first.stderr);
+    assert.match(first.stderr, /Compiling 2 definitions\n(.*\n)?Wrote the image/);
+    assert.doesNotMatch(first.stderr, /\r/, "a line is written over on a terminal only");
+
+    const image = await readImage(out, "default");
+    verifyImage(image);
+    const results = Object.values(image.manifest.derived).map((cid) => readCompiled(image.content(cid)));
+    const tools = results.flatMap((result) => result.tools.map(({ name }) => name));
+    assert.deepEqual(tools.toSorted(), ["greet", "shell"]);
+
+    const other = join(temporaryFolder(), "boot");
+    assert.equal(boot("--from", sources(), "--out", other).code, 0);
+    const files = readdirSync(out, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+    assert.equal(readdirSync(other, { recursive: true }).length, readdirSync(out, { recursive: true }).length);
+    for (const { name, parentPath } of files) {
+      const file = join(parentPath, name);
+      assert.deepEqual(readFileSync(file), readFileSync(file.replace(out, other)), name);
+    }
+  });
+
+  test("a second time does no work, --check compiles anew and is content, and all say so", () => {
+    const [from, out] = madeImage();
+    for (const [compiled, ...flags] of [[0], [0, "--if-stale"], [2, "--check"]] as [number, ...string[]][]) {
+      const { code, stdout, stderr } = boot("--from", from, "--out", out, "--json", ...flags);
+      assert.equal(code, 0, stderr);
+      const result = JSON.parse(stdout);
+      assert.deepEqual([result.status, result.compiled, result.differences], ["unchanged", compiled, []]);
+      assert.equal(result.images.default, readFileSync(join(out, "default.boot.cid"), "utf8").trim());
+    }
+  });
+
+  test("type errors are warnings in an image, and with --strict there is none, although they were known before", () => {
+    const [from, out] = madeImage();
+    writeFileSync(join(from, "greeter.ts"), greeter.replace("+ name", "+ name.lenght"));
+    const made = boot("--from", from, "--out", out);
+    assert.equal(made.code, 0, made.stderr);
+    assert.match(made.stderr, /greeter\.ts:8:26: warning: .*Did you mean 'length'\? \[type-error\]/);
+    for (const flags of [[], ["--fresh"], ["--if-stale"]]) {
+      const strict = boot("--from", from, "--out", out, "--strict", ...flags);
+      assert.equal(strict.code, 2, strict.stderr);
+      assert.match(strict.stderr, /greeter\.ts:8:26: error: .*\n[^]*1 error in /);
+    }
+  });
+
+  test("C1 --check fails with 1 for a changed source and for every damaged byte, and changes nothing", () => {
+    const [from, out] = madeImage();
+    const check = (): { code: number | null; stdout: string } =>
+      boot("--from", from, "--out", out, "--check", "--json");
+
+    const [cid] = readdirSync(join(out, "content"));
+    const good = readFileSync(join(out, "content", cid!));
+    writeFileSync(join(out, "content", cid!), "damaged");
+    const damaged = check();
+    assert.equal(damaged.code, 1);
+    assert.deepEqual(JSON.parse(damaged.stdout).differences, [{ file: `content/${cid}`, is: "different" }]);
+    assert.equal(readFileSync(join(out, "content", cid!), "utf8"), "damaged");
+    writeFileSync(join(out, "content", cid!), good);
+    assert.equal(check().code, 0);
+
+    writeFileSync(join(from, "words.ts"), `export const greeting = "Ahoy, ";\n`);
+    const { code, stderr } = boot("--from", from, "--out", out, "--check");
+    assert.equal(code, 1);
+    assert.match(stderr, /different: mcps\.json\n/);
+    assert.match(stderr, /Run `berth boot`/);
+    assert.equal(boot("--from", from, "--out", out, "--if-stale").code, 0);
+    assert.equal(check().code, 0);
+  });
+
+  test("an image of foreign code, whose every CID agrees, is found by --check and made again", async () => {
+    const [from, out] = madeImage();
+    const foreign = await generated(from, { fresh: true }, { ...countingCompiling(), key: compileKey });
+    writeImage(out, foreign);
+    const bootAs = (...flags: string[]): unknown[] => {
+      const { code, stdout } = boot("--from", from, "--out", out, "--json", ...flags);
+      const { status, compiled } = JSON.parse(stdout);
+      return [code, status, compiled];
+    };
+    assert.deepEqual(bootAs("--if-stale"), [0, "unchanged", 0], "a quick look takes the image's word");
+    assert.deepEqual(bootAs("--check"), [1, "stale", 2]);
+    assert.deepEqual(bootAs(), [0, "written", 2]);
+    assert.deepEqual(bootAs(), [0, "unchanged", 0]);
+  });
+
+  test("bad sources give 2, every problem with its place, and leave the image alone", () => {
+    const [from, out] = madeImage();
+    const before = readFileSync(join(out, "image.lock.json"), "utf8");
+    writeFileSync(join(from, "greeter.ts"), "export function greet( {\n");
+    writeFileSync(join(from, "default.boot.source.json"), `{\n  "server": []\n}`);
+    const { code, stderr } = boot("--from", from, "--out", out);
+    assert.equal(code, 2);
+    assert.match(
+      stderr,
+      /^default\.boot\.source\.json:2:3 \/server: error: .*\[unknown-field\]\n {4}> 2 \| {3}"server": \[\]\n/m,
+    );
+    assert.match(stderr, /^greeter\.ts:\d:\d+: error: /m);
+    assert.match(stderr, /errors in /);
+    assert.equal(readFileSync(join(out, "image.lock.json"), "utf8"), before);
+
+    const asData = boot("--from", from, "--out", out, "--json");
+    assert.equal(asData.code, 2);
+    const result = JSON.parse(asData.stdout);
+    assert.equal(result.status, "bad-sources");
+    assert.ok(result.problems.length >= 2);
+  });
+
+  test("a tool that cannot be offered is told each time, and the others are in the image", () => {
+    const [from, out] = [
+      sources({ "greeter.ts": `export function bad(f: () => void): void { f(); }\nexport function good(): void {}\n` }),
+      join(temporaryFolder(), "boot"),
+    ];
+    for (const status of ["written", "unchanged"]) {
+      const { code, stdout } = boot("--from", from, "--out", out, "--json");
+      assert.equal(code, 0);
+      const result = JSON.parse(stdout);
+      assert.equal(result.status, status);
+      const [problem, ...others] = result.problems;
+      assert.deepEqual(others, []);
+      assert.deepEqual(
+        [problem.file, problem.line, problem.tool, problem.severity],
+        ["greeter.ts", 1, "bad", "warning"],
+      );
+    }
+  });
+
+  test("--if-stale leaves an image without sources as it is; without an image either it fails", () => {
+    const [from, out] = madeImage();
+    rmSync(from, { recursive: true });
+    const { code, stderr } = boot("--from", from, "--out", out, "--if-stale");
+    assert.equal(code, 0);
+    assert.match(stderr, /no sources/);
+    assert.equal(boot("--from", from, "--out", join(out, "none"), "--if-stale").code, 2);
+    const asked = boot("--from", from, "--out", out);
+    assert.equal(asked.code, 2);
+    assert.match(asked.stderr, /mcps\.source\.json: error: There is no file/);
+    assert.ok(existsSync(join(out, "default.boot.cid")));
+  });
+});
+
+describe("a line of progress", () => {
+  const written = (isTTY: boolean): string => {
+    let text = "";
+    const stream = { isTTY, columns: 20, write: (part: string) => ((text += part), true) };
+    const line = progressLine(stream as unknown as NodeJS.WriteStream);
+    line.update("Compiling 3 definitions");
+    line.update("Compiled 1 of 3");
+    line.end();
+    return text;
+  };
+
+  test("is written over on a terminal, cut to its width, and gone at the end", () => {
+    assert.equal(written(true), "\r\u001b[KCompiling 3 definit\r\u001b[KCompiled 1 of 3\r\u001b[K");
+  });
+
+  test("is told once elsewhere", () => {
+    assert.equal(written(false), "Compiling 3 definitions\n");
+  });
+});
+
+describe("problems are printed", () => {
+  const print = (...problems: Parameters<typeof printProblems>[0]): string => {
+    let text = "";
+    printProblems(problems, (part) => (text += part));
+    return text;
+  };
+
+  test("as a place, a sentence and the line at fault", () => {
+    const at = { file: "a.ts", line: 3, column: 5, frame: "3 | bad\n  | ^" };
+    const error = { code: "x", message: "It is bad", severity: "error", tool: "t", ...at } as const;
+    const warning = { code: "y", message: "Hm", severity: "warning" } as const;
+    assert.equal(print(error), "a.ts:3:5: error (tool t): It is bad [x]\n    3 | bad\n      | ^\n");
+    assert.equal(print(warning), "warning: Hm [y]\n");
+    assert.equal(countProblems([error, warning, warning]), "1 error, 2 warnings");
+  });
+
+  test("without what would steer the terminal of whoever reads them", () => {
+    const escape = "\u001b[2J\u0007\r";
+    const problem = { code: "x", message: escape, severity: "error", file: escape, frame: `1 | ${escape}` } as const;
+    // oxlint-disable-next-line no-control-regex -- control characters are what must not be there
+    assert.doesNotMatch(print(problem), /[\u0000-\u0009\u000b-\u001f]/);
+  });
+});

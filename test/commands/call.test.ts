@@ -1,0 +1,131 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { after, before, describe, it } from "node:test";
+import { argumentsOf } from "../../src/commands/call-arguments.ts";
+import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { CLI, type Said } from "../support/stdio-session.ts";
+import { until } from "../support/until.ts";
+
+const TYPED = `
+/** Says what it was given. */
+export function given(
+  text: string,
+  count: number,
+  loud: boolean,
+  tags: string[],
+  sizes: number[],
+  either: string | number,
+  more: { deep: boolean },
+): string {
+  return JSON.stringify([text, count, loud, tags, sizes, either, more]);
+}
+
+/** Asks. */
+export async function ask(context: import("berth").ToolContext): Promise<string> {
+  const { content } = await context.elicit({ message: "Who?", schema: { type: "object", properties: { name: { type: "string" } } } });
+  return "hello " + content?.["name"];
+}
+`;
+
+describe("berth call", () => {
+  let berth: TestBerth;
+  before(async () => {
+    const files = ["test/fixtures/servers/streaming.ts", "test/fixtures/servers/everyday.ts"];
+    berth = await startTestBerth({ files, texts: { "typed.ts": TYPED } });
+  });
+  after(() => berth.close());
+
+  const start = (args: readonly string[]) => spawn(process.execPath, [CLI, "call", "--url", berth.url, ...args]);
+
+  async function run(args: readonly string[], input = ""): Promise<{ code: number; lines: Said[]; stderr: string }> {
+    const child = start(args);
+    let [stdout, stderr] = ["", ""];
+    child.stdout.setEncoding("utf8").on("data", (chunk: string) => (stdout += chunk));
+    child.stderr.setEncoding("utf8").on("data", (chunk: string) => (stderr += chunk));
+    child.stdin.end(input);
+    const [code] = (await once(child, "close")) as [number];
+    const lines = stdout.split("\n").filter(Boolean);
+    return { code, lines: lines.map((line): Said => JSON.parse(line)), stderr };
+  }
+
+  const stopped = async (): Promise<number> =>
+    (await call(`${berth.url}/mcp/streaming`, "state")).structuredContent.stopped as number;
+
+  it("S9 writes events and the result as lines of JSON, and exits with 0", async () => {
+    const { code, lines } = await run(["streaming.drip", "--count", "2", "--ms=0", "--bytes", "1"]);
+    assert.equal(code, 0);
+    assert.deepEqual(
+      lines.map(({ type, data }) => data ?? type),
+      ["start", "1 ", "2 ", "complete", "result"],
+    );
+    assert.equal(lines.at(-1).content[0].text, "dripped 2");
+  });
+
+  it("S9 takes arguments from standard input, and the address of one server", async () => {
+    const { lines } = await run(["everyday.add", "--url", `${berth.url}/mcp/everyday`], '{"a": 5}');
+    assert.deepEqual(lines.at(-1).structuredContent, { sum: 15 });
+    assert.equal((await run(["everyday.nothing"])).code, 0);
+  });
+
+  it("S9 flags become what the tool's schema says", async () => {
+    const flags = '--text 1 --count 2 --loud --tags 3 --sizes 4 --sizes 5 --either 6 --more {"deep":true}'.split(" ");
+    const { lines, stderr } = await run(["typed.given", ...flags]);
+    assert.equal(stderr, "");
+    assert.equal(lines.at(-1).content[0].text, '["1",2,true,["3"],[4,5],"6",{"deep":true}]');
+    assert.deepEqual(argumentsOf(["--a", "1", "--b", "x", "--c=--d"], undefined), { a: 1, b: "x", c: "--d" });
+    assert.throws(() => argumentsOf(["stray"], undefined), /"stray" stands alone/);
+  });
+
+  it("S9 exits with 1 when the tool fails or asks, and goes on with answers", async () => {
+    const failed = await run(["everyday.fail"]);
+    assert.equal(failed.code, 1);
+    assert.deepEqual(
+      failed.lines.map(({ type }) => type),
+      ["start", "error", "result"],
+    );
+    const asked = await run(["typed.ask"]);
+    assert.equal(asked.code, 1);
+    const [key] = Object.keys(asked.lines.at(-1).inputRequests as object);
+    assert.match(asked.stderr, new RegExp(`asks ${key}.*--answers`));
+    const answers = JSON.stringify({ [key!]: { action: "accept", content: { name: "Ann" } } });
+    const answered = await run(["typed.ask", "--answers", answers]);
+    assert.equal(answered.lines.at(-1).content[0].text, "hello Ann");
+  });
+
+  it("S9 exits with 2 and the reason when the tool cannot be called", async () => {
+    for (const [args, reason, input] of [
+      [["everyday"], /"everyday" names no tool; say server\.tool/],
+      [["everyday.nope"], /has no tool "nope"/],
+      [["streaming.dripp"], /has no tool "dripp"; did you mean streaming\.drip\?/],
+      [["everyday.echo", "stray"], /"stray" stands alone/],
+      [["everyday.echo", "--url", "http://127.0.0.1:9"], /nothing answers at http:\/\/127\.0\.0\.1:9\/mcp; start one/],
+      [["everyday.echo"], /standard input is not JSON/, "{"],
+      [["everyday.echo"], /standard input must be a JSON object/, "[]"],
+      [["everyday.echo", "--answers", "1"], /--answers must be a JSON object/],
+      [["everyday.echo", "--url", "nowhere"], /"nowhere" is no address/],
+    ] as const) {
+      const { code, lines, stderr } = await run(args, input);
+      assert.equal(code, 2, stderr);
+      assert.deepEqual(lines, []);
+      assert.match(stderr, reason);
+      assert.doesNotMatch(stderr, /\n\s+at /, "no stack");
+    }
+  });
+
+  it("S5 S9 Ctrl-C and a closed pipe end the call on the other side, too", async () => {
+    for (const how of ["SIGINT", "pipe"]) {
+      const before = await stopped();
+      const child = start(["streaming.drip", "--count", "100000", "--ms", "5"]);
+      child.stdin.end();
+      const lines = createInterface({ input: child.stdout });
+      for await (const line of lines) if (line.includes('"data"')) break;
+      if (how === "SIGINT") child.kill("SIGINT");
+      else child.stdout.destroy();
+      const [code] = (await once(child, "exit")) as [number];
+      assert.equal(code, how === "SIGINT" ? 130 : 0, how);
+      await until(async () => (await stopped()) > before);
+    }
+  });
+});

@@ -1,0 +1,208 @@
+import assert from "node:assert/strict";
+import { spawn, type ChildProcess, type SpawnOptions } from "node:child_process";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { test, type TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { call, post, request } from "../support/berth.ts";
+import { freePort } from "../support/free-port.ts";
+
+const CLI = resolve("dist/src/cli.js");
+const GREET = "/** Greets. */\nexport function greet(name: string): string {\n  return `Hello, ${name}!`;\n}\n";
+
+test("berth dev serves a file, and what it becomes when it is saved", async (t) => {
+  const dev = await startDev(t, { "hello.ts": GREET }, ["hello.ts"]);
+  const { content } = await call(`${dev.url}/mcp/hello`, "greet", { name: "Ada" });
+  assert.deepEqual(content, [{ type: "text", text: "Hello, Ada!" }]);
+
+  await writeFile(join(dev.folder, "hello.ts"), GREET.replace("greet(", "welcome("));
+  await dev.printed(/^ +welcome {2}Greets\.$/m);
+  assert.deepEqual(await toolNames(`${dev.url}/mcp/hello`), ["welcome"]);
+});
+
+test("berth dev serves what is saved while it starts", async (t) => {
+  const port = await freePort();
+  const folder = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  const file = join(folder, "hello.ts");
+  await writeFile(file, GREET);
+  const starting = startDev(t, {}, ["--port", String(port), file]);
+  // Ready: it has read the file once. It is not watched yet.
+  while (!(await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => undefined))?.ok) await sleep(2);
+  await writeFile(file, GREET.replace("greet(", "welcome("));
+  const dev = await starting;
+  await dev.printed(/^ +welcome {2}Greets\.$/m);
+  assert.deepEqual(await toolNames(`${dev.url}/mcp/hello`), ["welcome"]);
+});
+
+test("berth dev tells clients that listen of a saved change", async (t) => {
+  const dev = await startDev(t, { "hello.ts": GREET }, ["hello.ts"]);
+  const client = new Client({ name: "test", version: "1" }, { versionNegotiation: { mode: "legacy" } });
+  const heard = new Promise<void>((heardOf) => {
+    client.setNotificationHandler("notifications/tools/list_changed", () => heardOf());
+  });
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${dev.url}/mcp/hello`)));
+  t.after(() => client.close());
+  await client.listTools();
+
+  await writeFile(join(dev.folder, "hello.ts"), `${GREET}export const part = (name: string): string => name;\n`);
+  await heard;
+  const { tools } = await client.listTools();
+  assert.deepEqual(
+    tools.map(({ name }) => name),
+    ["greet", "part"],
+  );
+});
+
+test("berth dev follows the files that a definition imports", async (t) => {
+  const files = {
+    "hello.ts": 'import { word } from "./word.ts";\nexport function say(): string {\n  return word;\n}\n',
+    "word.ts": 'export const word = "one";\n',
+  };
+  const dev = await startDev(t, files, ["hello.ts"]);
+  assert.equal((await call(`${dev.url}/mcp/hello`, "say")).content[0].text, "one");
+
+  await writeFile(join(dev.folder, "word.ts"), 'export const word = "two";\n');
+  await dev.printed(/hello.*\n[^]*hello {2}http/);
+  assert.equal((await call(`${dev.url}/mcp/hello`, "say")).content[0].text, "two");
+});
+
+test("berth dev shows a mistake with its file, line and column, and serves again when it is mended", async (t) => {
+  const dev = await startDev(t, { "hello.ts": GREET }, ["hello.ts"]);
+  await writeFile(join(dev.folder, "hello.ts"), `${GREET}export function x(`);
+  await dev.printed(/hello\.ts:5:\d+: error: .*\[syntax-error\]/);
+  const page = await (await fetch(`${dev.url}/mcp`)).text();
+  assert.match(page, /expected/);
+
+  await writeFile(join(dev.folder, "hello.ts"), GREET.replace("Hello", "Welcome back"));
+  await dev.printed(/error[^]*hello {2}http\S+ {2}1 tool\n/);
+  assert.equal((await call(`${dev.url}/mcp/hello`, "greet", { name: "Ada" })).content[0].text, "Welcome back, Ada!");
+});
+
+test("berth dev tells type errors and serves, and does not serve what exports nothing", async (t) => {
+  const wrong = GREET.replace("string {", "number {");
+  const files = { "hello.ts": wrong, "silent.ts": GREET.replace("export ", "") };
+  const dev = await startDev(t, files, ["--strict", "hello.ts", "silent.ts"]);
+  assert.match(dev.output(), /hello {2}http\S+ {2}1 tool, 1 error\n/);
+  assert.match(dev.output(), /hello\.ts:3:3: error: Type 'string' is not assignable to type 'number'\. \[type-error\]/);
+  assert.match(dev.output(), /silent {2}http\S+ {2}not served, 1 error\n/);
+  assert.match(dev.output(), /silent\.ts:2:10: error: .*greet looks like a tool: put "export" before it/);
+});
+
+test("berth dev shows what functions print, and where they threw with the line; callers hear the message", async (t) => {
+  const text =
+    GREET.replace("return", 'if (name === "") throw new TypeError("nobody to greet");\n  return') +
+    "export async function noisy(): Promise<string> {\n" +
+    '  console.log("one", 1);\n  void Promise.reject(new Error("forgotten"));\n' +
+    '  await new Promise((done) => setTimeout(done, 1));\n  return "fine";\n}\n';
+  const dev = await startDev(t, { "hello.ts": text }, ["hello.ts"]);
+  const { content, isError } = await call(`${dev.url}/mcp/hello`, "greet", { name: "" });
+  assert.deepEqual([isError, content[0].text], [true, "TypeError: nobody to greet"]);
+  await dev.printed(/hello\.greet failed: TypeError: nobody to greet\n +at greet \(hello\.ts:3:26\)\n/);
+  assert.equal((await call(`${dev.url}/mcp/hello`, "noisy")).content[0].text, "fine");
+  await dev.printed(/hello\.noisy info: one 1\n/);
+  await dev.printed(
+    /hello\.noisy error: a promise was rejected and nobody handled it: forgotten\n.*noisy \(hello\.ts:8:23\)/,
+  );
+  await dev.printed(/> 3 \| {3}if \(name === ""\) throw new TypeError\("nobody to greet"\);\n +\| {26}\^/);
+});
+
+test("berth dev tells what does not load, before anybody calls it", async (t) => {
+  const dev = await startDev(t, { "hello.ts": GREET }, ["hello.ts"]);
+  await writeFile(join(dev.folder, "hello.ts"), `await fetch("https://example.com/");\n${GREET}`);
+  await dev.printed(/hello {2}http\S+ {2}1 tool, 1 error\n/);
+  await dev.printed(/hello\.ts:1:7: error: .*top level fails: .*move "fetch" and the like into the function/);
+});
+
+test("berth dev --new makes a TypeScript and a shell definition that work, and prints where a client finds them", async (t) => {
+  const dev = await startDev(t, {}, ["--new", "say_hello.ts", "up.sh"]);
+  assert.deepEqual((await readdir(dev.folder)).sort(), ["say_hello.ts", "up.sh"]);
+  assert.match(dev.output(), new RegExp(`claude mcp add --transport http say-hello ${dev.url}/mcp/say_hello\n`));
+  assert.equal((await call(`${dev.url}/mcp/say_hello`, "greet", { name: "Ada" })).content[0].text, "Hello, Ada!");
+  assert.equal((await call(`${dev.url}/mcp/up`, "up", { name: "Ada" })).content[0].text, "Hello, Ada!\n");
+});
+
+test("berth dev says everything that is wrong with its files, and starts nothing", async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  await writeFile(join(folder, "hello.ts"), GREET);
+  await writeFile(join(folder, "hello.sh"), "#!/bin/sh\n");
+  const { code, output } = await run(folder, ["gone.ts", "notes.txt", "hello.ts", "hello.sh"]);
+  assert.equal(code, 2);
+  assert.match(output, /gone\.ts: there is no such file; `berth dev --new gone\.ts` makes one/);
+  assert.match(output, /notes\.txt: a definition is a \.ts or a \.sh file/);
+  assert.match(output, /hello\.sh: hello\.ts is the server "hello" already/);
+});
+
+test("berth dev leaves nothing behind", async (t) => {
+  const dev = await startDev(t, { "hello.ts": GREET }, ["hello.ts"]);
+  assert.notDeepEqual(await readdir(dev.temporary), []);
+  await dev.stop();
+  assert.deepEqual(await readdir(dev.temporary), []);
+});
+
+interface Dev {
+  readonly url: string;
+  readonly folder: string;
+  /** Its folder for temporary data. */
+  readonly temporary: string;
+  output(): string;
+  /** Resolves when the output so far matches, before or after the call. */
+  printed(pattern: RegExp): Promise<void>;
+  stop(): Promise<void>;
+}
+
+async function startDev(t: TestContext, files: Record<string, string>, args: readonly string[]): Promise<Dev> {
+  const folder = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
+  const temporary = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
+  const child = spawnDev(folder, args, { TMPDIR: temporary });
+  let output = "";
+  let onPrint = (): void => {};
+  child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
+    output += chunk;
+    onPrint();
+  });
+  const ended = new Promise<void>((resolveEnded) => child.once("close", () => resolveEnded()));
+  const stop = async (): Promise<void> => {
+    child.kill("SIGINT");
+    await ended;
+  };
+  t.after(async () => {
+    await stop();
+    for (const each of [folder, temporary]) await rm(each, { recursive: true, force: true });
+  });
+  const printed = (pattern: RegExp): Promise<void> =>
+    new Promise((found, reject) => {
+      const timer = setTimeout(() => reject(new Error(`not printed: ${pattern}\n${output}`)), 240_000);
+      onPrint = () => {
+        if (!pattern.test(output)) return;
+        clearTimeout(timer);
+        found();
+      };
+      onPrint();
+    });
+  await printed(/Files are watched/);
+  const url = /(http:\/\/[^/]+)\/mcp\//.exec(output)![1]!;
+  return { url, folder, temporary, output: () => output, printed, stop };
+}
+
+function spawnDev(cwd: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {
+  const options: SpawnOptions = { cwd, env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "pipe"] };
+  return spawn(process.execPath, [CLI, "dev", "--port", "0", ...args], options);
+}
+
+async function run(cwd: string, args: readonly string[]): Promise<{ code: number | null; output: string }> {
+  const child = spawnDev(cwd, args);
+  let output = "";
+  child.stderr!.setEncoding("utf8").on("data", (chunk: string) => (output += chunk));
+  const code = await new Promise<number | null>((ended) => child.once("close", ended));
+  return { code, output };
+}
+
+async function toolNames(url: string): Promise<string[]> {
+  const { body } = await post(url, request("tools/list"), { "MCP-Protocol-Version": "2025-06-18" });
+  return body.result.tools.map(({ name }: { name: string }) => name);
+}

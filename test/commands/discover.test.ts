@@ -1,0 +1,139 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { packageRoot } from "../../src/config.ts";
+import type { DiscoveredTool } from "../../src/discover/discovery.ts";
+import type { Problem } from "../../src/lib/problem.ts";
+
+interface Printed {
+  readonly tools: readonly DiscoveredTool[];
+  readonly problems: readonly Problem[];
+  readonly bundling?: readonly Problem[];
+}
+
+async function folder(context: Pick<TestContext, "after">, files: Record<string, string>): Promise<string> {
+  const path = await mkdtemp(join(tmpdir(), "berth-discover-"));
+  context.after(() => rm(path, { recursive: true }));
+  for (const [name, text] of Object.entries(files)) await writeFile(join(path, name), text);
+  return path;
+}
+
+function berth(...args: string[]) {
+  return berthWith({}, ...args);
+}
+
+function berthWith(settings: Record<string, string>, ...args: string[]) {
+  const cli = join(packageRoot, "dist", "src", "cli.js");
+  const env = { ...process.env, ...settings };
+  const { status, stdout, stderr } = spawnSync(process.execPath, [cli, "discover", ...args], { encoding: "utf8", env });
+  return { status, stdout, stderr, json: () => JSON.parse(stdout) as Printed };
+}
+
+test("berth discover --json prints tools and problems for programs", async (context) => {
+  const path = await folder(context, {
+    "a.ts":
+      'import { times } from "./b.ts";\n/** Hi. */\nexport function hi(n = times): void {}\nexport function bad(f: symbol): void {}',
+    "b.ts": "export const times = 3;",
+  });
+  const run = berth(join(path, "a.ts"), "--json");
+  assert.equal(run.status, 1);
+  const { tools, problems, ...others } = run.json();
+  assert.deepEqual(others, {});
+  assert.deepEqual(
+    tools.map(({ name, inputSchema }) => [name, inputSchema["properties"]]),
+    [["hi", { n: { type: "number", default: 3 } }]],
+  );
+  assert.deepEqual(
+    problems.map(({ tool, file, line, column }) => [tool, file, line, column]),
+    [["bad", "a.ts", 4, 21]],
+  );
+});
+
+test("berth discover shows signatures to people, and problems with the line that is at fault", async (context) => {
+  const path = await folder(context, {
+    "a.ts":
+      "/** Says hi.\n * @readOnly */\nexport function hi(who: string, ...n: (1 | 2)[]): { ok?: boolean } { return {}; }\nexport function bad(f: symbol): void {}",
+  });
+  const run = berth(join(path, "a.ts"));
+  assert.equal(run.status, 1);
+  assert.match(
+    run.stdout,
+    /^hi\(who: string, n\?: \(1 \| 2\)\[\]\): \{ ok\?: boolean \} @readOnly\n {2}Says hi\.\n\n1 tool, 1 error\n$/,
+  );
+  assert.match(
+    run.stderr,
+    /a\.ts:4:21: error \(tool bad\): .*symbol.*\[unsupported-type\]\n.*> 4 \| export function bad\(f: symbol\)/s,
+  );
+});
+
+test("berth discover tells apart what is wrong with tools and what keeps them from running", async (context) => {
+  const path = await folder(context, {
+    "a.ts": 'import x from "left-pad-9000";\nexport function hi(who: string) { return x(who); }',
+  });
+  const run = berth(join(path, "a.ts"), "--json");
+  const { tools, problems, bundling } = run.json();
+  assert.deepEqual([run.status, tools.length, problems, bundling?.length], [1, 1, [], 1]);
+});
+
+test("berth discover tells type errors as warnings, and as errors with --strict", async (context) => {
+  const path = await folder(context, {
+    "a.ts": "export function size(text: string): number {\n  return text.lenght;\n}\n",
+  });
+  const run = berth(join(path, "a.ts"));
+  assert.deepEqual([run.status, run.stdout], [0, "size(text: string): number\n\n1 tool, 1 warning\n"]);
+  assert.match(
+    run.stderr,
+    /^a\.ts:2:15: warning: .*Did you mean 'length'\? \[type-error\]\n +> 2 \| {3}return text\.lenght;/,
+  );
+  const strict = berth(join(path, "a.ts"), "--strict");
+  assert.deepEqual([strict.status, strict.stdout], [1, "size(text: string): number\n\n1 tool, 1 error\n"]);
+  assert.match(strict.stderr, /^a\.ts:2:15: error: /);
+});
+
+test("berth discover takes scripts, and the name of their server", async (context) => {
+  const path = await folder(context, { "find.sh": "#!/bin/sh\n# Finds.\n# @param {string} text\n" });
+  assert.deepEqual(
+    berth(join(path, "find.sh"), "--json")
+      .json()
+      .tools.map(({ name }) => name),
+    ["find"],
+  );
+  const named = berth(join(path, "find.sh"), "--server", "search");
+  assert.deepEqual([named.status, named.stdout], [0, "search(text: string)\n  Finds.\n\n1 tool\n"]);
+});
+
+test("berth discover says so when there is nothing to read", () => {
+  const run = berth("/nowhere/at-all.ts");
+  assert.deepEqual([run.status, run.stdout], [2, ""]);
+  assert.match(run.stderr, /\/nowhere\/at-all\.ts cannot be read/);
+});
+
+test("berth discover shows resources and prompts, too", async (context) => {
+  const path = await folder(context, {
+    "a.ts":
+      "/** Text. @resource a://text */\nexport const text = () => 1;\n" +
+      "/** Asks.\n * @prompt */\nexport const ask = (it: string) => it;\n/** @completes ask.it */\nexport const it = () => [];",
+  });
+  const run = berth(join(path, "a.ts"));
+  assert.equal(run.stdout, "a://text\n  Text.\n\nprompt ask\n  Asks.\n\n0 tools, 1 resource, 1 prompt\n");
+  assert.equal(run.status, 0);
+  const printed = berth(join(path, "a.ts"), "--json").json();
+  assert.deepEqual(Object.keys(printed), ["tools", "problems", "resources", "prompts", "completions"]);
+});
+
+test("berth discover says which limit keeps it from reading a file, and where", async (context) => {
+  const path = await folder(context, {
+    "a.ts":
+      'import { Port } from "./b.ts";\nimport { Pier } from "./c.ts";\nexport function dock(a: Port, b: Pier): void {}',
+    "b.ts": "export interface Port { name: string }",
+    "c.ts": "export interface Pier { name: string }",
+  });
+  const { bundling, problems } = berthWith({ BERTH_SOURCE_FILES: "2" }, join(path, "a.ts"), "--json").json();
+  const [first] = bundling ?? [];
+  assert.match(first?.message ?? "", /more than 2 files \(BERTH_SOURCE_FILES\)/);
+  assert.deepEqual([first?.file, first?.line], ["a.ts", 2]);
+  assert.match(problems[0]?.message ?? "", /the type Pier cannot be found/);
+});

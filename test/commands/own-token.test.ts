@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { makeToken } from "../support/tokens.ts";
+import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import { berth as command, type Ran } from "../support/commands.ts";
+
+const HELLO = `/** Greets. */\nexport function greet(name: string): string { return "Hello, " + name + "!"; }\n`;
+
+describe("C8 the token of commands that talk to a Berth", () => {
+  let berth: TestBerth;
+  let token: string;
+  before(async () => {
+    berth = await startTestBerth({ texts: { "hello.ts": HELLO }, env: { BERTH_ACCESS: "required" } });
+    ({ token } = await makeToken(berth, { can: ["call", "read"] }));
+  });
+  after(() => berth?.close());
+
+  /** Checks that no output of a command ever holds a token. */
+  const run = async (args: readonly string[], env: Record<string, string> = {}, input = ""): Promise<Ran> => {
+    const ran = await command(args, { env: { BERTH_URL: berth.url, ...env }, input });
+    for (const secret of [token, env["BERTH_TOKEN"] ?? token]) {
+      assert.ok(!`${ran.stdout}${ran.stderr}`.includes(secret), `${args.join(" ")} prints a token`);
+    }
+    return ran;
+  };
+  const greet = (env: Record<string, string>, more: readonly string[] = []): Promise<Ran> =>
+    run(["call", ...more, "hello.greet", "--name", "Ada"], env);
+
+  it("C8 comes from the environment or from a file", async () => {
+    const without = await greet({});
+    assert.deepEqual([without.code, without.stdout], [2, ""]);
+    assert.match(without.stderr, /A token is needed here/);
+    assert.match((await greet({ BERTH_TOKEN: token })).stdout, /Hello, Ada!/);
+    const file = join(berth.folder, "token");
+    await writeFile(file, `${token}\n`);
+    assert.match((await greet({ BERTH_TOKEN_FILE: file })).stdout, /Hello, Ada!/);
+    assert.match((await greet({ BERTH_URL: "", BERTH_TOKEN: token }, ["--url", berth.url])).stdout, /Hello, Ada!/);
+  });
+
+  it("C8 that is wrong is told without being shown", async () => {
+    const other = `${token.slice(0, -1)}${token.endsWith("0") ? "1" : "0"}`;
+    assert.match((await greet({ BERTH_TOKEN: other })).stderr, /This token is not valid here/);
+    assert.match((await greet({ BERTH_TOKEN: `${token} ${token}` })).stderr, /BERTH_TOKEN must be one token/);
+    assert.match((await greet({ BERTH_TOKEN: token, BERTH_TOKEN_FILE: "x" })).stderr, /two places for one thing/);
+    assert.match((await greet({ BERTH_TOKEN_FILE: join(berth.folder, "none") })).stderr, /cannot be read: ENOENT/);
+  });
+
+  it("C8 is not sent where everybody on the way could read it", async () => {
+    const refused = await greet({ BERTH_TOKEN: token }, ["--url", "http://mcp.example.com"]);
+    assert.equal(refused.code, 2);
+    assert.match(refused.stderr, /would be sent to http:\/\/mcp\.example\.com for everybody to read; name it by https/);
+  });
+
+  it("C8 goes to one's own Berth by a launcher URI, too, and to no other server", async () => {
+    const own = `mcp+${berth.url}/mcp/hello`;
+    assert.equal((await run(["inspect", own])).code === 0, false);
+    assert.match((await run(["inspect", own], { BERTH_TOKEN: token })).stdout, /greet/);
+    assert.match((await run(["cat", `${own}?tool=greet&name=Ada`], { BERTH_TOKEN: token })).stdout, /Hello, Ada!/);
+
+    const seen: (string | undefined)[] = [];
+    const other = createServer((request, response) => {
+      seen.push(request.headers.authorization);
+      response.writeHead(401).end(JSON.stringify(request.headers));
+    }).listen(0, "127.0.0.1");
+    await once(other, "listening");
+    const uri = `mcp+http://127.0.0.1:${(other.address() as AddressInfo).port}/mcp`;
+    try {
+      await run(["inspect", uri], { BERTH_TOKEN: token });
+      assert.ok(seen.length > 0 && seen.every((header) => header === undefined), "it was sent to somebody else");
+      // Users who write the token themselves may send it anywhere; replies are shown without it.
+      await run(["inspect", `${uri}?header.Authorization=Bearer%20\${BERTH_TOKEN}`], { BERTH_TOKEN: token });
+      assert.equal(seen.at(-1), `Bearer ${token}`);
+    } finally {
+      other.close();
+      other.closeAllConnections();
+    }
+  });
+});

@@ -1,0 +1,159 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { packageRoot } from "../../src/config.ts";
+import { asker, startOutcomes } from "../support/outcomes.ts";
+import { everything } from "../support/upstreams.ts";
+import { berth as runBerth, cli, type Ran } from "../support/commands.ts";
+import type { TestBerth } from "../support/berth.ts";
+
+/** Runs `berth …` in a terminal of its own, with `typed` typed ahead; returns all output. */
+function inTerminal(args: readonly string[], typed: string): Promise<{ shown: string; code: number | null }> {
+  const python = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+  return new Promise((resolve, reject) => {
+    const child = spawn("python3", ["-c", python, process.execPath, cli, ...args], {
+      env: { ...process.env, NO_COLOR: "1", TERM: "xterm" },
+      stdio: ["pipe", "pipe", "inherit"],
+      timeout: 240_000,
+    });
+    let shown = "";
+    child.stdout.setEncoding("utf8").on("data", (chunk: string) => (shown += chunk));
+    child.stdin.write(typed);
+    child.once("error", reject);
+    child.once("close", (code) => resolve({ shown, code }));
+  });
+}
+
+describe("questions at a command", () => {
+  let berth: TestBerth;
+  const closing: (() => Promise<void>)[] = [];
+  before(async () => {
+    berth = await startOutcomes({ after: (hook: () => Promise<void>) => void closing.push(hook) } as never);
+  });
+  after(async () => {
+    for (const close of closing) await close();
+  });
+
+  /** A tool of each kind, as an upstream sees it: directly, and hosted. */
+  const tools = (name: string): [string, string][] => {
+    const hosted = (server: string): string =>
+      `mcp+http://${berth.url.replace("http://", "")}/mcp/${server}?tool=${name}`;
+    return [
+      ["a server of others", `${asker}?tool=${name}`],
+      ["a hosted server of others", hosted("asker")],
+      ["a hosted function", hosted("functions")],
+      ["a hosted script", hosted(name)],
+    ];
+  };
+
+  it("P4 berth cat asks the person at the terminal twice in a row, and writes the result", async () => {
+    for (const [kind, reference] of tools("deploy")) {
+      const { shown, code } = await inTerminal(["cat", reference], "moon\n2\nyes\n");
+      assert.match(shown, /Which stage\?\r\n {2}1\. dev\r\n {2}2\. prod\r\n/, kind);
+      assert.match(shown, /Please answer: a number from 1 to 2\./, kind);
+      assert.match(shown, /Really\?\r\n\(y\/n\): /, kind);
+      assert.match(shown, /"text":"deployed to prod: true"/, kind);
+      assert.equal(code, 0, kind);
+    }
+  });
+
+  it("P4 an empty line takes the default that is shown, and the end of input cancels", async () => {
+    for (const [kind, reference] of tools("preset")) {
+      const { shown } = await inTerminal(["cat", reference], "\n\n");
+      assert.match(shown, /\[dev\]: /, kind);
+      assert.match(shown, /"text":"deployed to dev: true"/, kind);
+    }
+    const { shown, code } = await inTerminal(["cat", `${asker}?tool=deploy`], "1\n\u0004");
+    assert.match(
+      shown,
+      /"code":"needs_input","message":"The tool \\"deploy\\" stopped: the user cancelled the question \\"sure\\"\."/,
+    );
+    assert.equal(code, 5);
+  });
+
+  it("P4 questions of both kinds are asked in one call", async () => {
+    const { shown } = await inTerminal(["cat", `${asker}?tool=mixed`], "prod\nAda\ny\nAda\n");
+    assert.match(shown, /"text":"prod Ada true"/);
+  });
+
+  it("P4 without a terminal the default is the answer, and what has none is an error that says what is needed", async () => {
+    for (const [kind, reference] of tools("preset")) {
+      const ran = await runBerth(["cat", reference]);
+      assert.equal(ran.records[0].text, "deployed to dev: true", kind);
+    }
+    for (const [kind, reference] of tools("deploy")) {
+      const ran: Ran = await runBerth(["cat", reference]);
+      assert.equal(ran.code, 5, kind);
+      assert.equal(ran.stdout, "", kind);
+      assert.match(ran.errors[0].message, /needs an answer.*"stage": one of "dev", "prod"/, kind);
+    }
+    const put = await runBerth(["put", `${asker}?tool=preset`], { input: "{}\n{}\n" });
+    assert.deepEqual(
+      put.records.map(({ record, text }) => [record, text]),
+      [1, 2].map((record) => [record, "deployed to dev: true"]),
+    );
+  });
+
+  it("P4 what a server is compared by does not depend on a terminal, though it offers more to who can be asked", async () => {
+    const { records } = await runBerth(["mcp", "hash", everything]);
+    const { shown } = await inTerminal(["mcp", "hash", everything], "");
+    assert.ok(shown.includes(records[0].schema_hash));
+  });
+
+  it("P4 berth call asks at the terminal, and takes defaults without one", async () => {
+    for (const server of ["functions", "deploy", "asker"]) {
+      const { shown, code } = await inTerminal(["call", "--url", berth.url, `${server}.deploy`], "prod\ny\n");
+      assert.match(shown, /"text":"deployed to prod: true"/, server);
+      assert.equal(code, 0, server);
+    }
+    for (const server of ["functions", "preset", "asker"]) {
+      const { stdout } = await runBerth(["call", "--url", berth.url, `${server}.preset`]);
+      assert.match(stdout, /"text":"deployed to dev: true"/, server);
+    }
+    const asked = await runBerth(["call", "--url", berth.url, "functions.deploy"]);
+    assert.equal(asked.code, 1);
+    assert.match(asked.stderr, /call it again with --answers/);
+  });
+
+  it("P5 berth cat tries again what is transient, and nothing else", async () => {
+    const env = { BERTH_RETRY_MS: "5" };
+    const args = (value: object): string => `args=${encodeURIComponent(JSON.stringify(value))}`;
+    const flaky = await runBerth(["cat", `${asker}?tool=flaky&${args({ key: "x", times: 2 })}`], { env });
+    assert.equal(flaky.records[0].text, "worked at call 3");
+    const broken = await runBerth(["cat", `${asker}?tool=broken&${args({ key: "x", times: 2 })}`], { env });
+    assert.deepEqual([broken.code, broken.errors[0].message], [5, "broken at call 1\n  inner"]);
+    const never = await runBerth(["cat", `${asker}?tool=flaky&${args({ key: "x", times: 9 })}`], { env });
+    assert.deepEqual([never.code, never.errors[0].transient], [5, true]);
+  });
+
+  it("P6 a profile's options reach its tool", async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), "berth-profile-"));
+    t.after(() => rm(folder, { recursive: true }));
+    const profile = join(folder, ".berth", "profiles", "mcp", "asking");
+    await mkdir(profile, { recursive: true });
+    await writeFile(join(profile, "_meta.json"), JSON.stringify({ uri: asker }));
+    await writeFile(join(profile, "context.json"), JSON.stringify({ tool: "told", options: { depth: 3 } }));
+    const { records } = await runBerth(["cat", "@asking/context"], { cwd: folder, env: { HOME: folder } });
+    const { meta } = JSON.parse(records[0].text);
+    assert.deepEqual(meta["computer.jp/tool"], { name: "told", arguments: {}, options: { depth: 3 } });
+    assert.deepEqual(meta["computer.jp/context"], { action: "run" });
+    const plain = await runBerth(["cat", `${asker}?tool=told`]);
+    assert.deepEqual(Object.keys(JSON.parse(plain.records[0].text).meta), ["progressToken"]);
+  });
+
+  it("P7 help and documentation call the envelope transitional", async () => {
+    for (const command of ["cat", "call"]) {
+      assert.match((await runBerth([command, "--help"])).stdout, /envelope.* transitional/, command);
+    }
+    const page = await readFile(join(packageRoot, "docs", "outcomes.md"), "utf8");
+    assert.match(page, /> \[!IMPORTANT\]\n> \*\*Transitional\.\*\*/);
+  });
+
+  it("P1 --raw writes the result as the server gave it, envelope and all", async () => {
+    const raw = await runBerth(["cat", "--raw", `${asker}?tool=preset`]);
+    assert.match(raw.records[0].content[0].text, /^\{"type":"success"/);
+  });
+});

@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { CLI } from "../support/stdio-session.ts";
+
+const VALUE = "correct horse battery staple";
+
+describe("berth secret", () => {
+  const folder = mkdtempSync(join(tmpdir(), "berth-secret-command-"));
+  const data = join(folder, "data");
+  after(() => rmSync(folder, { recursive: true, force: true }));
+
+  /** Runs the command, with `input` as its whole standard input. */
+  async function berth(args: readonly string[], input = ""): Promise<{ code: number; stdout: string; stderr: string }> {
+    const env = { ...process.env, BERTH_DATA: data };
+    const child = spawn(process.execPath, [CLI, "secret", ...args], { env });
+    let [stdout, stderr] = ["", ""];
+    child.stdout.setEncoding("utf8").on("data", (chunk: string) => (stdout += chunk));
+    child.stderr.setEncoding("utf8").on("data", (chunk: string) => (stderr += chunk));
+    child.stdin.on("error", () => {}).end(input);
+    const [code] = (await once(child, "close")) as [number];
+    return { code, stdout, stderr };
+  }
+
+  it("C8 takes a value from standard input, lists its name, and says the value nowhere", async () => {
+    const set = await berth(["set", "API_TOKEN"], `${VALUE}\n`);
+    assert.equal(set.code, 0, set.stderr);
+    assert.match(set.stderr, /The secret API_TOKEN of the tenant default is set/);
+    const nobodys = await berth(["set", "API_TOKEN", "--tenant", "acme"], VALUE);
+    assert.deepEqual([nobodys.code, nobodys.stderr.includes("berth tenant create acme")], [2, true]);
+    const store = await openSqliteStore({ dataDir: data });
+    await store.tenants.create("acme", { by: "test" });
+    await store.close();
+    const other = await berth(["set", "API_TOKEN", "--tenant", "acme"], VALUE);
+    assert.equal(other.code, 0, other.stderr);
+    const listed = await berth(["list"]);
+    assert.match(listed.stdout, /^API_TOKEN {2}\d{4}-.*Z by command {2}for no server\n$/);
+    const json = await berth(["list", "--tenant", "acme", "--json"]);
+    const [only] = JSON.parse(json.stdout);
+    assert.deepEqual([only.name, only.isSet, only.by, only.servers], ["API_TOKEN", true, "command", []]);
+    for (const { stdout, stderr } of [set, other, listed, json]) assert.ok(!`${stdout}${stderr}`.includes(VALUE));
+    for (const file of readdirSync(data)) assert.ok(!readFileSync(join(data, file)).includes(VALUE), file);
+  });
+
+  it("C8 takes no value from its command line, where everyone on the machine could read it", async () => {
+    const { code, stderr } = await berth(["set", "API_TOKEN", VALUE], "another value");
+    assert.notEqual(code, 0);
+    assert.match(stderr, /too many arguments/);
+  });
+
+  it("C8 says what is wrong with a name or a value, and not the value", async () => {
+    const named = await berth(["set", "API-TOKEN"], VALUE);
+    assert.equal(named.code, 2);
+    assert.match(named.stderr, /"API-TOKEN" cannot be its name/);
+    const short = await berth(["set", "PIN"], "1234");
+    assert.equal(short.code, 2);
+    assert.match(short.stderr, /fewer than 6 characters/);
+    assert.doesNotMatch(short.stderr, /1234/);
+  });
+
+  it("C8 rotates the key, and deletes", async () => {
+    const rotated = await berth(["rotate"]);
+    assert.equal(rotated.code, 0, rotated.stderr);
+    assert.match(rotated.stderr, /2 secrets are sealed with the key [0-9a-f]{16} now/);
+    assert.equal((await berth(["delete", "API_TOKEN"])).code, 0);
+    const again = await berth(["delete", "API_TOKEN"]);
+    assert.equal(again.code, 2);
+    assert.match(again.stderr, /No such secret: "API_TOKEN"/);
+    assert.equal((await berth(["list"])).stdout, "");
+  });
+
+  it("C8 at a terminal, what is typed is not shown", async () => {
+    const shown = await atTerminal(["set", "TYPED"], data, ["wrong\u007f\u007f\u007f\u007f\u007f", VALUE, "\r"]);
+    assert.match(shown, /Value of TYPED: \r\n/);
+    assert.match(shown, /is set/);
+    for (const part of ["wrong", "horse"]) assert.ok(!shown.includes(part), shown);
+    const given = await atTerminal(["set", "GIVEN_UP"], data, ["correct", "\u0003"]);
+    assert.match(given, /Nothing was set/);
+    assert.doesNotMatch((await berth(["list"])).stdout, /GIVEN_UP/);
+  });
+});
+
+/** Runs `berth secret …` on a pseudo-terminal, types when it is asked, and returns all output. */
+function atTerminal(args: readonly string[], data: string, keys: readonly string[]): Promise<string> {
+  const python = "import pty, sys; pty.spawn(sys.argv[1:])";
+  const env = { ...process.env, BERTH_DATA: data };
+  return new Promise((resolve, reject) => {
+    const child = spawn("python3", ["-c", python, process.execPath, CLI, "secret", ...args], { env });
+    let shown = "";
+    let answered = false;
+    child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
+      shown += chunk;
+      if (answered || !shown.includes("Value of")) return;
+      answered = true;
+      for (const key of keys) child.stdin.write(key);
+    });
+    child.once("error", reject);
+    child.once("close", () => resolve(shown));
+  });
+}

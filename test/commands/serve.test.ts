@@ -1,0 +1,192 @@
+import assert from "node:assert/strict";
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { apiOf } from "../support/api.ts";
+import { call, post, request } from "../support/berth.ts";
+import { commandOf, descendants, isAlive } from "../support/processes.ts";
+import { until } from "../support/until.ts";
+
+const CLI = resolve("dist/src/cli.js");
+
+interface Served {
+  readonly child: ChildProcess;
+  readonly url: string;
+  readonly stderr: () => string;
+}
+
+/** `berth serve` as a person starts it, up to the line with its address. */
+function serve(args: readonly string[], cli = CLI): Promise<Served> {
+  const command = [cli, "serve", "--port", "0", ...args];
+  return listening(spawn(process.execPath, command, { stdio: ["ignore", "pipe", "pipe"] }));
+}
+
+function listening(child: ChildProcess): Promise<Served> {
+  return new Promise((resolveServed, reject) => {
+    let text = "";
+    child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
+      text += chunk;
+      const url = /Berth serves (http:\S+)\/mcp/.exec(text)?.[1];
+      if (url) resolveServed({ child, url, stderr: () => text });
+    });
+    child.once("exit", (code) => reject(new Error(`berth serve ended with ${code}: ${text}`)));
+  });
+}
+
+/** Starts a copy of the sources, which is built already. */
+async function npmStart(folder: string): Promise<Served> {
+  await mkdir(folder);
+  const { type, scripts } = JSON.parse(await readFile("package.json", "utf8")) as Record<"type" | "scripts", object>;
+  const ours = { ...scripts, build: "true" };
+  await writeFile(join(folder, "package.json"), JSON.stringify({ name: "started", type, scripts: ours }));
+  for (const name of ["dist", "node_modules"]) await symlink(resolve(name), join(folder, name));
+  const env = { ...process.env, BERTH_PORT: "0", BERTH_DATA: join(folder, "data") };
+  return listening(spawn("npm", ["start"], { cwd: folder, env, detached: true, stdio: ["ignore", "pipe", "pipe"] }));
+}
+
+/** Returns its result as soon as the call is under way. */
+async function slowCall(url: string): Promise<{ result: ReturnType<typeof call> }> {
+  const saved = await apiOf({ url }).put(
+    "/definitions/slow",
+    `export async function wait(): Promise<string> {
+      await new Promise((resolve) => setTimeout(resolve, 2000));
+      return "done";
+    }`,
+  );
+  assert.equal(saved.status, 201);
+  const result = call(`${url}/mcp/slow`, "wait");
+  result.catch(() => {});
+  await until(async () => {
+    const figures = await (await fetch(`${url}/metrics`)).text();
+    return /^berth_calls_in_flight 1$/m.test(figures);
+  }, "the call is under way");
+  return { result };
+}
+
+function stop({ child }: Served, signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
+  return new Promise((resolveCode) => {
+    child.removeAllListeners("exit");
+    child.once("exit", (code) => resolveCode(code));
+    child.kill(signal);
+  });
+}
+
+/** The entries of the shipped `mcps.source.json`, by the server's name. */
+async function sources(): Promise<Record<string, { definition?: string }>> {
+  const text = await readFile("reference_templates/mcps.source.json", "utf8");
+  const { $schema: _schema, ...entries } = JSON.parse(text) as Record<string, object>;
+  return entries;
+}
+
+describe("berth serve", () => {
+  let folder: string;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "berth-serve-"));
+  });
+  after(() => rm(folder, { recursive: true, force: true }));
+
+  it("C2 T4.3 T10.2 serves every server of the image that comes with it, also the one that mcps does not name", async () => {
+    const served = await serve(["--data", join(folder, "data")]);
+    try {
+      for (const name of [...Object.keys(await sources()), "mcp"]) {
+        const { status, body } = await post(`${served.url}/mcp/${name}`, request("tools/list"));
+        assert.equal(status, 200, name);
+        assert.ok(body.result.tools.length > 0, name);
+      }
+    } finally {
+      assert.equal(await stop(served), 0);
+    }
+  });
+
+  it("starts again on the same data, and ends on SIGINT", async () => {
+    const served = await serve(["--data", join(folder, "data")]);
+    const echoed = await call(`${served.url}/mcp/echo`, "echo", { message: "again" });
+    assert.equal(echoed.content[0].text, "again");
+    assert.equal(await stop(served, "SIGINT"), 0);
+  });
+
+  for (const [how, signals] of [
+    ["a terminal that closes", ["SIGHUP"]],
+    ["one Ctrl-C that npm tells once more", ["SIGINT", "SIGINT"]],
+  ] as const) {
+    it(`${how} ends it as any signal does: what is under way is answered`, async () => {
+      const served = await serve(["--data", join(folder, signals.join("-"))]);
+      const answer = await slowCall(served.url);
+      const ended = stop(served, signals[0]);
+      for (const signal of signals.slice(1)) {
+        await until(() => served.stderr().includes("shutting down"), "the first one was heard");
+        served.child.kill(signal);
+      }
+      assert.equal((await answer.result).content[0].text, "done");
+      assert.equal(await ended, 0);
+    });
+  }
+
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    const skip = process.platform !== "linux" && "reads /proc";
+    it(`npm start ends with Berth at ${signal}, and what is under way is answered`, { skip }, async () => {
+      const served = await npmStart(join(folder, `npm-${signal}`));
+      const { pid } = served.child;
+      const berth = descendants(pid).find((each) => commandOf(each).includes("cli.js serve"))!;
+      const answer = await slowCall(served.url);
+      const all = descendants(pid);
+      const ended = new Promise((resolveEnded) => served.child.once("close", resolveEnded));
+      // A terminal signals the whole group.
+      process.kill(signal === "SIGINT" ? -pid! : pid!, signal);
+      assert.equal((await answer.result).content[0].text, "done");
+      await ended;
+      assert.ok(all.includes(berth));
+      await until(() => !all.some(isAlive), "nothing of it is alive");
+    });
+  }
+
+  it("leaves no process behind", { skip: process.platform !== "linux" && "reads /proc" }, async () => {
+    const served = await serve(["--data", join(folder, "processes")]);
+    await call(`${served.url}/mcp/echo`, "echo", { message: "start a guest" });
+    const guests = descendants(served.child.pid);
+    assert.ok(guests.length > 0);
+    await stop(served);
+    assert.deepEqual(guests.filter(isAlive), []);
+  });
+
+  it("a read-only boot serves TypeScript and refuses shell definitions with the reason", async () => {
+    const served = await serve(["--data", join(folder, "readonly"), "--readonly"]);
+    try {
+      const echoed = await call(`${served.url}/mcp/echo`, "echo", { message: "read" });
+      assert.equal(echoed.content[0].text, "read");
+      const [shell] = Object.entries(await sources()).find(([, { definition }]) => definition?.endsWith(".sh"))!;
+      const { status, body } = await post(`${served.url}/mcp/${shell}`, request("tools/list"));
+      assert.equal(status, 503);
+      assert.match(body.error.message, /read-only/);
+    } finally {
+      await stop(served);
+    }
+  });
+
+  it("says which port is taken and what to do", async () => {
+    const served = await serve(["--data", join(folder, "first")]);
+    try {
+      const { port } = new URL(served.url);
+      await assert.rejects(serve(["--data", join(folder, "second"), "--port", port]), /port \d+ is taken.*BERTH_PORT/);
+    } finally {
+      await stop(served);
+    }
+  });
+
+  it("the packed package serves its own image and any other", async () => {
+    const tarball = execFileSync("npm", ["pack", "--ignore-scripts", "--silent", "--pack-destination", folder], {
+      encoding: "utf8",
+    }).trim();
+    execFileSync("tar", ["-xzf", join(folder, tarball), "-C", folder]);
+    await symlink(resolve("node_modules"), join(folder, "package/node_modules"));
+    const cli = join(folder, "package/dist/bin/berth.cjs");
+    for (const image of [[], ["--image", resolve("boot")]]) {
+      const served = await serve(["--data", join(folder, `packed-${image.length}`), ...image], cli);
+      const echoed = await call(`${served.url}/mcp/echo`, "echo", { message: "packed" });
+      assert.equal(echoed.content[0].text, "packed");
+      await stop(served);
+    }
+  });
+});

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import { isTokenText, newToken } from "../../src/access/token-text.ts";
+import { readTokenRequest } from "../../src/access/token-request.ts";
+import { CLI } from "../support/stdio-session.ts";
+
+describe("berth token", () => {
+  const folder = mkdtempSync(join(tmpdir(), "berth-token-command-"));
+  const data = join(folder, "data");
+  after(() => rmSync(folder, { recursive: true, force: true }));
+
+  async function berth(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+    const child = spawn(process.execPath, [CLI, "token", ...args], { env: { ...process.env, BERTH_DATA: data } });
+    let [stdout, stderr] = ["", ""];
+    child.stdout.setEncoding("utf8").on("data", (chunk: string) => (stdout += chunk));
+    child.stderr.setEncoding("utf8").on("data", (chunk: string) => (stderr += chunk));
+    const [code] = (await once(child, "close")) as [number];
+    return { code, stdout, stderr };
+  }
+
+  it("C8 prints a token once, keeps its hash alone, and lists what it permits", async () => {
+    const made = await berth("create", "--name", "laptop", "--server", "echo", "--expires", "30d");
+    assert.equal(made.code, 0, made.stderr);
+    const token = made.stdout.trim();
+    assert.match(token, /^berth_[0-9A-Za-z]{49}$/);
+    assert.ok(!made.stderr.includes(token));
+    const listed = await berth("list");
+    assert.match(listed.stdout, /^[0-9a-f]{10} {2}made \S+Z {2}call,read on echo, until \S+Z {2}laptop\n$/);
+    const secret = token.slice("berth_".length);
+    for (const file of readdirSync(data)) assert.ok(!readFileSync(join(data, file)).includes(secret), file);
+  });
+
+  it("C8 revokes by id, and says when there is nothing to revoke", async () => {
+    const { id } = JSON.parse((await berth("create", "--can", "admin", "--json")).stdout) as { id: string };
+    assert.equal((await berth("revoke", id)).code, 0);
+    assert.match((await berth("list")).stdout, new RegExp(`^${id}  made \\S+  revoked `, "m"));
+    for (const wrong of [id, "ffffffffff"]) {
+      const again = await berth("revoke", wrong);
+      assert.equal(again.code, 2);
+      assert.match(again.stderr, /No such token/);
+    }
+  });
+
+  it("C8 says everything that is wrong with what is wanted", async () => {
+    const { code, stderr } = await berth("create", "--can", "fly", "--tool", "x", "--expires", "soon");
+    assert.equal(code, 2);
+    assert.match(stderr, /"can" lists at least one of call, read, edit, programs, admin; .*"expires" is a time/);
+    const elsewhere = await berth("create", "--tenant", "nobody");
+    assert.equal(elsewhere.code, 2);
+    assert.match(elsewhere.stderr, /No such tenant/);
+  });
+
+  it("C8 never takes a limit for granted that would limit nothing", () => {
+    for (const can of ["edit", "admin"]) {
+      assert.throws(() => readTokenRequest({ can: ["call", can], tools: ["x"] }), /"tools"/);
+    }
+    assert.throws(() => readTokenRequest({ can: ["call"], servers: [] }), /"servers"/);
+    assert.throws(() => readTokenRequest({ can: ["call"], server: ["echo"] }), /"server" says nothing/);
+    const { grant, expiresAt } = readTokenRequest({ can: ["call"], servers: ["echo"], expires: "12h" }, 0);
+    assert.deepEqual([grant, expiresAt], [{ can: ["call"], servers: ["echo"] }, 43_200_000]);
+  });
+
+  it("C8 a token is recognised by its beginning and known to be whole by its end", () => {
+    const token = newToken();
+    assert.ok(isTokenText(token));
+    assert.notEqual(newToken(), token);
+    for (let at = "berth_".length; at < token.length; at++) {
+      const other = token[at] === "a" ? "b" : "a";
+      assert.ok(!isTokenText(token.slice(0, at) + other + token.slice(at + 1)), `character ${at}`);
+    }
+    assert.ok(!isTokenText(token.slice(0, -1)));
+  });
+});

@@ -1,0 +1,379 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { createHash, randomUUID } from "node:crypto";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { access, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { atOnce, berth, cli } from "../support/commands.ts";
+import { processesWith } from "../support/processes.ts";
+import { everything, fixtures, hostile, installed, notes } from "../support/upstreams.ts";
+import { until } from "../support/until.ts";
+
+test("J2 berth inspect prints what a server offers as the seed shows it", async () => {
+  const { code, stdout, stderr } = await berth(["inspect", `${notes}?arg=x`, "--format", "json"]);
+  assert.deepEqual([code, stderr], [0, ""]);
+  const shown = JSON.parse(stdout) as Record<string, { name?: string; uri?: string }[]>;
+  assert.deepEqual([shown["server"], shown["transport"]], [`${fixtures}/notes.py`, "stdio"]);
+  assert.deepEqual(shown["tools"]![1], {
+    name: "search",
+    description: "Says what it was given.",
+    inputSchema: {
+      type: "object",
+      properties: {
+        gene: { type: "string", description: "Gene symbol" },
+        disease: { type: "string" },
+        limit: { type: "integer" },
+        tags: { type: "array", items: { type: "string" } },
+        tool: { type: "string" },
+      },
+      required: ["gene"],
+    },
+  });
+  assert.deepEqual(shown["resources"], [{ uri: "note://1", name: "The first note", mimeType: "text/plain" }]);
+  assert.deepEqual(
+    [shown["prompts"]!.length, shown["resourceTemplates"]!.length, shown["problems"]!.length],
+    [1, 1, 2],
+  );
+});
+
+test("J2 berth inspect is readable by default: signatures, first lines, problems", async () => {
+  const { code, stdout } = await berth(["inspect", notes]);
+  assert.equal(code, 0);
+  assert.match(stdout, /notes 1\.0\.0, MCP 2026-07-28 over stdio\n\nTools \(5\)\n {2}list_notes\(limit\?: integer/);
+  assert.match(stdout, /\n {6}All notes\.\n/);
+  assert.match(stdout, /\n {2}review\(what\)\n/);
+  assert.match(stdout, /error: The tool "broken" is left out/);
+  assert.ok(!stdout.includes("\u001b"));
+});
+
+test("C8 berth inspect shows no name that steers the terminal, or writes lines of its own", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "berth-inspect-"));
+  const name = "up\u001b[2J\u001b]0;OWNED\u0007\u009b\nTools (0)";
+  const results = {
+    initialize: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name, version: name } },
+    "tools/list": { tools: [{ name, inputSchema: { type: "object" } }] },
+  };
+  const source = `const results = ${JSON.stringify(results)};
+    require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
+      const { id, method } = JSON.parse(line);
+      if (id === undefined) return;
+      const said = results[method] ? { result: results[method] } : { error: { code: -32601, message: "no" } };
+      process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, ...said }) + "\\n");
+    });`;
+  const file = join(folder, "server.cjs");
+  await writeFile(file, source);
+  try {
+    const { code, stdout, stderr } = await berth(["inspect", `mcp+node://${file}`]);
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /OWNED/);
+    // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+    assert.doesNotMatch(stdout, /[\u001b\u0007\u009b]|^Tools \(0\)/m);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+test("J2 berth mcp explore, tools and schema say it for programs", async () => {
+  const explored = await berth(["mcp", "explore", everything]);
+  const all = JSON.parse(explored.stdout) as { tools: { name: string }[]; prompts: object[]; resources: object[] };
+  assert.deepEqual([all.tools.length, all.resources.length, all.prompts.length], [13, 7, 4]);
+  const listed = await berth(["mcp", "tools", everything]);
+  assert.deepEqual(listed.records, all.tools);
+  const schema = await berth(["mcp", "schema", everything, "echo"]);
+  const { inputSchema } = JSON.parse(schema.stdout) as { inputSchema: { required: string[] } };
+  assert.deepEqual(inputSchema.required, ["message"]);
+  const schemas = await berth(["mcp", "schema", everything]);
+  assert.deepEqual(
+    Object.keys(JSON.parse(schemas.stdout) as object),
+    all.tools.map(({ name }) => name),
+  );
+});
+
+test("J2 J3 an npm package is inspected and called by name", async () => {
+  const context7 = "mcp+npx://@upstash/context7-mcp@4.1.1";
+  const inspected = await berth(["inspect", context7, "--format", "json"]);
+  assert.equal(inspected.code, 0, inspected.stderr);
+  const { server, tools } = JSON.parse(inspected.stdout) as { server: string; tools: { name: string }[] };
+  assert.deepEqual(server, "@upstash/context7-mcp@4.1.1");
+  assert.deepEqual(
+    tools.map(({ name }) => name),
+    ["resolve-library-id", "query-docs"],
+  );
+  const files = "mcp+npx://@modelcontextprotocol/server-filesystem@2026.8.31";
+  const read = await berth(["cat", `${files}?arg=${fixtures}&tool=read_text_file&path=${fixtures}/notes.py&head=1`]);
+  assert.equal(read.code, 0, read.stderr);
+  assert.match(read.records[0].text, /^"""An MCP server of Python's standard library alone/);
+});
+
+test("J3 berth cat writes a tool's text as a record in the form of the seed", async () => {
+  const { code, records, stderr } = await berth(["cat", `${everything}&tool=get-sum&a=1&b=2`]);
+  assert.deepEqual([code, stderr], [0, ""]);
+  assert.deepEqual(records, [
+    { type: "tool_result", tool: "get-sum", text: "The sum of 1 and 2 is 3.", mimeType: "text/plain" },
+  ]);
+});
+
+test("J3 structured lists are a record an element; other content keeps its kind", async () => {
+  const listed = await berth(["cat", `${notes}?tool=list_notes&limit=2&done=false`]);
+  assert.deepEqual(
+    listed.records.map(({ tool, data }) => [tool, data.id]),
+    [
+      ["list_notes", 1],
+      ["list_notes", 2],
+    ],
+  );
+  const image = (await berth(["cat", `${everything}&tool=get-tiny-image`])).records;
+  assert.deepEqual(
+    image.map(({ mimeType, blob }) => [mimeType, typeof blob]),
+    [
+      ["text/plain", "undefined"],
+      ["image/png", "string"],
+      ["text/plain", "undefined"],
+    ],
+  );
+  const links = (await berth(["cat", `${everything}&tool=get-resource-links&count=2`])).records;
+  assert.deepEqual(
+    links.map(({ link }) => typeof link),
+    ["undefined", "string", "string"],
+  );
+  const where = (await berth(["cat", `${notes}?tool=where`])).records;
+  assert.deepEqual(where[0].data.arguments, []);
+});
+
+test("J3 berth cat reads resources, prompts and lists, and gives the whole with --raw", async () => {
+  assert.deepEqual((await berth(["cat", `${notes}?resource=note://1`])).records, [
+    { type: "resource", uri: "note://1", text: "Buy milk.", mimeType: "text/plain" },
+  ]);
+  assert.deepEqual((await berth(["cat", `${notes}?prompt=review&what=this%20code`])).records, [
+    { type: "prompt_message", prompt: "review", role: "user", text: "Review this code.", mimeType: "text/plain" },
+  ]);
+  const tools = (await berth(["cat", `${notes}?list=tools`])).records;
+  assert.deepEqual(tools.map(({ type, name }) => `${type} ${name}`)[0], "tool list_notes");
+  const [raw] = (await berth(["cat", "--raw", `${notes}?tool=list_notes&limit=1`])).records;
+  assert.deepEqual(raw.structuredContent, { notes: [{ id: 1, title: "Note 1", done: false }] });
+});
+
+test("J3 --format chooses one JSON value or plain text", async () => {
+  const json = await berth(["cat", "--format", "json", `${notes}?tool=list_notes&limit=2`]);
+  assert.equal((JSON.parse(json.stdout) as object[]).length, 2);
+  const text = await berth(["cat", "--format", "text", `${notes}?tool=loose`]);
+  assert.equal(text.stdout, "BRAF V600E is a common mutation.\n");
+});
+
+test("J3 berth head and tail give the first and the last records, ten by default", async () => {
+  const ids = async (...args: string[]): Promise<number[]> =>
+    (await berth([...args, `${notes}?tool=list_notes`])).records.map(({ data }) => data.id);
+  const cases: [string[], number[]][] = [
+    [["head"], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]],
+    [
+      ["head", "-n", "2"],
+      [1, 2],
+    ],
+    [["tail"], [16, 17, 18, 19, 20, 21, 22, 23, 24, 25]],
+    [
+      ["tail", "-n", "3"],
+      [23, 24, 25],
+    ],
+    [["tail", "-n", "0"], []],
+    [["tail", "-n", "100"], Array.from({ length: 25 }, (_, index) => index + 1)],
+  ];
+  await atOnce(3, cases, async ([args, expected]) => assert.deepEqual(await ids(...args), expected, args.join(" ")));
+});
+
+test("J3 berth put calls once a record, in order, reports each and goes on after a bad one", async () => {
+  const input = '{"gene":"BRAF"}\n\nnonsense\n{"gene":"TP53","limit":3}';
+  const ran = await berth(["put", `${notes}?tool=search&disease=melanoma`], { input });
+  assert.equal(ran.code, 2);
+  assert.deepEqual(
+    ran.records.map(({ record, tool, text }) => [record, tool, JSON.parse(text)]),
+    [
+      [1, "search", { gene: "BRAF", disease: "melanoma" }],
+      [3, "search", { gene: "TP53", disease: "melanoma", limit: 3 }],
+    ],
+  );
+  assert.deepEqual(ran.errors, [{ code: "bad_record", message: "Record 2 is not a JSON object.", record: 2 }]);
+});
+
+test("J3 berth put keeps the order with many calls at once, and tells each tool's error", async () => {
+  const numbers = Array.from({ length: 60 }, (_, index) => index);
+  const input = numbers.map((a) => JSON.stringify({ a, b: 1 })).join("\n");
+  const ran = await berth(["put", "--concurrency", "8", `${everything}&tool=get-sum`], { input });
+  assert.equal(ran.code, 0, ran.stderr);
+  assert.deepEqual(
+    ran.records.map(({ record, text }) => `${record} ${text}`),
+    numbers.map((a) => `${a + 1} The sum of ${a} and 1 is ${a + 1}.`),
+  );
+  const failing = await berth(["put", "--fail-fast", `${notes}?tool=fail`], { input });
+  assert.deepEqual([failing.code, failing.errors.length], [5, 1]);
+  assert.deepEqual(failing.errors[0], { code: "tool_error", message: "It did not work.", tool: "fail", record: 1 });
+});
+
+test("J3 whoever reads may leave early: the command ends well and leaves nothing running", async () => {
+  const mark = randomUUID();
+  const reference = `${notes}?tool=search&env.MARK=${mark}`;
+  const pipeline = `yes '{"gene":"BRAF"}' | "$0" "$1" put "$2" | head -n 2; echo "\${PIPESTATUS[@]}"`;
+  const child = spawn("bash", ["-c", pipeline, process.execPath, cli, reference]);
+  let stdout = "";
+  child.stdout.setEncoding("utf8").on("data", (chunk: string) => (stdout += chunk));
+  await new Promise((resolve) => child.once("close", resolve));
+  const lines = stdout.trim().split("\n");
+  assert.equal(lines.length, 3);
+  assert.match(lines[2]!, /^\d+ 0 0$/);
+  assert.deepEqual(processesWith(mark), []);
+});
+
+test("J3 each kind of failure is one JSON object on stderr, with an exit code of its own", async () => {
+  const cases: [string[], number, string, RegExp][] = [
+    [["cat"], 2, "usage", /missing required argument/],
+    [["cat", "--nonsense", notes], 2, "usage", /unknown option/],
+    [["cat", notes], 2, "usage", /does not say what to do/],
+    [["cat", `${notes}?tool=none`], 2, "usage", /no tool "none"; there are list_notes, search/],
+    [["cat", `${notes}?tool=search&limit=x`], 2, "usage", /limit must be a whole number, not "x"/],
+    [["cat", "--timeout", "soon", `${notes}?tool=loose`], 2, "usage", /--timeout takes seconds/],
+    [["head", "-n", "-1", `${notes}?tool=loose`], 2, "usage", /-n takes a whole number/],
+    [["cat", "mcp+pip://x"], 2, "launcher_invalid", /no launcher "pip"/],
+    [["cat", "mcp+python://./gone.py?tool=x"], 2, "launcher_invalid", /no file .*gone\.py/],
+    [["inspect", "@nobody"], 2, "profile_not_found", /"@nobody"/],
+    [["inspect", hostile("dies at start")], 3, "upstream_not_started", /ended with exit code 7/],
+    [["inspect", "mcp+npx://@berth-test/there-is-no-such-package@1.0.0"], 3, "upstream_not_started", /exit code 1/],
+    [["cat", `${hostile("misbehaves in calls")}&tool=die`], 4, "upstream_ended", /SIGKILL/],
+    [["cat", `${notes}?tool=fail`], 5, "tool_error", /It did not work/],
+    [["cat", "--timeout", "0.3", `${hostile("misbehaves in calls")}&tool=hang`], 6, "upstream_timeout", /too long/],
+    [["inspect", "--start-timeout", "0.5", hostile("never answers")], 6, "upstream_timeout", /did not say hello/],
+  ];
+  const check = async ([args, code, error, message]: (typeof cases)[number]): Promise<void> => {
+    const ran = await berth(args);
+    assert.equal(ran.code, code, `${args.join(" ")}: ${ran.stderr}`);
+    assert.equal(ran.errors[0].code, error, args.join(" "));
+    assert.match(ran.errors[0].message, message);
+    assert.deepEqual([ran.stderr.trim().split("\n").length, ran.stdout], [1, ""]);
+  };
+  await atOnce(4, cases, check);
+});
+
+test("J3 what cannot start shows the end of its stderr", async () => {
+  const { errors } = await berth(["inspect", hostile("dies at start")]);
+  assert.match(errors[0].stderr, /^Error: no API key/);
+});
+
+test("J3 an npm package whose installation was cut off says which folder to remove", async (t) => {
+  const cache = mkdtempSync(join(tmpdir(), "berth-npm-cache-"));
+  t.after(() => rmSync(cache, { recursive: true, force: true }));
+  const folder = createHash("sha512").update("@upstash/context7-mcp@4.1.1").digest("hex").slice(0, 16);
+  const modules = join(cache, "_npx", folder, "node_modules");
+  mkdirSync(join(modules, "@upstash/context7-mcp"), { recursive: true });
+  const packages = { "node_modules/@upstash/context7-mcp": { version: "4.1.1" } };
+  writeFileSync(join(modules, ".package-lock.json"), JSON.stringify({ name: "x", lockfileVersion: 3, packages }));
+  const { errors } = await berth(["inspect", "mcp+npx://@upstash/context7-mcp@4.1.1"], {
+    env: { npm_config_cache: cache },
+  });
+  assert.equal(errors[0].code, "upstream_not_started");
+  assert.match(errors[0].message, new RegExp(`was cut off.* remove the folder _npx/${folder} from npm's cache`));
+});
+
+test("J3 Ctrl-C ends the command and the server that it started", async () => {
+  const mark = randomUUID();
+  const reference = `${hostile("misbehaves in calls")}&env.MARK=${mark}&tool=hang`;
+  const ran = await berth(["cat", reference], {
+    during: (child) => {
+      const seen = setInterval(() => {
+        if (processesWith(mark).length < 2) return;
+        clearInterval(seen);
+        child.kill("SIGINT");
+      }, 50);
+      child.once("close", () => clearInterval(seen));
+    },
+  });
+  assert.deepEqual([ran.code, ran.stdout], [130, ""]);
+  assert.deepEqual(processesWith(mark), []);
+});
+
+test("J3 a server that was started before its command turned out to be wrong is ended, and --help starts none", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "berth-ahead-"));
+  try {
+    const mark = randomUUID();
+    const file = join(folder, "started");
+    const uri = hostile("leaves a child", `&arg=${file}&env.MARK=${mark}`);
+    for (const [args, said] of [
+      [["cat", uri, "--no-such-option"], /unknown option/],
+      [["cat", uri, "--timeout", "soon"], /--timeout takes seconds/],
+      [["put", uri], /put calls a tool/],
+    ] as const) {
+      const { code, errors } = await berth(args, { env: { BERTH_UPSTREAM_END_MS: "100" } });
+      assert.equal(code, 2);
+      assert.match(errors[0].message, said);
+      await until(() => processesWith(mark).length === 0);
+    }
+    await rm(file, { force: true });
+    assert.match((await berth(["cat", uri, "--help"])).stdout, /Usage: berth cat/);
+    await assert.rejects(access(file));
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+test("J1 J3 a stand-in for uvx gets package, program and command, and is served like any server", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "berth-uvx-"));
+  try {
+    await writeFile(join(folder, "uvx"), `#!/bin/sh\nexec python3 ${fixtures}/notes.py "$@"\n`, { mode: 0o755 });
+    const env = { PATH: `${folder}:${process.env["PATH"]}` };
+    const ran = await berth(["cat", "mcp+uvx://biomcp-python/biomcp?command=run&tool=where"], { env });
+    assert.equal(ran.code, 0, ran.stderr);
+    assert.deepEqual(ran.records[0].data.arguments, ["--from", "biomcp-python", "biomcp", "run"]);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+test("J3 on a terminal there are colours and the seconds of a start; in a pipe there are none", async () => {
+  const inTerminal = (args: readonly string[]): Promise<string> =>
+    new Promise((resolve) => {
+      const python = "import pty, sys; pty.spawn(sys.argv[1:])";
+      const child = spawn("python3", ["-c", python, process.execPath, cli, ...args], {
+        env: { ...process.env, NO_COLOR: undefined, FORCE_COLOR: undefined, TERM: "xterm" },
+        stdio: ["ignore", "pipe", "inherit"],
+      });
+      let said = "";
+      child.stdout.setEncoding("utf8").on("data", (chunk: string) => (said += chunk));
+      child.once("close", () => resolve(said));
+    });
+  assert.ok((await inTerminal(["inspect", notes])).includes("\u001b[36msearch\u001b[39m(gene"));
+  const waiting = await inTerminal(["inspect", "--start-timeout", "2.5", hostile("never answers")]);
+  assert.match(waiting, /starting … 1 s \(/);
+});
+
+test("J3 -v says on stderr what was reached and what it notifies, and --help shows examples", async () => {
+  const ran = await berth(["cat", "-v", `${everything}&tool=echo&message=hi`]);
+  const said = ran.stderr
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Record<string, Record<string, unknown>>);
+  assert.equal(said[0]!["reached"]!["protocolVersion"], "2025-11-25");
+  assert.ok(said.some((line) => line["notification"]?.["method"] === "notifications/tools/list_changed"));
+  const commands = [["inspect"], ["cat"], ["head"], ["tail"], ["put"], ["mcp", "explore"], ["mcp", "schema"]];
+  await atOnce(4, commands, async (command) => {
+    const { code, stdout } = await berth([...command, "--help"]);
+    assert.equal(code, 0);
+    assert.match(stdout, /Examples:\n.*berth /);
+  });
+});
+
+test("J3 a memory server keeps what put gives it, in a folder of the user's", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "berth-memory-"));
+  try {
+    const memory = `${installed("@modelcontextprotocol/server-memory/dist/index.js")}?env.MEMORY_FILE_PATH=${folder}/m.jsonl`;
+    const entities = ["Ada", "Grace"].map((name) => ({ name, entityType: "person", observations: ["writes"] }));
+    const input = entities.map((entity) => JSON.stringify({ entities: [entity] })).join("\n");
+    const put = await berth(["put", `${memory}&tool=create_entities`], { input });
+    assert.equal(put.code, 0, put.stderr);
+    const read = await berth(["cat", `${memory}&tool=read_graph`]);
+    assert.deepEqual(
+      read.records[0].data.entities.map(({ name }: { name: string }) => name),
+      ["Ada", "Grace"],
+    );
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});

@@ -1,0 +1,282 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { printProblems } from "../../src/commands/print-problems.ts";
+import { compileDefinition } from "../../src/discover/compile.ts";
+import type { Problem } from "../../src/lib/problem.ts";
+
+/** Common mistakes of authors, and the messages that they get. */
+async function problemsOf(files: string | Readonly<Record<string, string>>): Promise<readonly Problem[]> {
+  const own = typeof files === "string" ? { "hello.ts": files } : files;
+  const compiled = await compileDefinition("compile", {
+    language: "typescript",
+    server: "hello",
+    entry: Object.keys(own)[0]!,
+    files: own,
+  });
+  return compiled.problems;
+}
+
+/** The problems as a terminal shows them. */
+async function told(files: string | Readonly<Record<string, string>>): Promise<string> {
+  let text = "";
+  printProblems(await problemsOf(files), (more) => (text += more));
+  return text;
+}
+
+test("a result of another type than the function says is told in the checker's words, with its line", async () => {
+  assert.equal(
+    await told("export function size(text: string): number {\n  return text.trim();\n}\n"),
+    "hello.ts:2:3: warning: Type 'string' is not assignable to type 'number'. [type-error]\n" +
+      "    > 2 |   return text.trim();\n" +
+      "        |   ^^^^^^\n",
+  );
+});
+
+test("a misspelt property is told with what was meant, in every file of a definition", async () => {
+  const text = await told({
+    "hello.ts": 'import { size } from "./size.ts";\nexport const greet = (name: string): number => size(name);\n',
+    "size.ts":
+      "export const size = (text: string): number => text.lenght;\nexport type Limits = { length: number };\nexport const limits: Limits = { lenght: 3 };\n",
+  });
+  assert.match(
+    text,
+    /^size\.ts:1:52: warning: Property 'lenght' does not exist on type 'string'\. Did you mean 'length'\?/,
+  );
+  assert.match(text, /\nsize\.ts:3:33: warning: .*Did you mean to write 'length'\?/);
+});
+
+test("type errors keep nothing from being served", async () => {
+  const source = { language: "typescript", server: "hello", entry: "hello.ts" } as const;
+  const files = { "hello.ts": "export function size(text: string): number {\n  return text;\n}\n" };
+  const { tools, bundle } = await compileDefinition("compile", { ...source, files });
+  assert.deepEqual([tools.length, typeof bundle], [1, "string"]);
+});
+
+test("what follows from types that are not seen here is no mistake of the author's", async () => {
+  const problems = await problemsOf(`
+    import { unified, type Plugin } from "unified";
+    import { parseArgs } from "node:util";
+    import * as path from "node:path";
+    // @ts-expect-error it has types here
+    export const twice = (n: number): number => n * 2;
+    export async function read(names: string[]): Promise<string> {
+      const plugin: Plugin = unified().use((tree) => tree.children.map((child) => child.value));
+      const stream = new TransformStream();
+      const slash = path.matchesGlob?.("a", "b") ?? parseArgs({ args: names }).values;
+      return [plugin, stream, slash, process.arch, performance.timeOrigin, Object.groupBy(names, (name) => name)].join();
+    }
+  `);
+  assert.deepEqual(problems, []);
+});
+
+test("names that only look like those of Node are told", async () => {
+  const text = await told("export const read = (): string => require('fs') + fetchh('x');\n");
+  assert.match(text, /^hello\.ts:1:35: warning: Cannot find name 'require'\. \[type-error\]\n/);
+  assert.match(text, /Cannot find name 'fetchh'\. Did you mean 'fetch'\?/);
+});
+
+test("a mistake that keeps a tool from being offered is told once", async () => {
+  const problems = await problemsOf("export function size(text: strin): number {\n  return text.length;\n}\n");
+  assert.deepEqual(
+    problems.map(({ code }) => code),
+    ["unresolved-type"],
+  );
+});
+
+test("of very many type errors the first are told, and how many more there are", async () => {
+  const lines = Array.from({ length: 150 }, (_, index) => `export const f${index} = (): number => "${index}";\n`);
+  const problems = await problemsOf(lines.join(""));
+  assert.equal(problems.length, 101);
+  assert.equal(problems.at(-1)!.message, "There are 50 more problems; these are the first 100.");
+});
+
+test("of what one missing parenthesis does to the lines below it only the first is told", async () => {
+  const text = await told(
+    "export function greet(name: string): string {\n  return shout(name;\n}\n\nfunction shout(text: string): string {\n" +
+      "  return text.toUpperCase();\n}\n\nexport function part(name: string): string {\n  return `Bye, ${name}!`;\n}\n",
+  );
+  assert.equal(
+    text,
+    "hello.ts:2:20: error: ')' expected. [syntax-error]\n    > 2 |   return shout(name;\n        |                    ^\n",
+  );
+});
+
+test("a definition that exports nothing names what looks like a tool, and is not served", async () => {
+  const source = { language: "typescript", server: "hello", entry: "hello.ts" } as const;
+  const text =
+    "/** Greets. */\nfunction greet(name: string): string {\n  return word(name);\n}\nconst word = (name: string) => name;\n";
+  assert.equal(
+    await told(text),
+    "hello.ts:2:10: error: Nothing is exported, so nothing is offered; greet looks like a tool: " +
+      'put "export" before it. [nothing-exported]\n' +
+      "    > 2 | function greet(name: string): string {\n" +
+      "        |          ^^^^^\n",
+  );
+  assert.equal((await compileDefinition("compile", { ...source, files: { "hello.ts": text } })).bundle, undefined);
+});
+
+test("what is exported and cannot be a tool is told with what to write instead", async () => {
+  const cases: [text: string, message: RegExp][] = [
+    ["", /^Nothing is exported, so nothing is offered: a tool is an exported function, such as "export function greet/],
+    ["const a = () => 1;\nconst b = () => 2;\n", /; a and b look like tools: put "export" before them\./],
+    ["export default { greet() {}, part() {} };", /one value and no function.*; export greet and part each by itself/],
+    ["export function _greet() {}", /what begins with _ or is marked @internal, as _greet is, is no tool/],
+    ["export const limit = 3;", /^limit is no function, and nothing else is exported: a tool is an exported function/],
+  ];
+  for (const [text, message] of cases) {
+    const [problem] = await problemsOf(text);
+    assert.equal(problem!.code, "nothing-exported", text);
+    assert.match(problem!.message, message);
+  }
+});
+
+test("an argument that takes anything is told, unless it is unknown on purpose", async () => {
+  const text = await told(
+    "export function keep(data, meta: any, options: { more: any }, rest: unknown, ...all: any[]): string {\n  return String([data, meta, options, rest, all]);\n}\n",
+  );
+  assert.equal(text.match(/any-accepted/g)?.length, 4);
+  assert.match(
+    text,
+    /^hello\.ts:1:22: warning.*without a type it takes anything: write what it is, or unknown where anything is meant \(at data\)/,
+  );
+  assert.match(text, /hello\.ts:1:34: .*the type any takes anything.*\(at meta\)/);
+  assert.match(text, /hello\.ts:1:56: .*\(at options\.more\)/);
+  assert.match(text, /hello\.ts:1:86: .*\(at all\[\]\)/);
+});
+
+test("a misspelt @param and a misspelt tag are told with what was meant", async () => {
+  const text = await told(`/**
+ * Greets.
+ * @readOnyl
+ * @param nmae - Whom to greet.
+ * @param times - How often.
+ * @mininum 1
+ * @max 5
+ * @param options.laud - Whether to shout.
+ */
+export function greet(name: string, times: number, options: { loud: boolean }): string {
+  return String([name, times, options]);
+}
+`);
+  const expected = [
+    /hello\.ts:3:4: .*@readOnyl is no tag that Berth knows, so it is ignored; did you mean @readOnly\?/,
+    /hello\.ts:4:11: .*@param nmae: there is no such parameter; did you mean name\?/,
+    /hello\.ts:6:4: .*@mininum is no tag .*; did you mean @minimum\? \(at times\)/,
+    /hello\.ts:7:4: .*@max is no tag .*; did you mean @maximum\?/,
+    /hello\.ts:8:11: .*@param options\.laud: there is no such property; did you mean loud\?/,
+  ];
+  for (const line of expected) assert.match(text, line);
+  assert.equal(text.match(/warning/g)?.length, expected.length);
+});
+
+test("a tag that wants another value, or stands where it is about nothing, is told", async () => {
+  const text = await told(`/** @minimum three */
+type Age = number;
+/**
+ * Greets.
+ * @minimum 3
+ * @param age - How old.
+ * @maximum lots
+ */
+export function greet(age: Age): string {
+  return String(age);
+}
+`);
+  assert.match(text, /hello\.ts:1:5: .*@minimum wants a number, not "three"; it is ignored/);
+  assert.match(
+    text,
+    /hello\.ts:5:4: .*@minimum is about an argument and has no effect here; write it below the @param of one/,
+  );
+  assert.match(text, /hello\.ts:7:4: .*@maximum wants a number, not "lots"/);
+});
+
+test("tags of JSDoc, TSDoc and TypeDoc are silent, and so are names that a comment may choose", async () => {
+  const problems = await problemsOf(`
+    interface Options { /** @see x @since 2 @defaultValue 1 */ size?: number; list: { at: string }[] }
+    /**
+     * Greets.
+     * @see https://example.com
+     * @since 1.0
+     * @throws {Error} sometimes
+     * @template T
+     * @deprecated
+     * @remarks More.
+     * @category Greetings
+     * @returns nothing
+     * @param options - All.
+     * @param options.list[].at - Where.
+     */
+    export function greet<T extends string>({ size = 1, list }: Options): string { return String([size, list]); }
+    /**
+     * @param anything.name - Named after nothing.
+     * @param context - The host.
+     */
+    export function flat({ name }: { name: string }, context: import("berth").ToolContext): string { return name + context.tool; }
+    /** @param args - Several. */
+    export function rest(...args: [first: string, second?: number]): string { return String(args); }
+  `);
+  assert.deepEqual(problems, []);
+});
+
+test("modules of Node that a definition may import are no mistake, with node: and without it", async () => {
+  for (const module of ["path", "util", "zlib", "node:path", "node:util"]) {
+    const problems = await problemsOf(
+      `import * as module from "${module}";\n/** Counts. */\nexport function count(): number { return Object.keys(module).length; }\n`,
+    );
+    assert.deepEqual(problems, [], module);
+  }
+});
+
+test("what keeps copied code of a package from being bundled is told as it is", async () => {
+  const missing = await told(
+    'import Papa from "papaparse";\nexport const rows = (text: string): number => Papa.parse(text).length;\n',
+  );
+  assert.match(
+    missing,
+    /copy the code that is needed into a file beside this one; it has to be an ES module that asks for no file/,
+  );
+  const copied = await told({
+    "hello.ts":
+      'import Papa from "./papaparse.js";\nexport const rows = (text: string): number => Papa.parse(text).length;\n',
+    "papaparse.js": 'const stream = require("stream");\nmodule.exports = { parse: (text) => [stream, text] };\n',
+  });
+  assert.match(
+    copied,
+    /papaparse\.js:1:24: error: require\(\) of "stream" .* Of a package whose code is copied take its ES module/,
+  );
+});
+
+test("a list with an end of its own is told to be taken with its elements in any order", async () => {
+  const text = await told("export const read = (items: [...string[], boolean]): string => String(items);\n");
+  assert.match(
+    text,
+    /^hello\.ts:1:29: warning \(tool read\): read: JSON Schema cannot say what ends a list, so each element may be of any of its types; write the list last/,
+  );
+  assert.match(
+    await told("export const read = (items: [number, ...string[], boolean]): string => String(items);\n"),
+    /so each element after the first 1 may be of any/,
+  );
+  assert.equal(await told("export const read = (items: [...string[], string]): string => String(items);\n"), "");
+});
+
+test("exports of CommonJS are told to export nothing, and what to write", async () => {
+  const said =
+    /^hello\.ts:2:1: error: module\.exports exports nothing here: a definition is an ES module; a tool is an exported function/;
+  assert.match(
+    await told(
+      "function greet(): string {\n  return '';\n}\n".replaceAll("\n", " ") + "\nmodule.exports = { greet };\n",
+    ),
+    said,
+  );
+  assert.match(
+    await told("exports.greet = () => 'x';\n"),
+    /^hello\.ts:1:1: error: exports\.greet exports nothing here/,
+  );
+});
+
+test("a class with methods is told that those are no tools, and how to export them", async () => {
+  assert.match(
+    await told("export class Tools {\n  greet(name: string): string {\n    return name;\n  }\n}\n"),
+    /^hello\.ts:1:14: error: Tools is a class, and methods are no tools; export greet as a function of its own: "export function greet\(…\)"\./,
+  );
+});

@@ -1,0 +1,458 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { after, describe, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
+import { packageRoot } from "../../src/config.ts";
+import { compilerCommand, openCompiler } from "../../src/discover/compiler.ts";
+import { isServiceFault, type Compiled, type DefinitionSource } from "../../src/discover/discovery.ts";
+import { guestPackages } from "../../src/discover/packages.ts";
+import type { Confinement } from "../../src/processes/own-program.ts";
+import { residentMbOf, treeOf } from "../../src/processes/process-tree.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
+import { spawnDirectly, type Spawn } from "../../src/processes/spawn/spawn.ts";
+import { bearer, makeToken } from "../support/tokens.ts";
+import { apiOf } from "../support/api.ts";
+import { startTestBerth } from "../support/berth.ts";
+import { commandOf } from "../support/processes.ts";
+import { until } from "../support/until.ts";
+
+const limits = { ...defaultLimits, compileMs: 600_000, compileElapsedMs: 600_000, compileMemoryMb: 384 };
+const isRoot = process.getuid?.() === 0;
+const isLinux = process.platform === "linux";
+
+const source = (text: string, more: Record<string, string> = {}): DefinitionSource => ({
+  language: "typescript",
+  server: "m",
+  entry: "m.ts",
+  files: { "m.ts": text, ...more },
+});
+
+const folder = mkdtempSync(join(tmpdir(), "berth-confined-"));
+const secret = "c9f1e0-a-secret-that-nobody-is-told";
+const secretFile = join(folder, "secret.key");
+writeFileSync(secretFile, `{"version":3, ${secret}`);
+after(() => rmSync(folder, { recursive: true }));
+
+const modes: readonly Confinement[] = isLinux ? ["sandboxed", "trusted"] : ["trusted"];
+
+for (const mode of modes) {
+  describe(`what a definition can have the compiler read, ${mode}`, () => {
+    const compiler = openCompiler(limits, { mode });
+    after(() => compiler.close());
+
+    const compile = async (text: string, more?: Record<string, string>): Promise<Compiled> => {
+      const compiled = await compiler.compile(source(text, more));
+      assert.ok(!JSON.stringify(compiled).includes(secret), "nothing of the host's file is in the answer");
+      return compiled;
+    };
+
+    test("no comment leads to a file outside of the definition", async () => {
+      const url = pathToFileURL(secretFile).href;
+      const targets = [url, secretFile, "./secret.key", "../../../../../../../../../../etc/passwd", "file:///dev/zero"];
+      const comments = targets.flatMap((target) => [
+        `//# sourceMappingURL=${target}`,
+        `//@ sourceMappingURL=${target}`,
+        `/*# sourceMappingURL=${target} */`,
+        `/*@ sourceMappingURL=${target}\n*/`,
+        `const a = 1; //# sourceMappingURL=${target}\n//# sourceMappingURL=${target}`,
+        `const text = \`\${1 /*# sourceMappingURL=${target} */}\``,
+      ]);
+      const inline = `{"version":3,"sources":["${url}"],"names":[],"mappings":"AAAA" ${secret.slice(0, 4)}`;
+      comments.push(
+        `//# sourceMappingURL=data:application/json,${encodeURIComponent(inline)}`,
+        `//# sourceMappingURL=data:application/json;base64,${Buffer.from(inline).toString("base64")}`,
+      );
+      for (const comment of comments) {
+        const beside = `export function x(): string { return "" }\n${comment}\n`;
+        const { problems, tools, bundle } = await compile(beside);
+        assert.deepEqual(problems, [], comment);
+        assert.equal(tools.length, 1);
+        assert.ok(bundle);
+        const nested = await compile('export { x } from "./nested.js";', {
+          "nested.js": beside.replace(": string", ""),
+        });
+        assert.deepEqual(nested.problems, [], comment);
+      }
+    });
+
+    test("all that the compiler loads only for some definitions is there", async () => {
+      const tags = '@inputSchema {"type": "object", "properties": {"to": {"type": "string", "format": "email"}}}';
+      const uses = [...guestPackages].map((name, at) => `import * as p${at} from "${name}";`).join("\n");
+      const { problems, tools } = await compile(
+        `${uses}\n/**\n * Sends.\n * ${tags}\n */\nexport function send(args: { to: string }): string { return args.to }`,
+      );
+      assert.deepEqual(problems, []);
+      assert.equal(tools.length, 1);
+    });
+
+    test("a program that speaks of source maps means what it meant", async () => {
+      const text = [
+        'const one = "//# sourceMappingURL=file:///a";',
+        "const two = `/*# sourceMappingURL=${one} */`;",
+        "const three = /\\/\\/# sourceMappingURL=(.*)/.exec(one)![1];",
+        "class Four { #sourceMappingURL = 4; get() { return this.#sourceMappingURL; } }",
+        'import data from "./data.json";',
+        "export function x(): string { return JSON.stringify([one, two, three, new Four().get(), data]); }",
+      ].join("\n");
+      const { problems, bundle } = await compile(text, {
+        "data.json": '{"//# sourceMappingURL=": "//@ sourceMappingURL"}',
+      });
+      assert.deepEqual(problems, []);
+      const file = join(folder, `${mode}.mjs`);
+      writeFileSync(file, bundle!);
+      const { x } = (await import(pathToFileURL(file).href)) as { x: () => string };
+      assert.deepEqual(JSON.parse(x()), [
+        "//# sourceMappingURL=file:///a",
+        "/*# sourceMappingURL=//# sourceMappingURL=file:///a */",
+        "file:///a",
+        4,
+        { "//# sourceMappingURL=": "//@ sourceMappingURL" },
+      ]);
+      const raw = await compile(
+        "const a = 1;\nexport function x(): string { return String.raw`${a}//# sourceMappingURL=${a}` }",
+      );
+      assert.equal(raw.bundle, undefined);
+      assert.deepEqual(
+        raw.problems.map(({ severity, line, column }) => [severity, line, column]),
+        [["error", 2, 52]],
+      );
+    });
+
+    test("no import, reference or tag leads to a file outside of the definition", async () => {
+      const url = pathToFileURL(secretFile).href;
+      const refused = [
+        `import x from ${JSON.stringify(secretFile)} with { type: "text" };`,
+        `import x from ${JSON.stringify(secretFile)} with { type: "json" };`,
+        `import x from ${JSON.stringify(url)};`,
+        `import x from "../secret.key";`,
+        `import x from "./../../../../../../../../../../../../${secretFile}";`,
+        `import x from "/etc/passwd";`,
+        `const x = require(${JSON.stringify(secretFile)});`,
+        `const x = require.resolve(${JSON.stringify(secretFile)});`,
+        `const x = await import(${JSON.stringify(url)});`,
+        `const x = await import(\`${folder}/\${"secret.key"}\`);`,
+        `import x from "data:text/plain,${secretFile}";`,
+        `import x from "luxon/../../secret.key";`,
+        `import x from "luxon/../../../../../../../../../../${secretFile}";`,
+      ];
+      for (const line of refused) {
+        const { bundle, problems } = await compile(`${line}\nexport function f(): string { return String(x); }`);
+        assert.equal(bundle, undefined, line);
+        assert.ok(
+          problems.some(({ severity }) => severity === "error"),
+          line,
+        );
+      }
+      const ignored = [
+        `/// <reference path="${secretFile}" />`,
+        `/// <reference path="/etc/passwd" />`,
+        `/// <reference types="${secretFile}" />`,
+        `/// <reference types="node" />`,
+        `/// <reference lib="../../../../../..${secretFile}" />`,
+        `/// <amd-dependency path="${secretFile}" />`,
+        `/** @jsxImportSource ${secretFile} */\n/** @jsxRuntime automatic */`,
+        `/** @typedef {import("${secretFile}")} X */`,
+      ];
+      for (const line of ignored) {
+        const { tools, problems } = await compile(`${line}\nexport function f(): string { return import.meta.url; }`);
+        assert.deepEqual([tools.length, problems], [1, []], line);
+      }
+    });
+  });
+}
+
+test("who may edit one server reads no file of the host by a review or a save of it", async (context) => {
+  const admin = "the-operators-own-token";
+  const berth = await startTestBerth({
+    texts: { "m.ts": "export function x(): string { return '' }" },
+    mcps: { m: { definition: "m.ts", variables: [] } },
+    env: { BERTH_ADMIN_TOKEN: admin, BERTH_ACCESS: "required" },
+  });
+  context.after(() => berth.close());
+  const { token } = await makeToken(berth, { can: ["edit"], servers: ["m"] });
+  const api = apiOf(berth);
+  const kept = await api.send("PUT", "/secrets/API_TOKEN", "a-longer-value", {
+    ...bearer(admin),
+    "If-None-Match": "*",
+  });
+  assert.ok(kept.status < 300, JSON.stringify(kept.body));
+  const key = join(berth.folder, "data", "secret.key");
+  const targets = [key, "/etc/passwd", "/proc/self/environ", `/proc/${process.pid}/environ`, "/dev/zero"];
+  const files = (target: string): Record<string, string>[] => [
+    { "m.ts": `export function x(): string { return "" }\n//# sourceMappingURL=file://${target}` },
+    { "m.ts": `import x from ${JSON.stringify(target)} with { type: "text" };\nexport const f = (): string => x;` },
+    {
+      "m.ts": 'export { x } from "./n.js";',
+      "n.js": `export function x() { return "" }\n/*@ sourceMappingURL=file://${target} */`,
+    },
+  ];
+  for (const target of targets) {
+    const bytes = target === "/dev/zero" ? "\0\0\0" : readFileSync(target, "latin1");
+    const lines = bytes.split(/[\n\0]/).filter((line) => line.length > 7);
+    for (const each of files(target)) {
+      for (const [method, path] of [
+        ["POST", "/definitions/m/review"],
+        ["PUT", "/definitions/m"],
+      ] as const) {
+        const body = JSON.stringify({ entry: "m.ts", files: each });
+        const reply = await api.send(method, path, body, { ...bearer(token), "If-Match": "*" });
+        const said = JSON.stringify(reply);
+        assert.ok([200, 409, 422].includes(reply.status), said);
+        for (const line of lines) assert.ok(!said.includes(line), `${target} in ${said}`);
+      }
+    }
+  }
+});
+
+const sound = source("export function f(): string { return ''; }");
+
+/** A warm compiler that can be stopped, with the id of its first process. */
+async function held(
+  context: { after(close: () => Promise<void>): void },
+  given: Partial<typeof limits> = {},
+): Promise<{ compile: () => Promise<Compiled>; tell: (signal: NodeJS.Signals, program?: string) => void }> {
+  let pid = 0;
+  const start: Spawn = async (request) => {
+    const started = await spawnDirectly(request);
+    pid = started.pid;
+    return started;
+  };
+  const compiler = openCompiler({ ...limits, ...given }, { start });
+  context.after(() => compiler.close());
+  assert.deepEqual((await compiler.compile(sound)).problems, []);
+  return {
+    compile: () => compiler.compile(sound),
+    tell: (signal, program = "") => {
+      const told = treeOf(pid).filter((each) => commandOf(each).includes(program));
+      assert.ok(told.length > 0);
+      for (const each of told) process.kill(each, signal);
+    },
+  };
+}
+
+describe("the limits of the compiler", { skip: !isLinux && "only Linux tells what processes use" }, () => {
+  test("compileMs counts processor time: a compiler that stands still is not blamed on the source", async (context) => {
+    const { compile, tell } = await held(context, { compileMs: 4_000 });
+    tell("SIGSTOP");
+    const compiling = compile();
+    // The time itself is tested here.
+    await sleep(4_500);
+    tell("SIGCONT");
+    assert.deepEqual((await compiling).problems, []);
+  });
+
+  test("compileElapsedMs: a machine that does not let it work is told as that", async (context) => {
+    const start: Spawn = async (request) => {
+      const started = await spawnDirectly(request);
+      process.kill(started.pid, "SIGSTOP");
+      return started;
+    };
+    const compiler = openCompiler({ ...limits, compileElapsedMs: 500 }, { start });
+    context.after(() => compiler.close());
+    const { problems } = await compiler.compile(sound);
+    assert.deepEqual(problems.map(isServiceFault), [true]);
+    assert.match(problems[0]!.message, /given it \d+ ms of processor time in 500 ms \(BERTH_COMPILE_ELAPSED_MS\)/);
+  });
+
+  test("a compiler or bundler that is ended from outside is the machine's fault, and the next one works", async (context) => {
+    for (const program of ["child.js", "--service"]) {
+      const { compile, tell } = await held(context);
+      tell("SIGSTOP");
+      const compiling = compile();
+      tell("SIGKILL", program);
+      tell("SIGCONT");
+      const { problems } = await compiling;
+      assert.deepEqual(problems.map(isServiceFault), [true], JSON.stringify(problems));
+      assert.match(problems[0]!.message, /from outside/);
+      assert.deepEqual((await compile()).problems, []);
+    }
+  });
+
+  test("a compiler that cannot be started is the machine's fault", async (context) => {
+    const start: Spawn = (request) => spawnDirectly({ ...request, file: join(folder, "nothing") });
+    const compiler = openCompiler(limits, { start });
+    context.after(() => compiler.close());
+    const { problems } = await compiler.compile(sound);
+    assert.deepEqual(problems.map(isServiceFault), [true]);
+    assert.match(problems[0]!.message, /it did not start: E(NOENT|ACCES)/);
+  });
+
+  for (const mode of modes) {
+    test(`compileMemoryMb: a source that has the bundler take gigabytes is ended, ${mode}`, async (context) => {
+      const compiler = openCompiler(limits, { mode });
+      context.after(() => compiler.close());
+      const doubled = Array.from({ length: 28 }, (_, index) => `a${index + 1} = a${index} + a${index}`).join(", ");
+      let peakMb = 0;
+      const looking = setInterval(() => {
+        for (const pid of treeOf(process.pid)) peakMb = Math.max(peakMb, residentMbOf([pid]));
+      }, 20);
+      context.after(() => clearInterval(looking));
+      const { problems } = await compiler.compile(
+        source(`enum E { a0 = "${"x".repeat(100)}", ${doubled} }\nexport function f(): string { return ""; }`),
+      );
+      assert.deepEqual(
+        problems.map(({ code }) => code),
+        ["compiler-memory"],
+      );
+      assert.match(problems[0]!.message, /more than 384 MB .*BERTH_COMPILE_MEMORY_MB/);
+      if (mode === "sandboxed") assert.ok(peakMb < 384 + 960, `${peakMb} MB`);
+      assert.deepEqual((await compiler.compile(sound)).problems, []);
+    });
+  }
+});
+
+describe("what the compiler sees", { skip: !isLinux && "the sandbox needs Linux" }, () => {
+  test("its own code and the packages that it bundles, and nothing else: no file, no variable, no network", async (context) => {
+    const server = createServer((socket) => socket.end("reached")).listen(0, "127.0.0.1");
+    context.after(() => server.close());
+    await until(() => server.listening);
+    const { port } = server.address() as { port: number };
+    // Replaces the compiler's own program.
+    const script = `
+      const fs = require("node:fs"), net = require("node:net"), path = require("node:path");
+      const files = [], writable = [], own = [];
+      const list = (folder) => {
+        try { fs.writeFileSync(path.join(folder, "x"), ""); writable.push(folder); } catch {}
+        for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
+          const file = path.join(folder, entry.name);
+          if (entry.isDirectory()) list(file); else files.push(file);
+        }
+      };
+      list("/");
+      const socket = net.connect(${port}, "127.0.0.1");
+      const tell = (network) => console.log(JSON.stringify({ files, writable, network, environment: process.env, uid: process.getuid() }));
+      socket.on("error", ({ code }) => tell(code)).on("data", (data) => { tell(String(data)); socket.destroy(); });`;
+    const found = await compilerCommand(384, "sandboxed");
+    assert.ok("command" in found);
+    const { hiddenArgs: _, args, ...command } = found.command;
+    const stdio = ["ignore", "pipe", "pipe"] as const;
+    const started = await spawnDirectly({ ...command, args: [...args.slice(0, -1), "-e", script], stdio });
+    const [, stdout, stderr] = started.pipes;
+    const [printed, said] = await Promise.all([text(stdout!), text(stderr!)]);
+    assert.equal(said, "");
+    const seen = JSON.parse(printed) as {
+      files: string[];
+      writable: string[];
+      network: string;
+      environment: Record<string, string>;
+      uid: number;
+    };
+    assert.deepEqual([seen.writable, seen.uid], [[], 65_534]);
+    assert.match(seen.network, /^E/);
+    assert.deepEqual(Object.keys(seen.environment).sort(), ["GOMAXPROCS", "GOMEMLIMIT", "PWD"]);
+
+    const packages = new Set<string>();
+    const rest = seen.files.filter((file) => {
+      const name = /\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1];
+      if (name !== undefined) packages.add(name);
+      return name === undefined && !file.startsWith(join(packageRoot, "dist/src/"));
+    });
+    const others = rest.filter(
+      (file) => !/^(?:\/usr)?\/lib(?:64|32)?\/(?:[^/]+\/)*(?:ld-linux|lib)[^/]*\.so[.\d]*$/.test(file),
+    );
+    const own = ["package.json", "reference_templates/berth.d.ts"].map((file) => join(packageRoot, file));
+    assert.deepEqual(others.sort(), ["/sbx/node", ...own].sort());
+    for (const name of [...guestPackages, "typescript", "esbuild"]) assert.ok(packages.has(name), name);
+    for (const name of ["express", "better-sqlite3", "jose", "undici"]) assert.ok(!packages.has(name), name);
+  });
+
+  test(
+    "works for an ordinary user, and from a folder that only root may enter",
+    { skip: !isRoot && "only root can become another" },
+    () => {
+      const script = `
+      const { openCompiler } = await import(process.argv[1]);
+      const compiler = openCompiler(${JSON.stringify(limits)}, { mode: "sandboxed" });
+      const files = { "a.ts": 'import slug from "github-slugger"; export function f(): string { return slug.name; }' };
+      const { problems, bundle } = await compiler.compile({ language: "typescript", server: "a", entry: "a.ts", files });
+      await compiler.close();
+      console.log(JSON.stringify([problems, bundle?.includes("function f") ?? false]));`;
+      const run = (root: string, identity: { uid?: number; gid?: number }): unknown =>
+        JSON.parse(
+          execFileSync(
+            process.execPath,
+            ["--input-type=module", "-e", script, join(root, "dist/src/discover/compiler.js")],
+            { cwd: "/", encoding: "utf8", ...identity },
+          ),
+        );
+      const closed = mkdtempSync(join(folder, "closed-"));
+      const home = join(closed, "berth");
+      for (const path of ["dist/src", "package.json", "reference_templates"])
+        cpSync(join(packageRoot, path), join(home, path), { recursive: true });
+      mkdirSync(join(home, "node_modules/@humanwhocodes"), { recursive: true });
+      for (const name of ["@humanwhocodes/momoa", "esbuild", "re2js", "typescript", "github-slugger"])
+        symlinkSync(join(packageRoot, "node_modules", name), join(home, "node_modules", name));
+      chmodSync(closed, 0o700);
+      assert.deepEqual(run(home, {}), [[], true]);
+      assert.deepEqual(run(packageRoot, { uid: 65_534, gid: 65_534 }), [[], true]);
+    },
+  );
+
+  test("where there is no sandbox it works without one and says why, unless it must not", async () => {
+    const script = `
+      const { openCompiler } = await import(process.argv[1]);
+      const told = [];
+      const files = { "a.ts": "export function f(): string { return ''; }" };
+      const found = [];
+      for (const mode of ["auto", "sandboxed"]) {
+        const compiler = openCompiler(${JSON.stringify(limits)}, { mode, onTrusted: (reason) => told.push(reason) });
+        for (let time = 0; time < 2; time++)
+          found.push((await compiler.compile({ language: "typescript", server: "a", entry: "a.ts", files })).problems);
+        await compiler.close();
+      }
+      console.log(JSON.stringify({ told, found }));`;
+    const run = (
+      programs: Record<string, string>,
+    ): { told: string[]; found: { code: string; message: string }[][] } => {
+      const path = mkdtempSync(join(folder, "path-"));
+      for (const [name, body] of Object.entries(programs))
+        writeFileSync(join(path, name), `#!/bin/sh\n${body}\n`, { mode: 0o755 });
+      const args = ["--input-type=module", "-e", script, join(packageRoot, "dist/src/discover/compiler.js")];
+      return JSON.parse(execFileSync(process.execPath, args, { encoding: "utf8", env: { PATH: path } }));
+    };
+    const exec = (found: { code: string }[][]): string[][] => found.map((each) => each.map(({ code }) => code));
+    const unavailable = ["compiler-unavailable"];
+
+    const without = run({});
+    assert.deepEqual(exec(without.found), [[], [], unavailable, unavailable]);
+    assert.deepEqual(without.told.length, 1);
+    assert.match(without.told[0]!, /^bwrap is not installed/);
+
+    const forbidden = run({
+      prlimit: 'while [ "$1" != "${1#--}" ]; do shift; done; exec "$@"',
+      bwrap: "echo 'bwrap: No permissions' >&2; exit 1",
+    });
+    assert.deepEqual(exec(forbidden.found), [[], [], unavailable, unavailable]);
+    assert.match(forbidden.told.join(), /^the compiler does not start in the sandbox here \(bwrap: No permissions\)/);
+
+    // A passing shortage is no reason to do without the sandbox.
+    const short = run({
+      prlimit: 'while [ "$1" != "${1#--}" ]; do shift; done; exec "$@"',
+      bwrap: "echo 'bwrap: Resource temporarily unavailable' >&2; exit 1",
+    });
+    assert.deepEqual(exec(short.found), [unavailable, unavailable, unavailable, unavailable]);
+    assert.deepEqual(short.told, []);
+  });
+});
+
+test(
+  "the sandbox stands where the system limits Berth more than the sandbox would",
+  { skip: !isLinux && "Linux alone has it" },
+  () => {
+    const limited = ["--data=700000000", "--nofile=200", process.execPath, "--input-type=module", "-e"];
+    const program = `
+      import { openCompiler } from ${JSON.stringify(new URL("../../src/discover/compiler.js", import.meta.url).href)};
+      const compiler = openCompiler(${JSON.stringify(limits)}, { mode: "sandboxed" });
+      const files = { "m.ts": "export function f(): string { return ''; }" };
+      const { tools, problems } = await compiler.compile({ language: "typescript", server: "m", entry: "m.ts", files });
+      console.log(tools.length, JSON.stringify(problems));
+      await compiler.close();`;
+    assert.equal(execFileSync("prlimit", [...limited, program], { encoding: "utf8" }), "1 []\n");
+  },
+);

@@ -1,0 +1,32 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { test } from "node:test";
+import { isCid, rawBlock } from "../../src/lib/cid.ts";
+import { compileKey } from "../../src/discover/key.ts";
+
+const definition = rawBlock("export function a(): void {}").cid;
+
+test("the key of a compiled definition is a CID of definition, language, server and compiler", () => {
+  const key = compileKey(definition, { language: "typescript", server: "a" });
+  assert.ok(isCid(key));
+  assert.equal(compileKey(definition, { language: "typescript", server: "a" }), key);
+  const others = [
+    compileKey(rawBlock("").cid, { language: "typescript", server: "a" }),
+    compileKey(definition, { language: "typescript", server: "b" }),
+    compileKey(definition, { language: "shell", server: "a" }),
+  ];
+  assert.equal(new Set([key, ...others]).size, 4);
+});
+
+test("neither the key nor the compiler's front loads a compiler into the process that serves", () => {
+  const script = `
+    import { Module } from "node:module";
+    const { compileKey } = await import("./dist/src/discover/key.js");
+    const { openCompiler } = await import("./dist/src/discover/compiler.js");
+    compileKey(${JSON.stringify(definition)}, { language: "typescript", server: "a" });
+    await openCompiler({ compileMs: 1, compileElapsedMs: 1, compileMemoryMb: 1 }).close();
+    console.log(Object.keys(Module._cache).filter((file) => /typescript|esbuild/.test(file)).length);`;
+  const cwd = new URL("../../../", import.meta.url);
+  const printed = execFileSync(process.execPath, ["--input-type=module", "--eval", script], { cwd, encoding: "utf8" });
+  assert.equal(printed.trim(), "0");
+});

@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { GuestExecutor } from "../../src/executor/guest-executor.ts";
+import { loadProblem } from "../../src/executor/load-problem.ts";
+import { trustedLauncher } from "../../src/executor/trusted.ts";
+import { apiOf, type Api } from "../support/api.ts";
+import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import { patientLimits } from "../support/patience.ts";
+
+const GOOD = "export const one = (): number => 1;\n";
+const FETCHES = `const rates = await fetch("https://example.com/rates");\n${GOOD}`;
+const THROWS = `${GOOD}const key: string | undefined = undefined;\nif (!key) throw new RangeError("no key is set");\n`;
+const ENDLESS = `for (let n = 0; ; n++) if (n < 0) break;\n${GOOD}`;
+const FORGETS = `export const one = (): number => 1;\nconst rates = fetch("https://example.com/rates");\n`;
+
+describe("a definition is loaded when it is saved", () => {
+  let berth: TestBerth;
+  let api: Api;
+  before(async () => {
+    // The service detects an endless top level by its processor time, so a busy machine makes no difference.
+    berth = await startTestBerth({ texts: { "old.ts": THROWS }, env: { BERTH_LOAD_MS: "1000" } });
+    api = apiOf(berth);
+  });
+  after(() => berth?.close());
+
+  const problemsOf = async (source: string): Promise<Record<string, unknown>[]> => {
+    const { status, body } = await api.put("/definitions/tried", source);
+    assert.equal(status, 422, JSON.stringify(body));
+    assert.equal((await api.send("GET", "/definitions/tried")).status, 404);
+    return body.error.data.problems as Record<string, unknown>[];
+  };
+
+  it("and refused with the line that fetches before any call, and what to do", async () => {
+    const [problem] = await problemsOf(FETCHES);
+    assert.deepEqual(problem, {
+      severity: "error",
+      code: "load-failed",
+      message:
+        "No function of it can be called, because its top level fails: TypeError: the host can only be asked while a " +
+        'call is in flight. Nothing can be fetched or read before a call: move "fetch" and the like into the function ' +
+        "that needs it",
+      file: "tried.ts",
+      line: 1,
+      column: 21,
+      frame: problem!["frame"],
+    });
+    assert.match(String(problem["frame"]), /^> 1 \| const rates = await fetch\("https:\/\/example\.com\/rates"\);\n/);
+  });
+
+  it("and refused with the line that throws", async () => {
+    const [problem] = await problemsOf(THROWS);
+    assert.equal(problem!["code"], "load-failed");
+    assert.match(String(problem!["message"]), /its top level fails: RangeError: no key is set$/);
+    assert.deepEqual([problem!["file"], problem!["line"], problem!["column"]], ["tried.ts", 3, 17]);
+  });
+
+  it("and refused where its top level never ends, with the setting that bounds it", async () => {
+    const [problem] = await problemsOf(ENDLESS);
+    assert.equal(problem!["code"], "load-endless");
+    assert.match(String(problem!["message"]), /more than 1000 ms of processor time \(BERTH_LOAD_MS\)/);
+  });
+
+  it("and saved with a warning where it leaves a promise behind that fails", async () => {
+    const { status, body } = await api.put("/definitions/forgetful", FORGETS);
+    assert.equal(status, 201, JSON.stringify(body));
+    const [problem] = body.review.problems as Record<string, unknown>[];
+    assert.deepEqual([problem!["code"], problem!["severity"], problem!["line"]], ["load-rejected", "warning", 2]);
+  });
+
+  it("and saved where it loads; a review says what a save would", async () => {
+    assert.equal((await api.put("/definitions/good", GOOD)).status, 201);
+    const { body } = await api.send("POST", "/definitions/good/review", THROWS);
+    assert.deepEqual(
+      body.problems.map(({ code }: { code: string }) => code),
+      ["load-failed"],
+    );
+  });
+
+  it("and not when an earlier release of it is restored", async () => {
+    assert.equal((await api.put("/definitions/old", GOOD)).status, 200);
+    const { releases } = (await api.send("GET", "/servers/old/releases")).body;
+    const { release } = releases.find(({ current }: { current: boolean }) => !current);
+    const { status, body } = await api.send("POST", `/servers/old/releases/${release}/restore?allow_breaking=1`);
+    assert.equal(status, 200, JSON.stringify(body));
+  });
+});
+
+describe("trying to load a program", () => {
+  const node = { file: process.execPath, major: Number(process.versions.node.split(".")[0]) };
+  const limits = { ...patientLimits, guestSpareProcesses: 0 };
+
+  const loaded = async (code: string, changed: Partial<typeof limits> = {}): Promise<unknown> => {
+    const executor = new GuestExecutor(trustedLauncher(node, limits), { limits: { ...limits, ...changed } });
+    try {
+      return await executor.load({ tenant: "default", code: async () => code });
+    } finally {
+      await executor.close();
+    }
+  };
+
+  it("says nothing of a program that the service cannot try", async () => {
+    const nowhere = { ...trustedLauncher(node, limits), guest: { file: "/nowhere/node", args: [] } };
+    const executor = new GuestExecutor(nowhere as never, { limits });
+    try {
+      const outcome = await executor.load({ tenant: "default", code: async () => GOOD });
+      assert.equal(loadProblem(outcome, "x.ts"), undefined);
+      assert.deepEqual(outcome, { kind: "unknown" });
+    } finally {
+      await executor.close();
+    }
+  });
+
+  it("loadElapsedMs: waits no longer for a top level that waits", async () => {
+    const outcome = await loaded("await new Promise(() => {});", { loadElapsedMs: 3_000 });
+    const kind = (outcome as { kind: string }).kind;
+    assert.ok(kind === "unfinished" || kind === "unknown", kind);
+    const problem = loadProblem({ kind: "unfinished", loadElapsedMs: 3_000 }, "x.ts");
+    assert.equal(problem?.severity, "warning");
+    assert.match(problem.message, /not done after 3000 ms \(BERTH_LOAD_ELAPSED_MS\)/);
+  });
+
+  it("tells of a top level that ends its process", async () => {
+    const problem = loadProblem((await loaded("process.exit(4);")) as never, "x.ts");
+    assert.match(problem!.message, /its top level fails: its process ended with exit code 4$/);
+  });
+});

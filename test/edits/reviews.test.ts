@@ -1,0 +1,184 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { join } from "node:path";
+import Database from "#better-sqlite3";
+import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
+import { withdraw } from "../../src/host/catalog/withdrawn.ts";
+import { DraftRoom } from "../../src/edits/draft-room.ts";
+import { reviewedStore } from "../../src/edits/reviewed-store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { apiOf, type Api } from "../support/api.ts";
+import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { addTenant, onStoreOf } from "../support/tenants.ts";
+import { until } from "../support/until.ts";
+
+const say = (text: string): string =>
+  `/** Says it. */\nexport function say(): string { return ${JSON.stringify(text)}; }\n`;
+
+describe("a review", () => {
+  let berth: TestBerth;
+  let api: Api;
+  before(async () => {
+    berth = await startTestBerth({ texts: { "say.ts": say("hello") } });
+    api = apiOf(berth);
+    await onStoreOf(berth, (store) => addTenant(store, "small", { limits: { storedBytes: 14_000 } }));
+  });
+  after(() => berth.close());
+
+  const rows = (): Record<string, number> => {
+    const database = new Database(join(berth.folder, "data", "berth.sqlite"), { readonly: true });
+    try {
+      const tables = ["content", "tenant_content", "derived", "tenant_derived", "name_change", "audit"];
+      const count = (table: string) => database.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get()!;
+      return Object.fromEntries(tables.map((table) => [table, count(table)]));
+    } finally {
+      database.close();
+    }
+  };
+  const compiled = async (): Promise<number> => {
+    const text = await (await fetch(`${berth.url}/metrics`)).text();
+    return Number(/^berth_compile_duration_seconds_count\{outcome="ok"\} (\d+)/m.exec(text)?.[1]);
+  };
+
+  it("keeps nothing in the store, of whatever is reviewed", async () => {
+    const before = rows();
+    for (const [path, draft] of [
+      ["/definitions/new", say("never saved")],
+      ["/definitions/say", say("never saved either")],
+      ["/variables/plan", "never a plan"],
+      ["/definitions/broken", "export function ("],
+    ] as const) {
+      const { status, body } = await api.send("POST", `${path}/review`, draft);
+      assert.equal(status, 200, JSON.stringify(body));
+    }
+    assert.deepEqual(rows(), before);
+  });
+
+  it("is followed by a save that compiles nothing again, and keeps what was compiled", async () => {
+    const text = say("saved");
+    await api.send("POST", "/definitions/saved/review", text);
+    const before = await compiled();
+    const { status, body } = await api.put("/definitions/saved", text);
+    assert.equal(status, 201, JSON.stringify(body));
+    assert.equal(status, 201, JSON.stringify(body));
+    assert.equal((await call(`${berth.url}/mcp/saved`, "say")).content[0].text, "saved");
+    assert.equal(await compiled(), before);
+    const { status: again } = await api.put("/definitions/saved", say("saved at once"));
+    assert.equal(again, 200);
+    assert.equal((await call(`${berth.url}/mcp/saved`, "say")).content[0].text, "saved at once");
+    assert.equal(await compiled(), before + 1);
+  });
+
+  it("and a save refuse a main file that is not there, whatever it is called", async () => {
+    const draft = { entry: "constructor", files: { "m.ts": say("never") } };
+    assert.equal((await api.send("PUT", "/definitions/nowhere", draft, { "If-None-Match": "*" })).status, 422);
+    const { body } = await api.send("POST", "/definitions/nowhere/review", draft);
+    assert.equal(body.problems[0].code, "missing-file", JSON.stringify(body));
+  });
+
+  it("leaves nothing behind either as a save that is refused; the code of one counts to storedBytes", async () => {
+    const { url } = berth;
+    const put = (text: string): Promise<Response> =>
+      fetch(`${url}/t/small/api/definitions/say`, {
+        method: "PUT",
+        headers: { "Content-Type": "text/plain", "If-None-Match": "*" },
+        body: text,
+      });
+    const before = rows();
+    // Its text alone would fit, twice.
+    const refused = await put(say("x".repeat(7_000)));
+    assert.equal(refused.status, 507);
+    assert.deepEqual(rows(), before);
+    assert.equal((await put(say("short"))).status, 201);
+  });
+});
+
+describe("the drafts of saves and reviews under way", () => {
+  const limits = { draftsPerTenant: 2, draftBytes: 100, draftBytesPerTenant: 60 };
+  const draft = (length: number) => ({ entry: "", files: { "": "x".repeat(length) } });
+
+  it("are counted by number and by length, of each tenant and of all, until they are answered", async () => {
+    const room = new DraftRoom(limits);
+    const answers: (() => void)[] = [];
+    const hold = (tenant: string, length: number) =>
+      room.hold(tenant, draft(length), () => new Promise<void>((resolve) => answers.push(resolve)));
+    const long = hold("acme", 1_000);
+    await assert.rejects(hold("acme", 1), { code: "too_many_requests", message: /BERTH_DRAFT_BYTES_PER_TENANT/ });
+    await assert.rejects(hold("other", 1), { code: "too_many_requests", message: /BERTH_DRAFT_BYTES\)/ });
+    answers.pop()!();
+    await long;
+    const short = [hold("acme", 10), hold("acme", 10)];
+    await assert.rejects(hold("acme", 0), { code: "too_many_requests", message: /BERTH_DRAFTS_PER_TENANT/ });
+    const other = hold("other", 60);
+    for (const answer of answers) answer();
+    await Promise.all([...short, other]);
+    const last = hold("acme", 60);
+    answers.pop()!();
+    await last;
+  });
+
+  it("are refused beyond that, and there is room again when those before are answered or given up", async () => {
+    const berth = await startTestBerth({
+      texts: { "say.ts": say("hello") },
+      env: { BERTH_DRAFT_BYTES_PER_TENANT: "5000" },
+    });
+    try {
+      const api = apiOf(berth);
+      const review = (name: string) => api.send("POST", `/definitions/${name}/review`, say("x".repeat(3_000)));
+      const [first, ...others] = await Promise.all([review("a"), review("b"), review("c")]);
+      const statuses = [first, ...others].map(({ status }) => status).sort((one, other) => one - other);
+      assert.deepEqual(statuses, [200, 429, 429]);
+      const leaving = new AbortController();
+      const url = `${berth.url}/api/definitions/d/review`;
+      const headers = { "Content-Type": "text/plain" };
+      const left = fetch(url, { method: "POST", headers, body: say("y".repeat(3_000)), signal: leaving.signal });
+      leaving.abort();
+      await assert.rejects(left);
+      await until(async () => (await review("e")).status === 200);
+    } finally {
+      await berth.close();
+    }
+  });
+});
+
+describe("a withdrawal", () => {
+  it("C8 counts to the room of its tenant; what is reinstated is let through", async () => {
+    const changes: (number | undefined)[] = [];
+    const store = {
+      had: async () => true,
+      name: async () => undefined,
+      change: async (_tenant: string, { storedBytesMax }: { storedBytesMax?: number }) => changes.push(storedBytesMax),
+    } as unknown as Store;
+    const release = { server: "say", release: "r", by: "test", storedBytesMax: 10 };
+    await withdraw(store, "acme", { ...release, isWithdrawn: true });
+    const withdrawn = jsonBlock({ withdrawn: ["r", "s"] });
+    const holding = {
+      ...store,
+      name: async (_tenant: string, kind: string) => (kind === "withdrawn" ? { cid: withdrawn.cid } : undefined),
+      content: async () => withdrawn.bytes,
+    } as unknown as Store;
+    await withdraw(holding, "acme", { ...release, isWithdrawn: false });
+    assert.deepEqual(changes, [10, undefined]);
+  });
+});
+
+describe("what reviews have compiled", () => {
+  const entry = (text: string) => ({ key: text, block: rawBlock(text) });
+  const nothing = { derived: async () => undefined } as unknown as Store;
+  const keysIn = (store: ReturnType<typeof reviewedStore>): string[] =>
+    store.reviewed(["one", "two", "three", "much longer"]).map(({ key }) => key);
+
+  it("is kept as long as there is room, what was used last longest, and always what came last", async () => {
+    const store = reviewedStore(nothing, 8);
+    await store.putDerived("acme", [entry("one")]);
+    await store.putDerived("acme", [entry("two")]);
+    assert.deepEqual(await store.derived("one"), entry("one").block.bytes);
+    await store.putDerived("acme", [entry("three")]);
+    assert.deepEqual(keysIn(store), ["one", "three"]);
+    assert.equal(await store.derived("two"), undefined);
+    await store.putDerived("acme", [entry("much longer"), entry("two")]);
+    assert.deepEqual(keysIn(store), ["two", "much longer"]);
+    await store.putDerived("acme", [entry("one")]);
+    assert.deepEqual(keysIn(store), ["one", "two"]);
+  });
+});

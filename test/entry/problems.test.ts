@@ -1,0 +1,261 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { after, before, describe, it, test } from "node:test";
+import { rawBlock } from "../../src/lib/cid.ts";
+import { packageRoot } from "../../src/config.ts";
+import { checkEntry, checkMcps } from "../../src/entry/mcps.ts";
+import { locationOf, type Problem } from "../../src/lib/problem.ts";
+import { openHosted, summariesOf, type Hosted } from "../support/host.ts";
+import { removeTemporaryFolders, sourcesWith, writeSources } from "../support/image-sources.ts";
+
+const DEFINITION = `
+/** Adds. */
+export function add(a: number, b: number): number { return a + b; }
+/** Greets. */
+export function greet(name: string): string { return "Hello, " + name; }
+/** @resource note://all */
+export const all = (): string => "all notes";
+`;
+
+const told = (problems: readonly Problem[]) => problems.map(({ code, pointer, severity }) => [code, pointer, severity]);
+
+describe("what is wrong with an entry of mcps", () => {
+  let hosted: Hosted;
+  before(async () => {
+    hosted = await openHosted({ plain: DEFINITION });
+  });
+  after(() => hosted.close());
+
+  const configure = async (mcps: unknown): Promise<void> => {
+    const value = rawBlock(JSON.stringify(mcps));
+    const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
+    await hosted.store.change("default", { by: "test", put: [value], set });
+    await hosted.host.reload("default");
+  };
+
+  it("is told with its pointer on the part that it leaves out, while everything else serves", async () => {
+    await configure({
+      plain: {
+        auto_discover: true,
+        tools: {
+          gone: {},
+          greet: { inputSchema: { type: "object", properties: { a: { pattern: "(?=x)" } } } },
+          "a b": {},
+        },
+        resources: {
+          none: { uri: "note://none" },
+          all: { uri: "note://all", mimeType: "text/markdown" },
+          same: { uri: "note://all" },
+          spaced: { uri: "note://a b", text: "" },
+          forged: { uri: "variable://motd", text: "not what the variable says" },
+          other: { uriTemplate: "server://plain/{name}", content: "cid://{name}" },
+        },
+        prompts: { empty: {}, ask: { messages: [{ role: "user", content: "{{who}}?" }] } },
+        options: { add: 1, nobody: {} },
+      },
+    });
+    const catalog = await hosted.catalog("plain");
+    assert.deepEqual(told(catalog.problems), [
+      ["wrong-type", "/plain/options/add", "error"],
+      ["bad-schema", "/plain/tools/greet/inputSchema", "error"],
+      ["bad-name", "/plain/tools/a b", "error"],
+      ["missing-field", "/plain/prompts/empty", "error"],
+      ["unknown-argument", "/plain/prompts/ask/messages/0/content", "warning"],
+      ["duplicate-uri", "/plain/resources/same", "error"],
+      ["bad-uri", "/plain/resources/spaced/uri", "error"],
+      ["bad-uri", "/plain/resources/forged/uri", "error"],
+      ["bad-uri", "/plain/resources/other/uriTemplate", "error"],
+      ["unknown-tool", "/plain/tools/gone", "error"],
+      ["no-content", "/plain/resources/none", "error"],
+      ["unknown-tool", "/plain/options/nobody", "warning"],
+    ]);
+    const { tools, resources, prompts } = catalog.contract;
+    assert.deepEqual(tools, [], "a tool that is wrongly configured is not offered as it was discovered either");
+    assert.deepEqual(resources, [{ uri: "note://all", name: "all", mimeType: "text/markdown" }]);
+    assert.deepEqual(prompts, [{ name: "ask" }]);
+  });
+
+  it("leaves a tool out that is wrong in whatever way, and the others of its server in", async () => {
+    const cases: [tool: object, code: string, pointer: string][] = [
+      [{ function: "nobody" }, "unknown-tool", "/function"],
+      [{ function: "add", descripton: "x" }, "unknown-field", "/descripton"],
+      [{ function: "add", title: 7 }, "wrong-type", "/title"],
+      [{ function: "add", arguments: { c: 1 } }, "unknown-argument", "/arguments/c"],
+      [{ function: "add", inputSchema: { type: "array" } }, "bad-schema", "/inputSchema"],
+      [{ function: "add", inputSchema: { type: "object", $id: "a:b" } }, "bad-schema", "/inputSchema"],
+      [{ function: "add", inputSchema: { type: "object", $async: true } }, "bad-schema", "/inputSchema"],
+      [{ function: "add", inputSchema: { type: "object", $ref: "a:b" } }, "bad-schema", "/inputSchema"],
+      [{ function: "add", outputSchema: { minimum: "1" } }, "bad-schema", "/outputSchema"],
+      [{ function: "add", outputSchema: { title: "x".repeat(70_000) } }, "too-large", "/outputSchema"],
+      [{ function: "add", annotations: { readOnly: true } }, "unknown-field", "/annotations/readOnly"],
+    ];
+    for (const [tool, code, pointer] of cases) {
+      await configure({ plain: { auto_discover: true, tools: { wrong: tool, sum: { function: "add" } } } });
+      const { problems, contract } = await hosted.catalog("plain");
+      assert.deepEqual(told(problems), [[code, `/plain/tools/wrong${pointer}`, "error"]]);
+      assert.equal(problems[0]!.tool, "wrong");
+      const names = contract.tools.map(({ name }) => name);
+      assert.deepEqual(names, ["add", "greet", "sum"]);
+    }
+  });
+
+  it("refuses the whole server where it is about the whole, and no other", async () => {
+    await configure({
+      plain: { auto_discvoer: true },
+      far: { upstream: "mcp+npx://x" },
+      empty: {},
+      "a/b": {},
+      meta: {},
+    });
+    const listed = await summariesOf(hosted);
+    assert.deepEqual(
+      listed.map(({ name, state, problems }) => [name, state, problems[0]?.code]),
+      [
+        ["a/b", "refused", "bad-name"],
+        ["empty", "refused", "missing-definition"],
+        ["far", "refused", "no-upstreams"],
+        ["meta", "refused", "bad-name"],
+        ["plain", "refused", "unknown-field"],
+      ],
+    );
+    assert.match(listed[4]!.problems[0]!.message, /no field "auto_discvoer"; its fields are definition/);
+  });
+
+  it("keeps a release addressable with its configuration, in the order in which it was written", async () => {
+    const entry = { tools: { greet: { inputSchema: { type: "object", properties: { name: {}, a: {} } } }, add: {} } };
+    await configure({ plain: entry });
+    const before = await hosted.catalog("plain");
+    await configure({ plain: { ...entry, description: "Other" } });
+    const now = await hosted.catalog("plain");
+    assert.notEqual(now.release, before.release);
+    const pinned = await hosted.host.release("default", "plain", before.release);
+    assert.deepEqual(JSON.stringify(pinned?.contract), JSON.stringify(before.contract));
+    await configure({ plain: entry });
+    assert.equal((await hosted.catalog("plain")).release, before.release);
+  });
+
+  it("tells two versions of a tool: of what clients see, and of what carries it out", async () => {
+    const identities = async (entry: object) => {
+      await configure({ plain: entry });
+      const catalog = await hosted.catalog("plain");
+      assert.equal(catalog.identity("nobody"), undefined);
+      return { add: catalog.identity("add")!, greet: catalog.identity("greet")! };
+    };
+    const plain = await identities({});
+    assert.notDeepEqual(plain.add, plain.greet);
+    const described = await identities({ auto_discover: true, tools: { add: { description: "Sums" } } });
+    assert.deepEqual(described.greet, plain.greet);
+    assert.notEqual(described.add.contract, plain.add.contract);
+    assert.equal(described.add.implementation, plain.add.implementation);
+    const optioned = await identities({ options: { add: { exact: true } } });
+    assert.equal(optioned.add.contract, plain.add.contract);
+    assert.notEqual(optioned.add.implementation, plain.add.implementation);
+    assert.deepEqual(optioned.greet, plain.greet);
+    await configure({});
+    await hosted.define("plain", DEFINITION.replace("a + b", "b + a"));
+    const changed = (await hosted.catalog("plain")).identity("add")!;
+    assert.equal(changed.contract, plain.add.contract);
+    assert.notEqual(changed.implementation, plain.add.implementation);
+  });
+});
+
+test("listing all servers puts none out of memory that is called, and tells of those that have no room", async () => {
+  const texts = Object.fromEntries(["a", "b", "c", "d"].map((name) => [name, DEFINITION]));
+  const hosted = await openHosted(texts, { catalogs: 2 });
+  try {
+    const hot = [await hosted.catalog("c"), await hosted.catalog("d")];
+    for (const round of [1, 2]) {
+      const listed = await summariesOf(hosted);
+      assert.deepEqual(
+        listed.map(({ name, state, catalog }) => [name, state, catalog?.contract.tools.length]),
+        ["a", "b", "c", "d"].map((name) => [name, "ready", 2]),
+        `round ${round}`,
+      );
+      assert.deepEqual([hosted.host.server("default", "c"), hosted.host.server("default", "d")], hot);
+    }
+    await hosted.catalog("a");
+    const again = ["c", "d"].map((name) => hosted.host.server("default", name));
+    assert.equal(again.filter((catalog) => catalog instanceof Promise).length, 1, "a call still makes room");
+    for (const catalog of again) await catalog;
+  } finally {
+    await hosted.close();
+  }
+});
+
+test("berth boot says where a source configures something wrongly, in a file of its own too", () => {
+  const prompts = { ask: { messages: [] } };
+  const folder = writeSources(
+    sourcesWith(
+      { a: { tools: { x: { title: 7 } }, options: { x: 1 } }, b: { config_cid: "b.json" } },
+      { "b.json": { prompts } },
+    ),
+  );
+  after(removeTemporaryFolders);
+  const cli = [join(packageRoot, "dist/src/cli.js"), "boot", "--from", folder, "--out", join(folder, "boot"), "--json"];
+  const { status, stdout } = spawnSync(process.execPath, cli, { encoding: "utf8" });
+  assert.equal(status, 2);
+  const { problems } = JSON.parse(stdout) as { problems: Problem[] };
+  assert.deepEqual(
+    problems.map((problem) => [locationOf(problem), problem.code, problem.tool]),
+    [
+      ["b.json:4:19 /prompts/ask/messages", "no-messages", undefined],
+      ["mcps.source.json:5:18 /a/tools/x/title", "wrong-type", "x"],
+      ["mcps.source.json:9:12 /a/options/x", "wrong-type", "x"],
+    ],
+  );
+});
+
+describe("the text of mcps", () => {
+  it("has each problem where it stands, with its line, column and pointer", () => {
+    const text = `{
+  "$schema": "./mcps.schema.json",
+  "echo": {
+    "tools": { "echo": { "title": 7 } },
+    "enabled": "yes"
+  },
+  "echo": {},
+  "a b": {},
+  "filed": { "config_cid": "bafkqaaa" }
+}`;
+    const { problems, entries } = checkMcps(text);
+    assert.deepEqual(
+      problems.map(({ file, line, column, pointer, code, tool }) => [file, line, column, pointer, code, tool]),
+      [
+        ["mcps", 7, 3, "/echo", "duplicate-key", undefined],
+        ["mcps", 8, 10, "/a b", "bad-name", undefined],
+      ],
+    );
+    assert.deepEqual([...entries.keys()], ["echo", "a b", "filed"]);
+    const once = checkMcps(text.replace('  "echo": {},\n', ""));
+    assert.deepEqual(
+      once.problems.map(({ line, column, pointer, code, tool }) => [line, column, pointer, code, tool]),
+      [
+        [4, 35, "/echo/tools/echo/title", "wrong-type", "echo"],
+        [5, 16, "/echo/enabled", "wrong-type", undefined],
+        [7, 10, "/a b", "bad-name", undefined],
+      ],
+    );
+    assert.match(once.problems[0]!.frame!, /"title": 7/);
+  });
+
+  it("that is no JSON, or no object, says so with its place", () => {
+    assert.deepEqual(
+      checkMcps('{\n  "a": }').problems.map(({ line, column, code }) => [line, column, code]),
+      [[2, 8, "invalid-json"]],
+    );
+    assert.deepEqual(told(checkMcps("[]").problems), [["wrong-type", "", "error"]]);
+    assert.deepEqual(told(checkMcps('{"$schema": 1}').problems), [["wrong-type", "/$schema", "error"]]);
+  });
+
+  it("of one entry has pointers that begin at the entry", () => {
+    const { problems, entries } = checkEntry("a/b", '{ "tools": { "x": 1 } }');
+    assert.deepEqual(told(problems), [["bad-name", "", "error"]]);
+    assert.equal(entries.size, 1);
+    const { problems: own } = checkEntry("echo", '{\n "tools": { "x": 1 } }');
+    assert.deepEqual(
+      own.map(({ file, line, column, pointer }) => [file, line, column, pointer]),
+      [["echo.json", 2, 18, "/tools/x"]],
+    );
+  });
+});

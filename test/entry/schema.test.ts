@@ -1,0 +1,152 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { rawBlock } from "../../src/lib/cid.ts";
+import { packageRoot } from "../../src/config.ts";
+import { checkMcps } from "../../src/entry/mcps.ts";
+
+const read = (path: string): object => JSON.parse(readFileSync(join(packageRoot, path), "utf8")) as object;
+const schema = read("reference_templates/mcps.schema.json");
+const validate = new Ajv2020({ allErrors: true, strict: false }).compile(schema);
+
+const cid = rawBlock("something").cid;
+const said = [{ role: "user", content: "Hm" }];
+const tool = (tool: unknown) => ({ echo: { tools: { echo: tool } } });
+const resource = (resource: unknown) => ({ echo: { resources: { r: resource } } });
+const prompt = (prompt: unknown) => ({ echo: { prompts: { p: prompt } } });
+
+const good: Record<string, unknown> = {
+  nothing: {},
+  "a schema": { $schema: "./mcps.schema.json", echo: {} },
+  "every field": {
+    "a.b-c_1": {
+      description: "d",
+      definition: cid,
+      tools: {},
+      resources: {},
+      prompts: {},
+      auto_discover: true,
+      tools_transform_cid: cid,
+      resources_transform_cid: cid,
+      prompts_transform_cid: cid,
+      enabled: true,
+      mcp_enabled: false,
+      options: { echo: { any: [1] } },
+      limits: { calls: 3, calls_per_second: 10 },
+      secrets: ["API_TOKEN", "_x"],
+      network: ["api.example.org", "*.example.org:8443", "*", "127.0.0.1:80", "[::1]:80", "bücher.example"],
+    },
+  },
+  "an upstream with secrets": { far: { upstream: "mcp+npx://x?env.A=${A_TOKEN}", secrets: ["A_TOKEN"] } },
+  "an upstream": { far: { upstream: "mcp+npx://x" } },
+  "an entry elsewhere": { echo: { config_cid: cid } },
+  "a whole tool": tool({
+    function: "f",
+    arguments: { a: 1 },
+    title: "t",
+    description: "d",
+    inputSchema: { type: "object", properties: { a: { type: "string", minLength: 1 } } },
+    outputSchema: { type: "integer" },
+    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+  }),
+  "a resource that is its own content": resource({ uri: "variable://motto", mimeType: "text/plain" }),
+  "a resource with text": resource({ uri: "note://a", name: "n", title: "t", description: "d", text: "" }),
+  "a resource with bytes": resource({ uri: "note://a", blob: "AAE=" }),
+  "a resource with content": resource({ uri: "note://a", content: `cid://${cid}` }),
+  "a template": resource({ uriTemplate: "note://{name}", content: "variable://{name}" }),
+  "a prompt": prompt({ title: "t", description: "d", messages: said }),
+  "a prompt with arguments": prompt({
+    arguments: [{ name: "who", title: "t", description: "d", required: true }],
+    messages: [{ role: "assistant", content: { type: "text", text: "{{who}}" } }],
+  }),
+  "a prompt with a picture": prompt({
+    messages: [{ role: "user", content: { type: "image", data: "AAE=", mimeType: "image/png" } }],
+  }),
+  "a prompt with a resource": prompt({
+    messages: [{ role: "user", content: { type: "resource", resource: { uri: "a:b", text: "t" } } }],
+  }),
+};
+
+const bad: Record<string, unknown> = {
+  "a list": [],
+  "a server that cannot be named so": { "a b": {} },
+  "a server named meta": { meta: {} },
+  "a schema that is no text": { $schema: 1 },
+  "an entry that is no object": { echo: "echo.ts" },
+  "an unknown field": { echo: { auto_discovr: true } },
+  "a text for a boolean": { echo: { enabled: "yes" } },
+  "a number for a definition": { echo: { definition: 1 } },
+  "a definition and an upstream": { echo: { definition: cid, upstream: "mcp+npx://x" } },
+  "an entry elsewhere with another field": { echo: { config_cid: cid, description: "d" } },
+  "secrets that are no list": { echo: { secrets: { API_TOKEN: "x" } } },
+  "a secret that cannot be named so": { echo: { secrets: ["API-TOKEN"] } },
+  "a secret of Berth's own": { echo: { secrets: ["BERTH_SECRET_KEY"] } },
+  "limits that are no numbers": { echo: { limits: { calls: "many" } } },
+  "limits that let nothing through": { echo: { limits: { calls_per_second: 0 } } },
+  "limits of another name": { echo: { limits: { memory: 5 } } },
+  "a network that is no list": { echo: { network: "*" } },
+  "a network with a URL": { echo: { network: ["https://api.example.org/"] } },
+  "a network with a credential": { echo: { network: ["a@api.example.org"] } },
+  "a network with a wrong star": { echo: { network: ["api.*.org"] } },
+  "a network of an upstream": { echo: { upstream: "mcp+npx://x", network: ["*"] } },
+  "options that are no objects": { echo: { options: { echo: true } } },
+  "a list of tools": { echo: { tools: [] } },
+  "a tool that is no object": tool("echo"),
+  "a tool with a bad name": { echo: { tools: { "a b": {} } } },
+  "a tool with an unknown field": tool({ descripton: "d" }),
+  "a tool whose arguments are no object": tool({ inputSchema: { type: "string" } }),
+  "a tool whose arguments have no type": tool({ inputSchema: {} }),
+  "a tool whose schema is none": tool({ inputSchema: { type: "object", properties: { a: { type: "strin" } } } }),
+  "a tool whose schema has a name": tool({ inputSchema: { type: "object", $id: "https://example.com/" } }),
+  "a tool whose output schema is none": tool({ outputSchema: { minimum: "1" } }),
+  "an unknown annotation": tool({ annotations: { readonly: true } }),
+  "a resource without a URI": resource({ text: "t" }),
+  "a resource with a URI and a template": resource({ uri: "a:b", uriTemplate: "a:{b}", text: "" }),
+  "a resource whose URI is relative": resource({ uri: "notes", text: "" }),
+  "a resource whose URI is a template": resource({ uri: "note://{name}", text: "" }),
+  "a template without variables": resource({ uriTemplate: "note://name", text: "" }),
+  "a resource with two contents": resource({ uri: "a:b", text: "", blob: "" }),
+  "bytes that are no base64": resource({ uri: "a:b", blob: "AAE" }),
+  "content from elsewhere": resource({ uri: "a:b", content: "https://example.com/" }),
+  "a media type that is none": resource({ uri: "a:b", text: "", mimeType: "text" }),
+  "a prompt without messages": prompt({}),
+  "a prompt with no messages": prompt({ messages: [] }),
+  "a message of nobody": prompt({ messages: [{ role: "system", content: "Hm" }] }),
+  "a message without content": prompt({ messages: [{ role: "user" }] }),
+  "a message of another kind": prompt({ messages: [{ role: "user", content: { type: "video" } }] }),
+  "an argument without a name": prompt({ arguments: [{}], messages: said }),
+  "an argument with a bad name": prompt({ arguments: [{ name: "a b" }], messages: said }),
+};
+
+describe("mcps.schema.json", () => {
+  const errorsOf = (value: unknown): boolean =>
+    checkMcps(JSON.stringify(value, null, 2)).problems.some(({ severity }) => severity === "error");
+
+  for (const [name, value] of Object.entries(good)) {
+    it(`takes ${name}, as Berth does`, () => {
+      assert.ok(validate(value), JSON.stringify(validate.errors));
+      assert.deepEqual(checkMcps(JSON.stringify(value)).problems, []);
+    });
+  }
+  for (const [name, value] of Object.entries(bad)) {
+    it(`refuses ${name}, as Berth does`, () => {
+      assert.equal(validate(value), false);
+      assert.ok(errorsOf(value));
+    });
+  }
+
+  it("takes the source and the image that are shipped", () => {
+    for (const path of ["reference_templates/mcps.source.json", "boot/mcps.json"]) {
+      assert.ok(validate(read(path)), `${path}: ${JSON.stringify(validate.errors)}`);
+    }
+  });
+
+  it("says of every field what it is for", () => {
+    const { entry, tool } = (schema as { $defs: Record<string, { properties: Record<string, object> }> }).$defs;
+    for (const [name, field] of Object.entries({ ...entry!.properties, ...tool!.properties })) {
+      assert.ok("description" in field || name === "annotations", name);
+    }
+  });
+});

@@ -1,0 +1,239 @@
+import assert from "node:assert/strict";
+import { spawn, type ChildProcess } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { availableParallelism, getPriority } from "node:os";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { setRevocableNiceness } from "../../src/processes/niceness.ts";
+import { CpuFairness } from "../../src/executor/cpu-fairness.ts";
+import { processorMsOf, treeOf } from "../../src/processes/process-tree.ts";
+import { openRig, shape } from "../support/executor.ts";
+import { descendants, givingWayBy, statOf } from "../support/processes.ts";
+import { until } from "../support/until.ts";
+
+const BURN = "while :; do :; done";
+/** A program that uses nothing, not even at its start. */
+const REST = "exec sleep 1000";
+/** Longer than a busy guest may be off the processor for a moment, on a machine where many want one. */
+const CALM_MS = 1_500;
+
+interface Running {
+  readonly pid: number;
+  end(): Promise<void>;
+}
+
+/**
+ * The niceness of the process relative to these tests, and, where the system distributes time by session, that of its
+ * session.
+ */
+function nicenessesOf(pid: number): number[] {
+  const session = `/proc/${pid}/autogroup`;
+  const own = Number(/\) (?:\S+ ){16}(\S+)/.exec(readFileSync(`/proc/${pid}/stat`, "utf8"))![1]);
+  const more = own - getPriority();
+  return existsSync(session) ? [more, Number(readFileSync(session, "utf8").trim().split(" ").at(-1))] : [more];
+}
+
+describe("a guest process that nobody has taken yet", () => {
+  it("C8 gives way to all others, and keeps up with them as soon as it has a program", async () => {
+    const rig = await openRig(process.platform === "linux" ? "sandboxed" : "trusted");
+    try {
+      let spare: number[] = [];
+      // The sandbox is two processes around it.
+      const isWhole = async (): Promise<boolean> =>
+        (spare = descendants()).length >= (process.platform === "linux" ? 3 : 0);
+      await until(isWhole);
+      if (existsSync("/proc/self/autogroup")) {
+        assert.ok(spare.every((pid) => nicenessesOf(pid).includes(10)));
+      }
+      await rig.value(shape("echo", ["message"]), { message: "hello" });
+      await until(async () => spare.every((pid) => nicenessesOf(pid).every((niceness) => niceness === 0)));
+    } finally {
+      await rig.close();
+    }
+  });
+});
+
+describe("tenants that may use so much processor time", () => {
+  const started: ChildProcess[] = [];
+  const start = (script: string): { readonly pid: number } => {
+    const child = spawn("/bin/sh", ["-c", script], { stdio: "ignore", detached: true });
+    started.push(child);
+    return { pid: child.pid! };
+  };
+  const isHeld = ({ pid }: { readonly pid: number }): boolean => statOf(pid)?.state === "T";
+  /** The limit of the tenant "small", read whenever its use was counted. */
+  let mayUse: () => number;
+  let heavy: CpuFairness;
+  beforeEach(() => {
+    // Running guests use up so little however busy the machine is, and stopped ones have soon paid it back.
+    mayUse = () => (started.some(({ pid }) => isHeld({ pid: pid! })) ? 500 : 1);
+    heavy = new CpuFairness({ processorMsPerSecondOf: (tenant) => (tenant === "small" ? mayUse() : 0) });
+  });
+  afterEach(() => {
+    heavy.close();
+    for (const { pid } of started.splice(0)) process.kill(-pid!, "SIGKILL");
+  });
+
+  it("C8 processorMsPerSecond: use no more of it in the long run, with all that they have started", async () => {
+    const guests = [BURN, `(${BURN}) & wait`].map(start);
+    const usedMs = (): number => processorMsOf(guests.flatMap(({ pid }) => treeOf(pid)));
+    // Overuse is paid back by the look at which they go on. They stand still at that look, so this machine's delays do
+    // not matter.
+    const goneOn: { mayUseMs: number; usedMs: number }[] = [];
+    let held: (typeof goneOn)[number] | undefined;
+    let lookedAt = performance.now();
+    let mayUseMs = 0;
+    const perSecond = mayUse;
+    mayUse = () => {
+      const msPerSecond = perSecond();
+      mayUseMs += ((performance.now() - lookedAt) / 1_000) * msPerSecond;
+      lookedAt = performance.now();
+      if (guests.every(isHeld)) held = { mayUseMs, usedMs: usedMs() };
+      else if (held) {
+        goneOn.push(held);
+        held = undefined;
+      }
+      return msPerSecond;
+    };
+    for (const guest of guests) heavy.add("small", guest);
+    await until(() => goneOn.length === 3);
+    const [from, , to] = goneOn as [(typeof goneOn)[0], (typeof goneOn)[0], (typeof goneOn)[0]];
+    const [used, may] = [to.usedMs - from.usedMs, to.mayUseMs - from.mayUseMs];
+    assert.ok(used > 0 && used <= may + 500, `${used} of ${may} ms`);
+  });
+
+  it("C8 processorMsPerSecond: stand still until there is some again, also where somebody else has them go on", async () => {
+    const guest = start(BURN);
+    heavy.add("small", guest);
+    await until(() => isHeld(guest));
+    mayUse = () => 1;
+    process.kill(guest.pid, "SIGCONT");
+    await until(() => isHeld(guest));
+    mayUse = () => 0;
+    await until(() => !isHeld(guest));
+  });
+
+  it("C8 processorMsPerSecond: leave what others have alone, and what waits for something", async () => {
+    const [burning, waiting, other] = [start(BURN), start(REST), start(BURN)];
+    heavy.add("small", burning);
+    heavy.add("small", waiting);
+    heavy.add("large", other);
+    let wereHeld = false;
+    const look = (): boolean => ((wereHeld ||= isHeld(waiting) || isHeld(other)), isHeld(burning));
+    await until(look);
+    await until(() => !look());
+    await until(look);
+    assert.equal(wereHeld, false);
+  });
+
+  it("C8 processorMsPerSecond: go on when nobody watches them any more", async () => {
+    const guest = start(BURN);
+    heavy.add("small", guest);
+    await until(() => isHeld(guest));
+    heavy.close();
+    assert.equal(isHeld(guest), false);
+  });
+});
+
+describe("tenants whose guests use much processor time", () => {
+  const started: Running[] = [];
+  let heavy: CpuFairness;
+  beforeEach(() => (heavy = new CpuFairness({ calmMs: CALM_MS })));
+  const start = (script: string): Running => {
+    const child = spawn("/bin/sh", ["-c", script], { stdio: "ignore", detached: true });
+    const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+    const running = { pid: child.pid!, end: () => (child.kill("SIGKILL"), ended) };
+    started.push(running);
+    return running;
+  };
+  const nicenessOf = ({ pid }: { readonly pid: number }): number => statOf(pid)!.niceness;
+  afterEach(async () => {
+    heavy.close();
+    await Promise.all(started.splice(0).map((running) => running.end()));
+  });
+
+  it("C8 have guests that keep up with all that they have, with what was only being started, too", async () => {
+    const guest = start(REST);
+    setRevocableNiceness(guest.pid, 10);
+    heavy.add("calm", guest, { isNice: true });
+    assert.equal(nicenessOf(guest), givingWayBy(0));
+    // As a process that starts at this very moment inherits it.
+    setRevocableNiceness(guest.pid, 10);
+    await until(() => nicenessOf(guest) === givingWayBy(0));
+  });
+
+  it("C8 give way with all that they have, while guests of others do not", async () => {
+    const [burning, resting, other] = [start(BURN), start(REST), start(REST)];
+    heavy.add("noisy", burning);
+    heavy.add("noisy", resting);
+    heavy.add("calm", other);
+    await until(async () => nicenessOf(burning) === 19 && nicenessOf(resting) === 19);
+    assert.equal(nicenessOf(other), nicenessOf(process), "as it was started");
+    assert.deepEqual([heavy.nicenessOf("noisy"), heavy.nicenessOf("calm")], [19, 0]);
+    const next = start(REST);
+    heavy.add("noisy", next);
+    assert.equal(nicenessOf(next), 19, "one that starts meanwhile as well");
+
+    await burning.end();
+    heavy.delete(burning);
+    await until(async () => !heavy.isHeavy("noisy"));
+    // Only privileged users may raise a priority again.
+    assert.equal(nicenessOf(resting), process.getuid?.() === 0 ? givingWayBy(0) : 19);
+    const after = start(REST);
+    heavy.add("noisy", after);
+    assert.equal(nicenessOf(after), nicenessOf(process), "one that starts when they are calm again does not");
+  });
+
+  it("C8 are not calm while they are held up", async () => {
+    const burning = start(BURN);
+    heavy.add("noisy", burning);
+    await until(() => heavy.isHeavy("noisy"));
+    process.kill(burning.pid, "SIGSTOP");
+    for (const end = performance.now() + 2 * CALM_MS; performance.now() < end; await sleep(50)) {
+      assert.ok(heavy.isHeavy("noisy"));
+    }
+    process.kill(burning.pid, "SIGCONT");
+  });
+
+  it("C8 are heavy, too, where so many burn that each of them has little", async () => {
+    heavy.close();
+    heavy = new CpuFairness({ calmMs: 600_000 });
+    const tenants = Array.from({ length: 3 * availableParallelism() }, (_, number) => `noisy-${number}`);
+    for (const tenant of tenants) heavy.add(tenant, start(BURN));
+    await until(() => tenants.every((tenant) => heavy.isHeavy(tenant)));
+  });
+
+  it("C8 cannot hide it in processes of processes", async () => {
+    const parent = start(`(${BURN}) & wait`);
+    await until(async () => treeOf(parent.pid).length === 2);
+    const [, child] = treeOf(parent.pid);
+    try {
+      heavy.add("noisy", parent);
+      await until(async () => nicenessOf({ pid: child! }) === 19);
+      assert.ok(processorMsOf([child!]) > 0);
+    } finally {
+      process.kill(child!, "SIGKILL");
+    }
+  });
+
+  it("C8 or that have as many started as they may have their new ones give way until they are calm", async () => {
+    const [hasty, calm] = [start(REST), start(REST)];
+    for (const { pid } of [hasty, calm]) setRevocableNiceness(pid, 10);
+    const asStarted = nicenessesOf(hasty.pid);
+    heavy.noteWaiting("hasty");
+    heavy.add("hasty", hasty, { isNice: true });
+    heavy.add("calm", calm, { isNice: true });
+    assert.deepEqual(nicenessesOf(hasty.pid), asStarted);
+    const keepsUp = ({ pid }: Running): boolean => nicenessesOf(pid).every((niceness) => niceness === 0);
+    await until(async () => keepsUp(calm));
+    await until(async () => keepsUp(hasty));
+  });
+
+  it("C8 are nobody's concern when a process has ended meanwhile", () => {
+    assert.deepEqual(treeOf(2 ** 22 + 1), [2 ** 22 + 1]);
+    assert.equal(processorMsOf([2 ** 22 + 1]), 0);
+    heavy.add("gone", { pid: 2 ** 22 + 1 });
+    heavy.add("unstarted", { pid: undefined });
+    assert.equal(heavy.isHeavy("gone"), false);
+  });
+});

@@ -1,0 +1,110 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { pino } from "pino";
+import { BerthError } from "../../../src/lib/errors.ts";
+import { withoutPaths } from "../../../src/lib/error-mapping.ts";
+import { bearer, makeToken } from "../../support/tokens.ts";
+import { MODERN_META, modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+
+/** A part of each path that only the log may show. */
+const PLACE = "a-place-of-the-host";
+
+let folder: string;
+before(() => {
+  folder = join(mkdtempSync(join(tmpdir(), "berth-paths-")), PLACE);
+  mkdirSync(folder);
+});
+after(() => rmSync(join(folder, ".."), { recursive: true, force: true }));
+
+describe("errors of servers that are programs of the host", () => {
+  let berth: TestBerth;
+  let caller: string;
+  let reader: string;
+  const lines: string[] = [];
+  const servers = ["ends", "falls", "missing", "circle", "nowhere"];
+
+  before(async () => {
+    writeFileSync(join(folder, "ends.mjs"), "process.exit(1);");
+    // Its message names its path, too.
+    writeFileSync(join(folder, "falls.mjs"), "throw new Error(import.meta.url);");
+    symlinkSync(join(folder, "circle.mjs"), join(folder, "circle.mjs"));
+    const at = (file: string): { upstream: string } => ({ upstream: `mcp+node://${join(folder, file)}` });
+    berth = await startTestBerth({
+      mcps: {
+        ends: at("ends.mjs"),
+        falls: at("falls.mjs"),
+        missing: at("missing.mjs"),
+        circle: at("circle.mjs"),
+        nowhere: { upstream: `mcp+node://${join(folder, "ends.mjs")}?cwd=${join(folder, "no-folder")}` },
+      },
+      env: { BERTH_ACCESS: "required" },
+      log: pino({ level: "warn" }, { write: (line: string) => void lines.push(line) }),
+    });
+    caller = (await makeToken(berth, { can: ["call"] })).token;
+    reader = (await makeToken(berth, { can: ["read"] })).token;
+  });
+  after(() => berth?.close());
+
+  for (const server of servers) {
+    it(`C8 ${server}: no answer of MCP, the API or a page tells a folder, and the log does`, async () => {
+      const url = `${berth.url}/mcp/${server}`;
+      const legacy = await post(url, request("tools/list"), {
+        ...bearer(caller),
+        "MCP-Protocol-Version": "2025-06-18",
+      });
+      const now = await modern(url, "tools/call", { name: "any", _meta: MODERN_META }, bearer(caller));
+      for (const { text } of [legacy, now]) assert.match(text, /"error"|"isError":true/);
+
+      const answers = [legacy.text, now.text];
+      for (const path of [
+        `/api/servers`,
+        `/api/servers/${server}/upstream`,
+        `/api/servers/${server}/releases`,
+        `/mcp`,
+        `/mcp/${server}`,
+      ]) {
+        for (const token of [caller, reader]) {
+          const response = await fetch(berth.url + path, { headers: { Accept: "text/html, */*", ...bearer(token) } });
+          answers.push(`${path} ${response.status} ${await response.text()}`);
+        }
+      }
+      for (const text of answers) assert.ok(!text.includes(PLACE), text);
+      assert.ok(answers.some((text) => text.includes(`${server === "nowhere" ? "ends" : server}.mjs`)));
+      const logged = lines.map((line) => JSON.parse(line)).filter((line) => line.server === server);
+      assert.ok(
+        logged.length > 0 && logged.every(({ upstream }) => upstream.startsWith(folder)),
+        JSON.stringify(logged),
+      );
+    });
+  }
+});
+
+describe("an error that names files", () => {
+  it("C8 tells the last part of each, of both files, and of what caused it", () => {
+    const from = join(folder, "from.txt");
+    const to = join(folder, "no", "to.txt");
+    writeFileSync(from, "", { mode: 0o600 });
+    const errorOf = (work: () => unknown): Error => {
+      try {
+        work();
+      } catch (error) {
+        return error as Error;
+      }
+      throw new Error("it did not fail");
+    };
+    const missing = errorOf(() => readFileSync(to));
+    assert.equal(withoutPaths(missing).message, "ENOENT: no such file or directory, open 'to.txt'");
+    const renamed = errorOf(() => renameSync(from, to));
+    assert.equal(withoutPaths(renamed).message, "ENOENT: no such file or directory, rename 'from.txt' -> 'to.txt'");
+    // No user may run it.
+    const refused = spawnSync(from).error!;
+    assert.match(refused.message, /EACCES/);
+    const told = new BerthError("upstream_not_started", refused.message, { cause: refused });
+    assert.ok(told.message.includes(folder));
+    assert.match(withoutPaths(told).message, /spawnSync from\.txt EACCES/);
+  });
+});

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Activity } from "../../../src/host/calls/activity.ts";
+import { CallNotes, Observers, type ObservedCall } from "../../../src/host/calls/observe.ts";
+
+const tool = { tenant: "default", server: "echo", release: "bafyrelease", tool: "say" };
+const principal = { id: "ada", tenant: "default", permits: () => true, rights: "all" };
+const result = { content: [{ type: "text", text: "hello" }] };
+
+describe("calls that are observed", () => {
+  it("C8 an observer hears what was called, how it ended, by whom, what was said and how long it took", () => {
+    const heard: ObservedCall[] = [];
+    const observers = new Observers();
+    observers.add((call) => heard.push(call));
+    const notes = new CallNotes(tool, new Activity(2), observers);
+    const beganAt = performance.now() - 5;
+    notes.ended("ok", beganAt, { text: "hello" }, { principal, trace: { requestId: "r1" } }, result, 1);
+
+    const [{ ms, ...call }] = heard as [ObservedCall];
+    assert.ok(ms >= 5);
+    assert.deepEqual(call, {
+      tool,
+      outcome: "ok",
+      beganAt,
+      retries: 1,
+      principal,
+      trace: { requestId: "r1" },
+      args: { text: "hello" },
+      result,
+      size: 5,
+      failure: undefined,
+    });
+  });
+
+  it("C8 the page of a server and observers hear of the same calls", () => {
+    const heard: ObservedCall[] = [];
+    const observers = new Observers();
+    const activity = new Activity(2);
+    const notes = new CallNotes(tool, activity, observers);
+    notes.ended("invalid", performance.now(), {}, {}, undefined);
+    const end = observers.add((call) => heard.push(call));
+    notes.ended("ok", performance.now(), {}, {}, result);
+    end();
+    notes.ended("error", performance.now(), {}, {}, undefined);
+
+    assert.deepEqual(
+      heard.map(({ outcome }) => outcome),
+      ["ok"],
+    );
+    assert.deepEqual(
+      activity.recent().map(({ outcome, size }) => [outcome, size]),
+      [
+        ["error", 0],
+        ["ok", 5],
+      ],
+    );
+  });
+
+  it("C8 an observer that fails keeps neither the call nor other observers from going on", () => {
+    const faults: unknown[] = [];
+    const heard: ObservedCall[] = [];
+    const observers = new Observers((error) => faults.push(error));
+    const fault = new Error("the disk is full");
+    observers.add(() => {
+      throw fault;
+    });
+    observers.add((call) => heard.push(call));
+    new CallNotes(tool, new Activity(0), observers).ended("ok", performance.now(), {}, {}, result);
+
+    assert.deepEqual(faults, [fault]);
+    assert.equal(heard.length, 1);
+  });
+});

@@ -1,0 +1,399 @@
+import assert from "node:assert/strict";
+import { before, after, describe, it, type TestContext } from "node:test";
+import { assert as check, asyncProperty, constantFrom, json, oneof, runs, string } from "../../support/fast-check.ts";
+import { openExecutor } from "../../../src/executor/open.ts";
+import { scriptRun } from "../../../src/host/calls/run-script.ts";
+import { writeEnvelope } from "../../../src/outcome/envelope.ts";
+import type { Outcome } from "../../../src/outcome/outcome.ts";
+import { call, modern, MODERN_META, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { openClient, startOutcomes, type Mode } from "../../support/outcomes.ts";
+import { patientLimits } from "../../support/patience.ts";
+import { inOneOf, until } from "../../support/until.ts";
+
+const TOOL = "computer.jp/tool";
+const CONTEXT = "computer.jp/context";
+
+/** One tool of each kind, by its server: function, script and upstream. */
+const KINDS = [
+  { kind: "function", server: "functions" },
+  { kind: "script", server: undefined },
+  { kind: "server of others", server: "asker" },
+] as const;
+
+describe("outcomes", () => {
+  let berth: TestBerth;
+  let close: (() => Promise<void>)[] = [];
+  before(async () => {
+    const hooks = { after: (hook: () => Promise<void>) => void close.push(hook) };
+    berth = await startOutcomes(hooks as never);
+  });
+  after(async () => {
+    for (const hook of close) await hook();
+    close = [];
+  });
+
+  const at = (server: string): string => `${berth.url}/mcp/${server}`;
+  const ask = async (
+    t: TestContext,
+    mode: Mode,
+    server: string,
+    name: string,
+    answer?: Parameters<typeof openClient>[3],
+  ) => {
+    const { client, asked } = await openClient(t, at(server), mode, answer);
+    const result = await client.callTool({ name, arguments: {} });
+    return { asked, text: (result.content[0] as { text: string }).text, isError: result.isError === true };
+  };
+  const accept = ({ message }: { message: string }) => ({
+    action: "accept",
+    content: { answer: message === "Which stage?" ? "prod" : true },
+  });
+
+  for (const { kind, server } of KINDS) {
+    for (const mode of ["legacy", "auto"] as const) {
+      const client = `the official client in the ${mode === "auto" ? "modern" : "legacy"} era`;
+      const tool = (name: string): [string, string] => [server ?? name, name];
+
+      it(`P4 a ${kind} asks twice in a row and finishes, with ${client}`, async (t) => {
+        const { asked, text } = await ask(t, mode, ...tool("deploy"), accept);
+        assert.deepEqual(asked, ["Which stage?", "Really?"]);
+        assert.equal(text, "deployed to prod: true");
+      });
+
+      it(`P4 defaults are the answers of a ${kind} where ${client} cannot be asked`, async (t) => {
+        const { text } = await ask(t, mode, ...tool("preset"));
+        assert.equal(text, "deployed to dev: true");
+      });
+
+      it(`P4 a ${kind} that asks says what it needs to ${client} that cannot be asked`, async (t) => {
+        const { text, isError } = await ask(t, mode, ...tool("deploy"));
+        assert.equal(isError, true);
+        assert.match(text, /^The tool "deploy" needs an answer.*"Which stage\?" \("stage": one of "dev", "prod"\)$/);
+      });
+
+      it(`P4 what ${client} declines or cancels ends the call of a ${kind} with a result of its own`, async (t) => {
+        const declined = await ask(t, mode, ...tool("deploy"), () => ({ action: "decline" }));
+        assert.deepEqual([declined.isError, declined.asked.length], [true, 1]);
+        assert.equal(declined.text, 'The tool "deploy" stopped: the user declined to answer "stage".');
+        const cancelled = await ask(t, mode, ...tool("deploy"), (params) =>
+          params.message === "Which stage?" ? accept(params) : { action: "cancel" },
+        );
+        assert.equal(cancelled.text, 'The tool "deploy" stopped: the user cancelled the question "sure".');
+      });
+
+      if (server === undefined) continue;
+      it(`P4 questions of both kinds go through one call of a ${kind}, with ${client}`, async (t) => {
+        const { asked, text } = await ask(t, mode, ...tool("mixed"), (params) =>
+          params.message === "Who?" ? { action: "accept", content: { name: "Ada" } } : accept(params),
+        );
+        assert.equal(text, "prod Ada true");
+        assert.deepEqual([...new Set(asked)], ["Which stage?", "Who?", "Really?"]);
+      });
+    }
+  }
+
+  it("P4 a task asks, too, and keeps the context of its call", async () => {
+    const extensions = { "io.modelcontextprotocol/tasks": {} };
+    const _meta = {
+      ...MODERN_META,
+      "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {} }, extensions },
+      [CONTEXT]: { root: "/work" },
+    };
+    const send = async (method: string, params: { taskId: string; inputResponses?: object }) =>
+      (await modern(at("functions"), method, { _meta, ...params }, { "Mcp-Name": params.taskId })).body.result;
+    const called = await modern(at("functions"), "tools/call", { name: "later", arguments: {}, _meta });
+    const { taskId } = called.body.result;
+    const settled = () =>
+      until(async () => {
+        const task = await send("tasks/get", { taskId });
+        return task.status === "working" ? undefined : task;
+      });
+    const { inputRequests } = await settled();
+    const [key] = Object.keys(inputRequests);
+    const inputResponses = { [key!]: { action: "accept", content: { answer: true } } };
+    await send("tasks/update", { taskId, inputResponses });
+    assert.equal((await settled()).result.content[0].text, "/work: true");
+  });
+
+  it("P4 an answer that is none of the options is asked for again", async (t) => {
+    let tries = 0;
+    const wrongAtFirst = (params: { message: string }) =>
+      ++tries === 1 ? { action: "accept", content: { answer: "moon" } } : accept(params);
+    const { client } = await openClient(t, at("functions"), "legacy", wrongAtFirst);
+    const result = await client.callTool({ name: "deploy", arguments: {} });
+    assert.equal((result.content[0] as { text: string }).text, "deployed to prod: true");
+    assert.equal(tries, 3);
+  });
+
+  it("P4 a modern client's answers travel sealed, and its question names what it takes", async () => {
+    const capabilities = { "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {} } } };
+    const params = { name: "deploy", arguments: {}, _meta: { ...MODERN_META, ...capabilities } };
+    const { body } = await modern(at("asker"), "tools/call", params);
+    const { resultType, inputRequests, requestState } = body.result;
+    assert.equal(resultType, "input_required");
+    const [key] = Object.keys(inputRequests);
+    assert.deepEqual(inputRequests[key!].params.requestedSchema.properties.answer.enum, ["dev", "prod"]);
+    const inputResponses = { [key!]: { action: "accept", content: { answer: "dev" } } };
+    const second = (await modern(at("asker"), "tools/call", { ...params, requestState, inputResponses })).body.result;
+    const [next] = Object.keys(second.inputRequests);
+    assert.notEqual(next, key);
+    const last = { [next!]: { action: "accept", content: { answer: false } } };
+    const sent = { ...params, requestState: second.requestState, inputResponses: last };
+    const third = (await modern(at("asker"), "tools/call", sent)).body.result;
+    assert.equal(third.content[0].text, "deployed to dev: false");
+  });
+
+  it("P3 a server of others hears nothing of a context while there is nothing to say", async () => {
+    assert.deepEqual(await told(await call(at("asker"), "told")), null);
+  });
+
+  it("P3 a caller's answers, options and root reach functions, scripts and servers of others", async () => {
+    const _meta = {
+      ...MODERN_META,
+      [TOOL]: { name: "x", answers: { sure: true }, options: { depth: 2 } },
+      [CONTEXT]: { action: "Run", root: "/work" },
+    };
+    const send = async (server: string, name: string, args: object = {}) =>
+      (await modern(at(server), "tools/call", { name, arguments: args, _meta })).body.result;
+    const function_ = await send("functions", "told");
+    assert.deepEqual(function_.structuredContent, {
+      answers: { sure: true },
+      options: { depth: 2 },
+      root: "/work",
+      action: "run",
+    });
+    const script = await send("print", "print", { text: "told" });
+    assert.equal(script.content[0].text, '{"sure":true}|{"depth":2}|{"action":"run","root":"/work"}');
+    const meta = await told(await send("asker", "told", { a: 1 }));
+    assert.deepEqual(meta[TOOL], { name: "told", arguments: { a: 1 }, answers: { sure: true }, options: { depth: 2 } });
+    assert.deepEqual(meta[CONTEXT], { action: "run", root: "/work" });
+  });
+
+  it("P3 answers that the caller brings along are not asked for", async () => {
+    const _meta = { ...MODERN_META, [TOOL]: { answers: { stage: "prod", sure: false } } };
+    for (const server of ["functions", "deploy", "asker"]) {
+      const { body } = await modern(at(server), "tools/call", { name: "deploy", arguments: {}, _meta });
+      assert.equal(body.result.content[0].text, "deployed to prod: false", server);
+    }
+  });
+
+  it("P3 a context of the wrong form is none", async () => {
+    const _meta = { ...MODERN_META, [TOOL]: { answers: [1], options: "x" }, [CONTEXT]: { action: 7, root: {} } };
+    const { body } = await modern(at("functions"), "tools/call", { name: "told", arguments: {}, _meta });
+    assert.deepEqual(body.result.structuredContent, { answers: {}, options: {}, root: null, action: "run" });
+  });
+
+  it("P5 a transient error is tried again, told of in the log, and counted on the page", async (t) => {
+    for (const [server, name] of [
+      ["functions", "flaky"],
+      ["functions", "thrown"],
+      ["functions", "clear"],
+      ["asker", "flaky"],
+    ] as const) {
+      const { client, logged } = await openClient(t, at(server), "legacy");
+      const key = `retried-${name}`;
+      const { content } = await client.callTool({ name, arguments: { key, times: 2 } });
+      assert.deepEqual(content, [{ type: "text", text: "worked at call 3" }], `${server} ${name}`);
+      const said = logged.filter((line) =>
+        /failed for the moment and is called again in \d+ ms \(\d of 3\)/.test(String(line)),
+      );
+      assert.equal(said.length, 2, `${server} ${name}`);
+    }
+    const page = await (await fetch(at("asker"), { headers: { Accept: "text/html" } })).text();
+    assert.match(page, /ok, tried 3 times/);
+  });
+
+  it("P5 tries end after the limit, and with an error that stays", async () => {
+    for (const server of ["functions", "asker"]) {
+      const always = await call(at(server), "flaky", { key: "always", times: 99 });
+      assert.equal(always.isError, true);
+      const text = "broken at call 4\n  inner\nThe same call may succeed when repeated.";
+      assert.equal(always.content[0].text, text);
+      const stays = await call(at(server), "broken", { key: "stays", times: 1 });
+      assert.equal(stays.content[0].text, "broken at call 1\n  inner");
+      assert.equal((await call(at(server), "broken", { key: "stays", times: 1 })).content[0].text, "worked at call 2");
+    }
+  });
+
+  it("P5 what destroys, and may not do so twice, is never tried again", async () => {
+    for (const server of ["functions", "asker"]) {
+      const wiped = await call(at(server), "wipe", { key: "wiped", times: 1 });
+      assert.match(wiped.content[0].text, /^broken at call 1\n/, server);
+    }
+  });
+
+  it("P1 exactly one block of text that is an envelope is unwrapped, and nothing else", async () => {
+    const envelope = '{"type":"success","content":"inner"}';
+    const say = async (content: object[], isError = false) => call(at("asker"), "say", { content, isError });
+    const block = { type: "text", text: envelope };
+    assert.deepEqual(await say([block]), { content: [{ type: "text", text: "inner" }] });
+    for (const content of [
+      [block, block],
+      [block, { type: "image", data: "AA==", mimeType: "image/png" }],
+      [{ type: "resource", resource: { uri: "x://y", text: envelope } }],
+      [{ type: "text", text: `see ${envelope}` }],
+    ]) {
+      assert.deepEqual((await say(content)).content, content);
+    }
+    assert.equal((await call(at("functions"), "value")).structuredContent.content, "a value");
+  });
+
+  it("P2 a result that says to be an error is one, whatever its envelope says", async () => {
+    const block = { type: "text", text: '{"type":"success","content":"fine"}' };
+    const upstream = await call(at("asker"), "say", { content: [block], isError: true });
+    assert.deepEqual(upstream, { content: [{ type: "text", text: "fine" }], isError: true });
+    const script = await call(at("print"), "print", { text: block.text, code: 3 });
+    assert.deepEqual(script, upstream);
+    const error = '{"type":"error","message":"no disk","trace":["a","b"]}';
+    for (const code of [0, 3]) {
+      const { content, isError } = await call(at("print"), "print", { text: error, code });
+      assert.deepEqual([content[0].text, isError], ["no disk\n  a\n  b", true]);
+    }
+    const plain = await call(at("print"), "print", { text: "just text", code: 3 });
+    assert.equal(plain.content[0].text, "exit code 3: just text");
+  });
+
+  it("P1 no text that merely looks like an envelope is swallowed on its way", async () => {
+    const almost = oneof(
+      json(),
+      string(),
+      constantFrom(
+        '{"type":"success"}',
+        '{"type":"success","content":1}',
+        '{"type":"error"}',
+        '{"type":"Success","content":""}',
+      ),
+      string().map((content) => `${JSON.stringify({ type: "success", content })}x`),
+      string().map((content) => JSON.stringify({ type: "success", content, more: 1 })),
+    );
+    const swallowed = asyncProperty(almost, async (text) => {
+      const { content } = await call(at("asker"), "say", { content: [{ type: "text", text }] });
+      assert.equal(content[0].text, text);
+    });
+    await check(swallowed, { numRuns: runs(150) });
+  });
+
+  it("P1 every envelope means the same at the end of its way as at its beginning", async () => {
+    const outcomes = oneof(
+      string().map((content): Outcome => ({ type: "success", content })),
+      string().map((message): Outcome => ({ type: "error", message, trace: [], transient: false })),
+    );
+    const roundTrip = asyncProperty(outcomes, async (outcome) => {
+      const block = { type: "text", text: writeEnvelope(outcome) };
+      const { content, isError } = await call(at("asker"), "say", { content: [block] });
+      const said = outcome.type === "success" ? outcome.content : outcome.type === "error" ? outcome.message : "";
+      assert.deepEqual([content[0].text, isError === true], [said, outcome.type === "error"]);
+    });
+    await check(roundTrip, { numRuns: runs(100) });
+  });
+});
+
+describe("outcomes with other settings", () => {
+  it("P6 options of mcps reach functions, scripts and servers of others, over those of the caller", async (t) => {
+    const options = { depth: 9 };
+    const berth = await startOutcomes(t, {
+      mcps: {
+        functions: { definition: "functions.ts", options: { told: options } },
+        print: { definition: "print.sh", options: { print: options } },
+        asker: { upstream: (await import("../../support/outcomes.ts")).asker, options: { told: options } },
+      },
+    });
+    const _meta = { ...MODERN_META, [TOOL]: { options: { depth: 1, wide: true } } };
+    const send = async (server: string, name: string, args: object = {}) =>
+      (await modern(`${berth.url}/mcp/${server}`, "tools/call", { name, arguments: args, _meta })).body.result;
+    const both = { depth: 9, wide: true };
+    assert.deepEqual((await send("functions", "told")).structuredContent.options, both);
+    assert.deepEqual((await told(await send("asker", "told")))[TOOL].options, both);
+    const { content } = await send("print", "print", { text: "told" });
+    assert.deepEqual(JSON.parse(content[0].text.split("|")[1]), both);
+    const plain = await call(`${berth.url}/mcp/functions`, "told");
+    assert.deepEqual(plain.structuredContent.options, options);
+  });
+
+  it("P4 questions go through two Berths, and defaults count where the first cannot ask", async (t) => {
+    const far = await startOutcomes(t);
+    const address = far.url.replace("http://", "mcp+http://");
+    const servers = ["functions", "deploy", "preset", "asker"];
+    const mcps = Object.fromEntries(servers.map((name) => [`far-${name}`, { upstream: `${address}/mcp/${name}` }]));
+    const near = await startTestBerth({ mcps });
+    t.after(() => near.close());
+    const accept = ({ message }: { message: string }) => ({
+      action: "accept",
+      content: { answer: message === "Which stage?" ? "prod" : false },
+    });
+    const text = ({ content }: { content: unknown }): string => (content as { text: string }[])[0]!.text;
+    for (const mode of ["legacy", "auto"] as const) {
+      for (const server of ["functions", "deploy", "asker"]) {
+        const { client, asked } = await openClient(t, `${near.url}/mcp/far-${server}`, mode, accept);
+        assert.equal(text(await client.callTool({ name: "deploy", arguments: {} })), "deployed to prod: false", server);
+        assert.deepEqual(asked, ["Which stage?", "Really?"]);
+      }
+      for (const server of ["functions", "preset", "asker"]) {
+        const { client } = await openClient(t, `${near.url}/mcp/far-${server}`, mode);
+        assert.equal(text(await client.callTool({ name: "preset", arguments: {} })), "deployed to dev: true", server);
+      }
+    }
+    const _meta = { ...MODERN_META, [TOOL]: { answers: { stage: "dev", sure: true }, options: { depth: 1 } } };
+    const params = { name: "told", arguments: {}, _meta };
+    const { body } = await modern(`${near.url}/mcp/far-functions`, "tools/call", params);
+    assert.deepEqual(body.result.structuredContent.answers, { stage: "dev", sure: true });
+    assert.deepEqual(body.result.structuredContent.options, { depth: 1 });
+  });
+
+  it("P5 retries is a limit, and no try begins after the call's deadline", async (t) => {
+    const none = await startOutcomes(t, { env: { BERTH_RETRIES: "0" } });
+    const once = await call(`${none.url}/mcp/functions`, "flaky", { key: "x", times: 1 });
+    assert.match(once.content[0].text, /^broken at call 1\n/);
+
+    const env = { BERTH_RETRIES: "1000", BERTH_RETRY_MS: "20", BERTH_CALL_MS: "3000", BERTH_UPSTREAM_CALL_MS: "3000" };
+    const short = await startOutcomes(t, { env });
+    for (const server of ["functions", "asker"]) {
+      // A busy machine may not start a process in that time at the first try.
+      await inOneOf(3, async () => {
+        const beganAt = performance.now();
+        const { content } = await call(`${short.url}/mcp/${server}`, "flaky", { key: "y", times: 99_999 });
+        assert.match(content[0].text, /^broken at call [1-9]/);
+        assert.ok(performance.now() - beganAt < 30_000);
+      });
+    }
+  });
+
+  it("P2 the service's log hears of a script that contradicts itself", async (t) => {
+    const executor = await openExecutor({ mode: "trusted", limits: { ...patientLimits, guestSpareProcesses: 0 } });
+    t.after(() => executor.close());
+    const warnings: string[] = [];
+    const script = {
+      tenant: "default",
+      text: () => Promise.resolve(`printf '{"type":"success","content":"x"}'; exit 4`),
+      textsIn: assert.fail,
+    };
+    const shape = { export: "", style: "positional" as const, params: [] };
+    const warn = (message: string): void => void warnings.push(message);
+    const run = scriptRun(executor, script, shape, { name: "x", callMs: patientLimits.callMs, toolOptions: {}, warn });
+    const error = { reason: "thrown", message: "x", retriable: false };
+    assert.deepEqual(await run({}, {}), { ok: false, error });
+    assert.deepEqual(warnings, ["a result with isError holds an envelope that says success; it counts as an error"]);
+  });
+
+  it("P1 a function whose result is an Outcome has no output schema", async (t) => {
+    const berth: TestBerth = await startTestBerth({
+      texts: {
+        "typed.ts": `import type { Outcome } from "berth";
+export function one(): Outcome { return { type: "success", content: "x" }; }
+export async function maybe(): Promise<Outcome | null> { return null; }
+export async function* stream(): AsyncGenerator<string, Outcome> { yield "a"; return { type: "success", content: "end" }; }
+`,
+      },
+    });
+    t.after(() => berth.close());
+    const { body } = await modern(`${berth.url}/mcp/typed`, "tools/list");
+    for (const tool of body.result.tools) assert.equal(tool.outputSchema, undefined, tool.name);
+    assert.equal((await call(`${berth.url}/mcp/typed`, "stream")).content[0].text, "end");
+  });
+});
+
+/** The `_meta` that `told` of asker.mjs reports. */
+// oxlint-disable-next-line typescript/no-explicit-any -- tests look into it freely
+async function told({ content }: any): Promise<any> {
+  return JSON.parse(content[0].text).meta;
+}

@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { RecentLines } from "../../../src/host/calls/recent-lines.ts";
+import { bearer, makeToken } from "../../support/tokens.ts";
+import { apiOf } from "../../support/api.ts";
+import { post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { screenshot, spilledTexts, startBrowser, violationsOf } from "../../support/browser.ts";
+
+const OPERATOR = "the-operators-own-token";
+const SECRET = "a-value-that-nobody-sees";
+const CHATTY = `/** Fails. */
+export function fail(why: string): string {
+  throw new Error(why);
+}
+export async function forget(): Promise<string> {
+  void Promise.reject(new Error("forgotten"));
+  await new Promise((resolve) => setTimeout(resolve, 1));
+  return "done";
+}
+export function say(text: string): string {
+  console.warn(text);
+  return text;
+}
+export async function leak(context: import("berth").ToolContext): Promise<string> {
+  const value = await context.secret("API_TOKEN");
+  console.log("printed", value);
+  throw new Error("failed with " + value);
+}
+`;
+
+describe("the latest errors and lines of a server", () => {
+  let berth: TestBerth;
+  let author: string;
+  let reader: string;
+  before(async () => {
+    berth = await startTestBerth({
+      texts: { "chatty.ts": CHATTY, "quiet.ts": "export const one = (): number => 1;" },
+      mcps: { chatty: { definition: "chatty.ts", secrets: ["API_TOKEN"], variables: [] } },
+      env: { BERTH_ACCESS: "required", BERTH_ADMIN_TOKEN: OPERATOR, BERTH_RECENT_LINES: "4" },
+    });
+    const set = await apiOf(berth).send("PUT", "/secrets/API_TOKEN", SECRET, bearer(OPERATOR));
+    assert.equal(set.status, 204);
+    ({ token: author } = await makeToken(berth, { name: "author", can: ["edit", "call"], servers: ["chatty"] }));
+    ({ token: reader } = await makeToken(berth, { name: "reader", can: ["read", "call"] }));
+  });
+  after(() => berth?.close());
+
+  const callTool = (name: string, args: Record<string, unknown> = {}): Promise<unknown> =>
+    post(`${berth.url}/mcp/chatty`, request("tools/call", { name, arguments: args }), bearer(reader));
+  const pageOf = async (server: string, token: string): Promise<string> => {
+    const answer = await fetch(`${berth.url}/mcp/meta/${server}`, {
+      headers: { Accept: "text/html", ...bearer(token) },
+    });
+    assert.equal(answer.status, 200);
+    return answer.text();
+  };
+  const recent = async (token: string, server = "chatty"): ReturnType<ReturnType<typeof apiOf>["send"]> =>
+    apiOf(berth).send("GET", `/servers/${server}/recent`, undefined, bearer(token));
+
+  it("stand on its page and in the API, newest first, for who may change its source and nobody else", async () => {
+    assert.doesNotMatch(await pageOf("chatty", author), /Latest errors and lines/);
+    await callTool("say", { text: "about to <b>fail</b>" });
+    await callTool("fail", { why: "<img src=x onerror=alert(1)>" });
+    await callTool("forget");
+    const page = await pageOf("chatty", author);
+    assert.match(page, /id="lines"/);
+    assert.match(page, /about to &lt;b&gt;fail&lt;\/b&gt;/);
+    assert.match(page, /&lt;img src&#x3D;x onerror&#x3D;alert\(1\)&gt;.*at <code>chatty\.ts:3:9<\/code>/);
+    assert.doesNotMatch(page, /<b>fail|<img src=x/);
+    const { body } = await recent(author);
+    assert.deepEqual(
+      body.recent.map(({ at, tool, kind, place, message }: Record<string, string>) => {
+        assert.equal(typeof at, "number");
+        return [tool, kind, place, message!.split("\n")[0]];
+      }),
+      [
+        ["forget", "error", "chatty.ts:6:23", "a promise was rejected and nobody handled it: forgotten"],
+        ["fail", "failed", "chatty.ts:3:9", "<img src=x onerror=alert(1)>"],
+        ["say", "warning", undefined, "about to <b>fail</b>"],
+      ],
+    );
+
+    assert.doesNotMatch(await pageOf("chatty", reader), /Latest errors and lines|about to|onerror/);
+    assert.equal((await recent(reader)).status, 403);
+    assert.equal((await recent(author, "quiet")).status, 403);
+    assert.deepEqual((await recent(OPERATOR, "quiet")).body, { recent: [] });
+    assert.equal((await recent(OPERATOR, "none")).status, 404);
+  });
+
+  it("hold no value of a secret, no more than recentLines, and the beginning of a long message", async () => {
+    await callTool("leak");
+    await callTool("say", { text: "x".repeat(5_000) });
+    const { body } = await recent(author);
+    assert.deepEqual(
+      body.recent.map(({ tool, kind }: Record<string, string>) => `${tool} ${kind}`),
+      ["say warning", "leak failed", "leak info", "forget error"],
+    );
+    assert.equal(body.recent[0].message, `${"x".repeat(1_000)}…`);
+    assert.ok(!JSON.stringify(body).includes(SECRET));
+    assert.ok(!(await pageOf("chatty", author)).includes(SECRET));
+  });
+
+  it("fit the page", async () => {
+    const browser = await startBrowser({ extraHTTPHeaders: bearer(author) });
+    try {
+      const page = await browser.open(`${berth.url}/mcp/meta/chatty`);
+      await page.locator("#lines").waitFor();
+      await screenshot(page, "recent-lines");
+      assert.deepEqual(await violationsOf(page), []);
+      for (const width of [1280, 360]) {
+        await page.setViewportSize({ width, height: 900 });
+        assert.deepEqual(await spilledTexts(page), [], String(width));
+      }
+      assert.deepEqual(browser.problems, []);
+    } finally {
+      await browser.close();
+    }
+  });
+
+  it("are kept of recentLinesServers servers; of the one that was silent for longest they are forgotten", () => {
+    const lines = new RecentLines({ recentLines: 2, recentLinesServers: 2 });
+    const say = (server: string, message: object | string): void =>
+      lines.onLine({
+        tool: { tenant: "acme", server, release: "r", tool: "say" },
+        line: { level: "info", message: message as string },
+      });
+    const said = (server: string): string[] => lines.of("acme", server).map(({ message }) => message);
+    say("one", "first");
+    say("two", { long: Array.from({ length: 100_000 }, (_, index) => index) });
+    for (const message of ["second", "third"]) say("one", message);
+    say("three", "first");
+    assert.deepEqual(said("two"), []);
+    assert.deepEqual(said("one"), ["third", "second"]);
+    say("three", { a: [1, "two", null, {}], b: true });
+    assert.deepEqual(said("three"), ['{"a":[1,"two",null,{}],"b":true}', "first"]);
+    lines.keepOnly("acme", new Map([["one", 1]]));
+    lines.keepOnly("other", new Map());
+    assert.deepEqual([said("one").length, said("three")], [2, []]);
+  });
+});

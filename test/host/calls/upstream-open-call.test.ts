@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { OpenCall, type Caller } from "../../../src/host/calls/upstream-open-call.ts";
+
+test("a call of a server that asks more than questionBytes at once fails, and keeps none of its questions", async () => {
+  let caller!: Caller;
+  const call = new OpenCall<never>((given) => new Promise(() => (caller = given)), undefined, 1_000);
+  const round = call.goOn({}, 60_000);
+  const message = "x".repeat(300);
+  const ask = (): Promise<unknown> => caller.ask({ method: "elicitation/create", params: { message } });
+  const asked = Array.from({ length: 3 }, () => ask());
+  void Promise.allSettled(asked);
+  const outcome = await round;
+  assert.equal(Object.keys("inputRequests" in outcome ? outcome.inputRequests : {}).length, 3);
+  // Its client has its questions meanwhile, and the server asks more.
+  for (let more = 0; more < 3; more++) await assert.rejects(ask(), /BERTH_QUESTION_BYTES is 1000/);
+  assert.ok(call.signal.aborted);
+  await assert.rejects(call.goOn({}, 60_000), { code: "guest_failed", message: /it asks more bytes at once/ });
+});
+
+test("a call of a server asks as much as questionBytes again when it has its answers", async () => {
+  let caller!: Caller;
+  const call = new OpenCall<string>(
+    async (given) => {
+      caller = given;
+      for (let questions = 0; questions < 5; questions++) {
+        await caller.ask({ method: "elicitation/create", params: { message: "x".repeat(700) } });
+      }
+      return "done";
+    },
+    undefined,
+    1_000,
+  );
+  let outcome = await call.goOn({}, 60_000);
+  while ("inputRequests" in outcome) {
+    const [key = ""] = Object.keys(outcome.inputRequests);
+    outcome = await call.goOn({ answers: { [key]: { action: "accept" } } }, 60_000);
+  }
+  assert.deepEqual(outcome, { ended: "done" });
+});

@@ -1,0 +1,169 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { apiOf } from "../../support/api.ts";
+import { call, startTestBerth } from "../../support/berth.ts";
+import { ALL, answerTo, host, open } from "../../support/hosted-upstreams.ts";
+import { processesWith } from "../../support/processes.ts";
+import { connect, everything, hostile } from "../../support/upstreams.ts";
+import { inOneOf, until } from "../../support/until.ts";
+
+const EVERY = `${everything}&env.BERTH_TEST_MARK=hosting-${process.pid}`;
+
+test("J9 every tool of a hosted server gives what it gives directly, to twenty clients at once, in both eras", async (t) => {
+  const berth = await host(t, { every: { upstream: EVERY } });
+  const direct = await connect(everything, {
+    capabilities: ALL,
+    ask: (question) => Promise.resolve(answerTo(question.method)),
+  });
+  t.after(() => direct.close());
+  const expected = new Map<string, unknown>();
+  for (const [name, args] of Object.entries(CALLS)) {
+    expected.set(name, essence(await direct.callTool(name, args)));
+  }
+  for (const mode of ["legacy", "auto"] as const) {
+    const clients = await Promise.all(Array.from({ length: 20 }, () => open(t, berth, "every", mode)));
+    const { tools } = await clients[0]!.listTools();
+    const names = tools.map(({ name }) => name).filter((name) => !(name in UNREPEATABLE));
+    assert.deepEqual(names.sort(), Object.keys(CALLS).sort());
+    await Promise.all(
+      clients.map(async (client) => {
+        for (const [name, args] of Object.entries(CALLS)) {
+          const result = essence(await client.callTool({ name, arguments: args }, { timeout: 120_000 }));
+          assert.deepEqual(result, expected.get(name), `${mode} ${name}`);
+        }
+      }),
+    );
+  }
+  assert.equal(processesWith(`hosting-${process.pid}`).length, 1, "all share one child");
+});
+
+test("J9 resources, templates, prompts and completions of a hosted server pass through", async (t) => {
+  const berth = await host(t, { every: { upstream: EVERY } });
+  const direct = await connect(everything);
+  t.after(() => direct.close());
+  const resources = await direct.listResources();
+  const uri = resources.items[0]!.uri;
+  for (const mode of ["legacy", "auto"] as const) {
+    const client = await open(t, berth, "every", mode);
+    const listed = await client.listResources();
+    assert.deepEqual(
+      listed.resources.map((each) => each.uri),
+      resources.items.map((each) => each.uri),
+    );
+    assert.deepEqual((await client.readResource({ uri })).contents, (await direct.readResource(uri)).contents);
+    const { contents } = await client.readResource({ uri: "demo://resource/dynamic/text/1" });
+    assert.equal(contents[0]!.uri, "demo://resource/dynamic/text/1");
+    await assert.rejects(client.readResource({ uri: "demo://resource/none" }));
+    const args = { city: "Paris", state: "Texas" };
+    const prompt = await client.getPrompt({ name: "args-prompt", arguments: args });
+    assert.deepEqual(prompt.messages, (await direct.getPrompt("args-prompt", args)).messages);
+    const ref = { type: "ref/prompt" as const, name: "completable-prompt" };
+    const params = { ref, argument: { name: "department", value: "E" } };
+    assert.deepEqual((await client.complete(params)).completion.values, (await direct.complete(params)).values);
+  }
+});
+
+test("J9 progress of a hosted server reaches the caller, and a cancelled call ends", async (t) => {
+  const berth = await host(t, { every: { upstream: EVERY } });
+  for (const mode of ["legacy", "auto"] as const) {
+    const client = await open(t, berth, "every", mode);
+    const name = "trigger-long-running-operation";
+    // The client forgets progress that comes in one piece with the result.
+    await inOneOf(10, async () => {
+      const steps: number[] = [];
+      await client.callTool(
+        { name, arguments: { duration: 1, steps: 4 } },
+        { onprogress: ({ progress }) => steps.push(progress) },
+      );
+      assert.deepEqual(steps, [1, 2, 3, 4]);
+    });
+
+    const cancelling = new AbortController();
+    const long = client.callTool({ name, arguments: { duration: 60, steps: 60 } }, { signal: cancelling.signal });
+    setTimeout(() => cancelling.abort(), 300);
+    await assert.rejects(long);
+    assert.equal((await client.callTool({ name: "echo", arguments: { message: "hi" } })).isError, undefined);
+  }
+});
+
+test("J9 a hosted server that is killed in the middle of a call fails that call, and serves the next", async (t) => {
+  const mark = `killed-${process.pid}`;
+  const berth = await host(t, { every: { upstream: `${everything}&env.BERTH_TEST_MARK=${mark}` } });
+  const url = `${berth.url}/mcp/every`;
+  await call(url, "echo", { message: "hi" });
+  const [pid] = processesWith(mark);
+  const long = call(url, "trigger-long-running-operation", { duration: 60, steps: 2 });
+  await until(async () => (await apiOf(berth).send("GET", "/servers/every/upstream")).body.requests === 1);
+  process.kill(pid!, "SIGKILL");
+  const result = await long;
+  assert.equal(result.isError, true);
+  assert.match(result.content[0].text, /^The upstream server has ended; try again/);
+  assert.equal((await call(url, "echo", { message: "again" })).content[0].text, "Echo: again");
+  assert.notEqual(processesWith(mark)[0], pid);
+});
+
+test("J9 a hosted server that nobody uses is ended, and started again on demand", async (t) => {
+  const mark = `idle-${process.pid}`;
+  const env = { BERTH_UPSTREAM_IDLE_MS: "200" };
+  const berth = await host(t, { every: { upstream: `${everything}&env.BERTH_TEST_MARK=${mark}` } }, env);
+  const url = `${berth.url}/mcp/every`;
+  await call(url, "echo", { message: "hi" });
+  await until(() => processesWith(mark).length === 0);
+  assert.equal((await call(url, "echo", { message: "again" })).content[0].text, "Echo: again");
+});
+
+test("J9 a server that cannot start is shown with its reason, and the others serve", async (t) => {
+  const berth = await host(t, { bad: { upstream: hostile("dies at start") }, every: { upstream: EVERY } });
+  const refused = await call(`${berth.url}/mcp/bad`, "any");
+  assert.match(refused.error.message, /^This server cannot be served/);
+  const page = await (await fetch(`${berth.url}/mcp`)).text();
+  assert.match(page, /The upstream server cannot be started or reached/);
+  assert.equal((await call(`${berth.url}/mcp/every`, "echo", { message: "hi" })).content[0].text, "Echo: hi");
+});
+
+test("J9 no child of a hosted server is left when Berth is closed", async () => {
+  const mark = `closed-${process.pid}`;
+  const berth = await startTestBerth({ mcps: { every: { upstream: `${everything}&env.BERTH_TEST_MARK=${mark}` } } });
+  await call(`${berth.url}/mcp/every`, "echo", { message: "hi" });
+  assert.equal(processesWith(mark).length, 1);
+  await berth.close();
+  assert.deepEqual(processesWith(mark), []);
+});
+
+/** The arguments of the tools; their results are the same each time, except the parts that `essence` leaves out. */
+const CALLS: Record<string, Record<string, never> | Record<string, string | number | boolean>> = {
+  echo: { message: "hi" },
+  "get-annotated-message": { messageType: "error", includeImage: true },
+  "get-resource-links": { count: 3 },
+  "get-resource-reference": { resourceType: "Text", resourceId: 1 },
+  "get-structured-content": { location: "New York" },
+  "get-sum": { a: 1, b: 2 },
+  "get-tiny-image": {},
+  "gzip-file-as-resource": { name: "a.txt.gz", data: "data:text/plain,hello", outputType: "resource" },
+  "get-roots-list": {},
+  "trigger-elicitation-request": {},
+  "trigger-sampling-request": { prompt: "hi", maxTokens: 10 },
+  "trigger-long-running-operation": { duration: 0.2, steps: 2 },
+};
+/** The environment differs, switches change the server for all, and URLs are random each time. */
+const UNREPEATABLE: Record<string, true> = {
+  "get-env": true,
+  "toggle-simulated-logging": true,
+  "toggle-subscriber-updates": true,
+  "trigger-url-elicitation": true,
+  "simulate-research-query": true,
+};
+
+interface Result {
+  readonly content?: unknown;
+  readonly structuredContent?: unknown;
+  readonly isError?: unknown;
+}
+
+/** Times of day change. */
+function essence({ content, structuredContent, isError }: Result): unknown {
+  const text = JSON.stringify({ content, structuredContent, isError });
+  return JSON.parse(
+    text.replaceAll(/\d{1,2}:\d{2}:\d{2}( [AP]M)?/g, "TIME").replaceAll(/\d{4}-\d\d-\d\dT[\d:.TIME]+Z?/g, "DATE"),
+  );
+}

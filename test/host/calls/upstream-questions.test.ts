@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { startTestBerth, modern, MODERN_META, type TestBerth } from "../../support/berth.ts";
+import { ALL } from "../../support/hosted-upstreams.ts";
+
+const ASKING = `
+import type { ToolContext } from "berth";
+const schema = { type: "object", properties: { name: { type: "string" } }, required: ["name"] } as const;
+/** Asks twice, one after the other. */
+export async function asks(context: ToolContext): Promise<string> {
+  const names = [];
+  for (let at = 1; at <= 2; at++) {
+    const { content } = await context.elicit({ key: \`name\${at}\`, message: "Who?", schema });
+    names.push(content?.name);
+  }
+  return names.join(" and ");
+}
+/** Asks two questions at once. */
+export async function both(context: ToolContext): Promise<string> {
+  const answers = await Promise.all(["a", "b"].map((key) => context.elicit({ key, message: key, schema })));
+  return answers.map(({ content }) => content?.name).join(" and ");
+}
+/** Logs a line. */
+export function logs({ log }: ToolContext): string {
+  log.info("a line");
+  return "done";
+}
+`;
+const answer = (name: string) => ({ action: "accept", content: { name } });
+
+describe("a hosted server of the modern era", () => {
+  let far: TestBerth;
+  let berth: TestBerth;
+  let url: string;
+  const send = async (params: Record<string, unknown>, meta: Record<string, unknown> = {}) => {
+    const asking = { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": ALL, ...meta };
+    return modern(url, "tools/call", { arguments: {}, _meta: asking, ...params }, { Accept: "application/json" });
+  };
+  before(async () => {
+    far = await startTestBerth({ texts: { "asking.ts": ASKING } });
+    berth = await startTestBerth({ mcps: { asking: { upstream: `mcp+${far.url}/mcp/asking` } } });
+    url = `${berth.url}/mcp/asking`;
+  });
+  after(async () => {
+    await berth?.close();
+    await far?.close();
+  });
+
+  it("asks under the keys that it gives its questions, round by round", async () => {
+    const first = (await send({ name: "asks" })).body.result;
+    assert.deepEqual(Object.keys(first.inputRequests), ["name1"]);
+    const { requestState } = first;
+    const other = await send({ name: "asks", requestState, inputResponses: { name2: answer("Eve") } });
+    assert.deepEqual(Object.keys(other.body.result.inputRequests), ["name1"], "nobody asked for that yet");
+    const { requestState: next } = other.body.result;
+    const second = await send({ name: "asks", requestState: next, inputResponses: { name1: answer("Ada") } });
+    assert.deepEqual(Object.keys(second.body.result.inputRequests), ["name2"]);
+    const last = { requestState: second.body.result.requestState, inputResponses: { name2: answer("Bob") } };
+    const { result } = (await send({ name: "asks", ...last })).body;
+    assert.equal(result.content[0].text, "Ada and Bob");
+  });
+
+  it("gets each answer for its own question, whatever their order", async () => {
+    const { requestState, inputRequests } = (await send({ name: "both" })).body.result;
+    assert.deepEqual(Object.keys(inputRequests), ["a", "b"]);
+    const inputResponses = { b: answer("Bob"), a: answer("Ada") };
+    const { result } = (await send({ name: "both", requestState, inputResponses })).body;
+    assert.equal(result.content[0].text, "Ada and Bob");
+  });
+
+  it("tells a caller its log lines while another leaves a question open", async () => {
+    const { result } = (await send({ name: "asks" })).body;
+    assert.equal(result.resultType, "input_required");
+    const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
+    const meta = { ...MODERN_META, "io.modelcontextprotocol/logLevel": "debug" };
+    const response = await fetch(url, {
+      method: "POST",
+      headers: { ...headers, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "logs" },
+      body: JSON.stringify({
+        jsonrpc: "2.0",
+        id: 1,
+        method: "tools/call",
+        params: { name: "logs", arguments: {}, _meta: meta },
+      }),
+    });
+    const text = await response.text();
+    assert.match(text, /"data":"a line"/);
+    assert.match(text, /"text":"done"/);
+  });
+});

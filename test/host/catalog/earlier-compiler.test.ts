@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { rawBlock } from "../../../src/lib/cid.ts";
+import type { Compiled, DefinitionSource } from "../../../src/discover/discovery.ts";
+import { compile } from "../../support/compiler.ts";
+import { openHosted } from "../../support/host.ts";
+
+const TEXT = 'export function say(): string {\n  return "one";\n}\n';
+
+test("a release serves the code that its own compiler made, after another compiler has come", async (t) => {
+  const hosted = await openHosted({ words: TEXT });
+  t.after(() => hosted.close());
+  const { release } = await hosted.catalog("words");
+
+  const identity = rawBlock("another compiler").cid;
+  const compileOtherwise = async (source: DefinitionSource): Promise<Compiled> => {
+    const compiled = await compile(source);
+    return { ...compiled, bundle: compiled.bundle?.replace("one", "two") ?? "" };
+  };
+  await hosted.restart({ compiler: { identity, compile: compileOtherwise } });
+  const now = await hosted.catalog("words");
+  assert.notEqual(now.release, release);
+  assert.deepEqual(await now.tool("say")!.call({}, {}), {
+    content: [{ type: "text", text: "two" }],
+    structuredContent: "two",
+  });
+
+  const earlier = await hosted.catalog(`words@${release}`);
+  assert.equal(earlier.release, release);
+  assert.deepEqual(await earlier.tool("say")!.call({}, {}), {
+    content: [{ type: "text", text: "one" }],
+    structuredContent: "one",
+  });
+});

@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Catalog } from "../../../src/host/catalog/catalog.ts";
+import { CatalogCache } from "../../../src/host/catalog/catalog-cache.ts";
+import { queryArguments } from "../../../src/host/calls/uris/query-arguments.ts";
+import { openAssets } from "../../../src/http/assets.ts";
+import { compareDrafts } from "../../../src/http/pages/comparison.ts";
+import { createPages } from "../../../src/http/pages/pages.ts";
+import { nearNames } from "../../../src/lib/near-names.ts";
+import { createOffers } from "../../../src/http/pages/parts/offers.ts";
+import { apiOf } from "../../support/api.ts";
+import { startTestBerth } from "../../support/berth.ts";
+
+const namesOf = (count: number, name: (index: number) => string): string[] =>
+  Array.from({ length: count }, (_, index) => name(index));
+
+describe("lists that others wrote without an end", () => {
+  it("of types in a schema are looked through once for a query, and too many alternatives not at all", () => {
+    let [types, alternatives] = [0, 0];
+    const names = namesOf(256, (index) => `a${index}`);
+    const counted = <T extends object>(list: T, count: () => void): T =>
+      new Proxy(list, { get: (all, key) => (/^\d+$/.test(String(key)) && count(), Reflect.get(all, key) as unknown) });
+    const d = {
+      type: counted(
+        namesOf(16_000, (index) => index.toString(36)),
+        () => types++,
+      ),
+    };
+    const e = { anyOf: counted([...Array.from({ length: 4_000 }, () => 0), { type: "number" }], () => alternatives++) };
+    const schema = {
+      type: "object",
+      $defs: { d, e },
+      properties: Object.fromEntries(
+        names.map((name, index) => [name, { $ref: index % 2 ? "#/$defs/d" : "#/$defs/e" }]),
+      ),
+    };
+    const query = names.map((name) => `${name}=1`).join("&");
+    const found = queryArguments(query, schema, 256);
+    assert.deepEqual([found["a0"], found["a1"]], ["1", 1]);
+    assert.equal(types, 16_000);
+    assert.ok(alternatives <= 128 * 512, `${alternatives} alternatives`);
+  });
+
+  it("of names are not all compared with a word, and those that begin like it come first", async () => {
+    const word = `${"y".repeat(62)}z`;
+    const nearest = (likeIt: string, far: string): Promise<string[]> =>
+      nearNames(word, [...namesOf(6_000, (index) => far + `${index}`.padStart(62, "x")), likeIt]);
+    const [alike, other] = [`${"y".repeat(62)}x`, `x${"y".repeat(61)}z`];
+    assert.deepEqual(await nearNames(word, [alike, other]), [alike, other]);
+    assert.deepEqual(await nearest(alike, "x"), [alike]);
+    assert.deepEqual(await nearest(other, "x"), []);
+  });
+
+  it("of arguments of prompts are shown in part", async () => {
+    const prompts = namesOf(30, (index) => `p${index}`).map((name) => ({
+      name,
+      arguments: namesOf(7_000, (index) => `a${index}`).map((each) => ({ name: each, required: false })),
+    }));
+    const contract = { tools: [], resources: [], resourceTemplates: [], prompts };
+    const offers = createOffers(createPages(openAssets()));
+    const shown = (await offers({ contract } as never))["prompts"] as { rows: object[]; moreArguments: string }[];
+    assert.deepEqual([shown[0]!.rows.length, shown.flatMap(({ rows }) => rows).length], [60, 1_000]);
+    assert.equal(shown[0]!.moreArguments, "6,940 more arguments; clients are given all.");
+    assert.equal(shown.at(-1)!.rows.length, 0);
+  });
+
+  it("of lines are not compared", () => {
+    const draftOf = (text: string) => ({ entry: "a.txt", files: { "a.txt": text } });
+    const [before, after] = ["a\nb\n", "b\na\n"].map((text) => draftOf(text.repeat(6_000)));
+    assert.deepEqual(compareDrafts(before!, after!), [
+      { path: "a.txt", hunks: [], tooDifferent: false, tooLong: true },
+    ]);
+  });
+
+  it("of tools are in the overview of servers in part", async (t) => {
+    const tools = Object.fromEntries(
+      namesOf(900, (index) => `${index}`.padStart(120, "t")).map((name) => [name, { function: "hi" }]),
+    );
+    const berth = await startTestBerth({
+      texts: { "hi.ts": "export const hi = (): string => '';\n" },
+      mcps: { long: { definition: "hi.ts", tools }, short: { definition: "hi.ts" } },
+    });
+    t.after(() => berth.close());
+    const page = await (await fetch(`${berth.url}/mcp`)).text();
+    assert.match(page, /<li data-text="long [^"]{1000,2500}">/);
+    assert.match(page, /and 89[23] more/);
+    assert.match(page, /<li data-text="short  hi ">/);
+  });
+
+  it("of secrets that entries declare are told up to as many as may be set, each with its first servers", async (t) => {
+    const names = namesOf(1_500, (index) => `S${String(index).padStart(4, "0")}`);
+    const long = Object.fromEntries(
+      ["a", "b"].map((server) => [server, { enabled: false, secrets: names.map((name) => `${name}${server}`) }]),
+    );
+    const many = Object.fromEntries(
+      namesOf(25, (index) => `z${index}`).map((name) => [name, { enabled: false, secrets: ["ALL"] }]),
+    );
+    const berth = await startTestBerth({ texts: {}, mcps: { ...many, ...long } });
+    t.after(() => berth.close());
+    const api = apiOf(berth);
+    assert.equal((await api.send("PUT", "/secrets/ALL", "a-long-enough-value")).status, 204);
+    const { body } = await api.send("GET", "/secrets?limit=1000");
+    const [all] = body.secrets;
+    assert.deepEqual([all.name, all.isSet, all.servers.length, all.moreServers], ["ALL", true, 20, 5]);
+    const { secrets: rest, next } = (await api.send("GET", `/secrets?limit=1000&cursor=${body.next}`)).body;
+    assert.deepEqual([body.secrets.length, rest.length, next], [1_000, 1, undefined]);
+    const page = await (await fetch(`${berth.url}/secrets?limit=10`)).text();
+    assert.match(page, /and 5 more servers/);
+  });
+});
+
+describe("catalogs that are kept", () => {
+  it("are as many as there is room for in bytes that their contracts take", async () => {
+    const cache = new CatalogCache({ catalogs: 10, catalogBytes: 1_000 });
+    const load = (server: string, heldBytes: number, ifRoom = false): Promise<Catalog> =>
+      cache.load("t", server, {} as never, async () => ({ server, heldBytes }) as Catalog, { ifRoom });
+    const kept = (): string[] => ["a", "b", "c", "d", "e"].filter((server) => cache.peek("t", server));
+    await load("a", 600);
+    await load("b", 400);
+    await load("c", 1, true);
+    assert.deepEqual(kept(), ["a", "b"]);
+    await load("c", 500);
+    assert.deepEqual(kept(), ["b", "c"]);
+    cache.drop("t", "b");
+    await load("d", 500);
+    assert.deepEqual(kept(), ["c", "d"]);
+    await load("e", 5_000);
+    assert.deepEqual(kept(), ["e"]);
+  });
+});

@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { rawBlock } from "../../../src/lib/cid.ts";
+import { BerthError } from "../../../src/lib/errors.ts";
+import type { HostDependencies } from "../../../src/host/host.ts";
+import { ReleaseRecorder } from "../../../src/host/catalog/release-recorder.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { until } from "../../support/until.ts";
+
+interface Rig {
+  readonly store: Store;
+  readonly recorder: ReleaseRecorder;
+  readonly dropped: readonly string[];
+  fail: (error: Error | undefined) => void;
+  readonly history: (server: string) => Promise<unknown[]>;
+}
+
+async function start(t: TestContext, catalogs = 100): Promise<Rig> {
+  const dataDir = mkdtempSync(join(tmpdir(), "berth-recorder-"));
+  const opened = await openSqliteStore({ dataDir });
+  t.after(async () => {
+    await opened.close();
+    rmSync(dataDir, { recursive: true });
+  });
+  let fault: Error | undefined;
+  const store: Store = {
+    ...opened,
+    change: (tenant, change) => (fault ? Promise.reject(fault) : opened.change(tenant, change)),
+  };
+  const log = { info() {}, warn() {} };
+  const dependencies = { store, compiler: "test", limits: { catalogs }, log } as unknown as HostDependencies;
+  const dropped: string[] = [];
+  return {
+    store: opened,
+    recorder: new ReleaseRecorder(dependencies, (_tenant, server) => void dropped.push(server)),
+    dropped,
+    fail: (error) => (fault = error),
+    history: async (server) => (await opened.history("default", "release", server)).map(({ cid }) => cid),
+  };
+}
+
+const full = new BerthError("store_failed", "the disk is full");
+const [one, two] = [rawBlock("one"), rawBlock("two")];
+
+describe("the releases of servers that are loaded while the store fails", () => {
+  for (const how of ["record", "recordLater"] as const) {
+    it(`are recorded once it takes them, and nobody waits for that (${how})`, async (t) => {
+      const { recorder, fail, history, dropped } = await start(t);
+      fail(full);
+      for (const server of ["a", "b"]) await recorder[how]("default", server, one.cid, [one]);
+      await recorder.settled("default", "a");
+      assert.deepEqual(await history("a"), []);
+      fail(undefined);
+      for (const server of ["a", "b"]) await until(async () => (await history(server))[0] === one.cid);
+      assert.deepEqual(dropped, []);
+    });
+  }
+
+  it("take nothing back that was saved meanwhile", async (t) => {
+    const { recorder, store, fail, history } = await start(t);
+    fail(full);
+    for (const server of ["a", "b"]) await recorder.record("default", server, one.cid, [one]);
+    const set = [{ kind: "release", name: "a", cid: two.cid }] as const;
+    await store.change("default", { by: "test", put: [two], set });
+    fail(undefined);
+    await until(async () => (await history("b")).length > 0);
+    assert.deepEqual([await history("a"), await history("b")], [[two.cid], [one.cid]]);
+  });
+
+  it("are not served from memory where more wait than there may be servers in it, or where they cannot be recorded", async (t) => {
+    const { recorder, fail, history, dropped } = await start(t, 2);
+    fail(full);
+    for (const server of ["a", "b", "c"]) await recorder.record("default", server, one.cid, [one]);
+    assert.deepEqual(dropped, ["a"]);
+    fail(new BerthError("content_missing"));
+    await until(() => dropped.length === 3);
+    fail(undefined);
+    assert.deepEqual(await history("b"), []);
+  });
+});

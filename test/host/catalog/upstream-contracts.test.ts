@@ -1,0 +1,198 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import * as fc from "../../support/fast-check.ts";
+import { decodeJson, decodeJsonInTurns, decodeRecord, jsonBlock, jsonBlockInTurns } from "../../../src/lib/cid.ts";
+import type { Contract, ToolContract } from "../../../src/contract/contract.ts";
+import { contractOf as contractIn } from "../../../src/upstream/contract-of.ts";
+import { readPages } from "../../../src/upstream/list-pages.ts";
+import { mendTool, readEntries } from "../../../src/upstream/lists.ts";
+import { defaultLimits as limits } from "../../../src/limits/limits.ts";
+import { driftOf, judge } from "../../../src/host/catalog/judge.ts";
+import { cidOf, makeCids } from "../../../src/host/catalog/structure-cid.ts";
+
+const MANY = 400;
+const SLOW_MS = 0.2;
+
+/**
+ * The same contract, but each access to its tools takes a while; counts the accesses without a turn of the event loop
+ * between.
+ */
+function slowly(contract: Contract) {
+  const counts = { all: 0, longest: 0 };
+  let atOnce = 0;
+  const slow = <Item extends object>(item: Item, key: keyof Item): Item => {
+    const value = item[key];
+    return Object.defineProperty({ ...item }, key, {
+      enumerable: true,
+      get() {
+        const end = performance.now() + SLOW_MS;
+        while (performance.now() < end);
+        counts.all += 1;
+        counts.longest = Math.max(counts.longest, ++atOnce);
+        return value;
+      },
+    });
+  };
+  const watch = async <T>(work: Promise<T>): Promise<T> => {
+    let isDone = false;
+    const turn = (): void => {
+      atOnce = 0;
+      if (!isDone) setImmediate(turn);
+    };
+    turn();
+    return work.finally(() => (isDone = true));
+  };
+  return { contract: { ...contract, tools: contract.tools.map((tool) => slow(tool, "inputSchema")) }, counts, watch };
+}
+
+describe("contracts of hosted servers with many tools", () => {
+  it("are addressed without holding up anything else, and as every other structure is", async () => {
+    const contract = contractOf(MANY);
+    const making = makeCids(contract);
+    const first = await Promise.race([making, new Promise((resolve) => setImmediate(resolve, "another turn"))]);
+    assert.equal(first, "another turn");
+    await making;
+    assert.equal(cidOf(contract), jsonBlock(contract).cid);
+    assert.equal(cidOf(contract.tools[7]!), jsonBlock(contract.tools[7]).cid);
+  });
+
+  it("are written and read in turns as every structure is at once", async () => {
+    const lists = fc.dictionary(
+      fc.string(),
+      fc.oneof(fc.jsonValue(), fc.array(fc.jsonValue()), fc.constant(undefined)),
+    );
+    await fc.assert(
+      fc.asyncProperty(lists, async (structure) => {
+        // Short contracts are read at once.
+        const long = { ...structure, "": "x".repeat(70_000) };
+        const { cid, bytes } = jsonBlock(long);
+        const block = await jsonBlockInTurns(long);
+        assert.equal(block.cid, cid);
+        assert.deepEqual(Buffer.from(block.bytes), Buffer.from(bytes));
+        assert.deepEqual(await decodeJsonInTurns(bytes), decodeJson(bytes));
+      }),
+    );
+    assert.deepEqual(await jsonBlockInTurns({}), { ...jsonBlock({}), bytes: Buffer.from("{}") });
+  });
+
+  it("are not read where one item, or all of what is no object of lists, is longer than a record may be", async () => {
+    const values = Array.from({ length: 60_000 }, () => ({}));
+    for (const long of [{ tools: [{ values }] }, { tools: [], values: { values } }, values]) {
+      const { bytes } = jsonBlock(long);
+      assert.equal(await decodeJsonInTurns(bytes), undefined);
+      assert.equal(decodeRecord(bytes), undefined);
+    }
+    assert.equal(decodeRecord(jsonBlock({ text: "x".repeat(5_000_000) }).bytes), undefined);
+    const { bytes } = jsonBlock({ tools: values });
+    assert.deepEqual(await decodeJsonInTurns(bytes), { tools: values });
+  });
+
+  it("are read and taken apart in turns", async () => {
+    const { contract, counts, watch } = slowly(contractOf(MANY));
+    const listed = await watch(readEntries("The tool", contract.tools, "name", mendTool));
+    assert.equal(listed.items.length, MANY);
+    await watch(contractIn({ ...contract, problems: [], bytes: 0 } as never));
+    assert.ok(counts.all >= 2 * MANY && counts.longest < MANY / 4, JSON.stringify(counts));
+  });
+
+  it("have no names that are longer than what is said of them", async () => {
+    const entries = ["a".repeat(3_000), "b"].map((name) => ({ name, inputSchema: {} }));
+    const page = (): Promise<{ tools: object[] }> => Promise.resolve({ tools: entries });
+    const { leftOut, ...read } = await readPages("tools/list", { key: "tools", nameKey: "name" }, limits, page);
+    assert.deepEqual(read.entries, [entries[1]]);
+    assert.deepEqual(leftOut, [{ name: "a".repeat(128), why: "its name has more than 2048 characters" }]);
+  });
+
+  it("contractValues: have no more values than a list may have, whose further entries are left out", async () => {
+    const entries = ["a", "b"].map((name) => ({
+      name,
+      inputSchema: { examples: Array.from({ length: 60 }, () => ({})) },
+    }));
+    const page = (): Promise<{ tools: object[] }> => Promise.resolve({ tools: entries });
+    const few = { ...limits, contractValues: 100 };
+    const read = await readPages("tools/list", { key: "tools", nameKey: "name" }, few, page);
+    assert.deepEqual(read.entries, [entries[0]]);
+    const why = "with it the list has more than 100 values (BERTH_CONTRACT_VALUES)";
+    assert.deepEqual(read.leftOut, [{ name: "b", why }]);
+  });
+
+  it("are judged in turns", async () => {
+    const [approved, observed] = [slowly(contractOf(MANY)), slowly(contractOf(MANY))];
+    const tools = observed.contract.tools.slice(1);
+    const { served } = await approved.watch(
+      observed.watch(judge(approved.contract, { ...observed.contract, tools }, "warn", limits)),
+    );
+    assert.equal(served.tools.length, MANY - 1);
+    for (const { counts } of [approved, observed]) {
+      assert.ok(counts.all >= MANY - 1 && counts.longest < MANY / 4, JSON.stringify(counts));
+    }
+  });
+
+  it("fill what is approved no further than a list may be long: what is new there waits for a person", async () => {
+    const few = { upstreamListItems: 40, upstreamListBytes: Infinity, contractValues: Infinity };
+    const approved = contractOf(30);
+    const tools = contractOf(30).tools.map((tool) => Object.assign({}, tool, { name: `new-${tool.name}` }));
+    const byItems = await judge(approved, { ...approved, tools }, "warn", few);
+    const counts = ({ approved, served, held }: typeof byItems): number[] =>
+      [approved, served, held].map((each) => each.tools.length);
+    assert.deepEqual(counts(byItems), [40, 10, 20]);
+    const size = jsonBlock(approved.tools).bytes.length;
+    const byBytes = await judge(approved, { ...approved, tools }, "warn", {
+      upstreamListItems: 1_000,
+      upstreamListBytes: size * 1.5,
+      contractValues: Infinity,
+    });
+    assert.ok(byBytes.held.tools.length > 10 && byBytes.served.tools.length > 10, String(counts(byBytes)));
+    // Approved entries that are gone never make room, or they could return as something else.
+    const again = await judge(
+      byItems.approved,
+      { ...approved, tools: [{ ...approved.tools[0]!, title: "Other" }] },
+      "warn",
+      few,
+    );
+    assert.deepEqual(counts(again), [40, 0, 1]);
+  });
+
+  it("have changes of which the first are told, and how many more there are", async () => {
+    const [approved, observed] = [contractOf(700), contractOf(700)];
+    const tools = observed.tools.map((tool) => Object.assign({}, tool, { name: `x${tool.name}` }));
+    const changes = await driftOf(approved, { ...observed, tools });
+    const [gone, come] = ["breaking", "compatible"].map((effect) => changes.filter((each) => each.effect === effect));
+    assert.deepEqual([gone!.length, come!.length], [501, 501]);
+    assert.match(gone!.at(-1)!.message, /^There are 200 more changes/);
+  });
+
+  it("are compared in what differs, as if all of them were compared", async () => {
+    const [approved, observed] = [contractOf(30), contractOf(30)];
+    assert.deepEqual(await driftOf(approved, observed), []);
+    assert.deepEqual((await judge(approved, observed, "warn", limits)).held.tools, []);
+    const other = { ...observed.tools[3]!, description: "Something else." };
+    const tools = [other, ...observed.tools.slice(4), { ...observed.tools[0]!, name: "renamed" }];
+    const changes = await driftOf(approved, { ...observed, tools });
+    assert.deepEqual(
+      changes.map(({ name, effect, renamedTo }) => [name, effect, renamedTo]),
+      [
+        ["tool-0", "breaking", "renamed"],
+        ["tool-1", "breaking", undefined],
+        ["tool-2", "breaking", undefined],
+        ["tool-3", "review", undefined],
+      ],
+    );
+    assert.deepEqual(
+      (await judge(approved, { ...observed, tools }, "warn", limits)).held.tools.map(({ name }) => name),
+      ["tool-3"],
+    );
+  });
+});
+
+function contractOf(count: number): Contract {
+  const tools = Array.from({ length: count }, (_, number): ToolContract => {
+    const properties = Object.fromEntries(
+      "a b c d e f g h"
+        .split(" ")
+        .map((name) => [`${name}${number}`, { type: "string", description: "What it is. ".repeat(20) }]),
+    );
+    return { name: `tool-${number}`, description: `Tool ${number}.`, inputSchema: { type: "object", properties } };
+  });
+  return { tools, resources: [], resourceTemplates: [], prompts: [] };
+}

@@ -1,0 +1,218 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { rawBlock } from "../../../src/lib/cid.ts";
+import { compareContracts } from "../../../src/contract/compare.ts";
+import type { Contract } from "../../../src/contract/contract.ts";
+import { soundContract } from "../../../src/contract/sound.ts";
+import { loadCatalog } from "../../../src/host/catalog/load-catalog.ts";
+import { createSummarize } from "../../../src/host/catalog/summarize.ts";
+import { createOffers } from "../../../src/http/pages/parts/offers.ts";
+import { createPages } from "../../../src/http/pages/pages.ts";
+import { openAssets } from "../../../src/http/assets.ts";
+import { isObject, type JsonObject } from "../../../src/lib/json.ts";
+import { contractOf } from "../../../src/upstream/contract-of.ts";
+import { mendPrompt, mendResource, mendTemplate, mendTool, readEntries } from "../../../src/upstream/lists.ts";
+import { apiOf } from "../../support/api.ts";
+import { call } from "../../support/berth.ts";
+import { until } from "../../support/until.ts";
+import { changing, host, open, tool } from "../../support/hosted-upstreams.ts";
+
+/** Values that a field may hold instead of the right one; the first has no text form. */
+const STRANGE: readonly unknown[] = [
+  { toString: 1, valueOf: 1 },
+  null,
+  7,
+  true,
+  "text",
+  [],
+  [null],
+  [{ toString: 1 }],
+  { a: null },
+];
+
+const TOOL: JsonObject = {
+  name: "it",
+  title: "It",
+  description: "Does it.",
+  inputSchema: { type: "object", properties: { a: { type: "string", default: "b" } }, required: ["a"] },
+  outputSchema: { type: "object", properties: { b: { type: ["string", "null"] } }, required: ["b"] },
+  annotations: { title: "It", readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+  execution: { taskSupport: "optional" },
+  icons: [{ src: "data:," }],
+  _meta: { a: 1 },
+};
+const RESOURCE: JsonObject = { name: "it", title: "It", description: "It.", mimeType: "text/plain", size: 1 };
+const PROMPT: JsonObject = {
+  name: "it",
+  title: "It",
+  description: "It.",
+  arguments: [{ name: "a", title: "A", description: "An a.", required: true }],
+};
+
+/** A copy for each place in a value and each strange value that can stand there, `extra` once in each object. */
+function* strange(value: unknown): Generator {
+  for (const each of STRANGE) yield each;
+  if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) for (const each of strange(item)) yield value.with(index, each);
+  } else if (isObject(value)) {
+    for (const [key, member] of Object.entries(value))
+      for (const each of strange(member)) yield { ...value, [key]: each };
+    for (const each of STRANGE) yield { ...value, extra: each };
+  }
+}
+
+async function surveyed(kind: "tools" | "resources" | "resourceTemplates" | "prompts", entry: unknown) {
+  const none = { items: [], problems: [] };
+  const read = {
+    tools: kind === "tools" ? await readEntries("The tool", [entry], "name", mendTool) : none,
+    resources: kind === "resources" ? await readEntries("The resource", [entry], "uri", mendResource) : none,
+    resourceTemplates:
+      kind === "resourceTemplates" ? await readEntries("The template", [entry], "uriTemplate", mendTemplate) : none,
+    prompts: kind === "prompts" ? await readEntries("The prompt", [entry], "name", mendPrompt) : none,
+  };
+  return contractOf({
+    tools: read.tools.items,
+    resources: read.resources.items,
+    resourceTemplates: read.resourceTemplates.items,
+    prompts: read.prompts.items,
+    failed: [],
+    problems: [],
+    bytes: 0,
+  });
+}
+
+const LISTS = [
+  ["tools", TOOL],
+  ["resources", { uri: "x://it", ...RESOURCE }],
+  ["resourceTemplates", { uriTemplate: "x://{it}", ...RESOURCE }],
+  ["prompts", PROMPT],
+] as const;
+
+describe("what servers of others list with wrong types", () => {
+  it("is left out wherever it stands, so that the contract has what it says it has", async () => {
+    const pages = createPages(openAssets());
+    const offers = createOffers(pages);
+    for (const [kind, entry] of LISTS) {
+      const sound = await surveyed(kind, entry);
+      assert.equal(sound[kind].length, 1);
+      for (const each of strange(entry)) {
+        const contract = await surveyed(kind, each);
+        const said = JSON.stringify(each);
+        for (const item of contract[kind]) assertSound(item, said);
+        assert.doesNotThrow(() => compareContracts(sound, contract), said);
+        assert.doesNotThrow(() => compareContracts(contract, sound), said);
+        await offers({ release: "r", contractCid: "c", contract, isNarrowed: true } as never);
+        // As a version that accepted everything has stored it.
+        const stored = await soundContract({ ...sound, [kind]: [each] });
+        for (const item of stored![kind]) assertSound(item, said);
+        assert.doesNotThrow(() => compareContracts(sound, stored!), said);
+      }
+    }
+  });
+
+  it("is left out of what was stored, and what is sound is the very same", async () => {
+    const sound: Contract = await surveyed("tools", TOOL);
+    assert.equal(await soundContract(sound), sound);
+    const [tool] = sound.tools;
+    const strange = {
+      ...sound,
+      description: null,
+      tools: [{ ...tool, annotations: null }, { name: "none" }],
+      prompts: null,
+    };
+    const { annotations: _, ...rest } = tool!;
+    assert.deepEqual(await soundContract(strange), { ...sound, tools: [rest] });
+    for (const none of [null, [], { tools: null }]) assert.equal(await soundContract(none), undefined);
+  });
+
+  it("takes nobody else away, and leaves its entry to be changed and deleted", async (t) => {
+    const server = changing(t, [
+      tool("hello", "Says hello."),
+      { ...tool("it", "It."), annotations: { readOnlyHint: true } },
+    ]);
+    const berth = await host(t, { u: { upstream: server.uri } });
+    await call(`${berth.url}/mcp/u`, "it");
+    server.offer([
+      tool("hello", "Says hello."),
+      { ...tool("it", "It."), annotations: null, title: { a: 1 } },
+      { ...tool("odd", "It."), description: { a: 1 }, annotations: { readOnlyHint: "yes", other: { toString: 1 } } },
+      { name: "bad", inputSchema: { type: "object", required: [7] } },
+      { name: "half\ud800", inputSchema: { type: "object" } },
+    ] as never);
+    const api = apiOf(berth);
+    const problems = async (): Promise<string> => JSON.stringify((await api.send("GET", "/servers")).body);
+    await until(async () => (await problems()).includes("its annotations is not an object"));
+    assert.match(await problems(), /\\"bad\\" is left out: its inputSchema is no schema/);
+    for (const mode of ["legacy", "auto"] as const) {
+      const client = await open(t, berth, "", mode);
+      const { tools } = await client.listTools();
+      const [own, odd] = ["u.hello", "u.odd"].map((name) => tools.find((each) => each.name === name));
+      assert.ok(own && odd && odd.description === undefined, JSON.stringify(tools));
+    }
+    for (const page of ["/mcp", "/servers", "/mcp/meta/u", "/api/servers"]) {
+      assert.equal((await fetch(berth.url + page, { headers: { Accept: "text/html" } })).status, 200, page);
+    }
+    const off = await api.put("/entries/u", '{"enabled": false}', { "Berth-Allow-Breaking": "true" });
+    assert.equal(off.status, 200, JSON.stringify(off.body));
+    const gone = await api.send("DELETE", "/entries/u", undefined, { "If-Match": "*", "Berth-Allow-Breaking": "true" });
+    assert.equal(gone.status, 200, JSON.stringify(gone.body));
+  });
+});
+
+describe("a server that fails in a way that nobody foresaw", () => {
+  const errors: object[] = [];
+  const log = { error: (about: object) => errors.push(about) };
+  const listed = { entry: { raw: {} }, enabled: true, hidden: [], problems: [], refused: false } as never;
+
+  it("is refused alone, and the log has the reason", async () => {
+    const content = (): never => assert.fail("nobody foresaw this");
+    const failing = {
+      log,
+      store: { content },
+      executor: { isolation: "sandboxed" },
+      checks: {},
+      writable: true,
+    } as never;
+    const code = { ...(listed as object), definition: rawBlock("").cid } as never;
+    await assert.rejects(loadCatalog("default", "s", code, {} as never, failing), { code: "server_refused" });
+    assert.equal(errors.length, 1);
+  });
+
+  it("is told of as refused in lists", async () => {
+    const look = (): never => {
+      throw new TypeError("nobody foresaw this");
+    };
+    const summarize = createSummarize({ log } as never, { peek: () => undefined }, look);
+    const { state, problems } = await summarize("default", "s", listed);
+    assert.deepEqual([state, problems[0]?.code], ["refused", "unforeseen"]);
+  });
+});
+
+function assertSound(item: object, said: string): void {
+  const {
+    name,
+    title = "",
+    description = "",
+    annotations = {},
+    mimeType = "",
+    ...rest
+  } = item as Record<string, unknown>;
+  for (const text of [name, title, description, mimeType]) assert.equal(typeof text, "string", said);
+  const { title: shown = "", ...hints } = annotations as JsonObject;
+  assert.equal(typeof shown, "string", said);
+  for (const [name, hint] of Object.entries(hints)) {
+    if (name.endsWith("Hint")) assert.equal(typeof hint, "boolean", said);
+  }
+  for (const schema of [rest["inputSchema"], rest["outputSchema"]]) {
+    if (schema === undefined) continue;
+    const { properties = {}, required = [] } = schema as JsonObject;
+    assert.ok(
+      isObject(properties) && Array.isArray(required) && required.every((each) => typeof each === "string"),
+      said,
+    );
+  }
+  for (const argument of (rest["arguments"] ?? []) as JsonObject[]) {
+    assert.deepEqual([typeof argument["name"], typeof (argument["description"] ?? "")], ["string", "string"], said);
+    assert.equal(typeof argument["required"], "boolean", said);
+  }
+}

@@ -1,0 +1,292 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { describe, it } from "node:test";
+import { packageRoot } from "../../../src/config.ts";
+import { checkCommand } from "../../../src/host/checks/check-process.ts";
+import { Checks } from "../../../src/host/checks/checks.ts";
+import { piecesOf, TransferReader } from "../../../src/host/checks/transfer.ts";
+import { spawnDirectly, type Spawn } from "../../../src/processes/spawn/spawn.ts";
+import * as fc from "../../support/fast-check.ts";
+import { patientLimits } from "../../support/patience.ts";
+import { commandOf, descendants, givingWayBy, isAlive, statOf } from "../../support/processes.ts";
+import { until } from "../../support/until.ts";
+
+const isLinux = process.platform === "linux";
+
+/** Checks whose processes a test can signal, each with its whole group. */
+function observed(overrides: Partial<typeof patientLimits> = {}): {
+  checks: Checks;
+  leaders: number[];
+  tell: (signal: NodeJS.Signals) => void;
+} {
+  const leaders: number[] = [];
+  const start: Spawn = async (request) => {
+    const started = await spawnDirectly(request);
+    leaders.push(started.pid);
+    return started;
+  };
+  const checks = new Checks({ ...patientLimits, ...overrides }, { start });
+  return { checks, leaders, tell: (signal) => process.kill(-leaders.at(-1)!, signal) };
+}
+
+const hardPatterns = Array.from({ length: 30 }, (_, at) => ({
+  pattern: `^(a?b?c?d?e?f?g?h?){60}[a-h]*${"h?".repeat(at)}$`,
+}));
+
+/** Each value has a tenant of its own where the process matters: on a busy machine a tenant soon has a slow one. */
+describe("the process for checks", () => {
+  it("is replaced when it is ended from outside, in the midst of a value or between two", async (context) => {
+    const { checks, leaders, tell } = observed();
+    context.after(() => checks.close());
+    assert.equal(await checks.readMessage("first", "1"), 1);
+    tell("SIGSTOP");
+    const reading = checks.readMessage("one", "2");
+    tell("SIGKILL");
+    await assert.rejects(
+      reading,
+      /could not be checked because its process was ended from outside \(SIGKILL\); try again/,
+    );
+    assert.equal(await checks.readMessage("two", "3"), 3);
+    tell("SIGKILL");
+    await until(() => !isAlive(leaders.at(-1)!));
+    await until(() => checks.readMessage("three", "4").catch(() => 0));
+    assert.ok(leaders.length >= 3);
+  });
+
+  it("checkMs: is ended when it does not answer, and replaced", async (context) => {
+    const { checks, leaders, tell } = observed({ checkMs: 5_000 });
+    context.after(() => checks.close());
+    await until(() => checks.readMessage("first", "1").catch(() => 0));
+    tell("SIGSTOP");
+    const [stopped] = leaders.slice(-1);
+    await assert.rejects(checks.readMessage("one", "2"), /within 5000 ms \(BERTH_CHECK_MS\); make it smaller/);
+    await until(() => !isAlive(stopped!));
+    assert.equal(await until(() => checks.readMessage("one", "3").catch(() => 0)), 3);
+  });
+
+  it("checkMs: is ended for one value, and replaced for those of others that wait behind it", async (context) => {
+    const { checks, leaders, tell } = observed({ checkMs: 3_000 });
+    context.after(() => checks.close());
+    await until(() => checks.readMessage("first", "1").catch(() => 0));
+    tell("SIGSTOP");
+    const slow = assert.rejects(checks.readMessage("one", "2"), /within 3000 ms/);
+    const behind = ["two", "three", "four"].map((tenant) => checks.readMessage(tenant, "3"));
+    await slow;
+    assert.deepEqual(await Promise.all(behind), [3, 3, 3]);
+    assert.ok(leaders.length >= 2);
+  });
+
+  it("leaves tenants of which a value took long to wait for one another alone", async (context) => {
+    const { checks, tell } = observed({ checkMs: 120_000 });
+    context.after(() => checks.close());
+    assert.equal(await checks.readMessage("first", "1"), 1);
+    assert.equal(await checks.of("one")({ type: "string", allOf: hardPatterns })("hgfedcba".repeat(7_500)), undefined);
+    assert.equal(await checks.readMessage("one", "3"), 3);
+    // The process for slow values is the one that was started last.
+    tell("SIGSTOP");
+    const held = checks.readMessage("one", "4");
+    const order: unknown[] = [];
+    const all = [held, checks.readMessage("two", "5")].map(async (read) => order.push(await read));
+    await all[1];
+    tell("SIGCONT");
+    await Promise.all(all);
+    assert.deepEqual(order, [5, 4]);
+  });
+
+  it("takes no value for one that takes long only because the machine was busy with others", async (context) => {
+    const { checks, leaders, tell } = observed({ checkMs: 120_000 });
+    context.after(() => checks.close());
+    assert.equal(await checks.readMessage("first", "1"), 1);
+    tell("SIGSTOP");
+    const waiting = checks.readMessage("one", "2");
+    setTimeout(() => tell("SIGCONT"), 300);
+    assert.equal(await waiting, 2);
+    assert.equal(await checks.readMessage("one", "3"), 3);
+    assert.equal(leaders.length, 1, "there is one process, and one lane");
+  });
+
+  it("lets the first value of a tenant that takes long go on where no other tenant waits for it", async (context) => {
+    const { checks } = observed({ checkMs: 120_000 });
+    context.after(() => checks.close());
+    const order: string[] = [];
+    await checks.readMessage("first", "1");
+    const hard = checks.of("one")({ type: "string", allOf: hardPatterns });
+    const judged = async (): Promise<void> => {
+      assert.equal(await hard("hgfedcba".repeat(7_500)), undefined);
+      order.push("one");
+    };
+    await Promise.all([judged(), checks.readMessage("two", "2").then(() => order.push("two"))]);
+    assert.deepEqual(order, ["two", "one"]);
+  });
+
+  it("refuses what comes, and what is under way, when the service ends; nothing of it is left", async () => {
+    const { checks, leaders, tell } = observed();
+    assert.equal(await checks.readMessage("first", "1"), 1);
+    tell("SIGSTOP");
+    const reading = assert.rejects(checks.readMessage("one", "2"), /because the service is ending/);
+    await checks.close();
+    await reading;
+    await assert.rejects(checks.readMessage("one", "3"), /because the service is ending/);
+    assert.deepEqual(leaders.length, 1);
+    assert.equal(descendants().filter((pid) => commandOf(pid).includes("checks/child.js")).length, 0);
+  });
+
+  it("says why it cannot be started, and tries again with the next value", async (context) => {
+    let isMissing = true;
+    const start: Spawn = (request) => spawnDirectly(isMissing ? { ...request, file: "/nowhere/at-all" } : request);
+    const checks = new Checks(patientLimits, { start, mode: "trusted" });
+    context.after(() => checks.close());
+    await assert.rejects(checks.readMessage("one", "1"), /its process could not be started \(.*ENOENT\); try again/);
+    isMissing = false;
+    assert.equal(await checks.readMessage("one", "2"), 2);
+  });
+
+  it("is gone soon after whoever serves was killed, in the midst of a value", { skip: !isLinux }, async () => {
+    const load = (file: string): string => JSON.stringify(new URL(`../../../src/${file}`, import.meta.url).href);
+    const service = spawn(
+      process.execPath,
+      [
+        "--input-type=module",
+        "-e",
+        `
+        import { openSpawnHelper } from ${load("processes/spawn/spawn-helper.js")};
+        import { Checks } from ${load("host/checks/checks.js")};
+        const { start } = openSpawnHelper({ onGone() {}, onStderr() {} });
+        const checks = new Checks({ ...${JSON.stringify(patientLimits)}, checkMs: 600_000 }, { start });
+        await checks.readMessage("one", "1");
+        const schema = { properties: { text: { type: "string", pattern: "(a?){500}a{500}$" } } };
+        void checks.of("one")(schema)({ text: "a".repeat(3_000_000) });
+        console.log("checking");
+      `,
+      ],
+      { stdio: ["ignore", "pipe", "inherit"] },
+    );
+    await once(service.stdout, "data");
+    const all = descendants(service.pid);
+    const own = all.filter((pid) => commandOf(pid).includes("checks/child.js"));
+    assert.ok(own.length > 0);
+    assert.deepEqual([...new Set(own.map((pid) => statOf(pid)!.niceness))], [givingWayBy(5)]);
+    service.kill("SIGKILL");
+    await until(() => !all.some((pid) => isAlive(pid)), "nothing of it is alive");
+  });
+
+  it(
+    "sees its own code and packages, and nothing else: no file, no variable, no network",
+    { skip: !isLinux },
+    async (context) => {
+      const server = createServer((socket) => socket.end("reached")).listen(0, "127.0.0.1");
+      context.after(() => server.close());
+      await until(() => server.listening);
+      const { port } = server.address() as { port: number };
+      // Replaces its own program.
+      const script = `
+      const fs = require("node:fs"), net = require("node:net"), path = require("node:path");
+      const files = [], writable = [];
+      const list = (folder) => {
+        try { fs.writeFileSync(path.join(folder, "x"), ""); writable.push(folder); } catch {}
+        for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
+          const file = path.join(folder, entry.name);
+          if (entry.isDirectory()) list(file); else files.push(file);
+        }
+      };
+      list("/");
+      const tell = (network) =>
+        console.log(JSON.stringify({ files, writable, network, environment: Object.keys(process.env), uid: process.getuid() }));
+      const socket = net.connect(${port}, "127.0.0.1");
+      socket.on("error", ({ code }) => tell(code)).on("data", (data) => { tell(String(data)); socket.destroy(); });`;
+      const found = await checkCommand(patientLimits, "sandboxed");
+      assert.ok("command" in found, JSON.stringify(found));
+      const { hiddenArgs: _, args, ...command } = found.command;
+      const stdio = ["ignore", "pipe", "pipe"] as const;
+      const started = await spawnDirectly({ ...command, args: [...args.slice(0, -1), "-e", script], stdio });
+      const [, stdout, stderr] = started.pipes;
+      const [printed, said] = await Promise.all([text(stdout!), text(stderr!)]);
+      assert.equal(said, "");
+      const seen = JSON.parse(printed) as {
+        files: string[];
+        writable: string[];
+        network: string;
+        environment: string[];
+        uid: number;
+      };
+      assert.deepEqual([seen.writable, seen.uid, seen.environment], [[], 65_534, ["PWD"]]);
+      assert.match(seen.network, /^E/);
+      const packages = new Set<string>();
+      const rest = seen.files.filter((file) => {
+        const name = /\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1];
+        if (name !== undefined) packages.add(name);
+        return name === undefined && !file.startsWith(join(packageRoot, "dist/src/"));
+      });
+      const others = rest.filter(
+        (file) => !/^(?:\/usr)?\/lib(?:64|32)?\/(?:[^/]+\/)*(?:ld-linux|lib)[^/]*\.so[.\d]*$/.test(file),
+      );
+      assert.deepEqual(others.sort(), ["/sbx/node", join(packageRoot, "package.json")].sort());
+      for (const name of ["esbuild", "typescript", "express", "better-sqlite3", "jose"])
+        assert.ok(!packages.has(name), name);
+    },
+  );
+
+  it("is in the sandbox wherever that works, and says why where it is not", { skip: !isLinux }, async () => {
+    const confined = observed();
+    assert.equal(await confined.checks.readMessage("one", "1"), 1);
+    assert.match(commandOf(confined.leaders[0]!), /bwrap .*--unshare-all .*--seccomp/);
+    await confined.checks.close();
+
+    const script = `
+      import { Checks } from ${JSON.stringify(new URL("../../../src/host/checks/checks.js", import.meta.url).href)};
+      const told = [];
+      const read = [];
+      for (const mode of ["auto", "sandboxed"]) {
+        const checks = new Checks(${JSON.stringify(patientLimits)}, { mode, onTrusted: (reason) => told.push(reason) });
+        for (let time = 0; time < 2; time++) read.push(await checks.readMessage("one", "1").catch(({ message }) => message));
+        await checks.close();
+      }
+      console.log(JSON.stringify({ told, read }));`;
+    const env = { PATH: "/nowhere" };
+    const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
+      env,
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const { told: reasons, read } = JSON.parse(await text(child.stdout)) as { told: string[]; read: unknown[] };
+    assert.equal(reasons.length, 1);
+    assert.match(reasons[0]!, /^bwrap is not installed/);
+    assert.deepEqual(read.slice(0, 2), [1, 1]);
+    for (const each of read.slice(2)) assert.match(String(each), /could not be started: bwrap is not installed/);
+  });
+});
+
+describe("values on their way to the process for checks", () => {
+  const leaf = fc.oneof(
+    fc.string({ unit: "binary" }),
+    fc.double(),
+    fc.uint8Array().map((bytes) => new Uint8Array(bytes)),
+  );
+  const value = fc.dictionary(fc.string(), fc.oneof(leaf, fc.array(leaf)), { noNullPrototype: true });
+
+  it("arrive as they were, in whatever pieces", () => {
+    fc.assert(
+      fc.property(fc.array(value, { maxLength: 3 }), fc.integer({ min: 1, max: 40 }), (values, size) => {
+        const sent = Buffer.concat(values.flatMap((each) => piecesOf(each)));
+        const reader = new TransferReader(Infinity);
+        const read: unknown[] = [];
+        for (let at = 0; at < sent.length; at += size) read.push(...reader.push(sent.subarray(at, at + size)));
+        assert.deepEqual(read, values);
+      }),
+    );
+  });
+
+  it("travel in the bytes that they had, uncopied", () => {
+    const bytes = new Uint8Array(1024 * 1024);
+    assert.ok(piecesOf({ bytes }).includes(bytes));
+  });
+
+  it("are refused where they are longer than they may be, before room is made for them", () => {
+    const head = Buffer.alloc(8);
+    head.writeUInt32LE(4_000_000_000, 4);
+    assert.throws(() => new TransferReader(1024).push(head), /a value of 4000000000 bytes is too long/);
+  });
+});

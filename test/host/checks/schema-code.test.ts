@@ -1,0 +1,435 @@
+import assert from "node:assert/strict";
+import { after, describe, it } from "node:test";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import formats from "ajv-formats";
+import { Checks } from "../../../src/host/checks/checks.ts";
+import { lazyValidator } from "../../../src/host/calls/arguments.ts";
+import { codeOf, judgeOf } from "../../../src/host/checks/schema-code.ts";
+import { evaluated, GAVE_UP, own, within } from "../../../src/host/checks/work.ts";
+import type { BerthError } from "../../../src/lib/errors.ts";
+import type { Json, JsonObject, JsonSchema } from "../../../src/lib/json.ts";
+import * as fc from "../../support/fast-check.ts";
+import { LongAnswer } from "../../../src/upstream/long-answers.ts";
+import { patientLimits } from "../../support/patience.ts";
+
+/** The plain library, without anything of ours. */
+function plain(schema: JsonSchema, texts = false): (value: unknown) => boolean {
+  const ajv = new Ajv2020({ strict: false, allErrors: true, useDefaults: true, coerceTypes: texts ? "array" : false });
+  formats.default(ajv);
+  return ajv.compile(schema);
+}
+
+const names = fc.constantFrom("a", "b", "c");
+/** Too many for a definition to be inlined where it is referred to; they accept any list and object. */
+const manyKeywords = {
+  minLength: 0,
+  maxLength: 9,
+  minimum: 0,
+  maximum: 9,
+  multipleOf: 1,
+  minProperties: 0,
+  maxProperties: 9,
+  pattern: "a",
+};
+
+const plainValue = fc.oneof(
+  fc.constantFrom<Json>(null, true, false, 0, -0, 1, 2, 1.5, 1e300, "", "a", "1", "null", "[1]"),
+  fc.string({ maxLength: 3 }),
+);
+const values = fc.letrec<{ value: Json }>((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 4 },
+    plainValue,
+    fc.array(tie("value"), { maxLength: 4 }),
+    fc.dictionary(names, tie("value"), { maxKeys: 3, noNullPrototype: true }),
+  ),
+})).value;
+
+const schemas = fc.letrec<{ schema: JsonSchema }>((tie) => {
+  const some = fc.array(tie("schema"), { minLength: 1, maxLength: 3 });
+  return {
+    schema: fc.oneof(
+      { maxDepth: 3 },
+      fc.constantFrom<JsonSchema>({}, { type: "string" }, { type: "number" }, { type: ["null", "boolean"] }),
+      fc.record({ type: fc.constant("string"), minLength: fc.nat(3), maxLength: fc.nat(3) }),
+      fc.record({ type: fc.constant("string"), pattern: fc.constantFrom("^a", "[0-9]+$", "(a|b)*", "^$") }),
+      fc.record({ const: values }),
+      fc.record({
+        enum: fc.uniqueArray(values, { minLength: 1, maxLength: 3, selector: (each) => JSON.stringify(each) }),
+      }),
+      fc.record({ type: fc.constant("array"), items: tie("schema"), uniqueItems: fc.boolean() }),
+      fc.record({ uniqueItems: fc.constant(true), minItems: fc.nat(2), contains: tie("schema") }),
+      fc.record({ prefixItems: some, items: fc.boolean() }),
+      fc.record({
+        properties: fc.dictionary(names, tie("schema"), { maxKeys: 3, noNullPrototype: true }),
+        required: fc.uniqueArray(names, { maxLength: 2 }),
+        additionalProperties: fc.boolean(),
+        minProperties: fc.nat(1),
+      }),
+      fc.record({ patternProperties: fc.record({ "^[ab]": tie("schema") }), unevaluatedProperties: fc.boolean() }),
+      fc.record({ propertyNames: fc.record({ pattern: fc.constantFrom("^a", "b") }) }),
+      fc.record({ anyOf: some }),
+      fc.record({ oneOf: some }),
+      fc.record({ allOf: some, unevaluatedItems: fc.boolean() }),
+      fc.record({ not: tie("schema") }),
+      fc
+        .tuple(tie("schema"), tie("schema"), tie("schema"))
+        .map(([test, right, wrong]) =>
+          Object.fromEntries(Object.entries({ if: test, else: wrong }).concat([["then", right]])),
+        ),
+      fc.record({
+        $defs: fc.record({ d: tie("schema") }),
+        properties: fc.constant({ a: { $ref: "#/$defs/d" }, b: { $ref: "#" } }),
+        items: fc.constant({ $ref: "#/$defs/d" }),
+      }),
+    ),
+  };
+}).schema;
+
+/** References lead to the definitions of the outermost schema alone. */
+const closed = schemas.map((schema) => Object.assign({}, { $defs: { d: {} } }, schema));
+
+describe("the code that checks values", () => {
+  it("finds right what the library finds right, and makes the same of it", () => {
+    fc.assert(
+      fc.property(closed, values, fc.boolean(), (schema, value, texts) => {
+        const [theirs, ours] = [structuredClone(value), structuredClone(value)];
+        const isRight = plain(schema, texts)(theirs);
+        const problems = judgeOf(schema, { texts }).judge(ours);
+        assert.equal(problems.length === 0, isRight, problems.join("; "));
+        if (isRight) assert.deepEqual(ours, theirs);
+      }),
+      { numRuns: fc.runs(200) },
+    );
+  });
+
+  it("finds the same items equal as the library", () => {
+    const schema = { type: "array", uniqueItems: true };
+    const [theirs, ours] = [plain(schema), lazyValidator(schema)];
+    const alike = fc.array(fc.oneof(values, fc.constantFrom<Json>({ a: 1, b: 2 }, { b: 2, a: 1 }, [1, 2], "1,2")), {
+      maxLength: 6,
+    });
+    fc.assert(
+      fc.property(alike, (list) => assert.equal(ours(list).length === 0, theirs(list))),
+      { numRuns: fc.runs(1_000) },
+    );
+  });
+
+  it("takes what the library takes for each format", () => {
+    const pieces = [
+      "http",
+      "://",
+      ":",
+      "/",
+      "@",
+      "user",
+      "1",
+      "10.0.0.1",
+      "a.b",
+      ".co",
+      "-",
+      "%20",
+      "?",
+      "#",
+      " ",
+      "é",
+      "[::1]",
+    ];
+    const text = fc.oneof(
+      fc.array(fc.constantFrom(...pieces), { maxLength: 8 }).map((each) => each.join("")),
+      fc.array(fc.constantFrom(...pieces), { maxLength: 8 }).map((each) => `http://${each.join("")}`),
+      fc.webUrl({ withFragments: true, withQueryParameters: true }),
+      fc.emailAddress(),
+      fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
+      fc.uuid(),
+    );
+    for (const format of Object.keys(own.formats)) {
+      const [theirs, ours] = [plain({ type: "string", format }), lazyValidator({ type: "string", format })];
+      fc.assert(
+        fc.property(text, (each) => assert.equal(ours(each).length === 0, theirs(each), format)),
+        { numRuns: fc.runs(200) },
+      );
+    }
+  });
+
+  it("gives up after the same work, whatever the schema and the value are", () => {
+    const steps = 300;
+    fc.assert(
+      fc.property(closed, values, (schema, value) => {
+        const check = evaluated(codeOf(schema, { texts: false }, false).code);
+        let counted = 0;
+        const watched = new Proxy([], {
+          get(target, name) {
+            if (name === "length") return 1_000_000;
+            counted++;
+            return typeof name === "string" && /^\d+$/.test(name) ? value : Reflect.get(target, name);
+          },
+        });
+        try {
+          within({ steps, errors: Infinity }, () => check(watched));
+        } catch (error) {
+          assert.equal(error, GAVE_UP);
+        }
+        assert.ok(counted < steps * 200, `${counted} looks at the value`);
+      }),
+      { numRuns: fc.runs(200) },
+    );
+  });
+
+  it("counts each function that it enters, and each value that it compares", () => {
+    const [lists, length, times] = [150, 100, 40];
+    const one = (last: number): number[] => [...Array.from({ length: length - 1 }, () => 1), last];
+    const $defs = {
+      a: { enum: Array.from({ length: lists }, (_, at) => one(at)), ...manyKeywords },
+      b: { const: { a: 1 }, ...manyKeywords },
+    };
+    for (const at of ["a", "b"]) {
+      const items = { allOf: Array.from({ length: times }, () => ({ $ref: `#/$defs/${at}` })) };
+      const { code } = codeOf({ $defs, type: "array", items }, { texts: false }, false);
+      const entered = code.match(/\bfunction validate/g)!.length + code.match(/\bfor\(/g)!.length;
+      assert.equal(code.match(/\bown\.spend\(/g)!.length, entered);
+      const value = Array.from({ length: 200 }, () => (at === "a" ? one(lists - 1) : { a: 1 }));
+      const check = evaluated(code);
+      assert.throws(() => within({ steps: 10_000, errors: Infinity }, () => check(value)), GAVE_UP, at);
+    }
+  });
+
+  it("compares lists and objects as JSON does, whatever their members are called", () => {
+    const hostile: Json[] = [
+      { valueOf: 1 },
+      { toString: null },
+      { constructor: { name: "" } },
+      { hasOwnProperty: [] },
+      [],
+    ];
+    for (const each of hostile) {
+      const schema: JsonSchema = { enum: [each] };
+      assert.deepEqual(lazyValidator(schema)(structuredClone(each)), []);
+      for (const other of hostile) {
+        if (other !== each) assert.equal(lazyValidator(schema)(structuredClone(other)).length, 1);
+      }
+    }
+  });
+
+  it("counts what defaults put in, whatever their properties are called", () => {
+    const names = ["a", "b-c", 'q"r', "0", "=== undefined){data.a = 1;}", "é"];
+    for (const name of names) {
+      const schema = {
+        items: { properties: { [name]: { default: Array.from({ length: 1_000 }, () => ({ "a;": 1 })) } } },
+      };
+      const check = evaluated(codeOf(schema, { texts: false }, false).code);
+      const value: JsonObject[] = Array.from({ length: 40 }, () => ({}));
+      assert.throws(() => within({ steps: 100_000, errors: Infinity }, () => check(value)), GAVE_UP, name);
+      assert.ok(value.filter((item) => Object.hasOwn(item, name)).length <= 11, name);
+      const { judge } = judgeOf(schema, { texts: false });
+      assert.match(
+        judge([{}, {}], 15_000).join(),
+        /the defaults of its schema would make it longer by more than 15000/,
+      );
+      assert.deepEqual(judge([{}], 15_000), []);
+    }
+  });
+
+  it("leaves names alone that look like code", () => {
+    const names = [
+      "for(const a of b){",
+      "errors++;",
+      "Object.keys(",
+      'function validate1(data, {a}={}){"',
+      "'\"for(;;){",
+    ];
+    const schema = {
+      properties: Object.fromEntries(names.map((name) => [name, { const: name }])),
+      additionalProperties: false,
+    };
+    const right = Object.fromEntries(names.map((name) => [name, name]));
+    assert.deepEqual(lazyValidator(schema)(right), []);
+    assert.equal(lazyValidator(schema)({ ...right, other: 1 }).length, 1);
+    for (const name of names) assert.equal(lazyValidator(schema)({ [name]: "" }).length, 1, name);
+  });
+
+  it("takes no code from a schema's own name", () => {
+    const $id = "a:b*/;globalThis.injected=1;/*";
+    assert.throws(() => lazyValidator({ $id, type: "object" })({}), /must not have "\*\/" in it/);
+    for (const at of ["enum", "properties", "patternProperties", "dependencies", "definitions", "$defs", "const"]) {
+      for (const hidden of [$id, [$id], { a: $id }, { [$id]: 1 }, [[{ a: [$id] }]]]) {
+        const part = { $id: hidden, type: "string", not: { $ref: "#/y" } };
+        const schema = { properties: { a: { $ref: `#/x/${at}` } }, x: { [at]: part }, y: false };
+        assert.throws(() => lazyValidator(schema)({ a: "b" }), /must not have "\*\/" in it/);
+      }
+    }
+    const named = { properties: { $id: { type: "string", description: "each /* hour */".slice(0, 8) } } };
+    assert.deepEqual(lazyValidator(named)({ $id: "a" }), []);
+    assert.equal("injected" in globalThis, false);
+  });
+});
+
+describe("values that are checked by the process for it", () => {
+  const checks = new Checks(patientLimits);
+  after(() => checks.close());
+  const list = { type: "object", properties: { list: { type: "array", items: { type: "number", default: 1 } } } };
+
+  it("is asked for the first value, and no more for those that are found right at once", async () => {
+    const check = checks.of("one")(list);
+    assert.equal(await check({ list: [1] }), undefined);
+    assert.equal(check({ list: [1, 2] }), undefined);
+    assert.equal(await check({ list: [1, "a"] }), "/list/1 must be number");
+  });
+
+  it("makes code again that was forgotten for that of others, and finds the same", async () => {
+    const checks = new Checks(patientLimits, { codesBytes: 1 });
+    try {
+      const properties = Object.fromEntries(
+        Array.from({ length: 300 }, (_, at) => [`p${at}`, { type: "string", pattern: "a" }]),
+      );
+      const validators = Array.from({ length: 4 }, (_, at) =>
+        checks.of("one")({ type: "object", title: `${at}`, properties }),
+      );
+      for (let round = 0; round < 3; round++) {
+        for (const validate of validators) {
+          assert.equal(await validate({ p1: "a" }), undefined);
+          assert.match((await validate({ p1: "b" }))!, /p1 must match pattern/);
+        }
+      }
+    } finally {
+      await checks.close();
+    }
+  });
+
+  it("checkMemoryMb: gives up a value that takes more, and says so", async () => {
+    const small = new Checks({ ...patientLimits, checkMemoryMb: 16 });
+    try {
+      const body = `[${"[],".repeat(1_000_000)}0]`;
+      await assert.rejects(small.readMessage("one", body), /with 16 MB of memory \(BERTH_CHECK_MEMORY_MB\)/);
+    } finally {
+      await small.close();
+    }
+  });
+
+  it("checkMemoryMb: has room for an answer of millions of numbers", async () => {
+    const small = new Checks({ ...patientLimits, checkMemoryMb: 64 });
+    try {
+      const zeros = `[${Array(2_000_000).fill(0).join()}]`;
+      const json = new TextEncoder().encode(`{"content":[],"structuredContent":{"list":${zeros}}}`);
+      const { tool } = await small.readAnswer("one", "tools/call", "tool", new LongAnswer(json));
+      assert.ok(tool && "structured" in tool && new TextDecoder().decode(tool.structured) === `{"list":${zeros}}`);
+    } finally {
+      await small.close();
+    }
+  });
+
+  it("queuedChecksPerTenant: refuses what one tenant has beyond it, says when to try again, and takes another's", async () => {
+    const short = new Checks({ ...patientLimits, queuedChecksPerTenant: 1 });
+    try {
+      const taken = [short.readMessage("one", "1"), short.readMessage("one", "2")];
+      await assert.rejects(short.readMessage("one", "3"), ({ code, message, data }: BerthError) => {
+        assert.match(message, /BERTH_QUEUED_CHECKS_PER_TENANT/);
+        assert.deepEqual([code, data], ["too_many_requests", { retryAfterSeconds: 1 }]);
+        return true;
+      });
+      assert.deepEqual(await Promise.all([...taken, short.readMessage("two", "4")]), [1, 2, 4]);
+    } finally {
+      await short.close();
+    }
+  });
+
+  for (const limit of ["queuedCheckBytesPerTenant", "queuedCheckBytes"] as const) {
+    it(`${limit}: refuses a long value beside others beyond it, and takes it alone`, async () => {
+      const short = new Checks({ ...patientLimits, [limit]: 10 });
+      try {
+        const [tenant, variable] =
+          limit === "queuedCheckBytes"
+            ? ["two", /BERTH_QUEUED_CHECK_BYTES\)/]
+            : ["one", /BERTH_QUEUED_CHECK_BYTES_PER/];
+        const long = JSON.stringify("x".repeat(20));
+        const taken = short.readMessage("one", "1");
+        await assert.rejects(short.readMessage(tenant, long), ({ code, message, data }: BerthError) => {
+          assert.match(message, variable);
+          assert.deepEqual([code, data], ["too_many_requests", { retryAfterSeconds: 1 }]);
+          return true;
+        });
+        if (tenant === "one") assert.equal(await short.readMessage("two", long), "x".repeat(20));
+        assert.equal(await taken, 1);
+        assert.equal(await short.readMessage(tenant, long), "x".repeat(20));
+      } finally {
+        await short.close();
+      }
+    });
+  }
+
+  it("fills in what it was given, where that took the process", async () => {
+    const check = checks.of("one")({
+      type: "object",
+      properties: { a: { default: 1 }, b: { type: "array", items: list } },
+    });
+    const first: JsonObject = { b: [{}] };
+    assert.equal(await check(first), undefined);
+    assert.deepEqual(first, { b: [{}], a: 1 });
+    const large: JsonObject = { b: Array.from({ length: 100_000 }, () => ({})) };
+    const judged = check(large);
+    assert.ok(judged instanceof Promise);
+    assert.equal(await judged, undefined);
+    assert.equal(large["a"], 1);
+  });
+
+  it("says of a default that leads to itself that it does, each time, and goes on", async () => {
+    const checks = new Checks(patientLimits);
+    try {
+      const n = { type: "object", properties: { a: { $ref: "#/$defs/n", default: {} } } };
+      const schema = { type: "object", properties: { o: { $ref: "#/$defs/n" } }, $defs: { n } };
+      const check = checks.of("t")(schema);
+      assert.equal(await check({}), undefined, "the quick code is there from now on");
+      for (let turn = 0; turn < 3; turn++) {
+        assert.match((await check({ o: {} })) ?? "", /the defaults of its schema (lead back to themselves|would make)/);
+      }
+      const fresh = checks.of("u")(schema);
+      assert.match((await fresh({ o: {} })) ?? "", /the defaults of its schema (lead back to themselves|would make)/);
+      assert.equal(await fresh({}), undefined);
+    } finally {
+      await checks.close();
+    }
+  });
+
+  it("inlineBodyBytes: takes no more defaults into a short value, and says so", async () => {
+    const checks = new Checks({ ...patientLimits, inlineBodyBytes: 10_000 });
+    try {
+      const a = { default: Array.from({ length: 1_000 }, () => []) };
+      const lengths = {
+        3: undefined,
+        4: /would make it longer by more than 10000 characters/,
+        4_000: /more than 10000/,
+      };
+      for (const [length, says] of Object.entries(lengths)) {
+        const value: JsonObject[] = Array.from({ length: Number(length) }, () => ({}));
+        const problem = await checks.of("one")({ type: "array", items: { properties: { a } } })(value);
+        if (says) assert.match(String(problem), says);
+        else assert.equal(problem, undefined);
+        assert.ok(value.filter((item) => "a" in item).length < 100);
+      }
+    } finally {
+      await checks.close();
+    }
+  });
+
+  it("lets a tenant's value pass the queue of another", async () => {
+    const [one, other] = [checks.of("one")(list), checks.of("other")(list)];
+    const order: string[] = [];
+    const wrong = { list: ["a"] };
+    await Promise.all([
+      ...Array.from({ length: 20 }, () => one(wrong)?.then(() => order.push("one"))),
+      other(wrong)?.then(() => order.push("other")),
+    ]);
+    assert.ok(order.indexOf("other") < 3, order.join(" "));
+  });
+
+  it("makes code of a schema that is made to grow", async () => {
+    const properties = Object.fromEntries(
+      Array.from({ length: 100 }, (_, n) => [`p${n}`, { type: "string", minLength: 1 }]),
+    );
+    const anyOf = Array.from({ length: 200 }, () => ({ $ref: "#/$defs/a" }));
+    const schema = { type: "object", $defs: { a: { properties } }, anyOf };
+    assert.ok(codeOf(schema, { texts: false }, true).code.length < 1024 * 1024);
+    assert.equal(await checks.faultOf("one", schema), undefined);
+    assert.match((await checks.faultOf("one", { type: "nothing" })) ?? "", /schema is invalid/);
+  });
+});

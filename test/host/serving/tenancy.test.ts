@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { rawBlock } from "../../../src/lib/cid.ts";
+import { openTenancy, type Tenancy } from "../../../src/host/serving/tenancy.ts";
+import { createLog } from "../../../src/lib/log.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import type { SecretStore, Store } from "../../../src/store/store.ts";
+import { addTenant } from "../../support/tenants.ts";
+import { until } from "../../support/until.ts";
+
+describe("which tenants a process serves", () => {
+  let folder: string;
+  let store: Store;
+  let tenancy: Tenancy;
+  const busy = new Set<string>();
+  const done: string[] = [];
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "berth-tenancy-"));
+    store = await openSqliteStore({ dataDir: folder });
+    for (const name of ["acme", "umbrella", "idle"]) await store.tenants.create(name, { by: "test" });
+    tenancy = await openTenancy({
+      tenants: store.tenants,
+      open: async (tenant) => void done.push(`open ${tenant}`),
+      rest: (tenant) => !busy.has(tenant) && done.push(`rest ${tenant}`) > 0,
+      end: async (tenant) => void done.push(`end ${tenant}`),
+      limits: { tenantIdleMs: 40 },
+      log: createLog("silent"),
+    });
+  });
+  after(async () => {
+    await tenancy.close();
+    await store.close();
+    await rm(folder, { recursive: true });
+  });
+  const asked = (): string[] => done.splice(0);
+
+  it("C8 a tenant is opened when somebody first asks for it, once, and none before", async () => {
+    assert.deepEqual(asked(), []);
+    busy.add("acme");
+    await Promise.all([tenancy.admit("acme"), tenancy.admit("acme")]);
+    assert.equal(tenancy.admit("acme"), undefined);
+    assert.deepEqual(asked(), ["open acme"]);
+  });
+
+  it("C8 tenantIdleMs: a tenant that nobody uses is forgotten, and opened again when it is asked for", async () => {
+    await tenancy.admit("idle");
+    await until(async () => done.includes("rest idle"));
+    assert.equal(tenancy.opening("idle"), undefined);
+    await tenancy.admit("idle");
+    assert.deepEqual(asked().slice(0, 3), ["open idle", "rest idle", "open idle"]);
+  });
+
+  it("C8 a tenant that is suspended is ended, and refused until it is resumed", async () => {
+    busy.add("umbrella");
+    await tenancy.admit("umbrella");
+    await store.tenants.change("umbrella", { by: "test", suspended: true });
+    await until(async () => done.includes("end umbrella"));
+    await assert.rejects(async () => tenancy.admit("umbrella"), { code: "tenant_suspended" });
+    done.length = 0;
+    await store.tenants.change("umbrella", { by: "test", suspended: false });
+    await tenancy.admit("umbrella");
+    assert.ok(asked().includes("open umbrella"));
+  });
+
+  it("C8 a host name stands for its tenant as soon as it is mapped, and no longer than that", async () => {
+    assert.equal(tenancy.unmapped, true);
+    await store.tenants.change("acme", { by: "test", hosts: ["acme.example"] });
+    await until(async () => tenancy.ofHost("acme.example") === "acme");
+    assert.equal(tenancy.unmapped, false);
+    await store.tenants.change("acme", { by: "test", hosts: [] });
+    await until(async () => tenancy.unmapped);
+  });
+
+  it("C8 tenants are created under strict names, once, and default is always there and served", async () => {
+    const create = (name: string, hosts?: string[]) =>
+      store.tenants.create(name, { by: "test", ...(hosts && { hosts }) });
+    for (const name of [
+      "",
+      "Acme",
+      "a_b",
+      "-a",
+      "a-",
+      "a--b",
+      "1a",
+      "a/b",
+      "a.b",
+      "é",
+      "а",
+      "..",
+      "a\n",
+      "a".repeat(64),
+    ]) {
+      await assert.rejects(create(name), { code: "tenant_invalid" }, JSON.stringify(name));
+    }
+    for (const host of ["", "A.example", "a.example:80", "a..b", "-a.example", "a/b", "[::1]", "*.example"]) {
+      await assert.rejects(create("other", [host]), { code: "tenant_invalid" }, JSON.stringify(host));
+    }
+    await assert.rejects(create("acme"), { code: "tenant_exists" });
+    await assert.rejects(create("default"), { code: "tenant_exists" });
+    await store.tenants.change("acme", { by: "test", hosts: ["taken.example"] });
+    await assert.rejects(create("other", ["taken.example"]), { code: "tenant_invalid", message: /"acme" already/ });
+    assert.equal(await store.tenants.find("other"), undefined, "nothing of it is there");
+    await assert.rejects(store.tenants.change("default", { by: "test", suspended: true }), { code: "tenant_invalid" });
+    await assert.rejects(store.tenants.change("nobody", { by: "test" }), { code: "tenant_not_found" });
+    const names = (await store.tenants.list()).map(({ name }) => name);
+    assert.deepEqual(names, ["acme", "default", "idle", "umbrella"]);
+  });
+});
+
+describe("a deleted tenant", () => {
+  let folder: string;
+  let store: Store & SecretStore;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "berth-tenancy-"));
+    store = await openSqliteStore({ dataDir: folder });
+  });
+  after(async () => {
+    await store.close();
+    await rm(folder, { recursive: true });
+  });
+
+  it("C8 leaves nothing behind but what others hold, and another of its name begins with nothing", async () => {
+    const [own, shared] = [rawBlock("of acme alone"), rawBlock("of both")];
+    await addTenant(store, "acme", { variables: { own: "of acme alone", shared: "of both" }, hosts: ["acme.example"] });
+    await addTenant(store, "umbrella", { variables: { shared: "of both" } });
+    const at = { expected: 0, expiresAt: Date.now() + 60_000 };
+    await store.putRecord("acme", "task", "t", { value: "{}", ...at });
+    await store.putSecret("acme", { name: "S", keyId: "k", sealed: new Uint8Array([1]), by: "test" });
+
+    await assert.rejects(store.tenants.delete("default", "test"), { code: "tenant_invalid" });
+    await assert.rejects(store.tenants.delete("nobody", "test"), { code: "tenant_not_found" });
+    assert.deepEqual(await store.tenants.delete("acme", "test"), { names: 2, contents: 1 });
+    assert.equal(await store.tenants.find("acme"), undefined);
+    assert.equal((await store.tenants.hosts()).size, 0);
+
+    await store.change("acme", { by: "test", put: [own], set: [{ kind: "variable", name: "late", cid: own.cid }] });
+    await store.tenants.create("acme", { by: "test" });
+    assert.deepEqual(await store.names("acme", "variable"), []);
+    assert.deepEqual(await store.history("acme", "variable", "own"), []);
+    for (const { cid } of [own, shared]) assert.equal(await store.content("acme", cid), undefined);
+    assert.equal(await store.record("acme", "task", "t"), undefined);
+    assert.equal(await store.secret("acme", "S"), undefined);
+    assert.ok(await store.content("umbrella", shared.cid));
+  });
+});

@@ -1,0 +1,133 @@
+import assert from "node:assert/strict";
+import type { ChildProcess } from "node:child_process";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { request as openRequest, type IncomingMessage, type OutgoingHttpHeaders } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { readConfig } from "../../src/config.ts";
+import { createLog } from "../../src/lib/log.ts";
+import { startBerth } from "../../src/compose/main.ts";
+import { ServiceReadiness } from "../../src/compose/readiness.ts";
+import { startTestBerth } from "../support/berth.ts";
+import { freePort } from "../support/free-port.ts";
+import { inOneOf, until } from "../support/until.ts";
+
+const isLinux = process.platform === "linux";
+const log = createLog("silent");
+const texts = { "echo.ts": "export function say(text: string): string { return text; }" };
+
+async function get(url: string, headers?: OutgoingHttpHeaders): Promise<[number, unknown]> {
+  const request = openRequest(url, { ...(headers && { headers }) });
+  request.end();
+  const [response] = (await once(request, "response")) as [IncomingMessage];
+  let text = "";
+  for await (const part of response) text += String(part);
+  return [response.statusCode!, JSON.parse(text)];
+}
+
+describe("the health of a service", () => {
+  it("C8 is told to whoever asks, by whatever address and without a token", async () => {
+    const berth = await startTestBerth({ texts });
+    try {
+      const proxied = { Host: "berth.internal", "X-Forwarded-For": "192.0.2.1" };
+      for (const headers of [undefined, { Host: "10.1.2.3:7420" }, proxied]) {
+        assert.deepEqual(await get(`${berth.url}/healthz`, headers), [200, { status: "ok" }]);
+        assert.deepEqual(await get(`${berth.url}/readyz`, headers), [200, { status: "ready" }]);
+      }
+      const head = await fetch(`${berth.url}/readyz`, { method: "HEAD" });
+      assert.deepEqual([head.status, await head.text()], [200, ""]);
+    } finally {
+      await berth.close();
+    }
+  });
+
+  it("C8 a Berth that is starting is alive and says what it is doing; nothing else is answered yet", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "berth-health-"));
+    const port = await freePort();
+    const url = `http://127.0.0.1:${port}`;
+    const config = readConfig({ BERTH_DATA: folder, BERTH_PORT: String(port), BERTH_LOG: "silent" });
+    const seen: unknown[] = [];
+    const berth = await startBerth(config, log, async () => {
+      seen.push(await get(`${url}/healthz`), await get(`${url}/readyz`));
+      const response = await fetch(`${url}/mcp/echo`, { method: "POST", body: "{}" });
+      seen.push(response.status, response.headers.get("retry-after"));
+    });
+    try {
+      assert.deepEqual(seen, [
+        [200, { status: "ok" }],
+        [503, { status: "unready", reasons: ["Berth is starting: the image is applied"] }],
+        503,
+        "1",
+      ]);
+      assert.deepEqual(await get(`${url}/readyz`), [200, { status: "ready" }]);
+    } finally {
+      await berth.close();
+      await rm(folder, { recursive: true });
+    }
+  });
+
+  it(
+    "C8 a Berth that is starting tries its sandbox beside the image",
+    { skip: !isLinux && "needs Linux" },
+    async (t) => {
+      const folder = await mkdtemp(join(tmpdir(), "berth-health-"));
+      const started: ChildProcess[] = [];
+      const note = (message: unknown): void => void started.push((message as { process: ChildProcess }).process);
+      subscribe("child_process", note);
+      t.after(() => unsubscribe("child_process", note));
+      const config = readConfig({ BERTH_DATA: folder, BERTH_PORT: "0", BERTH_LOG: "silent" });
+      const isTried = (): boolean => started.some(({ spawnfile }) => spawnfile === "ldd");
+      const berth = await startBerth(
+        config,
+        log,
+        async () => void (await until(isTried, "the sandbox is tried", 20_000)),
+      );
+      await berth.close();
+      await rm(folder, { recursive: true });
+    },
+  );
+
+  it("C8 a start that fails gives its port back", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "berth-health-"));
+    const port = await freePort();
+    const config = readConfig({ BERTH_DATA: folder, BERTH_PORT: String(port), BERTH_LOG: "silent" });
+    await assert.rejects(
+      startBerth(config, log, () => Promise.reject(new Error("no image"))),
+      /no image/,
+    );
+    await assert.rejects(fetch(`http://127.0.0.1:${port}/healthz`));
+    await rm(folder, { recursive: true });
+  });
+
+  it("C8 a Berth that is told to end says so for drainMs, and serves meanwhile", async () => {
+    await inOneOf(3, async () => {
+      const berth = await startTestBerth({ texts, env: { BERTH_DRAIN_MS: "3000" } });
+      const closing = berth.close();
+      try {
+        const unready = [503, { status: "unready", reasons: ["Berth is shutting down"] }];
+        assert.deepEqual(await get(`${berth.url}/readyz`), unready);
+        assert.deepEqual(await get(`${berth.url}/healthz`), [200, { status: "ok" }]);
+        assert.equal((await fetch(`${berth.url}/mcp`, { headers: { Accept: "text/html" } })).status, 200);
+      } finally {
+        await closing;
+      }
+    });
+  });
+
+  it("C8 a store that cannot be written is a reason, is looked at once a second at most, and names no folder", async () => {
+    let looks = 0;
+    const readiness = new ServiceReadiness(log);
+    readiness.ready({
+      check() {
+        looks += 1;
+        return Promise.reject(new Error("/var/data is a read-only file system"));
+      },
+    });
+    const answers = await Promise.all(Array.from({ length: 20 }, () => readiness.reasons()));
+    assert.deepEqual(new Set(answers.flat()), new Set(["The store cannot be written"]));
+    assert.equal(looks, 1);
+  });
+});

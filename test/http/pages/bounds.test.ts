@@ -1,0 +1,177 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { jsonBlock, rawBlock, type Block } from "../../../src/lib/cid.ts";
+import type { Host, ServerSummary } from "../../../src/host/host.ts";
+import type { Current, Draft, Edits } from "../../../src/edits/edits.ts";
+import { cidPage } from "../../../src/http/pages/cid.ts";
+import { Fragment } from "../../../src/http/pages/fragment.ts";
+import type { Page, Pages } from "../../../src/http/pages/pages.ts";
+import { serverPage, serversPage } from "../../../src/http/pages/servers.ts";
+import { viewComparison, viewSubject } from "../../../src/http/pages/subject.ts";
+import { variablePage } from "../../../src/http/pages/variables.ts";
+import type { RoutedContext } from "../../../src/http/routed.ts";
+import { defaultLimits } from "../../../src/limits/limits.ts";
+import { contextOf } from "../../support/request-context.ts";
+
+/** Keeps its input instead of rendering it. */
+function pagesOf(sent: Page[]): Pages {
+  const kept: Partial<Pages> = {
+    text: async (text) => new Fragment(Buffer.from(text)),
+    async send(_context, _view, page) {
+      sent.push(page);
+    },
+  };
+  return kept as Pages;
+}
+
+const forParams = (params: object): RoutedContext => contextOf({ request: { params }, response: { vary: () => {} } });
+
+/** The longest text that this thread reads as JSON meanwhile. */
+async function longestJson(work: () => Promise<unknown>): Promise<number> {
+  let longest = 0;
+  const { parse } = JSON;
+  JSON.parse = (...given) => {
+    longest = Math.max(longest, given[0].length);
+    return parse(...given) as unknown;
+  };
+  try {
+    await work();
+  } finally {
+    JSON.parse = parse;
+  }
+  return longest;
+}
+
+function editsOf(current: Current, versions: ReadonlyMap<string, Draft> = new Map()): Edits {
+  const known: Partial<Edits> = {
+    history: async () => [],
+    read: async () => current,
+    version: async (_tenant, _subject, cid) => versions.get(cid),
+  };
+  return known as Edits;
+}
+
+const currentOf = (name: string, text: string): Current => ({
+  entry: name,
+  files: { [name]: text },
+  cid: rawBlock(text).cid,
+  language: "json",
+  changedAt: 0,
+  by: "test",
+});
+
+interface View {
+  readonly description: string;
+}
+
+describe("pages of what others wrote", () => {
+  it("link the CIDs in the fields of an entry, and read one entry at a time", async () => {
+    const { cid } = rawBlock("a definition");
+    const entry = {
+      definition: cid,
+      tools_transform_cid: cid,
+      options: { t: { a: Array(15_000).fill(cid.slice(1)) } },
+    };
+    const text = JSON.stringify(Object.fromEntries(Array.from({ length: 3 }, (_, at) => [`s${at}`, entry])));
+    const sent: Page[] = [];
+    const edits = editsOf(currentOf("mcps", text));
+    const page = variablePage({ edits, pages: pagesOf(sent), writable: true, limits: defaultLimits });
+    const longest = await longestJson(async () => page(forParams({ name: "mcps" })));
+    assert.ok(longest < text.length / 2, `${longest} of ${text.length} letters at once`);
+    const links = sent[0]!["links"] as { server: string; cids: { field: string }[] }[];
+    assert.deepEqual(
+      links.map(({ server, cids }) => [server, cids.map(({ field }) => field)]),
+      ["s0", "s1", "s2"].map((server) => [server, ["definition", "tools_transform_cid"]]),
+    );
+  });
+
+  it("have texts in them that are compared, and none that are too long for it", async () => {
+    const [long, other] = ["<".repeat(300_000), "<".repeat(300_001)];
+    const drafts: Draft[] = [
+      { entry: "a", files: { a: "one\n", b: long } },
+      { entry: "a", files: { a: "two\n", b: other } },
+    ];
+    const cids = drafts.map((draft) => jsonBlock(draft).cid);
+    const edits = editsOf(currentOf("a", ""), new Map(drafts.map((draft, index) => [cids[index]!, draft])));
+    const at = { edits, pages: pagesOf([]), writable: true, tenant: "default", base: "" };
+    const query = { from: cids[0], to: cids[1] };
+    const { files, setup } = await viewComparison(at, { kind: "definition", name: "a" }, query, "nonce");
+    assert.deepEqual(
+      files.map(({ path, tooLong }) => [path, tooLong]),
+      [
+        ["a", false],
+        ["b", true],
+      ],
+    );
+    const said = JSON.parse(setup) as { files: unknown[] };
+    assert.deepEqual(said.files, [{ path: "a", before: "one\n", after: "two\n" }, null]);
+  });
+
+  it("have no editor for a long text that HTML cannot hold", async () => {
+    const view = (text: string) => {
+      const current = currentOf("a", text);
+      const at = { edits: editsOf(current), pages: pagesOf([]), writable: true, tenant: "default", base: "" };
+      const place = { id: "a", heading: "A", compareAt: { path: "/", fields: [] }, styleNonce: "nonce" };
+      return viewSubject(at, { kind: "variable", name: "a" }, current, place);
+    };
+    const short = JSON.parse((await view("\0")).setup) as { readOnly: boolean; files: object };
+    assert.deepEqual([short.readOnly, short.files], [false, { a: "\0" }]);
+    const { setup } = await view("\0".repeat(600_000));
+    assert.ok(setup.length < 1_000, `${setup.length} letters`);
+    assert.match(setup, /"readOnly":true/);
+  });
+
+  it("show the beginning of a description", async () => {
+    const summary = {
+      name: "s",
+      isBuiltIn: false,
+      state: "disabled",
+      description: "<".repeat(1_000_000),
+      problems: [],
+    };
+    const host: Partial<Host> = {
+      names: () => ["s"],
+      summary: async () => summary as unknown as ServerSummary,
+      upstream: () => undefined,
+    };
+    const sent: Page[] = [];
+    const edits = { ...editsOf(currentOf("s", "")), language: async () => undefined };
+    const at = { edits, host: host as Host, pages: pagesOf(sent), writable: true, originOf: () => "", base: "" };
+    await serversPage({ ...at, limits: defaultLimits })(forParams({}));
+    await serverPage({ ...at, limits: defaultLimits })(forParams({ server: "s", name: "s" }));
+    const [list, alone] = sent as unknown as [{ servers: [{ server: View }] }, { server: View }];
+    assert.equal(list.servers[0].server.description.length, 501);
+    assert.equal(alone.server.description.length, 16_001);
+  });
+
+  it("read the files of a definition as far as they are shown", async () => {
+    const long = rawBlock("x".repeat(150_000));
+    const files = Object.fromEntries(Array.from({ length: 64 }, (_, index) => [`f${index}`, long.cid]));
+    const shown = async (definition: Block): Promise<{ reads: number; files: { text: string; cut: boolean }[] }> => {
+      let reads = 0;
+      const contents = new Map([definition, long].map(({ cid, bytes }) => [cid, bytes]));
+      const host: Partial<Host> = {
+        async content(_tenant, cid) {
+          reads += 1;
+          return contents.get(cid);
+        },
+      };
+      const sent: Page[] = [];
+      const page = cidPage({ host: host as Host, pages: pagesOf(sent) });
+      await page(forParams({ cid: definition.cid }));
+      return { reads, files: sent[0]!["files"] as { text: string; cut: boolean }[] };
+    };
+    const definition = await shown(jsonBlock({ entry: "f0", files }));
+    assert.equal(definition.reads, 3);
+    assert.deepEqual(
+      definition.files.slice(0, 3).map(({ text, cut }) => [text.length, cut]),
+      [
+        [150_000, false],
+        [50_000, true],
+        [0, true],
+      ],
+    );
+    assert.equal(definition.files.length, 64);
+    assert.deepEqual(await shown(rawBlock(JSON.stringify({ entry: "f0", files }))), { reads: 1, files: [] });
+  });
+});

@@ -1,0 +1,318 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { Page } from "playwright-core";
+import { call, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { screenshot, startBrowser, violationsOf, write, type TestBrowser } from "../../support/browser.ts";
+
+const NOTES = `/** Says it louder. */
+export function shout(text: string): string {
+  return text.toUpperCase() + "!";
+}
+
+/** Says it softly. */
+export function whisper(text: string): string {
+  return text.toLowerCase();
+}
+`;
+const CHOSEN = { notes: { auto_discover: false, tools: { shout: {} } } };
+
+/** Everything is done as a person would: in a real browser, against a whole service. */
+describe("pages that edit", () => {
+  let berth: TestBerth;
+  let browser: TestBrowser;
+  before(async () => {
+    [berth, browser] = await Promise.all([
+      startTestBerth({ texts: { "notes.ts": NOTES, "other.ts": NOTES }, files: ["reference_templates/checksum.sh"] }),
+      startBrowser(),
+    ]);
+  });
+  after(async () => {
+    await browser.close();
+    await berth.close();
+  });
+
+  const open = (path: string): Promise<Page> => browser.open(`${berth.url}${path}`);
+  const tools = async (server: string): Promise<string[]> => {
+    const { body } = await post(`${berth.url}/mcp/${server}`, request("tools/list"));
+    return body.result.tools.map(({ name }: { name: string }) => name);
+  };
+  const read = async (path: string): Promise<{ cid: string; entry: string; files: Record<string, string> }> =>
+    (await (await fetch(`${berth.url}/api/${path}`)).json()) as never;
+  const textOf = async (path: string): Promise<string> => {
+    const { entry, files } = await read(path);
+    return files[entry]!;
+  };
+  const put = async (path: string, text: string, headers: Record<string, string> = {}): Promise<void> => {
+    const response = await fetch(`${berth.url}/api/${path}`, {
+      method: "PUT",
+      headers: { "Content-Type": "text/plain", "Berth-Allow-Breaking": "true", ...headers },
+      body: text,
+    });
+    assert.ok(response.ok, await response.text());
+  };
+
+  it("C7 shows what is wrong in mcps in its place, refuses to save it, and changes nothing", async () => {
+    const before = await textOf("variables/mcps");
+    const page = await open("/variables/mcps");
+    const wrong = before.replace("{", '{\n  "notes2": { "enabled": "yes" },');
+    await write(page, "Value of mcps", wrong);
+    await page.locator(".cm-lintRange-error").first().waitFor();
+    await page.locator(".problems .place").first().waitFor();
+    await screenshot(page, "editor-problem");
+
+    await page.keyboard.press("ControlOrMeta+s");
+    await page.getByText("Not saved: the problems below are in the way").waitFor();
+    assert.equal(await textOf("variables/mcps"), before);
+    assert.match(await page.getByRole("textbox", { name: "Value of mcps" }).innerText(), /notes2/);
+    assert.deepEqual(await violationsOf(page), []);
+    await browser.leave(page);
+  });
+
+  it("C7 puts a new tool in effect when mcps is saved, without a restart", async () => {
+    await put("entries/notes", JSON.stringify({ ...JSON.parse(await textOf("entries/notes")), ...CHOSEN.notes }), {
+      "If-Match": "*",
+    });
+    assert.deepEqual(await tools("notes"), ["shout"]);
+    const page = await open("/variables/mcps");
+    const text = await textOf("variables/mcps");
+    const mcps = JSON.parse(text);
+    mcps.notes.tools.whisper = { description: "Says it quietly" };
+    await write(page, "Value of mcps", JSON.stringify(mcps, null, 2));
+    await page.getByText("What saving would change").waitFor();
+    await page.getByRole("button", { name: "Save" }).click();
+    await saved(page);
+    assert.deepEqual(await tools("notes"), ["shout", "whisper"]);
+    assert.equal(await page.getByRole("link", { name: "See notes" }).getAttribute("href"), "/mcp/meta/notes");
+    await page.locator("#variable-history").getByText("page", { exact: true }).waitFor();
+    await screenshot(page, "editor-saved");
+    assert.deepEqual(await violationsOf(page), []);
+    await browser.leave(page);
+  });
+
+  it("C7 puts an edited definition in effect, and asks before what breaks callers", async () => {
+    const page = await open("/servers/other");
+    const softer = NOTES.replace("whisper", "hush").replace("text.toLowerCase()", 'text.toLowerCase() + "…"');
+    await write(page, "Source of other.ts", softer);
+    await page.locator(".editor-effects .badge", { hasText: "breaking" }).first().waitFor();
+    await page.getByRole("button", { name: "Save" }).first().click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("This breaks callers").waitFor();
+    await screenshot(page, "editor-breaking");
+    assert.deepEqual(await violationsOf(page), []);
+    await dialog.getByRole("button", { name: "Change nothing" }).click();
+    await page.getByText("Nothing was changed. Your text is as you left it.").waitFor();
+    assert.deepEqual(await tools("other"), ["shout", "whisper"]);
+
+    await page.getByRole("button", { name: "Save" }).first().click();
+    await dialog.getByRole("button", { name: "Save all the same" }).click();
+    await saved(page);
+    assert.deepEqual(await tools("other"), ["shout", "hush"]);
+    assert.equal((await call(`${berth.url}/mcp/other`, "hush", { text: "HI" })).content[0].text, "hi…");
+    await browser.leave(page);
+  });
+
+  it("C7 restores an earlier version in one action, through the same checks", async () => {
+    const page = await open("/servers/other");
+    await page.locator("#definition-history").getByRole("button", { name: "Restore" }).last().click();
+    await page.getByRole("dialog").getByRole("button", { name: "Restore all the same" }).click();
+    await saved(page);
+    assert.deepEqual(await tools("other"), ["shout", "whisper"]);
+    assert.equal(await textOf("definitions/other"), NOTES);
+    await page.locator("#definition-history tbody tr").nth(2).waitFor();
+    await browser.leave(page);
+  });
+
+  it("C7 tells the second of two people, keeps both texts, and saves what they make of them", async () => {
+    const before = "red\n-\ngreen\n-\nblue\n-\nyellow\n";
+    await put("variables/colours", before, { "If-None-Match": "*" });
+    const other = await browser.another();
+    const [first, second] = [await open("/variables/colours"), await other.newPage()];
+    await second.goto(`${berth.url}/variables/colours`);
+
+    await write(first, "Value of colours", before.replace("red", "crimson").replace("blue", "navy"));
+    await write(second, "Value of colours", before.replace("green", "olive").replace("blue", "azure"));
+    await first.getByRole("button", { name: "Save" }).click();
+    await saved(first);
+    await second.getByRole("button", { name: "Save" }).click();
+    await second.getByText("Someone else saved meanwhile").waitFor();
+    await screenshot(second, "editor-conflict");
+    assert.equal(await textOf("variables/colours"), "crimson\n-\ngreen\n-\nnavy\n-\nyellow\n");
+    assert.deepEqual(await violationsOf(second), []);
+
+    // Their text where only they changed it, mine where we both did; theirs can still be taken.
+    await second.getByText("one place was changed by both").waitFor();
+    await second.getByRole("button", { name: "Save" }).click();
+    await saved(second);
+    assert.equal(await textOf("variables/colours"), "crimson\n-\nolive\n-\nazure\n-\nyellow\n");
+    await other.close();
+    await browser.leave(first);
+  });
+
+  it("takes theirs, piece by piece, where a person likes it better", async () => {
+    await put("variables/shapes", "circle\nsquare\n", { "If-None-Match": "*" });
+    const page = await open("/variables/shapes");
+    await write(page, "Value of shapes", "circle\nmine\n");
+    await put("variables/shapes", "circle\ntheirs\n", { "If-Match": "*" });
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("Someone else saved meanwhile").waitFor();
+    await page.getByRole("button", { name: "Take theirs", exact: true }).click();
+    await page.getByText("No unsaved changes").waitFor();
+    assert.equal(await textOf("variables/shapes"), "circle\ntheirs\n");
+    await browser.leave(page);
+  });
+
+  it("keeps what was not saved over a reload, and offers it", async () => {
+    const page = await open("/variables/mcps");
+    const before = await textOf("variables/mcps");
+    await write(page, "Value of mcps", `${before}\n\n`);
+    page.on("dialog", (dialog) => void dialog.accept());
+    await page.reload();
+    await page.getByText("that was not saved").waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    await page.getByRole("button", { name: "Go on with it" }).click();
+    await page.getByText("Unsaved changes").waitFor();
+    await page.reload();
+    await page.getByRole("button", { name: "Discard it" }).click();
+    await page.reload();
+    assert.equal(await page.getByText("that was not saved").count(), 0);
+    await browser.leave(page);
+  });
+
+  it("makes a variable and deletes it, and can bring it back", async () => {
+    const page = await open("/variables");
+    await page.getByLabel("New variable").fill("greeting");
+    await page.getByRole("button", { name: "Write it" }).click();
+    await write(page, "Value of greeting", "Good morning");
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByText("No unsaved changes").waitFor();
+    assert.equal(await textOf("variables/greeting"), "Good morning");
+
+    await page.getByRole("button", { name: "Delete…" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await page.getByText("This was deleted.").waitFor();
+    assert.equal((await fetch(`${berth.url}/api/variables/greeting`)).status, 404);
+    assert.deepEqual(await violationsOf(page), []);
+    await page.getByRole("button", { name: "Restore" }).click();
+    await page.getByText("No unsaved changes").waitFor();
+    assert.equal(await textOf("variables/greeting"), "Good morning");
+    await browser.leave(page);
+  });
+
+  for (const [language, tool] of [
+    ["TypeScript", "wordCount"],
+    ["a shell script", "word-count-sh"],
+  ] as const) {
+    it(`makes a new server that works from a starter in ${language}`, async () => {
+      const server = language === "TypeScript" ? "word-count" : "word-count-sh";
+      const page = await open("/servers");
+      await page.getByLabel("New server").fill(server);
+      await page.getByLabel("Begin with").selectOption(language);
+      await page.getByRole("button", { name: "Write it" }).click();
+      await page.getByText("new server").waitFor();
+      await page.getByRole("button", { name: "Create" }).click();
+      await page.getByText("ready").waitFor();
+      const result = await call(`${berth.url}/mcp/${server}`, tool, { who: "Ada" });
+      assert.equal(result.content[0].text.trim(), "Hello, Ada!");
+      await browser.leave(page);
+    });
+  }
+
+  for (const [path, label, text] of [
+    ["/variables/mcps", "Value of mcps", '{"notes": {'],
+    ["/servers/notes", "Value of notes", "{"],
+  ] as const) {
+    it(`completes and explains what ${path} can say, by the schema of mcps`, async () => {
+      const page = await open(path);
+      await write(page, label, text);
+      await page.keyboard.type('"auto');
+      const offered = page.locator(".cm-tooltip-autocomplete").getByText("auto_discover");
+      await offered.waitFor();
+      // The editor ignores clicks on an element that it has just shown: nobody can have meant it.
+      while ((await offered.count()) > 0) await offered.click({ timeout: 1_000 }).catch(() => undefined);
+      assert.match(await page.getByRole("textbox", { name: label }).innerText(), /"auto_discover": /);
+      await page.keyboard.press("Escape");
+      await page.getByRole("textbox", { name: label }).getByText('"auto_discover"').hover();
+      await page.locator(".explanation strong", { hasText: "auto_discover" }).waitFor();
+      await page.evaluate("localStorage.clear()");
+      await browser.leave(page);
+    });
+  }
+
+  it("writes a definition of several files, each in a tab", async () => {
+    const page = await open("/servers/other");
+    await page.getByLabel("Path of the new file").fill("loud.ts");
+    await page.getByRole("button", { name: "Add file" }).click();
+    await write(page, "Source of loud.ts", 'export const loud = (text: string): string => text + "?!";\n');
+    await page.getByRole("tab", { name: "other.ts" }).click();
+    const source = `import { loud } from "./loud.ts";\n${NOTES.replace('text.toUpperCase() + "!"', "loud(text)")}`;
+    await write(page, "Source of other.ts", source);
+    await page.keyboard.press("ControlOrMeta+s");
+    await saved(page);
+    assert.equal((await call(`${berth.url}/mcp/other`, "shout", { text: "hi" })).content[0].text, "hi?!");
+    await screenshot(page, "editor-files");
+    await browser.leave(page);
+  });
+
+  it("T14.2 shows names and texts as they are, whatever is in them", async () => {
+    const name = "hostile";
+    const text = '</textarea></script><script>alert(1)</script><img src=x onerror="alert(1)">\r\n\r\nend';
+    const address = `/variables/${name}`;
+    await put(address.slice(1), text, { "If-None-Match": "*" });
+    const page = await open(address);
+    assert.match(await page.getByRole("textbox", { name: `Value of ${name}` }).innerText(), /onerror="alert\(1\)"/);
+    assert.equal(await page.locator("main h1").innerText(), name);
+    // Untouched line ends stay as they are.
+    assert.equal(await page.getByText("No unsaved changes").count(), 1);
+    await write(page, `Value of ${name}`, "again", "end");
+    await page.getByRole("button", { name: "Save" }).click();
+    await saved(page);
+    assert.equal(await textOf(address.slice(1)), `${text}again`);
+    await page.getByRole("link", { name: "changes" }).click();
+    await page.getByText("Two versions of").first().waitFor();
+    await browser.leave(page);
+  });
+
+  it("reads, and compares versions, without scripts", async () => {
+    const context = await browser.another({ javaScriptEnabled: false });
+    const page = await context.newPage();
+    await page.goto(`${berth.url}/servers/other`);
+    assert.match(await page.locator("noscript p").first().innerText(), /Editing needs JavaScript/);
+    assert.equal(await page.locator("textarea").first().inputValue(), await textOf("definitions/other"));
+    await page.locator("#definition-history").getByRole("button", { name: "Compare" }).click();
+    const changes = await page.getByLabel("Changes of other.ts").innerText();
+    assert.match(changes, /^\+ import \{ loud \}.*$/m);
+    assert.match(changes, /^-   return text.toUpperCase\(\) \+ "!";$/m);
+    await page.goto(`${berth.url}/variables/mcps`);
+    assert.match(await page.locator("textarea").inputValue(), /notes/);
+    await context.close();
+  });
+
+  it("has no script that fails and nothing that the Content-Security-Policy refuses", () => {
+    // Expected statuses: a save that is refused, breaking or outdated, or a missing resource.
+    const told = /status of (?:404|409|412|422) /;
+    assert.deepEqual(
+      browser.problems.filter((problem) => !told.test(problem)),
+      [],
+    );
+  });
+});
+
+describe("pages that edit on a read-only instance", () => {
+  it("show everything, say so, and offer no way to save", async () => {
+    const berth = await startTestBerth({ texts: { "notes.ts": NOTES }, env: { BERTH_IMAGE: "readonly" } });
+    const browser = await startBrowser();
+    for (const path of ["/variables", "/variables/mcps", "/servers", "/servers/notes"]) {
+      const page = await browser.open(`${berth.url}${path}`);
+      await page.getByText("This instance was started read-only").waitFor();
+      assert.equal(await page.getByRole("button", { name: /Save|Create|Delete|Restore|Write/ }).count(), 0, path);
+      await browser.leave(page);
+    }
+    assert.deepEqual(browser.problems, []);
+    await browser.close();
+    await berth.close();
+  });
+});
+
+function saved(page: Page): Promise<void> {
+  return page.locator(".notice.good", { hasText: "Saved." }).waitFor();
+}

@@ -1,0 +1,269 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { packageRoot } from "../../../src/config.ts";
+import type { JsonSchema } from "../../../src/lib/json.ts";
+import { setupsFor, type SetupFor } from "../../../src/http/pages/parts/setup.ts";
+import { bearer, makeToken } from "../../support/tokens.ts";
+import { request, startTestBerth, post, type TestBerth } from "../../support/berth.ts";
+import { addTenant, onStoreOf } from "../../support/tenants.ts";
+
+/** The texts that a page offers for copying, by client. */
+function textsFor(setup: SetupFor): Map<string, string[]> {
+  return new Map(setupsFor(setup).map(({ client, steps }) => [client, steps.map(({ text }) => text)]));
+}
+
+/** Runs a program to its end; returns its stdout. */
+function run(command: string, args: string[], cwd: string, token = ""): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const env = { ...process.env, BERTH_TOKEN: token };
+    const child = spawn(command, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+    let [out, err] = ["", ""];
+    child.stdout.setEncoding("utf8").on("data", (chunk: string) => (out += chunk));
+    child.stderr.setEncoding("utf8").on("data", (chunk: string) => (err += chunk));
+    child.once("error", reject);
+    child.once("close", (code) => (code === 0 ? resolve(out) : reject(new Error(`${command}: ${code}: ${err}`))));
+  });
+}
+
+describe("arguments for a first call", () => {
+  const sampleOf = (inputSchema: JsonSchema): unknown => {
+    const [command] = textsFor({
+      name: "s",
+      url: "http://127.0.0.1/",
+      tool: { name: "t", inputSchema },
+      access: "open",
+    }).get("curl")!;
+    return JSON.parse(/-d '(.*)'$/s.exec(command!)![1]!).params.arguments;
+  };
+  const objectOf = (properties: Record<string, JsonSchema>): JsonSchema => {
+    return { type: "object", properties, required: Object.keys(properties) };
+  };
+  const text = { type: "string" };
+
+  it("are as long as the schema wants", () => {
+    const wanted = objectOf({
+      code: { ...text, minLength: 7 },
+      when: { ...text, format: "date" },
+      kind: { enum: ["a"] },
+    });
+    assert.deepEqual(sampleOf(wanted), { code: "hellooo", when: "2026-01-31", kind: "a" });
+  });
+
+  it("are left out where they would fill the page, or the memory", () => {
+    const long = { ...text, minLength: 500_000_000 };
+    const many = Array.from({ length: 100_000 }, (_, number) => [`text${number}`, long] as const);
+    for (const schema of [
+      objectOf({ code: long }),
+      objectOf(Object.fromEntries(many)),
+      objectOf({ kind: { const: ["x".repeat(10_000)] } }),
+      { ...objectOf({}), examples: [{ code: "x".repeat(10_000) }] },
+    ]) {
+      assert.deepEqual(sampleOf(schema), {});
+    }
+  });
+
+  it("know no format by the name of something else", () => {
+    assert.deepEqual(sampleOf(objectOf({ code: { ...text, format: "constructor" } })), { code: "hello" });
+  });
+});
+
+describe("what a server's page offers for copying", () => {
+  let berth: TestBerth;
+  let guarded: TestBerth;
+  let folder: string;
+  let setup: SetupFor;
+  before(async () => {
+    const files = ["test/fixtures/servers/everyday.ts"];
+    [berth, guarded] = await Promise.all([
+      startTestBerth({ files }),
+      startTestBerth({ files, env: { BERTH_ACCESS: "required" } }),
+    ]);
+    folder = await mkdtemp(join(tmpdir(), "berth-setup-"));
+    await symlink(join(packageRoot, "node_modules"), join(folder, "node_modules"));
+    const url = `${berth.url}/mcp/everyday`;
+    const { body } = await post(url, request("tools/list"), { "MCP-Protocol-Version": "2025-06-18" });
+    setup = { name: "everyday", url, tool: body.result.tools[0], access: "open" };
+  });
+  after(async () => {
+    await Promise.all([berth.close(), guarded.close()]);
+    await rm(folder, { recursive: true });
+  });
+
+  for (const access of ["open", "token", "oauth"] as const) {
+    /** The setup for a Berth with this kind of access, and the token that the text finds in its environment. */
+    const accessed = async (): Promise<[setup: SetupFor, token?: string]> => {
+      if (access === "open") return [setup];
+      const { token } = await makeToken(guarded, { can: ["call", "read"], servers: ["everyday"] });
+      return [{ ...setup, access, url: `${guarded.url}/mcp/everyday` }, token];
+    };
+
+    it(`C6 the curl command calls a tool where access is ${access}`, async () => {
+      const [of, token] = await accessed();
+      const [command] = textsFor(of).get("curl")!;
+      const answer = JSON.parse(await run("sh", ["-c", command!], folder, token)) as { result: { isError?: boolean } };
+      assert.ok(answer.result);
+      assert.notEqual(answer.result.isError, true);
+    });
+
+    it(`C6 the program with the official client lists the tools and calls one where access is ${access}`, async () => {
+      const [of, token] = await accessed();
+      const [, program] = textsFor(of).get("TypeScript")!;
+      await writeFile(join(folder, "client.mjs"), program!);
+      const output = await run(process.execPath, ["client.mjs"], folder, token);
+      assert.match(output, /'echo',/);
+      assert.match(output, /content: \[ \{ type: 'text'/);
+    });
+  }
+
+  it("C6 each client's own format names this server's address", () => {
+    const { url } = setup;
+    const texts = textsFor(setup);
+    const jsonOf = (client: string, step: number): unknown => JSON.parse(texts.get(client)![step]!);
+    assert.equal(texts.get("Claude Code")![0], `claude mcp add --transport http everyday ${url}`);
+    assert.deepEqual(jsonOf("Claude Code", 1), { mcpServers: { everyday: { type: "http", url } } });
+    assert.deepEqual(jsonOf("Claude Desktop", 0), {
+      mcpServers: { everyday: { command: "npx", args: ["-y", "mcp-remote", url] } },
+    });
+    assert.deepEqual(jsonOf("Cursor", 0), { mcpServers: { everyday: { url } } });
+    assert.deepEqual(jsonOf("VS Code", 0), { servers: { everyday: { type: "http", url } } });
+    assert.equal(texts.get("VS Code")![1], `code --add-mcp '{"name":"everyday","type":"http","url":"${url}"}'`);
+    assert.equal(texts.get("Codex")![0], `codex mcp add everyday --url ${url}`);
+    assert.equal(texts.get("Codex")![1], `[mcp_servers.everyday]\nurl = "${url}"`);
+    assert.equal(texts.get("Gemini CLI")![0], `gemini mcp add --scope user --transport http everyday ${url}`);
+    assert.deepEqual(jsonOf("Gemini CLI", 1), { mcpServers: { everyday: { url, type: "http" } } });
+  });
+
+  it("C6 each client's own format says where it finds the token, and holds none", () => {
+    const { url } = setup;
+    const texts = textsFor({ ...setup, access: "token" });
+    const jsonOf = (client: string, step: number): unknown => JSON.parse(texts.get(client)![step]!);
+    const headers = { Authorization: "Bearer ${BERTH_TOKEN}" };
+    const header = "--header 'Authorization: Bearer ${BERTH_TOKEN}'";
+    assert.equal(texts.get("Claude Code")![0], `claude mcp add --transport http everyday ${url} ${header}`);
+    assert.deepEqual(jsonOf("Claude Code", 1), { mcpServers: { everyday: { type: "http", url, headers } } });
+    assert.deepEqual(jsonOf("Claude Desktop", 0), {
+      mcpServers: {
+        everyday: {
+          command: "npx",
+          args: ["-y", "mcp-remote", url, "--header", "Authorization:${BERTH_AUTHORIZATION}"],
+          env: { BERTH_AUTHORIZATION: "Bearer <token>" },
+        },
+      },
+    });
+    assert.deepEqual(jsonOf("Cursor", 0), {
+      mcpServers: { everyday: { url, headers: { Authorization: "Bearer ${env:BERTH_TOKEN}" } } },
+    });
+    const server = { type: "http", url, headers: { Authorization: "Bearer ${input:everyday-token}" } };
+    const inputs = [{ type: "promptString", id: "everyday-token", description: "Token for everyday", password: true }];
+    assert.deepEqual(jsonOf("VS Code", 0), { inputs, servers: { everyday: server } });
+    const [, json] = /^code --add-mcp '(.*)'$/.exec(texts.get("VS Code")![1]!)!;
+    assert.deepEqual(JSON.parse(json!), { name: "everyday", ...server, inputs });
+    assert.equal(texts.get("Codex")![0], `codex mcp add everyday --url ${url} --bearer-token-env-var BERTH_TOKEN`);
+    assert.equal(
+      texts.get("Codex")![1],
+      `[mcp_servers.everyday]\nurl = "${url}"\nbearer_token_env_var = "BERTH_TOKEN"`,
+    );
+    assert.equal(texts.get("Gemini CLI")![0], `gemini mcp add --scope user --transport http everyday ${url} ${header}`);
+    assert.deepEqual(jsonOf("Gemini CLI", 1), { mcpServers: { everyday: { url, type: "http", headers } } });
+  });
+
+  it("C6 clients that sign in by themselves are given the address alone", () => {
+    const open = textsFor(setup);
+    const oauth = textsFor({ ...setup, access: "oauth" });
+    const differing = [...open].filter(([client, texts]) => texts.join() !== oauth.get(client)!.join());
+    assert.deepEqual(
+      differing.map(([client]) => client),
+      ["curl", "TypeScript"],
+    );
+  });
+
+  it("C6 the links of editors hold what their files hold, however often an editor takes escapes out", () => {
+    const url = "https://berth.example/mcp/a%22b%25?c=%7D&d=+e";
+    const linkOf = (client: string, access: SetupFor["access"]): URL =>
+      new URL(setupsFor({ name: "a.b_c", url, tool: undefined, access }).find((each) => each.client === client)!.link!);
+    for (const access of ["open", "token"] as const) {
+      const texts = textsFor({ name: "a.b_c", url, tool: undefined, access });
+      const vsCode = linkOf("VS Code", access);
+      assert.equal(vsCode.href.split("?")[0], "vscode:mcp/install");
+      const [once, twice] = [1, 2].map((times) => {
+        let query = vsCode.search.slice(1);
+        for (let time = 0; time < times; time++) query = decodeURIComponent(query);
+        return JSON.parse(query) as { name: string; inputs?: object[] };
+      });
+      assert.deepEqual(once, twice);
+      const { name, inputs, ...server } = once!;
+      assert.deepEqual(
+        { ...(inputs && { inputs }), servers: { [name]: server } },
+        JSON.parse(texts.get("VS Code")![0]!),
+      );
+
+      const cursor = linkOf("Cursor", access);
+      assert.equal(cursor.href.split("?")[0], "cursor://anysphere.cursor-deeplink/mcp/install");
+      const config = JSON.parse(Buffer.from(cursor.searchParams.get("config")!, "base64").toString()) as unknown;
+      const mcpServers = { [cursor.searchParams.get("name")!]: config };
+      assert.deepEqual({ mcpServers }, JSON.parse(texts.get("Cursor")![0]!));
+    }
+  });
+
+  it("C6 a page that asks for tokens says how one is made that is good for what it shows, and an open one does not", async () => {
+    const { token } = await makeToken(guarded, { can: ["read"] });
+    await onStoreOf(guarded, (store) => addTenant(store, "acme", { servers: { theirs: "export const a = () => 1;" } }));
+    const theirs = await makeToken(guarded, { can: ["read"] }, { tenant: "acme" });
+    const pageOf = async (url: string, sent = ""): Promise<string> =>
+      (await fetch(url, { headers: { Accept: "text/html", ...(sent && bearer(sent)) } })).text();
+    const commandIn = (page: string): string | undefined => /npx berth token create[^<]*/.exec(page)?.[0];
+    const alone = await pageOf(`${guarded.url}/mcp/meta/everyday`, token);
+    assert.equal(commandIn(alone), "npx berth token create --server everyday");
+    assert.ok(alone.includes("Authorization: Bearer ${BERTH_TOKEN}"));
+    const pinned = /href="(\/mcp\/meta\/everyday@\w+)"/.exec(alone)![1]!;
+    assert.equal(commandIn(await pageOf(`${guarded.url}${pinned}`, token)), "npx berth token create --server everyday");
+    assert.equal(commandIn(await pageOf(`${guarded.url}/mcp`, token)), "npx berth token create");
+    assert.equal(
+      commandIn(await pageOf(`${guarded.url}/t/acme/mcp/meta/theirs`, theirs.token)),
+      "npx berth token create --tenant acme --server theirs",
+    );
+    for (const path of ["/mcp", "/mcp/meta/everyday"]) {
+      const page = await pageOf(`${berth.url}${path}`);
+      assert.equal(commandIn(page), undefined);
+      assert.ok(!page.includes("BERTH_TOKEN"));
+    }
+  });
+
+  it("C6 a page whose clients sign in by themselves names where, and what other programs send", async () => {
+    const issuer = "http://127.0.0.1:9/";
+    const env = { BERTH_ACCESS: "required", BERTH_OAUTH_ISSUER: issuer };
+    const signed = await startTestBerth({ texts: { "one.ts": "export const one = () => 1;" }, env });
+    const { token } = await makeToken(signed, { can: ["read"] });
+    const headers = { Accept: "text/html", ...bearer(token) };
+    const page = await (await fetch(`${signed.url}/mcp/meta/one`, { headers })).text();
+    await signed.close();
+    assert.ok(page.includes(`<code>${issuer}</code>`));
+    assert.ok(page.includes("npx berth token create --server one"));
+    assert.ok(!page.includes("Authorization: Bearer ${BERTH_TOKEN}"));
+  });
+
+  it("T14.2 nothing in a name or an address gets out of its word in a shell", async () => {
+    const url = "http://127.0.0.1:1/mcp/a'$(touch${IFS}bad)`touch bad`;touch bad";
+    const tool = { name: "x'; touch bad; '", inputSchema: { type: "object" } };
+    for (const [client, texts] of textsFor({ name: "a'; touch bad; $(touch bad)", url, tool, access: "token" })) {
+      for (const text of texts.filter((each) => /^(?:claude|code|codex|gemini|curl) /.test(each))) {
+        await run("sh", ["-c", `${text.split(" ")[0]}() { :; }\n${text}`], folder);
+        await assert.rejects(run("ls", ["bad"], folder), client);
+      }
+    }
+  });
+
+  it("the bridge of Claude Desktop is told of addresses that are neither https nor local", () => {
+    const bridge = (url: string): unknown =>
+      JSON.parse(textsFor({ name: "a", url, tool: undefined, access: "open" }).get("Claude Desktop")![0]!);
+    const entry = (...args: string[]) => ({
+      mcpServers: { a: { command: "npx", args: ["-y", "mcp-remote", ...args] } },
+    });
+    assert.deepEqual(bridge("http://berth.lan/mcp/a"), entry("http://berth.lan/mcp/a", "--allow-http"));
+    assert.deepEqual(bridge("https://berth.example/mcp/a"), entry("https://berth.example/mcp/a"));
+  });
+});

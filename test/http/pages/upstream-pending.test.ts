@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { ContractChange } from "../../../src/contract/change.ts";
+import type { Contract, ToolContract } from "../../../src/contract/contract.ts";
+import { Fragment } from "../../../src/http/pages/fragment.ts";
+import { upstreamView } from "../../../src/http/pages/parts/upstream.ts";
+
+interface Shown {
+  readonly name: string;
+  readonly diff: string;
+}
+
+/** The rendering of a server's pending tools on its page. */
+async function pendingOf(tools: readonly ToolContract[]): Promise<{ shown: Shown[]; more: string; fragments: number }> {
+  const observed: Contract = { tools, resources: [], resourceTemplates: [], prompts: [] };
+  const approved: Contract = {
+    ...observed,
+    tools: tools.map((tool) => Object.assign({}, tool, { description: "Old." })),
+  };
+  const changes = tools.map(({ name }): ContractChange => ({
+    subject: "tool",
+    name,
+    effect: "review",
+    message: "Other.",
+  }));
+  const shown: Shown[] = [];
+  const fragment = (partial: string, items: Iterable<object>): Promise<Fragment> => {
+    assert.equal(partial, "pending");
+    shown.push(...(items as Iterable<Shown>));
+    return Promise.resolve(new Fragment(Buffer.from("")));
+  };
+  const health = { state: "running" as const, starts: 1, requests: 0 };
+  const pending = { contract: "a-cid", changes, approved, observed };
+  const upstream = { name: "s", launcher: "node", health, pending, stderr: "" };
+  const { view, fragments } = await upstreamView({ fragment }, "", "s", upstream, true);
+  return { shown, more: (view as { pending: { more: string } }).pending.more, fragments: fragments.length };
+}
+
+const tool = (name: string, properties: object = {}): ToolContract => ({
+  name,
+  description: "New.",
+  inputSchema: { type: "object", properties },
+});
+
+describe("what the page of a hosted server shows of what waits for a person", () => {
+  it("is each tool with its lines before and now, made piece by piece", async () => {
+    const { shown, more, fragments } = await pendingOf([tool("one"), tool("two")]);
+    assert.deepEqual([shown.map(({ name }) => name), more, fragments], [["one", "two"], "", 1]);
+    assert.match(shown[0]!.diff, /^@@[^]*\n-  "description": "Old.",\n\+  "description": "New."/);
+  });
+
+  it("is no more than the first things that have changed, and how many more there are", async () => {
+    const { shown, more } = await pendingOf(Array.from({ length: 300 }, (_, at) => tool(`tool-${at}`)));
+    assert.equal(shown.length, 200);
+    assert.match(more, /^100 more things have changed: GET \/api\/servers\/s\/upstream /);
+  });
+
+  it("compares no tool line by line that is long", async () => {
+    const names = Array.from({ length: 3_000 }, (_, at): [string, object] => [`name${at}`, { type: "string" }]);
+    const { shown } = await pendingOf([tool("long", Object.fromEntries(names)), tool("short")]);
+    assert.equal(shown[0]!.diff, "Too long to be compared line by line here.");
+    assert.match(shown[1]!.diff, /^@@/);
+  });
+});

@@ -1,0 +1,15 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { packageRoot } from "../../../src/config.ts";
+
+test("T14.2 no template puts into a tag what is escaped for text between tags only", () => {
+  const folder = join(packageRoot, "views");
+  const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".hbs"));
+  const uses = files.flatMap((file) =>
+    [...readFileSync(join(folder, file), "utf8").matchAll(/.\{\{~?#?asText/gs)].map(([use]) => ({ file, use })),
+  );
+  assert.ok(uses.length > 0);
+  for (const { file, use } of uses) assert.ok(use.startsWith(">"), `${file}: asText is not right after a tag`);
+});

@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { request as httpRequest } from "node:http";
+import { after, before, describe, it } from "node:test";
+import { readConfig } from "../../src/config.ts";
+import { startTestBerth, type TestBerth } from "../support/berth.ts";
+
+const TEXTS = { "hello.ts": 'export function hello(): string { return "hello"; }' };
+const PUBLIC = "https://mcp.example.com";
+
+/** The address that a server's page tells clients, for a request with these headers. */
+async function toldAt(berth: TestBerth, headers: Record<string, string>): Promise<string | number> {
+  // `fetch` sets Host by itself, so this is sent by hand.
+  const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
+    const outgoing = httpRequest(`${berth.url}/mcp/meta/hello`, { headers: { Accept: "text/html", ...headers } });
+    outgoing.once("error", reject).once("response", (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+      response.once("end", () => resolve({ status: response.statusCode ?? 0, text }));
+    });
+    outgoing.end();
+  });
+  return /claude mcp add --transport http hello (\S+)\/mcp\/hello</.exec(text)?.[1] ?? status;
+}
+
+describe("the address that pages tell clients", () => {
+  describe("behind a proxy that BERTH_PUBLIC_URL names", () => {
+    let berth: TestBerth;
+    before(async () => {
+      const env = { BERTH_PUBLIC_URL: `${PUBLIC}/`, BERTH_ALLOWED_HOSTS: "other.example" };
+      berth = await startTestBerth({ texts: TEXTS, env });
+    });
+    after(() => berth.close());
+
+    it("C6 is the public one, whether the proxy hands on the host or its own", async () => {
+      const forwarded = { "X-Forwarded-Proto": "https" };
+      assert.equal(await toldAt(berth, { Host: "mcp.example.com", ...forwarded }), PUBLIC);
+      assert.equal(await toldAt(berth, { Host: "mcp.example.com" }), PUBLIC);
+      assert.equal(await toldAt(berth, forwarded), PUBLIC);
+    });
+
+    it("C6 has the scheme that the proxy tells for another name, and no scheme that is none of the two", async () => {
+      const toldFor = (proto: string): Promise<string | number> =>
+        toldAt(berth, { Host: "other.example", "X-Forwarded-Proto": proto });
+      assert.equal(await toldFor("https"), "https://other.example");
+      assert.equal(await toldFor("http"), "http://other.example");
+      assert.equal(await toldFor("javascript"), "http://other.example");
+    });
+
+    it("C6 is the loopback one for who sits at this machine, and T14.4 still none for a host that is not known", async () => {
+      assert.equal(await toldAt(berth, {}), berth.url);
+      assert.equal(await toldAt(berth, { Host: "evil.example", "X-Forwarded-Proto": "https" }), 403);
+    });
+  });
+
+  it("C6 is as it was asked for without BERTH_PUBLIC_URL, whatever is said of a proxy", async () => {
+    const berth = await startTestBerth({ texts: TEXTS });
+    assert.equal(await toldAt(berth, { "X-Forwarded-Proto": "https", "X-Forwarded-Host": "evil.example" }), berth.url);
+    assert.equal(await toldAt(berth, { Host: "mcp.example.com" }), 403);
+    await berth.close();
+  });
+
+  it("has to be a scheme and a host, and nothing more", () => {
+    assert.equal(readConfig({ BERTH_PUBLIC_URL: "HTTPS://MCP.example.com:443/" }).publicUrl, PUBLIC);
+    assert.equal(readConfig({ BERTH_PUBLIC_URL: "" }).publicUrl, undefined);
+    const bad = ["mcp.example.com", "ftp://mcp.example.com", `${PUBLIC}/berth`, `${PUBLIC}?a`, "https://me:secret@mcp"];
+    for (const BERTH_PUBLIC_URL of bad) {
+      assert.throws(() => readConfig({ BERTH_PUBLIC_URL }), /BERTH_PUBLIC_URL must be a scheme and a host/);
+    }
+    const explore = { BERTH_EXPLORE: "on", BERTH_PUBLIC_URL: PUBLIC };
+    assert.throws(() => readConfig(explore), /cannot stand beside BERTH_PUBLIC_URL/);
+  });
+});

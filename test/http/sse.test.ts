@@ -1,0 +1,398 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { request as httpRequest, type IncomingMessage } from "node:http";
+import { pathToFileURL } from "node:url";
+import { after, before, describe, it, type TestContext } from "node:test";
+import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
+import type { JsonObject } from "../../src/lib/json.ts";
+import { resolveClient } from "../support/clients/real-client.ts";
+import { read, type EventReader } from "../support/legacy-client.ts";
+import { startRig, type Rig } from "../support/mcp-host.ts";
+import { until } from "../support/until.ts";
+
+/** The used part of SDK 1.32, whose types the product should not install. */
+interface OlderClient {
+  connect(transport: unknown): Promise<void>;
+  listTools(): Promise<{ tools: { name: string }[] }>;
+  callTool(
+    params: { name: string; arguments?: object },
+    schema?: unknown,
+    options?: object,
+  ): Promise<{ content: { text: string }[] }>;
+  readResource(params: { uri: string }): Promise<unknown>;
+  subscribeResource(params: { uri: string }): Promise<unknown>;
+  setLoggingLevel(level: string): Promise<unknown>;
+  ping(): Promise<unknown>;
+  getServerVersion(): { name: string } | undefined;
+  setRequestHandler(schema: unknown, handler: (request: { params: JsonObject }) => unknown): void;
+  setNotificationHandler(schema: unknown, handler: (notification: { params: JsonObject }) => void): void;
+  close(): Promise<void>;
+}
+
+type Types = Readonly<Record<string, unknown>>;
+
+describe("a connection of HTTP+SSE whose client reads nothing", () => {
+  const megabyte = "x".repeat(1024 * 1024);
+
+  /** Opens a connection and reads only the address for messages. */
+  async function openUnread(limits: Partial<Limits>, context: TestContext) {
+    const rig = await startRig({}, limits);
+    rig.host.offer("one", { tools: { long: () => megabyte } });
+    const connection = await connect(rig, context);
+    context.after(() => rig.close());
+    return connection;
+  }
+
+  async function connect(rig: Rig, context: TestContext) {
+    const url = new URL(`${rig.url("one")}/sse`);
+    const asked = httpRequest(url, { headers: { Accept: "text/event-stream" } }).end();
+    context.after(() => void asked.destroy());
+    const [response] = (await once(asked, "response")) as [IncomingMessage];
+    const [first] = (await once(response, "data")) as [Buffer];
+    response.pause();
+    const messages = new URL(/data: (\S+)/.exec(first.toString())![1]!, url).href;
+    let id = 0;
+    const send = async (method: string, params: object): Promise<Response> =>
+      fetch(messages, {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify({ jsonrpc: "2.0", id: id++, method, params }),
+      });
+    const clientInfo = { name: "test", version: "1" };
+    await send("initialize", { protocolVersion: "2024-11-05", capabilities: {}, clientInfo });
+    return { response, call: () => send("tools/call", { name: "long", arguments: {} }) };
+  }
+
+  it("ends above unreadStreamBytes", async (context) => {
+    const { call } = await openUnread({ unreadStreamBytes: 4 * megabyte.length }, context);
+    let answers = 0;
+    // The system's own buffers hold more of a connection than Berth keeps.
+    for (; answers < 100; answers++) if ((await call()).status !== 202) break;
+    assert.ok(answers < 100, `${answers}`);
+  });
+
+  it("has nothing carried out above unreadSseBytesPerTenant, until it reads", async (context) => {
+    const { response, call } = await openUnread({ unreadSseBytesPerTenant: 2 * megabyte.length }, context);
+    let refused: Response | undefined;
+    for (let answers = 0; answers < 100 && !refused; answers++) {
+      const reply = await call();
+      if (reply.status !== 202) refused = reply;
+    }
+    assert.equal(refused?.status, 429);
+    assert.match(await refused.text(), /more than 2097152 bytes \(BERTH_UNREAD_SSE_BYTES_PER_TENANT\) of answers/);
+    response.resume();
+    await until(async () => (await call()).status === 202);
+  });
+
+  it("ends where answers to what was sent before add up above unreadSseBytesPerTenant", async (context) => {
+    const rig = await startRig({}, { unreadSseBytesPerTenant: 20 * megabyte.length });
+    let answer!: () => void;
+    const gate = new Promise<void>((resolve) => (answer = resolve));
+    let calls = 0;
+    const long = async (): Promise<string> => {
+      calls += 1;
+      await gate;
+      return megabyte.repeat(14);
+    };
+    rig.host.offer("one", { tools: { long } });
+    const clients = [await connect(rig, context), await connect(rig, context), await connect(rig, context)];
+    context.after(() => rig.close());
+    for (const { call } of clients) assert.equal((await call()).status, 202);
+    await until(() => calls === 3);
+    answer();
+    // Read only when all are written.
+    await until(async () => (await clients[0]!.call()).status !== 202 || calls > 3);
+    const ends = clients.map(({ response }) => new Promise((resolve) => response.on("close", () => resolve("cut"))));
+    const whole = clients.map(async ({ response }) => {
+      let bytes = 0;
+      for await (const chunk of response) if ((bytes += (chunk as Buffer).length) > 14 * megabyte.length) break;
+      return "whole";
+    });
+    const ways = await Promise.all(clients.map((_, at) => Promise.race([ends[at], whole[at]!.catch(() => "cut")])));
+    assert.ok(ways.includes("cut") && ways.includes("whole"), String(ways));
+  });
+});
+
+describe("HTTP+SSE, the transport of 2024-11-05", () => {
+  let rig: Rig;
+  let sse: string;
+  let stopped = 0;
+  let see!: () => void;
+  const seen = new Promise<void>((resolve) => (see = resolve));
+  before(async () => {
+    rig = await startRig({}, { sseConnections: 3 });
+    sse = `${rig.url("one")}/sse`;
+    offer();
+  });
+  after(() => rig.close());
+
+  function offer(more: object = {}): void {
+    rig.host.offer("one", {
+      tools: {
+        hello: () => "hello",
+        steps: async (_args, { onProgress, onLog }) => {
+          void onProgress?.("first");
+          onLog?.({ level: "warning", message: "careful" });
+          // The SDK forgets progress whose result comes with the same chunk.
+          await seen;
+          return "done";
+        },
+        ask: (_args, { answers }) =>
+          answers
+            ? JSON.stringify(answers)
+            : {
+                inputRequests: {
+                  q: {
+                    method: "elicitation/create",
+                    params: { mode: "form", message: "?", requestedSchema: { type: "object", properties: {} } },
+                  },
+                },
+              },
+        wait: (_args, { signal }) =>
+          new Promise((resolve) =>
+            signal?.addEventListener("abort", () => {
+              stopped += 1;
+              resolve("stopped");
+            }),
+          ),
+        ...more,
+      },
+      resources: { "test://a": "a" },
+    });
+  }
+
+  const open = (): Promise<EventReader> => read(sse, { headers: { Accept: "text/event-stream" } });
+  const send = (url: string, body: unknown): Promise<Response> =>
+    fetch(url, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+  const initialize = (version = "2024-11-05") => ({
+    jsonrpc: "2.0",
+    id: 0,
+    method: "initialize",
+    params: { protocolVersion: version, capabilities: {}, clientInfo: { name: "test", version: "1" } },
+  });
+
+  it("T9.4 GET of /sse is a stream, whose first event says where messages go", async () => {
+    const stream = await open();
+    assert.equal(stream.headers.get("content-type"), "text/event-stream");
+    const first = await stream.next();
+    assert.equal(first?.event, "endpoint");
+    const messages = new URL(first?.data ?? "", sse).href;
+    const accepted = await send(messages, initialize());
+    assert.deepEqual([accepted.status, await accepted.text()], [202, ""]);
+    const { id, result } = await stream.nextMessage();
+    assert.deepEqual([id, result.protocolVersion], [0, "2024-11-05"]);
+    await send(messages, { jsonrpc: "2.0", id: "x", method: "tools/call", params: { name: "hello" } });
+    assert.deepEqual(await stream.nextMessage(), {
+      jsonrpc: "2.0",
+      id: "x",
+      result: { content: [{ type: "text", text: "hello" }] },
+    });
+    stream.close();
+  });
+
+  it("S1 nothing but initialize and ping is answered before the handshake", async () => {
+    const stream = await open();
+    const messages = new URL((await stream.next())!.data, sse).href;
+    await send(messages, { jsonrpc: "2.0", id: 1, method: "tools/list" });
+    assert.equal((await stream.nextMessage()).error.code, -32002);
+    await send(messages, { jsonrpc: "2.0", id: 2, method: "ping" });
+    assert.deepEqual((await stream.nextMessage()).result, {});
+    stream.close();
+  });
+
+  it("calls that wait for answers have half of replayBytesPerTenant; further ones fail, until those are over", async () => {
+    const small = await startRig({ limits: { ...defaultLimits, replayBytesPerTenant: 40_000 } });
+    try {
+      const ask = { inputRequests: { q: { method: "roots/list" as const, params: {} } } };
+      small.host.offer("one", { tools: { ask: (_args, { answers }) => (answers ? "answered" : ask) } });
+      const url = `${small.url("one")}/sse`;
+      const stream = await read(url, { headers: { Accept: "text/event-stream" } });
+      const messages = new URL((await stream.next())!.data, url).href;
+      const { params, ...rest } = initialize();
+      await send(messages, { ...rest, params: { ...params, capabilities: { roots: {} } } });
+      await stream.nextMessage();
+      const call = async (id: number) => {
+        const args = { text: "x".repeat(8_000) };
+        await send(messages, { jsonrpc: "2.0", id, method: "tools/call", params: { name: "ask", arguments: args } });
+        return stream.nextMessage();
+      };
+      const { id } = await call(1);
+      assert.match((await call(2)).result.content[0].text, /20000 bytes of a tenant.*BERTH_REPLAY_BYTES_PER_TENANT/);
+      await send(messages, { jsonrpc: "2.0", id, result: { roots: [] } });
+      assert.equal((await stream.nextMessage()).result.content[0].text, "answered");
+      assert.equal((await call(3)).method, "roots/list");
+      stream.close();
+    } finally {
+      await small.close();
+    }
+  });
+
+  it("messages for a connection that is closed, or was never there, are 404", async () => {
+    const stream = await open();
+    const messages = new URL((await stream.next())!.data, sse).href;
+    const elsewhere = messages.replace("/one/", "/two/");
+    assert.equal((await send(elsewhere, initialize())).status, 404);
+    assert.equal((await send(`${rig.url("one")}/messages?sessionId=none`, initialize())).status, 404);
+    assert.equal((await send(`${rig.url("one")}/messages`, initialize())).status, 404);
+    stream.close();
+    await until(async () => (await send(messages, initialize())).status === 404);
+  });
+
+  it("a body that is no JSON is answered on the stream, and another type or method is refused", async () => {
+    const stream = await open();
+    const messages = new URL((await stream.next())!.data, sse).href;
+    const headers = { "Content-Type": "application/json" };
+    assert.equal((await fetch(messages, { method: "POST", headers, body: "{" })).status, 202);
+    assert.equal((await stream.nextMessage()).error.code, -32700);
+    assert.equal((await fetch(messages, { method: "POST", body: "{}" })).status, 415);
+    const wrong = [await fetch(messages), await fetch(sse, { method: "POST", headers, body: "{}" })];
+    assert.deepEqual(
+      wrong.map((response) => [response.status, response.headers.get("allow")]),
+      [
+        [405, "POST"],
+        [405, "GET"],
+      ],
+    );
+    assert.equal((await fetch(sse, { headers: { Accept: "text/html" } })).status, 406);
+    assert.equal((await fetch(`${rig.url("none")}/sse`)).status, 404);
+    stream.close();
+  });
+
+  it("a connection that ends takes its calls with it", async () => {
+    const stream = await open();
+    const messages = new URL((await stream.next())!.data, sse).href;
+    await send(messages, initialize());
+    await stream.nextMessage();
+    stopped = 0;
+    await send(messages, { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "wait" } });
+    await send(messages, { jsonrpc: "2.0", id: 2, method: "ping" });
+    await stream.nextMessage();
+    stream.close();
+    await until(() => stopped === 1);
+  });
+
+  it("more than sseConnections connections are refused", async () => {
+    const small = await startRig({}, { sseConnections: 1 });
+    small.host.offer("one", {});
+    const address = `${small.url("one")}/sse`;
+    const first = await read(address, {});
+    assert.equal((await read(address, {})).status, 503);
+    first.close();
+    await small.close();
+  });
+
+  it("C8 sseConnectionsPerTenant: one tenant has no more, and leaves room for others", async () => {
+    const small = await startRig({}, { sseConnectionsPerTenant: 1 });
+    small.host.offer("one", {});
+    const address = `${small.url("one")}/sse`;
+    const first = await read(address, {});
+    assert.equal((await read(address, {})).status, 503);
+    const other = await read(address.replace("/mcp/", "/t/other/mcp/"), {});
+    assert.equal(other.status, 200);
+    for (const stream of [first, other]) stream.close();
+    await small.close();
+  });
+
+  it("T9.4 SDK 1.32 lists, calls, reads, subscribes and is asked over SSE", async () => {
+    const { Client } = await load<{ Client: new (info: object, options?: object) => OlderClient }>("client/index.js");
+    const { SSEClientTransport } = await load<{ SSEClientTransport: new (url: URL) => unknown }>("client/sse.js");
+    const types = await load<Types>("types.js");
+    const client = new Client({ name: "berth-test", version: "1" }, { capabilities: { elicitation: {} } });
+    const logged: unknown[] = [];
+    const updated: unknown[] = [];
+    const progress: unknown[] = [];
+    let changes = 0;
+    client.setRequestHandler(types["ElicitRequestSchema"], () => ({ action: "accept", content: { a: 1 } }));
+    client.setNotificationHandler(types["LoggingMessageNotificationSchema"], ({ params }) =>
+      logged.push(params["data"]),
+    );
+    client.setNotificationHandler(types["ResourceUpdatedNotificationSchema"], ({ params }) =>
+      updated.push(params["uri"]),
+    );
+    client.setNotificationHandler(types["ToolListChangedNotificationSchema"], () => (changes += 1));
+    await client.connect(new SSEClientTransport(new URL(sse)));
+    try {
+      assert.equal(client.getServerVersion()?.name, "one");
+      await client.ping();
+      await client.setLoggingLevel("warning");
+      assert.deepEqual(
+        (await client.listTools()).tools.map(({ name }) => name),
+        ["hello", "steps", "ask", "wait"],
+      );
+      const onprogress = (event: unknown): void => {
+        progress.push(event);
+        see();
+      };
+      const steps = await client.callTool({ name: "steps" }, undefined, { onprogress });
+      assert.equal(steps.content[0]?.text, "done");
+      assert.equal(progress.length, 1);
+      assert.deepEqual(logged, ["careful"]);
+      const asked = await client.callTool({ name: "ask" });
+      assert.deepEqual(JSON.parse(asked.content[0]?.text ?? ""), { q: { action: "accept", content: { a: 1 } } });
+      assert.deepEqual(await client.readResource({ uri: "test://a" }), { contents: [{ uri: "test://a", text: "a" }] });
+      await client.subscribeResource({ uri: "test://a" });
+      rig.host.update("one", "test://a");
+      await until(() => updated.length === 1);
+      offer({ more: () => "" });
+      await until(() => changes === 1);
+      stopped = 0;
+      const abort = new AbortController();
+      const waiting = client.callTool({ name: "wait" }, undefined, { signal: abort.signal });
+      await client.ping();
+      abort.abort();
+      await assert.rejects(waiting);
+      await until(() => stopped === 1);
+    } finally {
+      await client.close();
+    }
+  });
+});
+
+describe("SDK 1.32 over Streamable HTTP, in a session", () => {
+  it("T9.5 it is asked, told of changes, resumes and ends its session", async () => {
+    const limits = { ...defaultLimits, connectionMs: 60, streamRetryMs: 10, silentCallMs: 10 };
+    const rig = await startRig({ limits });
+    let finish!: (text: string) => void;
+    rig.host.offer("one", {
+      tools: {
+        slow: () => new Promise<string>((resolve) => (finish = resolve)),
+        ask: (_args, { answers }) =>
+          answers ? JSON.stringify(answers) : { inputRequests: { q: { method: "roots/list", params: {} } } },
+      },
+    });
+    const { Client } = await load<{ Client: new (info: object, options?: object) => OlderClient }>("client/index.js");
+    const { StreamableHTTPClientTransport } = await load<{
+      StreamableHTTPClientTransport: new (url: URL) => { sessionId?: string; terminateSession(): Promise<void> };
+    }>("client/streamableHttp.js");
+    const types = await load<Types>("types.js");
+    const client = new Client({ name: "berth-test", version: "1" }, { capabilities: { roots: {} } });
+    let changes = 0;
+    client.setRequestHandler(types["ListRootsRequestSchema"], () => ({ roots: [{ uri: "file:///a" }] }));
+    client.setNotificationHandler(types["ToolListChangedNotificationSchema"], () => (changes += 1));
+    const transport = new StreamableHTTPClientTransport(new URL(rig.url("one")));
+    await client.connect(transport);
+    try {
+      assert.ok(transport.sessionId);
+      const asked = await client.callTool({ name: "ask" });
+      assert.deepEqual(JSON.parse(asked.content[0]?.text ?? ""), { q: { roots: [{ uri: "file:///a" }] } });
+      const slow = client.callTool({ name: "slow" });
+      // Longer than the lifetime of a connection, so that the client has to come again for its answer.
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      finish("at last");
+      assert.equal((await slow).content[0]?.text, "at last");
+      await until(() => rig.host.watchers.get("one")?.size === 1);
+      rig.host.offer("one", { tools: {} });
+      await until(() => changes === 1);
+      await transport.terminateSession();
+      assert.equal(rig.host.watchers.get("one")?.size, 0);
+    } finally {
+      await client.close();
+      await rig.close();
+    }
+  });
+});
+
+async function load<T>(path: string): Promise<T> {
+  const file = resolveClient(`@modelcontextprotocol/sdk/${path}`);
+  return (await import(pathToFileURL(file).href)) as T;
+}

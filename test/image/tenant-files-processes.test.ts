@@ -1,0 +1,382 @@
+import assert from "node:assert/strict";
+import { fork, spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import {
+  createReadStream,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import Database from "#better-sqlite3";
+import { rawBlock } from "../../src/lib/cid.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { apiOf } from "../support/api.ts";
+import { call } from "../support/berth.ts";
+import { ServeProcess } from "../support/serve-process.ts";
+import { addTenant } from "../support/tenants.ts";
+import { until } from "../support/until.ts";
+
+const CLI = join("dist", "src", "cli.js");
+const MEBIBYTE = 1024 * 1024;
+const LARGE_BYTES = 64 * MEBIBYTE;
+/** The memory of a process that exports or imports it: it ends when it needs more. */
+const MEMORY_MIB = 40;
+
+const folder = mkdtempSync(join(tmpdir(), "berth-tenant-files-"));
+after(() => rmSync(folder, { recursive: true, force: true }));
+const fileIn = (name: string): string => join(folder, name);
+
+async function onStore<T>(name: string, work: (store: Store) => Promise<T>): Promise<T> {
+  const store = await openSqliteStore({ dataDir: fileIn(name) });
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}
+
+const leftIn = (name: string): string[] => readdirSync(fileIn(name)).filter((each) => each.startsWith("import-"));
+const work = (what: "export" | "import", data: string, file: string): ChildProcess =>
+  fork(join("dist", "test", "tenant-file-process.js"), [what, fileIn(data), fileIn(file)], {
+    execArgv: [`--max-old-space-size=${MEMORY_MIB}`],
+  });
+const tenant = async (
+  args: string[],
+  input?: NodeJS.ReadableStream,
+): Promise<{ code: number; stdout: string; stderr: string }> => {
+  const child = spawn(process.execPath, [CLI, "tenant", ...args], {
+    stdio: [input ? "pipe" : "ignore", "pipe", "pipe"],
+  });
+  if (input) input.pipe(child.stdin!);
+  let [stdout, stderr] = ["", ""];
+  child.stdout!.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+  child.stderr!.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  const [code] = (await once(child, "close")) as [number];
+  return { code, stdout, stderr };
+};
+
+describe("a large tenant", () => {
+  before(() =>
+    onStore("large", async (store) => {
+      await store.tenants.create("large", { by: "test" });
+      const text = "x".repeat(MEBIBYTE / 4);
+      for (let index = 0; index < LARGE_BYTES / text.length; index++) {
+        const block = rawBlock(`${index}${text}`);
+        const set = [{ kind: "variable", name: `v${index}`, cid: block.cid }] as const;
+        await store.change("large", { by: "test", put: [block], set });
+      }
+    }),
+  );
+
+  before(async () => {
+    await onStore("small", (store) => addTenant(store, "large", { variables: { plan: "small" } }));
+    assert.equal(
+      (await tenant(["export", "large", "--out", fileIn("small.berth"), "--data", fileIn("small")])).code,
+      0,
+    );
+  });
+
+  it("C8 is exported and imported in less memory than it has content", { timeout: 300_000 }, async () => {
+    for (const [what, data] of [
+      ["export", "large"],
+      ["import", "large-2"],
+    ] as const) {
+      const [code] = (await once(work(what, data, "large.berth"), "exit")) as [number];
+      assert.equal(code, 0, what);
+    }
+    assert.ok(statSync(fileIn("large.berth")).size > LARGE_BYTES);
+    await onStore("large-2", async (store) => assert.equal((await store.names("large", "variable")).length, 256));
+  });
+
+  it("C8 whose reader goes away is not exported any further, and that is said", async () => {
+    const child = spawn(process.execPath, [CLI, "tenant", "export", "large", "--data", fileIn("large")], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let stderr = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+    child.stdout.once("data", () => child.stdout.destroy());
+    const [code] = (await once(child, "close")) as [number];
+    assert.deepEqual([code, stderr], [2, "berth: Nothing was copied: the file cannot be written: write EPIPE\n"]);
+  });
+
+  it(
+    "C8 whose import is killed at any time is not there, and what is left of it goes with the next",
+    { timeout: 300_000 },
+    async () => {
+      const claimsOf = (like: string): number => {
+        const database = new Database(join(fileIn("killed"), "berth.sqlite"), { readonly: true });
+        const count = database.prepare<[string], number>("SELECT count(*) FROM tenant_content WHERE tenant LIKE ?");
+        const claims = count.pluck().get(like)!;
+        database.close();
+        return claims;
+      };
+
+      await onStore("killed", (store) => addTenant(store, "other", { variables: { plan: "other" } }));
+      const reading = spawn(process.execPath, [CLI, "tenant", "import", "-", "--data", fileIn("killed")], {
+        stdio: ["pipe", "ignore", "inherit"],
+      });
+      // The pipe breaks with its reader.
+      reading.stdin.on("error", () => {});
+      reading.stdin.write(readFileSync(fileIn("large.berth"), "utf8").slice(0, MEBIBYTE));
+      await until(async () => leftIn("killed").length === 1);
+      reading.kill("SIGKILL");
+      await once(reading, "exit");
+      assert.equal(claimsOf("~%"), 0, "what was not looked at whole is nowhere");
+
+      // A process that ended before it was seen at work proves nothing.
+      for (let isOver = true; isOver;) {
+        const writing = work("import", "killed", "large.berth");
+        const exited = once(writing, "exit");
+        await until(async () => claimsOf("~%") > 5 || writing.exitCode !== null);
+        writing.kill("SIGKILL");
+        await exited;
+        isOver = await onStore("killed", async (store) => {
+          const isThere = (await store.tenants.find("large")) !== undefined;
+          if (isThere) await store.tenants.delete("large", "test");
+          return isThere;
+        });
+      }
+      assert.ok(claimsOf("~%") < 256);
+      assert.equal(leftIn("killed").length, 1, "what the first has left is gone with the second");
+      await onStore("killed", async (store) => {
+        assert.equal(await store.tenants.find("large"), undefined);
+        assert.equal(await store.tenants.hasAnything("large"), false);
+      });
+
+      assert.equal(
+        (await tenant(["import", fileIn("small.berth"), "--as", "next", "--data", fileIn("killed")])).code,
+        0,
+      );
+      assert.deepEqual([leftIn("killed"), claimsOf("~%"), claimsOf("other")], [[], 0, 1]);
+      await onStore("killed", async (store) => {
+        const bytes = await store.content("next", rawBlock("small").cid);
+        assert.equal(bytes && new TextDecoder().decode(bytes), "small");
+      });
+    },
+  );
+});
+
+describe("berth tenant export and import", () => {
+  before(() =>
+    onStore("here", (store) =>
+      addTenant(store, "acme", { variables: { plan: "onwards" }, hosts: ["acme.example"], limits: { calls: 7 } }),
+    ),
+  );
+  const here = ["--data", fileIn("here")];
+  const there = ["--data", fileIn("there")];
+
+  it("C8 write a tenant to standard output or to a file that nobody else may read, and say what is not in it", async () => {
+    const printed = await tenant(["export", "acme", ...here]);
+    assert.equal(printed.code, 0, printed.stderr);
+    assert.match(
+      printed.stderr,
+      /^The tenant acme is exported: 1 contents of 7 bytes, and 1 changes of names\.\nTokens, /,
+    );
+    const out = fileIn("acme.berth");
+    assert.equal((await tenant(["export", "acme", "--out", out, ...here])).code, 0);
+    assert.equal(readFileSync(out, "utf8"), printed.stdout);
+    assert.equal(statSync(out).mode & 0o777, 0o600);
+    const again = await tenant(["export", "acme", "--out", out, ...here]);
+    assert.match(again.stderr, /^berth: Nothing was copied: .*acme\.berth is there already; --force replaces it/);
+    assert.equal((await tenant(["export", "acme", "--out", out, "--force", ...here])).code, 0);
+    const damaged = fileIn("damaged.berth");
+    await onStore("damaged", (store) => addTenant(store, "acme", { variables: { plan: "onwards" } }));
+    const database = new Database(join(fileIn("damaged"), "berth.sqlite"));
+    database.prepare("UPDATE content SET bytes = ?").run(Buffer.from("backwards"));
+    database.close();
+    const broken = await tenant(["export", "acme", "--out", damaged, "--data", fileIn("damaged")]);
+    assert.deepEqual([broken.code, existsSync(damaged)], [2, false]);
+    assert.match(broken.stderr, /Stored bytes do not match their CID: bafk/);
+    const nobody = await tenant(["export", "nobody", "--out", fileIn("nobody.berth"), ...here]);
+    assert.deepEqual([nobody.code, nobody.stdout, existsSync(fileIn("nobody.berth"))], [2, "", false]);
+    assert.match(nobody.stderr, /No such tenant: "nobody"/);
+  });
+
+  it("C8 read it from a file or from standard input, under its name or another, and refuse what is there", async () => {
+    const file = fileIn("acme.berth");
+    const checked = await tenant(["import", file, "--check", ...there]);
+    assert.deepEqual(
+      [checked.code, /is whole: the tenant acme, 1 contents/.test(checked.stderr)],
+      [0, true],
+      checked.stderr,
+    );
+    await onStore("there", async (store) => assert.equal(await store.tenants.find("acme"), undefined));
+    const made = await tenant(["import", file, ...there]);
+    assert.match(made.stderr, /The tenant acme is there, at \/t\/acme\/mcp: .*\nLimits of its own: calls=7\.\n$/);
+    assert.match(
+      (await tenant(["import", file, ...there])).stderr,
+      /already: "acme"; --replace replaces it, --as takes/,
+    );
+    const asked = await tenant(["import", file, "--replace", ...there]);
+    assert.deepEqual([asked.code, /--yes replaces it\.\nNothing was imported/.test(asked.stderr)], [1, true]);
+    const replaced = await tenant(["import", "-", "--replace", "--yes", ...there], createReadStream(file));
+    assert.equal(replaced.code, 0, replaced.stderr);
+    assert.equal((await tenant(["import", "-", "--as", "next", ...there], createReadStream(file))).code, 0);
+    assert.match(
+      (await tenant(["import", fileIn("absent"), ...there])).stderr,
+      /^berth: This file cannot be imported, .*absent cannot be read/,
+    );
+  });
+
+  it("C8 take a file of default as default only when that is said: its code would be the operator's own", async () => {
+    const file = fileIn("default.berth");
+    assert.equal((await tenant(["export", "default", "--out", file, ...here])).code, 0);
+    const refused = await tenant(["import", file, "--data", fileIn("new")]);
+    assert.deepEqual(
+      [refused.code, /say --as default if you trust it/.test(refused.stderr)],
+      [2, true],
+      refused.stderr,
+    );
+    assert.equal((await tenant(["import", file, "--as", "default", "--data", fileIn("new")])).code, 0);
+    assert.equal((await tenant(["import", file, "--as", "guest", "--data", fileIn("new")])).code, 0);
+  });
+
+  it("C8 merge the folder of a boot image into a tenant", async () => {
+    const unnamed = await tenant(["import", "boot", ...there]);
+    assert.match(unnamed.stderr, /an image is of no tenant; say --as NAME/);
+    const made = await tenant(["import", "boot", "--as", "booted", ...there]);
+    assert.match(made.stderr, /^The tenant booted is there, at \/t\/booted\/mcp: \d+ names follow the image\.\n$/);
+    const again = await tenant(["import", "boot", "--as", "booted", ...there]);
+    assert.match(again.stderr, /: 0 names follow the image\.\n$/);
+    assert.match(
+      (await tenant(["import", "boot", "--as", "default", ...there])).stderr,
+      /follows the image that Berth/,
+    );
+    assert.match(
+      (await tenant(["import", "boot", "--as", "booted", "--check", ...there])).stderr,
+      /is whole: the image/,
+    );
+  });
+
+  it("K8 refuse what starts programs of this machine, and list each of them, unless it is said that it may", async () => {
+    const program = "mcp+npx://@example/tool?env.KEY=${KEY}";
+    const elsewhere = JSON.stringify({ upstream: "mcp+node:///srv/hidden.js" });
+    const entry = rawBlock(elsewhere);
+    const mcps = {
+      shown: { upstream: program, secrets: ["KEY"] },
+      off: { upstream: "mcp+uvx://off", enabled: false },
+      hidden: { config_cid: entry.cid },
+      remote: { upstream: "mcp+https://example.com/mcp" },
+      say: { description: "Says." },
+    };
+    await onStore("here", (store) =>
+      addTenant(store, "starting", { variables: { mcps: JSON.stringify(mcps), entry: elsewhere } }),
+    );
+    const file = fileIn("starting.berth");
+    assert.equal((await tenant(["export", "starting", "--out", file, ...here])).code, 0);
+    const isThere = (name: string) => onStore("there", async (store) => Boolean(await store.tenants.find(name)));
+    const listed = [
+      "Its servers start programs of this machine, as the user that Berth runs as, outside of the sandbox:",
+      "  hidden: mcp+node:///srv/hidden.js",
+      "  off: mcp+uvx://off",
+      `  shown: ${program}`,
+    ].join("\n");
+
+    const refused = await tenant(["import", file, ...there]);
+    assert.deepEqual([refused.code, await isThere("starting")], [2, false], refused.stderr);
+    assert.equal(
+      refused.stderr,
+      `${listed}\nberth: Programs may not be started by this: nothing was changed; say --programs if you trust each of these programs\n`,
+    );
+    const checked = await tenant(["import", file, "--check", ...there]);
+    assert.deepEqual([checked.code, checked.stderr.startsWith(`${listed}\n`)], [0, true], checked.stderr);
+    const made = await tenant(["import", file, "--programs", ...there]);
+    assert.deepEqual([made.code, made.stderr.startsWith(`${listed}\n`)], [0, true], made.stderr);
+    assert.equal(await isThere("starting"), true);
+
+    // Sources of an image whose only server is an upstream program.
+    const sources = fileIn("sources");
+    mkdirSync(sources);
+    writeFileSync(join(sources, "mcps.source.json"), JSON.stringify({ shown: { upstream: "mcp+uvx://tool" } }));
+    const boot = {
+      servers: [],
+      variables: [{ name: "mcps", definition: "GENERATED:mcps.json", enabled: true }],
+    };
+    for (const name of ["default", "readonly"]) {
+      writeFileSync(join(sources, `${name}.boot.source.json`), JSON.stringify(boot));
+    }
+    const image = fileIn("image");
+    const env = { ...process.env, XDG_CACHE_HOME: fileIn("cache") };
+    const generated = spawn(process.execPath, [CLI, "boot", "--from", sources, "--out", image], {
+      stdio: "ignore",
+      env,
+    });
+    assert.deepEqual(await once(generated, "close"), [0, null]);
+    const merging = await tenant(["import", image, "--as", "merged", ...there]);
+    assert.deepEqual([merging.code, await isThere("merged")], [2, false], merging.stderr);
+    assert.match(merging.stderr, /^Its servers .*\n {2}shown: mcp\+uvx:\/\/tool\nberth: /);
+    assert.equal((await tenant(["import", image, "--as", "merged", "--programs", ...there])).code, 0);
+
+    const served = spawn(process.execPath, [CLI, "serve", "--port", "0", "--image", file], {
+      stdio: ["ignore", "ignore", "pipe"],
+      env: { ...process.env, BERTH_TENANT_UPSTREAMS: "starting" },
+    });
+    const told = served.stderr.setEncoding("utf8").toArray();
+    assert.deepEqual(await once(served, "close"), [2, null]);
+    assert.match((await told).join(""), /shown: mcp\+npx:.*\nberth: .*say --programs/);
+  });
+
+  it("C8 berth serve --image serves a tenant's file by itself, read-only, and leaves nothing", async () => {
+    await onStore("here", (store) =>
+      addTenant(store, "shown", { servers: { say: `export function say(): string { return "shown"; }\n` } }),
+    );
+    const file = fileIn("shown.berth");
+    assert.equal((await tenant(["export", "shown", "--out", file, ...here])).code, 0);
+    const data = join(folder, "tmp");
+    mkdirSync(data);
+    const served = await ServeProcess.start(["--port", "0", "--image", file], { TMPDIR: data });
+    try {
+      assert.match(served.url, /\/t\/shown$/);
+      assert.equal((await call(`${served.url}/mcp/say`, "say")).content[0].text, "shown");
+      const write = await apiOf(served).send("PUT", "/variables/plan", "x", { "If-None-Match": "*" });
+      assert.equal(write.status, 403);
+    } finally {
+      await served.end("SIGTERM");
+    }
+    assert.deepEqual(readdirSync(data), []);
+    const ofDefault = fileIn("default.berth");
+    writeFileSync(ofDefault, readFileSync(file, "utf8").replace('"tenant":"shown"', '"tenant":"default"'));
+    const trusting = spawn(process.execPath, [CLI, "serve", "--port", "0", "--image", ofDefault], {
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    const told = trusting.stderr.setEncoding("utf8").toArray();
+    await once(trusting, "close");
+    assert.equal(trusting.exitCode, 2);
+    assert.match((await told).join(""), /say --as default if you trust it, or --as another name/);
+    const both = spawn(process.execPath, [CLI, "serve", "--image", file, ...here], {
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    const [text] = (await once(both.stderr.setEncoding("utf8"), "data")) as [string];
+    assert.match(text, /a tenant's file is served by itself/);
+    await once(both, "close");
+  });
+
+  it("C8 tell everything that is wrong with a file, with its lines", async () => {
+    writeFileSync(fileIn("bad.berth"), readFileSync(fileIn("acme.berth"), "utf8").replace("onwards", "backwards"));
+    const { code, stderr } = await tenant(["import", fileIn("bad.berth"), "--as", "bad", ...there]);
+    assert.equal(code, 1);
+    assert.match(stderr, /bad\.berth:2: error: The bytes are not what bafk\w+ says \[wrong-content\]\n/);
+    assert.match(stderr, /bad\.berth:3: error: .*\[missing-content\]\n/);
+    assert.match(stderr, /bad\.berth:4: error: .*\[wrong-digest\]\nNothing was imported: 3 errors\.\n$/);
+    const room = await tenant(["import", fileIn("acme.berth"), "--as", "full", ...there]);
+    assert.equal(room.code, 0);
+  });
+
+  it("C8 refuse more content than the tenant may have", async () => {
+    await onStore("here", (store) => store.tenants.change("acme", { by: "test", limits: { storedBytes: 6 } }));
+    const file = fileIn("large-claim.berth");
+    assert.equal((await tenant(["export", "acme", "--out", file, ...here])).code, 0);
+    const { code, stderr } = await tenant(["import", file, "--as", "claim", ...there]);
+    assert.deepEqual([code, /brings 7 bytes of content, and the tenant may have 6/.test(stderr)], [2, true], stderr);
+    await onStore("there", async (store) => assert.equal(await store.tenants.find("claim"), undefined));
+  });
+});

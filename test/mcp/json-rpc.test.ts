@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+
+describe("JSON-RPC over POST", () => {
+  let berth: TestBerth;
+  let url: string;
+  before(async () => {
+    berth = await startTestBerth({ files: ["test/fixtures/servers/everyday.ts"] });
+    url = `${berth.url}/mcp/everyday`;
+  });
+  after(() => berth.close());
+
+  it("T2.1 a valid request gets a response with its id", async () => {
+    for (const id of [1, "one", 0, -7]) {
+      const { status, body } = await post(url, request("ping", undefined, id));
+      assert.equal(status, 200);
+      assert.deepEqual(body, { jsonrpc: "2.0", id, result: {} });
+    }
+  });
+
+  it("an id, and a token for progress, have 1,024 characters at most, for all that is said of it repeats them", async () => {
+    const [longest, longer] = ["x".repeat(1_024), "x".repeat(1_025)];
+    assert.equal((await post(url, request("ping", undefined, longest))).status, 200);
+    const refused = await post(url, request("ping", undefined, longer));
+    assert.equal(refused.status, 400);
+    assert.match(refused.body.error.message, /"id" must be a text of at most 1024 characters or an integer/);
+    const call = async (progressToken: string): Promise<string> => {
+      const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
+      const params = { name: "echo", arguments: { message: "x" }, _meta: { progressToken } };
+      return (
+        await fetch(url, { method: "POST", headers, body: JSON.stringify(request("tools/call", params)) })
+      ).text();
+    };
+    assert.doesNotMatch(await call(longest), /progressToken/);
+    assert.match(await call(longer), /progressToken\\" has at most 1024 characters/);
+  });
+
+  it("T2.2 another version of JSON-RPC is an invalid request", async () => {
+    const { status, body } = await post(url, { jsonrpc: "1.0", id: 1, method: "ping" });
+    assert.equal(status, 400);
+    assert.equal(body.error.code, -32600);
+    assert.match(body.error.message, /jsonrpc/);
+  });
+
+  it("T2.3 a message without a method is an invalid request", async () => {
+    const { body } = await post(url, { jsonrpc: "2.0", id: 1 });
+    assert.equal(body.error.code, -32600);
+    assert.match(body.error.message, /method/);
+  });
+
+  it("T2.4 a notification is accepted without a response", async () => {
+    const { status, text } = await post(url, { jsonrpc: "2.0", method: "notifications/initialized" });
+    assert.equal(status, 202);
+    assert.equal(text, "");
+  });
+
+  it("T2.5 a batch gets an array in the revision that has batches, and an error in others", async () => {
+    const batch = [request("ping", undefined, 1), request("nope", undefined, 2), { jsonrpc: "2.0", method: "note" }];
+    const { status, body } = await post(url, batch, { "MCP-Protocol-Version": "2025-03-26" });
+    assert.equal(status, 200);
+    assert.equal(body.length, 2);
+    assert.deepEqual(body[0], { jsonrpc: "2.0", id: 1, result: {} });
+    assert.equal(body[1].error.code, -32601);
+
+    const later = await post(url, batch, { "MCP-Protocol-Version": "2025-06-18" });
+    assert.equal(later.status, 400);
+    assert.equal(later.body.error.code, -32600);
+  });
+
+  it("an empty batch and a batch of too many messages are refused", async () => {
+    for (const batch of [[], Array.from({ length: 101 }, (_, id) => request("ping", undefined, id))]) {
+      const { body } = await post(url, batch, { "MCP-Protocol-Version": "2025-03-26" });
+      assert.equal(body.error.code, -32600);
+    }
+  });
+
+  it("T12.1 a body that is no JSON is a parse error", async () => {
+    for (const text of ["{", "", "nonsense", `{"jsonrpc":"2.0",}`]) {
+      const { status, body } = await post(url, text);
+      assert.equal(status, 400);
+      assert.equal(body.error.code, -32700);
+      assert.equal(body.id, null);
+    }
+  });
+
+  it("T12.2 an unknown method is -32601 with HTTP 404", async () => {
+    const { status, body } = await post(url, request("tools/dance"));
+    assert.equal(status, 404);
+    assert.equal(body.error.code, -32601);
+    assert.match(body.error.message, /tools\/dance/);
+  });
+
+  it("T12.3 parameters of a wrong type are -32602", async () => {
+    for (const params of [{ name: 7 }, { name: "echo", arguments: [] }, {}]) {
+      const { body } = await post(url, request("tools/call", params));
+      assert.equal(body.error.code, -32602);
+    }
+    const { body } = await post(url, { jsonrpc: "2.0", id: 1, method: "ping", params: [1] });
+    assert.equal(body.error.code, -32600);
+  });
+
+  it("an id that is no text and no integer is an invalid request", async () => {
+    for (const id of [null, 1.5, {}, true]) {
+      const { body } = await post(url, { jsonrpc: "2.0", id, method: "ping" });
+      assert.equal(body.error.code, -32600);
+      assert.equal(body.id, null);
+    }
+  });
+
+  it("T12.6 no such server is 404, as JSON-RPC and with the request's id", async () => {
+    const { status, body } = await post(`${berth.url}/mcp/nobody`, request("ping", undefined, 9));
+    assert.equal(status, 404);
+    assert.equal(body.id, 9);
+    assert.match(body.error.message, /nobody/);
+  });
+});

@@ -1,0 +1,320 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { defaultLimits } from "../../../src/limits/limits.ts";
+import { createPrincipal } from "../../../src/access/principal.ts";
+import { Cancellation } from "../../../src/lib/cancellation.ts";
+import type { Session } from "../../../src/mcp/legacy/session.ts";
+import { Sessions } from "../../../src/mcp/legacy/sessions.ts";
+import type { Records } from "../../../src/mcp/records.ts";
+import { createSealer } from "../../../src/mcp/seal.ts";
+import { LegacyClient } from "../../support/legacy-client.ts";
+import { memoryRecords, MemoryHost, startRig, type Rig } from "../../support/mcp-host.ts";
+import { until } from "../../support/until.ts";
+
+const KEY = new Uint8Array(32).fill(7);
+const VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"] as const;
+
+describe("legacy sessions", () => {
+  let rig: Rig;
+  let url: string;
+  before(async () => {
+    rig = await startRig({ sealKey: KEY });
+    rig.host.offer("one", { tools: { hello: () => "hello" }, resources: { "test://a": "a" } });
+    rig.host.offer("two", {});
+    url = rig.url("one");
+  });
+  after(() => rig.close());
+
+  it("T9.5 initialize gives a session, whose id is visible ASCII and holds for all later requests", async () => {
+    for (const version of VERSIONS) {
+      const client = await LegacyClient.start(url, version);
+      assert.match(client.session ?? "", /^[\x21-\x7e]+$/);
+      assert.deepEqual(await client.result("ping"), {});
+      assert.equal(await client.notify("notifications/initialized"), 202);
+      assert.equal((await client.result("tools/call", { name: "hello" })).content[0].text, "hello");
+    }
+  });
+
+  it("T3.4 a second initialize in a session gives the same session", async () => {
+    const client = await LegacyClient.start(url, "2025-06-18");
+    const { session } = client;
+    client.version = "2025-11-25";
+    const again = await (await client.initialize()).nextMessage();
+    assert.equal(client.session, session);
+    assert.equal(again.result.protocolVersion, "2025-06-18");
+  });
+
+  it("a session says the version when the header does not", async () => {
+    const client = await LegacyClient.start(url, "2025-06-18");
+    const batch = [{ jsonrpc: "2.0", id: 1, method: "ping" }];
+    const headers = { Accept: "application/json", "Mcp-Session-Id": client.session! };
+    const send = (extra: object) =>
+      fetch(url, {
+        method: "POST",
+        headers: { "Content-Type": "application/json", ...headers, ...extra },
+        body: JSON.stringify(batch),
+      });
+    assert.equal((await send({})).status, 400);
+    assert.equal((await send({ "MCP-Protocol-Version": "2025-03-26" })).status, 200);
+  });
+
+  it("T14.5 a session that is unknown, forged or of another server is 404", async () => {
+    const client = await LegacyClient.start(url);
+    const token = client.session!;
+    const middle = token[40] === "A" ? "B" : "A";
+    for (const forged of ["stolen", `${token}x`, token.slice(0, 40) + middle + token.slice(41)]) {
+      client.session = forged;
+      assert.equal((await client.request("ping")).status, 404);
+      assert.equal((await client.listen()).status, 404);
+      assert.equal(await client.end(), 404);
+    }
+    const elsewhere = new LegacyClient(rig.url("two"), "2025-11-25");
+    elsewhere.session = token;
+    assert.equal((await elsewhere.request("ping")).status, 404);
+  });
+
+  it("S7 DELETE ends a session, its calls and its streams; afterwards it is 404", async () => {
+    let aborted = false;
+    rig.host.offer("one", {
+      tools: {
+        wait: (_args, { signal }) =>
+          new Promise((resolve) => {
+            signal?.addEventListener("abort", () => {
+              aborted = true;
+              resolve("stopped");
+            });
+          }),
+      },
+    });
+    const client = await LegacyClient.start(url);
+    const stream = await client.listen();
+    const call = await client.call("wait");
+    assert.equal(await client.end(), 204);
+    await until(() => aborted);
+    for (const reader of [stream, call]) assert.equal(await reader.nextMessage(), undefined);
+    assert.equal((await client.request("ping")).status, 404);
+    assert.equal(await client.end(), 404);
+  });
+
+  it("requests without a session are served all the same", async () => {
+    rig.host.offer("one", { tools: { hello: () => "hello" } });
+    const client = new LegacyClient(url, "2025-06-18");
+    assert.equal((await client.result("tools/call", { name: "hello" })).content[0].text, "hello");
+    assert.equal((await client.result("logging/setLevel", { level: "error" })).error.code, -32600);
+    assert.equal((await client.listen()).status, 405);
+    assert.equal(await client.end(), 405);
+  });
+
+  it("an unknown method in a session is no 404, which would end the session", async () => {
+    const client = await LegacyClient.start(url);
+    const reader = await client.request("nope");
+    assert.equal(reader.status, 200);
+    assert.equal((await reader.nextMessage()).error.code, -32601);
+  });
+
+  it("a session goes on after a restart with the same key, and is 404 with another", async () => {
+    const host = new MemoryHost();
+    host.offer("one", { tools: { hello: () => "hello" } });
+    const client = await LegacyClient.start(url, "2025-06-18", { sampling: {}, other: { x: 1 } });
+    const same = await startRig({ host, sealKey: KEY });
+    const other = await startRig({ host });
+    try {
+      const there = new LegacyClient(same.url("one"), "2025-06-18");
+      there.session = client.session;
+      assert.equal((await there.result("tools/call", { name: "hello" })).content[0].text, "hello");
+      const stranger = new LegacyClient(other.url("one"), "2025-06-18");
+      stranger.session = client.session;
+      assert.equal((await stranger.request("ping")).status, 404);
+    } finally {
+      await same.close();
+      await other.close();
+    }
+  });
+
+  it("S11 what a client said in a session holds after a restart: its level, its subscriptions, its end", async () => {
+    const host = new MemoryHost();
+    const options = { host, sealKey: KEY, records: memoryRecords() };
+    host.offer("one", {
+      resources: { "test://a": "a", "test://b": "b" },
+      tools: {
+        log: (_args, { onLog }) => {
+          for (const level of ["debug", "info"] as const) onLog?.({ level, message: level });
+          return "logged";
+        },
+      },
+    });
+    const first = await startRig(options);
+    const client = await LegacyClient.start(first.url("one"), "2025-06-18");
+    const ended = await LegacyClient.start(first.url("one"), "2025-06-18");
+    await client.result("logging/setLevel", { level: "debug" });
+    await client.result("resources/subscribe", { uri: "test://a" });
+    await client.result("resources/subscribe", { uri: "test://b" });
+    await client.result("resources/unsubscribe", { uri: "test://b" });
+    assert.equal(await ended.end(), 204);
+    await first.close();
+
+    const second = await startRig(options);
+    try {
+      const back = new LegacyClient(second.url("one"), "2025-06-18");
+      back.session = client.session;
+      const stream = await back.listen();
+      host.update("one", "test://b");
+      host.update("one", "test://a");
+      assert.equal((await stream.nextMessage()).params.uri, "test://a");
+      assert.equal((await (await back.call("log")).nextMessage()).params.level, "debug");
+      back.session = ended.session;
+      assert.equal((await back.request("ping")).status, 404);
+      assert.equal((await back.listen()).status, 404);
+      stream.close();
+    } finally {
+      await second.close();
+    }
+  });
+
+  it("what is said in one session at a time is written together, and only what was said last", async () => {
+    const records = memoryRecords();
+    const values: string[] = [];
+    const reads: string[] = [];
+    const counted: Records = {
+      ...records,
+      record: (tenant, kind, key) => (reads.push(key), records.record(tenant, kind, key)),
+      putRecord(tenant, kind, key, put) {
+        if (kind === "session" && !key.startsWith("/")) values.push(put.value);
+        return records.putRecord(tenant, kind, key, put);
+      },
+    };
+    const sessions = new Sessions(createSealer(KEY), counted, defaultLimits);
+    const session = sessions.issue({ tenant: "a", server: "one", principal: undefined }, "2025-03-26", {});
+    const saves = Array.from({ length: 100 }, (_, at) => {
+      session.subscriptions.add(`test://${at}`);
+      return sessions.save(session);
+    });
+    await Promise.all(saves);
+    assert.equal(values.length, 2);
+    assert.ok(reads.length <= 4, `${reads.length} reads`);
+    assert.equal(JSON.parse(values.at(-1)!).subscriptions.length, 100);
+    session.subscriptions.clear();
+    await sessions.save(session);
+    assert.deepEqual(JSON.parse(values.at(-1)!).subscriptions, []);
+    assert.ok(reads.length <= 4, `${reads.length} reads`);
+  });
+
+  it("the subscriptions of a session have 64 KiB characters together", async () => {
+    const rig = await startRig();
+    try {
+      const uris = Array.from({ length: 33 }, (_, at) => `test://${at}/`.padEnd(2_048, "x"));
+      rig.host.offer("one", { resources: Object.fromEntries(uris.map((uri) => [uri, "text"])) });
+      const client = await LegacyClient.start(rig.url("one"), "2025-06-18");
+      const subscribe = (at: number) => client.result("resources/subscribe", { uri: uris[at] });
+      for (let at = 0; at < 32; at++) assert.deepEqual(await subscribe(at), {});
+      assert.match((await subscribe(32)).error.message, /65536 characters/);
+    } finally {
+      await rig.close();
+    }
+  });
+
+  it("keptSessionBytesPerTenant: more is refused to that tenant, and a session may end all the same", async () => {
+    const rig = await startRig({ limits: { ...defaultLimits, keptSessionBytesPerTenant: 3 * 1_024 } });
+    try {
+      rig.host.offer("one", {});
+      const clients = [];
+      for (let at = 0; at < 4; at++) clients.push(await LegacyClient.start(rig.url("one"), "2025-06-18"));
+      const said = [];
+      for (const client of clients) said.push(await client.result("logging/setLevel", { level: "debug" }));
+      assert.deepEqual(said.slice(0, 3), [{}, {}, {}]);
+      assert.match(said[3].error.message, /BERTH_KEPT_SESSION_BYTES_PER_TENANT/);
+      // Existing sessions may still change.
+      assert.deepEqual(await clients[0]!.result("logging/setLevel", { level: "error" }), {});
+      assert.equal(await clients[3]!.end(), 204);
+    } finally {
+      await rig.close();
+    }
+  });
+
+  it("a session ends after sessionMs", async () => {
+    const short = await startRig({ limits: { ...defaultLimits, sessionMs: 1 } });
+    try {
+      short.host.offer("one", {});
+      const client = await LegacyClient.start(short.url("one"));
+      await sleep(5);
+      assert.equal((await client.request("ping")).status, 404);
+    } finally {
+      await short.close();
+    }
+  });
+
+  it("of sessions more than the process remembers, those in use stay and no more are made", async () => {
+    const small = await startRig({ limits: { ...defaultLimits, sessions: 2 } });
+    try {
+      small.host.offer("one", {});
+      const at = small.url("one");
+      const [first, second] = [await LegacyClient.start(at), await LegacyClient.start(at)];
+      const streams = [await first.listen(), await second.listen()];
+      const third = new LegacyClient(at, "2025-11-25");
+      assert.equal((await third.initialize()).status, 503);
+      streams[0]?.close();
+      await until(async () => (await third.initialize()).status === 200);
+      assert.equal((await second.request("ping")).status, 200);
+      streams[1]?.close();
+    } finally {
+      await small.close();
+    }
+  });
+
+  it("where there is no room, whoever has most loses what is under way, and others have theirs", () => {
+    const sessions = new Sessions(createSealer(KEY), memoryRecords(), { ...defaultLimits, sessions: 6 });
+    /** A session with a call under way. */
+    const busy = (tenant: string, id: string): Session => {
+      const principal = createPrincipal({ id, tenant }, []);
+      const session = sessions.issue({ tenant, server: "one", principal }, "2025-11-25", {});
+      session.calls.set(1, new Cancellation());
+      session.present = 1;
+      return session;
+    };
+    const isThere = ({ token }: Session): boolean => [...sessions.values()].some((each) => each.token === token);
+    const first = [1, 2, 3, 4, 5, 6].map((at) => busy("a", at < 6 ? "x" : "y"));
+    assert.throws(() => busy("a", "x"), /Too many sessions/);
+    const second = [busy("b", "x"), busy("a", "y"), busy("b", "x"), busy("b", "x")];
+    assert.deepEqual(first.map(isThere), [false, false, false, false, true, true]);
+    assert.ok(first.slice(0, 4).every(({ calls }) => calls.get(1)!.aborted));
+    assert.ok(second.every(isThere));
+    assert.throws(() => busy("b", "x"), /Too many sessions/);
+    assert.equal(sessions.size, 6);
+  });
+
+  it("a call that waits for the answer of a client that has left keeps no place of a session", async () => {
+    const small = await startRig({ limits: { ...defaultLimits, sessions: 2 } });
+    try {
+      const ask = () => ({ inputRequests: { roots: { method: "roots/list", params: {} } } }) as const;
+      small.host.offer("one", { tools: { ask } });
+      const at = small.url("one");
+      const start = () => LegacyClient.start(at, "2025-11-25", { roots: {} });
+      const streams = [];
+      for (const client of [await start(), await start()]) {
+        const stream = await client.call("ask");
+        assert.equal((await stream.nextMessage()).method, "roots/list");
+        streams.push(stream);
+      }
+      assert.equal((await new LegacyClient(at, "2025-11-25").initialize()).status, 503);
+      for (const stream of streams) stream.close();
+      await until(async () => (await new LegacyClient(at, "2025-11-25").initialize()).status === 200);
+    } finally {
+      await small.close();
+    }
+  });
+
+  it("a session without anything to lose that was forgotten for room goes on", async () => {
+    const small = await startRig({ limits: { ...defaultLimits, sessions: 1 } });
+    try {
+      small.host.offer("one", {});
+      const at = small.url("one");
+      const first = await LegacyClient.start(at);
+      const second = await LegacyClient.start(at);
+      assert.equal((await first.request("ping")).status, 200);
+      assert.equal((await second.request("ping")).status, 200);
+    } finally {
+      await small.close();
+    }
+  });
+});

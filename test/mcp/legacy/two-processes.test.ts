@@ -1,0 +1,190 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { defaultLimits, type Limits } from "../../../src/limits/limits.ts";
+import type { Records } from "../../../src/mcp/records.ts";
+import { LegacyClient, type EventReader } from "../../support/legacy-client.ts";
+import { memoryRecords, startRig, type Rig } from "../../support/mcp-host.ts";
+import { until } from "../../support/until.ts";
+
+const KEY = new Uint8Array(32).fill(7);
+const LIMITS = { ...defaultLimits, silentCallMs: 20, streamRetryMs: 25, streamLeaseMs: 10_000 };
+
+/** A call whose events and end the test controls. */
+interface Work {
+  step(event: string): void;
+  finish(text: string): void;
+}
+
+describe("streams of sessions in two processes on one store", () => {
+  let records: Records;
+  let rigs: Rig[] = [];
+  let work: Work;
+  let written: { kind: string; value: string }[] = [];
+  beforeEach(() => {
+    const kept = memoryRecords();
+    written = [];
+    records = {
+      ...kept,
+      putRecords(tenant, kind, puts) {
+        for (const { key, value } of puts) {
+          if (!key.startsWith("owner/")) written.push({ kind, value });
+        }
+        return kept.putRecords(tenant, kind, puts);
+      },
+    };
+  });
+  afterEach(async () => {
+    for (const rig of rigs.splice(0)) await rig.close();
+    rigs = [];
+  });
+
+  /** Streams are written with a delay: resolves when this text stands in a written one. */
+  const isWritten = (text: string): Promise<unknown> =>
+    until(() => written.some(({ value }) => value.includes(text)), `"${text}" was written`);
+
+  async function start(limits: Partial<Limits> = {}): Promise<string> {
+    const rig = await startRig({ sealKey: KEY, limits: { ...LIMITS, ...limits }, records });
+    rigs.push(rig);
+    const tool = (_args: object, options: { onProgress?: (event: string) => unknown }) =>
+      new Promise<string>((finish) => {
+        work = { step: (event) => void options.onProgress?.(event), finish };
+      });
+    rig.host.offer("one", { tools: { work: tool as never, hello: () => "hello" }, resources: { "test://a": "a" } });
+    return rig.url("one");
+  }
+
+  function elsewhere(client: LegacyClient, url: string): LegacyClient {
+    const other = new LegacyClient(url, client.version);
+    other.session = client.session;
+    return other;
+  }
+
+  /** The client leaves the call's stream after its first event. */
+  async function leave(client: LegacyClient): Promise<string> {
+    const reader = await client.call("work");
+    work.step("first");
+    let id: string | undefined;
+    for (let event = await reader.next(); ; event = await reader.next()) {
+      id = event?.id;
+      if (event?.message) break;
+    }
+    reader.close();
+    return id!;
+  }
+
+  const textOf = async (reader: EventReader): Promise<string> => {
+    const { result, params } = await reader.nextMessage();
+    return (result?.content[0].text ?? params.message) as string;
+  };
+
+  it("S7 a client may come back to another process, and hears there what the first one says", async () => {
+    const [first, second] = [await start(), await start()];
+    const client = await LegacyClient.start(first);
+    const last = await leave(client);
+    const running = work;
+    running.step("second");
+    const reader = await elsewhere(client, second).listen(last);
+    assert.equal(await textOf(reader), "second");
+    running.step("third");
+    assert.equal(await textOf(reader), "third");
+    running.finish("done");
+    assert.equal(await textOf(reader), "done");
+    assert.equal(await reader.nextMessage(), undefined, "the stream ends with its answer");
+  });
+
+  it("S7 a process that says nothing any more is not waited for", async () => {
+    const lease = { streamLeaseMs: 200 };
+    const [first, second] = [await start(lease), await start(lease)];
+    const client = await LegacyClient.start(first);
+    const last = await leave(client);
+    await isWritten("first");
+    // As if it had been killed: none of its writes arrives any more.
+    const dead = records.putRecords.bind(records);
+    records.putRecords = async () => [];
+    const reader = await elsewhere(client, second).listen(last);
+    assert.match((await reader.nextMessage()).error.message, /answer was lost/);
+    records.putRecords = dead;
+    work.finish("too late");
+  });
+
+  it("S7 a call is not taken for lost where the clock leaps ahead", async (context) => {
+    const [first, second] = [await start(), await start()];
+    const client = await LegacyClient.start(first);
+    const last = await leave(client);
+    await isWritten("first");
+    const { now } = Date;
+    context.mock.method(Date, "now", () => now() + 2 * LIMITS.streamLeaseMs);
+    const reader = await elsewhere(client, second).listen(last);
+    work.finish("done");
+    assert.equal(await textOf(reader), "done");
+  });
+
+  it("S7 a process that has ended as it should is not waited for", async () => {
+    const [first, second] = [await start(), await start({ streamLeaseMs: 3_600_000 })];
+    const client = await LegacyClient.start(first);
+    const last = await leave(client);
+    await isWritten("first");
+    await rigs[0]!.close();
+    const reader = await elsewhere(client, second).listen(last);
+    assert.match((await reader.nextMessage()).error.message, /answer was lost/);
+  });
+
+  it("S7 a stream to listen to moves to where its client is, and the first process writes it no more", async () => {
+    const [first, second] = [await start(), await start()];
+    const client = await LegacyClient.start(first);
+    await client.result("resources/subscribe", { uri: "test://a" });
+    const listening = await client.listen();
+    rigs[0]!.host.update("one", "test://a");
+    const { id } = (await listening.next().then((event) => (event?.message ? event : listening.next())))!;
+    listening.close();
+    await isWritten("resources/updated");
+    const reader = await elsewhere(client, second).listen(id);
+    for (let count = 0; count < 4; count++) await reader.nextMessage();
+    rigs[1]!.host.update("one", "test://a");
+    assert.equal((await reader.nextMessage()).method, "notifications/resources/updated");
+    // Events that the first one still keeps must not go before it.
+    rigs[0]!.host.update("one", "test://a");
+    await sleep(150);
+    reader.close();
+    await isWritten("notifications/tools/list_changed");
+    const third = await start();
+    const back = await elsewhere(client, third).listen(id);
+    assert.equal((await back.nextMessage()).method, "notifications/tools/list_changed", "from the second process");
+    back.close();
+  });
+
+  it("S7 calls that no client could come back to write nothing", async () => {
+    const url = await start({ silentCallMs: 60_000 });
+    const client = await LegacyClient.start(url);
+    for (let count = 0; count < 20; count++) await client.result("tools/call", { name: "hello", arguments: {} });
+    await sleep(150);
+    assert.deepEqual(written, []);
+  });
+
+  it("S7 many events are written together, and no more of them than are kept", async () => {
+    const url = await start({ streamEvents: 10 });
+    const client = await LegacyClient.start(url);
+    const reader = await client.call("work");
+    for (let count = 0; count < 1000; count++) work.step(`event ${count}`.padEnd(100, "x"));
+    await sleep(150);
+    work.finish("done");
+    while ((await reader.nextMessage())?.result === undefined);
+    await until(() => written.length > 1);
+    await sleep(100);
+    assert.ok(written.length <= 6, `${written.length} writes`);
+    assert.ok(written.every(({ kind, value }) => kind === "stream" && value.length < 5_000));
+  });
+
+  it("S7 a store that fails costs no call anything", async () => {
+    const url = await start();
+    records.putRecords = () => Promise.reject(new Error("the disk is full"));
+    const client = await LegacyClient.start(url);
+    const reader = await client.call("work");
+    work.step("first");
+    assert.equal(await textOf(reader), "first");
+    await sleep(100);
+    work.finish("done");
+    assert.equal(await textOf(reader), "done");
+  });
+});

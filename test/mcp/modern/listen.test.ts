@@ -1,0 +1,294 @@
+import assert from "node:assert/strict";
+import { createInterface } from "node:readline";
+import { PassThrough } from "node:stream";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Cancellation } from "../../../src/lib/cancellation.ts";
+import type { JsonObject } from "../../../src/lib/json.ts";
+import { createLog } from "../../../src/lib/log.ts";
+import { createEndpoint } from "../../../src/mcp/endpoint.ts";
+import { openStdio } from "../../../src/mcp/stdio/stdio.ts";
+import { modern, MODERN_META, request } from "../../support/berth.ts";
+import { memoryRecords, MemoryHost, openStream, startRig, type OpenStream, type Rig } from "../../support/mcp-host.ts";
+import { stopwatch } from "../../support/stopwatch.ts";
+import { until } from "../../support/until.ts";
+
+const SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId";
+const ALL = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true };
+
+const offered = {
+  tools: { echo: () => "echo" },
+  prompts: { greeting: () => "Hello" },
+  resources: { "test://a": "A", "test://b": "B" },
+};
+
+describe("subscriptions/listen", () => {
+  let rig: Rig;
+  let url: string;
+  before(async () => {
+    rig = await startRig();
+    url = rig.url("server");
+  });
+  after(() => rig.close());
+
+  const listen = (notifications: JsonObject, id: unknown = 1): Promise<OpenStream> =>
+    openStream(url, "subscriptions/listen", { notifications }, id);
+
+  it("S11 is acknowledged first, with what of it can be fulfilled", async () => {
+    rig.host.offer("server", offered);
+    const uris = ["test://a", "test://nothing", "test://a"];
+    const stream = await listen({ ...ALL, promptsListChanged: false, other: true, resourceSubscriptions: uris }, "sub");
+    assert.deepEqual(await stream.next(), {
+      jsonrpc: "2.0",
+      method: "notifications/subscriptions/acknowledged",
+      params: {
+        _meta: { [SUBSCRIPTION]: "sub" },
+        notifications: { toolsListChanged: true, resourcesListChanged: true, resourceSubscriptions: ["test://a"] },
+      },
+    });
+    stream.close();
+  });
+
+  it("a list change is told exactly when that part of the contract changes, and to those who asked for it", async () => {
+    rig.host.offer("server", offered);
+    const streams = await Promise.all([
+      listen(ALL, "all"),
+      listen({ toolsListChanged: true }, 7),
+      listen({ promptsListChanged: true }, "7"),
+    ]);
+    for (const stream of streams) await stream.next();
+
+    rig.host.offer("server", { ...offered, release: "2" });
+    rig.host.offer("server", { ...offered, release: "3", description: "other words" });
+    rig.host.offer("server", { ...offered, release: "4", tools: { echo: () => "other code" } });
+    rig.host.offer("server", { ...offered, tools: { ...offered.tools, more: () => "more" } });
+    rig.host.offer("server", { ...offered, prompts: {} });
+    rig.host.offer("server", { ...offered, resources: { "test://{x}": "X", ...offered.resources } });
+    rig.host.offer("server", { tools: {} });
+
+    const told = await Promise.all(streams.map((stream, index) => take(stream, [6, 3, 3][index]!)));
+    const lists = (messages: { method: string }[]): string[] => messages.map(({ method }) => method.split("/")[1]!);
+    assert.deepEqual(lists(told[0]!), ["tools", "tools", "prompts", "prompts", "resources", "tools"]);
+    assert.deepEqual(lists(told[1]!), ["tools", "tools", "tools"]);
+    assert.deepEqual(lists(told[2]!), ["prompts", "prompts", "prompts"]);
+    assert.deepEqual(
+      told.map((messages) => messages.map((each) => each.params._meta[SUBSCRIPTION])),
+      [told[0]!.map(() => "all"), told[1]!.map(() => 7), told[2]!.map(() => "7")],
+    );
+    for (const stream of streams) stream.close();
+  });
+
+  it("S11 an update of a resource is told to those who subscribed to its URI", async () => {
+    rig.host.offer("server", offered);
+    const a = await listen({ resourceSubscriptions: ["test://a"] }, "a");
+    const b = await listen({ resourceSubscriptions: ["test://b"], toolsListChanged: true }, "b");
+    for (const stream of [a, b]) await stream.next();
+    rig.host.update("server", "test://a");
+    rig.host.update("server", "test://b");
+    for (const [stream, uri] of [
+      [a, "test://a"],
+      [b, "test://b"],
+    ] as const) {
+      const { method, params } = await stream.next();
+      assert.equal(method, "notifications/resources/updated");
+      assert.deepEqual(params, { _meta: { [SUBSCRIPTION]: uri.at(-1) }, uri });
+      stream.close();
+    }
+  });
+
+  it("what one server does is not told to who listens to another", async () => {
+    rig.host.offer("server", offered);
+    rig.host.offer("other", offered);
+    const stream = await listen(ALL);
+    await stream.next();
+    rig.host.offer("other", { tools: {} });
+    rig.host.offer("server", { ...offered, tools: {} });
+    assert.equal((await stream.next()).method, "notifications/tools/list_changed");
+    assert.equal(stream.text().match(/list_changed/g)?.length, 1);
+    stream.close();
+  });
+
+  it("a wish that nothing can fulfil is acknowledged and answered at once", async () => {
+    rig.host.offer("server", { tools: offered.tools });
+    rig.host.offer("pinned", { ...offered, pinned: true });
+    const wishes: [server: string, notifications: JsonObject][] = [
+      ["server", {}],
+      ["server", { promptsListChanged: true, resourceSubscriptions: ["test://a"] }],
+      ["pinned", ALL],
+    ];
+    for (const [server, notifications] of wishes) {
+      const stream = await openStream(rig.url(server), "subscriptions/listen", { notifications });
+      assert.deepEqual((await stream.next()).params.notifications, {});
+      const { id, result } = await stream.next();
+      assert.equal(id, 1);
+      assert.equal(result._meta[SUBSCRIPTION], 1);
+      assert.equal(await stream.next(), undefined);
+    }
+  });
+
+  it("what are no wishes is -32602", async () => {
+    rig.host.offer("server", offered);
+    const wrong: unknown[] = [
+      undefined,
+      null,
+      [],
+      "all",
+      { toolsListChanged: "yes" },
+      { resourceSubscriptions: "test://a" },
+      { resourceSubscriptions: [7] },
+      { resourceSubscriptions: Array.from({ length: 2000 }, (_, n) => `test://${n}`) },
+    ];
+    for (const notifications of wrong) {
+      const { body } = await modern(url, "subscriptions/listen", { notifications });
+      assert.equal(body.error.code, -32602, JSON.stringify(notifications)?.slice(0, 80));
+    }
+  });
+
+  it("a client that takes no stream of events is told so", async () => {
+    rig.host.offer("server", offered);
+    const params = { notifications: ALL };
+    const { status, body } = await modern(url, "subscriptions/listen", params, { Accept: "application/json" });
+    assert.equal(status, 406);
+    assert.match(body.error.message, /text\/event-stream/);
+  });
+
+  it("S5 a closed stream is forgotten, and the server is watched only while somebody listens", async () => {
+    rig.host.offer("server", offered);
+    const watchers = (): number => rig.host.watchers.get("server")?.size ?? 0;
+    await until(() => watchers() === 0);
+    const streams = await Promise.all([listen(ALL, 1), listen(ALL, 2)]);
+    for (const stream of streams) await stream.next();
+    assert.equal(watchers(), 1);
+    streams[0].close();
+    rig.host.offer("server", { ...offered, tools: {} });
+    assert.equal((await streams[1].next()).method, "notifications/tools/list_changed");
+    assert.equal(watchers(), 1);
+    streams[1].close();
+    await until(() => watchers() === 0);
+  });
+});
+
+describe("streams that listen", () => {
+  it("end with their results when the service shuts down", async () => {
+    const rig = await startRig();
+    rig.host.offer("server", offered);
+    const stream = await openStream(rig.url("server"), "subscriptions/listen", { notifications: ALL }, "last");
+    await stream.next();
+    const closed = rig.close();
+    const { id, result } = await stream.next();
+    assert.equal(id, "last");
+    assert.equal(result.resultType, "complete");
+    assert.equal(result._meta[SUBSCRIPTION], "last");
+    assert.equal(await stream.next(), undefined);
+    await closed;
+  });
+
+  it("show that they are alive by comments", async () => {
+    const rig = await startRig({}, { streamCommentMs: 5 });
+    rig.host.offer("server", offered);
+    const stream = await openStream(rig.url("server"), "subscriptions/listen", { notifications: ALL });
+    await stream.next();
+    const news = stream.next();
+    await until(() => stream.text().includes("\n\n:\n\n"));
+    rig.host.offer("server", { ...offered, tools: {} });
+    assert.equal((await news).method, "notifications/tools/list_changed");
+    await rig.close();
+  });
+
+  it("are limited in number", async () => {
+    const rig = await startRig({}, { openStreams: 2 });
+    rig.host.offer("server", offered);
+    const open = (): Promise<OpenStream> =>
+      openStream(rig.url("server"), "subscriptions/listen", { notifications: ALL });
+    const streams = await Promise.all([open(), open()]);
+    for (const stream of streams) await stream.next();
+    const third = await open();
+    assert.equal(third.status, 406);
+    assert.match((await third.next()).error.message, /a stream that is free/);
+    streams[0].close();
+    await until(async () => (await retried(open)) === 200);
+    await rig.close();
+  });
+
+  it("a change reaches a thousand of them, and little is kept for each", async () => {
+    const host = new MemoryHost();
+    host.offer("server", offered);
+    const endpoint = createEndpoint({ host, berthVersion: "0", log: createLog("silent"), records: memoryRecords() });
+    const count = 1000;
+    const received = Array.from({ length: count }, () => 0);
+    const headers = { "mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen" };
+    const answers = received.map((_, id) => {
+      const body = JSON.stringify(request("subscriptions/listen", { notifications: ALL, _meta: MODERN_META }, id));
+      const events = { send: (message: string) => void (received[id]! += message.includes("list_changed") ? 1 : 0) };
+      return endpoint.post("default", "server", { headers, body, events, signal: new Cancellation() });
+    });
+    await sleep(0);
+    const tookMs = stopwatch();
+    host.offer("server", { ...offered, tools: {} });
+    await until(() => received.every((heard) => heard > 0));
+    assert.ok(tookMs() < 15_000, `${tookMs()} ms`);
+    assert.deepEqual(
+      received,
+      received.map(() => 1),
+    );
+    endpoint.close();
+    assert.ok((await Promise.all(answers)).every(({ status }) => status === 200));
+  });
+});
+
+describe("subscriptions/listen on stdio", () => {
+  it("S6 shares the line with everything else, is cancelled by a notification, and ends with its result", async () => {
+    const host = new MemoryHost();
+    host.offer("server", offered);
+    const log = createLog("silent");
+    const endpoint = createEndpoint({ host, berthVersion: "0", log, records: memoryRecords() });
+    const [input, output] = [new PassThrough(), new PassThrough()];
+    const limits = { bodyBytes: 100_000 };
+    const connection = openStdio({ endpoint, tenant: "default", server: "server", input, output, limits, log });
+    const lines = createInterface({ input: output })[Symbol.asyncIterator]();
+    const next = async () => JSON.parse((await lines.next()).value as string);
+    const say = (message: unknown): unknown => input.write(`${JSON.stringify(message)}\n`);
+    const open = async (id: string, notifications: JsonObject): Promise<void> => {
+      say(request("subscriptions/listen", { notifications, _meta: MODERN_META }, id));
+      const { method, params } = await next();
+      assert.equal(method, "notifications/subscriptions/acknowledged");
+      assert.equal(params._meta[SUBSCRIPTION], id);
+    };
+    await open("tools", { toolsListChanged: true });
+    await open("both", { toolsListChanged: true, promptsListChanged: true });
+
+    host.offer("server", { ...offered, tools: {} });
+    const told = [await next(), await next()];
+    assert.deepEqual(new Set(told.map(({ params }) => params._meta[SUBSCRIPTION])), new Set(["both", "tools"]));
+
+    say({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "tools" } });
+    say(request("server/discover", { _meta: MODERN_META }, "other"));
+    assert.equal((await next()).id, "other");
+    host.offer("server", { ...offered, prompts: {} });
+    const after = [await next(), await next()];
+    assert.deepEqual(
+      after.map(({ params }) => params._meta[SUBSCRIPTION]),
+      ["both", "both"],
+    );
+
+    endpoint.close();
+    const { id, result } = await next();
+    assert.equal(id, "both");
+    assert.equal(result._meta[SUBSCRIPTION], "both");
+    await connection.close();
+    input.end();
+    await connection.ended;
+  });
+});
+
+// oxlint-disable-next-line typescript/no-explicit-any
+async function take(stream: OpenStream, count: number): Promise<any[]> {
+  const messages = [];
+  for (let n = 0; n < count; n++) messages.push(await stream.next());
+  return messages;
+}
+
+async function retried(open: () => Promise<OpenStream>): Promise<number> {
+  const stream = await open();
+  return stream.status;
+}

@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { modern, MODERN_META, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+
+describe("the modern era", () => {
+  let berth: TestBerth;
+  let url: string;
+  before(async () => {
+    berth = await startTestBerth({ files: ["test/fixtures/servers/everyday.ts"] });
+    url = `${berth.url}/mcp/everyday`;
+  });
+  after(() => berth.close());
+
+  it("server/discover gives versions, capabilities, cache hints and who answers", async () => {
+    const { status, body } = await modern(url, "server/discover");
+    assert.equal(status, 200);
+    assert.equal(body.result.resultType, "complete");
+    assert.ok(body.result.supportedVersions.includes("2026-07-28"));
+    assert.deepEqual(Object.keys(body.result.capabilities), ["tools", "resources", "logging"]);
+    assert.ok(body.result.ttlMs >= 0);
+    assert.equal(body.result.cacheScope, "public");
+    assert.equal(body.result._meta["io.modelcontextprotocol/serverInfo"].name, "everyday");
+  });
+
+  it("tools/list carries output schemas of any type and cache hints", async () => {
+    const { body } = await modern(url, "tools/list");
+    const tool = body.result.tools.find((each: { name: string }) => each.name === "echo");
+    assert.deepEqual(tool.outputSchema, { type: "string" });
+    assert.ok(body.result.ttlMs >= 0);
+  });
+
+  it("tools/call gives structured content of any type", async () => {
+    const { body } = await modern(url, "tools/call", { name: "echo", arguments: { message: "hi" } });
+    assert.equal(body.result.resultType, "complete");
+    assert.equal(body.result.structuredContent, "hi");
+    assert.deepEqual(body.result.content, [{ type: "text", text: "hi" }]);
+  });
+
+  it("a request without its version or its capabilities is -32602 with HTTP 400", async () => {
+    const headers = { "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list" };
+    const without = await post(url, request("tools/list", {}), headers);
+    assert.equal(without.status, 400);
+    assert.equal(without.body.error.code, -32602);
+
+    const { "io.modelcontextprotocol/clientCapabilities": _left, ...meta } = MODERN_META;
+    const { status, body } = await modern(url, "tools/list", { _meta: meta });
+    assert.equal(status, 400);
+    assert.equal(body.error.code, -32602);
+    assert.match(body.error.message, /clientCapabilities/);
+  });
+
+  it("a version that is not supported is -32022 with those that are", async () => {
+    const _meta = { ...MODERN_META, "io.modelcontextprotocol/protocolVersion": "2099-01-01" };
+    const { status, body } = await modern(url, "tools/list", { _meta }, { "MCP-Protocol-Version": "2099-01-01" });
+    assert.equal(status, 400);
+    assert.equal(body.error.code, -32022);
+    assert.ok(body.error.data.supported.includes("2026-07-28"));
+    assert.equal(body.error.data.requested, "2099-01-01");
+  });
+
+  it("headers that are missing or differ from the body are -32020", async () => {
+    const params = { name: "echo", arguments: { message: "hi" } };
+    const wrong: Record<string, string>[] = [
+      { "Mcp-Method": "" },
+      { "Mcp-Method": "tools/list" },
+      { "Mcp-Name": "" },
+      { "Mcp-Name": "add" },
+      { "Mcp-Name": "=?base64?!!?=" },
+      { "MCP-Protocol-Version": "" },
+      { "MCP-Protocol-Version": "2025-11-25" },
+    ];
+    for (const headers of wrong) {
+      const { status, body } = await modern(url, "tools/call", params, headers);
+      assert.equal(status, 400, JSON.stringify(headers));
+      assert.equal(body.error.code, -32020, JSON.stringify(headers));
+    }
+  });
+
+  it("a name in the base64 form is decoded before it is compared", async () => {
+    const encoded = `=?base64?${Buffer.from("echo").toString("base64")}?=`;
+    const params = { name: "echo", arguments: { message: "hi" } };
+    const { status } = await modern(url, "tools/call", params, { "Mcp-Name": encoded });
+    assert.equal(status, 200);
+  });
+
+  it("an unknown method is -32601 with HTTP 404; so are those that only legacy has", async () => {
+    for (const method of ["tools/dance", "ping"]) {
+      const { status, body } = await modern(url, method);
+      assert.equal(status, 404);
+      assert.equal(body.error.code, -32601);
+    }
+  });
+
+  it("progress of a streaming tool leaves as events before the result, for who asked for it", async () => {
+    const params = { name: "count", arguments: { to: 3 }, _meta: { ...MODERN_META, progressToken: "t" } };
+    const response = await fetch(url, {
+      method: "POST",
+      headers: {
+        "Content-Type": "application/json",
+        Accept: "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "count",
+      },
+      body: JSON.stringify(request("tools/call", params)),
+    });
+    assert.equal(response.headers.get("content-type"), "text/event-stream");
+    assert.equal(response.headers.get("x-accel-buffering"), "no");
+    const events = (await response.text())
+      .split("\n")
+      .filter((line) => line.startsWith("data: "))
+      .map((line) => JSON.parse(line.slice(6)));
+    assert.deepEqual(
+      events.slice(0, 3).map((event) => [event.params.progressToken, event.params.progress, event.params.message]),
+      [1, 2, 3].map((step) => ["t", step, `step ${step}`]),
+    );
+    assert.equal(events[3].result.structuredContent, "counted to 3");
+  });
+});

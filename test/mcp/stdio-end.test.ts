@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { PassThrough } from "node:stream";
+import { createInterface } from "node:readline";
+import { it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { CallOptions } from "../../src/host/catalog/catalog.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
+import { createLog } from "../../src/lib/log.ts";
+import { createEndpoint } from "../../src/mcp/endpoint.ts";
+import { openStdio } from "../../src/mcp/stdio/stdio.ts";
+import { request } from "../support/berth.ts";
+import { memoryRecords, MemoryHost } from "../support/mcp-host.ts";
+import { until } from "../support/until.ts";
+
+it("S1 once its end has begun a connection answers what is under way, and everything else with -32002", async () => {
+  const host = new MemoryHost();
+  let finish: ((text: string) => void) | undefined;
+  const slow = (): Promise<string> => new Promise((resolve) => (finish = resolve));
+  host.offer("server", { tools: { slow } });
+  const log = createLog("silent");
+  const endpoint = createEndpoint({ host, berthVersion: "0", log, records: memoryRecords() });
+  const [input, output] = [new PassThrough(), new PassThrough()];
+  const limits = { bodyBytes: 100_000 };
+  const connection = openStdio({ endpoint, tenant: "default", server: "server", input, output, limits, log });
+  const lines = createInterface({ input: output })[Symbol.asyncIterator]();
+  const next = async () => JSON.parse((await lines.next()).value as string);
+  const say = (message: unknown): unknown => input.write(`${JSON.stringify(message)}\n`);
+
+  const hello = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "test", version: "1" } };
+  say(request("initialize", hello, "hello"));
+  assert.equal((await next()).result.protocolVersion, "2025-11-25");
+  say(request("tools/call", { name: "slow", arguments: {} }, "slow"));
+  await until(() => finish);
+
+  const closed = connection.close();
+  for (const method of ["tools/list", "ping", "initialize"]) {
+    say(request(method, method === "initialize" ? hello : {}, method));
+    const { id, error } = await next();
+    assert.deepEqual([id, error.code], [method, -32002]);
+  }
+  finish!("done");
+  const { id, result } = await next();
+  assert.deepEqual([id, result.content[0].text], ["slow", "done"]);
+  await closed;
+  endpoint.close();
+});
+
+it("S1 a long line is read where long messages are, and what comes with it and after it keeps its order", async () => {
+  const host = new MemoryHost();
+  const called: string[] = [];
+  let ended: (() => void) | undefined;
+  const slow = (_args: unknown, { signal }: CallOptions): Promise<string> => {
+    called.push("slow");
+    return new Promise((resolve) => {
+      ended = () => resolve("done");
+      signal?.addEventListener("abort", () => called.push("cancelled"));
+    });
+  };
+  const quick = (): string => {
+    called.push("quick");
+    return "done";
+  };
+  host.offer("server", { tools: { slow, quick } });
+  const log = createLog("silent");
+  const long: number[] = [];
+  const checks = {
+    async readMessage(_tenant: string, body: string): Promise<unknown> {
+      long.push(body.length);
+      await sleep(20);
+      return JSON.parse(body);
+    },
+    scalarsIn: assert.fail,
+  };
+  const endpoint = createEndpoint({ host, berthVersion: "0", log, records: memoryRecords(), checks });
+  const [input, output] = [new PassThrough(), new PassThrough()];
+  const limits = { bodyBytes: 1_000_000 };
+  const connection = openStdio({ endpoint, tenant: "default", server: "server", input, output, limits, log });
+  const lines = createInterface({ input: output })[Symbol.asyncIterator]();
+  const next = async () => JSON.parse((await lines.next()).value as string);
+  const lengthy = "x".repeat(defaultLimits.inlineBodyBytes);
+  const call = (id: string, name: string, args: object): string =>
+    `${JSON.stringify(request("tools/call", { name, arguments: args }, id))}\n`;
+
+  const hello = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "test", version: "1" } };
+  input.write(`${JSON.stringify(request("initialize", hello, "hello"))}\n`);
+  await next();
+  const cancel = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "slow" } };
+  const cancelled = `${JSON.stringify(cancel)}\n`;
+  input.write(
+    `${call("slow", "slow", { lengthy })}${cancelled}${call("long", "quick", { lengthy })}${"{".repeat(100)}\n`,
+  );
+  input.write(call("last", "quick", {}));
+  input.end();
+  await connection.ended;
+  const closed = connection.close();
+  const answers = [await next(), await next(), await next()];
+  assert.deepEqual(new Set(answers.map(({ id }) => id as unknown)), new Set(["long", "last", null]));
+  assert.deepEqual(called, ["slow", "cancelled", "quick", "quick"]);
+  assert.equal(long.length, 2);
+  ended!();
+  await closed;
+  endpoint.close();
+});

@@ -1,0 +1,241 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { until } from "../support/until.ts";
+
+const SIXTY = Array.from(
+  { length: 60 },
+  (_, n) => `/** Tool ${n}. */\nexport function tool${n}(): number { return ${n}; }`,
+);
+
+/** Two such definitions give their own types the same name. */
+const own = (type: string): string =>
+  `/** @inputSchema { "$id": "https://example.com/own", "type": "object", "properties": { "args": { "type": "${type}" } } } */
+export function take(args: unknown): string { return typeof args; }`;
+
+describe("tools", () => {
+  let berth: TestBerth;
+  let url: string;
+  before(async () => {
+    berth = await startTestBerth({
+      files: ["test/fixtures/servers/everyday.ts"],
+      texts: {
+        "sixty.ts": SIXTY.join("\n"),
+        "greet.sh": '#!/bin/sh\n# Greets.\n# @param {string} who - Whom.\nprintf "Hello, %s (%s)" "$who" "$1"\n',
+        "private.ts":
+          "/** Seen. */\nexport function seen(): void {}\nexport function _hidden(): void {}\nfunction own(): void {}\n" +
+          "/** @internal */\nexport function internal(): void {}\nexport const value = own;\nexport type T = 1;",
+        "texts.ts": own("string"),
+        "numbers.ts": own("number"),
+        "partly.ts": "export function good(): number { return 1; }\nexport function bad(f: () => void): void { f(); }",
+      },
+      mcps: {
+        off: { definition: "everyday.ts", enabled: false },
+        optedOut: { definition: "everyday.ts", mcp_enabled: false },
+        renamed: { definition: "everyday.ts", tools: { echo: { description: "Configured words" } } },
+      },
+      env: { BERTH_OUTPUT_BYTES: "1000000" },
+    });
+    url = `${berth.url}/mcp/everyday`;
+  });
+  after(() => berth.close());
+
+  const list = async (server: string, params = {}) =>
+    (await post(`${berth.url}/mcp/${server}`, request("tools/list", params))).body;
+
+  it("T4.1 tools that are configured show the configured words, and only they are listed", async () => {
+    const { tools } = (await list("renamed")).result;
+    assert.deepEqual(
+      tools.map((tool: { name: string; description: string }) => [tool.name, tool.description]),
+      [["echo", "Configured words"]],
+    );
+  });
+
+  it("T4.2 tools are discovered, in the order of the source", async () => {
+    const { tools } = (await list("everyday")).result;
+    const names = tools.map((tool: { name: string }) => tool.name);
+    assert.deepEqual(names.slice(0, 4), ["echo", "add", "measure", "fail"]);
+  });
+
+  it("T4.5 T11.3 each of sixty functions is a tool, and all come on one page", async () => {
+    const { tools, nextCursor } = (await list("sixty")).result;
+    assert.equal(nextCursor, undefined);
+    assert.deepEqual(
+      tools.map(({ name }: { name: string }) => name),
+      Array.from({ length: 60 }, (_, index) => `tool${index}`),
+    );
+    assert.equal((await call(`${berth.url}/mcp/sixty`, "tool59")).isError, undefined);
+    const cursorOf = (text: string): string => Buffer.from(text).toString("base64url");
+    const padded = `${cursorOf("tools:50")}${" ".repeat(100)}`;
+    for (const cursor of ["nonsense", "", 7, padded, ...["tools:0", "tools:60", "prompts:1"].map(cursorOf)]) {
+      assert.equal((await list("sixty", { cursor })).error.code, -32602);
+    }
+  });
+
+  it("T4.6 every schema is a valid JSON Schema 2020-12", async () => {
+    const ajv = new Ajv2020({ strict: false });
+    for (const tool of (await list("everyday")).result.tools) {
+      assert.equal(ajv.validateSchema(tool.inputSchema), true);
+      if (tool.outputSchema) assert.equal(ajv.validateSchema(tool.outputSchema), true);
+    }
+  });
+
+  it("T11.4 functions that are private, internal or not exported are no tools", async () => {
+    const { tools } = (await list("private")).result;
+    assert.deepEqual(
+      tools.map((tool: { name: string }) => tool.name),
+      ["seen", "value"],
+    );
+  });
+
+  it("T11.5 doc comments are the descriptions of tools and arguments", async () => {
+    const { tools } = (await list("everyday")).result;
+    const add = tools.find((tool: { name: string }) => tool.name === "add");
+    assert.equal(add.description, "Adds numbers.");
+    assert.equal(add.inputSchema.properties.b.description, "The second; 10 unless told otherwise.");
+  });
+
+  it("a tool that cannot be published leaves the good ones of its file served", async () => {
+    const { tools } = (await list("partly")).result;
+    assert.deepEqual(
+      tools.map((tool: { name: string }) => tool.name),
+      ["good"],
+    );
+  });
+
+  it("T5.1 a simple tool is called", async () => {
+    assert.equal((await call(url, "echo", { message: "hello" })).content[0].text, "hello");
+  });
+
+  it("T5.2 a required argument that is missing is an error that names it", async () => {
+    const result = await call(url, "echo", {});
+    assert.equal(result.isError, true);
+    assert.match(result.content[0].text, /message/);
+  });
+
+  it("an argument of a wrong type, and one that there is not, are errors that name them", async () => {
+    const result = await call(url, "echo", { message: 7, massage: "x" });
+    assert.equal(result.isError, true);
+    assert.match(result.content[0].text, /\/message must be string/);
+    assert.match(result.content[0].text, /massage/);
+  });
+
+  it("T5.2 definitions whose own schemas have the same name are each held to their own", async () => {
+    const take = async (server: string, args: unknown): Promise<{ isError?: boolean; content: { text: string }[] }> =>
+      call(`${berth.url}/mcp/${server}`, "take", { args });
+    assert.equal((await take("texts", "a")).content[0]?.text, "string");
+    assert.equal((await take("numbers", 1)).content[0]?.text, "number");
+    assert.match((await take("texts", 1)).content[0]?.text ?? "", /must be string/);
+    assert.match((await take("numbers", "a")).content[0]?.text ?? "", /must be number/);
+  });
+
+  it("T5.3 an optional argument takes its default", async () => {
+    assert.deepEqual((await call(url, "add", { a: 1 })).structuredContent, { sum: 11 });
+    assert.deepEqual((await call(url, "add", { a: 1, b: 2 })).structuredContent, { sum: 3 });
+  });
+
+  it("T5.4 no such tool is -32602 that names it", async () => {
+    const { error } = await call(url, "dance");
+    assert.equal(error.code, -32602);
+    assert.match(error.message, /dance/);
+  });
+
+  it("T5.5 what a tool throws is a result with isError and its message", async () => {
+    const result = await call(url, "fail");
+    assert.equal(result.isError, true);
+    assert.match(result.content[0].text, /out of tea/);
+    assert.doesNotMatch(result.content[0].text, /node_modules|\/src\//);
+  });
+
+  it("T5.6 T14.3 a disabled server refuses calls, and so does one that opted out", async () => {
+    for (const server of ["off", "optedOut"]) {
+      const { status, body } = await post(`${berth.url}/mcp/${server}`, request("tools/call", { name: "echo" }));
+      assert.equal(status, 403);
+      assert.match(body.error.message, /disabled/);
+    }
+  });
+
+  it("T5.7 a text result is text content", async () => {
+    assert.deepEqual((await call(url, "echo", { message: "hi" })).content, [{ type: "text", text: "hi" }]);
+  });
+
+  it("T5.8 binary output is base64", async () => {
+    const [block] = (await call(url, "picture")).content;
+    assert.equal(block.type, "resource");
+    assert.equal(block.resource.blob, Buffer.from([0x89, 0x50, 0x4e, 0x47]).toString("base64"));
+  });
+
+  it("a result that is MCP content already stays what it is", async () => {
+    assert.deepEqual(await call(url, "blocks"), { content: [{ type: "text", text: "made by hand" }] });
+  });
+
+  it("T11.2 a shell definition is one tool, its arguments in the environment and in order", async () => {
+    const shell = `${berth.url}/mcp/greet`;
+    assert.equal(
+      (await call(shell, "greet", { who: "$(id) `id` ; x" })).content[0].text,
+      "Hello, $(id) `id` ; x ($(id) `id` ; x)",
+    );
+  });
+
+  it("T12.5 a call that takes too long ends with an error that says so", async () => {
+    const hasty = await startTestBerth({
+      files: ["test/fixtures/servers/everyday.ts"],
+      env: { BERTH_CALL_MS: "1000" },
+    });
+    try {
+      const everyday = `${hasty.url}/mcp/everyday`;
+      for (const [tool, args] of [
+        ["wait", { ms: 60_000 }],
+        ["spin", {}],
+      ] as const) {
+        const result = await call(everyday, tool, args);
+        assert.equal(result.isError, true);
+        assert.match(result.content[0].text, /1000 ms/);
+      }
+      // A busy machine may not start a process in that time at the first try.
+      await until(
+        async () => (await call(everyday, "echo", { message: "still here" })).content[0].text === "still here",
+      );
+    } finally {
+      await hasty.close();
+    }
+  });
+
+  it("T13.1 a tool without arguments takes {} and no arguments at all", async () => {
+    assert.deepEqual(await call(url, "nothing"), { content: [] });
+    const { body } = await post(url, request("tools/call", { name: "nothing" }));
+    assert.deepEqual(body.result.content, []);
+  });
+
+  it("T13.2 output larger than the limit is an error that names the limit; smaller output arrives whole", async () => {
+    const whole = await call(url, "long", { bytes: 300_000 });
+    assert.equal(whole.content[0].text.length, 300_000);
+    const result = await call(url, "long", { bytes: 2_000_000 });
+    assert.equal(result.isError, true);
+    assert.match(result.content[0].text, /1000000/);
+  });
+
+  it("T13.3 unicode arrives as it left", async () => {
+    const message = "héllo 世界 🚢 \u2028 \u0000 \ud83d";
+    const echoed = (await call(url, "echo", { message })).content[0].text;
+    assert.equal(echoed, message);
+  });
+
+  it("T13.4 many calls at once each get their own answer", async () => {
+    const numbers = Array.from({ length: 200 }, (_, n) => n);
+    const sums = await Promise.all(numbers.map((a) => call(url, "add", { a, b: 1 })));
+    assert.deepEqual(
+      sums.map((result) => result.structuredContent.sum),
+      numbers.map((n) => n + 1),
+    );
+  });
+
+  it("T13.5 T13.6 T13.7 nested objects, arrays and nulls arrive as they are", async () => {
+    const result = await call(url, "measure", { tree: { name: "t", children: ["a", null, "b"], note: null } });
+    assert.equal(result.structuredContent.result, 2);
+    const wrong = await call(url, "measure", { tree: { name: null, children: [], note: null } });
+    assert.equal(wrong.isError, true);
+    assert.match(wrong.content[0].text, /\/tree\/name/);
+  });
+});

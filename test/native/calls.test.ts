@@ -1,0 +1,325 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import * as fc from "../support/fast-check.ts";
+import { ALL_SERVERS } from "../../src/host/catalog/aggregate.ts";
+import type { Host } from "../../src/host/host.ts";
+import { createNative } from "../../src/mcp/native/native.ts";
+import type { ServerPlace } from "../../src/mcp/protocol.ts";
+import { callNative, NativeCallError, type NativeEvent, type NativeResult } from "../../src/native/client.ts";
+import type { JsonObject } from "../../src/lib/json.ts";
+import { call, modern, MODERN_META, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { LegacyClient } from "../support/legacy-client.ts";
+import { connectRaw, eventsOf, rawPost } from "../support/raw-http.ts";
+import { until } from "../support/until.ts";
+
+const ASKING = `
+import type { ToolContext } from "berth";
+
+/** Asks two things, one after the other. */
+export async function order(context: ToolContext): Promise<string> {
+  const drink = await context.elicit({ message: "What?", schema: { type: "object", properties: { drink: { type: "string" } } } });
+  const size = await context.elicit({ message: "How big?", schema: { type: "object", properties: { size: { type: "string" } } } });
+  return JSON.stringify([drink, size]);
+}
+
+/** Says something to the log. */
+export function speak(context: ToolContext): string {
+  context.log.warning("careful");
+  return "spoken";
+}
+`;
+
+/** Servers and tools whose names can be put together in several ways. */
+const tool = (name: string, says: string): string => `export function ${name}(): string { return "${says}"; }\n`;
+const AMBIGUOUS = {
+  "a.ts": tool("b_c", "b_c of a") + tool("d", "d of a"),
+  "a_b.ts": tool("c", "c of a_b"),
+  "a.b.ts": tool("c", "c of a.b"),
+};
+
+interface Called {
+  readonly events: NativeEvent[];
+  readonly result: NativeResult;
+}
+
+async function native(url: string, method: string, args: JsonObject = {}, more: object = {}): Promise<Called> {
+  const events: NativeEvent[] = [];
+  const calling = callNative({ url, method, args, ...more });
+  let next = await calling.next();
+  for (; !next.done; next = await calling.next()) events.push(next.value);
+  return { events, result: next.value };
+}
+
+function textOf(result: NativeResult): unknown {
+  return "content" in result ? result.content[0]?.["text"] : result;
+}
+
+describe("native calls", () => {
+  let berth: TestBerth;
+  before(async () => {
+    berth = await startTestBerth({
+      files: ["test/fixtures/servers/streaming.ts", "test/fixtures/servers/everyday.ts"],
+      texts: { ...AMBIGUOUS, "asking.ts": ASKING },
+      mcps: { off: { definition: "everyday.ts", enabled: false } },
+    });
+  });
+  after(() => berth.close());
+
+  const stateNow = async (): Promise<{ yielded: number; stopped: number; begun: number }> =>
+    (await call(`${berth.url}/mcp/streaming`, "state")).structuredContent;
+
+  it("S9 a tool is a method of its own, with its events as notifications and its result at the end", async () => {
+    const body = request("streaming.drip", { count: 2, ms: 0, bytes: 1 }, "call-1");
+    const connection = await connectRaw(berth.url);
+    connection.socket.write(rawPost("/mcp", body));
+    await connection.until(/"id":"call-1"[\s\S]*\r\n0\r\n/);
+    connection.socket.destroy();
+    const messages = eventsOf(connection.text());
+    const { release } = (messages[0]!["params"] as { result: { release: string } }).result;
+    assert.match(release, /^baguq/);
+    const told = (result: object) => ({
+      jsonrpc: "2.0",
+      method: "streaming.drip",
+      params: { subscription: "call-1", result },
+    });
+    assert.deepEqual(messages, [
+      told({ type: "start", server: "streaming", tool: "drip", release }),
+      told({ type: "data", data: "1 " }),
+      told({ type: "data", data: "2 " }),
+      told({ type: "complete" }),
+      {
+        jsonrpc: "2.0",
+        id: "call-1",
+        result: { content: [{ type: "text", text: "dripped 2" }], structuredContent: "dripped 2" },
+      },
+    ]);
+  });
+
+  it("S9 each event leaves at once, and without a stream there is one collected result", async () => {
+    const calling = callNative({ url: berth.url, method: "streaming.drip", args: { count: 2, ms: 60_000 } });
+    for (const type of ["start", "data"]) {
+      const { value } = await calling.next();
+      assert.ok("type" in value && value.type === type);
+    }
+    await calling.return(undefined as never);
+
+    const collected = await post(`${berth.url}/mcp`, request("streaming.words", { text: "one two" }));
+    assert.equal(collected.headers.get("content-type"), "application/json");
+    assert.deepEqual(collected.body.result.content, [
+      { type: "text", text: "one" },
+      { type: "text", text: "two" },
+    ]);
+  });
+
+  it("S9 the same tool gives the same events and the same result natively and by MCP", async () => {
+    const someText = fc.string({ unit: "grapheme", maxLength: 20 });
+    const calls = fc.oneof(
+      fc.record({ tool: fc.constant("streaming.drip"), args: fc.record({ count: fc.nat(5), ms: fc.constant(0) }) }),
+      fc.record({ tool: fc.constant("streaming.words"), args: fc.record({ text: someText }) }),
+      fc.record({ tool: fc.constant("everyday.count"), args: fc.record({ to: fc.nat(5) }) }),
+      fc.record({ tool: fc.constant("everyday.echo"), args: fc.record({ message: someText }) }),
+      fc.record({
+        tool: fc.constantFrom("everyday.add", "everyday.echo"),
+        args: fc.dictionary(someText, fc.jsonValue()),
+      }),
+      fc.record({
+        tool: fc.constantFrom("everyday.fail", "everyday.picture", "everyday.nothing", "everyday.blocks"),
+        args: fc.constant({}),
+      }),
+    );
+    await fc.assert(
+      fc.asyncProperty(calls, fc.boolean(), async ({ tool, args }, streams) => {
+        // A key that params reserve is no native argument.
+        fc.pre(!Object.hasOwn(args, "_meta"));
+        const inMcp = request("tools/call", {
+          name: tool,
+          arguments: args,
+          _meta: { ...MODERN_META, progressToken: 1 },
+        });
+        const headers = { "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool };
+        const accept = { Accept: streams ? "application/json, text/event-stream" : "application/json" };
+        const natively = await exchange(request(tool, args), accept);
+        const byMcp = await exchange(inMcp, { ...accept, ...headers });
+        assert.deepEqual(resultOf(natively), resultOf(byMcp));
+        assert.deepEqual(dataOf(natively), progressOf(byMcp));
+        if (!streams) return;
+        const last = natively.at(-2) as { params: { result: { type: string } } };
+        const { isError } = resultOf(byMcp) as { isError?: boolean };
+        assert.equal(last.params.result.type, isError ? "error" : "complete");
+      }),
+      { numRuns: fc.runs(60) },
+    );
+  });
+
+  /** All messages in the answer to one POST to all servers. */
+  async function exchange(body: object, headers: Record<string, string>): Promise<Record<string, unknown>[]> {
+    const response = await fetch(`${berth.url}/mcp`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", ...headers },
+      body: JSON.stringify(body),
+    });
+    const text = await response.text();
+    return text.startsWith("{") ? [JSON.parse(text) as Record<string, unknown>] : eventsOf(text);
+  }
+
+  /** Leaves out MCP's own members of each result. */
+  function resultOf(messages: Record<string, unknown>[]): unknown {
+    const { resultType: _resultType, _meta, ...result } = messages.at(-1)!["result"] as JsonObject;
+    return result;
+  }
+
+  function dataOf(messages: Record<string, unknown>[]): unknown[] {
+    return messages.flatMap(({ params }) => {
+      const event = (params as { result: NativeEvent } | undefined)?.result;
+      return event?.type === "data" ? [event.data] : [];
+    });
+  }
+
+  function progressOf(messages: Record<string, unknown>[]): unknown[] {
+    return messages.flatMap(({ params }) => (params as { message?: string } | undefined)?.message ?? []);
+  }
+
+  it("S9 T12.2 the protocol's methods go first, and what is no tool is -32601", async () => {
+    assert.deepEqual((await post(`${berth.url}/mcp`, request("ping"))).body.result, {});
+    for (const [path, method, reason] of [
+      ["/mcp", "everyday.nope", /the server "everyday" has no tool "nope"/],
+      ["/mcp", "nobody.echo", /nobody\.echo/],
+      ["/mcp", "everyday", /everyday/],
+      ["/mcp", ".echo", /\.echo/],
+      ["/mcp", "everyday.", /no tool ""/],
+      ["/mcp", `everyday.${"x".repeat(400)}`, /No such method/],
+      ["/mcp/everyday", "streaming.drip", /streaming\.drip/],
+      ["/mcp/everyday", "echo", /echo/],
+    ] as const) {
+      const { status, body } = await post(`${berth.url}${path}`, request(method, { message: "hi" }));
+      assert.equal(status, 404, method);
+      assert.equal(body.error.code, -32601, method);
+      assert.match(body.error.message, reason);
+    }
+  });
+
+  it("S9 T5.6 a server that is disabled is refused natively, too", async () => {
+    const { body } = await post(`${berth.url}/mcp`, request("off.echo", { message: "hi" }));
+    assert.match(body.error.message, /disabled/);
+  });
+
+  it("S9 the dot goes before the underscore, and the longest name of a server wins", async () => {
+    const said = async (path: string, method: string): Promise<unknown> => {
+      const { body } = await post(`${berth.url}${path}`, request(method));
+      return body.result?.content[0].text ?? body.error.code;
+    };
+    assert.equal(await said("/mcp", "a.b_c"), "b_c of a");
+    assert.equal(await said("/mcp", "a_b_c"), "c of a_b");
+    assert.equal(await said("/mcp", "a_b.c"), "c of a_b");
+    assert.equal(await said("/mcp", "a.b.c"), "c of a.b");
+    assert.equal(await said("/mcp", "a_d"), "d of a");
+    assert.equal(await said("/mcp", "a_b_d"), -32601, "a_b has the method, and no such tool");
+    assert.equal(await said("/mcp/a", "a_b_c"), "b_c of a", "at the address of a there is no other server");
+  });
+
+  it("asks for no server that there is not, however many separators a name has", async () => {
+    const asked: string[] = [];
+    const host = {
+      has: (_tenant: string, name: string) => name === "echo",
+      server: (_tenant: string, name: string) => (asked.push(name), assert.fail("nothing was to be asked for")),
+    } as unknown as Host;
+    const native = createNative(host);
+    const place = { tenant: "default", server: ALL_SERVERS } as ServerPlace;
+    for (const name of ["x.".repeat(160), "_".repeat(320), `echo@${"._".repeat(157)}`, `echo@x.${"y_".repeat(150)}`]) {
+      assert.equal(await native.methodFor(place, name), undefined);
+    }
+    assert.deepEqual(asked, []);
+  });
+
+  it("S9 a release can be named natively, in the method or in the address", async () => {
+    const { events } = await native(berth.url, "everyday.echo", { message: "hi" });
+    assert.equal(events[0]?.type, "start");
+    const { release } = events[0];
+    for (const [path, method] of [
+      ["", `everyday@${release}.echo`],
+      [`/mcp/everyday@${release}`, "everyday.echo"],
+    ]) {
+      assert.equal(textOf((await native(`${berth.url}${path}`, method!, { message: "hi" })).result), "hi");
+    }
+  });
+
+  it("S9 log lines are events, whatever their level", async () => {
+    const { events, result } = await native(berth.url, "asking.speak");
+    assert.deepEqual(
+      events.filter(({ type }) => type === "log"),
+      [{ type: "log", level: "warning", message: "careful" }],
+    );
+    assert.equal(textOf(result), "spoken");
+  });
+
+  it("S9 a tool that asks says what, and goes on when it is called again with all answers so far", async () => {
+    const inputResponses: JsonObject = {};
+    const contents: JsonObject[] = [{ drink: "tea" }, { size: "big" }];
+    for (const content of contents) {
+      const { events, result } = await native(berth.url, "asking.order", {}, { inputResponses });
+      assert.equal(events.at(-1)?.type, "input_required");
+      assert.ok("inputRequests" in result);
+      for (const key of Object.keys(result.inputRequests)) inputResponses[key] = { action: "accept", content };
+    }
+    const { result } = await native(berth.url, "asking.order", {}, { inputResponses });
+    assert.match(String(textOf(result)), /tea.*big/);
+    await assert.rejects(
+      native(berth.url, "asking.order", {}, { inputResponses: { drink: 1 } }),
+      (error) => error instanceof NativeCallError && error.code === -32602,
+    );
+  });
+
+  it("S5 S9 who stops taking events ends the work, and so does a signal", async () => {
+    const before = await stateNow();
+    const calling = callNative({ url: berth.url, method: "streaming.drip", args: { count: 1000, ms: 20 } });
+    await calling.next();
+    await calling.return(undefined as never);
+    await until(async () => (await stateNow()).stopped > before.stopped);
+
+    const cancelling = new AbortController();
+    const waiting = native(berth.url, "streaming.quiet", { ms: 60_000 }, { signal: cancelling.signal });
+    await until(async () => (await stateNow()).begun > before.begun);
+    cancelling.abort(new Error("enough"));
+    await assert.rejects(waiting, /enough/);
+    await until(async () => (await stateNow()).stopped > before.stopped + 1);
+  });
+
+  it("S3 S9 a client that takes nothing holds the tool back", async () => {
+    const connection = await connectRaw(berth.url);
+    connection.socket.pause();
+    connection.socket.write(rawPost("/mcp", request("streaming.drip", { count: 100_000, ms: 0, bytes: 1000 })));
+    let last = -1;
+    for (;;) {
+      await sleep(300);
+      const { yielded } = await stateNow();
+      if (yielded === last && yielded > 0) break;
+      last = yielded;
+    }
+    assert.ok(last < 50_000, `${last} events were yielded to nobody`);
+    connection.socket.destroy();
+  });
+
+  it("S9 clients of both eras may call natively, within a session or a version of theirs", async () => {
+    const legacy = await LegacyClient.start(`${berth.url}/mcp/everyday`);
+    const reader = await legacy.request("everyday.add", { a: 1 }, "native");
+    let message = await reader.nextMessage();
+    while (message?.id !== "native") message = await reader.nextMessage();
+    assert.deepEqual(message.result.structuredContent, { sum: 11 });
+    const { body } = await modern(
+      `${berth.url}/mcp/everyday`,
+      "everyday.add",
+      { a: 1 },
+      { Accept: "application/json" },
+    );
+    assert.deepEqual(body.result.structuredContent, { sum: 11 });
+  });
+
+  it("S9 an address where nobody is, or no Berth, is said so", async () => {
+    await assert.rejects(
+      native("http://127.0.0.1:9", "everyday.echo"),
+      /nothing answers at http:\/\/127\.0\.0\.1:9\/mcp/,
+    );
+    await assert.rejects(native(`${berth.url}/nowhere`, "everyday.echo"), NativeCallError);
+  });
+});

@@ -1,0 +1,347 @@
+import assert from "node:assert/strict";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { after, before, describe, it } from "node:test";
+import { gzipSync } from "node:zlib";
+import { defaultLimits } from "../../src/limits/limits.ts";
+import type { Json, JsonObject } from "../../src/lib/json.ts";
+import { parseAllowedHost, type AllowedHost } from "../../src/network/allow-list.ts";
+import { Fetches, type FetchLimits, type FetchStep } from "../../src/network/fetches.ts";
+import { openFetch, openPublicFetch } from "../../src/network/public-fetch.ts";
+import { until } from "../support/until.ts";
+
+/** A guest's call that a test can end. */
+class Call {
+  readonly closers: (() => void)[] = [];
+  onOver(close: () => void): void {
+    this.closers.push(close);
+  }
+  over(): void {
+    for (const close of this.closers) close();
+  }
+}
+
+describe("the network of a server's code", () => {
+  const seen: { url: string; headers: IncomingMessage["headers"]; body: string; method: string; from: string }[] = [];
+  let answer: (request: IncomingMessage, response: ServerResponse, body: string) => void = () => {};
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => {
+      const body = Buffer.concat(chunks).toString();
+      const { url = "", headers, method = "", socket } = request;
+      seen.push({ url, headers, body, method, from: socket.localAddress ?? "" });
+      answer(request, response, body);
+    });
+  });
+  let port = 0;
+  const names: Record<string, string[][]> = {};
+  const asked: string[] = [];
+
+  before(async () => {
+    await new Promise<void>((resolve) => server.listen(0, "0.0.0.0", resolve));
+    port = (server.address() as AddressInfo).port;
+  });
+  after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+
+  /** The hosts in `names` have the addresses there, one list for each look-up. */
+  const resolve = async (hostname: string): Promise<readonly string[]> => {
+    asked.push(hostname);
+    const answers = names[hostname] ?? [];
+    return (answers.length > 1 ? answers.shift() : answers[0]) ?? [];
+  };
+
+  const open = (list: readonly string[], limits: Partial<FetchLimits> = {}) => {
+    const allowed = list.map((text) => parseAllowedHost(text) as AllowedHost);
+    const fetches = new Fetches(allowed, { ...defaultLimits, ...limits }, { privateToo: true, resolve });
+    const call = new Call();
+    let id = 0;
+    const request = (step: FetchStep, params: JsonObject) => fetches.request(step, params, call);
+    return {
+      call,
+      fetches,
+      request,
+      begin: (url: string, params: JsonObject = {}) =>
+        request("fetch", { id: ++id, url, method: "GET", headers: [], ...params }) as Promise<Head>,
+      text: async (fetchId = id): Promise<string> => {
+        let text = "";
+        for (;;) {
+          const part = (await request("fetchRead", { id: fetchId })) as { base64: string } | null;
+          if (!part) return text;
+          text += Buffer.from(part.base64, "base64").toString();
+        }
+      },
+    };
+  };
+  type Head = { status: number; headers: [string, string][]; hasBody: boolean; url: string; redirected: boolean };
+
+  it("C8 a host that is not listed is not even looked up", async () => {
+    const { begin } = open([`good.test:${port}`]);
+    asked.length = 0;
+    await assert.rejects(begin(`http://evil.test:${port}/?token=secret`), (error: Error) => {
+      assert.match(error.message, /fetching from evil\.test:\d+ failed: .*"network" of this server's entry/);
+      assert.doesNotMatch(error.message, /token=secret/);
+      return true;
+    });
+    assert.deepEqual(asked, []);
+  });
+
+  it("C8 the connection is made to the address that was checked, by one look-up", async () => {
+    names["good.test"] = [["127.0.0.1"], ["127.0.0.2"]];
+    const { begin, text } = open([`good.test:${port}`, `127.0.0.1:${port}`]);
+    answer = (_request, response) => response.end("hello");
+    asked.length = 0;
+    assert.equal((await begin(`http://good.test:${port}/a?b`)).status, 200);
+    assert.equal(await text(), "hello");
+    assert.deepEqual(asked, ["good.test"]);
+    assert.deepEqual([seen.at(-1)!.from, seen.at(-1)!.headers.host], ["127.0.0.1", `good.test:${port}`]);
+  });
+
+  it("C8 a name that means another address a moment later leads nowhere new", async () => {
+    const before = seen.length;
+    names["rebind.test"] = [["127.0.0.1"], ["127.0.0.2"]];
+    const { begin, text } = open([`*:${port}`, `127.0.0.1:${port}`]);
+    answer = (_request, response) => response.setHeader("Connection", "close").end("first");
+    await begin(`http://rebind.test:${port}/`);
+    assert.equal(await text(), "first");
+    await assert.rejects(begin(`http://rebind.test:${port}/`), /127\.0\.0\.2 is no public address/);
+    assert.equal(seen.length, before + 1);
+  });
+
+  it("C8 of a name's addresses only those that may be reached are used", async () => {
+    names["mixed.test"] = [["10.255.255.1", "127.0.0.1", "::1"]];
+    const { begin, text } = open([`mixed.test:${port}`, `127.0.0.1:${port}`]);
+    answer = (_request, response) => response.end("mixed");
+    await begin(`http://mixed.test:${port}/`);
+    assert.equal(await text(), "mixed");
+    assert.equal(seen.at(-1)!.from, "127.0.0.1");
+    names["none.test"] = [[]];
+    await assert.rejects(open([`none.test:${port}`]).begin(`http://none.test:${port}/`), /the host has no address/);
+  });
+
+  it("C8 an address in the URL is checked like any other", async () => {
+    const { begin } = open([`*:${port}`]);
+    const before = seen.length;
+    for (const host of ["127.0.0.1", "2130706433", "0x7f.1", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "127.0.0.1."]) {
+      await assert.rejects(begin(`http://${host}:${port}/`), /no public address|no address/, host);
+    }
+    assert.equal(seen.length, before);
+  });
+
+  it("C8 each redirect is checked again, by host, by address and by kind", async () => {
+    names["good.test"] = [["127.0.0.1"]];
+    names["inside.test"] = [["127.0.0.2"]];
+    const list = [`good.test:${port}`, `inside.test:${port}`, `127.0.0.1:${port}`];
+    const { begin, text } = open(list);
+    const targets: [string, RegExp | undefined][] = [
+      ["/second", undefined],
+      [`http://evil.test:${port}/`, /evil\.test:\d+ may not be reached/],
+      [`http://good.test@evil.test:${port}/`, /evil\.test|may not be reached|failed/],
+      [`http://127.0.0.2:${port}/`, /may not be reached/],
+      [`http://inside.test:${port}/`, /127\.0\.0\.2 is no public address.*: add "127\.0\.0\.2:<port>"/],
+      [`http://good.test:${port === 80 ? 81 : 80}/`, /may not be reached/],
+      ["file:///etc/passwd", /failed/],
+      ["data:text/plain,inside", /failed/],
+    ];
+    for (const [target, refusal] of targets) {
+      answer = (request, response) => {
+        if (request.url === "/second") response.end("second");
+        else response.writeHead(302, { Location: target }).end();
+      };
+      const before = seen.length;
+      if (refusal) {
+        await assert.rejects(begin(`http://good.test:${port}/first`), refusal, target);
+        assert.equal(seen.length, before + 1, target);
+      } else {
+        const head = await begin(`http://good.test:${port}/first`);
+        assert.deepEqual([head.redirected, head.url], [true, `http://good.test:${port}/second`]);
+        assert.equal(await text(), "second");
+      }
+    }
+    answer = (_request, response) => response.writeHead(302, { Location: "http://evil.test/" }).end();
+    const manual = await begin(`http://good.test:${port}/`, { redirect: "manual" });
+    assert.equal(manual.status, 302);
+    answer = (_request, response) => response.writeHead(302, { Location: "/again" }).end();
+    await assert.rejects(begin(`http://good.test:${port}/`), /redirect/);
+  });
+
+  it("C8 a program does not say what its connection is made of", async () => {
+    const { begin, text } = open([`127.0.0.1:${port}`]);
+    answer = (_request, response) => response.end("ok");
+    const headers = [
+      ["Host", "evil.test"],
+      ["Connection", "keep-alive, X-Mine"],
+      ["Transfer-Encoding", "chunked"],
+      ["Content-Length", "3"],
+      ["Upgrade", "websocket"],
+      ["Expect", "100-continue"],
+      ["Proxy-Authorization", "x"],
+      ["X-Mine", "mine"],
+      ["Authorization", "Bearer token"],
+    ];
+    await begin(`http://127.0.0.1:${port}/`, {
+      headers,
+      method: "POST",
+      base64: Buffer.from("hello").toString("base64"),
+    });
+    await text();
+    const { headers: sent, body } = seen.at(-1)!;
+    assert.equal(body, "hello");
+    assert.deepEqual(
+      [sent.host, sent["content-length"], sent["x-mine"], sent.authorization, sent["user-agent"]],
+      [`127.0.0.1:${port}`, "5", "mine", "Bearer token", "Berth"],
+    );
+    for (const name of ["upgrade", "expect", "proxy-authorization", "transfer-encoding"])
+      assert.equal(sent[name], undefined);
+    for (const bad of [[["X-A", "a\r\nHost: evil"]], [["X A", "a"]], [["X-A", 1]], "X-A"]) {
+      await assert.rejects(begin(`http://127.0.0.1:${port}/`, { headers: bad as Json }), /./, JSON.stringify(bad));
+    }
+    for (const method of ["CONNECT", "TRACE", "GET / HTTP/1.1\r\nX: y", ""]) {
+      await assert.rejects(begin(`http://127.0.0.1:${port}/`, { method }), /./, method);
+    }
+  });
+
+  it("C8 bodies flow in parts both ways, no faster than they are taken", async () => {
+    const { request, begin } = open([`127.0.0.1:${port}`]);
+    let written = 0;
+    answer = (_request, response) => {
+      response.write("begun");
+      const more = (): void => {
+        while (written < 12 * 1024 * 1024 && response.write("x".repeat(64 * 1024))) written += 64 * 1024;
+        response.once("drain", more);
+      };
+      more();
+    };
+    const length = 300_000;
+    const beginning = begin(`http://127.0.0.1:${port}/`, { method: "PUT", parts: true, length });
+    for (let sent = 0; sent < length; sent += 100_000) {
+      await request("fetchWrite", { id: 1, base64: Buffer.alloc(100_000, "y").toString("base64") });
+    }
+    await request("fetchWrite", { id: 1 });
+    assert.equal((await beginning).status, 200);
+    assert.deepEqual([seen.at(-1)!.body.length, seen.at(-1)!.headers["content-length"]], [length, String(length)]);
+    await request("fetchRead", { id: 1 });
+    const after = written;
+    await new Promise((later) => setTimeout(later, 100));
+    assert.ok(written - after < 4 * 1024 * 1024 && written < 12 * 1024 * 1024, "what nobody reads does not pile up");
+    await request("fetchAbort", { id: 1 });
+    await assert.rejects(request("fetchRead", { id: 1 }), /this fetch is over/);
+  });
+
+  it("C8 a body that is longer or shorter than it says is no request", async () => {
+    const { request, begin } = open([`127.0.0.1:${port}`]);
+    answer = (_request, response) => response.end("ok");
+    const before = seen.length;
+    const beginning = assert.rejects(begin(`http://127.0.0.1:${port}/`, { method: "POST", parts: true, length: 3 }));
+    await request("fetchWrite", { id: 1, base64: Buffer.from("GET / HTTP/1.1").toString("base64") }).catch(() => {});
+    await request("fetchWrite", { id: 1 }).catch(() => {});
+    await beginning;
+    assert.equal(seen.length, before);
+  });
+
+  it("C8 fetchResponseBytes: a longer answer is cut off, however small it came", async () => {
+    const { begin, text } = open([`127.0.0.1:${port}`], { fetchResponseBytes: 100_000 });
+    answer = (_request, response) => response.end("x".repeat(100_000));
+    await begin(`http://127.0.0.1:${port}/`);
+    assert.equal((await text()).length, 100_000);
+    const bomb = gzipSync(Buffer.alloc(50 * 1024 * 1024));
+    answer = (_request, response) => response.setHeader("Content-Encoding", "gzip").end(bomb);
+    await begin(`http://127.0.0.1:${port}/`);
+    await assert.rejects(text(), /longer than the limit fetchResponseBytes of 100000/);
+  });
+
+  it("C8 an answer that is packed more than once is refused: a few bytes could hide work that yields nothing", async () => {
+    const { begin, text } = open([`127.0.0.1:${port}`]);
+    const packed = gzipSync("x");
+    answer = (_request, response) => response.setHeader("Content-Encoding", "gzip").end(packed);
+    await begin(`http://127.0.0.1:${port}/`);
+    assert.equal(await text(), "x");
+    for (const codings of ["gzip, gzip", ["gzip", "gzip"]]) {
+      answer = (_request, response) => response.setHeader("Content-Encoding", codings).end(gzipSync(packed));
+      await assert.rejects(begin(`http://127.0.0.1:${port}/`), /more than one Content-Encoding \(gzip, gzip\)/);
+    }
+  });
+
+  it("an answer that is packed more than once is refused to upstreams and issuers as it is to guests", async () => {
+    const here = parseAllowedHost(`127.0.0.1:${port}`) as AllowedHost;
+    for (const fetchIt of [openFetch(), openPublicFetch([here])]) {
+      for (const codings of ["gzip, gzip", ["GZip", "gzip"], "gzip,"]) {
+        answer = (_request, response) => response.setHeader("Content-Encoding", codings).end(gzipSync(gzipSync("x")));
+        const refused = (error: Error): boolean => /more than one Content-Encoding/.test(String(error.cause));
+        await assert.rejects(fetchIt(`http://127.0.0.1:${port}/`), refused);
+      }
+      answer = (_request, response) => response.setHeader("Content-Encoding", "gzip").end(gzipSync("x"));
+      assert.equal(await (await fetchIt(`http://127.0.0.1:${port}/`)).text(), "x");
+    }
+  });
+
+  it("C8 fetchRequestBytes: a longer body is not sent", async () => {
+    const { request, begin } = open([`127.0.0.1:${port}`], { fetchRequestBytes: 1000 });
+    const limit = /longer than the limit fetchRequestBytes of 1000/;
+    const base64 = Buffer.alloc(1001).toString("base64");
+    await assert.rejects(begin(`http://127.0.0.1:${port}/`, { method: "POST", base64 }), limit);
+    await assert.rejects(begin(`http://127.0.0.1:${port}/`, { method: "POST", parts: true, length: 1001 }), limit);
+    const beginning = assert.rejects(begin(`http://127.0.0.1:${port}/`, { method: "POST", parts: true }), limit);
+    await assert.rejects(request("fetchWrite", { id: 3, base64 }), limit);
+    await beginning;
+  });
+
+  it("C8 fetchMs: what takes longer ends, before its head and in the midst of its body", async () => {
+    const hasty = open([`127.0.0.1:${port}`], { fetchMs: 200 });
+    answer = () => {};
+    await assert.rejects(hasty.begin(`http://127.0.0.1:${port}/`), /longer than the limit fetchMs of 200 ms/);
+    const { begin, text } = open([`127.0.0.1:${port}`], { fetchMs: 2_000 });
+    answer = (_request, response) => void response.write("half");
+    await begin(`http://127.0.0.1:${port}/`);
+    await assert.rejects(text(), /longer than the limit fetchMs of 2000 ms/);
+  });
+
+  it("C8 a host that sends interim answers without end is left, and one that sends a few is not", async () => {
+    const { begin, text } = open([`127.0.0.1:${port}`], { fetchMs: 60_000 });
+    let hints = 3;
+    answer = (_request, response) => {
+      response.socket!.write("HTTP/1.1 103 Early Hints\r\n\r\n".repeat(hints));
+      if (hints === 3) response.end("at last");
+    };
+    await begin(`http://127.0.0.1:${port}/`);
+    assert.equal(await text(), "at last");
+    hints = 100;
+    await assert.rejects(begin(`http://127.0.0.1:${port}/`), /it sent more than 16 interim answers/);
+  });
+
+  it("C8 fetchesPerCall and openFetches: neither one call nor a server's calls together fetch without end", async () => {
+    answer = (_request, response) => void response.write("open");
+    const { begin, request, fetches } = open([`127.0.0.1:${port}`], { fetchesPerCall: 3, openFetches: 2 });
+    await begin(`http://127.0.0.1:${port}/`);
+    await begin(`http://127.0.0.1:${port}/`);
+    const params = { id: 1, url: `http://127.0.0.1:${port}/`, method: "GET", headers: [] };
+    await assert.rejects(fetches.request("fetch", params, new Call()), /the limit openFetches/);
+    await request("fetchAbort", { id: 1 });
+    await begin(`http://127.0.0.1:${port}/`);
+    await assert.rejects(begin(`http://127.0.0.1:${port}/`), /the limit fetchesPerCall/);
+  });
+
+  it("C8 what a call leaves open ends with it, and none of another call can be touched", async () => {
+    let closed = 0;
+    answer = (_request, response) => {
+      response.on("close", () => closed++);
+      response.write("open");
+    };
+    const { begin, fetches, call, text } = open([`127.0.0.1:${port}`], { openFetches: 2 });
+    await begin(`http://127.0.0.1:${port}/`);
+    const other = new Call();
+    await assert.rejects(fetches.request("fetchRead", { id: 1 }, other), /this fetch is over/);
+    assert.equal(await fetches.request("fetchAbort", { id: 1 }, other), null);
+    const pending = assert.rejects(text());
+    call.over();
+    await pending;
+    await until(() => closed === 1);
+    await assert.rejects(begin(`http://127.0.0.1:${port}/`), /its call is over/);
+    await fetches.request("fetch", { id: 1, url: `http://127.0.0.1:${port}/`, method: "GET", headers: [] }, other);
+    other.over();
+    await until(() => closed === 2);
+  });
+});

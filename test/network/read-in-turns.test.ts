@@ -1,0 +1,107 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type AddressInfo, type Socket } from "node:net";
+import { Duplex } from "node:stream";
+import { test, type TestContext } from "node:test";
+import { defaultLimits } from "../../src/limits/limits.ts";
+import { Fetches } from "../../src/network/fetches.ts";
+import { readInTurns } from "../../src/network/read-in-turns.ts";
+import { ReadingTime } from "../../src/lib/reading-time.ts";
+import { until } from "../support/until.ts";
+
+/** Reads a socket as an HTTP client does: until no more data is available. */
+function readAll(bytes: number, sliceMs: number, time?: ReadingTime) {
+  const socket = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done(), highWaterMark: 2 * bytes });
+  readInTurns(socket as Socket, time);
+  const seen = { slices: 0, bytes: 0, longest: 0 };
+  socket.on("readable", () => {
+    for (let slice: Buffer | null; (slice = socket.read() as Buffer | null) !== null;) {
+      seen.slices += 1;
+      seen.bytes += slice.length;
+      seen.longest = Math.max(seen.longest, slice.length);
+      for (const since = performance.now(); performance.now() - since < sliceMs;);
+    }
+  });
+  const ended = once(socket, "end");
+  socket.push(Buffer.alloc(bytes));
+  socket.push(null);
+  return { seen, ended, socket };
+}
+
+test("of a socket that is long to read little is read in one turn, of all such sockets together, and none is forgotten", async () => {
+  const sockets = [readAll(64 * 1024, 1), readAll(64 * 1024, 1), readAll(64 * 1024, 1)];
+  const ended = Promise.all(sockets.map((socket) => socket.ended));
+  const slices = (): number => sockets.reduce((sum, { seen }) => sum + seen.slices, 0);
+  let [most, before] = [0, 0];
+  const isOver = (): boolean => sockets.every(({ seen }) => seen.bytes === 64 * 1024);
+  while (!isOver()) {
+    await new Promise((resolve) => setImmediate(resolve));
+    most = Math.max(most, slices() - before);
+    before = slices();
+    const counts = sockets.map(({ seen }) => seen.slices);
+    assert.ok(Math.max(...counts) - Math.min(...counts) <= 8, `they take turns: ${counts.join()}`);
+  }
+  assert.ok(most <= 5, `${most} slices in one turn`);
+  await ended;
+  for (const { seen } of sockets) assert.deepEqual([seen.bytes, seen.longest], [64 * 1024, 4 * 1024]);
+});
+
+test("what is read at once is read at once", async () => {
+  const { seen, ended } = readAll(64 * 1024, 0);
+  await until(() => seen.bytes > 0);
+  assert.equal(seen.bytes, 64 * 1024);
+  await ended;
+});
+
+test("a socket is not read for a while once the time for it is used up, and goes on after that", async () => {
+  const time = new ReadingTime();
+  time.spend(250, performance.now());
+  const { seen, ended } = readAll(20 * 1024, 10, time);
+  const startedAt = performance.now();
+  await until(() => seen.bytes === 20 * 1024);
+  await ended;
+  // Five slices of ten milliseconds are a quarter of the time.
+  assert.ok(performance.now() - startedAt > 120, `${performance.now() - startedAt} ms`);
+});
+
+test("a socket that is destroyed while it waits is not read any more", async () => {
+  const { seen, socket } = readAll(64 * 1024, 5);
+  await until(() => seen.slices > 0);
+  const { slices } = seen;
+  socket.destroy();
+  for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(seen.slices, slices);
+});
+
+/** A host that answers with a body in pieces of one byte; returns its port. */
+async function hostOfBytes(t: TestContext, body: string): Promise<number> {
+  const pieces = Array.from(body, (letter) => `1\r\n${letter}\r\n`).join("");
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", () => {
+      socket.write(`HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n${pieces}`);
+      socket.end("0\r\n\r\n");
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+test("a body in pieces of one byte comes whole, in few parts", async (t) => {
+  const body = Array.from({ length: 50_000 }, (_, at) => String.fromCharCode(97 + (at % 26))).join("");
+  const port = await hostOfBytes(t, body);
+  const fetches = new Fetches([{ kind: "host", name: "127.0.0.1", port }], defaultLimits, { privateToo: true });
+  const call = { onOver: () => {} };
+  const url = `http://127.0.0.1:${port}/`;
+  await fetches.request("fetch", { id: 1, url, method: "GET", headers: [] }, call);
+  let [text, parts] = ["", 0];
+  for (;;) {
+    const part = (await fetches.request("fetchRead", { id: 1 }, call)) as { base64: string } | null;
+    if (!part) break;
+    text += Buffer.from(part.base64, "base64").toString();
+    parts += 1;
+  }
+  assert.equal(text, body);
+  assert.ok(parts < 1_000, `${parts} parts`);
+});

@@ -1,0 +1,213 @@
+import assert from "node:assert/strict";
+import os from "node:os";
+import { describe, it } from "node:test";
+import { assert as assertProperty, ipV4, ipV6, property, runs, webUrl } from "../support/fast-check.ts";
+import { isPublicAddress } from "../../src/network/addresses.ts";
+import { allowedByBoth, bareHostname, parseAllowedHost, type AllowedHost } from "../../src/network/allow-list.ts";
+import { listRules, NetworkRefused, portOf } from "../../src/network/rules.ts";
+
+const listOf = (...texts: string[]): AllowedHost[] =>
+  texts.map((text) => {
+    const allowed = parseAllowedHost(text);
+    if (typeof allowed === "string") assert.fail(allowed);
+    return allowed;
+  });
+
+const rulesOf = (...texts: string[]) => listRules(listOf(...texts), { privateToo: true });
+
+describe("what a server may reach", () => {
+  it("C8 is hosts at ports: what is not listed is refused before anything is looked up", () => {
+    const { checkUrl } = rulesOf("api.example.org", "api.example.org:8443", "*.example.net", "[2606:4700::1111]:443");
+    const allowed = [
+      "https://api.example.org",
+      "https://API.EXAMPLE.ORG:443/a?b#c",
+      "https://api.example.org:8443/",
+      "http://api.example.org:443/",
+      "https://a.example.net/",
+      "https://a.b.example.net/",
+      "https://api%2Eexample.org/",
+      "https:\\\\api.example.org\\path",
+      "https://api.example.org\\.evil.org@evil.org/",
+      "https://ａｐｉ.example.org/",
+      "https://[2606:4700:0::1111]/",
+    ];
+    for (const url of allowed) assert.equal(checkUrl(url).protocol.startsWith("http"), true, url);
+    const refused = [
+      "",
+      "api.example.org",
+      "//api.example.org/",
+      "http://api.example.org/",
+      "https://api.example.org:444/",
+      "https://api.example.org./",
+      "https://example.net/",
+      "https://a.example.net./",
+      "https://aexample.net/",
+      "https://example.net.evil.org/",
+      "https://api.example.org.evil.org/",
+      "https://api.example.org@evil.org/",
+      "https://api.example.org:443@evil.org/",
+      "https://api.example.org%40evil.org/",
+      "https://user:password@api.example.org/",
+      "https://user@api.example.org/",
+      "https://:password@api.example.org/",
+      "https://evil.org/https://api.example.org/",
+      "https://evil.org#@api.example.org/",
+      "https://evil.org?@api.example.org/",
+      "https://evil.org\\@api.example.org/",
+      "https://api.example.org\t.evil.org/",
+      "https://аpi.example.org/",
+      "https://api。evil.org/",
+      "https://[2606:4700::1112]/",
+      "ftp://api.example.org/",
+      "file:///etc/passwd",
+      "data:text/plain,hello",
+      "javascript:alert(1)",
+      "blob:https://api.example.org/x",
+      "ws://api.example.org:443/",
+    ];
+    for (const url of refused) assert.throws(() => checkUrl(url), NetworkRefused, url);
+  });
+
+  it("C8 takes a list's names as URLs have them, and refuses what nobody could read rightly", () => {
+    assert.deepEqual(listOf("BÜCHER.example:8080", "*.Example.ORG", "*", "*:80"), [
+      { kind: "host", name: "xn--bcher-kva.example", port: 8080 },
+      { kind: "below", name: "example.org", port: 443 },
+      { kind: "any", name: "", port: 443 },
+      { kind: "any", name: "", port: 80 },
+    ]);
+    const wrong = (
+      "|.|a b|a..b:x|https://a.org|a.org/|a.org?b|a@b.org|a.org:0|a.org:65536|a.org:http|a.org.|**.a.org|a.*.org|" +
+      "*a.org|127.1|0x7f000001|2130706433|0177.0.0.1|*.127.0.0.1|[::ffff:127.0.0.1]:80x|[::1|::1|[fe80::1%25eth0]:80|" +
+      "a.org:443:443|a.org\n|a\\b.org"
+    ).split("|");
+    for (const text of wrong) assert.equal(typeof parseAllowedHost(text), "string", text);
+  });
+
+  it("C8 `*` is every host, and no address that is not public", () => {
+    const rules = rulesOf("*", "*:80");
+    for (const url of ["https://anything.example/", "http://1.1.1.1/", "http://127.0.0.1/"]) rules.checkUrl(url);
+    assert.throws(() => rules.checkUrl("https://anything.example:8443/"), NetworkRefused);
+    assert.equal(rules.mayReach("1.1.1.1", 80), true);
+    for (const address of ["127.0.0.1", "::1", "10.0.0.1"]) assert.equal(rules.mayReach(address, 80), false);
+  });
+
+  it("C8 every way to write an address of this machine is one, and is refused", () => {
+    const rules = rulesOf("*:80");
+    const ways = (
+      "127.0.0.1 127.1 127.0.1 2130706433 0x7f000001 0x7f.1 017700000001 0177.0.0.01 0 " +
+      "0.0.0.0 127.0.0.1. %31%32%37.0.0.1 １２７.0.0.1 127。0。0。1 ①②⑦.0.0.1 [::1] [::] [::ffff:127.0.0.1] " +
+      "[::ffff:7f00:1] [0:0:0:0:0:ffff:127.0.0.1] [::127.0.0.1] [64:ff9b::127.0.0.1] [64:ff9b:1::7f00:1] [2002:7f00:1::] [2001:0:7f00:1::] [fc00::1] [fd12:3456::1] " +
+      "[fe80::1] [fec0::1] [ff02::1] 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254 100.64.0.1 " +
+      "224.0.0.1 255.255.255.255"
+    ).split(" ");
+    for (const way of ways) {
+      const text = `http://${way}/`;
+      const url = rules.checkUrl(text);
+      assert.equal(rules.mayReach(bareHostname(url), portOf(url)), false, text);
+    }
+  });
+
+  it("C8 an address of this machine is reached by its very name in the list, at its port, and by `default` alone", () => {
+    const list = listOf("127.0.0.1:3000", "[::1]:3000", "localhost:3000");
+    const rules = listRules(list, { privateToo: true });
+    assert.equal(rules.mayReach("127.0.0.1", 3000), true);
+    assert.equal(rules.mayReach("::1", 3000), true);
+    for (const [address, port] of [
+      ["127.0.0.1", 3001],
+      ["127.0.0.2", 3000],
+      ["::ffff:127.0.0.1", 3000],
+    ] as const) {
+      assert.equal(rules.mayReach(address, port), false, address);
+    }
+    const others = listRules(list, { privateToo: false });
+    for (const address of ["127.0.0.1", "::1"]) assert.equal(others.mayReach(address, 3000), false);
+    assert.doesNotMatch(others.explain(["10.1.2.3"]), /10\.1/, "which addresses names have here is nobody's business");
+  });
+
+  it("C8 no address of this machine's own interfaces is public, nor that of the agent of its host", (t) => {
+    assert.equal(isPublicAddress("168.63.129.16"), false);
+    const info = { netmask: "", mac: "", internal: false, cidr: null };
+    const one = { ...info, family: "IPv4", address: "8.8.4.4" } as const;
+    const other = { ...info, family: "IPv6", address: "2a00:1450::2", scopeid: 0 } as const;
+    t.mock.method(os, "networkInterfaces", () => ({ eth0: [one, other] }));
+    for (const address of ["8.8.4.4", "2a00:1450::2", "2a00:1450:0:0::2"])
+      assert.equal(isPublicAddress(address), false);
+    for (const address of ["8.8.8.8", "2a00:1450::1"]) assert.equal(isPublicAddress(address), true);
+  });
+
+  it("C8 no address but a global unicast one is public", () => {
+    const inside = (address: string): boolean =>
+      /^(?:0|10|127)\.|^192\.168\.|^169\.254\.|^172\.(?:1[6-9]|2\d|3[01])\./.test(address);
+    assertProperty(property(ipV4(), (address) => !inside(address) || !isPublicAddress(address)));
+    assertProperty(property(ipV6(), (address) => !isPublicAddress(address) || /^[23][0-9a-f]{0,3}:/i.test(address)));
+    for (const text of ["", "localhost", "1.1.1", "1.1.1.1 ", "fe80::1%eth0", "2606:4700::1111%1", "g::1"]) {
+      assert.equal(isPublicAddress(text), false, text);
+    }
+    for (const address of ["1.1.1.1", "8.8.8.8", "172.32.0.1", "100.128.0.1", "2606:4700:4700::1111", "2a00:1450::1"]) {
+      assert.equal(isPublicAddress(address), true, address);
+    }
+  });
+
+  it("C8 of any URL at all, what is allowed is at the listed host and port", () => {
+    const { checkUrl } = rulesOf("api.example.org");
+    assertProperty(
+      property(webUrl(), (text) => {
+        for (const each of [
+          text,
+          text.replace("//", "//api.example.org@"),
+          text.replace("//", "//api.example.org\\@"),
+        ]) {
+          let url: URL;
+          try {
+            url = checkUrl(each);
+          } catch (error) {
+            assert.ok(error instanceof NetworkRefused);
+            continue;
+          }
+          assert.deepEqual([url.hostname, portOf(url)], ["api.example.org", 443]);
+        }
+      }),
+      { numRuns: runs(30) },
+    );
+  });
+});
+
+describe("what two lists allow", () => {
+  it("C8 is what each of them allows by itself", () => {
+    const texts =
+      "* *.example.org *.a.example.org example.org a.example.org b.a.example.org 10.0.0.5 1.1.1.1 [::1] " +
+      "[2606:4700::1111] *:80 10.0.0.5:80 a.example.org:80";
+    const hosts = ["example.org", "a.example.org", "b.a.example.org", "c.b.a.example.org", "example.net"];
+    const addresses = ["10.0.0.5", "1.1.1.1", "::1", "2606:4700::1111", "8.8.8.8"];
+    const said = (list: readonly AllowedHost[]): boolean[] => {
+      const { checkHost, mayReach } = listRules(list, { privateToo: true });
+      const named = (host: string, port: number): boolean => {
+        try {
+          return (checkHost(host, port), true);
+        } catch {
+          return false;
+        }
+      };
+      return [443, 80].flatMap((port) =>
+        [
+          hosts.map((host) => named(host, port)),
+          addresses.map((address) => named(address, port) && mayReach(address, port)),
+          addresses.map((address) => mayReach(address, port)),
+        ].flat(),
+      );
+    };
+    // Lists of two each: further entries of a list change nothing between the others.
+    const lists = texts.split(" ").flatMap((one, index, all) => all.slice(index).map((other) => listOf(one, other)));
+    const alone = lists.map((list) => ({ list, says: said(list) }));
+    for (const { list: one, says: a } of alone) {
+      for (const { list: other, says: b } of alone) {
+        assert.deepEqual(
+          said(allowedByBoth(one, other)),
+          a.map((each, index) => each && b[index]),
+          JSON.stringify([one, other]),
+        );
+      }
+    }
+    for (const list of lists) assert.deepEqual(allowedByBoth(list, list), list);
+  });
+});

@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { PassThrough, Readable } from "node:stream";
+import { test } from "node:test";
+import { setTimeout as after } from "node:timers/promises";
+import { LastWords } from "../../src/processes/last-words.ts";
+
+const CHUNK = Buffer.alloc(64 * 1024, "x");
+
+test("what a program writes to stderr without end is read a few megabytes a second", async () => {
+  let read = 0;
+  const endless = new Readable({
+    read() {
+      read += CHUNK.length;
+      this.push(CHUNK);
+    },
+  });
+  const words = new LastWords(endless, 100);
+  const start = performance.now();
+  await after(1_000);
+  const seconds = (performance.now() - start) / 1_000;
+  endless.destroy();
+  assert.ok(read <= (4 * seconds + 1.5) * 1024 * 1024, `${read} bytes in ${seconds} s`);
+  assert.equal(String(words), "x".repeat(100));
+});
+
+test("the end of what a program writes to stderr is whole characters, and all of it where it is short", async () => {
+  const stream = new PassThrough();
+  const words = new LastWords(stream, 6);
+  const written: [string, string][] = [
+    ["é", "é"],
+    ["ab", "éab"],
+    ["cdé", "abcdé"],
+    ["€€", "€€"],
+    ["x", "€x"],
+    ["0123456789", "456789"],
+  ];
+  for (const [text, expected] of written) {
+    stream.write(text);
+    await after(1);
+    assert.equal(String(words), expected, text);
+  }
+});

@@ -1,0 +1,285 @@
+import { strict as assert } from "node:assert";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as after } from "node:timers/promises";
+import { describe, it } from "node:test";
+import { openSpawnHelper } from "../../src/processes/spawn/spawn-helper.ts";
+import {
+  spawnDirectly,
+  type Spawn,
+  type SpawnedProcess,
+  type Spawner,
+  type SpawnRequest,
+} from "../../src/processes/spawn/spawn.ts";
+import { descendants, givingWayBy, isAlive, processesWith, statOf } from "../support/processes.ts";
+import { until } from "../support/until.ts";
+
+const sh = (script: string, stdio: SpawnRequest["stdio"] = ["pipe", "pipe"]): SpawnRequest => ({
+  file: "/bin/sh",
+  args: ["-c", script],
+  env: {},
+  stdio,
+});
+
+describe("processes are started", () => {
+  for (const how of ["directly", "by a helper"] as const) {
+    const withStart = async (use: (start: Spawn) => Promise<void>): Promise<void> => {
+      if (how === "directly") return use(spawnDirectly);
+      const helper = await openReady();
+      try {
+        await use(helper.start);
+      } finally {
+        await helper.close();
+      }
+    };
+
+    it(`${how}, with a pipe for each descriptor that wants one`, () =>
+      withStart(async (start) => {
+        const started = await start(sh("cat; echo more >&3; exit 7", ["pipe", "pipe", "ignore", "pipe"]));
+        const printed = [textOf(started, 1), textOf(started, 3)];
+        started.pipes[0]!.end("given");
+        assert.equal(started.pipes[2], undefined);
+        assert.deepEqual(await Promise.all(printed), ["given", "more\n"]);
+        assert.deepEqual(await started.exited, { code: 7, signal: null });
+      }));
+
+    it(`${how}, and none of what they write at once is lost while their parent is busy`, () =>
+      withStart(async (start) => {
+        const starting = start(sh("seq 1 2000; seq 1 2000 >&2; seq 1 2000 >&3", ["ignore", "pipe", "pipe", "pipe"]));
+        const until = performance.now() + 150;
+        while (performance.now() < until);
+        const started = await starting;
+        const expected = Array.from({ length: 2000 }, (_, index) => `${index + 1}\n`).join("");
+        assert.deepEqual(await Promise.all([1, 2, 3].map((each) => textOf(started, each))), Array(3).fill(expected));
+      }));
+
+    it(`${how}, giving way and leading a group and a session without a terminal when asked to`, () =>
+      withStart(async (start) => {
+        const started = await start({ ...sh("read line"), group: true, niceness: 7, outOfMemoryScore: 900 });
+        const { group, session, terminal, niceness } = statOf(started.pid)!;
+        assert.deepEqual([group, session, terminal, niceness], [started.pid, started.pid, 0, givingWayBy(7)]);
+        assert.equal(readFileSync(`/proc/${started.pid}/oom_score_adj`, "utf8"), "900\n");
+        process.kill(-started.pid, "SIGTERM");
+        assert.deepEqual(await started.exited, { code: null, signal: "SIGTERM" });
+      }));
+
+    it(`${how}, or it is said why not`, () =>
+      withStart(async (start) => {
+        await assert.rejects(start({ ...sh(""), file: "/nowhere/at-all" }), { code: "ENOENT" });
+        await assert.rejects(start({ ...sh(""), args: ["\0"] }), { code: "ERR_INVALID_ARG_VALUE" });
+      }));
+  }
+});
+
+describe("a spawn helper", () => {
+  it("leaves nothing of its own to what it starts: no descriptor, no variable", async () => {
+    const helper = await openReady();
+    const listing = "for each in /proc/self/fd/*; do echo ${each##*/}; done; env";
+    const [helped, directly] = await Promise.all(
+      [helper.start, spawnDirectly].map(async (start) => {
+        const started = await start({ ...sh(listing, ["ignore", "pipe", "ignore"]), env: { OWN: "1" } });
+        return (await textOf(started, 1)).split("\n").sort();
+      }),
+    );
+    assert.ok(directly!.includes("OWN=1"));
+    assert.deepEqual(helped, directly);
+    await helper.close();
+  });
+
+  it("is the parent of what it starts, so that who serves is held up by none of it", async () => {
+    const helper = await openReady();
+    const started = await helper.start(sh("read line"));
+    const { parent } = statOf(started.pid)!;
+    assert.notEqual(parent, process.pid);
+    assert.ok(descendants().includes(parent));
+    started.pipes[0]!.end();
+    await started.exited;
+    await helper.close();
+    assert.deepEqual(descendants(), []);
+  });
+
+  it("takes what it has started with it when it is killed, and processes start all the same", async () => {
+    let gone = 0;
+    const helper = await openReady(() => (gone += 1));
+    const started = await helper.start({ ...sh("read line"), group: true });
+    process.kill(statOf(started.pid)!.parent, "SIGKILL");
+    assert.deepEqual(await started.exited, { code: null, signal: "SIGKILL" });
+    await until(() => gone === 1 && descendants().length === 1, "nothing of it is alive, and the guard is left");
+    const next = await helper.start(sh("exit 3"));
+    assert.deepEqual(await next.exited, { code: 3, signal: null });
+    await helper.close();
+  });
+
+  it("ends with whoever it starts for, be that killed while a pipe is on its way to it", async () => {
+    const service = spawn(
+      process.execPath,
+      [
+        "--input-type=module",
+        "-e",
+        `
+        import { openSpawnHelper } from ${JSON.stringify(new URL("../../src/processes/spawn/spawn-helper.js", import.meta.url).href)};
+        const helper = openSpawnHelper({ onGone() {}, onStderr() {} });
+        const sh = { file: "/bin/sh", args: ["-c", "read line"], env: {}, stdio: ["pipe"], group: true };
+        const parentOf = async ({ pid, pipes, exited }) => {
+          const parent = Number(readFileSync("/proc/" + pid + "/stat", "utf8").split(") ").at(-1).split(" ")[1]);
+          pipes[0].end();
+          await exited;
+          return parent;
+        };
+        while ((await parentOf(await helper.start(sh))) === process.pid);
+        void helper.start(sh);
+        // The question has been sent, and its answers are never taken.
+        setImmediate(() => {
+          writeSync(1, "asked");
+          Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+        });
+        import { readFileSync, writeSync } from "node:fs";
+      `,
+      ],
+      { stdio: ["ignore", "pipe", "inherit"] },
+    );
+    await once(service.stdout, "data");
+    const family = (): number[] => descendants(service.pid);
+    // Its helper, their guard, and the started process.
+    await until(() => family().length === 3, "the process was started");
+    const all = family();
+    service.kill("SIGKILL");
+    await until(() => all.every((pid) => !isAlive(pid)), "nothing of it is alive");
+  });
+
+  it("ends what does not end with its pipes when whoever it starts for is killed, and removes its own folder", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "berth-helper-"));
+    const service = spawn(
+      process.execPath,
+      [
+        "--input-type=module",
+        "-e",
+        `
+        import { openSpawnHelper } from ${JSON.stringify(new URL("../../src/processes/spawn/spawn-helper.js", import.meta.url).href)};
+        import { readFileSync } from "node:fs";
+        const helper = openSpawnHelper({ onGone() {}, onStderr() {} });
+        const wait = { file: "/bin/sh", args: ["-c", "read line"], env: {}, stdio: ["pipe"], group: true };
+        const stubborn = { ...wait, args: ["-c", "trap '' TERM HUP INT; while :; do sleep 1; done"], stdio: [] };
+        for (;;) {
+          const { pid, pipes, exited } = await helper.start(wait);
+          const parent = Number(readFileSync("/proc/" + pid + "/stat", "utf8").split(") ").at(-1).split(" ")[1]);
+          pipes[0].end();
+          await exited;
+          if (parent !== process.pid) break;
+        }
+        await helper.start({ ...stubborn, cwd: ${JSON.stringify(folder)}, hasOwnFolder: true });
+        console.log("started");
+      `,
+      ],
+      { stdio: ["ignore", "pipe", "inherit"] },
+    );
+    await once(service.stdout, "data");
+    // The helper, their guard, the shell, and the program that it waits for.
+    await until(() => descendants(service.pid).length === 4, "all is running");
+    const all = descendants(service.pid);
+    service.kill("SIGKILL");
+    await until(() => !all.some((pid) => isAlive(pid)) && !existsSync(folder), "nothing of it is left");
+  });
+
+  for (const [order, kill] of Object.entries({
+    "is killed first":
+      "process.kill(helper, 'SIGKILL'); while ((await start().then(parentOf, () => 0)) !== process.pid);",
+    "is killed together with it": "await start(); process.kill(helper, 'SIGKILL');",
+  })) {
+    it(`leaves nobody who is deaf to all when it ${order}, and then whoever it starts for`, async () => {
+      const mark = `deaf-${process.pid}-${order.length}`;
+      const service = spawn(
+        process.execPath,
+        [
+          "--input-type=module",
+          "-e",
+          `
+          import { openSpawnHelper } from ${JSON.stringify(new URL("../../src/processes/spawn/spawn-helper.js", import.meta.url).href)};
+          import { readFileSync } from "node:fs";
+          import { setTimeout as after } from "node:timers/promises";
+          const spawner = openSpawnHelper({ onGone() {}, onStderr() {} });
+          const parentOf = ({ pid }) =>
+            Number(readFileSync("/proc/" + pid + "/stat", "utf8").split(") ").at(-1).split(" ")[1]);
+          import { MARK, newMark } from ${JSON.stringify(new URL("../../src/processes/spawn/marked.js", import.meta.url).href)};
+          const deaf = "trap '' TERM HUP INT; sleep 1000 & setsid sleep 1000 & while :; do sleep 1; done";
+          const env = { PATH: process.env.PATH, [MARK]: newMark(), DEAF: ${JSON.stringify(mark)} };
+          const start = () =>
+            spawner.start({ file: "/bin/sh", args: ["-c", deaf], env, stdio: [], group: true });
+          let helper = process.pid;
+          while (helper === process.pid) {
+            helper = parentOf(await start());
+            await after(5);
+          }
+          ${kill}
+          process.kill(process.pid, "SIGKILL");
+        `,
+        ],
+        { stdio: ["ignore", "inherit", "inherit"] },
+      );
+      const [, signal] = (await once(service, "exit")) as [null, string];
+      assert.equal(signal, "SIGKILL");
+      await until(() => !processesWith(mark).some(isAlive), "nothing of it is alive");
+    });
+  }
+
+  it("C8 keeps those that give way within the quota of its container, and ends those that it holds up, too", async () => {
+    const container = mkdtempSync(join(tmpdir(), "berth-container-"));
+    // Written atomically, since another process reads it meanwhile.
+    const write = (name: string, text: string): void => {
+      writeFileSync(join(container, "next"), text);
+      renameSync(join(container, "next"), join(container, name));
+    };
+    write("cgroup", "0::/\n");
+    write("mountinfo", `1 0 0:1 / ${container} rw - cgroup2 none rw\n`);
+    write("cpu.max", "100000 100000\n");
+    let usedMs = 0;
+    const use = (ms: number): void => write("cpu.stat", `usage_usec ${(usedMs += ms) * 1_000}\n`);
+    use(0);
+    const helper = await openReady(() => {}, container);
+    try {
+      const burn = { ...sh("while :; do :; done"), group: true };
+      const [burning, serving] = [await helper.start({ ...burn, niceness: 19 }), await helper.start(burn)];
+      const isHeld = ({ pid }: SpawnedProcess): boolean => statOf(pid)!.state === "T";
+      await until(() => (use(1_000), isHeld(burning)), "it was held up");
+      assert.equal(isHeld(serving), false);
+      await until(() => !isHeld(burning), "it goes on");
+      await until(() => (use(1_000), isHeld(burning)), "it was held up again");
+      await helper.close();
+      assert.equal((await burning.exited).signal, "SIGKILL");
+      await until(() => descendants().length === 0, "nothing of it is alive");
+    } finally {
+      await helper.close();
+      rmSync(container, { recursive: true });
+    }
+  });
+
+  it("ends what still runs when it is closed", async () => {
+    const helper = await openReady();
+    const started = await helper.start({ ...sh("read line"), group: true });
+    await helper.close();
+    assert.equal((await started.exited).signal, "SIGKILL");
+    await until(() => descendants().length === 0, "nothing of it is alive");
+  });
+});
+
+/** Resolves when the helper is ready: before that, it starts processes directly. */
+async function openReady(onGone: () => void = () => {}, quotaFolder?: string): Promise<Spawner> {
+  const helper = openSpawnHelper({ onGone, onStderr: (text) => process.stderr.write(text) }, quotaFolder);
+  for (;;) {
+    const { pid, exited, pipes } = await helper.start(sh("read line"));
+    const { parent } = statOf(pid)!;
+    pipes[0]!.end();
+    await exited;
+    if (parent !== process.pid) return helper;
+    await after(5);
+  }
+}
+
+async function textOf({ pipes }: SpawnedProcess, descriptor: number): Promise<string> {
+  let text = "";
+  for await (const chunk of pipes[descriptor]!.setEncoding("utf8")) text += chunk as string;
+  return text;
+}

@@ -1,0 +1,150 @@
+import assert from "node:assert/strict";
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import Database from "#better-sqlite3";
+import { packageRoot } from "../../src/config.ts";
+import { removeLeftDrafts } from "../../src/store/sqlite/draft-file.ts";
+import { WorkFolders } from "../../src/processes/work-folders.ts";
+import { apiOf } from "../support/api.ts";
+import { call } from "../support/berth.ts";
+import { descendants, isAlive } from "../support/processes.ts";
+import { ServeProcess } from "../support/serve-process.ts";
+import { hostile } from "../support/upstreams.ts";
+import { until } from "../support/until.ts";
+
+test("C8 what a Berth that is killed with -9 leaves is gone after the next start, and what others use is not", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "berth-left-"));
+  const temporary = join(folder, "tmp");
+  mkdirSync(temporary);
+  const data = join(folder, "data");
+  const children: ChildProcess[] = [];
+  t.after(async () => {
+    for (const child of children) {
+      if (child.exitCode !== null || child.signalCode !== null) continue;
+      const ended = once(child, "exit");
+      child.kill("SIGKILL");
+      await ended;
+    }
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const started = async (dataDir: string): Promise<ServeProcess> => {
+    const env = { TMPDIR: temporary, BERTH_UPSTREAM_PROGRAMS: "on" };
+    const served = await ServeProcess.start(["--port", "0", "--data", dataDir], env);
+    children.push(served.child);
+    return served;
+  };
+  const hosting = async (served: ServeProcess): Promise<void> => {
+    const upstream = hostile("misbehaves in calls");
+    assert.equal((await apiOf(served).put("/entries/sound", JSON.stringify({ upstream }))).status, 201);
+  };
+  /** The folders of programs, by the folder of their process. */
+  const kept = (): Map<string, string[]> => {
+    const works = readdirSync(temporary).filter((name) => name.startsWith("berth-"));
+    return new Map(
+      works.map((name) => [name, readdirSync(join(temporary, name)).filter((each) => each.startsWith("upstream-"))]),
+    );
+  };
+  const drafting = async (name: string): Promise<{ child: ChildProcess; draft: string }> => {
+    const module = JSON.stringify(join(packageRoot, "dist", "src", "store", "draft-file.js"));
+    const work = "(draft) => (console.log(draft), new Promise(() => setInterval(() => {}, 1000)))";
+    const script = `const { inDraft } = await import(${module}); await inDraft(${JSON.stringify(name)}, ${work});`;
+    const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    children.push(child);
+    const [said] = (await once(child.stdout.setEncoding("utf8"), "data")) as [string];
+    return { child, draft: said.trim() };
+  };
+
+  const living = await started(join(folder, "other"));
+  await hosting(living);
+  const [livingFolder] = kept().keys();
+  const killed = await started(data);
+  await hosting(killed);
+  assert.deepEqual(
+    [...kept().values()].map((each) => each.length),
+    [1, 1],
+    "one program in the folder of each",
+  );
+  const others = await drafting(join(data, "berth.sqlite"));
+  const left = await drafting(join(data, "berth.sqlite"));
+
+  // Nobody is left to clean up.
+  const all = descendants(killed.child.pid);
+  for (const pid of [killed.child.pid!, ...all]) {
+    try {
+      process.kill(pid, "SIGKILL");
+    } catch (error) {
+      // One may have ended with the one before it.
+      assert.equal((error as NodeJS.ErrnoException).code, "ESRCH");
+    }
+  }
+  await until(() => [killed.child.pid!, ...all].every((pid) => !isAlive(pid)));
+  left.child.kill("SIGKILL");
+  await once(left.child, "exit");
+  assert.equal(kept().size, 2);
+  assert.ok(existsSync(left.draft));
+
+  const again = await started(data);
+  await until(() => kept().size === 1);
+  assert.deepEqual([...kept().keys()], [livingFolder]);
+  assert.equal((await call(`${living.url}/mcp/sound`, "echo")).content[0].text, "fine");
+  assert.equal(kept().get(livingFolder!)!.length, 1);
+  const drafts = readdirSync(data).filter((name) => /\.[0-9a-f]{12}/.test(name));
+  const draft = others.draft.slice(data.length + 1);
+  assert.deepEqual(drafts.sort(), [draft, `${draft}-berth-lock`]);
+
+  for (const each of [again, living]) await each.end("SIGTERM");
+  assert.deepEqual([...kept()], []);
+});
+
+test("C8 what looks as if a killed Berth had left it is not followed to where a link leads", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "berth-planted-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const victim = join(folder, "victim");
+  mkdirSync(victim);
+  for (const name of ["lock", "kept"]) writeFileSync(join(victim, name), "");
+  const database = join(victim, "berth.sqlite");
+  const log = new Database(database);
+  log.pragma("journal_mode = WAL");
+  log.exec("CREATE TABLE kept (text)");
+  log.close();
+  const before = readFileSync(database);
+  const temporary = join(folder, "tmp");
+  mkdirSync(temporary);
+  symlinkSync(victim, join(temporary, "berth-work-linked"));
+  mkdirSync(join(temporary, "berth-work-nobodys"));
+  writeFileSync(join(temporary, "berth-work-nobodys", "kept"), "");
+  const draft = join(temporary, "backup.sqlite.0123456789ab");
+  writeFileSync(draft, "");
+  symlinkSync(database, `${draft}-berth-lock`);
+  const left = join(temporary, "backup.sqlite.ba9876543210");
+  for (const file of [left, `${left}-berth-lock`]) writeFileSync(file, "");
+
+  const { TMPDIR } = process.env;
+  process.env["TMPDIR"] = temporary;
+  const folders = new WorkFolders();
+  if (TMPDIR === undefined) delete process.env["TMPDIR"];
+  else process.env["TMPDIR"] = TMPDIR;
+  await folders.close();
+  removeLeftDrafts(temporary);
+
+  assert.deepEqual(readdirSync(victim).sort(), ["berth.sqlite", "kept", "lock"]);
+  assert.ok(readFileSync(database).equals(before), "nothing was written");
+  assert.deepEqual(readdirSync(join(temporary, "berth-work-nobodys")), ["kept"]);
+  assert.ok(existsSync(draft));
+  assert.ok(!existsSync(left), "what is really left is removed");
+});

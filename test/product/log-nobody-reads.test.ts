@@ -1,0 +1,227 @@
+import assert from "node:assert/strict";
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, constants, existsSync, openSync, readSync } from "node:fs";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { call } from "../support/berth.ts";
+import { memoryOf } from "../support/processes.ts";
+import { CLI, StdioSession } from "../support/stdio-session.ts";
+import { until } from "../support/until.ts";
+
+/** The capacity of a pipe on Linux, and so the most that a paused reader sees. */
+const PIPE_BYTES = 64 * 1024;
+const BUFFER_BYTES = 32 * 1024;
+const canMount = process.platform === "linux" && process.getuid?.() === 0;
+
+/** A named pipe whose reader reads on demand. */
+class Pipe {
+  readonly writer: number;
+  text = "";
+  readonly #reader: number;
+
+  constructor(file: string) {
+    execFileSync("mkfifo", [file]);
+    this.#reader = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
+    this.writer = openSync(file, constants.O_WRONLY);
+  }
+
+  /** Everything in the pipe now. */
+  read(): string {
+    const bytes = Buffer.alloc(PIPE_BYTES);
+    try {
+      for (let read; (read = readSync(this.#reader, bytes)) > 0;) this.text += bytes.toString("utf8", 0, read);
+    } catch (error) {
+      assert.equal((error as NodeJS.ErrnoException).code, "EAGAIN");
+    }
+    return this.text;
+  }
+
+  close(): void {
+    closeSync(this.writer);
+    closeSync(this.#reader);
+  }
+}
+
+function serve(stderr: number, data: string, env: Record<string, string> = {}): ChildProcess {
+  return spawn(process.execPath, [CLI, "serve", "--port", "0", "--data", data], {
+    stdio: ["ignore", "ignore", stderr],
+    env: { ...process.env, BERTH_LOG: "debug", BERTH_LOG_BUFFER_BYTES: String(BUFFER_BYTES), ...env },
+  });
+}
+
+const addressIn = (text: string): string | undefined => /Berth serves (http:\S+)\/mcp/.exec(text)?.[1];
+
+async function figure(url: string, name: string): Promise<number> {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  return Number(new RegExp(`^${name} (\\d+)$`, "m").exec(text)?.[1]);
+}
+
+/** Each call is answered, whatever happens to the lines about it; there are enough for lines to be dropped. */
+async function callUntilDropped(url: string): Promise<void> {
+  for (let calls = 0; (await figure(url, "berth_log_lines_dropped_total")) === 0; calls += 50) {
+    assert.ok(calls < 5_000, "no line was dropped");
+    for (let one = 0; one < 50; one++) {
+      assert.equal((await call(`${url}/mcp/echo`, "echo", { message: "on" })).content[0].text, "on");
+    }
+  }
+  assert.equal((await fetch(`${url}/healthz`)).status, 200);
+}
+
+const droppedIn = (text: string): number =>
+  [...text.matchAll(/"dropped":(\d+),"msg":"log lines were dropped/g)].reduce(
+    (sum, [, count]) => sum + Number(count),
+    0,
+  );
+
+describe("a log that cannot be written", { skip: process.platform === "win32" && "has no pipes with names" }, () => {
+  let folder: string;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "berth-logging-"));
+  });
+  after(() => rm(folder, { recursive: true, force: true }));
+
+  it("a pipe that nobody reads holds up no call, and tells later how many lines were dropped", async () => {
+    const pipe = new Pipe(join(folder, "unread"));
+    const child = serve(pipe.writer, join(folder, "unread-data"));
+    try {
+      const url = await until(() => addressIn(pipe.read()), "it listens");
+      await callUntilDropped(url);
+      const before = memoryOf(child.pid!).nowMb;
+      await callUntilDropped(url);
+      assert.ok(memoryOf(child.pid!).nowMb - before < 50, "what is not written is not kept");
+
+      await until(() => /log lines were dropped/.test(pipe.read()), "what was dropped is told");
+      const lines = pipe.text.split("\n").filter((line) => line.startsWith("{"));
+      assert.doesNotThrow(() => lines.map((line) => JSON.parse(line) as unknown), "lines are whole");
+      assert.equal(droppedIn(pipe.text), await figure(url, "berth_log_lines_dropped_total"));
+    } finally {
+      child.kill();
+      assert.deepEqual(await once(child, "exit"), [0, null]);
+      pipe.close();
+    }
+  });
+
+  it("a pipe that nobody reads does not keep the service from ending", async () => {
+    const pipe = new Pipe(join(folder, "ending"));
+    const child = serve(pipe.writer, join(folder, "ending-data"));
+    const url = await until(() => addressIn(pipe.read()), "it listens");
+    await callUntilDropped(url);
+    child.kill();
+    assert.deepEqual(await once(child, "exit"), [0, null]);
+    pipe.close();
+  });
+
+  it("what Node warns of is a line of the log, once for each kind, and written nowhere else", async () => {
+    const pipe = new Pipe(join(folder, "warnings"));
+    const warns = join(folder, "warns.mjs");
+    await writeFile(
+      warns,
+      `process.on("SIGUSR2", () => {
+        for (const warning of ["one", "two"]) process.emitWarning(warning, "OddWarning");
+        for (const code of ["A1", "A2", "A1"]) process.emitWarning("code", { type: "OddWarning", code });
+      });`,
+    );
+    const env = { NODE_OPTIONS: `${process.env["NODE_OPTIONS"] ?? ""} --import=${warns}` };
+    const child = serve(pipe.writer, join(folder, "warnings-data"), env);
+    try {
+      await until(() => addressIn(pipe.read()), "it listens");
+      child.kill("SIGUSR2");
+      await until(() => /"code":"A2"|\[A2\]/.test(pipe.read()), "all are told");
+      const lines = pipe.text.split("\n").filter((line) => line.includes("OddWarning"));
+      const told = lines.map((line) => JSON.parse(line) as { level: number; err: { message: string; code?: string } });
+      const seen = told.map(({ level, err }) => [level, err.message, err.code]);
+      assert.deepEqual(seen, [
+        [40, "one", undefined],
+        [40, "code", "A1"],
+        [40, "code", "A2"],
+      ]);
+    } finally {
+      child.kill();
+      assert.deepEqual(await once(child, "exit"), [0, null]);
+      pipe.close();
+    }
+  });
+
+  it("what is left when the service ends is written for a reader who still reads", async () => {
+    const pipe = new Pipe(join(folder, "last"));
+    const child = serve(pipe.writer, join(folder, "last-data"));
+    const url = await until(() => addressIn(pipe.read()), "it listens");
+    await callUntilDropped(url);
+    child.kill();
+    await until(() => pipe.read() && child.exitCode !== null, "it ends");
+    assert.match(pipe.read(), /log lines were dropped/);
+    pipe.close();
+  });
+
+  it(
+    "a full disk ends nothing, and lines are written again once there is room",
+    { skip: !canMount && "mounts" },
+    async () => {
+      const disk = join(folder, "disk");
+      await mkdir(disk);
+      execFileSync("mount", ["-t", "tmpfs", "-o", "size=128k", "tmpfs", disk]);
+      try {
+        const file = join(disk, "log");
+        const log = openSync(file, "a");
+        const child = serve(log, join(folder, "disk-data"));
+        closeSync(log);
+        try {
+          const url = await until(async () => addressIn(await readFile(file, "utf8")), "it listens");
+          await callUntilDropped(url);
+          execFileSync("mount", ["-o", "remount,size=8m", disk]);
+          await until(async () => /log lines were dropped/.test(await readFile(file, "utf8")), "it is told");
+          assert.equal((await call(`${url}/mcp/echo`, "echo", { message: "last" })).content[0].text, "last");
+        } finally {
+          child.kill();
+          assert.deepEqual(await once(child, "exit"), [0, null]);
+        }
+      } finally {
+        execFileSync("umount", [disk]);
+      }
+    },
+  );
+
+  it(
+    "a disk that is full from the start ends nothing",
+    { skip: !existsSync("/dev/full") && "no /dev/full" },
+    async () => {
+      const full = openSync("/dev/full", "w");
+      const data = join(folder, "full-data");
+      const child = serve(full, data);
+      closeSync(full);
+      const session = new StdioSession(["echo", "--data", join(folder, "full-stdio")], { BERTH_LOG: "debug" });
+      try {
+        await session.initialize();
+        await until(() => existsSync(join(data, "berth.sqlite")), "it has started");
+        assert.equal(child.exitCode, null);
+      } finally {
+        await session.end();
+        child.kill();
+        assert.deepEqual(await once(child, "exit"), [0, null]);
+      }
+    },
+  );
+
+  it("a client on stdio is answered, though nobody reads the log", async () => {
+    const pipe = new Pipe(join(folder, "stdio"));
+    const child = spawn(process.execPath, [CLI, "stdio", "echo", "--data", join(folder, "stdio-data")], {
+      stdio: ["pipe", "pipe", pipe.writer],
+      env: { ...process.env, BERTH_LOG: "debug", BERTH_LOG_BUFFER_BYTES: String(BUFFER_BYTES) },
+    });
+    let answers = 0;
+    child.stdout!.setEncoding("utf8").on("data", (text: string) => (answers += text.split("\n").length - 1));
+    // Each call makes lines of some hundred bytes.
+    const wanted = 2_000;
+    for (let id = 0; id < wanted; id++) {
+      child.stdin!.write(`${JSON.stringify({ jsonrpc: "2.0", id, method: "echo.echo", params: { message: "x" } })}\n`);
+    }
+    await until(() => answers >= wanted, "every call is answered");
+    child.stdin!.end();
+    assert.deepEqual(await once(child, "exit"), [0, null]);
+    assert.ok(pipe.read().length >= PIPE_BYTES - 4096, "the pipe was full");
+    pipe.close();
+  });
+});

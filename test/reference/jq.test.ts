@@ -1,0 +1,143 @@
+import assert from "node:assert/strict";
+import { after, describe, test } from "node:test";
+import { openTemplate } from "../support/reference.ts";
+
+await describe("the jq definition", async () => {
+  const ends: (() => unknown)[] = [];
+  const guest = await openTemplate({ after: (end) => void ends.push(end as () => unknown) }, "jq.ts");
+  after(() => Promise.all(ends.map((end) => end())));
+
+  const jq = (filter: string, options: object = {}) => guest.call("jq", { filter, ...options });
+  const query = (filter: string, input?: unknown, options: object = {}) =>
+    guest.call("query", { filter, ...(input === undefined ? {} : { input }), ...options });
+
+  await test("T8.4 filters have jq's own meaning", async (context) => {
+    const cases: [filter: string, input: unknown, results: unknown[]][] = [
+      [".", { a: 1 }, [{ a: 1 }]],
+      [".a.b[1]", { a: { b: [1, 2] } }, [2]],
+      [".a?", [1], []],
+      [".[1:], .[-1]", [1, 2, 3], [[2, 3], 3]],
+      [".. | numbers", { a: [1, { b: 2 }] }, [1, 2]],
+      [
+        ".[] | select(.price > 10) | .name",
+        [
+          { name: "a", price: 5 },
+          { name: "b", price: 20 },
+        ],
+        ["b"],
+      ],
+      ["map(. * 2) | add", [1, 2, 3], [12]],
+      ["reduce .[] as $x (0; . + $x)", [1, 2, 3], [6]],
+      ["[foreach .[] as $x (0; . + $x)]", [1, 2, 3], [[1, 3, 6]]],
+      [
+        "sort_by(.k) | map(.v)",
+        [
+          { k: 2, v: "b" },
+          { k: 1, v: "a" },
+        ],
+        [["a", "b"]],
+      ],
+      ["group_by(.k) | map(length)", [{ k: 1 }, { k: 2 }, { k: 1 }], [[2, 1]]],
+      ["to_entries | map(.key)", { b: 1, a: 2 }, [["b", "a"]]],
+      ["with_entries(.value += 1)", { a: 1 }, [{ a: 2 }]],
+      ["del(.a) | .b.c = 1", { a: 1 }, [{ b: { c: 1 } }]],
+      ["[paths]", { a: [0] }, [[["a"], ["a", 0]]]],
+      ['try error("x") catch .', null, ["x"]],
+      ['[.[] | try tonumber catch "bad"]', ["1", "x"], [[1, "bad"]]],
+      ["@base64, (@base64 | @base64d)", "héllo", ["aMOpbGxv", "héllo"]],
+      ["@csv", [1, 'a"b'], ['1,"a""b"']],
+      ['@uri "https://x/?q=\\(.)"', "a b&c", ["https://x/?q=a%20b%26c"]],
+      ['[scan("[0-9]+")]', "a1b22", [["1", "22"]]],
+      ['sub("(?<x>b)"; "<\\(.x)>")', "abc", ["a<b>c"]],
+      ['if . > 2 then "big" elif . > 1 then "two" else "small" end', 2, ["two"]],
+      ["def twice(f): f | f; twice(. * 3)", 2, [18]],
+      ['"2026-03-29T01:30:00Z" | fromdate | todate', null, ["2026-03-29T01:30:00Z"]],
+      ["limit(3; range(10))", null, [0, 1, 2]],
+      ["label $out | 1, break $out, 2", null, [1]],
+      [". as [$a, {b: $b}] | [$b, $a]", [1, { b: 2 }], [[2, 1]]],
+      ['ltrimstr("a"), trim, ascii_upcase', "ab ", ["b ", "ab", "AB "]],
+      ["tojson | fromjson", { a: [null] }, [{ a: [null] }]],
+      ["-1", null, [-1]],
+      ['"line\\nbreak \\u2028"', null, ["line\nbreak \u2028"]],
+      ["empty", null, []],
+    ];
+    for (const [filter, input, results] of cases) {
+      await context.test(filter, async () => {
+        assert.deepEqual(await query(filter, typeof input === "string" ? JSON.stringify(input) : input), results);
+      });
+    }
+  });
+
+  await test("it is jq 1.8", async () => {
+    assert.deepEqual(await query('[1, 2] | have_decnum, trimstr("x")?, add(.[])'), [true, 3]);
+  });
+
+  await test("a text is jq's input: several values, or lines of raw text", async () => {
+    assert.deepEqual(await query(".a", '{"a":1} {"a":2}\n{"a":3}'), [1, 2, 3]);
+    assert.deepEqual(await query("map(.a)", '{"a":1} {"a":2}', { slurp: true }), [[1, 2]]);
+    assert.deepEqual(await query("[., input]", "1 2 3 4"), [
+      [1, 2],
+      [3, 4],
+    ]);
+    assert.deepEqual(await query("length", "one\nthree", { rawInput: true }), [3, 5]);
+    assert.deepEqual(await query(".", "one\ntwo", { rawInput: true, slurp: true }), ["one\ntwo"]);
+    assert.deepEqual(await query(".", ""), []);
+    assert.deepEqual(await query(". == null", null), [true]);
+    assert.deepEqual(await query('[., (try input catch "no more")]'), [[null, null]]);
+  });
+
+  await test("output is printed as jq prints it", async () => {
+    const input = { b: "  x  ", a: [1, { c: null }] };
+    assert.equal(await jq(".", { input }), JSON.stringify(input, null, 2));
+    assert.equal(await jq(".", { input, compact: true, sortKeys: true }), '{"a":[1,{"c":null}],"b":"  x  "}');
+    assert.equal(await jq(".b", { input }), '"  x  "');
+    assert.equal(await jq(".b, .a", { input, rawOutput: true }), `  x  \n${JSON.stringify(input.a, null, 2)}`);
+    assert.equal(await jq(".[]", { input: ["\n", 'a"b'], rawOutput: true, compact: true }), '\n\na"b');
+    assert.equal(await jq("100000000000000000001"), "100000000000000000001");
+  });
+
+  await test("variables reach the filter by name, whatever they hold", async () => {
+    const variables = { text: '--arg $x "', list: [1], nothing: null };
+    assert.deepEqual(await query("$text, $list[0], $nothing", undefined, { variables }), ['--arg $x "', 1, null]);
+  });
+
+  await test("errors are jq's own, and the next call works", async () => {
+    const failures: [filter: string, input: unknown, message: RegExp][] = [
+      [".a", [1], /^jq: error .*Cannot index array with string/],
+      [".[", 1, /^jq: error: syntax error, unexpected end of file/],
+      ["$nope", 1, /\$nope is not defined/],
+      ["nope", 1, /nope\/0 is not defined/],
+      ['1, error("x")', 1, /^jq: error \(at .*\): x$/],
+      [".", "{a", /parse error: Invalid/],
+      ['"bye" | halt_error', 1, /^bye$/],
+      ["null | error(null)", 1, /\(not a string\): null/],
+      ["{} | halt_error(3)", 1, /\{\}/],
+      ['include "x"; .', 1, /module not found/],
+    ];
+    for (const [filter, input, message] of failures) {
+      await assert.rejects(query(filter, input), { message }, filter);
+      assert.deepEqual(await query("1 + 1"), [2]);
+    }
+  });
+
+  await test("what a filter says by debug is logged, and its result is the same", async () => {
+    assert.deepEqual(await query('1 | debug("seen") + 1'), [2]);
+    assert.deepEqual(guest.logs, [{ level: "debug", message: '["DEBUG:","seen"]' }]);
+  });
+
+  await test("it sees no file and no environment of the host", async () => {
+    await assert.rejects(query('include "/etc/passwd"; .'), /module not found/);
+    assert.deepEqual(await query("$ENV.HOME"), ["/home/web_user"]);
+  });
+
+  await test("a megabyte goes through, and a thousand calls leave it as it was", async () => {
+    const rows = Array.from({ length: 20_000 }, (_, index) => ({ index, text: "abcdefghijklmnopqrstuvwxyz" }));
+    assert.deepEqual(await query("map(.index) | add", rows), [199_990_000]);
+    let sum = 0;
+    for (let number = 0; number < 1000; number += 1) {
+      sum += ((await query(".a", { a: number })) as number[])[0]!;
+      await assert.rejects(query(".["));
+    }
+    assert.equal(sum, 499_500);
+  });
+});

@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it, type TestContext } from "node:test";
+import type { Worker } from "node:worker_threads";
+import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { Change, ChangedName, Store } from "../../src/store/store.ts";
+import { nextTurn } from "../../src/lib/event-loop.ts";
+import { until } from "../support/until.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "berth-long-changes-"));
+after(() => rmSync(folder, { recursive: true, force: true }));
+let folders = 0;
+
+const NAMES = 4_000;
+const nameOf = (index: number): string => `name-${String(index).padStart(5, "0")}`;
+const [first, last] = [nameOf(0), nameOf(NAMES - 1)];
+
+/** Names that all get another meaning, with their new contents. */
+function longChange(mark: string): Change & Required<Pick<Change, "put" | "set">> {
+  const put = Array.from({ length: NAMES }, (_, index) => jsonBlock({ mark, index }));
+  const set = put.map(({ cid }, index) => ({ kind: "release", name: nameOf(index), cid }) as const);
+  return { by: "test", put, set };
+}
+
+async function open(t: TestContext, dataDir = join(folder, String((folders += 1)))) {
+  const store = await openSqliteStore({ dataDir });
+  t.after(() => store.close());
+  return { store, dataDir };
+}
+
+const meaningOf = async (store: Store, name: string) => (await store.name("default", "release", name))?.cid;
+
+describe("a change of thousands of names", () => {
+  it("lets whoever reads have their turns meanwhile, who see all of it or nothing", async (t) => {
+    const { store } = await open(t);
+    const [before, now] = [longChange("before"), longChange("now")];
+    await store.change("default", before);
+    let turns = 0;
+    const changing = { isOver: false };
+    const changed = store.change("default", now).finally(() => (changing.isOver = true));
+    while (!changing.isOver) {
+      const [one, other] = [await meaningOf(store, first), await meaningOf(store, last)];
+      if (one === now.set[0]!.cid) assert.equal(other, now.set.at(-1)!.cid);
+      else {
+        assert.equal(one, before.set[0]!.cid);
+        turns += 1;
+      }
+      await nextTurn();
+    }
+    await changed;
+    assert.equal(await meaningOf(store, last), now.set.at(-1)!.cid);
+    assert.ok(turns > 20, `others had ${turns} turns before it`);
+    const { body } = store.audit.newest({ max: 1 })[0]!;
+    assert.equal(JSON.parse(body!).names.length, NAMES, "it is one record");
+  });
+
+  it("is done whole or not at all, whatever it is refused for", async (t) => {
+    const { store } = await open(t);
+    const stands = longChange("stands");
+    await store.change("default", stands);
+    const moves = longChange("wanted");
+    const late = moves.set.map((move, at) => (at === NAMES - 1 ? { ...move, expected: rawBlock("other").cid } : move));
+    await assert.rejects(store.change("default", { ...moves, set: late }), (error: Error & { data: object }) => {
+      assert.match(error.message, new RegExp(`^The name was changed by someone else: release "${last}" is `));
+      assert.deepEqual(error.data, {
+        kind: "release",
+        name: last,
+        expected: rawBlock("other").cid,
+        actual: stands.set.at(-1)!.cid,
+      });
+      return true;
+    });
+    const bad = moves.put.map((block, at) => (at === 9 ? { ...block, bytes: Buffer.from("something else") } : block));
+    await assert.rejects(store.change("default", { ...moves, put: bad }), { code: "content_corrupt" });
+    await assert.rejects(store.change("default", { ...moves, storedBytesMax: 10_000 }), { code: "storage_full" });
+    assert.equal(await meaningOf(store, first), stands.set[0]!.cid);
+    assert.equal(await store.content("default", moves.put[0]!.cid), undefined);
+  });
+
+  it("holds up what else is written, which is written after it, and is told to other processes alone", async (t) => {
+    const { store, dataDir } = await open(t);
+    const other = await openSqliteStore({ dataDir });
+    t.after(() => other.close());
+    const told = { here: [] as ChangedName[], elsewhere: [] as ChangedName[] };
+    t.after(store.onChange((changed) => told.here.push(...changed)));
+    t.after(other.onChange((changed) => told.elsewhere.push(...changed)));
+    const long = store.change("default", longChange("long"));
+    const record = { value: "{}", expected: 0, expiresAt: Date.now() + 60_000 };
+    let isOver = false;
+    const written = store.putRecord("default", "task", "one", record).then(() => assert.ok(isOver));
+    await long.then(() => (isOver = true));
+    await written;
+    assert.ok(await store.record("default", "task", "one"));
+    await until(() => told.elsewhere.length === NAMES);
+    assert.equal(new Set(told.elsewhere.map(({ name }) => name)).size, NAMES);
+    // A later change of another process is reported here, after this one.
+    await other.change("default", { by: "test", set: [{ kind: "release", name: first, cid: null }] });
+    await until(() => told.here.length > 0);
+    assert.deepEqual(told.here, [{ tenant: "default", kind: "release", name: first }]);
+  });
+
+  it("is made by whoever serves where no thread can be had", async (t) => {
+    const { store } = await open(t);
+    const die = (worker: Worker): void => void worker.terminate();
+    process.on("worker", die);
+    t.after(() => process.off("worker", die));
+    const change = longChange("alone");
+    await store.change("default", change);
+    assert.equal(await meaningOf(store, last), change.set.at(-1)!.cid);
+  });
+
+  it("is over before the store is closed", async (t) => {
+    const { store, dataDir } = await open(t);
+    const change = longChange("last");
+    const changed = store.change("default", change);
+    await nextTurn();
+    await store.close();
+    await changed;
+    const { store: again } = await open(t, dataDir);
+    assert.equal(await meaningOf(again, last), change.set.at(-1)!.cid);
+  });
+});

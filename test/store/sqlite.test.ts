@@ -1,0 +1,276 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { after, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import Database from "#better-sqlite3";
+import { rawBlock } from "../../src/lib/cid.ts";
+import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { onFlush } from "../support/flush.ts";
+import { storeContract } from "../support/store.contract.ts";
+import { turnsIn } from "../support/turns-in.ts";
+
+const folders: string[] = [];
+after(() => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
+
+function dataFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "berth-store-"));
+  folders.push(folder);
+  return join(folder, "data");
+}
+
+let lastFolder: string;
+storeContract(
+  "SQLite",
+  () => openSqliteStore({ dataDir: (lastFolder = dataFolder()) }),
+  () => openSqliteStore({ dataDir: lastFolder }),
+);
+
+test("long content is held against its CID in turns with other work, and refused where it is other bytes", async () => {
+  const dataDir = dataFolder();
+  const store = await openSqliteStore({ dataDir });
+  try {
+    const block = rawBlock(new Uint8Array(16 * 1024 * 1024).fill(7));
+    await store.change("default", { by: "test", put: [block] });
+    let read: Uint8Array | undefined;
+    const turns = await turnsIn(async () => (read = await store.content("default", block.cid)));
+    assert.equal(Buffer.compare(read!, block.bytes), 0);
+    assert.ok(turns > 1, `${turns} turns`);
+    const database = new Database(join(dataDir, DATABASE_FILE));
+    database.exec(`UPDATE content SET bytes = zeroblob(length(bytes)) WHERE cid = '${block.cid}'`);
+    database.close();
+    await assert.rejects(store.content("default", block.cid), { code: "content_corrupt" });
+  } finally {
+    await store.close();
+  }
+});
+
+const writerFile = fileURLToPath(new URL("../support/store-writer.js", import.meta.url));
+
+/** Starts writers on one folder, kills each in the midst of its writes, and returns the acknowledged writes of each. */
+async function killWriters(dataDir: string, writers: string[], changesBefore: number): Promise<Map<string, string[]>> {
+  const acknowledged = await Promise.all(
+    writers.map(async (writer) => {
+      const child = spawn(process.execPath, [writerFile, dataDir, writer], { stdio: ["ignore", "pipe", "inherit"] });
+      const closed = once(child, "close");
+      const lines: string[] = [];
+      for await (const line of createInterface({ input: child.stdout })) {
+        lines.push(line.split(" ")[1]!);
+        if (lines.length === changesBefore) child.kill("SIGKILL");
+      }
+      await closed;
+      assert.equal(child.signalCode, "SIGKILL");
+      return [writer, lines] as const;
+    }),
+  );
+  return new Map(acknowledged);
+}
+
+test("a writer killed in the midst of its writes loses nothing that was acknowledged", async () => {
+  for (let round = 0; round < 5; round++) {
+    const dataDir = dataFolder();
+    const acknowledged = (await killWriters(dataDir, ["writer"], 20 + round * 7)).get("writer")!;
+    assert.ok(acknowledged.length >= 20);
+
+    const store = await openSqliteStore({ dataDir });
+    for (const [count, cid] of acknowledged.entries()) {
+      assert.equal((await store.name("writer", "variable", `name-${count}`))?.cid, cid);
+      assert.ok(await store.content("writer", cid));
+    }
+    // An unacknowledged change may be there, but then the whole of it.
+    const names = (await store.names("writer", "variable")).filter(({ name }) => name !== "last");
+    const last = (await store.name("writer", "variable", "last"))!;
+    assert.ok(names.length >= acknowledged.length && names.length <= acknowledged.length + 1);
+    assert.equal(names.find(({ name }) => name === `name-${names.length - 1}`)!.cid, last.cid);
+    await store.close();
+
+    const database = new Database(join(dataDir, DATABASE_FILE));
+    assert.equal(database.pragma("integrity_check", { simple: true }), "ok");
+    assert.deepEqual(database.pragma("foreign_key_check"), []);
+    database.close();
+  }
+});
+
+test("two processes write at once and neither loses a change, even when both are killed", async () => {
+  const dataDir = dataFolder();
+  const acknowledged = await killWriters(dataDir, ["first", "second"], 40);
+  const store = await openSqliteStore({ dataDir });
+  for (const [writer, cids] of acknowledged) {
+    assert.ok(cids.length >= 40);
+    for (const [count, cid] of cids.entries()) {
+      assert.equal((await store.name(writer, "variable", `name-${count}`))?.cid, cid);
+    }
+  }
+  await store.close();
+});
+
+test("a change made through one open store is seen at once through another", async () => {
+  const dataDir = dataFolder();
+  const [first, second] = [await openSqliteStore({ dataDir }), await openSqliteStore({ dataDir })];
+  const block = rawBlock("hello");
+  await first.change("default", {
+    by: "test",
+    put: [block],
+    set: [{ kind: "variable", name: "greeting", cid: block.cid }],
+  });
+  assert.equal((await second.name("default", "variable", "greeting"))?.cid, block.cid);
+  await first.close();
+  await second.close();
+});
+
+test("a tenant stores no more than it may, whichever process has stored what is there", async () => {
+  const dataDir = dataFolder();
+  const one = await openSqliteStore({ dataDir });
+  const other = await openSqliteStore({ dataDir });
+  const put = (store: typeof one, text: string, storedBytesMax: number) =>
+    store.change("acme", { by: "test", put: [rawBlock(text)], storedBytesMax });
+  await put(one, "four", 10);
+  await put(one, "four", 4);
+  await put(other, "sixsix", 10);
+  await assert.rejects(put(one, "x", 10), { code: "storage_full" });
+  await assert.rejects(put(other, "x", 10), { code: "storage_full" });
+  await put(one, "x", 11);
+  await one.change("acme", { by: "test", put: [rawBlock("yy")] });
+  await assert.rejects(put(one, "z", 13), { code: "storage_full" });
+  await one.change("others", { by: "test", put: [rawBlock("z")], storedBytesMax: 1 });
+  await put(one, "z", 14);
+  await one.close();
+  await other.close();
+});
+
+test("results that a tenant holds count to what it stores", async () => {
+  const store = await openSqliteStore({ dataDir: dataFolder() });
+  const entry = (text: string) => ({ key: `made:${text}`, block: rawBlock(text) });
+  const put = (text: string, storedBytesMax: number, ...derived: string[]) =>
+    store.change("acme", { by: "test", put: [rawBlock(text)], derived: derived.map(entry), storedBytesMax });
+  await put("four", 8, "made");
+  await assert.rejects(put("x", 8), { code: "storage_full" });
+  await assert.rejects(put("x", 12, "longer"), { code: "storage_full" });
+  assert.equal(await store.derived("made:longer"), undefined, "a change that is refused leaves nothing");
+  await put("x", 10, "made");
+  await store.putDerived("acme", [entry("made"), entry("by load")]);
+  await assert.rejects(put("y", 16), { code: "storage_full" });
+  await put("y", 17);
+  await store.putDerived("others", [entry("of others")]);
+  await store.holdDerived("acme", ["made:of others", "made:made"]);
+  await assert.rejects(put("z", 26), { code: "storage_full" });
+  await put("z", 27);
+  await store.close();
+});
+
+test("what was written is there when the store is opened again", async () => {
+  const dataDir = dataFolder();
+  const block = rawBlock("hello");
+  const first = await openSqliteStore({ dataDir });
+  await first.change("default", { by: "test", put: [block] });
+  await first.putDerived("default", [{ key: "k", block }]);
+  await first.close();
+  const second = await openSqliteStore({ dataDir });
+  assert.ok(await second.content("default", block.cid));
+  assert.ok(await second.derived("k"));
+  await second.close();
+});
+
+test("bytes that were damaged on the disk are never handed out, and are mended by putting them again", async () => {
+  const dataDir = dataFolder();
+  const block = rawBlock("a text that can be found in the file of the database");
+  const store = await openSqliteStore({ dataDir });
+  await store.change("default", { by: "test", put: [block] });
+  await store.putDerived("default", [{ key: "k", block }]);
+  await store.close();
+
+  const file = join(dataDir, DATABASE_FILE);
+  const bytes = readFileSync(file);
+  const at = bytes.indexOf("can be found");
+  assert.ok(at > 0);
+  bytes.write("was damaged!", at);
+  writeFileSync(file, bytes);
+
+  const again = await openSqliteStore({ dataDir });
+  await assert.rejects(again.content("default", block.cid), { code: "content_corrupt" });
+  await assert.rejects(again.derived("k"), { code: "content_corrupt" });
+  await again.change("default", { by: "test", put: [block] });
+  assert.deepEqual(new Uint8Array((await again.content("default", block.cid))!), block.bytes);
+  await again.close();
+});
+
+test("a change that another process keeps out longer than the limit fails and can be repeated", async () => {
+  const dataDir = dataFolder();
+  const store = await openSqliteStore({ dataDir, busyMs: 50 });
+  const other = new Database(join(dataDir, DATABASE_FILE));
+  other.exec("BEGIN IMMEDIATE");
+  const block = rawBlock("hello");
+  await assert.rejects(store.change("default", { by: "test", put: [block] }), { code: "store_failed" });
+  assert.equal(await store.content("default", block.cid), undefined, "reading goes on meanwhile");
+  other.exec("COMMIT");
+  other.close();
+  await store.change("default", { by: "test", put: [block] });
+  await store.close();
+});
+
+test("a database of a newer Berth is refused with what to do", async () => {
+  const dataDir = dataFolder();
+  await (await openSqliteStore({ dataDir })).close();
+  const database = new Database(join(dataDir, DATABASE_FILE));
+  database.pragma("user_version = 1000");
+  database.close();
+  await assert.rejects(openSqliteStore({ dataDir }), { code: "store_failed", message: /newer Berth/ });
+});
+
+test("a file that is no database, and a folder that cannot be made, are refused", async () => {
+  const dataDir = dataFolder();
+  await (await openSqliteStore({ dataDir })).close();
+  writeFileSync(join(dataDir, DATABASE_FILE), "this is not a database, whatever its name says".repeat(20));
+  await assert.rejects(openSqliteStore({ dataDir }), { code: "store_failed" });
+  await assert.rejects(openSqliteStore({ dataDir: join(dataDir, DATABASE_FILE, "below") }), { code: "store_failed" });
+});
+
+test("nobody else on the machine may read the data", async () => {
+  const dataDir = dataFolder();
+  await (await openSqliteStore({ dataDir })).close();
+  assert.equal(statSync(dataDir).mode & 0o077, 0);
+  assert.equal(statSync(join(dataDir, DATABASE_FILE)).mode & 0o077, 0);
+});
+
+test("C8 a store that fails says so when it is checked, and one that another process is writing does not", async () => {
+  const dataDir = dataFolder();
+  const store = await openSqliteStore({ dataDir, busyMs: 60_000 });
+  const other = new Database(join(dataDir, DATABASE_FILE));
+  other.exec("BEGIN IMMEDIATE");
+  const beganAt = performance.now();
+  await store.check();
+  assert.ok(performance.now() - beganAt < 30_000, "it waited for the other process");
+  other.exec("DROP TABLE record; COMMIT");
+  await assert.rejects(store.check(), { code: "store_failed" });
+  other.close();
+  await store.close();
+});
+
+test("a change is acknowledged when it is on the disk, and nobody else waits for that", async (t) => {
+  const dataDir = dataFolder();
+  const store = await openSqliteStore({ dataDir });
+  t.after(() => store.close());
+  const block = rawBlock("kept");
+  const flushed: string[] = [];
+  let letFlush!: () => void;
+  const mayFlush = new Promise<void>((resolve) => (letFlush = resolve));
+  onFlush(t, async (file, flush) => {
+    await mayFlush;
+    await flush();
+    flushed.push(file);
+  });
+
+  let isAcknowledged = false;
+  const change = store.change("default", { by: "test", put: [block] }).then(() => (isAcknowledged = true));
+  assert.ok(await store.content("default", block.cid));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(isAcknowledged, false);
+  letFlush();
+  await change;
+  assert.deepEqual(flushed, [join(dataDir, `${DATABASE_FILE}-wal`)]);
+});

@@ -1,0 +1,131 @@
+import { cp, mkdtemp, mkdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { boot } from "../../src/commands/boot.ts";
+import { readConfig, type Config } from "../../src/config.ts";
+import { createLog, type Log } from "../../src/lib/log.ts";
+import { startBerth, type Berth } from "../../src/compose/main.ts";
+import { compile } from "./compiler.ts";
+import { patientEnv } from "./patience.ts";
+
+/** A real Berth for a test: image from sources, store in a temporary folder, port chosen by the system. */
+export interface TestBerth extends Berth {
+  readonly folder: string;
+}
+
+export interface TestSources {
+  /** Files of the repository that become definitions, each served under its name without the ending. */
+  readonly files?: readonly string[];
+  /** Further entries of `mcps`, or overrides of those made for `files`. */
+  readonly mcps?: Record<string, unknown>;
+  /** Definitions given as text, by file name. */
+  readonly texts?: Readonly<Record<string, string>>;
+  /** Further variables, by name. */
+  readonly variables?: Readonly<Record<string, string>>;
+  readonly env?: Record<string, string>;
+  readonly config?: Partial<Config>;
+  /** The log; by default there is none. */
+  readonly log?: Log;
+}
+
+export async function startTestBerth(sources: TestSources): Promise<TestBerth> {
+  const folder = await mkdtemp(join(tmpdir(), "berth-test-"));
+  const from = join(folder, "sources");
+  await mkdir(from);
+  const mcps: Record<string, unknown> = {};
+  for (const file of sources.files ?? []) {
+    await cp(file, join(from, basename(file)));
+    mcps[basename(file).replace(/\.\w+$/, "")] = { definition: basename(file) };
+  }
+  for (const [name, text] of Object.entries(sources.texts ?? {})) {
+    await writeFile(join(from, name), text);
+    mcps[name.replace(/\.\w+$/, "")] = { definition: name };
+  }
+  await writeFile(join(from, "mcps.source.json"), JSON.stringify({ ...mcps, ...sources.mcps }));
+  const variables = { ...sources.variables, mcps: "GENERATED:mcps.json" };
+  const bootSource = {
+    servers: [],
+    variables: Object.entries(variables).map(([name, definition]) => ({ name, definition, enabled: true })),
+  };
+  for (const image of ["default", "readonly"]) {
+    await writeFile(join(from, `${image}.boot.source.json`), JSON.stringify(bootSource));
+  }
+
+  const imageDir = join(folder, "boot");
+  const exitCode = await boot({ from, out: imageDir, quiet: true }, async () => ({ compile, close: async () => {} }));
+  if (exitCode !== 0) throw new Error(`the image could not be made: exit code ${exitCode}`);
+  const env = {
+    ...patientEnv,
+    BERTH_PORT: "0",
+    BERTH_DATA: join(folder, "data"),
+    BERTH_IMAGE_DIR: imageDir,
+    BERTH_LOG: "silent",
+  };
+  const config = readConfig({ ...env, ...sources.env }, sources.config);
+  const berth = await startBerth(config, sources.log ?? createLog(config.logLevel));
+  return {
+    ...berth,
+    folder,
+    async close() {
+      await berth.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The parsed body, or undefined when there is none. */
+  // A reply has any shape; tests look into it freely.
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly body: any;
+}
+
+/** One POST as a legacy client sends it; a `body` other than a text is sent as JSON. */
+export async function post(url: string, body: unknown, headers: Record<string, string> = {}): Promise<Reply> {
+  const response = await fetch(url, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", Accept: "application/json", ...headers },
+    body: typeof body === "string" ? body : JSON.stringify(body),
+  });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, text, body: text === "" ? undefined : JSON.parse(text) };
+}
+
+export function request(method: string, params?: unknown, id: string | number = 1): Record<string, unknown> {
+  return { jsonrpc: "2.0", id, method, ...(params !== undefined && { params }) };
+}
+
+/** A legacy `tools/call`; returns the result, or the whole body when it is an error. */
+export async function call(url: string, name: string, args: Record<string, unknown> = {}): Promise<Reply["body"]> {
+  const headers = { "MCP-Protocol-Version": "2025-06-18" };
+  const { body } = await post(url, request("tools/call", { name, arguments: args }), headers);
+  return body.result ?? body;
+}
+
+export const MODERN_META = {
+  "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+  "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },
+  "io.modelcontextprotocol/clientCapabilities": {},
+};
+
+/** One modern request with its headers; `headers` override, and an empty one is left out. */
+export async function modern(
+  url: string,
+  method: string,
+  params: Record<string, unknown> = {},
+  headers: Record<string, string> = {},
+): Promise<Reply> {
+  const name = params["name"] ?? params["uri"];
+  const all = {
+    Accept: "application/json, text/event-stream",
+    "MCP-Protocol-Version": "2026-07-28",
+    "Mcp-Method": method,
+    ...(typeof name === "string" && { "Mcp-Name": name }),
+    ...headers,
+  };
+  const sent = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== ""));
+  return post(url, request(method, { _meta: MODERN_META, ...params }), sent);
+}

@@ -1,0 +1,25 @@
+/** The compiler of a test run, at the socket that its argument names: source in, result out. */
+import { createServer } from "node:http";
+import { text } from "node:stream/consumers";
+import { compileDefinition } from "../../src/discover/compile.ts";
+import type { DefinitionSource } from "../../src/discover/discovery.ts";
+
+const done = new Map<string, Promise<string>>();
+
+async function compiled(source: string): Promise<string> {
+  return JSON.stringify(await compileDefinition("compile", JSON.parse(source) as DefinitionSource));
+}
+
+const server = createServer((request, response) => {
+  void text(request)
+    .then((source) => {
+      if (!done.has(source)) done.set(source, compiled(source));
+      return done.get(source)!;
+    })
+    .then(
+      (body) => response.end(body),
+      (error: unknown) => response.writeHead(500).end(String(error)),
+    );
+});
+server.listen(process.argv[2], () => process.send?.("listening"));
+process.once("disconnect", () => process.exit());

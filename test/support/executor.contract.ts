@@ -1,0 +1,780 @@
+import { strict as assert } from "node:assert";
+import { after, before, describe, it } from "node:test";
+import type { GuestLog, GuestProgram, HostPort } from "../../src/executor/executor.ts";
+import type { Json } from "../../src/lib/json.ts";
+import {
+  assertNothingLeft,
+  failureOf,
+  latch,
+  openRig,
+  programOf,
+  programWith,
+  shape,
+  testPort,
+  valueOf,
+  type Mode,
+  type Rig,
+} from "./executor.ts";
+import { inOneOf, until } from "./until.ts";
+
+/** The common behaviour of every engine: values, streams, cancellation, errors, and each limit of functions. */
+export function executorContract(mode: Mode): void {
+  describe(`a ${mode} executor carries values`, () => {
+    let rig: Rig;
+    before(async () => (rig = await openRig(mode)));
+    after(async () => {
+      await rig.close();
+      await assertNothingLeft();
+    });
+
+    it("passes positional arguments in order and leaves out what is not given", async () => {
+      const echo = shape("echo", ["message", "times"]);
+      assert.deepEqual(await rig.call(echo, { times: 2, message: "hä" }), {
+        ok: true,
+        value: { kind: "text", text: "hähä" },
+      });
+      assert.equal(await rig.value(echo, { message: "once" }), "once");
+    });
+
+    it("passes all arguments as one object", async () => {
+      const args = { first: "a", second: 2 };
+      assert.deepEqual(await rig.value(shape("named", ["first", "second"], { style: "object" }), args), args);
+    });
+
+    it("spreads a rest parameter", async () => {
+      const join = shape("join", ["separator", "parts"], { rest: true });
+      assert.equal(await rig.value(join, { separator: "-", parts: ["a", "b", "c"] }), "a-b-c");
+      assert.equal(await rig.value(join, { separator: "-" }), "");
+    });
+
+    it("does not take what every object inherits for an argument", async () => {
+      assert.equal(await rig.value(shape("inherited", ["constructor", "toString"])), "undefined default");
+    });
+
+    it("brings every JSON value there and back unchanged", async () => {
+      const values: Json[] = [
+        null,
+        true,
+        0,
+        -1.5,
+        1e300,
+        [],
+        {},
+        [[[]]],
+        { a: { b: [null] } },
+        { __proto__x: 1 },
+        "😀\u2028\0",
+      ];
+      values.push(
+        { "": "", "\n": "\ud800", long: "x".repeat(300_000) },
+        Array.from({ length: 1000 }, (_, n) => n),
+      );
+      for (const value of values) assert.deepEqual(await rig.value(shape("same", ["value"]), { value }), value);
+    });
+
+    it("gives nothing for undefined, and a failure for a function", async () => {
+      assert.deepEqual(await rig.call(shape("nothing")), { ok: true, value: { kind: "none" } });
+      const returned = failureOf(await rig.call(shape("unwritable", ["kind"]), { kind: "function" }));
+      assert.deepEqual([returned.reason, returned.retriable], ["unwritable", false]);
+      assert.match(returned.message, /^its result is a function, which JSON cannot carry/);
+    });
+
+    it("gives bytes as base64, with a type where there is one", async () => {
+      const bytes = shape("bytes", ["kind"]);
+      for (const kind of ["array", "buffer", "array-buffer"]) {
+        assert.deepEqual(await rig.call(bytes, { kind }), { ok: true, value: { kind: "bytes", base64: "AAH+/w==" } });
+      }
+      const blob = { kind: "bytes", base64: "AAH+/w==", mimeType: "image/png" };
+      assert.deepEqual(await rig.call(bytes, { kind: "blob" }), { ok: true, value: blob });
+      assert.equal(await rig.value(bytes, { kind: "text-blob" }), "hällo");
+    });
+
+    it("gives the address of a redirect, and takes a response that failed for a failure", async () => {
+      const web = shape("web", ["status", "location"]);
+      const redirect = { ok: true, value: { kind: "redirect", location: "/a?b" } };
+      for (const status of [301, 302, 303, 307, 308]) {
+        assert.deepEqual(await rig.call(web, { status, location: "/a?b" }), redirect);
+      }
+      const text = { kind: "text", text: "said", mimeType: "text/plain;charset=UTF-8" };
+      assert.deepEqual(await rig.call(web, { status: 200, location: "/a" }), { ok: true, value: text });
+      assert.deepEqual(await rig.call(web, { status: 204 }), { ok: true, value: { kind: "none" } });
+      assert.equal(failureOf(await rig.call(web, { status: 500 })).message, "HTTP 500: said");
+      assert.equal(failureOf(await rig.call(web, { status: 0 })).reason, "thrown");
+      const long = failureOf(await rig.call(web, { status: 302, location: "a".repeat(8_193) }));
+      assert.match(long.message, /longer than 8192/);
+    });
+
+    it("gives bytes inside of a value as base64 and leaves the program's own JSON alone", async () => {
+      const nested = await rig.value(shape("bytes", ["kind"]), { kind: "nested" });
+      const own = '{"type":"Buffer","data":[97]}';
+      assert.deepEqual(nested, { list: ["AAH+/w==", "AAH+/w=="], deep: { buffer: "AAH+/w==" }, own });
+    });
+
+    it("makes dates of the arguments that are dates, wherever they stand", async () => {
+      const dates = [["when"], ["others", "*"], ["record", "*", "at"]];
+      const isDate = shape("isDate", ["when", "others", "record"], { dates });
+      const [a, b, c] = ["2026-01-01T00:00:00.000Z", "2026-06-01T12:00:00.000Z", "1999-12-31T23:59:59.999Z"] as const;
+      assert.deepEqual(await rig.value(isDate, { when: a, others: [b], record: { x: { at: c } } }), [a, b, c]);
+      const wrong = failureOf(await rig.call(isDate, { when: "soon", others: [], record: {} }));
+      assert.match(wrong.message, /"soon" at when is no date/);
+    });
+
+    it("makes URLs of the arguments that are URLs, beside dates", async () => {
+      const urls = [["when"], ["record", "*", "at"]];
+      const isUrl = shape("isUrl", ["when", "others", "record"], { urls, dates: [["others", "*"]] });
+      const [url, date] = ["https://example.com/a?b=c#d", "2026-06-01T12:00:00.000Z"] as const;
+      const args = { when: url, others: [date], record: { x: { at: url }, y: { at: null } } };
+      assert.deepEqual(await rig.value(isUrl, args), ["example.com", date, "example.com", null]);
+      const wrong = failureOf(await rig.call(isUrl, { when: "a b", others: [], record: {} }));
+      assert.match(wrong.message, /"a b" at when is no URL/);
+    });
+
+    it("says clearly what JSON cannot carry", async () => {
+      const unwritable = shape("unwritable", ["kind"]);
+      assert.match(failureOf(await rig.call(unwritable, { kind: "bigint" })).message, /BigInt.*return it as a string/);
+      assert.match(failureOf(await rig.call(unwritable, { kind: "cycle" })).message, /refers to itself/);
+      const getter = failureOf(await rig.call(unwritable, { kind: "throwing getter" }));
+      assert.equal(getter.message, "TypeError: failed at step 1");
+    });
+
+    it("gives programs Node's builtins, the time zone UTC and no host path", async () => {
+      assert.equal(await rig.value(shape("builtins")), "zipped");
+      assert.match((await rig.value(shape("zone"))) as string, /GMT\+0000/);
+    });
+
+    it("keeps one process for a program and another for the next", async () => {
+      const [first, again] = [await rig.value(shape("pid")), await rig.value(shape("pid"))];
+      assert.equal(first, again);
+      await rig.value(shape("pid"), {}, { program: programOf("friendly") });
+      assert.equal(rig.executor.stats().programs, 2);
+    });
+  });
+
+  describe(`a ${mode} executor streams`, () => {
+    let rig: Rig;
+    before(async () => (rig = await openRig(mode)));
+    after(async () => {
+      await rig.close();
+      await assertNothingLeft();
+    });
+    const streaming = { streaming: true };
+    const withContext = { context: true };
+
+    it("hands on each yield and gives what the generator returns", async () => {
+      const seen: Json[] = [];
+      const result = await rig.value(
+        shape("count", ["to"], streaming),
+        { to: 1000 },
+        { onProgress: (n) => void seen.push(n) },
+      );
+      assert.equal(result, "counted to 1000");
+      assert.deepEqual(
+        seen,
+        Array.from({ length: 1000 }, (_, n) => n + 1),
+      );
+    });
+
+    it("streams to nobody when nobody listens", async () => {
+      assert.equal(await rig.value(shape("count", ["to"], streaming), { to: 500 }), "counted to 500");
+    });
+
+    it("makes a generator wait for a slow reader", async () => {
+      const reader = latch<void>();
+      let seen = 0;
+      const onProgress = (): Promise<void> => {
+        seen++;
+        return reader.promise;
+      };
+      const result = rig.value(shape("count", ["to"], streaming), { to: 100_000 }, { onProgress });
+      await until(() => seen >= 64, "the window is full");
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      assert.ok(seen <= 128, `${seen} events came although none was consumed`);
+      reader.open();
+      assert.equal(await result, "counted to 100000");
+      assert.equal(seen, 100_000);
+    });
+
+    it("ends the generator when the caller cancels", async () => {
+      const program = programOf("friendly");
+      const controller = new AbortController();
+      const onProgress = (): void => controller.abort();
+      const options = { program, onProgress, signal: controller.signal };
+      const failure = failureOf(await rig.call(shape("endless", [], streaming), {}, options));
+      assert.equal(failure.reason, "cancelled");
+      assert.equal(await rig.value(shape("cleanedUp"), {}, { program }), 1);
+    });
+
+    it("delivers progress and logs of a call, with what is printed", async () => {
+      const events: Json[] = [];
+      const lines: GuestLog[] = [];
+      const options = {
+        onProgress: (event: Json) => void events.push(event),
+        onLog: (line: GuestLog) => void lines.push(line),
+      };
+      assert.equal(await rig.value(shape("reports", [], withContext), {}, options), "reported");
+      assert.deepEqual(events, [{ done: 1 }, "half"]);
+      assert.deepEqual(lines, [
+        { level: "notice", message: "noted" },
+        { level: "info", message: "printed 7" },
+        { level: "warning", message: "warned" },
+        { level: "error", message: "shown" },
+        { level: "debug", message: "{ nested: [ 1 ] }" },
+      ]);
+    });
+
+    it("gives each of two calls at once its own logs", async () => {
+      const program = programOf("friendly");
+      const lines: string[][] = [[], []];
+      // A program's first output may come too early to be attributed; from then on its calls are followed.
+      await rig.value(shape("reports", [], withContext), {}, { program });
+      const both = lines.map((own) => {
+        const onLog = (line: GuestLog): void => void own.push(line.level);
+        return rig.value(shape("reports", [], withContext), {}, { program, onLog });
+      });
+      await Promise.all(both);
+      for (const own of lines) assert.deepEqual(own, ["notice", "info", "warning", "error", "debug"]);
+    });
+
+    it("delivers progress of a function that never lets go", async () => {
+      const first = latch<void>();
+      const controller = new AbortController();
+      const options = { program: programOf("friendly"), onProgress: () => first.open(), signal: controller.signal };
+      const call = rig.call(shape("busy", ["ms"], withContext), { ms: 600_000 }, options);
+      await first.promise;
+      controller.abort();
+      assert.equal(failureOf(await call).reason, "cancelled");
+    });
+
+    it("answers what a program asks of the host", async () => {
+      const program = programOf("friendly");
+      const context = { server: "s", answers: { a: 1 } };
+      assert.deepEqual(await rig.value(shape("asks", [], withContext), {}, { program, context }), {
+        data: ["s", { a: 1 }],
+        variable: "variable greeting",
+        missing: true,
+        secret: "secret key",
+        cid: "content",
+        refused: "you may not read this",
+      });
+    });
+
+    it("refuses what a program asks when it has no port", async () => {
+      const { code } = programOf("friendly");
+      const program = programWith(String(await code()));
+      const failure = failureOf(await rig.call(shape("gate", [], withContext), {}, { program }));
+      assert.match(failure.message, /may not ask the host \(variable\)/);
+    });
+
+    it("fetches through the host and not by itself", async () => {
+      const asked: unknown[] = [];
+      const port: typeof testPort = {
+        request(operation, params) {
+          asked.push([operation, params]);
+          const headers = [["content-type", "application/json"]];
+          const part = { base64: Buffer.from(asked.length === 2 ? '{"ok":' : "true}").toString("base64") };
+          if (operation === "fetchRead") return Promise.resolve(asked.length < 4 ? part : null);
+          const url = "https://example.org/end";
+          return Promise.resolve({ status: 201, statusText: "Created", url, redirected: true, headers, hasBody: true });
+        },
+      };
+      const program = programOf("friendly", "default", port);
+      assert.deepEqual(await rig.value(shape("fetches", ["url"]), { url: "https://example.org/" }, { program }), {
+        status: 201,
+        type: "application/json",
+        body: { ok: true },
+        url: "https://example.org/end",
+      });
+      const headers = [
+        ["content-type", "text/plain;charset=UTF-8"],
+        ["x-one", "1"],
+      ];
+      const params = { url: "https://example.org/", method: "POST", headers, redirect: "follow", base64: "aGk=" };
+      const reads = [1, 2, 3].map(() => ["fetchRead", { id: 1 }]);
+      assert.deepEqual(asked, [["fetch", { id: 1, ...params }], ...reads]);
+    });
+  });
+
+  describe(`a ${mode} executor says what went wrong`, () => {
+    let rig: Rig;
+    before(async () => (rig = await openRig(mode)));
+    after(async () => {
+      await rig.close();
+      await assertNothingLeft();
+    });
+    const throws = shape("throws", ["kind"]);
+
+    it("gives the caller name and message, and the operator a stack in the sources", async () => {
+      const failure = failureOf(await rig.call(throws, { kind: "type error" }));
+      assert.equal(failure.reason, "thrown");
+      assert.equal(failure.message, "TypeError: failed at step 2");
+      assert.equal(failure.retriable, false);
+      const lines = failure.stack!.split("\n");
+      assert.equal(lines[0], "TypeError: failed at step 2");
+      assert.match(lines[1]!, /failAt \(inner\.ts:4:9\)/);
+      assert.match(lines[2]!, /throws \(friendly\.ts:\d+:\d+\)/);
+      assert.match(lines[3]!, /^> 4 \| .*throw/);
+      assert.match(lines[4]!, /^ +\| +\^$/);
+      assert.equal(lines.length, 5, `host frames are left: ${failure.stack}`);
+    });
+
+    it("maps the stack of a rejected promise too", async () => {
+      const failure = failureOf(await rig.call(shape("rejects")));
+      assert.match(failure.stack!, /inner\.ts:4:9\)\n.*friendly\.ts:\d+/);
+    });
+
+    it("tells the message of whatever was thrown", async () => {
+      const message = async (kind: string): Promise<string> => failureOf(await rig.call(throws, { kind })).message;
+      assert.equal(await message("plain"), "plain");
+      assert.equal(await message("text"), "only text");
+      assert.equal(await message("object"), "like an error");
+      assert.equal(await message("nothing"), "undefined");
+      assert.equal(await message("proxy"), "the function threw something that cannot be shown");
+      assert.equal((await message("long")).length, 8192);
+    });
+
+    it("believes a program that its error is transient", async () => {
+      assert.equal(failureOf(await rig.call(throws, { kind: "transient" })).retriable, true);
+    });
+
+    it("names a function that the bundle does not export", async () => {
+      const failure = failureOf(await rig.call(shape("toString")));
+      assert.equal(failure.reason, "load");
+      assert.match(failure.message, /exports no function "toString"/);
+    });
+
+    it("survives errors that no call caught, and logs them", async () => {
+      const lines: Json[] = [];
+      const onLog = (line: GuestLog): void => void lines.push(line.message);
+      assert.equal(await rig.value(shape("forgets"), {}, { onLog }), "fine");
+      const later = failureOf(await rig.call(shape("throwsLater"), {}, { onLog }));
+      assert.equal(later.message, "TypeError: failed at step 6");
+      assert.equal(await rig.value(shape("echo", ["message"]), { message: "alive" }), "alive");
+    });
+
+    it("says where a bundle does not load, and does not start it in a hot loop", async () => {
+      const program = programWith("const a = 1;\nthrow new RangeError('not today');\nexport function f() {}");
+      const failure = failureOf(await rig.call(shape("f"), {}, { program }));
+      assert.equal(failure.reason, "load");
+      assert.match(failure.message, /does not load: RangeError: not today/);
+      assert.match(failure.stack!, /bundle:2:7/);
+      await assertFewStarts(rig, () => rig.call(shape("f"), {}, { program }), "load");
+    });
+
+    it("does not start a bundle that ends at load in a hot loop", async () => {
+      const program = programWith("process.exit(4);");
+      const failure = failureOf(await rig.call(shape("f"), {}, { program }));
+      assert.equal(failure.reason, "crash");
+      assert.match(failure.message, /exit code 4/);
+      await assertFewStarts(rig, () => rig.call(shape("f"), {}, { program }), "crash");
+    });
+
+    it("says that a bundle has a syntax error or asks for a module that is not in it", async () => {
+      const failure = async (code: string): Promise<string> =>
+        failureOf(await rig.call(shape("f"), {}, { program: programWith(code) })).message;
+      assert.match(await failure("export const = ;"), /SyntaxError/);
+      const message = await failure('import "lodash"; export function f() {}');
+      assert.match(message, /"lodash"/);
+      assert.doesNotMatch(message, /base64/);
+    });
+
+    it("says that a bundle could not be read", async () => {
+      const program = { ...programWith(""), code: () => Promise.reject(new Error("/host/path")) };
+      const failure = failureOf(await rig.call(shape("f"), {}, { program }));
+      assert.equal(failure.reason, "load");
+      assert.doesNotMatch(failure.message, /host/);
+    });
+
+    it("resolves when the arguments nest deeper than JSON can be written", async () => {
+      let value: Json = 1;
+      for (let n = 0; n < 100_000; n++) value = [value];
+      const failure = failureOf(await rig.call(shape("same", ["value"]), { value }));
+      assert.match(failure.message, /arguments cannot be written/);
+    });
+  });
+
+  describe(`a ${mode} executor keeps deadlines`, () => {
+    let rig: Rig;
+    before(async () => (rig = await openRig(mode)));
+    after(async () => {
+      await rig.close();
+      await assertNothingLeft();
+    });
+    const wait = shape("wait", ["ms"], { context: true });
+    const deaf = shape("deaf", ["ms"]);
+
+    it("tells a function by its signal that time is up, and keeps its process", () =>
+      inOneOf(10, async () => {
+        const program = programOf("friendly");
+        const before = await rig.value(shape("pid"), {}, { program });
+        const lines: Json[] = [];
+        const onLog = (line: GuestLog): void => void lines.push(line.message);
+        const failure = failureOf(await rig.call(wait, { ms: 60_000 }, { program, deadlineMs: 100, onLog }));
+        assert.equal(failure.reason, "timeout");
+        assert.match(failure.message, /deadline of 100 ms/);
+        assert.deepEqual(lines, ["stopped by TimeoutError"]);
+        assert.equal(await rig.value(shape("pid"), {}, { program }), before);
+      }));
+
+    it("ends the process of a function that does not stop, and lets its siblings be repeated", async () => {
+      const program = programOf("friendly");
+      // A process that ended before it was loaded is not started again at once.
+      await rig.value(shape("pid"), {}, { program });
+      const started = rig.executor.stats().killed;
+      const sibling = rig.call(wait, { ms: 600_000 }, { program });
+      const failure = failureOf(await rig.call(deaf, { ms: 600_000 }, { program, deadlineMs: 100 }));
+      assert.equal(failure.reason, "timeout");
+      const hurt = failureOf(await sibling);
+      assert.deepEqual([hurt.reason, hurt.retriable], ["evicted", true]);
+      assert.match(hurt.message, /another call of the same program overran its deadline/);
+      assert.equal(rig.executor.stats().killed, started + 1);
+      assert.equal(await rig.value(shape("echo", ["message"]), { message: "again" }, { program }), "again");
+    });
+
+    it("stops a cancelled call and keeps its process", () =>
+      inOneOf(10, async () => {
+        const program = programOf("friendly");
+        const controller = new AbortController();
+        const lines: Json[] = [];
+        const onLog = (line: GuestLog): void => void lines.push(line.message);
+        const call = rig.call(wait, { ms: 60_000 }, { program, signal: controller.signal, onLog });
+        const before = await rig.value(shape("pid"), {}, { program });
+        controller.abort();
+        assert.equal(failureOf(await call).reason, "cancelled");
+        assert.deepEqual(lines, ["stopped by AbortError"]);
+        assert.equal(await rig.value(shape("pid"), {}, { program }), before);
+      }));
+
+    it("does not wait for a cancelled function that goes on, and spares its siblings", () =>
+      inOneOf(10, async () => {
+        const program = programOf("friendly");
+        const controller = new AbortController();
+        const call = rig.call(deaf, { ms: 1_000 }, { program, signal: controller.signal });
+        const sibling = rig.value(deaf, { ms: 600 }, { program });
+        const before = await rig.value(shape("pid"), {}, { program });
+        controller.abort();
+        assert.equal(failureOf(await call).reason, "cancelled");
+        assert.equal(await sibling, "done anyway");
+        assert.equal(await rig.value(shape("pid"), {}, { program }), before);
+        await until(() => rig.executor.stats().callsInFlight === 0, "the cancelled function has ended");
+      }));
+
+    it("ends a process that reacts to nothing when its call is cancelled", async () => {
+      const program = programWith("export function spin() { for (;;); }");
+      const controller = new AbortController();
+      const call = rig.call(shape("spin"), {}, { program, signal: controller.signal, deadlineMs: 600_000 });
+      setTimeout(() => controller.abort(), 50);
+      assert.equal(failureOf(await call).reason, "cancelled");
+      await until(() => rig.executor.stats().callsInFlight === 0, "its place is free again");
+    });
+
+    it("spares a process that is late to hear of a cancellation", () =>
+      inOneOf(10, async () => {
+        const program = programWith(`
+          export const pid = () => globalThis[Symbol.for("pid")] ??= Math.random();
+          export function busy() { for (const end = Date.now() + 300; Date.now() < end;); }`);
+        const before = await rig.value(shape("pid"), {}, { program });
+        const controller = new AbortController();
+        const call = rig.call(shape("busy"), {}, { program, signal: controller.signal });
+        setTimeout(() => controller.abort(), 20);
+        assert.equal(failureOf(await call).reason, "cancelled");
+        assert.equal(await rig.value(shape("pid"), {}, { program }), before);
+      }));
+
+    it("starts nothing for a signal that was aborted before", async () => {
+      const { started } = rig.executor.stats();
+      const options = { program: programOf("friendly"), signal: AbortSignal.abort() };
+      assert.equal(failureOf(await rig.call(wait, { ms: 1 }, options)).reason, "cancelled");
+      assert.equal(rig.executor.stats().started, started);
+    });
+
+    it("stops a call whose listener throws, and lives on", async () => {
+      const onProgress = (): never => {
+        throw new Error("the reader is broken");
+      };
+      const failure = failureOf(await rig.call(shape("endless", [], { streaming: true }), {}, { onProgress }));
+      assert.equal(failure.reason, "cancelled");
+    });
+
+    it("counts the time that a bundle takes to load", async () => {
+      const program = programWith("await new Promise(() => {}); export function f() {}");
+      assert.equal(failureOf(await rig.call(shape("f"), {}, { program, deadlineMs: 150 })).reason, "timeout");
+    });
+  });
+
+  describe(`a ${mode} executor keeps every limit`, () => {
+    after(assertNothingLeft);
+    const same = shape("same", ["value"]);
+    const gate = shape("gate", [], { context: true });
+
+    const withRig = async (limits: Parameters<typeof openRig>[1], use: (rig: Rig) => Promise<void>): Promise<void> => {
+      const rig = await openRig(mode, limits);
+      try {
+        await use(rig);
+      } finally {
+        await rig.close();
+      }
+    };
+
+    /** A program whose function `gate` returns when the gate is opened, and the number of its calls so far. */
+    const gated = (): {
+      program: GuestProgram;
+      open: () => void;
+      arrived: () => number;
+    } => {
+      const { promise, open } = latch<Json>();
+      let arrived = 0;
+      const program = programOf("friendly", "default", {
+        request() {
+          arrived++;
+          return promise;
+        },
+      });
+      return { program, open: () => open("opened"), arrived: () => arrived };
+    };
+
+    it("outputBytes: a larger result is a failure, and the process lives on", () =>
+      withRig({ outputBytes: 10_000 }, async (rig) => {
+        const echo = shape("echo", ["message", "times"]);
+        assert.equal(((await rig.value(echo, { message: "x", times: 10_000 })) as string).length, 10_000);
+        for (const [call, args] of [
+          [echo, { message: "x", times: 10_001 }],
+          [echo, { message: "ä", times: 5_001 }],
+          [same, { value: Array.from({ length: 5_001 }, () => 1) }],
+        ] as const) {
+          const failure = failureOf(await rig.call(call, args));
+          assert.equal(failure.reason, "output");
+          assert.match(failure.message, /limit of 10000 bytes/);
+        }
+        assert.equal(rig.executor.stats().killed, 0);
+      }));
+
+    it("guestFrameBytes: a result that fits no frame is a failure, and the process lives on", () =>
+      withRig({ guestFrameBytes: 10_000 }, async (rig) => {
+        const failure = failureOf(await rig.call(shape("echo", ["message", "times"]), { message: "x", times: 10_001 }));
+        assert.equal(failure.reason, "output");
+        assert.equal(rig.executor.stats().killed, 0);
+      }));
+
+    it("unfinishedGuestBytesPerTenant: whose frame is begun and not whole is ended where there is no more room", () =>
+      withRig({ unfinishedGuestBytesPerTenant: 200_000 }, async (rig) => {
+        const attack = shape("attack", ["group", "name"], { style: "object", context: true });
+        const args = { group: "pipe", name: "hugeFrame" };
+        const failure = failureOf(await rig.call(attack, args, { program: programOf("hostile", "default") }));
+        assert.equal(failure.reason, "protocol", failure.message);
+        assert.match(
+          failure.message,
+          /its process was in the midst of a frame .* 200000 bytes of frames of its tenant's guests/,
+        );
+      }));
+
+    it("guestBacklogBytes and guestStalledMs: who takes no answers asks nothing more, and is ended", () =>
+      withRig({ guestBacklogBytes: 1_000_000, guestStalledMs: 1_000 }, async (rig) => {
+        let answers = 0;
+        const port: HostPort = { request: () => Promise.resolve(`${++answers}`.padEnd(100_000)) };
+        const attack = shape("attack", ["group", "name"], { style: "object", context: true });
+        const args = { group: "floods", name: "unread" };
+        const program = programOf("hostile", "default", port);
+        const failure = failureOf(await rig.call(attack, args, { program, deadlineMs: 10_000 }));
+        assert.equal(failure.reason, "protocol", failure.message);
+        assert.match(failure.message, /1000000 bytes .*guestBacklogBytes.* 1000 ms .*guestStalledMs/);
+        // The answers that fit, those in the pipe, and as many as may be requested at once.
+        assert.ok(answers < 100, `${answers} answers of 100,000 bytes were made`);
+      }));
+
+    it("who answers a call without reading it is ended, so that no arguments stay in its pipe", () =>
+      withRig({}, async (rig) => {
+        const attack = shape("attack", ["group", "name", "data"], { style: "object", context: true });
+        const program = programOf("hostile", "default");
+        const deaf = { group: "floods", name: "deaf" };
+        assert.equal(await rig.value(attack, deaf, { program }), "deaf");
+        const failure = failureOf(await rig.call(attack, { ...deaf, data: "x".repeat(4_000_000) }, { program }));
+        assert.equal(failure.reason, "protocol", failure.message);
+        assert.match(failure.message, /answered a call that it had not read/);
+        assert.equal(rig.executor.stats().killed, 1);
+      }));
+
+    it("long and short calls of one turn are all read, in their order, and answered", () =>
+      withRig({}, async (rig) => {
+        const echo = shape("echo", ["message", "times"]);
+        const lengths = [1, 70_000, 65_530, 3, 65_536, 1_000_000, 2, 40_000, 40_000, 5];
+        const texts = lengths.map((length) => "ä€x".repeat(length).slice(0, length));
+        const calls = texts.map((message) => rig.value(echo, { message, times: 1 }));
+        assert.deepEqual(await Promise.all(calls), texts);
+      }));
+
+    it("guestBacklogBytes: who takes its answers gets all of them, however many", () =>
+      withRig({ guestBacklogBytes: 100_000 }, async (rig) => {
+        const port: HostPort = { request: () => Promise.resolve("x".repeat(90_000)) };
+        const program = programOf("friendly", "default", port);
+        const ask = shape("asksOften", ["times"], { context: true });
+        for (let round = 0; round < 5; round++)
+          assert.equal(await rig.value(ask, { times: 60 }, { program }), 60 * 90_000);
+      }));
+
+    it("guestEventsPerCall: one event more ends the process", () =>
+      withRig({ guestEventsPerCall: 100 }, async (rig) => {
+        const count = shape("count", ["to"], { streaming: true });
+        assert.equal(await rig.value(count, { to: 100 }), "counted to 100");
+        const failure = failureOf(await rig.call(count, { to: 101 }));
+        assert.equal(failure.reason, "protocol");
+        assert.match(failure.message, /more than 100 events/);
+      }));
+
+    it("callsPerTenant and queuedCallsPerTenant: the rest waits its turn, and one more is refused", () =>
+      withRig({ callsPerTenant: 2, queuedCallsPerTenant: 1 }, async (rig) => {
+        const { program, open, arrived } = gated();
+        const calls = [1, 2, 3].map(() => rig.value(gate, {}, { program }));
+        const refused = failureOf(await rig.call(gate, {}, { program }));
+        assert.deepEqual([refused.reason, refused.retriable], ["busy", true]);
+        await until(() => arrived() === 2, "two calls run");
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        assert.equal(arrived(), 2);
+        assert.equal(rig.executor.stats().callsInFlight, 3);
+        open();
+        assert.deepEqual(await Promise.all(calls), ["opened", "opened", "opened"]);
+        assert.equal(rig.executor.stats().callsInFlight, 0);
+      }));
+
+    it("a call that waits for its turn keeps its deadline and can be cancelled", () =>
+      withRig({ callsPerTenant: 1 }, async (rig) => {
+        const { program, open } = gated();
+        const running = rig.value(gate, {}, { program });
+        const controller = new AbortController();
+        const cancelled = rig.call(gate, {}, { program, signal: controller.signal });
+        const late = failureOf(await rig.call(gate, {}, { program, deadlineMs: 60 }));
+        assert.deepEqual([late.reason, late.retriable], ["timeout", true]);
+        controller.abort();
+        assert.equal(failureOf(await cancelled).reason, "cancelled");
+        open();
+        assert.equal(await running, "opened");
+      }));
+
+    it("guestProcesses: an idle process makes room, a working one is waited for", () =>
+      withRig({ guestProcesses: 2 }, async (rig) => {
+        const [first, second, third] = [gated(), gated(), gated()];
+        const calls = [first, second, third].map(({ program }) => rig.value(gate, {}, { program }));
+        const late = failureOf(await rig.call(gate, {}, { program: programOf("friendly"), deadlineMs: 80 }));
+        assert.deepEqual([late.reason, late.retriable], ["timeout", true]);
+        await until(() => first.arrived() + second.arrived() === 2, "two programs run");
+        assert.equal(third.arrived(), 0);
+        assert.equal(rig.executor.stats().programs, 2);
+        first.open();
+        await until(() => third.arrived() === 1, "the third has its process");
+        assert.equal(rig.executor.stats().programs, 2);
+        second.open();
+        third.open();
+        assert.deepEqual(await Promise.all(calls), ["opened", "opened", "opened"]);
+      }));
+
+    it("guestProcesses: the process that was idle longest goes first", () =>
+      withRig({ guestProcesses: 2 }, async (rig) => {
+        const programs = [programOf("friendly"), programOf("friendly"), programOf("friendly")] as const;
+        const pid = (index: 0 | 1 | 2): Promise<Json> => rig.value(shape("pid"), {}, { program: programs[index] });
+        await pid(0);
+        await pid(1);
+        await pid(0);
+        await pid(2);
+        const { started } = rig.executor.stats();
+        await pid(0);
+        assert.equal(rig.executor.stats().programs, 2);
+        const spares = rig.executor.stats().spares;
+        assert.ok(rig.executor.stats().started - started <= 1 + spares, "the one used last was kept");
+      }));
+
+    it("guestIdleMs: an idle process is ended and started again when needed", () =>
+      withRig({ guestIdleMs: 50, guestSpareProcesses: 0 }, async (rig) => {
+        const echo = shape("echo", ["message"]);
+        await rig.value(echo, { message: "a" });
+        await until(() => rig.executor.stats().programs === 0, "the idle process is ended");
+        assert.equal(await rig.value(echo, { message: "b" }), "b");
+      }));
+
+    it("guestSpareProcesses: so many blank processes wait, and are replaced when taken", () =>
+      withRig({ guestSpareProcesses: 2 }, async (rig) => {
+        await until(() => rig.executor.stats().spares === 2, "two spares");
+        await rig.value(shape("pid"));
+        await until(() => rig.executor.stats().spares === 2, "two spares again");
+        assert.deepEqual([rig.executor.stats().programs, rig.executor.stats().started], [1, 3]);
+      }));
+
+    it("guestMemoryMb: a process holds no more than that leaves to it outside of its heap, either", () =>
+      withRig({ guestMemoryMb: 32 }, async (rig) => {
+        const program = programWith(`
+          const held = [];
+          export const hold = async () => {
+            for (let n = 0; n < 30; n++) {
+              held.push(Buffer.alloc(10 << 20, 1));
+              await new Promise((resolve) => setTimeout(resolve, 20));
+            }
+            for (;;) await new Promise((resolve) => setTimeout(resolve, Buffer.alloc(1 << 20, 1)[0]));
+          };`);
+        const failure = failureOf(await rig.call(shape("hold"), {}, { program }));
+        assert.equal(failure.reason, "memory");
+        assert.match(
+          failure.message,
+          /^it held \d+ MB of memory, more than the 192 MB that the limit guestMemoryMb of 32/,
+        );
+      }));
+
+    it("guestMemoryMb: more heap than that ends the process", () =>
+      withRig({ guestMemoryMb: 32 }, async (rig) => {
+        const fill = (megabytes: number): string =>
+          `export function fill() { const all = []; for (let n = 0; n < ${megabytes}; n++) all.push(new Array(131072).fill(n + 0.5)); return all.length; }`;
+        assert.equal(await rig.value(shape("fill"), {}, { program: programWith(fill(8)) }), 8);
+        const failure = failureOf(await rig.call(shape("fill"), {}, { program: programWith(fill(200)) }));
+        assert.equal(failure.reason, "memory", failure.message);
+      }));
+
+    it("suspend ends what runs and waits for a tenant and refuses what comes, until resume", () =>
+      withRig({ callsPerTenant: 1 }, async (rig) => {
+        const { program } = gated();
+        const calls = [rig.call(gate, {}, { program }), rig.call(gate, {}, { program })];
+        const script = { tenant: "default", script: "sleep 30", argv: [], env: {}, deadlineMs: 60_000 };
+        const run = rig.executor.runScript(script);
+        await until(() => rig.executor.stats().programs === 1, "one runs");
+        await rig.executor.suspend("default");
+        calls.push(rig.call(gate, {}, { program }));
+        for (const call of [...calls, run, rig.executor.runScript(script)]) {
+          const { reason, retriable } = failureOf(await call);
+          assert.deepEqual([reason, retriable], ["evicted", false]);
+        }
+        await until(() => rig.executor.stats().programs === 0, "its process is gone");
+        rig.executor.resume("default");
+        assert.equal(await rig.value(same, { value: 1 }), 1);
+      }));
+
+    it("close ends what runs, what waits and what comes later", () =>
+      withRig({ callsPerTenant: 1 }, async (rig) => {
+        const { program } = gated();
+        const calls = [rig.call(gate, {}, { program }), rig.call(gate, {}, { program })];
+        await until(() => rig.executor.stats().programs === 1, "one runs");
+        await Promise.all([rig.close(), rig.close()]);
+        calls.push(rig.call(gate, {}, { program }));
+        for (const call of calls) {
+          const { reason, retriable } = failureOf(await call);
+          assert.deepEqual([reason, retriable], ["evicted", true]);
+        }
+        assert.deepEqual([rig.executor.stats().programs, rig.executor.stats().spares], [0, 0]);
+      }));
+
+    it("many calls at once all get their own answers", () =>
+      withRig({}, async (rig) => {
+        const calls = Array.from({ length: 500 }, (_, n) => rig.call(same, { value: n }));
+        assert.deepEqual(
+          (await Promise.all(calls)).map(valueOf),
+          Array.from({ length: 500 }, (_, n) => n),
+        );
+      }));
+  });
+}
+
+/** Ten more calls of a program that cannot load get answers without ten more processes. */
+async function assertFewStarts(rig: Rig, call: () => ReturnType<Rig["call"]>, reason: string): Promise<void> {
+  const { started } = rig.executor.stats();
+  for (let n = 0; n < 10; n++) {
+    const failure = failureOf(await call());
+    assert.equal(failure.reason, reason);
+  }
+  const more = rig.executor.stats().started - started;
+  assert.ok(more <= 3, `${more} processes were started for 10 calls of a program that does not load`);
+}

@@ -1,0 +1,264 @@
+import { strict as assert } from "node:assert";
+import { createServer } from "node:net";
+import { after, before, describe, it } from "node:test";
+import type { ScriptOutcome, ScriptRun } from "../../src/executor/executor.ts";
+import { assertNothingLeft, failureOf, openRig, programOf, shape, type Mode, type Rig } from "./executor.ts";
+import { commandOf, descendants, statOf } from "./processes.ts";
+import { until } from "./until.ts";
+
+/** Shell definitions: the common behaviour of every engine, and the sandbox's own. */
+export function scriptsContract(mode: Mode): void {
+  describe(`a ${mode} executor runs scripts`, () => {
+    let rig: Rig;
+    before(
+      async () => (rig = await openRig(mode, { guestSpareProcesses: 0, outputBytes: 100_000, scriptProcesses: 4 })),
+    );
+    after(async () => {
+      await rig.close();
+      await assertNothingLeft();
+    });
+
+    const run = (script: string, more: Partial<ScriptRun> = {}): Promise<ScriptOutcome> =>
+      rig.executor.runScript({ tenant: "default", script, argv: [], env: {}, deadlineMs: 60_000, ...more });
+    const printed = async (script: string, more: Partial<ScriptRun> = {}): Promise<string> =>
+      textOf(await run(script, more));
+
+    it("gives what is printed, the exit code and the end of stderr", async () => {
+      const outcome = await run("echo out; echo err >&2; exit 3");
+      assert.deepEqual(outcome, { ok: true, exitCode: 3, stdout: Buffer.from("out\n"), stderr: "err\n" });
+    });
+
+    it("hands over arguments as they are, never as script", async () => {
+      const argv = ["a b", "$(id)", "`id`", "'; id; '", "-n", "*", "", "ü\n"];
+      assert.equal(await printed('for a in "$@"; do printf "<%s>" "$a"; done', { argv }), `<${argv.join("><")}>`);
+      assert.equal(await printed('printf %s "$name"', { env: { name: "$(id) `id`" } }), "$(id) `id`");
+    });
+
+    it("gives the environment that is documented and nothing of the host's", async () => {
+      process.env["BERTH_TEST_SECRET"] = "in the environment";
+      const names = (await printed("env", { env: { mine: "1" } })).split("\n").map((line) => line.split("=")[0]);
+      delete process.env["BERTH_TEST_SECRET"];
+      const expected = new Set(["HOME", "LANG", "PATH", "TMPDIR", "TZ", "mine"]);
+      assert.deepEqual(
+        new Set(names.filter((name) => name && !["PWD", "SHLVL", "_", "OLDPWD"].includes(name))),
+        expected,
+      );
+    });
+
+    it("runs sh by default and bash when the first line asks for it", async () => {
+      const which = 'echo "${BASH_VERSION:-none}"';
+      assert.equal(await printed(`#!/bin/sh\n${which}`), await printed(which));
+      for (const line of ["#!/bin/bash", "#!/usr/bin/env bash", "#! /usr/bin/bash"]) {
+        assert.match(await printed(`${line}\n${which}; a=(1 2); echo "\${#a[@]}"`), /^\d.*\n2\n$/);
+      }
+      for (const line of ["#!/usr/bin/python3", "#!/bin/bash -x", "#!/tmp/bash", "#!"]) {
+        const failure = failureOf(await run(`${line}\n${which}`));
+        assert.equal(failure.reason, "load");
+        assert.match(failure.message, /only sh and bash/);
+      }
+    });
+
+    it("starts scripts, like guests, in sessions of their own, which have no terminal", async () => {
+      const own = await openRig(mode, { guestSpareProcesses: 0 });
+      await own.value(shape("nothing"), {}, { program: programOf("friendly") });
+      const script = { tenant: "default", script: "sleep 100; true", argv: [], env: {}, deadlineMs: 60_000 };
+      const outcome = own.executor.runScript(script);
+      await until(() => descendants().some((pid) => commandOf(pid).startsWith("sleep 100")), "the script runs");
+      const all = descendants();
+      const leaders = all.filter((pid) => statOf(pid)!.parent === process.pid);
+      assert.equal(leaders.length, 2, "one for the guest and one for the script");
+      for (const pid of all) {
+        const { session, terminal } = statOf(pid)!;
+        assert.equal(terminal, 0, commandOf(pid));
+        assert.ok(leaders.includes(session), `${commandOf(pid)}is in the session of ${session}`);
+      }
+      await own.close();
+      failureOf(await outcome);
+    });
+
+    it("has an empty stdin and a working folder of its own, which is empty and writable", async () => {
+      assert.equal(await printed("cat; ls -A; echo kept > file; cat file"), "kept\n");
+      assert.equal(await printed("ls -A"), "");
+    });
+
+    it("takes a large script and large arguments, and refuses larger ones by name", async () => {
+      const padding = `# ${"x".repeat(300_000)}\n`;
+      assert.equal(await printed(`${padding}printf %s "$1" | wc -c`, { argv: ["x".repeat(100_000)] }), "100000\n");
+      const failure = failureOf(await run("true", { argv: ["x".repeat(200_000)] }));
+      assert.match(failure.message, /too long/);
+    });
+
+    it("refuses names and texts that no environment can hold", async () => {
+      assert.match(failureOf(await run("true", { env: { "a-b": "1" } })).message, /"a-b" cannot be the name/);
+      assert.match(failureOf(await run("true", { env: { "A=B": "1" } })).message, /cannot be the name/);
+      assert.match(failureOf(await run("true", { argv: ["a\0b"] })).message, /zero character/);
+    });
+
+    it("tells which signal ended a script by its exit code", async () => {
+      assert.deepEqual(await run("kill -SEGV $$"), { ok: true, exitCode: 139, stdout: Buffer.from(""), stderr: "" });
+    });
+
+    it("outputBytes: one byte more is a failure", async () => {
+      assert.equal((await printed("head -c 100000 /dev/zero")).length, 100_000);
+      const failure = failureOf(await run("head -c 100001 /dev/zero"));
+      assert.deepEqual(
+        [failure.reason, failure.message],
+        ["output", "its result is larger than the limit of 100000 bytes"],
+      );
+      assert.equal(failureOf(await run("while :; do echo flood; done")).reason, "output");
+    });
+
+    it("keeps the end of a flood on stderr", async () => {
+      const outcome = await run("i=0; while [ $i -lt 20000 ]; do echo line $i >&2; i=$((i+1)); done");
+      assert.ok(outcome.ok);
+      assert.ok(outcome.stderr.length <= 16 * 1024);
+      assert.match(outcome.stderr, /line 19999\n$/);
+    });
+
+    it("ends at its deadline with everything it started", async () => {
+      const failure = failureOf(await run("sleep 100 & sleep 101", { deadlineMs: 200 }));
+      assert.deepEqual([failure.reason, failure.message], ["timeout", "it took longer than its deadline of 200 ms"]);
+      await until(() => descendants().length === 0, "nothing of it is alive");
+      assert.equal(
+        failureOf(await run("trap '' TERM INT; while :; do :; done", { deadlineMs: 200 })).reason,
+        "timeout",
+      );
+      assert.equal(failureOf(await run("kill -STOP $$", { deadlineMs: 200 })).reason, "timeout");
+    });
+
+    it("ends when it is cancelled", async () => {
+      const controller = new AbortController();
+      const outcome = run("sleep 100", { signal: controller.signal });
+      setTimeout(() => controller.abort(), 50);
+      assert.equal(failureOf(await outcome).reason, "cancelled");
+      assert.equal(failureOf(await run("true", { signal: controller.signal })).reason, "cancelled");
+    });
+
+    it("does not wait for what a finished script left behind", async () => {
+      assert.equal(await printed("sleep 100 & echo done"), "done\n");
+      await until(() => descendants().length === 0, "nothing of it is alive");
+    });
+
+    it("scriptProcesses and queuedCallsPerTenant: so many run at a time, and tenants take turns", async () => {
+      const small = await openRig(mode, { guestSpareProcesses: 0, scriptProcesses: 1, queuedCallsPerTenant: 2 });
+      try {
+        const order: string[] = [];
+        const named = async (name: string, script: string, deadlineMs = 60_000): Promise<ScriptOutcome> => {
+          const outcome = await small.executor.runScript({ tenant: "default", script, argv: [], env: {}, deadlineMs });
+          order.push(name);
+          return outcome;
+        };
+        const first = named("first", "sleep 0.3");
+        const second = named("second", "true");
+        const impatient = named("impatient", "true", 50);
+        const refused = failureOf(await named("refused", "true"));
+        assert.deepEqual([refused.reason, refused.retriable], ["busy", true]);
+        const late = failureOf(await impatient);
+        assert.deepEqual([late.reason, late.retriable], ["timeout", true]);
+        await Promise.all([first, second]);
+        assert.deepEqual(order, ["refused", "impatient", "first", "second"]);
+      } finally {
+        await small.close();
+      }
+    });
+
+    it("close ends what runs and what waits", async () => {
+      const small = await openRig(mode, { guestSpareProcesses: 0, scriptProcesses: 1 });
+      const script = { tenant: "default", script: "sleep 100", argv: [], env: {}, deadlineMs: 60_000 };
+      const outcomes = [small.executor.runScript(script), small.executor.runScript(script)];
+      await until(() => descendants().length > 0, "one runs");
+      await small.close();
+      outcomes.push(small.executor.runScript(script));
+      for (const outcome of outcomes) assert.equal(failureOf(await outcome).reason, "evicted");
+    });
+
+    if (mode === "trusted") {
+      it("refuses every tenant but the default one, and says why", async () => {
+        const failure = failureOf(await run("true", { tenant: "acme" }));
+        assert.match(failure.message, /"acme".*only in the sandbox/);
+      });
+      return;
+    }
+
+    it("shows a script nothing of the host's files", async () => {
+      assert.equal(await printed("ls -A /home /root /work /etc/passwd /var /run /sys 2>/dev/null; echo end"), "end\n");
+      assert.equal(await printed("ls /etc"), "alternatives\n");
+      assert.match(await printed("touch /x /usr/x /sbx/x /dev/x /etc/x 2>&1"), /Read-only file system/);
+      assert.equal(await printed("cat /proc/1/environ 2>/dev/null | grep -c BERTH"), "0\n");
+      assert.ok(Number(await printed("ls /proc | grep -c '^[0-9]'")) < 10);
+    });
+
+    it("gives a script no network", async () => {
+      let connections = 0;
+      const server = createServer(() => connections++);
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      const { port } = server.address() as { port: number };
+      const outcome = await run(`#!/bin/bash\nexec 3<>/dev/tcp/127.0.0.1/${port} && echo reached`);
+      server.close();
+      assert.ok(outcome.ok && outcome.exitCode !== 0);
+      assert.equal(connections, 0);
+    });
+
+    it("is nobody, and cannot become anybody", async () => {
+      assert.equal(await printed("id -u; id -g"), "65534\n65534\n");
+      assert.equal(await printed("unshare -Ur id 2>/dev/null || echo refused"), "refused\n");
+      assert.match(await printed("grep -E 'Cap(Eff|Bnd)|NoNewPrivs' /proc/self/status"), /0000\n.*0000\n.*1\n$/);
+    });
+
+    it("leaves no daemon behind that left its process group", async () => {
+      await printed("setsid sleep 100 > /dev/null 2>&1 & echo started");
+      await run("setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' > /dev/null 2>&1 & sleep 100", {
+        deadlineMs: 200,
+      });
+      await until(() => descendants().length === 0, "nothing of it is alive");
+    });
+
+    it("scriptTasks: no script has more tasks than that", async () => {
+      // The subshell ends when it may start no more; its count so far is printed.
+      const script = "(while :; do sleep 100 > /dev/null & echo started; done) 2> /dev/null | wc -l";
+      const started = Number(await printed(script));
+      assert.ok(started > 48 && started < 64, `${started} tasks were started`);
+    });
+
+    it("a fork bomb stays in its box, and neighbours run meanwhile", async () => {
+      const bomb = run("#!/bin/bash\nbomb() { bomb | bomb & }; bomb; while :; do :; done", { deadlineMs: 1_000 });
+      for (let n = 0; n < 5; n++) {
+        assert.equal(await printed("echo neighbour | cat"), "neighbour\n");
+        assert.ok(descendants().length < 150, `${descendants().length} processes`);
+      }
+      assert.equal(failureOf(await bomb).reason, "timeout");
+      await until(() => descendants().length === 0, "nothing of it is alive");
+    });
+
+    it("scriptMemoryMb: one process gets no more", async () => {
+      const outcome = await run("#!/bin/bash\na=x; while :; do a=$a$a; done");
+      assert.ok(outcome.ok && outcome.exitCode !== 0);
+      assert.match(outcome.stderr, /cannot allocate|xrealloc|memory/i);
+    });
+
+    it("scriptMemoryMb: all processes of a run together get no more, whoever started them", async () => {
+      // Each of them stays below the limit.
+      const hold = `perl -e '$a = "x" x (30 << 20); sleep 600'`;
+      const script = `#!/bin/bash\nfor n in 1 2 3 4 5 6; do (setsid ${hold} &) ; done\nsleep 600`;
+      const failure = failureOf(await run(script));
+      assert.equal(failure.reason, "memory");
+      assert.match(failure.message, /^it held \d+ MB of memory, more than the 256 MB that the limit scriptMemoryMb/);
+      await until(() => descendants().length === 0, "nothing of it is alive");
+    });
+
+    it("scriptMemoryMb: what processes share counts once", async () => {
+      const script = `perl -e '$a = "x" x (60 << 20); for (1..7) { if (!fork) { for (1..40) { select undef, undef, undef, 0.02 } exit } } 1 while wait > 0; print "done"'`;
+      assert.equal(await printed(script), "done");
+    });
+
+    it("scriptDiskMb: the working folder is full at that size", async () => {
+      const script = 'n=0; while head -c 8388608 /dev/zero > "f$n" 2>/dev/null; do n=$((n+1)); done; echo "$n"';
+      assert.equal(await printed(script), "8\n");
+    });
+  });
+}
+
+function textOf(outcome: ScriptOutcome): string {
+  assert.ok(outcome.ok, JSON.stringify(outcome));
+  return Buffer.from(outcome.stdout).toString();
+}

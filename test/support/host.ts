@@ -1,0 +1,107 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { jsonBlock, rawBlock, type Cid } from "../../src/lib/cid.ts";
+import type { Limits } from "../../src/limits/limits.ts";
+import type { Compiled, DefinitionSource } from "../../src/discover/discovery.ts";
+import { compileKey, compilerCid } from "../../src/discover/key.ts";
+import { openExecutor } from "../../src/executor/open.ts";
+import type { Catalog } from "../../src/host/catalog/catalog.ts";
+import type { Host, ServerSummary } from "../../src/host/host.ts";
+import { Checks } from "../../src/host/checks/checks.ts";
+import { openHost } from "../../src/host/serving/open-host.ts";
+import { createLog } from "../../src/lib/log.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { compile } from "./compiler.ts";
+import { patientLimits } from "./patience.ts";
+
+/** A host with a real store, compiler and executor, for definitions given as text by the server's name. */
+export interface Hosted {
+  readonly host: Host;
+  readonly store: Store;
+  catalog(server: string): Promise<Catalog>;
+  /** Gives a server another definition, and has the host read its names again. */
+  define(server: string, text: string): Promise<void>;
+  /** As `define`, without telling the host. */
+  change(server: string, text: string): Promise<void>;
+  /** Closes and reopens everything except the store's data. */
+  restart(options?: { writable?: boolean; compiler?: Compiler }): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** A replacement for Berth's own compiler. */
+export interface Compiler {
+  readonly identity: Cid;
+  compile(source: DefinitionSource): Promise<Compiled>;
+}
+
+const TENANT = "default";
+
+const own: Compiler = { identity: compilerCid(), compile };
+
+export async function openHosted(
+  texts: Readonly<Record<string, string>>,
+  overrides: Partial<Limits> = {},
+): Promise<Hosted> {
+  const dataDir = await mkdtemp(join(tmpdir(), "berth-hosted-"));
+  const open = async (writable: boolean, compiler: Compiler = own) => {
+    const store = await openSqliteStore({ dataDir });
+    const executor = await openExecutor({ mode: "trusted", limits: { ...patientLimits, guestSpareProcesses: 1 } });
+    const checks = new Checks(patientLimits);
+    const host = await openHost([TENANT], {
+      store,
+      executor,
+      checks,
+      compile: (source) => compiler.compile(source),
+      compileKey: (definition, source, identity = compiler.identity) => compileKey(definition, source, identity),
+      compiler: compiler.identity,
+      log: createLog("silent"),
+      writable,
+      limits: { ...patientLimits, ...overrides },
+    });
+    return { store, executor, checks, host };
+  };
+  let parts = await open(true);
+  const closeParts = async (): Promise<void> => {
+    await parts.executor.close();
+    await parts.checks.close();
+    await parts.store.close();
+  };
+  const hosted: Hosted = {
+    get host() {
+      return parts.host;
+    },
+    get store() {
+      return parts.store;
+    },
+    catalog: async (server) => parts.host.server(TENANT, server),
+    async define(server, text) {
+      await hosted.change(server, text);
+      await parts.host.reload(TENANT);
+    },
+    async change(server, text) {
+      const definition = rawBlock(text);
+      const record = jsonBlock({ definition: definition.cid, enabled: true });
+      const set = [{ kind: "server", name: server, cid: record.cid }] as const;
+      await parts.store.change(TENANT, { by: "test", put: [definition, record], set });
+    },
+    async restart({ writable = true, compiler } = {}) {
+      await closeParts();
+      parts = await open(writable, compiler);
+    },
+    async close() {
+      await closeParts();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+  for (const [server, text] of Object.entries(texts)) await hosted.define(server, text);
+  return hosted;
+}
+
+/** Every server, each with its state. */
+export async function summariesOf({ host }: Pick<Hosted, "host">): Promise<ServerSummary[]> {
+  const summaries: ServerSummary[] = [];
+  for (const name of host.names(TENANT)) summaries.push((await host.summary(TENANT, name))!);
+  return summaries;
+}

@@ -1,0 +1,123 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import type { Config } from "../../src/config.ts";
+import type { Json, JsonObject } from "../../src/lib/json.ts";
+import { startTestBerth, type TestBerth } from "./berth.ts";
+import { fixtures } from "./upstreams.ts";
+
+/** How a client negotiates: only the handshake of older revisions, or the newest common revision. */
+export type Mode = "legacy" | "auto";
+
+export const ALL = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
+
+/** A Berth with these entries of `mcps`, closed when the test is done, unless it was closed before. */
+export async function host(
+  t: TestContext,
+  mcps: Record<string, unknown>,
+  env: Record<string, string> = {},
+  config: Partial<Config> = {},
+): Promise<TestBerth> {
+  const berth = await startTestBerth({ mcps, env: { BERTH_UPSTREAM_PROGRAMS: "on", ...env }, config });
+  let closing: Promise<void> | undefined;
+  const close = (): Promise<void> => (closing ??= berth.close());
+  t.after(close);
+  return { ...berth, close };
+}
+
+/** The official client on a hosted server; `answer` returns its answer to each kind of question. */
+export async function open(
+  t: TestContext,
+  { url }: Pick<TestBerth, "url">,
+  server: string,
+  mode: Mode,
+  answer: (method: string) => JsonObject = answerTo,
+): Promise<Client> {
+  const client = new Client({ name: "test", version: "1" }, { capabilities: ALL, versionNegotiation: { mode } });
+  for (const method of ["elicitation/create", "sampling/createMessage", "roots/list"] as const) {
+    client.setRequestHandler(method, () => answer(method) as never);
+  }
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp/${server}`)));
+  t.after(() => client.close());
+  return client;
+}
+
+export function answerTo(method: string): JsonObject {
+  if (method === "roots/list") return { roots: [{ uri: "file:///work", name: "work" }] };
+  if (method === "sampling/createMessage") {
+    return { role: "assistant", content: { type: "text", text: "sampled" }, model: "none" };
+  }
+  return { action: "accept", content: { name: "Ada", check: true } };
+}
+
+/** A server whose tools the test changes. */
+export interface Changing {
+  readonly uri: string;
+  offer(tools: readonly JsonObject[], also?: { instructions?: string; prompts?: readonly JsonObject[] }): void;
+  /** Sets the tools after a call of its tool `swap`. */
+  offerNext(tools: readonly JsonObject[]): void;
+  /** Each called tool, as the server had it at that time. */
+  called(): Json[];
+}
+
+export function changing(
+  t: Pick<TestContext, "after">,
+  tools: readonly JsonObject[],
+  { era = "legacy", manner = "tells" }: { era?: "legacy" | "modern"; manner?: "tells" | "silent" } = {},
+): Changing {
+  const folder = mkdtempSync(join(tmpdir(), "berth-changing-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "tools.json");
+  const offer: Changing["offer"] = (offered, also) => writeFileSync(file, JSON.stringify({ tools: offered, ...also }));
+  offer(tools);
+  return {
+    uri: `mcp+node://${join(fixtures, "changing.mjs")}?command=${era}&arg=${manner}&arg=${encodeURIComponent(file)}`,
+    offer,
+    offerNext: (next) => writeFileSync(`${file}.next`, JSON.stringify(next)),
+    called: () => linesOf(`${file}.calls`).map((line) => JSON.parse(line) as Json),
+  };
+}
+
+function linesOf(file: string): string[] {
+  try {
+    return readFileSync(file, "utf8").split("\n").filter(Boolean);
+  } catch {
+    return [];
+  }
+}
+
+/** The answers of a server by method; see test/fixtures/upstreams/scripted.mjs. */
+export interface Script {
+  readonly capabilities: JsonObject;
+  readonly answers: Readonly<Record<string, JsonObject>>;
+}
+
+/** A server whose answers the test has written, and may rewrite. */
+export function scripted(
+  t: Pick<TestContext, "after">,
+  script: Script,
+  era: "legacy" | "modern" = "legacy",
+): { readonly uri: string; readonly write: (script: Script) => void } {
+  const folder = mkdtempSync(join(tmpdir(), "berth-scripted-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "script.json");
+  const write = (said: Script): void => writeFileSync(file, JSON.stringify(said));
+  write(script);
+  const uri = `mcp+node://${join(fixtures, "scripted.mjs")}?command=${era}&arg=${encodeURIComponent(file)}`;
+  return { uri, write };
+}
+
+/** A folder for data that outlives a Berth, removed when the test is done. */
+export function dataFolder(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), "berth-data-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A tool with one text parameter for each name. */
+export function tool(name: string, description: string, ...parameters: string[]): JsonObject {
+  const properties = Object.fromEntries(parameters.map((each) => [each, { type: "string" }]));
+  return { name, description, inputSchema: { type: "object", properties, required: parameters } };
+}

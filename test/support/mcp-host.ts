@@ -1,0 +1,404 @@
+import { randomBytes } from "node:crypto";
+import type { AddressInfo } from "node:net";
+import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
+import { BerthError } from "../../src/lib/errors.ts";
+import type {
+  CallOptions,
+  CallResult,
+  Catalog,
+  Contract,
+  InputRequired,
+  Prompt,
+  ServerChange,
+  Tool,
+} from "../../src/host/catalog/catalog.ts";
+import type { Access } from "../../src/access/access.ts";
+import type { Principal } from "../../src/access/principal.ts";
+import { Activity } from "../../src/host/calls/activity.ts";
+import type { Host } from "../../src/host/host.ts";
+import type { Edits } from "../../src/edits/edits.ts";
+import type { SecretEdits } from "../../src/edits/secret-edits.ts";
+import { Admission } from "../../src/admission/admission.ts";
+import { tenantLimits } from "../../src/admission/tenant-limits.ts";
+import { createHttpServer } from "../../src/http/server.ts";
+import type { JsonObject } from "../../src/lib/json.ts";
+import { createLog } from "../../src/lib/log.ts";
+import { createEndpoint, type EndpointOptions } from "../../src/mcp/endpoint.ts";
+import { createMetrics } from "../../src/metrics/metrics.ts";
+import { SignIns } from "../../src/http/access/sign-ins.ts";
+import { createSealer } from "../../src/mcp/seal.ts";
+import type { Records } from "../../src/mcp/records.ts";
+import { MODERN_META } from "./berth.ts";
+import { patientLimits } from "./patience.ts";
+
+/** A host whose servers the test makes: everything above it is real, down to the socket. */
+export interface Offer {
+  readonly release?: string;
+  readonly tools?: Readonly<Record<string, ToolCode | ToolParts>>;
+  readonly prompts?: Readonly<Record<string, ToolCode>>;
+  /** URI → text, or the code that returns it. */
+  readonly resources?: Readonly<Record<string, string | ToolCode>>;
+  readonly description?: string;
+  readonly pinned?: boolean;
+  readonly completes?: Readonly<Record<string, readonly string[]>>;
+}
+
+type ToolParts = Partial<Contract["tools"][number]> & { readonly task?: Tool["task"]; readonly run: ToolCode };
+type ToolCode = (
+  args: JsonObject,
+  options: CallOptions,
+) => string | CallResult | InputRequired | Promise<string | CallResult | InputRequired>;
+
+export class MemoryHost implements Host {
+  readonly catalogs = new Map<string, Catalog>();
+  readonly kept = new Map<string, Catalog>();
+  readonly watchers = new Map<string, Set<(change: ServerChange) => void>>();
+
+  /** Deploys: the release becomes the server's, and its watchers are told. */
+  offer(server: string, offer: Offer): Catalog {
+    const before = this.catalogs.get(server)?.contract;
+    const catalog = catalogOf(server, offer);
+    const { tools, prompts, resources, resourceTemplates } = catalog.contract;
+    this.catalogs.set(server, catalog);
+    this.kept.set(`${server}@${catalog.release}`, catalog);
+    if (differ(before?.tools, tools)) this.#tell(server, { kind: "tools" });
+    if (differ(before?.prompts, prompts)) this.#tell(server, { kind: "prompts" });
+    if (differ([before?.resources, before?.resourceTemplates], [resources, resourceTemplates]))
+      this.#tell(server, { kind: "resources" });
+    return catalog;
+  }
+
+  update(server: string, uri: string): void {
+    this.#tell(server, { kind: "resource", uri });
+  }
+
+  server(_tenant: string, name: string): Catalog {
+    const catalog = this.catalogs.get(name);
+    if (!catalog) throw new BerthError("server_not_found", name);
+    return catalog;
+  }
+
+  async release(_tenant: string, name: string, release: string): Promise<Catalog | undefined> {
+    return this.kept.get(`${name}@${release}`);
+  }
+
+  watch(_tenant: string, name: string, onChange: (change: ServerChange) => void): () => void {
+    const watchers = this.watchers.get(name) ?? new Set();
+    this.watchers.set(name, watchers.add(onChange));
+    return () => watchers.delete(onChange);
+  }
+
+  watchAll(): () => void {
+    return () => {};
+  }
+
+  directory(): undefined {}
+
+  async overview(): Promise<[]> {
+    return [];
+  }
+
+  async summary(): Promise<undefined> {
+    return undefined;
+  }
+
+  has(_tenant: string, name: string): boolean {
+    return this.catalogs.has(name);
+  }
+
+  names(): string[] {
+    return [...this.catalogs.keys()];
+  }
+
+  activity(): Activity {
+    return new Activity(0);
+  }
+
+  recentLines(): [] {
+    return [];
+  }
+
+  async releases(): Promise<[]> {
+    return [];
+  }
+
+  async content(): Promise<undefined> {
+    return undefined;
+  }
+
+  problems(): [] {
+    return [];
+  }
+
+  upstream(): undefined {
+    return undefined;
+  }
+
+  approveUpstream(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  async reload(): Promise<void> {}
+
+  rest(): boolean {
+    return false;
+  }
+
+  async close(): Promise<void> {}
+
+  secretChanged(): void {}
+
+  #tell(server: string, change: ServerChange): void {
+    for (const watcher of this.watchers.get(server) ?? []) watcher(change);
+  }
+}
+
+export interface Rig {
+  readonly host: MemoryHost;
+  readonly url: (server: string) => string;
+  close(): Promise<void>;
+}
+
+const unread = () => Promise.reject(new Error("nothing long is read here"));
+
+export async function startRig(
+  options: Partial<EndpointOptions> = {},
+  some: Partial<Limits> = {},
+  people: ReadonlyMap<string, Principal> = new Map(),
+): Promise<Rig> {
+  const host = (options.host as MemoryHost | undefined) ?? new MemoryHost();
+  const log = createLog("silent");
+  const endpoint = createEndpoint({ berthVersion: "0", log, records: memoryRecords(), ...options, host });
+  const limits = { ...patientLimits, ...some };
+  const http = createHttpServer(limits, { reasons: () => Promise.resolve([]) }, log);
+  http.serve({
+    host,
+    // Nothing here is edited.
+    edits: {} as Edits,
+    secrets: {} as SecretEdits,
+    checks: { readArguments: unread, readDraft: unread, remake: unread },
+    access: accessOf(people),
+    signIns: new SignIns(createSealer(randomBytes(32)), memoryRecords(), limits),
+    audit: {
+      observer: undefined,
+      signedIn: async () => {},
+      refused() {},
+      search: async () => ({ records: [], next: undefined }),
+      stats: () => ({ queued: 0, dropped: 0 }),
+      async close() {},
+    },
+    writable: true,
+    endpoint,
+    tenancy: {
+      admit: () => undefined,
+      opening: () => undefined,
+      unmapped: true,
+      ofHost: () => undefined,
+      limitsOf: () => ({}),
+      oauthOf: () => undefined,
+      onChange() {},
+      onEnd() {},
+      async close() {},
+    },
+    admission: new Admission(() => tenantLimits(limits)),
+    allServers: "",
+    isolation: "trusted",
+    allowedHosts: [],
+    allowedOrigins: [],
+    publicUrl: undefined,
+    metrics: createMetrics("1.0.0", defaultLimits),
+    limits,
+    log,
+  });
+  const { server } = http;
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    host,
+    url: (name) => `http://127.0.0.1:${port}/mcp/${name}`,
+    async close() {
+      endpoint.close();
+      await http.drain();
+      await endpoint.settled();
+    },
+  };
+}
+
+/** No token is required, and a token is the name of its owner. */
+function accessOf(people: ReadonlyMap<string, Principal>): Access {
+  return {
+    required: false,
+    openPrograms: false,
+    tokens: {} as Access["tokens"],
+    oauth: () => undefined,
+    oauthChanged: () => {},
+    principalOf(token) {
+      const principal = people.get(token);
+      if (principal) return principal;
+      throw new BerthError("unauthorized");
+    },
+    onRevoked: () => () => {},
+    async close() {},
+  };
+}
+
+/** Records as a store keeps them, for the duration of the test. */
+export function memoryRecords(): Records {
+  const kept = new Map<string, { value: string; revision: number; expiresAt: number }>();
+  const find = (key: string) => {
+    const found = kept.get(key);
+    return found && found.expiresAt > Date.now() ? found : undefined;
+  };
+  const records: Records = {
+    async record(tenant, kind, key) {
+      return find(`${tenant}/${kind}/${key}`);
+    },
+    async putRecord(tenant, kind, key, { value, expected, expiresAt }) {
+      const id = `${tenant}/${kind}/${key}`;
+      const revision = find(id)?.revision ?? 0;
+      if (revision !== expected) return undefined;
+      kept.set(id, { value, revision: revision + 1, expiresAt });
+      return revision + 1;
+    },
+    putRecords: (tenant, kind, puts) => Promise.all(puts.map((put) => records.putRecord(tenant, kind, put.key, put))),
+  };
+  return records;
+}
+
+/** `_meta` of a client that declares these capabilities. */
+export function declaring(capabilities: JsonObject): JsonObject {
+  return { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": capabilities };
+}
+
+export interface OpenStream {
+  /** The next message; rejects when none comes, and resolves with undefined when the stream ended. */
+  // A message has any shape; tests look into it freely.
+  // oxlint-disable-next-line typescript/no-explicit-any
+  next(): Promise<any>;
+  /** All text until the stream was ended, comments included. */
+  readonly text: () => string;
+  readonly status: number;
+  close(): void;
+}
+
+/** Sends a modern request and reads its answer as a stream of events. */
+export async function openStream(
+  url: string,
+  method: string,
+  params: JsonObject,
+  id: unknown = 1,
+): Promise<OpenStream> {
+  const abort = new AbortController();
+  const name = params["name"] ?? params["uri"] ?? params["taskId"];
+  const response = await fetch(url, {
+    method: "POST",
+    signal: abort.signal,
+    headers: {
+      "Content-Type": "application/json",
+      Accept: "application/json, text/event-stream",
+      "MCP-Protocol-Version": "2026-07-28",
+      "Mcp-Method": method,
+      ...(typeof name === "string" && { "Mcp-Name": name }),
+    },
+    body: JSON.stringify({ jsonrpc: "2.0", id, method, params: { _meta: MODERN_META, ...params } }),
+  });
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  let unread = "";
+  return {
+    status: response.status,
+    text: () => text,
+    close: () => abort.abort(),
+    async next() {
+      for (;;) {
+        const [event, ...rest] = unread.split("\n\n");
+        if (rest.length > 0) {
+          unread = rest.join("\n\n");
+          const data = /^data: (.*)$/m.exec(event!)?.[1];
+          if (data !== undefined) return JSON.parse(data);
+          continue;
+        }
+        const { done, value } = await reader.read();
+        if (done) return unread.startsWith("{") ? JSON.parse(unread) : undefined;
+        text += value;
+        unread += value;
+      }
+    },
+  };
+}
+
+function differ(before: unknown, after: unknown): boolean {
+  return JSON.stringify(before) !== JSON.stringify(after);
+}
+
+function catalogOf(server: string, offer: Offer): Catalog {
+  const { release = "release-1", tools = {}, prompts = {}, resources = {}, completes = {} } = offer;
+  const codeOf = (tool: ToolCode | ToolParts): ToolCode => (typeof tool === "function" ? tool : tool.run);
+  const contract: Contract = {
+    ...(offer.description !== undefined && { description: offer.description }),
+    tools: Object.entries(tools).map(([name, tool]) => {
+      const { run: _run, task: _task, ...parts } = typeof tool === "function" ? { run: tool } : tool;
+      return Object.assign({ name, inputSchema: { type: "object" } }, parts);
+    }),
+    resources: Object.keys(resources)
+      .filter((uri) => !uri.includes("{"))
+      .map((uri) => ({ uri, name: uri })),
+    resourceTemplates: Object.keys(resources)
+      .filter((uri) => uri.includes("{"))
+      .map((uriTemplate) => ({ uriTemplate, name: uriTemplate })),
+    prompts: Object.keys(prompts).map((name) => ({ name, arguments: [{ name: "topic", required: false }] })),
+  };
+  return {
+    server,
+    release,
+    contractCid: JSON.stringify(contract),
+    contract,
+    ...(offer.pinned && { pinned: true }),
+    problems: [],
+    hidden: [],
+    identity: () => undefined,
+    gives: (uri) => uri in resources,
+    memo: new Map(),
+    tool(name) {
+      const toolContract = contract.tools.find((each) => each.name === name);
+      if (!toolContract) return undefined;
+      const offered = tools[name]!;
+      const code = codeOf(offered);
+      return {
+        contract: toolContract,
+        ...(typeof offered === "object" && offered.task && { task: offered.task }),
+        async call(args, options) {
+          const outcome = await code(args as JsonObject, options);
+          return typeof outcome === "string" ? { content: [{ type: "text", text: outcome }] } : outcome;
+        },
+      };
+    },
+    async resource(uri) {
+      const code = resources[uri];
+      if (code === undefined) return undefined;
+      return {
+        async read(options) {
+          const outcome = typeof code === "string" ? code : await code({}, options);
+          if (typeof outcome === "string") return { contents: [{ uri, text: outcome }] };
+          return outcome as InputRequired;
+        },
+      };
+    },
+    prompt(name): Prompt | undefined {
+      const promptContract = contract.prompts.find((each) => each.name === name);
+      if (!promptContract) return undefined;
+      return {
+        contract: promptContract,
+        async get(args, options) {
+          const outcome = await prompts[name]!(args, options);
+          if (typeof outcome !== "string") return outcome as InputRequired;
+          return { messages: [{ role: "user", content: { type: "text", text: outcome } }] };
+        },
+      };
+    },
+    completer(of, argument) {
+      const values = completes[`${of}.${argument}`];
+      return values && { complete: async () => ({ values, total: values.length, hasMore: false }) };
+    },
+  };
+}

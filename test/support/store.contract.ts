@@ -1,0 +1,393 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { assert as assertProperty, asyncProperty, runs, uint8Array } from "./fast-check.ts";
+import { until } from "./until.ts";
+import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
+import type { ChangedName, NameKind, SecretStore, Store } from "../../src/store/store.ts";
+
+/**
+ * The duties of every store. `open` is called for each test and returns an empty store; `openAgain` opens the last one
+ * again, like another process.
+ */
+export function storeContract(
+  name: string,
+  open: () => Promise<Store & SecretStore>,
+  openAgain: () => Promise<Store & SecretStore>,
+): void {
+  describe(`${name} keeps the store's contract`, () => {
+    let store: Store & SecretStore;
+    beforeEach(async () => {
+      store = await open();
+    });
+    afterEach(() => store.close());
+
+    const one = rawBlock("one");
+    const two = rawBlock("two");
+    const set = (tenant: string, text: string, expected?: string | null, kind: NameKind = "variable") => {
+      const block = rawBlock(text);
+      const move = { kind, name: "greeting", cid: block.cid, ...(expected !== undefined && { expected }) };
+      return store.change(tenant, { by: "test", put: [block], set: [move] });
+    };
+
+    test("content is read back by its CID, empty and binary content too", async () => {
+      const binary = rawBlock(Uint8Array.from({ length: 256 }, (_, index) => index));
+      const empty = rawBlock("");
+      await store.change("default", { by: "test", put: [binary, empty] });
+      assert.deepEqual(new Uint8Array((await store.content("default", binary.cid))!), binary.bytes);
+      assert.equal((await store.content("default", empty.cid))!.length, 0);
+    });
+
+    test("content that nobody put, and a text that is no CID, are not there", async () => {
+      assert.equal(await store.content("default", one.cid), undefined);
+      assert.equal(await store.content("default", "no such thing"), undefined);
+    });
+
+    test("any bytes survive the way in and out", async () => {
+      await assertProperty(
+        asyncProperty(uint8Array({ maxLength: 2_000 }), async (bytes) => {
+          const block = rawBlock(bytes);
+          await store.change("default", { by: "test", put: [block] });
+          assert.deepEqual(new Uint8Array((await store.content("default", block.cid))!), bytes);
+        }),
+        { numRuns: runs(50) },
+      );
+    });
+
+    test("bytes that are not what their CID says are refused and change nothing", async () => {
+      const forged = { cid: one.cid, bytes: two.bytes };
+      const move = { kind: "variable", name: "greeting", cid: one.cid } as const;
+      await assert.rejects(store.change("default", { by: "test", put: [two, forged], set: [move] }), {
+        code: "content_corrupt",
+      });
+      await assert.rejects(store.putDerived("default", [{ key: "k", block: forged }]), { code: "content_corrupt" });
+      assert.equal(await store.content("default", two.cid), undefined);
+      assert.equal(await store.name("default", "variable", "greeting"), undefined);
+      assert.equal(await store.derived("k"), undefined);
+    });
+
+    test("a tenant reads only the content that it put itself", async () => {
+      await store.change("acme", { by: "test", put: [one] });
+      assert.equal(await store.content("zenith", one.cid), undefined);
+      await store.change("zenith", { by: "test", put: [one] });
+      assert.ok(await store.content("zenith", one.cid));
+    });
+
+    test("a tenant sees no names and no history of another", async () => {
+      await set("acme", "secret plan");
+      assert.equal(await store.name("zenith", "variable", "greeting"), undefined);
+      assert.deepEqual(await store.names("zenith", "variable"), []);
+      assert.deepEqual(await store.history("zenith", "variable", "greeting"), []);
+    });
+
+    test("a name cannot be set to another tenant's content", async () => {
+      await store.change("acme", { by: "test", put: [one] });
+      const move = { kind: "variable", name: "stolen", cid: one.cid } as const;
+      await assert.rejects(store.change("zenith", { by: "test", set: [move] }), { code: "content_missing" });
+    });
+
+    test("a name means what it was last set to, and keeps every meaning, newest first", async () => {
+      const before = Date.now();
+      await set("default", "one");
+      await store.change("default", {
+        by: "page",
+        put: [two],
+        set: [{ kind: "variable", name: "greeting", cid: two.cid }],
+      });
+      await store.change("default", { by: "api", set: [{ kind: "variable", name: "greeting", cid: null }] });
+
+      assert.equal(await store.name("default", "variable", "greeting"), undefined);
+      const history = await store.history("default", "variable", "greeting");
+      assert.deepEqual(
+        history.map(({ cid, by }) => ({ cid, by })),
+        [
+          { cid: null, by: "api" },
+          { cid: two.cid, by: "page" },
+          { cid: one.cid, by: "test" },
+        ],
+      );
+      for (const { changedAt } of history) assert.ok(changedAt >= before && changedAt <= Date.now());
+    });
+
+    test("setting a name to what it means already, or removing what is not there, leaves no trace", async () => {
+      await set("default", "one");
+      await set("default", "one");
+      await store.change("default", { by: "test", set: [{ kind: "server", name: "absent", cid: null }] });
+      assert.equal((await store.history("default", "variable", "greeting")).length, 1);
+      assert.equal((await store.history("default", "server", "absent")).length, 0);
+      assert.equal((await store.history("default", "variable", "greeting", 0)).length, 0);
+    });
+
+    test("names of one kind are apart from those of another, and sorted by code unit", async () => {
+      const names = ["b", "a", "Z", "é", "\u{1F600}", "\uFFFD", "a-b", "constructor", "__proto__"];
+      await store.change("default", {
+        by: "test",
+        put: [one],
+        set: [
+          ...names.map((name) => ({ kind: "server", name, cid: one.cid }) as const),
+          { kind: "secret", name: "other", cid: one.cid },
+        ],
+      });
+      const listed = await store.names("default", "server");
+      assert.deepEqual(
+        listed.map(({ name }) => name),
+        names.toSorted(),
+      );
+      assert.deepEqual(
+        listed.map(({ kind, cid }) => [kind, cid]),
+        names.map(() => ["server", one.cid]),
+      );
+    });
+
+    test("a change with one bad move changes nothing at all", async () => {
+      await set("default", "one");
+      const three = rawBlock("three");
+      await assert.rejects(
+        store.change("default", {
+          by: "test",
+          put: [three],
+          set: [
+            { kind: "variable", name: "greeting", cid: three.cid },
+            { kind: "variable", name: "new", cid: three.cid },
+            { kind: "variable", name: "bad", cid: two.cid },
+          ],
+        }),
+        { code: "content_missing" },
+      );
+      assert.equal((await store.name("default", "variable", "greeting"))!.cid, one.cid);
+      assert.equal(await store.name("default", "variable", "new"), undefined);
+      assert.equal(await store.content("default", three.cid), undefined);
+      assert.equal((await store.history("default", "variable", "greeting")).length, 1);
+    });
+
+    test("an expected meaning that does not stand refuses the change, with what does", async () => {
+      await set("default", "one", null);
+      await assert.rejects(set("default", "two", null), { code: "name_moved" });
+      await assert.rejects(set("default", "two", two.cid), (error: { code: string; data: { actual: string } }) => {
+        assert.equal(error.code, "name_moved");
+        assert.equal(error.data.actual, one.cid);
+        return true;
+      });
+      await set("default", "two", one.cid);
+      assert.equal((await store.name("default", "variable", "greeting"))!.cid, two.cid);
+      const removal = { kind: "variable", name: "greeting", cid: null, expected: one.cid } as const;
+      await assert.rejects(store.change("default", { by: "test", set: [removal] }), { code: "name_moved" });
+    });
+
+    test("of many changes that expect the same meaning, exactly one is made", async () => {
+      await set("default", "start");
+      const start = rawBlock("start").cid;
+      const tries = await Promise.allSettled(
+        Array.from({ length: 20 }, (_, index) => set("default", `winner ${index}`, start)),
+      );
+      assert.equal(tries.filter(({ status }) => status === "fulfilled").length, 1);
+      for (const attempt of tries) {
+        if (attempt.status === "rejected") assert.equal(attempt.reason.code, "name_moved");
+      }
+      assert.equal((await store.history("default", "variable", "greeting")).length, 2);
+    });
+
+    test("names that another process has changed are told within a second, and nothing else", async () => {
+      const other = await openAgain();
+      const told: ChangedName[] = [];
+      const stop = store.onChange((changed) => told.push(...changed));
+      try {
+        await set("default", "one");
+        await other.putRecord("default", "task", "one", { value: "", expected: 0, expiresAt: Date.now() + 60_000 });
+        await sleep(1_000);
+        assert.deepEqual(told, [], "neither our own nor records");
+        for (const [tenant, text] of [
+          ["default", "two"],
+          ["other", "three"],
+        ] as const) {
+          const block = rawBlock(text);
+          const moves = [{ kind: "variable", name: text, cid: block.cid }] as const;
+          await Promise.all([
+            set(tenant, `own ${text}`),
+            other.change(tenant, { by: "test", put: [block], set: moves }),
+            set(tenant, `own ${text} again`),
+          ]);
+        }
+        await until(() => told.length > 1);
+        await sleep(1_000);
+        assert.deepEqual(told, [
+          { tenant: "default", kind: "variable", name: "two" },
+          { tenant: "other", kind: "variable", name: "three" },
+        ]);
+        stop();
+        const block = rawBlock("four");
+        await other.change("default", {
+          by: "test",
+          put: [block],
+          set: [{ kind: "server", name: "4", cid: block.cid }],
+        });
+        await sleep(1_000);
+        assert.equal(told.length, 2, "nobody listens any more");
+      } finally {
+        stop();
+        await other.close();
+      }
+    });
+
+    test("a derived result is there as long as a tenant holds it, and goes with the last one", async () => {
+      for (const tenant of ["acme", "zenith"]) await store.tenants.create(tenant, { by: "test" });
+      await store.putDerived("acme", [
+        { key: "compile:own", block: one },
+        { key: "compile:both", block: two },
+      ]);
+      assert.equal(await store.holdDerived("zenith", ["compile:both", "compile:absent"]), false);
+      assert.equal(await store.holdDerived("zenith", ["compile:both"]), true);
+      await store.tenants.delete("acme", "test");
+      assert.equal(await store.derived("compile:own"), undefined);
+      assert.ok(await store.derived("compile:both"));
+      assert.equal(await store.holdDerived("zenith", ["compile:own"]), false);
+      await store.tenants.delete("zenith", "test");
+      assert.equal(await store.derived("compile:both"), undefined);
+    });
+
+    test("derived results are shared, verified and never changed", async () => {
+      const result = jsonBlock({ tools: [] });
+      await store.putDerived("default", [{ key: "compile:x", block: result }]);
+      await store.putDerived("default", [
+        { key: "compile:x", block: jsonBlock({ tools: ["other"] }) },
+        { key: "compile:y", block: result },
+      ]);
+      assert.deepEqual(new Uint8Array((await store.derived("compile:x"))!), result.bytes);
+      assert.deepEqual(new Uint8Array((await store.derived("compile:y"))!), result.bytes);
+      assert.equal(await store.derived("compile:z"), undefined);
+      assert.equal(await store.content("default", result.cid), undefined, "a derived result is nobody's content");
+    });
+
+    test("a record is read back with its revision, by its own tenant alone", async () => {
+      const expiresAt = Date.now() + 60_000;
+      assert.equal(await store.record("default", "task", "one"), undefined);
+      assert.equal(await store.putRecord("default", "task", "one", { value: "a", expected: 0, expiresAt }), 1);
+      assert.equal(await store.putRecord("default", "task", "one", { value: "b", expected: 1, expiresAt }), 2);
+      assert.deepEqual(await store.record("default", "task", "one"), { value: "b", revision: 2 });
+      assert.equal(await store.record("other", "task", "one"), undefined);
+      assert.equal(await store.record("default", "task", "two"), undefined);
+    });
+
+    test("of many writers of a record that saw the same revision, exactly one is first", async () => {
+      const expiresAt = Date.now() + 60_000;
+      for (const expected of [0, 1]) {
+        const tries = await Promise.all(
+          Array.from({ length: 20 }, (_, index) =>
+            store.putRecord("default", "task", "one", { value: `${index}`, expected, expiresAt }),
+          ),
+        );
+        assert.deepEqual(
+          tries.filter((revision) => revision !== undefined),
+          [expected + 1],
+        );
+        assert.equal((await store.record("default", "task", "one"))!.value, `${tries.indexOf(expected + 1)}`);
+      }
+    });
+
+    test("a record that has expired is not there, and its key is free", async () => {
+      const expiresAt = Date.now() - 1;
+      await store.putRecord("default", "task", "one", { value: "old", expected: 0, expiresAt });
+      assert.equal(await store.record("default", "task", "one"), undefined);
+      const put = { value: "new", expected: 0, expiresAt: Date.now() + 60_000 };
+      assert.equal(await store.putRecord("default", "task", "one", put), 1);
+      assert.equal((await store.record("default", "task", "one"))!.value, "new");
+    });
+
+    test("several records are written at once, each unless someone else was first", async () => {
+      const expiresAt = Date.now() + 60_000;
+      await store.putRecord("default", "stream", "two", { value: "theirs", expected: 0, expiresAt });
+      const puts = ["one", "two", "three"].map((key) => ({ key, value: "ours", expected: 0, expiresAt }));
+      assert.deepEqual(await store.putRecords("default", "stream", puts), [1, undefined, 1]);
+      assert.deepEqual(await store.record("default", "stream", "one"), { value: "ours", revision: 1 });
+      assert.deepEqual(await store.record("default", "stream", "two"), { value: "theirs", revision: 1 });
+      const removal = { key: "one", value: "", expected: 1, expiresAt: 0 };
+      assert.equal((await store.putRecords("default", "stream", [removal])).length, 1);
+      assert.equal(await store.record("default", "stream", "one"), undefined);
+      assert.deepEqual(await store.putRecords("default", "stream", []), []);
+    });
+
+    const sealedWith = (keyId: string, name = "A") => ({ name, keyId, sealed: Buffer.from([1, 2, 3]), by: "test" });
+
+    test("C8 secrets are kept by tenant and name, all with one key, and not when they are removed", async () => {
+      assert.equal(await store.secretKeyId(), undefined);
+      assert.equal(await store.putSecret("one", sealedWith("first")), true);
+      assert.equal(await store.putSecret("two", sealedWith("second")), false);
+      assert.equal(await store.secret("two", "A"), undefined);
+      assert.equal(await store.putSecret("one", sealedWith("first", "É")), true);
+      assert.equal(await store.putSecret("one", sealedWith("first", "B")), true);
+      const names = (await store.secrets("one")).map(({ name }) => name);
+      assert.deepEqual(names, ["A", "B", "É"]);
+      assert.deepEqual(await store.secrets("two"), []);
+      assert.equal(await store.removeSecret("two", "A", "test"), false);
+      for (const name of names) assert.equal(await store.removeSecret("one", name, "test"), true);
+      assert.deepEqual([await store.secret("one", "A"), await store.secretKeyId()], [undefined, undefined]);
+      const unheld = { ...sealedWith("second"), isKeyHeld: () => false };
+      assert.equal(await store.putSecret("two", unheld), false);
+      assert.equal(await store.putSecret("two", { ...unheld, isKeyHeld: () => true }), true);
+      // The only secret does not change its key by itself either.
+      assert.equal(await store.putSecret("two", sealedWith("third")), false);
+      assert.equal(await store.secretKeyId(), "second");
+    });
+
+    test("C8 secrets are sealed anew all at once or not at all", async () => {
+      for (const tenant of ["one", "two"]) await store.putSecret(tenant, sealedWith("first"));
+      const before = await store.secret("one", "A");
+      const failing = store.resealSecrets(() => {
+        throw new Error("no key");
+      });
+      await assert.rejects(failing);
+      assert.deepEqual(await store.secret("one", "A"), before);
+      await store.resealSecrets((all) => all.map((each) => ({ ...each, keyId: "second", sealed: Buffer.from([9]) })));
+      const { sealed, ...after } = (await store.secret("two", "A"))!;
+      assert.deepEqual([...sealed], [9]);
+      const kept = { tenant: "two", name: "A", by: "test", changedAt: after.changedAt };
+      assert.deepEqual(after, { ...kept, keyId: "second" });
+      assert.equal((await store.secret("one", "A"))!.changedAt, before!.changedAt);
+    });
+
+    test("C8 the store tells its size, and whether it can be written", async () => {
+      await store.check();
+      const before = await store.size();
+      await store.change("default", { by: "test", put: [rawBlock("x".repeat(200_000))] });
+      const after = await store.size();
+      assert.ok(before > 0 && after - before > 190_000, `${before} and ${after} bytes`);
+    });
+
+    test("what a tenant changed after a change is told, each name once, and of no other tenant", async () => {
+      await set("default", "before");
+      const since = await store.latestChange();
+      assert.deepEqual(await store.changesAfter("default", ["variable", "server"], since), {
+        latest: since,
+        changed: [],
+      });
+      await set("default", "one");
+      await set("default", "two");
+      await set("default", "three", null, "server");
+      await set("default", "four", null, "release");
+      await set("acme", "five");
+      const { latest, changed } = (await store.changesAfter("default", ["variable", "server"], since))!;
+      assert.equal(latest, await store.latestChange());
+      assert.deepEqual(changed.map(({ kind, name }) => `${kind} ${name}`).sort(), [
+        "server greeting",
+        "variable greeting",
+      ]);
+      assert.deepEqual((await store.changesAfter("default", ["variable", "server"], latest))!.changed, []);
+    });
+
+    test("what was changed after a change that never was, or beside a change of the tenant itself, cannot be told", async () => {
+      await set("default", "before");
+      const since = await store.latestChange();
+      assert.equal(await store.changesAfter("acme", ["variable"], since + 1), undefined);
+      await store.tenants.create("acme", { by: "test" });
+      assert.equal(await store.changesAfter("acme", ["variable"], since), undefined);
+      assert.notEqual(await store.changesAfter("default", ["variable"], since), undefined);
+    });
+
+    test("thousands of names are set in one change", async () => {
+      const blocks = Array.from({ length: 5_000 }, (_, index) => rawBlock(`definition ${index}`));
+      const moves = blocks.map(({ cid }, index) => ({ kind: "server", name: `server-${index}`, cid }) as const);
+      await store.change("default", { by: "image", put: blocks, set: moves });
+      assert.equal((await store.names("default", "server")).length, 5_000);
+    });
+  });
+}

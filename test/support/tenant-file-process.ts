@@ -1,0 +1,21 @@
+import { createReadStream } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { tenantLimitProblems } from "../../src/admission/tenant-limits.ts";
+import { importTenant } from "../../src/image/tenant/import.ts";
+import { tenantFile } from "../../src/image/tenant/write.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+
+/** Exports or imports the tenant `large` in a process of its own, which can be killed, or have little memory. */
+const [work, dataDir, file] = process.argv.slice(2) as [string, string, string];
+const store = await openSqliteStore({ dataDir });
+if (work === "export") {
+  const snapshot = await store.tenants.snapshot("large");
+  await writeFile(file, tenantFile(snapshot, { tenant: "large", berth: "0.1.0" }));
+  snapshot.close();
+} else {
+  const source = createReadStream(file);
+  const options = { by: "import", replace: false, limits: defaultLimits, limitProblems: tenantLimitProblems };
+  await importTenant(store.tenants, source, options);
+}
+await store.close();

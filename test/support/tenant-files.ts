@@ -1,0 +1,79 @@
+import { createHash } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { tenantLimitProblems } from "../../src/admission/tenant-limits.ts";
+import { importTenant, type Imported, type ImportOptions } from "../../src/image/tenant/import.ts";
+import { tenantFile } from "../../src/image/tenant/write.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { SecretStore, Store } from "../../src/store/store.ts";
+import { patientLimits } from "./patience.ts";
+
+/** A store in a folder of its own, closed when the test is done. */
+export async function freshStore(t: Pick<TestContext, "after">): Promise<Store & SecretStore & { dataDir: string }> {
+  const dataDir = mkdtempSync(join(tmpdir(), "berth-moved-"));
+  const store = await openSqliteStore({ dataDir });
+  t.after(async () => {
+    await store.close();
+    rmSync(dataDir, { recursive: true, force: true });
+  });
+  return { ...store, dataDir };
+}
+
+/** The text of a tenant's file. */
+export async function exported(store: Store, tenant: string): Promise<string> {
+  const snapshot = await store.tenants.snapshot(tenant);
+  try {
+    return [...tenantFile(snapshot, { tenant, berth: "0.1.0" })].join("");
+  } finally {
+    snapshot.close();
+  }
+}
+
+export function imported(
+  store: Store,
+  file: string | Uint8Array,
+  options: Partial<Omit<ImportOptions, "limits">> & { limits?: Partial<ImportOptions["limits"]> } = {},
+): Promise<Imported> {
+  return importTenant(store.tenants, piecesOf(Buffer.from(file)), {
+    by: "import",
+    replace: false,
+    limitProblems: tenantLimitProblems,
+    ...options,
+    limits: { ...patientLimits, ...options.limits },
+  });
+}
+
+/** All problems of a file, each with its line. */
+export async function problemsOf(
+  store: Store,
+  file: string | Uint8Array,
+  options: Parameters<typeof imported>[2] = {},
+): Promise<string[]> {
+  try {
+    await imported(store, file, { as: "taken", ...options });
+    return [];
+  } catch (error) {
+    const { problems } = (error as { data: { problems: { code: string; line?: number }[] } }).data;
+    return problems.map(({ code, line }) => `${line ?? "-"} ${code}`);
+  }
+}
+
+/** A file of these lines with a valid end, as an attacker who knows the format would write it. */
+export function forged(lines: readonly string[]): string {
+  const body = lines.map((line) => `${line}\n`).join("");
+  const count = (start: string): number => lines.filter((line) => line.startsWith(start)).length;
+  const end = { contents: count('{"content"'), changes: count('{"change"'), secrets: count('{"secret"') };
+  return `${body}${JSON.stringify({ end, sha256: createHash("sha256").update(body).digest("hex") })}\n`;
+}
+
+/** The lines without the final one. */
+export function linesOf(file: string): string[] {
+  return file.split("\n").slice(0, -2);
+}
+
+/** Pieces that end anywhere, as they come from a disk or a pipe. */
+async function* piecesOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  for (let start = 0; start < bytes.length; start += 1000) yield bytes.subarray(start, start + 1000);
+}

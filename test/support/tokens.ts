@@ -1,0 +1,24 @@
+import { Tokens } from "../../src/access/tokens.ts";
+import { readTokenRequest } from "../../src/access/token-request.ts";
+import type { TestBerth } from "./berth.ts";
+import { onStoreOf } from "./tenants.ts";
+
+/** Does what `berth token` does, as another process on the same data folder; `expires` is a time from now. */
+export function makeToken(
+  berth: Pick<TestBerth, "folder">,
+  wish: Record<string, unknown>,
+  { tenant = "default", now = Date.now() } = {},
+): Promise<{ token: string; id: string }> {
+  return onStoreOf(berth, async (store) => {
+    const tokens = new Tokens(store.tokens, { knownTokens: 1, tokensPerTenant: 1_000, onRevoked: () => {} });
+    const { token, id } = await tokens.create(tenant, readTokenRequest(wish, now), "test");
+    tokens.close();
+    return { token, id };
+  });
+}
+
+export function revoke(berth: Pick<TestBerth, "folder">, id: string, tenant = "default"): Promise<boolean> {
+  return onStoreOf(berth, (store) => store.tokens.revoke(tenant, id, "test"));
+}
+
+export const bearer = (token: string): { Authorization: string } => ({ Authorization: `Bearer ${token}` });

@@ -1,0 +1,56 @@
+import { join, resolve } from "node:path";
+import { packageRoot } from "../../src/config.ts";
+import type { Limits } from "../../src/limits/limits.ts";
+import { connectUpstream, type ConnectOptions } from "../../src/upstream/connect.ts";
+import type { UpstreamConnection } from "../../src/upstream/connection.ts";
+import type { Launch } from "../../src/upstream/launch.ts";
+import { parseLauncher } from "../../src/upstream/launcher.ts";
+import { patientLimits } from "./patience.ts";
+
+export const fixtures = join(packageRoot, "test", "fixtures", "upstreams");
+export const notes = `mcp+python://${join(fixtures, "notes.py")}`;
+
+/** The path of a program in a package of test/upstreams. */
+export function installed(path: string): string {
+  return `mcp+node://${resolve("test/upstreams/node_modules", path)}`;
+}
+
+export const everything = `${installed("@modelcontextprotocol/server-everything/dist/index.js")}?command=stdio`;
+
+/** A server that misbehaves in the given way; see test/fixtures/upstreams/hostile.mjs. */
+export function hostile(way: string, more = ""): string {
+  return `mcp+node://${join(fixtures, "hostile.mjs")}?command=${encodeURIComponent(way)}${more}`;
+}
+
+export function launchOf(uri: string): Launch {
+  const { launch, problems } = parseLauncher(uri);
+  if (!launch) throw new Error(JSON.stringify(problems));
+  return launch;
+}
+
+export function connect(
+  uri: string,
+  options: Partial<Omit<ConnectOptions, "limits">> & { limits?: Partial<Limits> } = {},
+): Promise<UpstreamConnection> {
+  return connectUpstream(launchOf(uri), {
+    env: process.env,
+    folder: process.cwd(),
+    clientInfo: { name: "berth-test", version: "1" },
+    ...options,
+    limits: { ...patientLimits, upstreamEndMs: 500, ...options.limits },
+  });
+}
+
+/** Closes it when the work is done, however it ends. */
+export async function withUpstream<T>(
+  uri: string,
+  use: (connection: UpstreamConnection) => Promise<T>,
+  options?: Parameters<typeof connect>[1],
+): Promise<T> {
+  const connection = await connect(uri, options);
+  try {
+    return await use(connection);
+  } finally {
+    await connection.close();
+  }
+}

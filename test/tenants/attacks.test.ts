@@ -1,0 +1,204 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { treeOf } from "../../src/processes/process-tree.ts";
+import { apiOf } from "../support/api.ts";
+import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import type { EventReader } from "../support/legacy-client.ts";
+import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
+import { processesWith, statOf } from "../support/processes.ts";
+import { hostile } from "../support/upstreams.ts";
+
+const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
+const EAT = `/** Takes memory without end. */
+export function eat(): never { const all: number[][] = []; for (;;) all.push(new Array(100_000).fill(1)); }
+`;
+const BURN = `/** Never ends. */\nexport function burn(): never { for (;;); }\n`;
+const FILL = `#!/bin/sh\n# Fills the disk.\ndd if=/dev/zero of=/tmp/filled bs=1M count=4096 2>&1 && echo filled\n`;
+const KEEP = `#!/bin/sh\n# Keeps a megabyte.\ndd if=/dev/zero of=/tmp/kept bs=1M count=1 2>/dev/null && wc -c < /tmp/kept\n`;
+const FORK = `#!/bin/sh\n# Forks without end.\nbomb() { bomb | bomb & }; bomb; sleep 2; echo forked\n`;
+
+/** Each resource that a tenant can take too much of, while another tenant goes on with its work. */
+describe("a tenant that takes all that it can get harms nobody:", () => {
+  let berth: TestBerth;
+  const mark = `attacks-${process.pid}`;
+  before(async () => {
+    const env = { BERTH_TENANT_UPSTREAMS: "on", BERTH_CALL_MS: "8000", BERTH_UPSTREAM_END_MS: "300" };
+    berth = await startTestBerth({ texts: { "say.ts": SAY }, env });
+    const upstream = (name: string): { upstream: string } => ({
+      upstream: hostile("misbehaves in calls", `&env.BERTH_TEST_MARK=${mark}-${name}`),
+    });
+    await onStoreOf(berth, async (store) => {
+      const [evil, acme] = [{ one: upstream("one"), two: upstream("two"), three: upstream("three") }, upstream("acme")];
+      await addTenant(store, "evil", {
+        servers: { say: SAY, eat: EAT, burn: BURN, fill: FILL, fork: FORK },
+        variables: { mcps: JSON.stringify(evil) },
+        limits: {
+          guestProcesses: 3,
+          scriptProcesses: 2,
+          upstreamProcesses: 2,
+          streams: 5,
+          storedBytes: 20_000,
+          calls: 8,
+        },
+      });
+      await addTenant(store, "acme", {
+        servers: { say: SAY, keep: KEEP },
+        variables: { mcps: JSON.stringify({ own: acme }) },
+        // It saves as often as it can while others attack.
+        limits: { savesPerMinute: 0 },
+      });
+    });
+    for (const server of ["say", "keep", "own"]) await call(at("acme", server), "none");
+  });
+  after(() => berth.close());
+
+  const at = (tenant: string, server: string): string => `${berth.url}/t/${tenant}/mcp/${server}`;
+  const ask = async (tenant: string, server: string, tool: string): Promise<string> => {
+    const { content, error } = await call(at(tenant, server), tool);
+    return content?.[0]?.text ?? error.message;
+  };
+
+  /** Repeats the same attempt, `width` at once, until `work` is done; `work` sees the result of each. */
+  async function meanwhile<T>(width: number, attempt: () => Promise<T>, work: (told: readonly T[]) => Promise<void>) {
+    const told: T[] = [];
+    const over = new AbortController();
+    const attacker = async (): Promise<void> => {
+      while (!over.signal.aborted) told.push(await attempt());
+    };
+    const attackers = Array.from({ length: width }, attacker);
+    try {
+      await work(told);
+    } finally {
+      over.abort();
+      await Promise.all(attackers);
+    }
+  }
+
+  /** Calls of the other tenant, one after the other, all successful: at least a given number, and until `isEnough`. */
+  async function goesOn(
+    isEnough: () => boolean,
+    check = async () => assert.equal(await ask("acme", "say", "say"), "hello"),
+  ) {
+    const end = performance.now() + 120_000;
+    for (let count = 0; count < 20 || !isEnough(); count++) {
+      assert.ok(performance.now() < end, "the attack came to nothing in two minutes");
+      await check();
+    }
+  }
+
+  const listen = (tenant: string): Promise<EventReader> => listenTo(at(tenant, "say"));
+
+  it("C8 a memory bomb ends its own guest, and calls of others are answered meanwhile", async () => {
+    await meanwhile(
+      2,
+      () => ask("evil", "eat", "eat"),
+      async (told) => {
+        await goesOn(() => told.length >= 2);
+      },
+    );
+    assert.equal(await ask("evil", "say", "say"), "hello");
+  });
+
+  it("C8 guests that burn processors give way, and calls of others are answered meanwhile", async () => {
+    const nicenesses = (): number[] => treeOf(process.pid).flatMap((pid) => statOf(pid)?.niceness ?? []);
+    await meanwhile(
+      4,
+      () => ask("evil", "burn", "burn"),
+      async (told) => {
+        let yielded = 0;
+        await goesOn(() => {
+          yielded = Math.max(yielded, nicenesses().filter((niceness) => niceness === 19).length);
+          return yielded > 0 && told.some((text) => /8 s|8000 ms|time/.test(text));
+        });
+      },
+    );
+    assert.equal(await ask("evil", "say", "say"), "hello");
+  });
+
+  it("C8 scripts that fill disks and fork without end have their own, and scripts and saves of others work meanwhile", async () => {
+    const api = apiOf({ url: `${berth.url}/t/acme` });
+    let saves = 0;
+    const check = async (): Promise<void> => {
+      assert.equal((await ask("acme", "keep", "keep")).trim(), "1048576");
+      const { status, body } = await api.put("/variables/plan", `plan ${++saves}`);
+      assert.ok([200, 201].includes(status), `${status} ${JSON.stringify(body)}`);
+    };
+    const tools = ["fill", "fork"];
+    let turn = 0;
+    const attempt = async (): Promise<[string, string]> => {
+      const tool = tools[++turn % tools.length]!;
+      return [tool, await ask("evil", tool, tool)];
+    };
+    await meanwhile(4, attempt, async (told) => {
+      await goesOn(() => tools.every((tool) => told.some(([name]) => name === tool)), check);
+      for (const [, text] of told) assert.doesNotMatch(text, /^filled/);
+    });
+  });
+
+  it("C8 content beyond what it may store is refused, and others save meanwhile", async () => {
+    const [evil, acme] = ["evil", "acme"].map((name) => apiOf({ url: `${berth.url}/t/${name}` }));
+    let number = 0;
+    const bomb = async (): Promise<number> =>
+      (await evil!.put(`/variables/bomb-${++number}`, `${number}`.padEnd(50_000, "x"))).status;
+    await meanwhile(4, bomb, async (told) => {
+      let saves = 0;
+      await goesOn(
+        () => told.filter((status) => status === 507).length >= 20,
+        async () => {
+          const { status, body } = await acme!.put("/variables/notes", `${++saves}`);
+          assert.ok([200, 201].includes(status), `${status} ${JSON.stringify(body)}`);
+        },
+      );
+      // On a fast machine it is also told that it saves too often.
+      assert.deepEqual(
+        [...new Set(told)].filter((status) => status !== 429),
+        [507],
+      );
+    });
+  });
+
+  it("C8 streams that it opens without end are refused above its limit, and others open and hear theirs meanwhile", async () => {
+    const held: EventReader[] = [];
+    const open = async (): Promise<number> => {
+      const stream = await listen("evil");
+      if (stream.status === 200) held.push(stream);
+      else stream.close();
+      return stream.status;
+    };
+    await meanwhile(8, open, async (told) => {
+      await goesOn(
+        () => told.filter((status) => status === 429).length >= 50,
+        async () => {
+          const stream = await listen("acme");
+          assert.match((await stream.next())!.data, /acknowledged/);
+          stream.close();
+          assert.equal(await ask("acme", "say", "say"), "hello");
+        },
+      );
+      assert.ok(held.length <= 5);
+    });
+    for (const stream of held) stream.close();
+  });
+
+  it("C8 programs that it has started without end are few at a time, and those of others start and answer meanwhile", async () => {
+    let turn = 0;
+    const servers = ["one", "two", "three"];
+    const start = async (): Promise<string> => {
+      const server = servers[++turn % servers.length]!;
+      // Some die, so that the next call has to start another one.
+      return ask("evil", server, turn % 4 === 0 ? "die" : "echo");
+    };
+    let most = 0;
+    await meanwhile(6, start, async (told) => {
+      await goesOn(
+        () => told.length >= 40 && told.some((text) => text.startsWith("Too many processes")),
+        async () => {
+          assert.equal(await ask("acme", "own", "echo"), "fine");
+          const running = ["one", "two", "three"].flatMap((name) => processesWith(`${mark}-${name}`));
+          most = Math.max(most, running.length);
+        },
+      );
+    });
+    assert.ok(most <= 2, `${most} at once`);
+  });
+});

@@ -1,0 +1,208 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { readConfig } from "../../src/config.ts";
+import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { addTenant, onStoreOf } from "../support/tenants.ts";
+import { fixtures } from "../support/upstreams.ts";
+
+const context = 'context: import("berth").ToolContext';
+const CODE = `
+let calls = 0;
+/** Counts its calls, as long as its process lives. */
+export function count(): number {
+  const all = globalThis as { seen?: number };
+  all.seen = (all.seen ?? 0) + 1;
+  return Math.max(all.seen, ++calls);
+}
+export async function secret(name: string, ${context}): Promise<string> { return (await context.secret(name)) ?? "nothing"; }
+export async function get(url: string): Promise<string> { return fetch(url).then((r) => r.text(), (error) => error.message); }
+`;
+const SCRIPT = "#!/bin/sh\necho hello\n";
+const secretive = `mcp+node://${join(fixtures, "secretive.mjs")}`;
+
+describe("code of tenants", () => {
+  let berth: TestBerth;
+  let reached = 0;
+  const inside = createServer((_request, response) => {
+    reached++;
+    response.end("inside");
+  });
+  let port = 0;
+
+  before(async () => {
+    await new Promise<void>((resolve) => inside.listen(0, "127.0.0.1", resolve));
+    port = (inside.address() as AddressInfo).port;
+    const network = [`127.0.0.1:${port}`, `localhost:${port}`, `*:${port}`];
+    const secrets = ["API_TOKEN"];
+    const mcps = {
+      code: { secrets, network },
+      local: { upstream: `${secretive}?env.KEY=%24%7BAPI_TOKEN%7D`, secrets },
+      package: { upstream: "mcp+npx://left-pad" },
+      environment: { upstream: `mcp+https://example.org/mcp?header.Authorization=%24%7BHOME%7D` },
+      remote: { upstream: `mcp+http://127.0.0.1:${port}/mcp` },
+      named: { upstream: `mcp+http://localhost:${port}/mcp` },
+    };
+    berth = await startTestBerth({
+      texts: { "code.ts": CODE },
+      mcps: { code: { definition: "code.ts", secrets, network } },
+      env: { BERTH_TENANT_UPSTREAMS: "umbrella", BERTH_UPSTREAM_PROGRAMS: "on" },
+    });
+    await onStoreOf(berth, async (store) => {
+      const tenant = { servers: { code: CODE }, variables: { mcps: JSON.stringify(mcps) } };
+      for (const name of ["acme", "umbrella"]) await addTenant(store, name, tenant);
+    });
+    for (const [at, value] of [
+      ["", "the secret of default"],
+      ["/t/acme", "the secret of acme"],
+    ] as const) {
+      const put = { method: "PUT", headers: { "Content-Type": "text/plain" }, body: value };
+      assert.equal((await fetch(`${berth.url}${at}/api/secrets/API_TOKEN`, put)).status, 204);
+    }
+  });
+  after(async () => {
+    await berth.close();
+    inside.close();
+    inside.closeAllConnections();
+  });
+
+  // oxlint-disable-next-line typescript/no-explicit-any -- a result has any shape
+  const textOf = (result: any): string => result.content?.[0]?.text ?? JSON.stringify(result);
+  const ask = async (at: string, server: string, tool: string, args = {}): Promise<string> =>
+    textOf(await call(`${berth.url}${at}/mcp/${server}`, tool, args));
+  const summaryOf = async (
+    at: string,
+    server: string,
+  ): Promise<{ state: string; problems: { code: string; message: string }[] }> => {
+    const { servers } = (await (await fetch(`${berth.url}${at}/api/servers`)).json()) as {
+      servers: { name: string }[];
+    };
+    return servers.find(({ name }) => name === server) as never;
+  };
+
+  it("C8 no process is shared by two tenants, though their code is the same to the last byte", async () => {
+    for (const expected of ["1", "2"]) {
+      for (const at of ["", "/t/acme", "/t/umbrella"]) assert.equal(await ask(at, "code", "count"), expected, at);
+    }
+  });
+
+  it("C8 a secret is its tenant's: the same name is another value there, or none", async () => {
+    const read = (at: string): Promise<string> => ask(at, "code", "secret", { name: "API_TOKEN" });
+    assert.equal(await read(""), "the secret of default");
+    assert.equal(await read("/t/acme"), "the secret of acme");
+    assert.equal(await read("/t/umbrella"), "nothing");
+    const listed = (await (await fetch(`${berth.url}/t/umbrella/api/secrets`)).json()) as {
+      secrets: { isSet: boolean }[];
+    };
+    assert.deepEqual(
+      listed.secrets.map(({ isSet }) => isSet),
+      [false],
+    );
+    assert.match(await ask("/t/umbrella", "code", "secret", { name: "../acme/API_TOKEN" }), /is not given the secret/);
+  });
+
+  it("C8 a tenant that is not the operator's reaches no address of this machine, whatever its entry names", async () => {
+    const url = `http://127.0.0.1:${port}/`;
+    assert.equal(await ask("", "code", "get", { url }), "inside");
+    const before = reached;
+    for (const target of [
+      url,
+      url.replace("127.0.0.1", "localhost"),
+      url.replace("127.0.0.1", "[::1]"),
+      `http://2130706433:${port}/`,
+    ]) {
+      assert.match(
+        await ask("/t/acme", "code", "get", { url: target }),
+        /may not be reached: it has no public address/,
+        target,
+      );
+    }
+    assert.equal(reached, before);
+    const { state, problems } = await summaryOf("/t/acme", "code");
+    assert.equal(state, "ready");
+    assert.ok(problems.some(({ code }) => code === "private-address"));
+  });
+
+  it("C8 nor does a remote server of its, by address or by name", async () => {
+    const before = reached;
+    for (const server of ["remote", "named"]) {
+      assert.match(await ask("/t/acme", server, "any"), /may not be reached: it has no public address/);
+    }
+    assert.equal(reached, before);
+  });
+
+  it("C8 programs of others are started for a tenant when the operator says so, and are refused otherwise", async () => {
+    for (const server of ["local", "package"]) {
+      const { state, problems } = await summaryOf("/t/acme", server);
+      assert.equal(state, "refused");
+      assert.match(problems[0]!.message, /may not start programs of others.*BERTH_TENANT_UPSTREAMS/);
+      assert.match(await ask("/t/acme", server, "tell"), /may not start programs of others/);
+    }
+    const put = { method: "PUT", headers: { "Content-Type": "text/plain" }, body: "the secret of umbrella" };
+    assert.equal((await fetch(`${berth.url}/t/umbrella/api/secrets/API_TOKEN`, put)).status, 204);
+    assert.equal(await ask("/t/umbrella", "local", "tell"), "the secret of umbrella");
+  });
+
+  it("C8 the environment of the service is nothing to a tenant's servers: only secrets stand for ${NAME}", async () => {
+    const { state, problems } = await summaryOf("/t/acme", "environment");
+    assert.equal(state, "refused");
+    assert.deepEqual(
+      problems.map(({ code }) => code),
+      ["undeclared-secret"],
+    );
+    assert.match(problems[0]!.message, /\$\{HOME\} is no secret of this server; add "HOME" to "secrets"/);
+  });
+
+  it("C8 an edit that a tenant may not have is refused, with the reason", async () => {
+    const headers = { "Content-Type": "text/plain", "If-None-Match": "*" };
+    const body = JSON.stringify({ upstream: "mcp+python:///etc/evil.py" });
+    const answer = await fetch(`${berth.url}/t/acme/api/entries/evil`, { method: "PUT", headers, body });
+    assert.equal(answer.status, 422);
+    assert.match(await answer.text(), /may not start programs of others/);
+  });
+});
+
+describe("code of tenants where there is no sandbox", () => {
+  let berth: TestBerth;
+  before(async () => {
+    berth = await startTestBerth({ texts: { "code.ts": CODE, "script.sh": SCRIPT }, env: { BERTH_GUESTS: "trusted" } });
+    await onStoreOf(berth, async (store) => {
+      const mcps = JSON.stringify({ written: { resources: { note: { uri: "note://a", text: "a text" } } } });
+      await addTenant(store, "acme", { servers: { code: CODE, script: SCRIPT }, variables: { mcps } });
+    });
+  });
+  after(() => berth.close());
+
+  it("C8 runs for the operator's own tenant alone; every other server is refused, with what to do", async () => {
+    const own = await call(`${berth.url}/mcp/code`, "count");
+    assert.equal(own.structuredContent.result, 1);
+    for (const server of ["code", "script"]) {
+      const { status, body } = await post(`${berth.url}/t/acme/mcp/${server}`, request("tools/list"));
+      assert.equal(status, 503);
+      assert.match(body.error.message, /the tenant "acme" runs in the sandbox or not at all, and this Berth has none/);
+      assert.match(body.error.message, /turned off by BERTH_GUESTS=trusted; start Berth with auto or sandboxed/);
+    }
+    const page = await (await fetch(`${berth.url}/t/acme/mcp/meta/code`, { headers: { Accept: "text/html" } })).text();
+    assert.match(page, /runs in the sandbox or not at all/);
+  });
+
+  it("C8 does not keep a server without code from being served", async () => {
+    const { body } = await post(`${berth.url}/t/acme/mcp/written`, request("resources/read", { uri: "note://a" }), {
+      "MCP-Protocol-Version": "2025-06-18",
+    });
+    assert.equal(body.result.contents[0].text, "a text");
+  });
+});
+
+describe("BERTH_TENANT_UPSTREAMS", () => {
+  it("C8 is off, on, or names of tenants", () => {
+    const read = (value: string) => readConfig({ BERTH_TENANT_UPSTREAMS: value }).tenantUpstreams;
+    assert.deepEqual(
+      [read(""), read("off"), read("on"), read("acme, umbrella")],
+      [[], [], "all", ["acme", "umbrella"]],
+    );
+    assert.throws(() => read("On"), /BERTH_TENANT_UPSTREAMS must be off, on or names of tenants/);
+  });
+});

@@ -1,0 +1,120 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { packageRoot } from "../../src/config.ts";
+import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { LegacyClient, read, type EventReader } from "../support/legacy-client.ts";
+import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
+import { until } from "../support/until.ts";
+
+const SAY = (who: string): string => `/** Says who it is of. */\nexport function say(): string { return "${who}"; }\n`;
+
+const CLI = join(packageRoot, "dist/src/cli.js");
+const SLOW = `import { setTimeout } from "node:timers/promises";
+import type { ToolContext } from "berth";
+/** Never ends by itself. */
+export async function slow(context: ToolContext): Promise<void> {
+  context.progress("on my way");
+  await setTimeout(1e9);
+}
+`;
+
+describe("tenants", () => {
+  let berth: TestBerth;
+  before(async () => {
+    berth = await startTestBerth({ texts: { "say.ts": SAY("default") } });
+    await onStoreOf(berth, async (store) => {
+      await addTenant(store, "acme", { servers: { say: SAY("acme"), own: SAY("own") }, hosts: ["acme.example"] });
+      await addTenant(store, "umbrella", { servers: { say: SAY("umbrella") } });
+      await addTenant(store, "slow", { servers: { slow: SLOW } });
+    });
+  });
+  after(() => berth.close());
+
+  const textOf = async (url: string, name = "say"): Promise<string> => (await call(url, name)).content[0].text;
+
+  it("C8 each tenant has its own servers at /t/<tenant>/mcp, and default has its own without a prefix", async () => {
+    assert.equal(await textOf(`${berth.url}/mcp/say`), "default");
+    assert.equal(await textOf(`${berth.url}/t/acme/mcp/say`), "acme");
+    assert.equal(await textOf(`${berth.url}/t/umbrella/mcp/say`), "umbrella");
+    assert.equal(await textOf(`${berth.url}/t/acme/mcp`, "own.say"), "own");
+    assert.equal((await post(`${berth.url}/t/umbrella/mcp/own`, request("tools/list"))).status, 404);
+    assert.equal((await post(`${berth.url}/mcp/own`, request("tools/list"))).status, 404);
+  });
+
+  it("C8 a tenant that does not exist is told from one that is suspended, and from a wrong name", async () => {
+    const at = (tenant: string) => post(`${berth.url}/t/${tenant}/mcp/say`, request("tools/list"));
+    const unknown = await at("nobody");
+    assert.equal(unknown.status, 404);
+    assert.equal(unknown.body.error.message, 'No such tenant: "nobody"');
+
+    assert.equal((await at("umbrella")).status, 200);
+    await onStoreOf(berth, (store) => store.tenants.change("umbrella", { by: "test", suspended: true }));
+    await until(async () => (await at("umbrella")).status === 403);
+    assert.match((await at("umbrella")).body.error.message, /^This tenant is suspended: "umbrella"/);
+    await onStoreOf(berth, (store) => store.tenants.change("umbrella", { by: "test", suspended: false }));
+    await until(async () => (await at("umbrella")).status === 200);
+  });
+
+  it("C8 suspending a tenant ends its calls, its processes, its sessions' streams and its subscriptions", async () => {
+    const url = `${berth.url}/t/slow/mcp/slow`;
+    const client = await LegacyClient.start(url);
+    const stream = await client.listen();
+    const oldClient = await read(`${url}/sse`, { headers: { Accept: "text/event-stream" } });
+    assert.match((await oldClient.next())!.data, /^\/t\/slow\/mcp\/slow\/messages\?sessionId=/);
+    const subscription = await listenTo(url);
+    assert.equal((await subscription.nextMessage()).method, "notifications/subscriptions/acknowledged");
+    const calling = await client.call("slow");
+    assert.equal((await calling.nextMessage()).params.message, "on my way");
+
+    await onStoreOf(berth, (store) => store.tenants.change("slow", { by: "test", suspended: true }));
+    for (const reader of [stream, oldClient, calling]) await ended(reader);
+    assert.equal((await subscription.nextMessage()).result.resultType, "complete");
+    assert.equal((await client.request("tools/list")).status, 403);
+
+    await onStoreOf(berth, (store) => store.tenants.change("slow", { by: "test", suspended: false }));
+    await until(async () => (await client.request("ping")).status === 200);
+    assert.equal((await client.result("tools/list")).tools[0].name, "slow", "its session can be taken up again");
+  });
+
+  it("C8 a tenant that another process creates is served at once", async () => {
+    await onStoreOf(berth, (store) => addTenant(store, "late", { servers: { say: SAY("late") } }));
+    assert.equal(await textOf(`${berth.url}/t/late/mcp/say`), "late");
+  });
+});
+
+describe("berth tenant", () => {
+  let folder: string;
+  before(async () => void (folder = await mkdtemp(join(tmpdir(), "berth-tenant-"))));
+  after(() => rm(folder, { recursive: true }));
+
+  const tenant = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
+    spawnSync(process.execPath, [CLI, "tenant", ...args, "--data", folder], { encoding: "utf8", input: "" });
+
+  it("C8 creates, lists, suspends, resumes and deletes tenants, and says what is wrong", () => {
+    const created = tenant("create", "acme", "--host", "acme.example");
+    assert.equal(created.status, 0, created.stderr);
+    assert.match(created.stderr, /at \/t\/acme\/mcp and the host acme\.example/);
+    assert.match(tenant("create", "acme").stderr, /There is a tenant of that name already/);
+    assert.match(tenant("create", "Acme").stderr, /lower-case letters, digits/);
+    assert.equal(tenant("suspend", "acme").status, 0);
+    const [listed] = JSON.parse(tenant("list", "--json").stdout) as { name: string; suspendedAt: number }[];
+    assert.equal(listed?.name, "acme");
+    assert.equal(typeof listed?.suspendedAt, "number");
+    assert.equal(tenant("resume", "acme").status, 0);
+    assert.match(tenant("list").stdout, /^acme +made .* served  acme\.example\ndefault  made .* served\n$/);
+    const asked = tenant("delete", "acme");
+    assert.deepEqual([asked.status, /--yes deletes all/.test(asked.stderr)], [1, true]);
+    assert.equal(tenant("delete", "acme", "--yes").status, 0);
+    assert.match(tenant("delete", "acme", "--yes").stderr, /No such tenant/);
+    assert.match(tenant("delete", "default", "--yes").stderr, /cannot be deleted/);
+  });
+});
+
+/** Reads to the end of a stream. */
+async function ended(reader: EventReader): Promise<void> {
+  while (await reader.next());
+}

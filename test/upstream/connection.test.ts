@@ -1,0 +1,179 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { connect, everything, hostile, installed, notes, withUpstream } from "../support/upstreams.ts";
+
+test("J1 a Python script of the standard library is reached in the modern era", async () => {
+  await withUpstream(`${notes}?arg=--quick&arg=two%20words`, async (upstream) => {
+    assert.deepEqual([upstream.era, upstream.protocolVersion, upstream.transport], ["modern", "2026-07-28", "stdio"]);
+    assert.deepEqual(upstream.serverInfo, { name: "notes", version: "1.0.0" });
+    const result = await upstream.callTool("where", {});
+    const where = result.structuredContent as { folder: string; files: string[]; arguments: string[] };
+    assert.deepEqual([where.arguments, where.files], [["--quick", "two words"], []]);
+    assert.match(where.folder, /berth-upstream-/);
+    assert.deepEqual((await upstream.readResource("note://1")).contents[0]!["text"], "Buy milk.");
+    const prompt = await upstream.getPrompt("review", { what: "this" });
+    assert.deepEqual(prompt.messages[0]!.content, { type: "text", text: "Review this." });
+  });
+});
+
+test("J2 a list is read page by page; entries that are not sound are told and take no other away", async () => {
+  await withUpstream(notes, async (upstream) => {
+    const { items, problems } = await upstream.listTools();
+    assert.deepEqual(
+      items.map(({ name }) => name),
+      ["list_notes", "search", "loose", "fail", "where"],
+    );
+    assert.deepEqual(items[2]!.inputSchema["type"], "object");
+    assert.deepEqual(
+      problems.map(({ severity, tool }) => [severity, tool]),
+      [
+        ["warning", "loose"],
+        ["error", "broken"],
+      ],
+    );
+    assert.deepEqual((await upstream.listResources()).items.length, 1);
+    assert.deepEqual((await upstream.listResourceTemplates()).items[0]!.uriTemplate, "note://{id}");
+    assert.deepEqual((await upstream.listPrompts()).items[0]!.arguments, [{ name: "what", required: true }]);
+  });
+});
+
+test("J1 a legacy server is greeted its own way: lists, calls, progress, completions, log messages", async () => {
+  const notified: string[] = [];
+  const options = { onNotification: (method: string) => void notified.push(method) };
+  await withUpstream(
+    everything,
+    async (upstream) => {
+      assert.deepEqual([upstream.era, upstream.protocolVersion], ["legacy", "2025-11-25"]);
+      assert.deepEqual((await upstream.listTools()).items.length, 13);
+      assert.deepEqual((await upstream.listResources()).items.length, 7);
+      assert.deepEqual((await upstream.listResourceTemplates()).items.length, 2);
+      assert.deepEqual((await upstream.listPrompts()).items.length, 4);
+      const echoed = await upstream.callTool("echo", { message: "hi" });
+      assert.deepEqual(echoed.content, [{ type: "text", text: "Echo: hi" }]);
+      const steps: number[] = [];
+      const long = { duration: 0.3, steps: 3 };
+      await upstream.callTool("trigger-long-running-operation", long, {
+        onProgress: ({ progress }) => void steps.push(progress),
+      });
+      assert.deepEqual(steps, [1, 2, 3]);
+      const ref = { type: "ref/prompt", name: "completable-prompt" };
+      const completed = await upstream.complete({ ref, argument: { name: "department", value: "E" } });
+      assert.deepEqual(completed.values, ["Engineering"]);
+    },
+    options,
+  );
+  assert.ok(notified.includes("notifications/tools/list_changed"), notified.join());
+});
+
+test("J1 file servers and memory servers list and are called as their own client would", async () => {
+  const filesystem = `${installed("@modelcontextprotocol/server-filesystem/dist/index.js")}?arg=${process.cwd()}`;
+  await withUpstream(filesystem, async (upstream) => {
+    assert.deepEqual((await upstream.listTools()).items.length, 14);
+    const path = `${process.cwd()}/package.json`;
+    const { structuredContent } = await upstream.callTool("read_text_file", { path, head: 2 });
+    assert.match(JSON.stringify(structuredContent), /berth-mcp/);
+  });
+  await withUpstream(installed("@modelcontextprotocol/server-memory/dist/index.js"), async (upstream) => {
+    assert.deepEqual((await upstream.listTools()).items.length, 9);
+  });
+});
+
+test("J2 a real server whose tools lack a type in their schemas is listed and called all the same", async () => {
+  const filesystem = `${installed("filesystem-2025.8.21/dist/index.js")}?arg=${process.cwd()}`;
+  await withUpstream(filesystem, async (upstream) => {
+    const { items, problems } = await upstream.listTools();
+    assert.deepEqual([items.length, problems.length, problems[0]!.severity], [14, 13, "warning"]);
+    const result = await upstream.callTool("read_text_file", { path: `${process.cwd()}/package.json`, head: 2 });
+    assert.match(String(result.content[0]!["text"]), /berth-mcp/);
+  });
+});
+
+test("J1 an npm package is installed and started by its launcher URI, and found modern", async () => {
+  await withUpstream("mcp+npx://@upstash/context7-mcp@4.1.1", async (upstream) => {
+    assert.deepEqual([upstream.era, upstream.serverInfo?.name], ["modern", "Context7"]);
+    const { items } = await upstream.listTools();
+    assert.deepEqual(
+      items.map(({ name }) => name),
+      ["resolve-library-id", "query-docs"],
+    );
+  });
+});
+
+test("a server that ends at a modern hello is started again and greeted the legacy way", async () => {
+  await withUpstream(hostile("ends at a modern hello"), (upstream) => {
+    assert.equal(upstream.era, "legacy");
+    return Promise.resolve();
+  });
+});
+
+test("a server that is silent to a modern hello is greeted the legacy way on the same pipe", async () => {
+  await withUpstream(
+    hostile("is silent to a modern hello"),
+    (upstream) => {
+      assert.equal(upstream.era, "legacy");
+      return Promise.resolve();
+    },
+    { limits: { upstreamProbeMs: 300 } },
+  );
+});
+
+test("a modern server that takes long to start is still found modern", async () => {
+  await withUpstream(
+    notes,
+    (upstream) => {
+      assert.equal(upstream.era, "modern");
+      return Promise.resolve();
+    },
+    { limits: { upstreamProbeMs: 0 } },
+  );
+});
+
+test("a call that is cancelled or takes too long rejects at once, and the connection goes on", async () => {
+  await withUpstream(everything, async (upstream) => {
+    const slow = { duration: 10, steps: 2 };
+    const stop = new AbortController();
+    const cancelled = upstream.callTool("trigger-long-running-operation", slow, { signal: stop.signal });
+    stop.abort();
+    await assert.rejects(cancelled, { code: "cancelled" });
+    const late = upstream.callTool("trigger-long-running-operation", slow, { timeoutMs: 100 });
+    await assert.rejects(late, { code: "upstream_timeout" });
+    assert.deepEqual((await upstream.callTool("echo", { message: "on" })).content[0]!["text"], "Echo: on");
+  });
+});
+
+test("a legacy server's question goes to the call that can answer it", async () => {
+  const capabilities = { elicitation: {} };
+  await withUpstream(
+    hostile("asks first"),
+    async (upstream) => {
+      const ask = ({ method, params }: { method: string; params: object }) => {
+        assert.deepEqual([method, "message" in params], ["elicitation/create", true]);
+        return Promise.resolve({ action: "accept", content: { name: "Ada" } });
+      };
+      assert.deepEqual((await upstream.callTool("any", {}, { ask })).content[0]!["text"], "Hello Ada");
+      assert.match(String((await upstream.callTool("any", {})).content[0]!["text"]), /^Nobody: Method not found/);
+    },
+    { capabilities },
+  );
+});
+
+test("twenty calls at once each get their own answer", async () => {
+  await withUpstream(everything, async (upstream) => {
+    const numbers = Array.from({ length: 20 }, (_, index) => index);
+    const answers = await Promise.all(
+      numbers.map((n) => upstream.callTool("get-sum", { a: n, b: 1 }).then(({ content }) => content[0]!["text"])),
+    );
+    assert.deepEqual(
+      answers,
+      numbers.map((n) => `The sum of ${n} and 1 is ${n + 1}.`),
+    );
+  });
+});
+
+test("an upstream that is closed by its owner says so, and refuses later calls clearly", async () => {
+  const upstream = await connect(everything);
+  await upstream.close();
+  const { expected } = await upstream.closed;
+  assert.equal(expected, true);
+  await assert.rejects(upstream.callTool("echo", { message: "hi" }), { code: "upstream_ended" });
+});

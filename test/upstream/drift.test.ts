@@ -1,0 +1,123 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { compareContracts } from "../../src/contract/compare.ts";
+import type { Contract } from "../../src/contract/contract.ts";
+import { contractHash, knownOf } from "../../src/upstream/contract-hash.ts";
+import { contractOf } from "../../src/upstream/contract-of.ts";
+import { surveyOf } from "../../src/upstream/survey.ts";
+import { installed, withUpstream } from "../support/upstreams.ts";
+
+const context7 = (folder: string): string => installed(`${folder}/dist/index.js`);
+const playwright = (version: string): string => installed(`playwright-${version}/cli.js`);
+
+test("J6 context7 1.0.33 to 2.0.0: a tool and its argument are renamed, another argument is required", async () => {
+  const lines = await drift(context7("context7-1.0.33"), context7("context7-2.0.0"));
+  assert.deepEqual(judged(lines, "breaking"), [
+    "resolve-library-id /query",
+    "get-library-docs → query-docs",
+    "get-library-docs /context7CompatibleLibraryID → libraryId",
+    "get-library-docs /mode",
+    "get-library-docs /topic",
+    "get-library-docs /page",
+    "get-library-docs /query",
+  ]);
+});
+
+test("J6 context7 2.0.0 to 4.1.1: nothing breaks", async () => {
+  const lines = await drift(context7("context7-2.0.0"), context7("@upstash/context7-mcp"));
+  assert.deepEqual(judged(lines, "breaking"), []);
+});
+
+test("J6 playwright 0.0.56 to 0.0.64: required with a default, or no longer required, breaks nobody", async () => {
+  const lines = await drift(playwright("0.0.56"), playwright("0.0.64"));
+  assert.deepEqual(judged(lines, "breaking"), []);
+  for (const required of ["browser_network_requests /includeStatic", "browser_take_screenshot /type"]) {
+    assert.ok(judged(lines, "compatible").includes(required), required);
+  }
+  assert.ok(judged(lines, "compatible").includes("browser_click /element"));
+});
+
+test("J6 playwright 0.0.64 to 0.0.70: a flag is renamed, which the server takes without a word", async () => {
+  const lines = await drift(playwright("0.0.64"), playwright("0.0.70"));
+  assert.deepEqual(judged(lines, "breaking"), ["browser_install", "browser_network_requests /includeStatic → static"]);
+  for (const required of ["requestBody", "requestHeaders"]) {
+    assert.ok(judged(lines, "compatible").includes(`browser_network_requests /${required}`), required);
+  }
+});
+
+test("J6 playwright 0.0.70 to 0.0.76: references become targets, in lists of forms, too", async () => {
+  const lines = await drift(playwright("0.0.70"), playwright("0.0.76"));
+  const breaking = judged(lines, "breaking");
+  for (const tool of ["browser_click", "browser_hover", "browser_type", "browser_select_option"]) {
+    assert.ok(breaking.includes(`${tool} /ref → target`), tool);
+  }
+  assert.ok(breaking.includes("browser_fill_form /fields/items/properties/ref → target"));
+  const rest = breaking.filter((line) => !line.endsWith("/ref → target"));
+  assert.deepEqual(rest, [
+    "browser_fill_form /fields/items/properties/selector",
+    "browser_network_requests /requestBody",
+    "browser_network_requests /requestHeaders",
+    "browser_run_code → browser_run_code_unsafe",
+    "browser_drag /startRef → startTarget",
+    "browser_drag /endRef → endTarget",
+  ]);
+});
+
+test("J5 J6 sequential-thinking 2025.12.18 to 2026.8.31: flags that may be texts, too, break nobody", async () => {
+  const folders = ["sequential-thinking-2025.12.18", "@modelcontextprotocol/server-sequential-thinking"];
+  const [before, after] = (await contracts(folders.map((folder) => installed(`${folder}/dist/index.js`)))) as [
+    Contract,
+    Contract,
+  ];
+  const changes = compareContracts(before, after).filter(({ pointer }) => pointer?.includes("/properties/"));
+  assert.deepEqual(
+    changes.map(({ effect, message }) => `${effect}: ${message}`),
+    ["nextThoughtNeeded", "isRevision", "needsMoreThoughts"].map(
+      (name) => `compatible: "${name}" is string as well as boolean.`,
+    ),
+  );
+  const known = knownOf(before);
+  assert.notEqual(contractHash(after, known), contractHash(before, known), "types are part of the hash");
+});
+
+test("J6 server-everything 2025.11.25 to 2026.8.31: tools under other names and spellings are found again", async () => {
+  const folders = ["everything-2025.11.25", "@modelcontextprotocol/server-everything"];
+  const lines = await drift(
+    ...(folders.map((folder) => `${installed(`${folder}/dist/index.js`)}?command=stdio`) as [string, string]),
+  );
+  const breaking = judged(lines, "breaking").filter((line) => !line.startsWith("test://"));
+  assert.deepEqual(breaking, [
+    "add → get-sum",
+    "longRunningOperation → trigger-long-running-operation",
+    "printEnv → get-env",
+    "sampleLLM",
+    "getTinyImage → get-tiny-image",
+    "annotatedMessage → get-annotated-message",
+    "getResourceReference → get-resource-reference",
+    "getResourceLinks → get-resource-links",
+    "structuredContent → get-structured-content",
+    "structuredContent /location/enum",
+    "zip",
+    "simple_prompt → simple-prompt",
+    "complex_prompt",
+    "resource_prompt → resource-prompt",
+    "resource_prompt /arguments/resourceType",
+  ]);
+});
+
+/** `effect: name /argument → new name` for each change. */
+async function drift(before: string, after: string): Promise<string[]> {
+  const [old, now] = (await contracts([before, after])) as [Contract, Contract];
+  return compareContracts(old, now).map(({ effect, name, pointer, renamedTo }) => {
+    const at = pointer === undefined ? "" : ` ${pointer.replace("/inputSchema/properties", "")}`;
+    return `${effect}: ${name}${at}${renamedTo === undefined ? "" : ` → ${renamedTo}`}`;
+  });
+}
+
+function judged(lines: readonly string[], effect: string): string[] {
+  return lines.flatMap((line) => (line.startsWith(`${effect}: `) ? [line.slice(effect.length + 2)] : []));
+}
+
+function contracts(uris: readonly string[]): Promise<Contract[]> {
+  return Promise.all(uris.map((uri) => withUpstream(uri, async (upstream) => contractOf(await surveyOf(upstream)))));
+}

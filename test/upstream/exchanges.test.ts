@@ -1,0 +1,244 @@
+import assert from "node:assert/strict";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setImmediate as turn } from "node:timers/promises";
+import { test, type TestContext } from "node:test";
+import { gzipSync } from "node:zlib";
+import { openFetch } from "../../src/network/public-fetch.ts";
+import { boundedFetch } from "../../src/upstream/bounded-fetch.ts";
+import { eventText } from "../../src/upstream/events.ts";
+import { Inflow } from "../../src/upstream/inflow.ts";
+import { Resumption } from "../../src/upstream/resumption.ts";
+import { connect } from "../support/upstreams.ts";
+import { until } from "../support/until.ts";
+
+interface Exchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly message: { readonly id?: unknown; readonly method?: string };
+  readonly isClosed: () => boolean;
+}
+
+/** A legacy server at an address. `taken` gets each exchange after the handshake, and returns true where it answers. */
+async function serverOf(t: TestContext, taken: (exchange: Exchange) => boolean | void) {
+  const exchanges: Exchange[] = [];
+  const server = createServer((request, response) => {
+    let body = "";
+    let isClosed = false;
+    response.on("close", () => (isClosed = true));
+    request.setEncoding("utf8").on("data", (text: string) => (body += text));
+    request.on("end", () => {
+      const message = JSON.parse(body || "{}") as Exchange["message"];
+      const say = (result: object): void => {
+        response.writeHead(200, { "content-type": "application/json" });
+        response.end(JSON.stringify({ jsonrpc: "2.0", id: message.id, ...result }));
+      };
+      const serverInfo = { name: "holding", version: "1" };
+      if (message.method === "initialize") {
+        return say({ result: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo } });
+      }
+      if (message.method === "server/discover") return say({ error: { code: -32601, message: "Method not found" } });
+      const exchange = { request, response, message, isClosed: () => isClosed };
+      exchanges.push(exchange);
+      if (taken(exchange) !== true) response.writeHead(request.method === "GET" ? 405 : 202).end();
+    });
+  }).listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  t.after(() => {
+    server.closeAllConnections();
+    return new Promise((resolve) => server.close(resolve));
+  });
+  const of = (method: string) => exchanges.filter(({ message }) => message.method === method);
+  return { uri: `mcp+http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`, exchanges, of };
+}
+
+const stream = (response: ServerResponse, text: string): void =>
+  void response.writeHead(200, { "content-type": "text/event-stream" }).write(text);
+
+test("the stream of a call ends when the call is cancelled, times out, or was answered", async (t) => {
+  const { uri, of } = await serverOf(t, ({ response, message }) => {
+    if (message.method !== "tools/call") return false;
+    stream(response, ": hello\n\n");
+    return true;
+  });
+  const upstream = await connect(uri, { limits: { upstreamCallMs: 60_000 } });
+  t.after(() => upstream.close());
+  const cancel = new AbortController();
+  const given = [
+    upstream.callTool("cancelled", {}, { signal: cancel.signal }),
+    upstream.callTool("late", {}, { timeoutMs: 300 }),
+    upstream.callTool("answered", {}),
+  ];
+  const settled = Promise.allSettled(given);
+  await until(() => of("tools/call").length === 3, "all are called");
+  cancel.abort();
+  for (const { response, message } of of("tools/call")) {
+    const { name } = (message as { params: { name: string } }).params;
+    if (name !== "answered") continue;
+    response.write(`data: ${JSON.stringify({ jsonrpc: "2.0", id: message.id, result: { content: [] } })}\n\n`);
+  }
+  const outcomes = (await settled).map((each) =>
+    each.status === "rejected" ? (each.reason as { code: string }).code : "ok",
+  );
+  assert.deepEqual(outcomes, ["cancelled", "upstream_timeout", "ok"]);
+  await until(() => of("tools/call").every(({ isClosed }) => isClosed()), "all are closed");
+});
+
+test("the stream of a call that is taken up again ends with the call", async (t) => {
+  const { uri, of, exchanges } = await serverOf(t, ({ request, response, message }) => {
+    if (message.method === "tools/call") stream(response, "id: 1\ndata:\n\n");
+    else if (request.headers["last-event-id"] === "1") stream(response, ": again\n\n");
+    else return false;
+    if (message.method === "tools/call") response.end();
+    return true;
+  });
+  const upstream = await connect(uri);
+  t.after(() => upstream.close());
+  const cancel = new AbortController();
+  const called = upstream.callTool("any", {}, { signal: cancel.signal });
+  const resumed = () => exchanges.find(({ request }) => request.headers["last-event-id"] !== undefined);
+  await until(() => resumed() !== undefined, "it is taken up again");
+  cancel.abort();
+  await assert.rejects(called, { code: "cancelled" });
+  await until(() => resumed()!.isClosed(), "its stream is closed");
+  assert.equal(of("tools/call").length, 1);
+});
+
+test("of notifications that a server does not take no more are open than upstreamRequests", async (t) => {
+  const { uri, of } = await serverOf(
+    t,
+    ({ message }) => message.method === "tools/call" || message.method === "notifications/cancelled",
+  );
+  const upstream = await connect(uri, { limits: { upstreamRequests: 2 } });
+  t.after(() => upstream.close());
+  for (let calls = 1; calls <= 4; calls++) {
+    const cancel = new AbortController();
+    const called = upstream.callTool("any", {}, { signal: cancel.signal });
+    await until(() => of("tools/call").length === calls);
+    cancel.abort();
+    await assert.rejects(called, { code: "cancelled" });
+    await until(() => of("notifications/cancelled").length === calls);
+  }
+  const open = () => of("notifications/cancelled").map(({ isClosed }) => !isClosed());
+  await until(() => !open()[0] && !open()[1], "the oldest are closed");
+  assert.deepEqual(open(), [false, false, true, true]);
+});
+
+test("of messages that a server of HTTP+SSE does not take no more are open than upstreamRequests", async (t) => {
+  let events: ServerResponse | undefined;
+  const sent: { method?: string; isClosed: boolean }[] = [];
+  const server = createServer((request, response) => {
+    if (request.method === "GET") {
+      events = response;
+      return stream(response, "event: endpoint\ndata: /messages\n\n");
+    }
+    let body = "";
+    request.setEncoding("utf8").on("data", (text: string) => (body += text));
+    request.on("end", () => {
+      if (request.url !== "/messages") return response.writeHead(405).end();
+      const { id, method } = JSON.parse(body) as { id?: number; method?: string };
+      if (method === "tools/call") {
+        const seen = { method, isClosed: false };
+        sent.push(seen);
+        return void response.on("close", () => (seen.isClosed = true));
+      }
+      response.writeHead(202).end();
+      const result = {
+        protocolVersion: "2024-11-05",
+        capabilities: { tools: {} },
+        serverInfo: { name: "old", version: "1" },
+      };
+      if (method === "initialize") events!.write(`data: ${JSON.stringify({ jsonrpc: "2.0", id, result })}\n\n`);
+    });
+  }).listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  t.after(() => {
+    server.closeAllConnections();
+    return new Promise((resolve) => server.close(resolve));
+  });
+  const uri = `mcp+http://127.0.0.1:${(server.address() as AddressInfo).port}/sse`;
+  const upstream = await connect(uri, { limits: { upstreamRequests: 2 } });
+  t.after(() => upstream.close());
+  for (let calls = 1; calls <= 3; calls++) {
+    void upstream.callTool("any", {}).catch(() => {});
+    await until(() => sent.length === calls);
+  }
+  await until(() => sent[0]!.isClosed, "the oldest is closed");
+  assert.deepEqual(
+    sent.map(({ isClosed }) => isClosed),
+    [true, false, false],
+  );
+});
+
+test("a call whose answer is packed more than once is refused, and says why", async (t) => {
+  const { uri } = await serverOf(t, ({ response, message }) => {
+    if (message.method !== "tools/call") return false;
+    response.writeHead(200, { "content-type": "application/json", "content-encoding": "gzip, gzip" });
+    response.end(gzipSync(gzipSync("{}")));
+    return true;
+  });
+  const upstream = await connect(uri, { fetch: openFetch() });
+  t.after(() => upstream.close());
+  await assert.rejects(upstream.callTool("any", {}), {
+    code: "upstream_protocol",
+    message: /its answer has more than one Content-Encoding \(gzip, gzip\)/,
+  });
+});
+
+test("an answer ends with its signal, whether anybody is reading it or not", async () => {
+  for (const type of ["application/json", "text/event-stream", "text/plain"]) {
+    for (const isRead of [true, false]) {
+      let isCancelled = false;
+      const body = new ReadableStream<Uint8Array>({ cancel: () => void (isCancelled = true) }, { highWaterMark: 0 });
+      const settings = { messageBytes: 1000, batchMessages: 100, inflow: new Inflow(1000), elsewhere: undefined };
+      const given = async (): Promise<Response> => new Response(body, { headers: { "content-type": type } });
+      const over = new AbortController();
+      const init = { method: "POST", signal: over.signal };
+      const response = await boundedFetch(settings, given)("http://127.0.0.1/", init);
+      const read = isRead ? response.body!.getReader().read() : undefined;
+      read?.catch(() => {});
+      await turn();
+      over.abort(new Error("the call is over"));
+      await turn();
+      assert.ok(isCancelled, `${type}, ${isRead ? "read" : "not read"}`);
+      if (read) await assert.rejects(read, /the call is over/);
+    }
+  }
+});
+
+test("no more streams are opened in a second than upstreamResumesPerSecond, and none whose request is over", async () => {
+  const opened: unknown[] = [];
+  const resumption = new Resumption(2, 10);
+  const paced = resumption.paced(async (_url, init) => {
+    opened.push(init?.headers);
+    return new Response();
+  });
+  const signals = Array.from({ length: 4 }, () => new AbortController());
+  const all = signals.map(({ signal }, at) => paced("http://127.0.0.1/", { signal, headers: { at: `${at}` } }));
+  const settled = Promise.allSettled(all);
+  signals[2]!.abort();
+  await turn();
+  await paced("http://127.0.0.1/", { method: "POST", headers: { at: "post" } });
+  assert.deepEqual(opened, [{ at: "0" }, { at: "1" }, { at: "post" }]);
+  assert.deepEqual(
+    (await settled).map(({ status }) => status),
+    ["fulfilled", "fulfilled", "rejected", "fulfilled"],
+  );
+  assert.deepEqual(opened.at(-1), { at: "3" });
+});
+
+test("of streams that wait to be taken up again only the newest are", async () => {
+  const resumption = new Resumption(10, 2);
+  const taken: number[] = [];
+  for (const at of [1, 2, 3, 4]) resumption.schedule(() => void taken.push(at), 0);
+  const cancel = resumption.schedule(() => void taken.push(5), 0);
+  cancel();
+  await until(() => taken.length > 0);
+  await turn();
+  assert.deepEqual(taken, [4]);
+});
+
+test("an id of an event that is longer than a header may be is not kept", () => {
+  assert.equal(eventText(`id: ${"x".repeat(2_000)}\ndata: 1\n\n`), "data: 1\n\n");
+  assert.equal(eventText("id: 7\ndata: 1\n\n"), "id: 7\ndata: 1\n\n");
+});

@@ -1,0 +1,293 @@
+import assert from "node:assert/strict";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { test, type TestContext } from "node:test";
+import { isJsonContentType } from "@modelcontextprotocol/client";
+import { boundedFetch } from "../../src/upstream/bounded-fetch.ts";
+import { Inflow } from "../../src/upstream/inflow.ts";
+import { call } from "../support/berth.ts";
+import { host } from "../support/hosted-upstreams.ts";
+import { connect } from "../support/upstreams.ts";
+import { until } from "../support/until.ts";
+
+type Message = { id?: number | string; method?: string; result?: unknown };
+
+/** A server at an address that answers calls with `called`; returns its launcher URI, and the messages that it gets. */
+async function serverOf(t: TestContext, called: (response: ServerResponse, id: unknown) => void) {
+  const sent: Message[] = [];
+  const server = createServer((request, response) => {
+    let body = "";
+    request.setEncoding("utf8").on("data", (text: string) => (body += text));
+    request.on("end", () => {
+      if (request.method !== "POST") return response.writeHead(405).end();
+      const message = JSON.parse(body) as Message;
+      sent.push(message);
+      const say = (answer: object): void => {
+        response.writeHead(200, { "content-type": "application/json" });
+        response.end(JSON.stringify({ jsonrpc: "2.0", id: message.id, ...answer }));
+      };
+      const serverInfo = { name: "flooding", version: "1" };
+      if (message.method === "initialize")
+        say({ result: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo } });
+      else if (message.method === "tools/call") called(response, message.id);
+      else if (message.method !== undefined && message.id !== undefined)
+        say({ error: { code: -32601, message: "Method not found" } });
+      // Answers are never taken.
+      else if (message.method !== undefined) response.writeHead(202).end();
+    });
+  }).listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  t.after(() => {
+    server.closeAllConnections();
+    return new Promise((resolve) => server.close(resolve));
+  });
+  return { uri: `mcp+http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`, sent };
+}
+
+/** Answers a call with the same event without end. */
+function flood(event: string): (response: ServerResponse) => void {
+  const block = event.repeat(Math.ceil(60_000 / event.length));
+  return (response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    const more = (): void => void (!response.destroyed && response.write(block));
+    response.on("drain", more);
+    more();
+  };
+}
+
+const event = (message: object): string => `data: ${JSON.stringify({ jsonrpc: "2.0", ...message })}\n\n`;
+const note = event({ method: "notifications/message", params: { level: "info", data: "again" } });
+
+/** The highest increase of `counted` within one turn of the event loop, while `use` runs. */
+async function mostInOneTurn(counted: () => number, use: () => Promise<unknown>): Promise<number> {
+  let [most, before, isOver] = [0, counted(), false];
+  const turn = (): void => {
+    const now = counted();
+    most = Math.max(most, now - before);
+    before = now;
+    if (!isOver) setImmediate(turn);
+  };
+  setImmediate(turn);
+  await use().finally(() => (isOver = true));
+  return most;
+}
+
+/** Reads an endless body of repeated `piece`s; returns how many were read so far. */
+function readWithoutEnd(piece: string, type: string, inflow: Inflow): { taken: number; stop: () => Promise<void> } {
+  const reading = { taken: 0, stop: async () => {} };
+  const bytes = Buffer.from(piece);
+  const body = new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        reading.taken += 1;
+        // Reading on in one turn would never reach another one.
+        if (reading.taken > 20_000) return controller.close();
+        controller.enqueue(new Uint8Array(bytes));
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  const headers = { "content-type": type };
+  const settings = { messageBytes: 2 ** 24, batchMessages: 100, inflow, elsewhere: undefined };
+  const bounded = boundedFetch(settings, async () => new Response(body, { headers }));
+  const reader = bounded("http://127.0.0.1/", { method: "POST" }).then((response) => response.body!.getReader());
+  const read = async (): Promise<void> => {
+    for (const from = await reader; !(await from.read()).done;);
+  };
+  const over = read();
+  reading.stop = async () => {
+    await (await reader).cancel();
+    await over;
+  };
+  return reading;
+}
+
+const EVENTS = 8;
+const floods = {
+  "messages that are no answers": [note.repeat(EVENTS), "text/event-stream"],
+  comments: [":\n\n".repeat(EVENTS), "text/event-stream"],
+  "data that is no message": ["data: x\n\n".repeat(EVENTS), "text/event-stream"],
+  "a message in pieces of one byte": ["x", "text/event-stream"],
+  "a body in pieces of one byte": ["x", "application/json"],
+} as const;
+
+for (const [what, [piece, type]] of Object.entries(floods)) {
+  test(`of a flood of ${what} little is read in one turn`, async () => {
+    const reading = readWithoutEnd(piece, type, new Inflow(1_000_000));
+    const most = await mostInOneTurn(
+      () => reading.taken,
+      () => until(() => reading.taken > 500, "it is read"),
+    );
+    await reading.stop();
+    assert.ok(most < 200, `${most} pieces in one turn`);
+  });
+}
+
+test("comments of a server at an address count as events of upstreamNotificationsPerSecond do", async () => {
+  const startedAt = performance.now();
+  const reading = readWithoutEnd(":\n\n", "text/event-stream", new Inflow(10));
+  await until(() => reading.taken > 40);
+  const { taken } = reading;
+  const seconds = (performance.now() - startedAt) / 1000;
+  await reading.stop();
+  assert.ok(taken <= 13 * (seconds + 1), `${taken} in ${seconds} s`);
+});
+
+test("a server at an address that floods with notifications has few of them heard in one turn", async (t) => {
+  let heard = 0;
+  const { uri } = await serverOf(t, flood(note));
+  const upstream = await connect(uri, { onNotification: () => void heard++ });
+  t.after(() => upstream.close());
+  void upstream.callTool("boom", {}).catch(() => {});
+  const most = await mostInOneTurn(
+    () => heard,
+    () => until(() => heard > 2_000),
+  );
+  assert.ok(most <= 64, `${most} in one turn`);
+});
+
+test("a server at an address that pings without end is left at the limit upstreamQuestions, and says so", async (t) => {
+  const { uri, sent } = await serverOf(t, flood(event({ id: 7, method: "ping" })));
+  const upstream = await connect(uri, { limits: { upstreamQuestions: 10 } });
+  await assert.rejects(upstream.callTool("boom", {}), {
+    code: "upstream_ended",
+    message: /it had more than 10 requests of its own under way \(BERTH_UPSTREAM_QUESTIONS\)/,
+  });
+  const { reason, expected } = await upstream.closed;
+  assert.deepEqual([/more than 10 requests/.test(reason), expected], [true, false]);
+  const answers = sent.filter(({ method }) => method === undefined);
+  assert.ok(answers.length <= 10, `${answers.length} answers`);
+});
+
+test("a question that is cancelled again and again is counted until its answer was taken", async (t) => {
+  const pair =
+    event({ id: 7, method: "ping" }) + event({ method: "notifications/cancelled", params: { requestId: 7 } });
+  const { uri, sent } = await serverOf(t, flood(pair));
+  const limits = { upstreamQuestions: 10, upstreamNotificationsPerSecond: 1_000_000 };
+  const upstream = await connect(uri, { limits });
+  t.after(() => upstream.close());
+  void upstream.callTool("boom", {}).catch(() => {});
+  await until(() => sent.some(({ method }) => method === undefined), "one is answered");
+  assert.ok(sent.filter(({ method }) => method === undefined).length <= 10);
+});
+
+test("a hosted server at an address that sends interim answers without end is left", async (t) => {
+  const server = createServer((_request, response) => {
+    response.socket!.write("HTTP/1.1 103 Early Hints\r\n\r\n".repeat(100));
+  }).listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  t.after(() => {
+    server.closeAllConnections();
+    return new Promise((resolve) => server.close(resolve));
+  });
+  const upstream = `mcp+http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+  const berth = await host(t, { hinting: { upstream } }, { BERTH_UPSTREAM_START_MS: "5000" });
+  const { error } = await call(`${berth.url}/mcp/hinting`, "any");
+  assert.match(error.message, /it sent more than 16 interim answers/);
+});
+
+test("a server at an address that answers with a batch longer than batchMessages is refused", async (t) => {
+  const { uri } = await serverOf(t, (response, id) => {
+    const notes = Array.from({ length: 50 }, () => ({ jsonrpc: "2.0", method: "notifications/message", params: {} }));
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(` ${JSON.stringify([...notes, { jsonrpc: "2.0", id, result: { content: [] } }])}`);
+  });
+  const upstream = await connect(uri, { limits: { batchMessages: 50 } });
+  t.after(() => upstream.close());
+  const message = /a batch of more than 50 messages \(BERTH_BATCH_MESSAGES\)/;
+  await assert.rejects(upstream.callTool("boom", {}), { message });
+});
+
+/** The result of an answer with this Content-Type, however it is read. */
+async function answered(contentType: string, body: string, init: RequestInit & { status?: number } = {}) {
+  const { status = 200, ...request } = { method: "POST", ...init };
+  const settings = { messageBytes: 2 ** 24, batchMessages: 2, inflow: new Inflow(1e6), elsewhere: undefined };
+  const given = async (): Promise<Response> => new Response(body, { status, headers: { "content-type": contentType } });
+  return boundedFetch(settings, given)("http://127.0.0.1/", request);
+}
+
+test("a server at an address is read by its media type in whatever letters, and handed on as what it was read as", async () => {
+  const types = {
+    "text/event-stream": [
+      "text/event-stream",
+      "Text/Event-Stream",
+      " TEXT/EVENT-STREAM ;charset=utf-16",
+      "text/event-stream;",
+    ],
+    "application/json": [
+      "application/json",
+      "Application/JSON",
+      "application/JSON; Charset=x",
+      "application/json ; a=text/event-stream",
+    ],
+    neither: [
+      "",
+      "text/event-streams",
+      "text/event-stream, text/plain",
+      "application/json, application/json",
+      "text/plain; a=application/json",
+      "application/jsonl",
+      "text/html",
+      "/",
+      "application /json",
+    ],
+  };
+  for (const [read, headers] of Object.entries(types)) {
+    for (const header of headers) {
+      const events = await answered(header, "retry: 1\n\n");
+      const type = events.headers.get("content-type") ?? "";
+      const isStream = (await new Response(events.body).text()).startsWith("retry: 1000");
+      const batch = new Response((await answered(header, "[1, 2, 3]")).body).text();
+      const isJson = await batch.then(
+        () => false,
+        (error: Error) => error.message.includes("BERTH_BATCH_MESSAGES"),
+      );
+      const seen = isStream ? "text/event-stream" : isJson ? "application/json" : "neither";
+      assert.equal(seen, read, header);
+      assert.deepEqual([type.startsWith("text/event-stream"), isJsonContentType(type)], [isStream, isJson], header);
+    }
+  }
+});
+
+test("whatever answers a GET without being a stream of events is no stream to the client", async () => {
+  for (const type of ["application/json", "text/plain", ""]) {
+    const { status, body } = await answered(type, event({ method: "ping", id: 1 }), { method: "GET" });
+    assert.deepEqual([status, body], [405, null], type);
+  }
+});
+
+test("of an error of a server at an address, and of a stream that nobody asked for, only the beginning is kept", async () => {
+  const long = "data: x\n\n".repeat(20_000);
+  for (const type of ["application/json", "text/event-stream", "text/plain"]) {
+    const failed = await answered(type, long, { status: 400 });
+    assert.equal((await failed.text()).length, 64 * 1024, type);
+  }
+  assert.equal((await (await answered("Text/Event-Stream", long)).text()).length, 64 * 1024);
+});
+
+test("events are found whatever ends their lines, and wherever they are cut", async () => {
+  const lines = (end: string): string => [": hello", "event: message", "data: é1", ":", "data: 2", "", ""].join(end);
+  const text = lines("\n") + lines("\r\n") + lines("\r") + "\n: only a comment\n\ndata: not ended";
+  const seen = "event: message\ndata: é1\ndata: 2\n\n".repeat(3);
+  for (const size of [1, 2, 3, 7, 1000]) {
+    const bytes = Buffer.from(text);
+    const pieces = async function* (): AsyncGenerator<Uint8Array> {
+      for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+    };
+    const body = ReadableStream.from(pieces());
+    const headers = { "content-type": "text/event-stream" };
+    const settings = { messageBytes: 1000, batchMessages: 100, inflow: new Inflow(1000), elsewhere: undefined };
+    const response = await boundedFetch(settings, async () => new Response(body, { headers }))("http://127.0.0.1/");
+    assert.equal(await response.text(), seen, `in pieces of ${size}`);
+  }
+});
+
+test("a server at an address does not say that it is connected to again at once, or never", async () => {
+  const waits = ["retry: 1", "retry:99999999999", "retry: 5000", "retry: soon", "data: retry: 1"].join("\n\n");
+  const body = async (): Promise<Response> =>
+    new Response(`${waits}\n\n`, { headers: { "content-type": "text/event-stream" } });
+  const settings = { messageBytes: 1000, batchMessages: 100, inflow: new Inflow(1000), elsewhere: undefined };
+  const seen = await (await boundedFetch(settings, body)("http://127.0.0.1/")).text();
+  const expected = ["retry: 1000", "retry: 60000", "retry: 5000", "retry: 1000", "data: retry: 1", ""].join("\n\n");
+  assert.equal(seen, expected);
+});

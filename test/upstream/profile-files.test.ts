@@ -1,0 +1,256 @@
+import assert from "node:assert/strict";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import type { Contract } from "../../src/contract/contract.ts";
+import { BerthError } from "../../src/lib/errors.ts";
+import { contractHash, contractHashInTurns, knownOf } from "../../src/upstream/contract-hash.ts";
+import { draftProfile, parametersOf, schemaOf } from "../../src/upstream/profiles/design.ts";
+import {
+  listProfiles,
+  PROFILE_FILE_BYTES_MAX,
+  profileFolders,
+  readProfile,
+} from "../../src/upstream/profiles/locate.ts";
+import { saveProfile } from "../../src/upstream/profiles/save.ts";
+import { substitute } from "../../src/upstream/profiles/substitute.ts";
+import { turnsIn } from "../support/turns-in.ts";
+
+test("J4 profiles of the project go before the user's, and those before bundled ones", async (t) => {
+  const root = await temporary(t);
+  const env = { HOME: join(root, "home"), BERTH_HOME: join(root, "bundled") };
+  const folders = profileFolders(env, join(root, "project"));
+  const places = folders.map(({ folder }) => folder);
+  for (const [index, folder] of places.entries()) await put(folder, "search", { command: `v${index}` });
+  await put(places[1]!, "mine", { command: "mine" });
+  await put(places[2]!, "theirs", { url: "http://127.0.0.1:1/mcp" });
+
+  assert.equal((await readProfile("search", folders)).meta.command, "v0");
+  const listed = (await listProfiles(folders)).map(({ name, origin }) => [name, origin]);
+  assert.deepEqual(listed, [
+    ["mine", "user"],
+    ["search", "project"],
+    ["theirs", "bundled"],
+  ]);
+  await rm(join(places[0]!, "search"), { recursive: true });
+  assert.equal((await readProfile("search", folders)).meta.command, "v1");
+});
+
+test("J4 a minimal profile says only how its server is started, and a full one has a file for each tool", async (t) => {
+  const folder = await temporary(t);
+  await put(folder, "biomcp", { command: "uv", args: ["run", "biomcp"], transport: "stdio" });
+  const folders = [{ origin: "user" as const, folder }];
+  assert.equal((await readProfile("biomcp", folders)).tools.size, 0);
+
+  await writeFile(join(folder, "biomcp", "search.json"), JSON.stringify({ tool: "search", notes: "prose" }));
+  const { tools } = await readProfile("biomcp", folders);
+  assert.deepEqual([...tools], [["search", { tool: "search", notes: "prose" }]]);
+});
+
+test("J4 everything that is wrong with a profile is told with its file and place", async (t) => {
+  const folder = await temporary(t);
+  await put(folder, "bad", { command: 1, url: "http://x", schema_validation: "maybe" });
+  await writeFile(join(folder, "bad", "search.json"), "{");
+  await writeFile(join(folder, "bad", "find.json"), JSON.stringify({ examples: "none" }));
+  const error = await rejected(readProfile("bad", [{ origin: "user", folder }]));
+  assert.equal(error.code, "profile_invalid");
+  const problems = error.data!["problems"] as { file: string; pointer?: string; code: string }[];
+  assert.deepEqual(
+    problems.map(({ file, pointer, code }) => [file, pointer, code]),
+    [
+      ["_meta.json", "/command", "wrong-type"],
+      ["_meta.json", "/schema_validation", "wrong-type"],
+      ["_meta.json", undefined, "no-launcher"],
+      ["find.json", "/examples", "wrong-type"],
+      ["search.json", undefined, "invalid-json"],
+    ],
+  );
+});
+
+test("J4 a file of a profile that is larger than the limit is refused", async (t) => {
+  const folder = await temporary(t);
+  await put(folder, "big", { command: "x".repeat(PROFILE_FILE_BYTES_MAX) });
+  const error = await rejected(readProfile("big", [{ origin: "user", folder }]));
+  assert.match(error.message, new RegExp(`may have ${PROFILE_FILE_BYTES_MAX} bytes`));
+});
+
+test("J4 a name leads to no file outside of the folders of profiles", async (t) => {
+  const folder = await temporary(t);
+  await put(folder, "secret", { command: "x" });
+  for (const name of ["../secret", "a/../secret", "..", ".", "", "a\0b", "/etc"]) {
+    const error = await rejected(readProfile(name, [{ origin: "user", folder: join(folder, "profiles") }]));
+    assert.equal(error.code, "profile_not_found", name);
+  }
+});
+
+test("J4 an unknown profile is answered with those that there are", async (t) => {
+  const folder = await temporary(t);
+  await put(folder, "biomcp", { command: "uv" });
+  const error = await rejected(readProfile("biomcq", [{ origin: "user", folder }]));
+  assert.match(error.message, /No such profile: "@biomcq"; there are @biomcp/);
+});
+
+test("J4 ${VAR} stands for the environment's value, ${VAR:-else} for a default, $${ for itself", () => {
+  const value = { args: ["${A}-${B:-two}"], env: { KEY: "$${A}" }, deep: [{ text: "${GONE}/${A}" }] };
+  const { value: filled, unset } = substitute(value, { A: "one" });
+  assert.deepEqual(filled, { args: ["one-two"], env: { KEY: "${A}" }, deep: [{ text: "${GONE}/one" }] });
+  assert.deepEqual(unset, [{ variable: "GONE", pointer: "/deep/0/text" }]);
+});
+
+test("J7 a profile is saved whole: what fails leaves the old files, and nothing beside them", async (t) => {
+  const parent = await temporary(t);
+  const folder = join(parent, "search");
+  const files = await draftProfile({ command: "uv" }, CONTRACT, new Date(0));
+  await saveProfile(folder, files);
+  const before = await readdir(folder);
+  assert.deepEqual(before.sort(), ["_contract.json", "_meta.json", "find.json"]);
+
+  assert.equal((await rejected(saveProfile(folder, files))).code, "profile_exists");
+  const bad = { ...files, tools: { "../evil": {} } };
+  assert.equal((await rejected(saveProfile(folder, bad, { replace: true }))).code, "profile_invalid");
+  assert.deepEqual(await readdir(parent), ["search"]);
+  assert.equal(JSON.parse(await readFile(join(folder, "_meta.json"), "utf8")).command, "uv");
+
+  await saveProfile(folder, { ...files, tools: {} }, { replace: true });
+  assert.deepEqual((await readdir(folder)).sort(), ["_contract.json", "_meta.json"]);
+  assert.deepEqual(await readdir(parent), ["search"]);
+});
+
+test("J7 what a crash leaves of a save is no profile", async (t) => {
+  const folder = await temporary(t);
+  const files = await draftProfile({ command: "uv" }, CONTRACT, new Date(0));
+  const saving = saveProfile(join(folder, "search"), files);
+  const seen = new Set<string>();
+  const progress = { isSaved: false };
+  const saved = saving.then(() => (progress.isSaved = true));
+  while (!progress.isSaved) for (const name of await readdir(folder)) seen.add(name);
+  await saved;
+  assert.ok(seen.size > 0);
+  for (const name of seen) assert.ok(name === "search" || name.startsWith("."), name);
+  for (const name of seen) await put(folder, name, { command: "uv" });
+  assert.deepEqual(
+    (await listProfiles([{ origin: "user", folder }])).map(({ name }) => name),
+    ["search"],
+  );
+});
+
+test("J5 the contract hash is of names, required parameters and types, in any order", () => {
+  const base = contractHash(contractOf({ gene: { type: "string" }, page: { type: "number" } }, ["gene"]));
+  const same = (schema: Contract): void => assert.equal(contractHash(schema), base);
+  const other = (schema: Contract): void => assert.notEqual(contractHash(schema), base);
+  same(contractOf({ page: { type: "number" }, gene: { type: "string", description: "A gene" } }, ["gene"]));
+  same(contractOf({ gene: { type: "string" }, page: { type: "number", default: 1 } }, ["gene", "page"]));
+  other(contractOf({ gene: { type: "string" }, page: { type: "number" } }, ["gene", "page"]));
+  other(contractOf({ gene: { type: "string" }, page: { type: "string" } }, ["gene"]));
+  other(contractOf({ query: { type: "string" }, page: { type: "number" } }, ["query"]));
+});
+
+test("J5 what is added as optional leaves the hash of those who knew the contract before", () => {
+  const before = contractOf({ gene: { type: "string" } }, ["gene"]);
+  const known = knownOf(before);
+  const hash = contractHash(before, known);
+  const more = contractOf({ gene: { type: "string" }, filters: { type: "object" } }, ["gene"]);
+  assert.equal(contractHash({ tools: [...more.tools, { name: "trials", inputSchema: {} }] }, known), hash);
+  assert.notEqual(
+    contractHash(contractOf({ gene: { type: "string" }, filters: {} }, ["gene", "filters"]), known),
+    hash,
+  );
+});
+
+test("J5 a type is found behind references, choices, constants and enums", () => {
+  const typed = (schema: object, defs: object = {}): string =>
+    contractHash({ tools: [{ name: "f", inputSchema: { properties: { a: schema }, $defs: defs } }] });
+  assert.equal(typed({ $ref: "#/$defs/T" }, { T: { type: "string" } }), typed({ type: "string" }));
+  assert.equal(typed({ anyOf: [{ type: "string" }, { type: "null" }] }), typed({ type: ["null", "string"] }));
+  assert.equal(typed({ enum: ["a", "b"] }), typed({ type: "string" }));
+  assert.equal(typed({ $ref: "#/$defs/T" }, { T: { $ref: "#/$defs/T" } }), typed({}));
+});
+
+test("J5 the hash of a contract that refers to itself by many ways takes as long as any other", () => {
+  const refers = (ways: number): object => ({
+    anyOf: Array.from({ length: ways }, () => ({ $ref: "#/properties/a" })),
+  });
+  const hash = (a: object): string => contractHash({ tools: [{ name: "f", inputSchema: { properties: { a } } }] });
+  assert.equal(hash(refers(50)), hash({}));
+  const many = Object.fromEntries(Array.from({ length: 3_000 }, (_, at) => [`p${at}`, { $ref: "#/properties/a" }]));
+  const choices = { anyOf: Array.from({ length: 3_000 }, () => ({ $ref: "#/properties/a" })) };
+  const before = process.cpuUsage();
+  contractHash({ tools: [{ name: "f", inputSchema: { properties: { a: choices, ...many } } }] });
+  const { user, system } = process.cpuUsage(before);
+  assert.ok(user + system < 2_000_000, `${user + system} µs`);
+});
+
+test("J5 the hash of a long contract is taken in turns with other work", async () => {
+  const properties = Object.fromEntries(
+    Array.from({ length: 60 }, (_, at) => [`p${at}`, { type: ["null", "string"] }]),
+  );
+  const tools = Array.from({ length: 500 }, (_, at) => ({ name: `t${at}`, inputSchema: { properties } }));
+  let hash = "";
+  const turns = await turnsIn(async () => (hash = await contractHashInTurns({ tools })));
+  assert.equal(hash, contractHash({ tools }));
+  assert.ok(turns > 3, `${turns} turns`);
+});
+
+test("J5 the hash is what following every way gives", () => {
+  const everyWay = (schema: unknown, defs: Record<string, unknown>, depth = 0): string[] => {
+    if (depth > 32) return ["any"];
+    const { type, $ref: reference, anyOf } = schema as { type?: string; $ref?: string; anyOf?: unknown[] };
+    if (type !== undefined) return [type];
+    if (reference !== undefined) return everyWay(defs[reference.slice("#/$defs/".length)], defs, depth + 1);
+    return anyOf ? anyOf.flatMap((choice) => everyWay(choice, defs, depth + 1)) : ["any"];
+  };
+  const ref = (name: string): object => ({ $ref: `#/$defs/${name}` });
+  const chain = Object.fromEntries(
+    Array.from({ length: 40 }, (_, at) => [`C${at}`, { anyOf: [{ type: `t${at}` }, ref(`C${at + 1}`)] }]),
+  );
+  for (const defs of [
+    { A: { anyOf: [{ type: "string" }, ref("B")] }, B: { anyOf: [ref("A"), { type: "number" }] } },
+    { A: { anyOf: [{ type: "string" }, ref("B"), ref("B")] }, B: ref("C"), C: { anyOf: [{ type: "null" }, {}] } },
+    { A: { anyOf: [{ type: "string" }, ref("A")] } },
+    { A: ref("C0"), ...chain, C40: { type: "last" } },
+    { A: ref("C9"), ...chain, C40: { type: "last" } },
+  ] as Record<string, unknown>[]) {
+    const hash = (a: object): string =>
+      contractHash({ tools: [{ name: "f", inputSchema: { properties: { a }, $defs: defs } }] });
+    assert.equal(hash(ref("A")), hash({ type: everyWay(ref("A"), defs) }), JSON.stringify(defs));
+  }
+});
+
+test("J8 a drafted profile has each tool's parameters, and they give the schema back", () => {
+  const schema = {
+    type: "object",
+    properties: { gene: { type: "string" }, page: { type: "number" } },
+    required: ["gene"],
+  };
+  const parameters = parametersOf(schema);
+  assert.deepEqual(parameters, { gene: { type: "string", required: true }, page: { type: "number" } });
+  assert.deepEqual(schemaOf(parameters), schema);
+});
+
+const CONTRACT = contractOf({ gene: { type: "string" } }, ["gene"]);
+
+function contractOf(properties: object, required: string[]): Contract {
+  const inputSchema = { type: "object", properties, required };
+  return { tools: [{ name: "find", inputSchema }], resources: [], resourceTemplates: [], prompts: [] };
+}
+
+async function temporary(t: TestContext): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "berth-profiles-"));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function put(folder: string, name: string, meta: unknown): Promise<void> {
+  await mkdir(join(folder, name), { recursive: true });
+  await writeFile(join(folder, name, "_meta.json"), JSON.stringify(meta));
+}
+
+async function rejected(promise: Promise<unknown>): Promise<BerthError> {
+  const error = await promise.then(
+    () => assert.fail("it did not reject"),
+    (reason: unknown) => reason,
+  );
+  assert.ok(error instanceof BerthError, String(error));
+  return error;
+}

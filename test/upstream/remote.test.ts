@@ -1,0 +1,177 @@
+import assert from "node:assert/strict";
+import { createServer, type IncomingMessage, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { after, before, test } from "node:test";
+import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import { berth } from "../support/commands.ts";
+import { connect, withUpstream } from "../support/upstreams.ts";
+
+let served: TestBerth;
+before(async () => {
+  served = await startTestBerth({
+    texts: {
+      "hello.ts":
+        "/** Greets.\n * @param name - Whom. */\nexport function greet(name: string): string { return `Hello, ${name}!`; }\n" +
+        "/** Says its header.\n * @param region - Where.\n * @header Region */\nexport function there(region: string): string { return region; }",
+    },
+  });
+});
+after(() => served?.close());
+
+function remote(path = "/mcp/hello"): string {
+  return `mcp+${served.url}${path}`.replace(/\/mcp\/mcp\//, "/mcp/");
+}
+
+/** An HTTP server for one test; passes its address as a launcher URI. */
+async function withServer(listener: RequestListener, use: (uri: string) => Promise<void>): Promise<void> {
+  const server = createServer(listener).listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  try {
+    await use(`mcp+http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`);
+  } finally {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+}
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  let body = "";
+  for await (const chunk of request.setEncoding("utf8")) body += chunk;
+  return body;
+}
+
+test("J1 a remote server is reached over HTTP in the modern era", async () => {
+  await withUpstream(remote(), async (upstream) => {
+    assert.deepEqual([upstream.era, upstream.transport], ["modern", "http"]);
+    const { items } = await upstream.listTools();
+    assert.deepEqual(
+      items.map(({ name }) => name),
+      ["greet", "there"],
+    );
+    const greeted = await upstream.callTool("greet", { name: "Ada" });
+    assert.deepEqual(greeted.content[0]!["text"], "Hello, Ada!");
+  });
+});
+
+test("J1 arguments that a remote server wants in headers are sent there, whether its tools were listed or not", async () => {
+  await withUpstream(remote(), async (upstream) => {
+    assert.deepEqual((await upstream.callTool("there", { region: "north" })).content[0]!["text"], "north");
+    await upstream.listTools();
+    assert.deepEqual((await upstream.callTool("there", { region: "süd" })).content[0]!["text"], "süd");
+  });
+});
+
+test("J1 a remote server that knows no server/discover is reached with a session, which is ended", async () => {
+  const seen: string[] = [];
+  const forward: RequestListener = (request, response) => {
+    void (async () => {
+      const body = await bodyOf(request);
+      const { id, method } = (body === "" ? {} : JSON.parse(body)) as { id?: number; method?: string };
+      seen.push(`${request.method} ${method ?? ""}`.trim());
+      if (method === "server/discover") {
+        const error = { code: -32601, message: "Method not found" };
+        response.writeHead(400, { "content-type": "application/json" });
+        return response.end(JSON.stringify({ jsonrpc: "2.0", id, error }));
+      }
+      const { host: _host, connection: _connection, "content-length": _length, ...headers } = request.headers;
+      const answer = await fetch(remote().slice("mcp+".length), {
+        method: request.method!,
+        headers: headers as Record<string, string>,
+        ...(body !== "" && { body }),
+      });
+      if (request.method === "GET") {
+        await answer.body?.cancel();
+        return response.writeHead(405).end();
+      }
+      const {
+        "content-encoding": _encoding,
+        "transfer-encoding": _transfer,
+        ...plain
+      } = Object.fromEntries(answer.headers);
+      return response.writeHead(answer.status, plain).end(await answer.text());
+    })();
+  };
+  await withServer(forward, async (uri) => {
+    await withUpstream(uri, async (upstream) => {
+      assert.equal(upstream.era, "legacy");
+      const { content } = await upstream.callTool("greet", { name: "Bob" });
+      assert.deepEqual(content[0]!["text"], "Hello, Bob!");
+    });
+  });
+  assert.deepEqual([seen[0], seen[1], seen.at(-1)], ["POST server/discover", "POST initialize", "DELETE"]);
+});
+
+test("J1 a remote server of HTTP+SSE alone is reached, too", async () => {
+  await withUpstream(remote("/mcp/hello/sse"), async (upstream) => {
+    assert.equal(upstream.era, "legacy");
+    assert.deepEqual((await upstream.callTool("greet", { name: "Eve" })).content[0]!["text"], "Hello, Eve!");
+  });
+});
+
+test("J1 headers and query of the URI reach the server; what it refuses says what to do", async () => {
+  const seen: (string | undefined)[] = [];
+  const refuse: RequestListener = (request, response) => {
+    seen.push(request.headers.authorization, request.url);
+    response.writeHead(401).end("who are you?");
+  };
+  await withServer(refuse, async (uri) => {
+    const env = { ...process.env, TOKEN: "very-secret" };
+    const reached = connect(`${uri}?query.key=1&header.Authorization=Bearer%20\${TOKEN}`, { env });
+    await assert.rejects(reached, {
+      code: "upstream_not_started",
+      message: /HTTP 401 Unauthorized; a token is given as header\.Authorization=/,
+    });
+  });
+  assert.deepEqual(seen.slice(0, 2), ["Bearer very-secret", "/mcp?key=1"]);
+});
+
+test("J1 credentials are not carried along to where a server redirects", async () => {
+  const seen: (string | undefined)[] = [];
+  await withServer(
+    (request, response) => {
+      seen.push(request.headers["x-api-key"] as string | undefined);
+      response.writeHead(404).end();
+    },
+    async (elsewhere) => {
+      const away: RequestListener = (_request, response) => {
+        response.writeHead(307, { location: elsewhere.slice("mcp+".length) }).end();
+      };
+      await withServer(away, async (uri) => {
+        await assert.rejects(connect(`${uri}?header.X-Api-Key=very-secret`), { code: "upstream_not_started" });
+      });
+    },
+  );
+  assert.deepEqual(seen, []);
+});
+
+test("a remote server that is not there, floods, or never answers ends in a clear error", async () => {
+  await assert.rejects(connect("mcp+http://127.0.0.1:1/mcp"), {
+    code: "upstream_not_started",
+    message: /reaching 127\.0\.0\.1:1\/mcp: .*(?:ECONNREFUSED|bad port)/,
+  });
+  const flood: RequestListener = (_request, response) => {
+    response.writeHead(200, { "content-type": "application/json" });
+    const more = (): void => {
+      while (!response.destroyed && response.write("x".repeat(65_536)));
+    };
+    response.on("drain", more);
+    more();
+  };
+  await withServer(flood, async (uri) => {
+    const reached = connect(uri, { limits: { upstreamMessageBytes: 1_000_000 } });
+    await assert.rejects(reached, { message: /a message of more than 1000000 bytes/ });
+  });
+  await withServer(
+    () => {},
+    async (uri) => {
+      const reached = connect(uri, { limits: { upstreamStartMs: 300 } });
+      await assert.rejects(reached, { code: "upstream_timeout", message: /within 0\.3 s/ });
+    },
+  );
+});
+
+test("J3 berth cat reaches a remote server by its URL", async () => {
+  const ran = await berth(["cat", `${remote()}?tool=greet&name=you`]);
+  assert.deepEqual([ran.code, ran.stderr], [0, ""]);
+  assert.deepEqual(ran.records, [{ type: "tool_result", tool: "greet", text: "Hello, you!", mimeType: "text/plain" }]);
+});
