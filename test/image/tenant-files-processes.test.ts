@@ -46,7 +46,7 @@ async function onStore<T>(name: string, work: (store: Store) => Promise<T>): Pro
 
 const leftIn = (name: string): string[] => readdirSync(fileIn(name)).filter((each) => each.startsWith("import-"));
 const work = (what: "export" | "import", data: string, file: string): ChildProcess =>
-  fork(join("dist", "test", "tenant-file-process.js"), [what, fileIn(data), fileIn(file)], {
+  fork(join("dist", "test", "support", "tenant-file-process.js"), [what, fileIn(data), fileIn(file)], {
     execArgv: [`--max-old-space-size=${MEMORY_MIB}`],
   });
 const tenant = async (
