@@ -20,7 +20,7 @@ function valueOf(name, text) {
   }
   const said = value.toLocaleString("en-US");
   if (/Bytes/.test(name)) return `${said} bytes`;
-  if (/Mb$/.test(name)) return `${said} MB`;
+  if (name.endsWith("Mb")) return `${said} MB`;
   return name.endsWith("Ms") ? `${said} ms` : said;
 }
 

@@ -295,7 +295,7 @@ const executorLimits = {
   scriptProcesses: 16,
   /** The memory of one run of a shell definition. */
   scriptMemoryMb: 256,
-  /** What one run may write into its temporary folder. */
+  /** The size of the temporary folder of one run. */
   scriptDiskMb: 64,
   /** Processes and threads of one run. */
   scriptTasks: 64,
