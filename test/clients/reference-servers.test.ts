@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { packageRoot } from "../../src/config.ts";
 import { inspector, mcporter } from "../support/clients/command-line.ts";
-import { officialClient } from "../support/clients/official-client.ts";
 import { olderSdk } from "../support/clients/older-sdk.ts";
-import type { RealClient } from "../support/clients/real-client.ts";
-import { serveBerth, type ServedBerth } from "../support/clients/serve-berth.ts";
+import { toAnswer, type RealClient } from "../support/clients/real-client.ts";
 
 interface Case {
   readonly id: string;
@@ -99,3 +103,59 @@ describe("real clients over HTTP", () => {
     });
   }
 });
+
+/** `@modelcontextprotocol/client` 2.4: a whole session for each request, in the era that it is told to negotiate. */
+function officialClient(era: "legacy" | "modern" | "auto"): RealClient {
+  const mode = era === "modern" ? { pin: "2026-07-28" } : era;
+  const session = async <T>(url: string, use: (client: Client) => Promise<T>): Promise<T> => {
+    const client = new Client({ name: "berth-test", version: "1.0.0" }, { versionNegotiation: { mode } });
+    await client.connect(new StreamableHTTPClientTransport(new URL(url)));
+    try {
+      return await use(client);
+    } finally {
+      await client.close();
+    }
+  };
+  return {
+    name: era === "auto" ? "the official client left to choose its era" : `the official client in the ${era} era`,
+    list: (url) => session(url, async (client) => (await client.listTools()).tools.map(({ name }) => name)),
+    call: (url, name, args) =>
+      session(url, async (client) => toAnswer(await client.callTool({ name, arguments: args }))),
+  };
+}
+
+interface ServedBerth {
+  /** The base of server addresses: `<url>/echo`. */
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+/** `berth serve` on the package's own image, a free port and an empty data folder, as a person starts it. */
+async function serveBerth(): Promise<ServedBerth> {
+  const data = await mkdtemp(join(tmpdir(), "berth-clients-"));
+  const cli = join(packageRoot, "dist", "src", "cli.js");
+  const child = spawn(process.execPath, [cli, "serve", "--port", "0", "--data", data], {
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  const ended = once(child, "exit");
+  const url = await new Promise<string>((resolve, reject) => {
+    let text = "";
+    child.stderr.setEncoding("utf8").on("data", (chunk: string) => {
+      text += chunk;
+      const found = /Berth serves (http:\S+\/mcp)\b/.exec(text)?.[1];
+      if (found) resolve(found);
+    });
+    child.once("exit", (code) => reject(new Error(`berth serve ended with ${code}: ${text}`)));
+  }).catch(async (error: unknown) => {
+    await rm(data, { recursive: true, force: true });
+    throw error;
+  });
+  return {
+    url,
+    async stop() {
+      child.kill("SIGTERM");
+      await ended;
+      await rm(data, { recursive: true, force: true });
+    },
+  };
+}
