@@ -42,7 +42,7 @@ describe("an edit that the service cannot carry out", { skip: process.platform !
     assert.equal((await api.put("/definitions/first", SMALL)).status, 201);
     const saving = api.put("/definitions/large", LARGE);
     const compilers = await until(() => {
-      const found = descendants().filter((pid) => /discover\/child\.js/.test(commandOf(pid)));
+      const found = descendants().filter((pid) => /discover\/compiler-child\.js/.test(commandOf(pid)));
       return found.length > 0 ? found : undefined;
     }, "the compiler works");
     for (const pid of compilers) process.kill(pid, "SIGKILL");
