@@ -3,7 +3,7 @@ import { BerthError } from "../lib/errors.ts";
 import { ALL_SERVERS } from "../host/catalog/aggregate.ts";
 import type { Catalog } from "../host/catalog/catalog.ts";
 import { isObject } from "../lib/json.ts";
-import { isNativeName } from "./native/native.ts";
+import { isNativeName } from "./native.ts";
 
 /**
  * Refuses a principal that may use nothing of a server, in the same way whether the server exists or not. At the server

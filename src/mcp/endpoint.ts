@@ -14,7 +14,7 @@ import { admit, admitMethods } from "./admit.ts";
 import { errorText, idOf, readMessage, resultText, type Message, type Request } from "./json-rpc.ts";
 import { createLegacy, type LegacyLimits } from "./legacy/legacy.ts";
 import { createModern, type ModernLimits } from "./modern/modern.ts";
-import { createNative } from "./native/native.ts";
+import { createNative } from "./native.ts";
 import type { Answer, Client, Codec, Listen, MethodCall, ServerPlace, Post } from "./protocol.ts";
 import { inParts } from "./records-in-parts.ts";
 import type { Records } from "./records.ts";

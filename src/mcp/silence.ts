@@ -2,7 +2,7 @@
  * Decides when another process counts as gone that has no sign of life in the store: once the observer has found none
  * for `ms`, by its own monotonic clock. Expiry in the store depends on the time of day, and that clock may jump.
  */
-export class ClientSilence {
+export class ProcessSilence {
   readonly #ms: number;
   readonly #silent = new Map<string, { readonly since: number; lookedAt: number }>();
 

@@ -5,7 +5,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import type { ProtocolKeyedPut, Records } from "../records.ts";
-import { ClientSilence } from "../silence.ts";
+import { ProcessSilence } from "../silence.ts";
 import type { Session } from "./session.ts";
 import type { KeptEvents, Stream } from "./stream.ts";
 
@@ -27,7 +27,7 @@ export class StreamStore {
   readonly #removals = new Map<Stream, Session>();
   /** This process's sign of life, by tenant. */
   readonly #alive = new Map<string, { readonly revision: number; readonly until: number }>();
-  readonly #silence: ClientSilence;
+  readonly #silence: ProcessSilence;
   readonly #heart: NodeJS.Timeout;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
@@ -36,7 +36,7 @@ export class StreamStore {
     this.#records = records;
     this.#log = log;
     this.#limits = limits;
-    this.#silence = new ClientSilence(limits.streamLeaseMs);
+    this.#silence = new ProcessSilence(limits.streamLeaseMs);
     this.#heart = setInterval(() => this.#beat(), limits.streamLeaseMs / 3).unref();
   }
 

@@ -10,7 +10,7 @@ import { capabilitiesOf, offers, type Capability } from "./capabilities.ts";
 import { listenMethod } from "./listen.ts";
 import type { Listeners } from "./listeners.ts";
 import type { ResultWriter } from "./results.ts";
-import type { Rounds } from "./rounds.ts";
+import type { Rounds } from "./questions.ts";
 import type { Tasks } from "./tasks/tasks.ts";
 
 /**

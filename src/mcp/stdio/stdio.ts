@@ -6,7 +6,7 @@ import type { Log } from "../../lib/log.ts";
 import { beginTrace } from "../../lib/trace.ts";
 import type { Endpoint } from "../endpoint.ts";
 import { errorText, idOf, readMessage, type Message, type Request, type RequestId } from "../json-rpc.ts";
-import { isNativeName } from "../native/native.ts";
+import { isNativeName } from "../native.ts";
 import type { Answer, Post } from "../protocol.ts";
 import { META_PROTOCOL_VERSION } from "../revisions.ts";
 import { Handshake } from "./handshake.ts";

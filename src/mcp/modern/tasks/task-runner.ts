@@ -5,7 +5,7 @@ import { JsonText, type JsonObject } from "../../../lib/json.ts";
 import { limitVariable } from "../../../limits/limits.ts";
 import type { Log } from "../../../lib/log.ts";
 import { heldBytes } from "../../question-length.ts";
-import { ClientSilence } from "../../silence.ts";
+import { ProcessSilence } from "../../silence.ts";
 import { ended, failed, LOST, resultOf } from "./endings.ts";
 import { isOver, type Task } from "./task.ts";
 import type { TaskStore } from "./task-store.ts";
@@ -47,12 +47,12 @@ export class TaskRunner {
   /** The tenants of ended tasks whose outcome could not be stored yet. */
   readonly #unkept = new Map<string, string>();
   readonly #closing = new AbortController();
-  readonly #silence: ClientSilence;
+  readonly #silence: ProcessSilence;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: TaskRunnerOptions) {
     this.#options = options;
-    this.#silence = new ClientSilence(options.limits.taskLeaseMs);
+    this.#silence = new ProcessSilence(options.limits.taskLeaseMs);
   }
 
   get running(): number {

@@ -1,13 +1,13 @@
-import type { CallResult, Catalog, InputRequired, Tool } from "../../host/catalog/catalog.ts";
-import { textsOf } from "../../host/calls/content.ts";
-import { jsonOf } from "../../host/calls/long-result.ts";
-import { BerthError } from "../../lib/errors.ts";
-import { isObject, JsonText, type JsonObject } from "../../lib/json.ts";
-import { NATIVE_META, type NativeEvent } from "../../native/events.ts";
-import { callerContextOf } from "../../outcome/context.ts";
-import { readInputResponses } from "../modern/input-responses.ts";
-import { relayLog } from "../methods/log.ts";
-import type { Method, MethodCall } from "../protocol.ts";
+import type { CallResult, Catalog, InputRequired, Tool } from "../host/catalog.ts";
+import { textsOf } from "../host/content.ts";
+import { jsonOf } from "../host/long-result.ts";
+import { BerthError } from "../lib/errors.ts";
+import { isObject, JsonText, type JsonObject } from "../lib/json.ts";
+import { NATIVE_META, type NativeEvent } from "../native/events.ts";
+import { callerContextOf } from "../outcome/context.ts";
+import { readInputResponses } from "./modern/input-responses.ts";
+import { relayLog } from "./methods/log.ts";
+import type { Method, MethodCall } from "./protocol.ts";
 
 /** A native caller can answer any question, by calling again. */
 const client = { capabilities: { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} } };

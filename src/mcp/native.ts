@@ -1,12 +1,12 @@
-import { isCid } from "../../lib/cid.ts";
-import type { Catalog } from "../../host/catalog/catalog.ts";
-import { ALL_SERVERS } from "../../host/catalog/aggregate.ts";
-import type { Host } from "../../host/host.ts";
-import { permittedCatalog } from "../../host/catalog/permitted.ts";
-import { BerthError } from "../../lib/errors.ts";
-import { nearNames } from "../../lib/near-names.ts";
-import type { Method, ServerPlace } from "../protocol.ts";
-import { callNatively } from "./call.ts";
+import { isCid } from "../lib/cid.ts";
+import type { Catalog } from "../host/catalog.ts";
+import { ALL_SERVERS } from "../host/aggregate.ts";
+import type { Host } from "../host/host.ts";
+import { permittedCatalog } from "../host/permitted.ts";
+import { BerthError } from "../lib/errors.ts";
+import { nearNames } from "../lib/near-names.ts";
+import type { Method, ServerPlace } from "./protocol.ts";
+import { callNatively } from "./native-call.ts";
 
 /**
  * Native calls: every tool is a JSON-RPC method of its own, `server.tool` or `server_tool`, beside MCP on the same
