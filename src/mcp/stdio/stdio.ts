@@ -9,9 +9,7 @@ import { errorText, idOf, readMessage, type Message, type Request, type RequestI
 import { isNativeName } from "../native.ts";
 import type { Answer, Post } from "../protocol.ts";
 import { META_PROTOCOL_VERSION } from "../revisions.ts";
-import { Handshake } from "./handshake.ts";
-import { StdioLineReader } from "./lines.ts";
-import { HeldInput, LineOutput } from "./output.ts";
+import { StdioLineReader, HeldInput, LineOutput } from "./lines.ts";
 
 /**
  * One connection of newline-delimited messages, in both eras (`basic/transports/stdio`, `basic/lifecycle`), and of
@@ -244,4 +242,63 @@ function isInitialized(body: unknown): boolean {
 function badLine(reason: "too long" | "not UTF-8", lineBytes: number): BerthError {
   if (reason === "too long") return new BerthError("body_too_large", `a line has at most ${lineBytes} bytes`);
   return new BerthError("parse_error", "it is not UTF-8");
+}
+
+/** The methods that a legacy client may use before the handshake. */
+const BEFORE_HANDSHAKE: ReadonlySet<string> = new Set(["initialize", "ping"]);
+
+/**
+ * The handshake of a legacy client on its one connection: its result, and what has to wait for it. The version and the
+ * session are kept as the headers that an HTTP client would send.
+ */
+class Handshake {
+  #settled: Record<string, string> | undefined;
+  #underWay: Promise<void> | undefined;
+
+  /** The headers for later messages; empty before the first handshake. */
+  get headers(): Record<string, string> {
+    return this.#settled ?? {};
+  }
+
+  /**
+   * Resolves when the handshake in progress is over, which later messages of its era wait for; undefined if there is
+   * none.
+   */
+  get over(): Promise<void> | undefined {
+    return this.#underWay;
+  }
+
+  /** Resolves when `method`, or a batch, may be carried out. Rejects before the first handshake. */
+  async before(method: string | undefined): Promise<void> {
+    if (this.#underWay) await this.#underWay;
+    if (!this.#settled && (method === undefined || !BEFORE_HANDSHAKE.has(method))) {
+      throw new BerthError("not_initialized", 'send "initialize" first');
+    }
+  }
+
+  /** Keeps the settings in the answer to `initialize`. */
+  async settle(answering: Promise<Answer>): Promise<Answer> {
+    let done!: () => void;
+    this.#underWay = new Promise((resolve) => (done = resolve));
+    try {
+      const answer = await answering;
+      const version = negotiated(answer.body);
+      if (version !== undefined) {
+        const session = answer.headers?.["Mcp-Session-Id"] ?? answer.headers?.["mcp-session-id"];
+        this.#settled = {
+          "mcp-protocol-version": version,
+          ...(session !== undefined && { "mcp-session-id": session }),
+        };
+      }
+      return answer;
+    } finally {
+      this.#underWay = undefined;
+      done();
+    }
+  }
+}
+
+function negotiated(body: Answer["body"]): string | undefined {
+  const { result } = JSON.parse(String(body ?? "{}")) as { result?: { protocolVersion?: unknown } };
+  return typeof result?.protocolVersion === "string" ? result.protocolVersion : undefined;
 }
