@@ -1,16 +1,17 @@
+import type { Catalog } from "../../host/catalog.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { Catalog } from "../../host/catalog/catalog.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { isObject, type JsonObject } from "../../lib/json.ts";
+import { turnTaker } from "../../lib/turns.ts";
 import type { Method, MethodCall } from "../protocol.ts";
 import { META_SERVER_INFO, META_SUBSCRIPTION_ID } from "../revisions.ts";
-import { honoured, readFilter, type Filter } from "./listen-filter.ts";
+import { capabilitiesOf } from "./capabilities.ts";
 import { notificationOn, PARTS, type Listeners } from "./listeners.ts";
 import { declaresTasks, lacksTasks, type Tasks } from "./tasks/tasks.ts";
 
 /** The most that a request to listen may take: it stays in memory as long as its stream is open. */
 const BODY_CHARACTERS_MAX = 16 * 1024;
 
-export interface ListenOptions {
+interface ListenOptions {
   readonly listeners: Listeners;
   readonly tasks: Pick<Tasks, "find" | "has">;
   readonly serverInfoOf: (catalog: Catalog) => object;
@@ -97,5 +98,55 @@ function wantedOf(filter: Filter) {
       (resourcesListChanged ? PARTS.resources : 0),
     uris: resourceSubscriptions,
     taskIds,
+  };
+}
+
+/** The notifications that a client wants (2026-07-28 `basic/patterns/subscriptions`, and SEP-2663 for tasks). */
+interface Filter {
+  readonly toolsListChanged?: boolean;
+  readonly promptsListChanged?: boolean;
+  readonly resourcesListChanged?: boolean;
+  readonly resourceSubscriptions?: readonly string[];
+  readonly taskIds?: readonly string[];
+}
+
+const FLAGS = ["toolsListChanged", "promptsListChanged", "resourcesListChanged"] as const;
+const LISTS = ["resourceSubscriptions", "taskIds"] as const;
+
+/** Reads a filter; ignores unknown members. Throws `invalid_params` for an invalid one. */
+function readFilter(notifications: unknown): Filter {
+  if (!isObject(notifications)) throw new BerthError("invalid_params", '"notifications" must be an object');
+  for (const name of FLAGS) {
+    if (!["boolean", "undefined"].includes(typeof notifications[name])) {
+      throw new BerthError("invalid_params", `"notifications.${name}" must be true or false`);
+    }
+  }
+  for (const name of LISTS) {
+    const list = notifications[name] ?? [];
+    if (!Array.isArray(list) || list.some((each) => typeof each !== "string")) {
+      throw new BerthError("invalid_params", `"notifications.${name}" must be a list of texts`);
+    }
+  }
+  return notifications;
+}
+
+/** The part of the filter that a server can fulfil; tasks are not the server's to promise. */
+async function honoured(wishes: Filter, catalog: Catalog): Promise<Omit<Filter, "taskIds">> {
+  const capabilities = capabilitiesOf(catalog);
+  const can = (capability: string, what: string): boolean =>
+    (capabilities[capability] as JsonObject | undefined)?.[what] === true;
+  const uris: string[] = [];
+  if (can("resources", "subscribe")) {
+    const takeTurns = turnTaker();
+    for (const uri of new Set(wishes.resourceSubscriptions)) {
+      await takeTurns();
+      if (await catalog.resource(uri)) uris.push(uri);
+    }
+  }
+  return {
+    ...(wishes.toolsListChanged && can("tools", "listChanged") && { toolsListChanged: true }),
+    ...(wishes.promptsListChanged && can("prompts", "listChanged") && { promptsListChanged: true }),
+    ...(wishes.resourcesListChanged && can("resources", "listChanged") && { resourcesListChanged: true }),
+    ...(uris.length > 0 && { resourceSubscriptions: uris }),
   };
 }

@@ -1,18 +1,17 @@
-import type { InputRequests } from "../../host/catalog/catalog.ts";
+import type { InputRequests, InputRequest, Catalog } from "../../host/catalog.ts";
 import type { Host } from "../../host/host.ts";
-import { nameOfKey } from "../../host/calls/upstream-open-call.ts";
-import { joinAnswers } from "../../outcome/answers.ts";
+import { permittedCatalog } from "../../host/permitted.ts";
+import { nameOfKey } from "../../host/upstream/open-call.ts";
 import { digestOfJson } from "../../lib/canonical-json.ts";
+import { cutText } from "../../lib/cut-text.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { JsonText, type JsonDigest, type JsonObject } from "../../lib/json.ts";
-import type { Limits } from "../../limits/limits.ts";
+import { JsonText, isObject, type JsonDigest, type JsonObject, type Json } from "../../lib/json.ts";
 import { parseJson } from "../../lib/parse-json.ts";
-import type { Method, MethodCall } from "../protocol.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { joinAnswers } from "../../outcome/given.ts";
+import type { Method, MethodCall, ServerPlace } from "../protocol.ts";
 import { bytesOf, heldBytes, tooManyAnswers, whyTooLong } from "../question-length.ts";
 import type { Sealer } from "../seal.ts";
-import { readInputResponses, type AskedMethods } from "./input-responses.ts";
-import { catalogOfRelease } from "./release.ts";
-import { missingCapabilities } from "./required-capabilities.ts";
 
 /**
  * Questions in the modern era: a result that asks, and a repeated request with the answers (2026-07-28
@@ -25,7 +24,7 @@ export interface Rounds {
   ask(call: MethodCall, inputRequests: InputRequests, answers: JsonObject): AskingResult;
 }
 
-export interface AskingResult {
+interface AskingResult {
   readonly inputRequests: InputRequests;
   readonly requestState: string;
 }
@@ -120,4 +119,130 @@ function argumentsDigest(args: unknown, body: string): JsonDigest {
   if (args instanceof JsonText) return args.givenDigest;
   const { params } = parseJson(body) as { params: JsonObject };
   return digestOfJson(params["arguments"] ?? {});
+}
+
+type AskedMethods = Readonly<Record<string, InputRequest["method"]>>;
+
+/**
+ * Reads the answers in `inputResponses`. Keys that were not asked are ignored; `asked` is undefined when the request
+ * does not refer to an earlier round, and then any key counts. Throws `invalid_params` for a value that is not an
+ * answer, naming the first keys, and for more than a call may ever have asked.
+ */
+export function readInputResponses(inputResponses: unknown, asked?: AskedMethods): JsonObject {
+  if (!isObject(inputResponses)) throw new BerthError("invalid_params", '"inputResponses" must be an object');
+  const keys = Object.keys(asked ?? inputResponses).filter((key) => Object.hasOwn(inputResponses, key));
+  if (keys.length > RESPONSES_MAX) {
+    throw new BerthError("invalid_params", `"inputResponses" has more than ${RESPONSES_MAX} keys`);
+  }
+  const known = keys.map((key) => [key, inputResponses[key]] as const);
+  const problems = known.flatMap(([key, value]) => {
+    const wanted = asked ? expected[asked[key]!] : anyAnswer;
+    return wanted.matches(value) ? [] : `${JSON.stringify(cutText(key, KEY_UNITS_SHOWN))} must be ${wanted.shape}`;
+  });
+  if (problems.length > 0) {
+    const more = problems.length > PROBLEMS_SHOWN ? `; and ${problems.length - PROBLEMS_SHOWN} more` : "";
+    const first = problems.slice(0, PROBLEMS_SHOWN).join("; ");
+    throw new BerthError("invalid_params", `"inputResponses": ${first}${more}`);
+  }
+  return Object.fromEntries(known as [string, Json][]);
+}
+
+/** The most that a call may ask in all its rounds together. */
+const RESPONSES_MAX = 640;
+const PROBLEMS_SHOWN = 10;
+const KEY_UNITS_SHOWN = 256;
+
+interface AnswerShape {
+  readonly shape: string;
+  readonly matches: (value: unknown) => boolean;
+}
+
+/** 2026-07-28 `schema.ts`: `ElicitResult`, `CreateMessageResult`, `ListRootsResult`. */
+const expected: Readonly<Record<InputRequest["method"], AnswerShape>> = {
+  "elicitation/create": {
+    shape: '{"action": "accept" | "decline" | "cancel", "content"?: an object of plain values}',
+    matches: (value) =>
+      isObject(value) &&
+      ["accept", "decline", "cancel"].includes(value["action"] as string) &&
+      (value["content"] === undefined ||
+        (isObject(value["content"]) && Object.values(value["content"]).every(isPlainValue))),
+  },
+  "sampling/createMessage": {
+    shape: '{"role": "user" | "assistant", "content": a content block or several, "model": a text}',
+    matches: (value) =>
+      isObject(value) &&
+      ["user", "assistant"].includes(value["role"] as string) &&
+      [value["content"]].flat().every((block) => isObject(block) && typeof block["type"] === "string") &&
+      typeof value["model"] === "string",
+  },
+  "roots/list": {
+    shape: '{"roots": [{"uri": a text, "name"?: a text}, …]}',
+    matches: (value) =>
+      isObject(value) &&
+      Array.isArray(value["roots"]) &&
+      value["roots"].every((root) => isObject(root) && typeof root["uri"] === "string"),
+  },
+};
+
+const anyAnswer: AnswerShape = {
+  shape: "an answer to an elicitation, to a sampling request or to a request for roots",
+  matches: (value) => Object.values(expected).some(({ matches }) => matches(value)),
+};
+
+function isPlainValue(value: unknown): boolean {
+  if (Array.isArray(value)) return value.every((each) => typeof each === "string");
+  return ["string", "number", "boolean"].includes(typeof value);
+}
+
+/**
+ * The capabilities object that these questions need and the client did not declare; undefined when nothing is missing.
+ * Specification: `basic/patterns/mrtr`, server requirement 7, and the pages of `client/`.
+ */
+export function missingCapabilities(capabilities: JsonObject, inputRequests: InputRequests): JsonObject | undefined {
+  const missing: Record<string, JsonObject> = {};
+  for (const request of Object.values(inputRequests)) {
+    const [name, parts] = neededBy(request);
+    const declared = capabilities[name];
+    const lacking = isObject(declared) ? parts.filter((part) => !has(name, declared, part)) : parts;
+    if (isObject(declared) && lacking.length === 0) continue;
+    missing[name] = { ...missing[name], ...Object.fromEntries(lacking.map((part) => [part, {}])) };
+  }
+  return Object.keys(missing).length > 0 ? missing : undefined;
+}
+
+/** The capability that a question needs, and the parts of it. */
+function neededBy({ method, params }: InputRequest): [capability: string, parts: string[]] {
+  switch (method) {
+    case "elicitation/create":
+      return ["elicitation", [params["mode"] === "url" ? "url" : "form"]];
+    case "sampling/createMessage": {
+      const { tools, toolChoice, includeContext = "none" } = params;
+      const usesTools = tools !== undefined || toolChoice !== undefined;
+      return ["sampling", [...(usesTools ? ["tools"] : []), ...(includeContext === "none" ? [] : ["context"])]];
+    }
+    case "roots/list":
+      return ["roots", []];
+  }
+}
+
+function has(capability: string, declared: Record<string, unknown>, part: string): boolean {
+  if (isObject(declared[part])) return true;
+  // An elicitation capability without modes means forms, as it did before there were modes.
+  return capability === "elicitation" && part === "form" && declared["url"] === undefined;
+}
+
+/**
+ * The catalog of a release: a call that began in it ends in it, whatever was deployed since. Rejects with
+ * `invalid_params` when it is gone.
+ */
+export async function catalogOfRelease(
+  host: Host,
+  { tenant, catalog: current, principal }: Pick<ServerPlace, "tenant" | "catalog" | "principal">,
+  release: string,
+): Promise<Catalog> {
+  if (current.release === release) return current;
+  const kept = await host.release(tenant, current.server, release);
+  if (kept) return permittedCatalog(kept, principal);
+  const detail = `the release of "${current.server}" that asked (${release}) is gone; make the request again`;
+  throw new BerthError("invalid_params", detail);
 }

@@ -2,7 +2,7 @@ import { BerthError } from "../../../lib/errors.ts";
 import type { CallResult, InputRequired } from "../../../host/catalog/catalog.ts";
 import type { Json, JsonObject } from "../../../lib/json.ts";
 import { LongText, type Text } from "../../../lib/long-text.ts";
-import { missingCapabilities } from "../required-capabilities.ts";
+import { missingCapabilities } from "../questions.ts";
 import { asking, type Task } from "./task.ts";
 import type { TaskOrder } from "./work.ts";
 
