@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import * as fc from "./fast-check.ts";
-import { ALL_SERVERS } from "../src/host/catalog/aggregate.ts";
-import type { Host } from "../src/host/host.ts";
-import { createNative } from "../src/mcp/native.ts";
-import type { ServerPlace } from "../src/mcp/protocol.ts";
-import { callNative, NativeCallError, type NativeEvent, type NativeResult } from "../src/native/client.ts";
-import type { JsonObject } from "../src/lib/json.ts";
-import { call, modern, MODERN_META, post, request, startTestBerth, type TestBerth } from "./berth.ts";
-import { LegacyClient } from "./legacy-client.ts";
-import { connectRaw, eventsOf, rawPost } from "./raw-http.ts";
-import { until } from "./until.ts";
+import * as fc from "../support/fast-check.ts";
+import { ALL_SERVERS } from "../../src/host/catalog/aggregate.ts";
+import type { Host } from "../../src/host/host.ts";
+import { createNative } from "../../src/mcp/native.ts";
+import type { ServerPlace } from "../../src/mcp/protocol.ts";
+import { callNative, NativeCallError, type NativeEvent, type NativeResult } from "../../src/native/client.ts";
+import type { JsonObject } from "../../src/lib/json.ts";
+import { call, modern, MODERN_META, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { LegacyClient } from "../support/legacy-client.ts";
+import { connectRaw, eventsOf, rawPost } from "../support/raw-http.ts";
+import { until } from "../support/until.ts";
 
 const ASKING = `
 import type { ToolContext } from "berth";

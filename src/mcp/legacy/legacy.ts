@@ -1,19 +1,21 @@
-import { Cancellation } from "../../lib/cancellation.ts";
-import type { Limits } from "../../limits/limits.ts";
-import { BerthError } from "../../lib/errors.ts";
 import type { Host } from "../../host/host.ts";
+import { Cancellation } from "../../lib/cancellation.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
-import type { Message, Request } from "../json-rpc.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { requestText, type Message, type Request } from "../json-rpc.ts";
 import type { Answer, Client, Codec, Listen, ServerPlace, Post } from "../protocol.ts";
-import { LEGACY_VERSIONS } from "../revisions.ts";
 import type { Records } from "../records.ts";
+import { LEGACY_VERSIONS } from "../revisions.ts";
 import type { Sealer } from "../seal.ts";
 import { createLegacyCodec, type LegacyCodecLimits } from "./codec.ts";
 import { createListen } from "./listen.ts";
-import { Pings } from "./pings.ts";
 import { createReceive } from "./receive.ts";
+import type { Session } from "./session.ts";
 import { Sessions, type SessionLimits } from "./sessions.ts";
 import { StreamStore, type StreamStoreLimits } from "./stream-store.ts";
+import type { Stream } from "./stream.ts";
 import { Streams, type SessionStreamLimits } from "./streams.ts";
 
 /**
@@ -108,4 +110,36 @@ export function createLegacy(options: LegacyOptions): Legacy {
     },
     settled: () => store.close(),
   };
+}
+
+/**
+ * Pings listening clients (2025-11-25 `basic/utilities/ping`). A client that does not answer loses its connection, and
+ * comes back if it is there after all.
+ */
+class Pings {
+  readonly #pingMs: number;
+  readonly #due = new WeakMap<Session, number>();
+
+  constructor(pingMs: number) {
+    this.#pingMs = pingMs;
+  }
+
+  /** Takes turns with the calls of others. */
+  async send(sessions: Iterable<Session>): Promise<void> {
+    const now = performance.now();
+    const takeTurns = turnTaker();
+    for (const session of sessions) {
+      await takeTurns();
+      const stream = session.listeners.findLast(({ isAttached }) => isAttached);
+      const due = this.#due.get(session);
+      if (stream && due !== undefined && due <= now) void this.#ping(session, stream);
+      if (!stream) this.#due.delete(session);
+      else if (due === undefined || due <= now) this.#due.set(session, now + this.#pingMs);
+    }
+  }
+
+  async #ping(session: Session, stream: Stream): Promise<void> {
+    const question = session.questions.ask((id) => void stream.send(requestText(id, "ping")), this.#pingMs);
+    if (!(await question.answer)) stream.disconnect();
+  }
 }

@@ -1,22 +1,21 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Principal } from "../../access/principal.ts";
-import { BerthError } from "../../lib/errors.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { Limits } from "../../limits/limits.ts";
 import { mayHearOf } from "../admit.ts";
 import { errorText, type RequestId } from "../json-rpc.ts";
 import type { Answer, Listen } from "../protocol.ts";
-import { legacyClient } from "./client.ts";
-import { follow } from "./follow.ts";
 import type { Legacy, LegacyOptions } from "./legacy.ts";
-import type { Session } from "./session.ts";
+import { legacyClient, type Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
-import { readEventId, type EventPosition } from "./event-id.ts";
-import type { Stream } from "./stream.ts";
-import { answerLost, type StreamStore } from "./stream-store.ts";
-import type { Streams } from "./streams.ts";
+import { answerLost, type StreamStore, type StoredStream } from "./stream-store.ts";
+import { readEventId, eventId, type EventPosition, type Stream, type KeptEvents } from "./stream.ts";
+import { primes, type Streams } from "./streams.ts";
 
 const LISTS = ["tools", "resources", "prompts"] as const;
 
-export interface ListenParts extends LegacyOptions {
+interface ListenParts extends LegacyOptions {
   readonly sessions: Sessions;
   readonly streams: Streams;
   readonly store: StreamStore;
@@ -90,4 +89,59 @@ export function createListen({ host, sessions, streams, store, closing, limits }
       }
     });
   }
+}
+
+/** How soon the output of another process is seen here. */
+const LOOK_MS = 200;
+
+interface Following {
+  readonly session: Session;
+  readonly listen: Listen;
+  readonly position: EventPosition;
+  readonly store: StreamStore;
+  readonly closing: CancelSignal;
+  readonly limits: Pick<Limits, "streamRetryMs">;
+}
+
+/**
+ * Shows the stream of a call that another process carries out, or did, from the events in the store. When that process
+ * is gone, answers each of its open requests with an error, so that no client waits forever.
+ */
+async function follow(found: StoredStream, following: Following): Promise<Answer | undefined> {
+  const { session, listen, position, store, closing, limits } = following;
+  const { events, signal } = listen;
+  let seen = position.seq;
+  if (found.kept.isEnded && !found.kept.events.some(({ seq }) => seq > seen)) return { status: 204 };
+  events.open?.(
+    primes(session) ? { eventId: eventId(position.stream, seen), retryMs: limits.streamRetryMs } : undefined,
+  );
+  let isGone = false;
+  for (let stored: StoredStream | undefined = found; stored; stored = await store.read(session, position.stream)) {
+    const { kept } = stored;
+    for (const { seq, message } of kept.events) {
+      if (seq <= seen) continue;
+      void events.send(message, { eventId: eventId(position.stream, seq) });
+      seen = seq;
+    }
+    if (!kept.isEnded && isGone) answerRest(kept);
+    if (kept.isEnded || isGone) break;
+    // Checked before the next reading, which then has its last events.
+    isGone = await store.isGone(session, stored);
+    if (!isGone) await sleep(LOOK_MS);
+    // The client comes back to the process that serves next.
+    if (signal?.aborted || closing.aborted) break;
+  }
+  events.close?.();
+  return undefined;
+
+  function answerRest({ events: said }: KeptEvents): void {
+    const answered = new Set(said.flatMap(({ message, lasting }) => (lasting ? answeredBy(message) : [])));
+    for (const id of position.requests ?? []) if (!answered.has(id)) void events.send(errorText(id, answerLost()));
+  }
+}
+
+/** The request that a message answers; a question has an id as well. */
+function answeredBy(message: string): RequestId[] {
+  const { id, method } = JSON.parse(message) as { id?: RequestId; method?: string };
+  return id === undefined || method !== undefined ? [] : [id];
 }

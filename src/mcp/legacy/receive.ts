@@ -13,11 +13,10 @@ import {
 } from "../json-rpc.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import type { Answer, Codec, ServerPlace, Post } from "../protocol.ts";
-import { legacyClient } from "./client.ts";
 import { initialization, negotiate } from "./initialize.ts";
 import type { Legacy, LegacyOptions } from "./legacy.ts";
-import { usedCapabilities } from "./questions.ts";
-import type { ClientAnswer, Session } from "./session.ts";
+import { usedCapabilities } from "./ask.ts";
+import { legacyClient, type ClientAnswer, type Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
 import { answerLost } from "./stream-store.ts";
 import { primes, requestIds, type Streams } from "./streams.ts";

@@ -1,8 +1,7 @@
 import { BerthError } from "../../lib/errors.ts";
 import { isLogLevel, LOG_LEVELS } from "../../lib/log-level.ts";
 import type { Method, MethodCall } from "../protocol.ts";
-import type { LegacyClient } from "./client.ts";
-import type { Session } from "./session.ts";
+import type { LegacyClient, Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
 
 /** A session remembers its subscriptions, so they must be small. */

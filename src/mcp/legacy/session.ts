@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
 import type { Cancellation } from "../../lib/cancellation.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
-import { notificationText, type RequestId } from "../json-rpc.ts";
 import type { LogLevel } from "../../lib/log-level.ts";
-import type { ServerPlace } from "../protocol.ts";
-import { isToListen } from "./event-id.ts";
-import type { Stream } from "./stream.ts";
+import { notificationText, type RequestId } from "../json-rpc.ts";
+import type { ServerPlace, Client, Post } from "../protocol.ts";
+import { isLegacy, SUPPORTED_VERSIONS, VERSION_WITHOUT_HEADER } from "../revisions.ts";
+import { isToListen, type Stream } from "./stream.ts";
 
 /** The content of a session token: all that a call depends on, so that any process can carry it out. */
 export interface SessionFacts {
@@ -132,7 +133,7 @@ export class Session {
 /** The answer of a client: the result, in a message of so many UTF-16 units, or the message of its error. */
 export type ClientAnswer = { readonly result: JsonObject; readonly units: number } | { readonly error: string };
 
-export interface SessionQuestion {
+interface SessionQuestion {
   readonly id: string;
   /** Undefined when no answer came. */
   readonly answer: Promise<ClientAnswer | undefined>;
@@ -140,7 +141,7 @@ export interface SessionQuestion {
 }
 
 /** The server's requests that wait for the client's answer. Ids are never reused, not even after a restart. */
-export class SessionQuestions {
+class SessionQuestions {
   readonly #waiting = new Map<RequestId, (answer: ClientAnswer | undefined) => void>();
 
   /** `send` is given the id of the request. */
@@ -170,4 +171,28 @@ export class SessionQuestions {
     settle?.(answer);
     return settle !== undefined;
   }
+}
+
+/** The client of a legacy request, and its session, if any. */
+export interface LegacyClient extends Client {
+  readonly peer?: Session;
+}
+
+/** The server decides what to log for a client that did not set a level (2025-11-25 `server/utilities/logging`). */
+const LOG_LEVEL_WITHOUT_SESSION = "info";
+
+export function legacyClient(headers: Post["headers"], peer: Session | undefined): LegacyClient {
+  const version = legacyVersion(headers, peer);
+  if (!peer) return { version, capabilities: {}, logLevel: LOG_LEVEL_WITHOUT_SESSION };
+  const { id, capabilities } = peer.facts;
+  return { version, capabilities, logLevel: peer.logLevel, session: id, peer };
+}
+
+/** The revision of the header, otherwise of the session. Throws `unsupported_version` for a header that names none. */
+function legacyVersion(headers: Post["headers"], peer: Session | undefined): string {
+  const header = headers["mcp-protocol-version"];
+  if (header === undefined) return peer?.facts.version ?? VERSION_WITHOUT_HEADER;
+  if (typeof header === "string" && isLegacy(header)) return header;
+  const requested = String(header);
+  throw new BerthError("unsupported_version", requested, { data: { supported: SUPPORTED_VERSIONS, requested } });
 }

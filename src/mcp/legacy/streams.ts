@@ -6,8 +6,7 @@ import { isObject } from "../../lib/json.ts";
 import type { Session } from "./session.ts";
 import type { StoredStream, StreamStore } from "./stream-store.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
-import { isToListen, streamId } from "./event-id.ts";
-import { Stream, type StreamOptions } from "./stream.ts";
+import { isToListen, streamId, Stream, type StreamOptions } from "./stream.ts";
 
 /** Revisions with events without a message, and with reconnecting on the server's word (SEP-1699). */
 const PRIMING: ReadonlySet<string> = new Set(["2025-11-25"]);

@@ -1,5 +1,5 @@
 import { headerMarks, scalarsAt, type HeaderMark, type Scalar } from "../../contract/header-marks.ts";
-import type { Tool } from "../../host/catalog.ts";
+import type { Tool } from "../../host/catalog/catalog.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, JsonText, type JsonObject } from "../../lib/json.ts";

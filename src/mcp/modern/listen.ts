@@ -1,7 +1,7 @@
-import type { Catalog } from "../../host/catalog.ts";
+import type { Catalog } from "../../host/catalog/catalog.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
-import { turnTaker } from "../../lib/turns.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
 import type { Method, MethodCall } from "../protocol.ts";
 import { META_SERVER_INFO, META_SUBSCRIPTION_ID } from "../revisions.ts";
 import { capabilitiesOf } from "./capabilities.ts";

@@ -1,14 +1,14 @@
-import type { InputRequests, InputRequest, Catalog } from "../../host/catalog.ts";
+import type { InputRequests, InputRequest, Catalog } from "../../host/catalog/catalog.ts";
 import type { Host } from "../../host/host.ts";
-import { permittedCatalog } from "../../host/permitted.ts";
-import { nameOfKey } from "../../host/upstream/open-call.ts";
+import { permittedCatalog } from "../../host/catalog/permitted.ts";
+import { nameOfKey } from "../../host/calls/upstream-open-call.ts";
 import { digestOfJson } from "../../lib/canonical-json.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { JsonText, isObject, type JsonDigest, type JsonObject, type Json } from "../../lib/json.ts";
 import { parseJson } from "../../lib/parse-json.ts";
 import type { Limits } from "../../limits/limits.ts";
-import { joinAnswers } from "../../outcome/given.ts";
+import { joinAnswers } from "../../outcome/answers.ts";
 import type { Method, MethodCall, ServerPlace } from "../protocol.ts";
 import { bytesOf, heldBytes, tooManyAnswers, whyTooLong } from "../question-length.ts";
 import type { Sealer } from "../seal.ts";
