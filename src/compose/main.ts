@@ -5,7 +5,7 @@ import type { Config } from "../config.ts";
 import { openCore, type Core, type Fill } from "./core.ts";
 import { BerthError } from "../lib/errors.ts";
 import { ALL_SERVERS } from "../host/catalog/aggregate.ts";
-import { SignIns } from "../http/access/sign-ins.ts";
+import { SignIns } from "../http/access/sign-in.ts";
 import type { ServerSummary } from "../host/host.ts";
 import type { CallObserver, LineObserver } from "../host/calls/observe.ts";
 import { applyImage } from "../image/apply.ts";
@@ -64,10 +64,16 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
     throw error;
   });
   const { host, endpoint, executor, observers, store } = core;
-  const writable = config.image !== "readonly";
-  const { isolation } = executor;
-  const signIns = new SignIns(createSealer(core.sealKey), store, config.limits);
-  http.serve({ ...config, ...core, signIns, allServers: ALL_SERVERS, isolation, writable, log });
+  const { tenancy, admission, access, audit, edits, secrets, checks, metrics } = core;
+  const { allowedHosts, allowedOrigins, publicUrl, limits } = config;
+  http.serve({
+    ...{ host, edits, secrets, checks, endpoint, tenancy, admission, access, audit, metrics },
+    ...{ allowedHosts, allowedOrigins, publicUrl, limits, log },
+    signIns: new SignIns(createSealer(core.sealKey), store, limits),
+    allServers: ALL_SERVERS,
+    isolation: executor.isolation,
+    writable: config.image !== "readonly",
+  });
   readiness.ready(store);
   return {
     url: urlOf(server, config.host),

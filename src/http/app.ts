@@ -1,5 +1,8 @@
+import type { McpsLimits } from "../entry/mcps.ts";
+import type { ListPageLimits } from "./list-page.ts";
 import type { IncomingMessage } from "node:http";
-import express, { type ErrorRequestHandler, type Request, type RequestHandler } from "express";
+import express from "express";
+import type { ErrorRequestHandler, Request, RequestHandler } from "express";
 import type { Access } from "../access/access.ts";
 import type { Audit } from "../audit/audit.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -10,38 +13,35 @@ import type { SecretEdits } from "../edits/secret-edits.ts";
 import type { Log } from "../lib/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { tellable } from "../lib/error-mapping.ts";
-import { AUTHORIZATION_SERVER, noAuthorizationServer } from "./access/authorization-server.ts";
+import {
+  AUTHORIZATION_SERVER,
+  noAuthorizationServer,
+  protectedResource,
+  WELL_KNOWN,
+  type Resources,
+} from "./access/resources.ts";
 import type { Challenge } from "./access/challenge.ts";
-import { administering, named, reading } from "./access/permit.ts";
-import { protectedResource } from "./access/protected-resource.ts";
-import { WELL_KNOWN, type Resources } from "./access/resources.ts";
-import { sendSignIn, signIn, signInPage, signOut } from "./access/sign-in.ts";
-import type { SignIns } from "./access/sign-ins.ts";
-import { createApi, type ApiOptions } from "./api/api.ts";
+import { checkChange } from "./access/permit.ts";
+import { sendSignIn, signIn, signInPage, signOut, type SignIns } from "./access/sign-in.ts";
+import type { ApiOptions } from "./api/add-route.ts";
+import { createApi } from "./api/api.ts";
 import { openAssets } from "./assets.ts";
 import type { Bodies } from "./body.ts";
 import { answerPreflight } from "./cors.ts";
 import type { OpenStreams } from "./open-streams.ts";
 import type { OriginOf } from "./origin.ts";
-import { auditPage } from "./pages/audit.ts";
-import { cidPage } from "./pages/cid.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
-import { metricsRoute } from "./metrics-route.ts";
-import { mcpPage } from "./pages/mcp.ts";
-import { metaPage } from "./pages/meta.ts";
 import { pathsOf } from "./pages/parts/origin.ts";
 import { createPages } from "./pages/pages.ts";
-import { secretsPage } from "./pages/secrets.ts";
-import { serverPage, serversPage } from "./pages/servers.ts";
-import { warmUp } from "./pages/warm-up.ts";
-import { variablePage, variablesPage, type VariablePageOptions } from "./pages/variables.ts";
+import * as allPages from "./pages/all-pages.ts";
 import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
-import { contextOf, handOn, routed } from "./routed.ts";
-import { serversRoute, type ServersRouteOptions } from "./servers/servers-route.ts";
+import { contextOf, handOn, routed, type RouteHandler } from "./routed.ts";
+import { serversRoute, type ServersRouteOptions } from "./servers-route.ts";
 import type { Route } from "./way-in.ts";
 import { sayWhenToRetry } from "./write-answer.ts";
+import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 
-export interface AppOptions {
+interface AppOptions {
   readonly host: Host;
   readonly edits: Edits;
   readonly bodies: Bodies;
@@ -58,7 +58,7 @@ export interface AppOptions {
   readonly originOf: OriginOf;
   readonly streams: OpenStreams;
   readonly metrics: Metrics;
-  readonly limits: VariablePageOptions["limits"] & ServersRouteOptions["limits"] & ApiOptions["limits"];
+  readonly limits: ListPageLimits & McpsLimits & ServersRouteOptions["limits"] & ApiOptions["limits"];
   /** False on a read-only boot. */
   readonly writable: boolean;
   readonly log: Log;
@@ -96,16 +96,11 @@ export function createApp(options: AppOptions): Route {
     next();
   });
   app.get("/metrics", routed(metricsRoute(options)));
-  app.get("/mcp", routed(mcpPage(parts)));
-  app.get("/cid/:cid", routed(cidPage(parts), reading()));
-  app.get("/mcp/meta/:server", routed(metaPage(parts)));
-  app.get("/variables", routed(variablesPage(parts), reading()));
-  app.get("/variables/:name", routed(variablePage(parts), reading()));
-  app.get("/secrets", routed(secretsPage(parts), reading()));
-  app.get("/audit", routed(auditPage(parts), administering));
-  app.get("/servers", routed(serversPage(parts)));
+  // A page of a server has the address of its function: what does not ask for a page is a call.
   app.use(serversRoute(options));
-  app.get("/servers/:name", routed(serverPage(parts), reading(named)));
+  const { host, edits, secrets, audit, isolation, access, originOf, writable, limits } = options;
+  const pageParts = { host, edits, secrets, audit, isolation, access, originOf, writable, limits, pages };
+  for (const page of Object.values(allPages)) app.get(page.path, routed(page.create(pageParts), page.permit));
   app.get("/mcp/:server", showServer);
   app.all("/mcp", refuseMethod);
   app.all("/mcp/:server", refuseMethod);
@@ -114,7 +109,6 @@ export function createApp(options: AppOptions): Route {
     throw new BerthError("not_found", request.path);
   });
   app.use(showError(parts));
-  warmUp(pages).catch((error: unknown) => options.log.warn({ err: error }, "pages are not warmed up"));
 
   const answer = (context: RequestContext): void => {
     context.response.once("prefinish", () => context.unread.watchRest(context, options.limits.stalledMs));
@@ -198,4 +192,25 @@ function messageAt({ code, message }: BerthError): string | undefined {
 /** The page that a person wanted; the address of a form or a script is not one to return to. */
 function nextAt({ method, originalUrl }: Request): string | undefined {
   return method === "GET" ? originalUrl : undefined;
+}
+
+interface MetricsRouteOptions {
+  readonly metrics: Metrics;
+}
+
+/**
+ * `GET /metrics`: figures of all tenants, so only for administrators of the default tenant, who run the service, and
+ * for users of its machine.
+ */
+function metricsRoute({ metrics }: MetricsRouteOptions): RouteHandler {
+  return async (context) => {
+    const { response } = context;
+    if (context.tenant !== DEFAULT_TENANT) throw new BerthError("not_found", "figures stand at /metrics alone");
+    checkChange(context, "audit");
+    const text = await metrics.text();
+    response.setHeader("Cache-Control", "no-store");
+    // Express would add a second charset to the type that the format demands.
+    response.setHeader("Content-Type", metrics.contentType);
+    response.end(text);
+  };
 }

@@ -1,6 +1,6 @@
 import type { Principal } from "../access/principal.ts";
 import type { Admission } from "../admission/admission.ts";
-import type { SignIns } from "./access/sign-ins.ts";
+import type { SignIns } from "./access/sign-in.ts";
 import { EventStream, type StreamOwner } from "./event-stream.ts";
 import type { RequestContext } from "./request-context.ts";
 

@@ -14,6 +14,13 @@ export type RouteHandler = (context: RoutedContext) => void | Promise<void>;
 /** Refuses a request that may not do what a route does, by throwing. */
 export type Permit = (context: RoutedContext) => void;
 
+/** A page: its path, who may read it (everybody without `permit`), and what answers, made of the parts that it uses. */
+export interface PageRoute<Parts> {
+  readonly path: string;
+  readonly permit?: Permit;
+  readonly create: (parts: Parts) => RouteHandler;
+}
+
 /** Passes a request to Express, which keeps its context for `contextOf`. */
 export function handOn(
   context: RequestContext,

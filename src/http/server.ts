@@ -11,8 +11,8 @@ import type { Log } from "../lib/log.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import type { Audit } from "../audit/audit.ts";
-import type { ServersRouteOptions } from "./servers/servers-route.ts";
-import type { ApiOptions } from "./api/api.ts";
+import type { ServersRouteOptions } from "./servers-route.ts";
+import type { ApiOptions } from "./api/add-route.ts";
 import { createApp } from "./app.ts";
 import { Bodies, type BodyLimits } from "./body.ts";
 import type { Access } from "../access/access.ts";
@@ -20,22 +20,19 @@ import { createAuthenticate } from "./access/authenticate.ts";
 import { createChallenge } from "./access/challenge.ts";
 import { recordRefusals } from "./access/record-refusals.ts";
 import { createResources } from "./access/resources.ts";
-import type { SignIns } from "./access/sign-ins.ts";
+import type { SignIns } from "./access/sign-in.ts";
 import { Connections } from "./connections.ts";
 import { createHealth, type Readiness } from "./health.ts";
-import { createGuard } from "./guard.ts";
-import { logRequests } from "./log-requests.ts";
+import { createGuard, createLocate, RequestLimits, createWayIn } from "./way-in.ts";
 import { createMcpRoute } from "./mcp-route.ts";
 import { createOriginOf } from "./origin.ts";
-import { createLocate } from "./locate.ts";
 import { OpenStreams, type StreamLimits } from "./open-streams.ts";
 import { createSseRoute } from "./sse-route.ts";
 import type { ListPageLimits } from "./list-page.ts";
 import { RequestContext } from "./request-context.ts";
-import { RequestLimits } from "./request-limits.ts";
 import { Unread, type UnreadLimits } from "./unread.ts";
-import { createWayIn } from "./way-in.ts";
 import { writeFailure } from "./write-answer.ts";
+import { traceIdOf } from "../lib/trace.ts";
 
 /** A quiet connection is probed after this time. */
 const KEEP_ALIVE_PROBE_MS = 30_000;
@@ -188,4 +185,27 @@ function createAnswer(options: HttpOptions): Answer {
     authenticate: createAuthenticate(access, resources, options.signIns),
     routes: [createSseRoute(parts), createMcpRoute(parts), createApp({ ...parts, isProxied, resources, originOf })],
   });
+}
+
+/** Logs one line per request when its answer has ended, without its query, headers or body. */
+export function logRequests(log: Log): (context: RequestContext) => void {
+  return (context) => {
+    const { request, response, trace } = context;
+    const beganAt = performance.now();
+    // Later steps remove a tenant's prefix from the address.
+    const { method, url = "" } = request;
+    response.once("close", () => {
+      const line = {
+        requestId: trace.requestId,
+        traceId: traceIdOf(trace),
+        method,
+        path: url.replace(/[?#].*$/s, ""),
+        status: response.statusCode,
+        principal: context.principal?.id,
+        complete: response.writableFinished,
+        ms: Math.round((performance.now() - beganAt) * 1000) / 1000,
+      };
+      log.debug(line, "a request was answered");
+    });
+  };
 }

@@ -1,8 +1,15 @@
 import type { ServerResponse } from "node:http";
-import type { RequestContext } from "./request-context.ts";
 
 /** Up to this much may wait unwatched: watching every small answer would cost each call. */
 const UNWATCHED_BYTES = 64 * 1024;
+
+/** A request whose answer may wait for its client. */
+interface Answered {
+  readonly response: ServerResponse;
+  readonly claimed: { readonly tenant: string };
+  /** Set here: the end of a response is listened for once. */
+  isUnreadWatched: boolean;
+}
 
 export interface UnreadLimits {
   readonly unreadBytes: number;
@@ -23,7 +30,7 @@ export class Unread {
   }
 
   /** Must be called when something was written that may not have been taken. */
-  count(context: RequestContext): void {
+  count(context: Answered): void {
     const { response } = context;
     if (response.writableLength <= UNWATCHED_BYTES) return;
     const { tenant } = context.claimed;
@@ -42,7 +49,7 @@ export class Unread {
   }
 
   /** Must be called when all of an answer was written; its client has `stalledMs` to take each part of what is left. */
-  watchRest(context: RequestContext, stalledMs: number): void {
+  watchRest(context: Answered, stalledMs: number): void {
     if (context.response.writableLength <= UNWATCHED_BYTES) return;
     context.response.setTimeout(stalledMs);
     this.count(context);

@@ -4,8 +4,16 @@ import type { Tenancy } from "../host/serving/tenancy.ts";
 import type { Authenticate } from "./access/authenticate.ts";
 import { allowOrigin } from "./cors.ts";
 import { ROOT, type RequestContext } from "./request-context.ts";
-import type { RequestLimits } from "./request-limits.ts";
 import { writeFailure } from "./write-answer.ts";
+import { BerthError } from "../lib/errors.ts";
+import { DEFAULT_TENANT, isTenantName } from "../lib/tenant-name.ts";
+import { hostnameOf } from "./hostname.ts";
+import { isLoopback } from "../config.ts";
+import { isOriginOf } from "./access/own-page.ts";
+import type { IncomingMessage } from "node:http";
+import type { Admission } from "../admission/admission.ts";
+import type { AnonymousLimits } from "../admission/anonymous-limits.ts";
+import { peerOf } from "./peer.ts";
 
 /** Addresses of one kind, and how requests for them are answered. */
 export interface Route {
@@ -15,7 +23,7 @@ export interface Route {
   fail(context: RequestContext, error: unknown): void;
 }
 
-export interface Match {
+interface Match {
   /** True when pages of other origins may read the answer: clients in browsers. */
   readonly isForClients: boolean;
   /** True for addresses open to everybody, without authentication. */
@@ -23,7 +31,7 @@ export interface Match {
   answer(context: RequestContext): void | Promise<void>;
 }
 
-export interface WayInOptions {
+interface WayInOptions {
   readonly locate: (context: RequestContext) => void;
   readonly guard: (context: RequestContext) => void;
   readonly tenancy: Pick<Tenancy, "admit">;
@@ -131,4 +139,177 @@ export function createWayIn(options: WayInOptions): (context: RequestContext) =>
     await context.connection.hold(error);
     writeFailure(context, error, options.limits.stalledMs, options.log);
   }
+}
+
+/** `/t/<tenant>` and the rest. Escapes and dots are not resolved: no other spelling leads to a tenant. */
+const PREFIXED = /^(\/t\/([^/?]*))(.*)$/s;
+const [T, SLASH] = [116, 47];
+const HOSTNAMES_MAX = 256;
+
+/**
+ * Finds the tenant of a request: by its path prefix, which is removed, or by a host name mapped to a tenant. Every
+ * other request is for `default`, and is not examined further. Never throws: an impossible tenant becomes the refusal
+ * of the context, which is thrown when its tenant is read.
+ */
+export function createLocate(tenancy: Pick<Tenancy, "unmapped" | "ofHost">): (context: RequestContext) => void {
+  // Requests carry the same few headers; bounded, because anyone can send any.
+  const hostnames = new Map<string, string>();
+  const hostnameIn = (header: string): string => {
+    let hostname = hostnames.get(header);
+    if (hostname === undefined) {
+      hostname = hostnameOf(`http://${header}`);
+      if (hostnames.size < HOSTNAMES_MAX) hostnames.set(header, hostname);
+    }
+    return hostname;
+  };
+
+  return (context) => {
+    const { request } = context;
+    const { url = "" } = request;
+    const isPrefixed = url.charCodeAt(1) === T && url.charCodeAt(2) === SLASH;
+    if (!isPrefixed && tenancy.unmapped) return;
+    const mapped = tenancy.unmapped ? undefined : tenancy.ofHost(hostnameIn(request.headers.host ?? ""));
+    if (!isPrefixed) {
+      if (mapped !== undefined) context.claimed = { tenant: mapped, base: "" };
+      return;
+    }
+    const [, base = "", named = "", rest = ""] = PREFIXED.exec(url) ?? [];
+    context.claimed = { tenant: named, base };
+    // As in Express: links and logs use the whole address.
+    (request as { originalUrl?: string }).originalUrl = url;
+    request.url = rest.startsWith("/") ? rest : `/${rest}`;
+    context.refusal = faultOfPrefix(named, mapped);
+  };
+}
+
+/** A tenant's host name leads to no other tenant: to browsers, all of its pages belong to one site. */
+function faultOfPrefix(named: string, mapped: string | undefined): BerthError | undefined {
+  if (named === DEFAULT_TENANT && mapped === undefined) {
+    return new BerthError("tenant_not_found", `"${named}" is served without a prefix: leave out /t/${named}`);
+  }
+  if (!isTenantName(named) || (mapped !== undefined && mapped !== named)) {
+    return new BerthError("tenant_not_found", `"${named}"`);
+  }
+  return undefined;
+}
+
+/**
+ * Keeps other sites' pages away from a local service (DNS rebinding; 2026-07-28 `basic/transports/streamable-http`,
+ * Security): the Host must be a known one, and an Origin, if there is one, must be our own or an allowed one. A page of
+ * another program on this machine counts as another site. Pages at a tenant's host name may call only that tenant.
+ */
+export function createGuard(
+  {
+    allowedHosts,
+    allowedOrigins,
+  }: { readonly allowedHosts: readonly string[]; readonly allowedOrigins: readonly string[] },
+  tenancy: Pick<Tenancy, "unmapped" | "ofHost">,
+): (context: RequestContext) => void {
+  const isKnown = (hostname: string): boolean => isLoopback(hostname) || allowedHosts.includes(hostname);
+  // Requests carry the same few values, so accepted ones are remembered; bounded, because anyone can send any.
+  const good = new Set<string>();
+  const remember = (value: string): void => {
+    if (good.size < 64) good.add(value);
+  };
+
+  return (context) => {
+    const {
+      url = "",
+      headers: { host, origin },
+      rawHeaders,
+    } = context.request;
+    // A host in the address would take precedence over the header.
+    if (!url.startsWith("/")) throw new BerthError("not_found", url);
+    checkRepeated(rawHeaders);
+    if (host === undefined || !good.has(host)) {
+      const hostname = hostnameOf(`http://${host ?? ""}`);
+      if (isKnown(hostname)) remember(host!);
+      // Not remembered: a tenant's host name can belong to another tenant the next time.
+      else if (tenancy.ofHost(hostname) === undefined) throw new BerthError("forbidden_host", host ?? "there is none");
+    }
+    if (origin !== undefined && !tenancy.unmapped) {
+      const owner = tenancy.ofHost(hostnameOf(origin));
+      if (owner !== undefined && owner !== context.tenant) throw new BerthError("forbidden_origin", origin);
+      if (owner !== undefined && portOf(origin) === portOf(`http://${host}`)) return;
+    }
+    if (origin !== undefined && !allowedOrigins.includes(origin) && !isOriginOf(origin, host)) {
+      const remedy = "only pages of this service may call it, and those of BERTH_ALLOWED_ORIGINS";
+      throw new BerthError("forbidden_origin", `${origin}; ${remedy}`);
+    }
+  };
+}
+
+function portOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).port : "";
+}
+
+/** Refuses repeated headers: Node keeps the first, a proxy in front of it may keep the last. */
+function checkRepeated(rawHeaders: readonly string[]): void {
+  let [hosts, authorizations] = [0, 0];
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const each = rawHeaders[index]!;
+    if (each.length === HOST.length && each.toLowerCase() === HOST) hosts++;
+    else if (each.length === AUTHORIZATION.length && each.toLowerCase() === AUTHORIZATION) authorizations++;
+  }
+  if (hosts > 1) throw new BerthError("forbidden_host", "there is more than one");
+  if (authorizations > 1) throw new BerthError("invalid_request", "it has more than one Authorization header");
+}
+
+const HOST = "host";
+const AUTHORIZATION = "authorization";
+
+interface RequestLimitsOptions {
+  readonly admission: Pick<Admission, "enter" | "enterAs">;
+  readonly strangers: Pick<AnonymousLimits, "enter">;
+  /** True when a client without a token is refused. */
+  readonly required: boolean;
+  /** True when a proxy is configured, which states where requests come from. */
+  readonly isProxied: boolean;
+}
+
+/**
+ * Counts each request until it is answered, against the limits of its tenant and of its sender. Where no token is
+ * required, every request counts against its tenant. Where one is, only those of token holders do, so that nobody else
+ * can use up a tenant's share; all others count against their address. Each method throws `too_many_requests`.
+ */
+export class RequestLimits {
+  readonly #options: RequestLimitsOptions;
+
+  constructor(options: RequestLimitsOptions) {
+    this.#options = options;
+  }
+
+  /** Counts a request before authentication; where a token is required, one with a credential is counted after it. */
+  enter(context: RequestContext): void {
+    const { admission, required } = this.#options;
+    if (required) {
+      if (!hasCredential(context.request)) this.#enterStranger(context);
+      return;
+    }
+    // The route refuses a tenant that is not served in its own way.
+    if (context.servedTenant !== undefined) context.atClose(admission.enter(context.servedTenant));
+  }
+
+  /** Counts a request after authentication. */
+  enterKnown(context: RequestContext): void {
+    const { admission, required } = this.#options;
+    const { principal } = context;
+    if (!principal) return;
+    if (required) context.atClose(admission.enter(principal.tenant));
+    context.atClose(admission.enterAs(principal));
+  }
+
+  /** Counts a request whose credential is not asked for, or is invalid. */
+  enterUnknown(context: RequestContext): void {
+    if (this.#options.required && hasCredential(context.request)) this.#enterStranger(context);
+  }
+
+  #enterStranger(context: RequestContext): void {
+    const { strangers, isProxied } = this.#options;
+    context.atClose(strangers.enter(peerOf(context.request, isProxied)));
+  }
+}
+
+function hasCredential({ headers: { authorization, cookie } }: IncomingMessage): boolean {
+  return authorization !== undefined || cookie !== undefined;
 }

@@ -8,7 +8,7 @@ import type { ContractChange } from "../../src/contract/change.ts";
 import { ToldChanges } from "../../src/contract/told-changes.ts";
 import type { Contract, ToolContract } from "../../src/contract/contract.ts";
 import { signatureOf } from "../../src/contract/signature.ts";
-import { sampleArguments } from "../../src/http/pages/parts/sample.ts";
+import { sampleArguments } from "../../src/http/pages/parts/setup.ts";
 import type { JsonSchema } from "../../src/lib/json.ts";
 
 const text = { type: "string" };

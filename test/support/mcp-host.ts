@@ -25,7 +25,7 @@ import type { JsonObject } from "../../src/lib/json.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { createEndpoint, type EndpointOptions } from "../../src/mcp/endpoint.ts";
 import { createMetrics } from "../../src/metrics/metrics.ts";
-import { SignIns } from "../../src/http/access/sign-ins.ts";
+import { SignIns } from "../../src/http/access/sign-in.ts";
 import { createSealer } from "../../src/mcp/seal.ts";
 import type { Records } from "../../src/mcp/records.ts";
 import { MODERN_META } from "./berth.ts";

@@ -4,7 +4,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { RequestContext } from "../request-context.ts";
 import { credentialOf, type Credential } from "./credential.ts";
 import type { Resources } from "./resources.ts";
-import type { SignIn, SignIns } from "./sign-ins.ts";
+import type { SignIn, SignIns } from "./sign-in.ts";
 
 /**
  * Finds the principal of a request; undefined when no token is required and none was sent. Throws or rejects with

@@ -1,35 +1,18 @@
 import { Router } from "express";
-import type { Access } from "../../access/access.ts";
 import type { Audit } from "../../audit/audit.ts";
-import type { Checks } from "../../host/checks/checks.ts";
-import type { Edits } from "../../edits/edits.ts";
-import type { Host } from "../../host/host.ts";
-import type { SecretEdits } from "../../edits/secret-edits.ts";
-import type { Limits } from "../../limits/limits.ts";
-import type { Bodies } from "../body.ts";
-import type { ListPageLimits } from "../list-page.ts";
-import { auditRoutes } from "./audit.ts";
 import { secretRoutes } from "./secrets.ts";
 import { serverRoutes } from "./servers.ts";
 import { subjectRoutes } from "./subjects.ts";
 import { tokenRoutes } from "./tokens.ts";
+import { administering } from "../access/permit.ts";
+import { readAuditQuery } from "../audit-query.ts";
+import type { RouteHandler } from "../routed.ts";
+import { addRoute, type ApiOptions } from "./add-route.ts";
 
 /**
  * The JSON API under `/api`: changes, and their effects on clients (`docs/api.md`). It turns requests into edits and
  * results into statuses; the edits themselves are up to the host.
  */
-export interface ApiOptions {
-  readonly edits: Edits;
-  readonly secrets: SecretEdits;
-  readonly host: Host;
-  readonly access: Access;
-  readonly audit: Audit;
-  readonly bodies: Bodies;
-  /** Reads long drafts. */
-  readonly checks: Pick<Checks, "readDraft">;
-  readonly limits: ListPageLimits & Pick<Limits, "inlineBodyBytes" | "secretBytes">;
-}
-
 export function createApi(options: ApiOptions): Router {
   const router = Router();
   router.use((_request, response, next) => {
@@ -50,4 +33,17 @@ export function apiRoutes(options: ApiOptions): readonly (readonly [path: string
     ["/tokens", tokenRoutes(options)],
     ["/audit", auditRoutes(options)],
   ];
+}
+
+/** `/api/audit`: the tenant's audit records, newest first, for its administrators. */
+function auditRoutes({ audit }: { readonly audit: Audit }): Router {
+  const get: RouteHandler = async (context) => {
+    const { records, next } = await audit.search(context.tenant, readAuditQuery(context.request));
+    context.response.setHeader("Cache-Control", "no-store");
+    context.response.json({ records, ...(next !== undefined && { next }) });
+  };
+
+  const router = Router();
+  addRoute(router, "/", { read: administering, write: administering }, { get });
+  return router;
 }

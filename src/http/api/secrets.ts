@@ -6,7 +6,7 @@ import type { RequestContext } from "../request-context.ts";
 import type { RouteHandler } from "../routed.ts";
 import { changing, reading } from "../access/permit.ts";
 import { addRoute, type Permits } from "./add-route.ts";
-import type { ApiOptions } from "./api.ts";
+import type { ApiOptions } from "./add-route.ts";
 import { readPrecondition, writerOf } from "./preconditions.ts";
 
 /** `/api/secrets`: the names that are set or wanted. Values go in; no answer contains one. */

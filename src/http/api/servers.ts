@@ -12,7 +12,7 @@ import { namesOnPage, readListPage } from "../list-page.ts";
 import type { RouteHandler } from "../routed.ts";
 import { changing, listing, mayChange, mayKnow, named, reading, readingWith } from "../access/permit.ts";
 import { addRoute, type Permits } from "./add-route.ts";
-import type { ApiOptions } from "./api.ts";
+import type { ApiOptions } from "./add-route.ts";
 import { readPrecondition, saveOptions, writerOf } from "./preconditions.ts";
 import { sendSaved } from "./subjects.ts";
 

@@ -6,11 +6,12 @@ import { namesOnPage, readListPage } from "../list-page.ts";
 import type { RoutedContext, RouteHandler } from "../routed.ts";
 import { changing, listing, mayKnow, named, reading } from "../access/permit.ts";
 import { addRoute, type Permits } from "./add-route.ts";
-import type { ApiOptions } from "./api.ts";
+import type { ApiOptions } from "./add-route.ts";
 import { etagOf, requirePrecondition, saveOptions } from "./preconditions.ts";
-import { readDraft } from "./read-draft.ts";
 import { turnAmongAll } from "../../lib/event-loop.ts";
 import { textDiff } from "./text-diff.ts";
+import { parseDraft } from "../../edits/draft-checks.ts";
+import type { RequestContext } from "../request-context.ts";
 
 /** The name of each list, in its address and in its answer. */
 const lists: Readonly<Record<Subject["kind"], string>> = {
@@ -127,4 +128,33 @@ export function sendSaved(response: Response, { cid, review }: Saved): void {
 
 function notFound({ kind, name }: Subject): BerthError {
   return new BerthError("not_found", `there is no ${kind} "${name}"`);
+}
+
+/** The media types accepted for a text. Forms can send `text/plain`, too: `checkChange` refuses those of other sites. */
+const TEXT =
+  /^(?:text\/(?:plain|typescript|javascript|x-shellscript|markdown)|application\/(?:typescript|x-sh))\s*(?:;|$)/i;
+const JSON_TYPE = /^application\/json\s*(?:;|$)/i;
+
+/**
+ * Reads a draft: `{entry, files}` as JSON, or one text of its own media type. JSON `null` stands for a deletion.
+ * Rejects with `unsupported_media_type`, `parse_error`, `invalid_params` or `body_too_large`.
+ */
+async function readDraft(
+  context: RequestContext,
+  subject: Subject,
+  { bodies, checks, limits: { inlineBodyBytes } }: Pick<ApiOptions, "bodies" | "checks" | "limits">,
+): Promise<Draft | null> {
+  const { "content-type": type = "", "content-encoding": encoding = "identity" } = context.request.headers;
+  const isJson = JSON_TYPE.test(type);
+  if (!isJson && !TEXT.test(type)) throw new BerthError("unsupported_media_type", "or text/plain for one text");
+  if (encoding !== "identity") throw new BerthError("unsupported_media_type", "and its Content-Encoding identity");
+  const body = await bodies.read(context);
+  if (!isJson) return textDraft(subject, body);
+  return body.length > inlineBodyBytes ? checks.readDraft(context.tenant, body) : parseDraft(body);
+}
+
+function textDraft({ kind, name }: Subject, text: string): Draft {
+  const ending = text.startsWith("#!") ? "sh" : "ts";
+  const entry = kind === "definition" ? `${name}.${ending}` : name;
+  return { entry, files: Object.fromEntries([[entry, text]]) };
 }

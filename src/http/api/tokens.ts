@@ -7,7 +7,7 @@ import { changing } from "../access/permit.ts";
 import { cursorAfter, readListPage } from "../list-page.ts";
 import type { RouteHandler } from "../routed.ts";
 import { addRoute, type Permits } from "./add-route.ts";
-import type { ApiOptions } from "./api.ts";
+import type { ApiOptions } from "./add-route.ts";
 import { writerOf } from "./preconditions.ts";
 
 /** Tokens of earlier versions may take 52 KB each. */

@@ -1,42 +1,48 @@
+import { administering } from "../access/permit.ts";
 import type { Audit } from "../../audit/audit.ts";
 import { AUDIT_KINDS } from "../../audit/entry.ts";
 import { OUTCOMES } from "../../audit/filter-text.ts";
 import type { AuditRecord } from "../../audit/record.ts";
 import { filterTexts, readAuditQuery } from "../audit-query.ts";
-import type { RouteHandler } from "../routed.ts";
-import { recordView, type RecordView } from "./audit-record.ts";
+import type { PageRoute } from "../routed.ts";
 import type { Pages } from "./pages.ts";
+import { isObject, type Json } from "../../lib/json.ts";
+import { authorText, bytesText, countOf, shortCid, timeView } from "./parts/text.ts";
 
-export interface AuditPageOptions {
+interface AuditPageOptions {
   readonly audit: Audit;
   readonly pages: Pages;
 }
 
 /** `GET /audit`: the tenant's audit records, fifty per page, and a form to filter them. */
-export function auditPage({ audit, pages }: AuditPageOptions): RouteHandler {
-  return async (context) => {
-    const { request, response } = context;
-    const { tenant, base } = context;
-    const { records, next } = await audit.search(tenant, readAuditQuery(request));
-    const texts = filterTexts(request);
-    const asked = Object.entries(texts).filter(([, text]) => text !== "");
-    const { kind = "", outcome = "", server = "", tool = "", principal = "", since = "", until = "" } = texts;
-    response.setHeader("Cache-Control", "no-store");
-    await pages.send(context, "audit", {
-      title: "Audit",
-      section: "audit",
-      kinds: AUDIT_KINDS.map((value) => ({ value, chosen: value === kind })),
-      outcomes: OUTCOMES.map((value) => ({ value, chosen: value === outcome })),
-      fields: { server, tool, principal, since, until },
-      isAsked: asked.length > 0,
-      isLater: request.query["cursor"] !== undefined,
-      first: addressOf(base, asked),
-      next: next === undefined ? undefined : addressOf(base, [...asked, ["cursor", next]]),
-      rows: records.length > 0 && (await pages.fragment("audit-record", viewsOf(base, records))),
-      callsRecorded: audit.observer !== undefined,
-    });
-  };
-}
+export const auditPage: PageRoute<AuditPageOptions> = {
+  path: "/audit",
+  permit: administering,
+  create({ audit, pages }) {
+    return async (context) => {
+      const { request, response } = context;
+      const { tenant, base } = context;
+      const { records, next } = await audit.search(tenant, readAuditQuery(request));
+      const texts = filterTexts(request);
+      const asked = Object.entries(texts).filter(([, text]) => text !== "");
+      const { kind = "", outcome = "", server = "", tool = "", principal = "", since = "", until = "" } = texts;
+      response.setHeader("Cache-Control", "no-store");
+      await pages.send(context, "audit", {
+        title: "Audit",
+        section: "audit",
+        kinds: AUDIT_KINDS.map((value) => ({ value, chosen: value === kind })),
+        outcomes: OUTCOMES.map((value) => ({ value, chosen: value === outcome })),
+        fields: { server, tool, principal, since, until },
+        isAsked: asked.length > 0,
+        isLater: request.query["cursor"] !== undefined,
+        first: addressOf(base, asked),
+        next: next === undefined ? undefined : addressOf(base, [...asked, ["cursor", next]]),
+        rows: records.length > 0 && (await pages.fragment("audit-record", viewsOf(base, records))),
+        callsRecorded: audit.observer !== undefined,
+      });
+    };
+  },
+};
 
 /** Yields one view at a time, so that they are never all in memory. */
 function* viewsOf(base: string, records: readonly AuditRecord[]): Generator<RecordView> {
@@ -46,4 +52,119 @@ function* viewsOf(base: string, records: readonly AuditRecord[]): Generator<Reco
 function addressOf(base: string, asked: readonly (readonly [string, string])[]): string {
   const query = new URLSearchParams(asked as [string, string][]).toString();
   return `${base}/audit${query && `?${query}`}`;
+}
+
+/** One record as a row of the page: when, what, who, how it ended, and details. */
+interface RecordView {
+  readonly at: { readonly iso: string; readonly text: string };
+  readonly kind: string;
+  readonly what: string;
+  readonly who: string;
+  readonly outcome: string;
+  readonly tone: "good" | "bad" | "warn" | "";
+  readonly details: readonly Detail[];
+}
+
+interface Detail {
+  readonly label: string;
+  readonly text: string;
+  readonly href?: string;
+}
+
+const TONES: Readonly<Record<string, RecordView["tone"]>> = {
+  ok: "good",
+  error: "bad",
+  invalid: "warn",
+  refused: "bad",
+};
+
+function recordView(base: string, record: AuditRecord): RecordView {
+  const { at, kind } = record;
+  const outcome = textIn(record["outcome"]);
+  const ms = Date.parse(at);
+  return {
+    // To the second: most minutes have more than one record.
+    at: { iso: at, text: `${timeView(ms).text.slice(0, 16)}:${at.slice(17, 19)} UTC` },
+    kind,
+    what: whatOf(record),
+    who: [textIn(record["principal"]), authorText(textIn(record["by"]))].filter(Boolean).join(", "),
+    outcome,
+    tone: TONES[outcome] ?? "",
+    details: detailsOf(base, record),
+  };
+}
+
+function whatOf(record: AuditRecord): string {
+  const { removed, damaged, dropped, more } = record;
+  if (typeof removed === "number") return `${countOf(removed, "record")}, no longer kept`;
+  if (typeof damaged === "number") return `${countOf(damaged, "record")}, damaged`;
+  if (typeof dropped === "number") return `${countOf(dropped, "call")} that there was no room to record`;
+  if (typeof more === "number") return countOf(more, "more refused attempt");
+  const { subject, action, name, token } = record;
+  const server = textIn(record["server"]);
+  switch (record.kind) {
+    case "call":
+      return `${server}.${textIn(record["tool"])}`;
+    case "edit":
+    case "approval":
+      return isObject(subject) ? `${textIn(subject["kind"])} ${textIn(subject["name"])}` : namesOf(record).join(", ");
+    case "secret":
+    case "token":
+      return [textIn(action), textIn(name), textIn(token)].filter(Boolean).join(" ");
+    case "login":
+      return textIn(record["path"]) || "signed in";
+    case "retention":
+      return `${countOf(numberIn(record["records"]), "record")} of ${textIn(record["of"])} removed`;
+    default:
+      return textIn(action);
+  }
+}
+
+/** The first few names, in words. */
+function namesOf({ names }: AuditRecord): string[] {
+  const moved = (Array.isArray(names) ? names : []).map(objectIn);
+  const shown = moved.slice(0, 3).map(({ kind, name }) => `${textIn(kind)} ${textIn(name)}`);
+  return moved.length > 3 ? [...shown, `and ${moved.length - 3} more`] : shown;
+}
+
+function detailsOf(base: string, record: AuditRecord): Detail[] {
+  const details: Detail[] = [];
+  const add = (label: string, text: string, href?: string): void => {
+    if (text !== "") details.push({ label, text, ...(href !== undefined && { href }) });
+  };
+  const addCid = (label: string, cid: Json | undefined): void => {
+    if (typeof cid === "string") add(label, shortCid(cid), `${base}/cid/${encodeURIComponent(cid)}`);
+  };
+  addCid("release", record["release"]);
+  if (typeof record["ms"] === "number") add("took", `${record["ms"]} ms`);
+  for (const side of ["arguments", "result"]) {
+    const { bytes, sha256 } = objectIn(record[side]);
+    if (typeof bytes === "number") add(side, `${bytesText(bytes)}, SHA-256 ${textIn(sha256).slice(0, 12)}…`);
+  }
+  for (const moved of Array.isArray(record["names"]) ? record["names"].slice(0, NAMES_SHOWN) : []) {
+    const { kind, name, to } = objectIn(moved);
+    if (to === null) add(`${textIn(kind)} ${textIn(name)}`, "deleted");
+    else addCid(`${textIn(kind)} ${textIn(name)}`, to);
+  }
+  if (record["breaking"] === true) add("breaking", "allowed");
+  for (const field of ["reason", "from", "requestId"]) add(LABELS[field] ?? field, textIn(record[field]));
+  for (const field of ["grant", "limits", "hosts", "oauth", "suspended"]) {
+    if (record[field] !== undefined) add(field, JSON.stringify(record[field]));
+  }
+  return details;
+}
+
+const NAMES_SHOWN = 20;
+const LABELS: Readonly<Record<string, string>> = { requestId: "request" };
+
+function textIn(value: Json | undefined): string {
+  return typeof value === "string" ? value : "";
+}
+
+function numberIn(value: Json | undefined): number {
+  return typeof value === "number" ? value : 0;
+}
+
+function objectIn(value: Json | undefined): Readonly<Record<string, Json>> {
+  return isObject(value) ? value : {};
 }

@@ -1,15 +1,15 @@
+import { reading } from "../access/permit.ts";
 import type { Response } from "express";
 import { isCid, isStructure, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Host } from "../../host/host.ts";
 import { indentedJson, isObject } from "../../lib/json.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
-import type { RouteHandler } from "../routed.ts";
+import type { PageRoute } from "../routed.ts";
 import type { Pages } from "./pages.ts";
-import { linkCids, type Piece } from "./parts/link-cids.ts";
 import { bytesText, shortCid } from "./parts/text.ts";
 
-export interface CidOptions {
+interface CidOptions {
   readonly host: Host;
   readonly pages: Pages;
 }
@@ -25,33 +25,37 @@ const FILES_MAX = 64;
  * `GET /cid/<cid>`: content of the tenant, in readable form. `?raw` returns the bytes, which nobody has checked, so a
  * browser only ever saves them as a file.
  */
-export function cidPage({ host, pages }: CidOptions): RouteHandler {
-  return async (context) => {
-    const { request, response, tenant, base } = context;
-    const read = (cid: Cid): Promise<Uint8Array | undefined> => host.content(tenant, cid);
-    const cid = request.params["cid"]!;
-    const bytes = isCid(cid) ? await read(cid) : undefined;
-    if (!bytes) throw new BerthError("content_missing", `"${cid}"`);
-    if (request.query["raw"] !== undefined) return sendBytes(response, cid, bytes);
-    const text = textOf(bytes);
-    // A text that is too long to show is not parsed, either.
-    const value = text === undefined || text.length > SHOWN_UNITS_MAX ? undefined : parsed(text);
-    const files = isStructure(cid) ? await filesOf(value, read) : [];
-    await pages.send(context, "cid", {
-      title: shortCid(cid),
-      section: "mcp",
-      crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: "Content" }],
-      cid,
-      kind: kindOf(cid, value, text),
-      size: bytesText(bytes.length),
-      raw: `${base}/cid/${cid}?raw`,
-      isText: text !== undefined,
-      cut: text !== undefined && text.length > SHOWN_UNITS_MAX,
-      pieces: text === undefined ? [] : piecesOf(text, value),
-      files,
-    });
-  };
-}
+export const cidPage: PageRoute<CidOptions> = {
+  path: "/cid/:cid",
+  permit: reading(),
+  create({ host, pages }) {
+    return async (context) => {
+      const { request, response, tenant, base } = context;
+      const read = (cid: Cid): Promise<Uint8Array | undefined> => host.content(tenant, cid);
+      const cid = request.params["cid"]!;
+      const bytes = isCid(cid) ? await read(cid) : undefined;
+      if (!bytes) throw new BerthError("content_missing", `"${cid}"`);
+      if (request.query["raw"] !== undefined) return sendBytes(response, cid, bytes);
+      const text = textOf(bytes);
+      // A text that is too long to show is not parsed, either.
+      const value = text === undefined || text.length > SHOWN_UNITS_MAX ? undefined : parsed(text);
+      const files = isStructure(cid) ? await filesOf(value, read) : [];
+      await pages.send(context, "cid", {
+        title: shortCid(cid),
+        section: "mcp",
+        crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: "Content" }],
+        cid,
+        kind: kindOf(cid, value, text),
+        size: bytesText(bytes.length),
+        raw: `${base}/cid/${cid}?raw`,
+        isText: text !== undefined,
+        cut: text !== undefined && text.length > SHOWN_UNITS_MAX,
+        pieces: text === undefined ? [] : piecesOf(text, value),
+        files,
+      });
+    };
+  },
+};
 
 function sendBytes(response: Response, cid: Cid, bytes: Uint8Array): void {
   response.setHeader("Content-Type", "application/octet-stream");
@@ -129,4 +133,26 @@ async function filesOf(
     room -= text?.length ?? bytes?.length ?? 0;
   }
   return files;
+}
+
+/** A part of a text; `cid` is true for a CID, which links to its page. */
+interface Piece {
+  readonly text: string;
+  readonly cid: boolean;
+}
+
+const CID_LIKE = /\bba(?:fkrei|guqeera)[a-z2-7]{40,60}\b/g;
+
+/** Splits a text so that each CID in it, except `unlinked`, can be a link. */
+function linkCids(text: string, unlinked?: unknown): Piece[] {
+  const pieces: Piece[] = [];
+  let end = 0;
+  for (const { 0: found, index } of text.matchAll(CID_LIKE)) {
+    if (found === unlinked || !isCid(found)) continue;
+    if (index > end) pieces.push({ text: text.slice(end, index), cid: false });
+    pieces.push({ text: found, cid: true });
+    end = index + found.length;
+  }
+  if (end < text.length) pieces.push({ text: text.slice(end), cid: false });
+  return pieces;
 }

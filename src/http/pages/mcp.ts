@@ -8,7 +8,7 @@ import { mapInTurns } from "../../lib/event-loop.ts";
 import { mayKnow, toolsShown } from "../access/permit.ts";
 import type { OriginOf } from "../origin.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
-import type { RouteHandler } from "../routed.ts";
+import type { PageRoute } from "../routed.ts";
 import { inGroups, type Pages } from "./pages.ts";
 import { credentialsOf } from "./parts/credentials.ts";
 import { pathsOf } from "./parts/origin.ts";
@@ -27,36 +27,39 @@ export interface McpOptions {
 }
 
 /** `GET /mcp`: what this is, how to connect, and every server with its state, tools and problems (C6). */
-export function mcpPage({ host, pages, isolation, access, originOf, limits }: McpOptions): RouteHandler {
-  return async (context) => {
-    const { request, tenant, base, principal } = context;
-    const shown = host.names(tenant).filter((name) => mayKnow(principal, name));
-    const { names, next } = namesOnPage(shown, readListPage(request, limits), () => true);
-    const all = await host.overview(tenant, names);
-    const servers = principal ? await mapInTurns(all, async (server) => known(server, principal)) : all;
-    const origin = originOf(request);
-    const viewOf = (server: Overview): object => ({
-      origin,
-      ...serverView(base, server, host.upstream(tenant, server.name)),
-    });
-    const url = `${origin}${base}/mcp`;
-    const credentials = credentialsOf(access, tenant);
-    await pages.send(context, "mcp", {
-      title: "MCP servers",
-      section: "mcp",
-      origin,
-      url,
-      credentials,
-      isSandboxed: isolation === "sandboxed",
-      setups: setupsFor({ name: "berth", url, tool: undefined, access: credentials.access }),
-      problems: mayKnow(principal) ? host.problems(tenant).map(problemView) : [],
-      summary: servers.length === shown.length ? summaryOf(servers) : partOf(shown.length, names),
-      filtered: servers.length > FILTERED_FROM,
-      servers: servers.length > 0 ? await pages.fragment("servers", inGroups(servers, viewOf)) : undefined,
-      next: nextAddress(`${base}/mcp`, request, next),
-    });
-  };
-}
+export const mcpPage: PageRoute<McpOptions> = {
+  path: "/mcp",
+  create({ host, pages, isolation, access, originOf, limits }) {
+    return async (context) => {
+      const { request, tenant, base, principal } = context;
+      const shown = host.names(tenant).filter((name) => mayKnow(principal, name));
+      const { names, next } = namesOnPage(shown, readListPage(request, limits), () => true);
+      const all = await host.overview(tenant, names);
+      const servers = principal ? await mapInTurns(all, async (server) => known(server, principal)) : all;
+      const origin = originOf(request);
+      const viewOf = (server: Overview): object => ({
+        origin,
+        ...serverView(base, server, host.upstream(tenant, server.name)),
+      });
+      const url = `${origin}${base}/mcp`;
+      const credentials = credentialsOf(access, tenant);
+      await pages.send(context, "mcp", {
+        title: "MCP servers",
+        section: "mcp",
+        origin,
+        url,
+        credentials,
+        isSandboxed: isolation === "sandboxed",
+        setups: setupsFor({ name: "berth", url, tool: undefined, access: credentials.access }),
+        problems: mayKnow(principal) ? host.problems(tenant).map(problemView) : [],
+        summary: servers.length === shown.length ? summaryOf(servers) : partOf(shown.length, names),
+        filtered: servers.length > FILTERED_FROM,
+        servers: servers.length > 0 ? await pages.fragment("servers", inGroups(servers, viewOf)) : undefined,
+        next: nextAddress(`${base}/mcp`, request, next),
+      });
+    };
+  },
+};
 
 /** The part of a server that the principal may know of. */
 function known(overview: Overview, principal: Principal): Overview {

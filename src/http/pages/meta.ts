@@ -10,9 +10,9 @@ import { listedTool } from "../../mcp/methods/lists.ts";
 import { checkPermitted, mayChange, checkReadable, toolsShown } from "../access/permit.ts";
 import type { OriginOf } from "../origin.ts";
 import type { RequestPlace } from "../request-context.ts";
-import type { RoutedContext, RouteHandler } from "../routed.ts";
+import type { RoutedContext, PageRoute } from "../routed.ts";
 import type { Page, Pages } from "./pages.ts";
-import { callViews, healthFacts, lineViews, releaseViews } from "./parts/health.ts";
+import { callViews, healthFacts, lineViews, releaseViews, type Fact } from "./parts/health.ts";
 import { credentialsOf } from "./parts/credentials.ts";
 import { createOffers } from "./parts/offers.ts";
 import { pathsOf } from "./parts/origin.ts";
@@ -20,10 +20,16 @@ import { problemView } from "./parts/problem-view.ts";
 import { SERVER_STATES } from "./parts/server-state.ts";
 import { setupsFor } from "./parts/setup.ts";
 import { DESCRIPTION_MAX } from "./parts/tool-view.ts";
-import { upstreamView } from "./parts/upstream.ts";
-import { shortCid } from "./parts/text.ts";
+import { shortCid, countOf, timeView } from "./parts/text.ts";
+import { decodeJson, jsonBlock } from "../../lib/cid.ts";
+import type { ContractChange } from "../../contract/change.ts";
+import type { Contract, ToolContract } from "../../contract/contract.ts";
+import type { PendingChange, UpstreamState } from "../../host/serving/hosting.ts";
+import { textDiff } from "../api/text-diff.ts";
+import { printable } from "../../lib/printable.ts";
+import type { Fragment } from "./fragment.ts";
 
-export interface MetaOptions {
+interface MetaOptions {
   readonly host: Host;
   readonly pages: Pages;
   readonly isolation: string;
@@ -41,17 +47,20 @@ interface Parts extends MetaOptions, RequestPlace {
  * `GET /mcp/meta/<server>`: all about one server, or about the release `<server>@<cid>` (C6). With `?tool=<name>`, that
  * tool as JSON, as clients get it.
  */
-export function metaPage(options: MetaOptions): RouteHandler {
-  const offersOf = createOffers(options.pages);
-  return async (context) => {
-    const server = context.request.params["server"]!;
-    checkReadable(context, server);
-    const { tool } = context.request.query;
-    if (typeof tool === "string") return sendTool(tool, server, context, options.host);
-    const page = await readPage(server, context, { ...options, ...context.place, offersOf });
-    await options.pages.send(context, "meta", page);
-  };
-}
+export const metaPage: PageRoute<MetaOptions> = {
+  path: "/mcp/meta/:server",
+  create(options) {
+    const offersOf = createOffers(options.pages);
+    return async (context) => {
+      const server = context.request.params["server"]!;
+      checkReadable(context, server);
+      const { tool } = context.request.query;
+      if (typeof tool === "string") return sendTool(tool, server, context, options.host);
+      const page = await readPage(server, context, { ...options, ...context.place, offersOf });
+      await options.pages.send(context, "meta", page);
+    };
+  },
+};
 
 async function sendTool(
   tool: string,
@@ -76,7 +85,7 @@ function shownCatalog(catalog: Catalog, principal: Principal | undefined): Catal
 async function readPage(name: string, context: RoutedContext, options: Parts): Promise<Page> {
   const { host, tenant, base } = options;
   const summary = await host.summary(tenant, name);
-  if (summary) return serverPage(summary, context, options);
+  if (summary) return viewServer(summary, context, options);
   // Not listed, so it is the address of a release, or nothing at all.
   const catalog = await host.server(tenant, name);
   const server = catalog.server;
@@ -103,7 +112,7 @@ async function readPage(name: string, context: RoutedContext, options: Parts): P
   };
 }
 
-function serverPage(summary: ServerSummary, context: RoutedContext, options: Parts): Promise<Page> {
+function viewServer(summary: ServerSummary, context: RoutedContext, options: Parts): Promise<Page> {
   return summary.catalog ? servedPage(summary as Served, context, options) : refusedPage(summary, context, options);
 }
 
@@ -193,4 +202,122 @@ function addresses(
   const credentials = credentialsOf(access, tenant, name);
   const setups = setupsFor({ name, url, tool: contract.tools[0], access: credentials.access });
   return { path: endpoint, url, credentials, setups };
+}
+
+/** The view of an upstream: its health, and the changes that wait for a person. */
+export async function upstreamView(
+  pages: Pick<Pages, "fragment">,
+  base: string,
+  server: string,
+  { name, launcher, health, pending, stderr }: UpstreamState,
+  mayChange: boolean,
+): Promise<{ readonly view: object; readonly fragments: readonly Fragment[] }> {
+  const { state, starts, requests, failure, retryAt, protocolVersion, server: own } = health;
+  const facts: Fact[] = [
+    { label: isRemote(launcher) ? "Reached at" : "Started from", value: name },
+    { label: "By", value: launcher },
+    { label: "Isolation", value: isRemote(launcher) ? "it runs elsewhere" : "none: it is a process like your own" },
+    { label: "Process", value: STATES[state] },
+    ...(own ? [{ label: "Calls itself", value: `${own.name} ${own.version}` }] : []),
+    ...(protocolVersion === undefined ? [] : [{ label: "Speaks MCP", value: protocolVersion }]),
+    { label: "Starts so far", value: String(starts) },
+    { label: "Requests under way", value: String(requests) },
+    ...(failure === undefined ? [] : [{ label: "Failed last", value: failure }]),
+    ...(retryAt === undefined ? [] : [{ label: "Not tried again before", value: timeView(retryAt).text }]),
+  ];
+  const wrote = mayChange ? printable(stderr) : "";
+  if (!pending) return { view: { facts, wrote }, fragments: [] };
+  const { groups, ...view } = pendingView(base, server, pending);
+  const fragment = await pages.fragment("pending", groups);
+  return { view: { facts, wrote, pending: { ...view, groups: fragment } }, fragments: [fragment] };
+}
+
+function isRemote(launcher: string): boolean {
+  return launcher === "http" || launcher === "https";
+}
+
+const STATES = {
+  idle: "not running; it is started when it is needed",
+  starting: "starting",
+  running: "running",
+  failed: "failed; it is tried again when it is needed",
+} as const;
+
+function pendingView(base: string, server: string, { contract, changes, approved, observed }: PendingChange) {
+  const groups = new Map<string, ContractChange[]>();
+  for (const change of changes) {
+    const key = JSON.stringify([change.subject, change.name]);
+    const group = groups.get(key);
+    if (group) group.push(change);
+    else groups.set(key, [change]);
+  }
+  const sorted = [...groups.values()].sort((one, other) => rankOf(one) - rankOf(other));
+  const more = sorted.length - GROUPS_MAX;
+  return {
+    contract,
+    approve: `${base}/api/servers/${encodeURIComponent(server)}/approve`,
+    count: countOf(changes.length, "change"),
+    groups: groupViews(sorted.slice(0, GROUPS_MAX), toolsOf(approved), toolsOf(observed)),
+    more:
+      more > 0
+        ? `${more} more things have changed: GET ${base}/api/servers/${encodeURIComponent(server)}/upstream has them.`
+        : "",
+  };
+}
+
+/** No page shows more: a reader of so many knows what to think of the server. */
+const GROUPS_MAX = 200;
+
+function* groupViews(groups: readonly ContractChange[][], approved: Tools, observed: Tools): Generator<object> {
+  for (const group of groups) {
+    const { subject, name, renamedTo } = group[0]!;
+    yield {
+      subject: subject === "server" ? "The server itself" : subject,
+      name,
+      changes: group.toSorted(byEffect).map(({ effect, message }) => {
+        const { label, tone } = EFFECTS[effect];
+        return { label, tone, message };
+      }),
+      diff: subject === "tool" ? toolDiff(approved.get(name), observed.get(renamedTo ?? name)) : "",
+    };
+  }
+}
+
+type Tools = ReadonlyMap<string, ToolContract>;
+
+function toolsOf({ tools }: Contract): Tools {
+  return new Map(tools.map((tool) => [tool.name, tool]));
+}
+
+const EFFECTS = {
+  breaking: { label: "breaking", tone: "bad", rank: 0 },
+  review: { label: "for you to judge", tone: "warn", rank: 1 },
+  compatible: { label: "compatible", tone: "good", rank: 2 },
+} as const;
+
+function rankOf(group: readonly ContractChange[]): number {
+  return Math.min(...group.map(({ effect }) => EFFECTS[effect].rank));
+}
+
+function byEffect(one: ContractChange, other: ContractChange): number {
+  return EFFECTS[one.effect].rank - EFFECTS[other.effect].rank;
+}
+
+function toolDiff(before: ToolContract | undefined, after: ToolContract | undefined): string {
+  const [old, now] = [toolText(before), toolText(after)];
+  if (old === undefined || now === undefined) return "Too long to be compared line by line here.";
+  const diff = textDiff({ entry: "tool", files: { tool: old } }, { entry: "tool", files: { tool: now } });
+  // File names mean nothing here.
+  return diff.replace(/^--- .*\n\+\+\+ .*\n/, "");
+}
+
+/** The most bytes of a tool without indentation; a page has hundreds of these. */
+const DIFF_BYTES_MAX = 32 * 1024;
+
+/** The text of a tool; undefined when it is too long. */
+function toolText(tool: ToolContract | undefined): string | undefined {
+  if (!tool) return "";
+  // Fields are in one order, wherever each of the two comes from.
+  const { bytes } = jsonBlock(tool);
+  return bytes.length > DIFF_BYTES_MAX ? undefined : `${indentedJson(decodeJson(bytes))}\n`;
 }

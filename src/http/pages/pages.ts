@@ -2,13 +2,15 @@ import { setImmediate } from "node:timers/promises";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { Principal } from "../../access/principal.ts";
-import { packageVersion } from "../../config.ts";
+import { packageVersion, packageRoot } from "../../config.ts";
 import { mayAdminister, mayKnow } from "../access/permit.ts";
 import type { Assets } from "../assets.ts";
 import type { RoutedContext } from "../routed.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { Fragment, withFragments } from "./fragment.ts";
-import { escapeText, openViews } from "./views.ts";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { handlebars } from "../handlebars.ts";
 
 /**
  * Renders pages: `views/pages/<view>.hbs` in `views/layout.hbs`, with every `views/partials/*.hbs` as a partial
@@ -47,7 +49,7 @@ export interface Page {
   readonly [field: string]: unknown;
 }
 
-export interface Crumb {
+interface Crumb {
   readonly label: string;
   readonly href?: string;
 }
@@ -165,3 +167,50 @@ export function createPages(assets: Assets): Pages {
 function policyFor({ styleNonce }: Page): string {
   return styleNonce === undefined ? POLICY : POLICY.replace("style-src 'self'", `$& 'nonce-${styleNonce}'`);
 }
+
+/**
+ * The templates of `views/` as functions, compiled by `npm run build` (scripts/compile-views.mjs). They escape every
+ * value; a missing value is an error.
+ */
+interface Views {
+  layout(page: object): string;
+  partial(name: string, context: object): string;
+  /** Marks HTML that templates must not escape. */
+  safe(html: string): unknown;
+}
+
+interface Compiled {
+  readonly layout: TemplateSpecification;
+  readonly partials: Readonly<Record<string, TemplateSpecification>>;
+}
+
+const require = createRequire(import.meta.url);
+
+export function openViews(assets: Assets): Views {
+  const { layout, partials } = require(join(packageRoot, "dist/views.cjs")) as Compiled;
+  const engine = handlebars.create();
+  engine.registerHelper("asset", (name: string) => assets.url(name));
+  engine.registerHelper("is", (left: unknown, right: unknown) => left === right);
+  engine.registerHelper("asText", (text: string) => new handlebars.SafeString(escapeText(text)));
+  const made = Object.fromEntries(
+    Object.entries(partials).map(([name, specification]) => [name, engine.template(specification)]),
+  );
+  engine.registerPartial(made);
+  return {
+    layout: engine.template(layout),
+    partial: (name, context) => made[name]!(context),
+    safe: (html) => new handlebars.SafeString(html),
+  };
+}
+
+/** Escapes a text for use between tags, not within one; there, quotes need no escaping. */
+function escapeText(text: string): string {
+  return text.replace(/[&<>\r]/g, (letter) => ESCAPES[letter]!);
+}
+
+/**
+ * \r is escaped because browsers would turn \r
+ * into
+ * .
+ */
+const ESCAPES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;" };

@@ -1,6 +1,7 @@
+import { reading } from "../access/permit.ts";
 import type { ListedSecret, SecretEdits } from "../../edits/secret-edits.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
-import type { RouteHandler } from "../routed.ts";
+import type { PageRoute } from "../routed.ts";
 import { inGroups, type Pages } from "./pages.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { authorText, countOf, timeView } from "./parts/text.ts";
@@ -14,22 +15,26 @@ export interface SecretsPageOptions {
 }
 
 /** `GET /secrets`: the secrets, the servers that get them, and a form to set one. No value is ever shown. */
-export function secretsPage({ secrets, pages, writable, limits }: SecretsPageOptions): RouteHandler {
-  return async (context) => {
-    const { request, tenant, base } = context;
-    const listed = new Map((await secrets.list(tenant)).map((secret) => [secret.name, secret]));
-    const { names, next } = namesOnPage([...listed.keys()], readListPage(request, limits), () => true);
-    const shown = (name: string): object => ({ writable, ...viewOf(base, listed.get(name)!) });
-    await pages.send(context, "secrets", {
-      title: "Secrets",
-      section: "secrets",
-      scripts: ["secrets.js"],
-      secrets: names.length > 0 ? await pages.fragment("secrets", inGroups(names, shown)) : undefined,
-      writable,
-      next: nextAddress(`${base}/secrets`, request, next),
-    });
-  };
-}
+export const secretsPage: PageRoute<SecretsPageOptions> = {
+  path: "/secrets",
+  permit: reading(),
+  create({ secrets, pages, writable, limits }) {
+    return async (context) => {
+      const { request, tenant, base } = context;
+      const listed = new Map((await secrets.list(tenant)).map((secret) => [secret.name, secret]));
+      const { names, next } = namesOnPage([...listed.keys()], readListPage(request, limits), () => true);
+      const shown = (name: string): object => ({ writable, ...viewOf(base, listed.get(name)!) });
+      await pages.send(context, "secrets", {
+        title: "Secrets",
+        section: "secrets",
+        scripts: ["secrets.js"],
+        secrets: names.length > 0 ? await pages.fragment("secrets", inGroups(names, shown)) : undefined,
+        writable,
+        next: nextAddress(`${base}/secrets`, request, next),
+      });
+    };
+  },
+};
 
 function viewOf(base: string, { name, set, servers, moreServers }: ListedSecret): object {
   return {

@@ -5,17 +5,16 @@ import type { Current, Draft, Subject } from "../../edits/edits.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
 import { listedProblems } from "../../lib/problem.ts";
 import { mapInTurns } from "../../lib/event-loop.ts";
-import { checkPermitted, mayKnow } from "../access/permit.ts";
+import { checkPermitted, mayKnow, named, reading } from "../access/permit.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import type { OriginOf } from "../origin.ts";
 import type { RequestPlace } from "../request-context.ts";
-import type { RoutedContext, RouteHandler } from "../routed.ts";
+import type { RoutedContext, PageRoute } from "../routed.ts";
 import { pathsOf } from "./parts/origin.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { SERVER_STATES } from "./parts/server-state.ts";
 import { countOf, shortCid } from "./parts/text.ts";
 import { DESCRIPTION_MAX } from "./parts/tool-view.ts";
-import { starterOf, type StarterLanguage } from "./servers-starter.ts";
 import {
   lastDraft,
   readStanding,
@@ -25,7 +24,7 @@ import {
   type SubjectPlace,
 } from "./subject.ts";
 
-export interface ServerPageOptions extends EditPageOptions {
+interface ServerPageOptions extends EditPageOptions {
   readonly host: Host;
   readonly originOf: OriginOf;
   readonly limits: ListPageLimits;
@@ -38,58 +37,65 @@ type ServerPagePlace = ServerPageOptions & RequestPlace;
  * begins with a starter; `?server=&of=definition|entry&from=&to=` compares two versions. All of that is here because
  * `/servers/<name>` with a query is a call.
  */
-export function serversPage(options: ServerPageOptions): RouteHandler {
-  const { edits, host, pages, writable, originOf, limits } = options;
-  return async (context) => {
-    const { request, response } = context;
-    const at = { ...options, ...context.place };
-    const { tenant, base } = at;
-    const { name, new: language, server } = request.query;
-    if (typeof server === "string") checkPermitted(context, "read", server);
-    if (typeof server === "string") return sendComparison(at, context, server);
-    if (typeof name === "string" && name !== "") {
-      checkPermitted(context, "read", name);
-      const exists = (await edits.read(tenant, { kind: "definition", name })) !== undefined;
-      if (exists || !writable) return response.redirect(303, pathsOf(base, name).edit);
-      return sendServer(at, context, name, language === "shell" ? "shell" : "typescript");
-    }
-    const { principal } = context;
-    const isShown = (each: string): boolean => mayKnow(principal, each);
-    const { names, next } = namesOnPage(host.names(tenant), readListPage(request, limits), isShown);
-    const place = { base, origin: originOf(request) };
-    const servers = await mapInTurns(names, async (each) => {
-      const summary = await host.summary(tenant, each);
-      if (!summary || summary.isBuiltIn) return [];
-      const upstream = host.upstream(tenant, each);
-      const label = languageLabel(upstream ? undefined : await edits.language(tenant, each));
-      const language = upstream ? `Written by others (${upstream.launcher})` : label;
-      const listed = {
-        ...summary,
-        description: cutText(summary.description ?? "", LISTED_DESCRIPTION_MAX),
-        problems: listedProblems(summary.problems),
-      };
-      return [{ server: viewSummary(listed, place), language }];
-    });
-    await pages.send(context, "servers", {
-      title: "Definitions",
-      section: "servers",
-      servers: servers.flat(),
-      writable,
-      next: nextAddress(`${base}/servers`, request, next),
-    });
-  };
-}
+export const serversPage: PageRoute<ServerPageOptions> = {
+  path: "/servers",
+  create(options) {
+    const { edits, host, pages, writable, originOf, limits } = options;
+    return async (context) => {
+      const { request, response } = context;
+      const at = { ...options, ...context.place };
+      const { tenant, base } = at;
+      const { name, new: language, server } = request.query;
+      if (typeof server === "string") checkPermitted(context, "read", server);
+      if (typeof server === "string") return sendComparison(at, context, server);
+      if (typeof name === "string" && name !== "") {
+        checkPermitted(context, "read", name);
+        const exists = (await edits.read(tenant, { kind: "definition", name })) !== undefined;
+        if (exists || !writable) return response.redirect(303, pathsOf(base, name).edit);
+        return sendServer(at, context, name, language === "shell" ? "shell" : "typescript");
+      }
+      const { principal } = context;
+      const isShown = (each: string): boolean => mayKnow(principal, each);
+      const { names, next } = namesOnPage(host.names(tenant), readListPage(request, limits), isShown);
+      const place = { base, origin: originOf(request) };
+      const servers = await mapInTurns(names, async (each) => {
+        const summary = await host.summary(tenant, each);
+        if (!summary || summary.isBuiltIn) return [];
+        const upstream = host.upstream(tenant, each);
+        const label = languageLabel(upstream ? undefined : await edits.language(tenant, each));
+        const language = upstream ? `Written by others (${upstream.launcher})` : label;
+        const listed = {
+          ...summary,
+          description: cutText(summary.description ?? "", LISTED_DESCRIPTION_MAX),
+          problems: listedProblems(summary.problems),
+        };
+        return [{ server: viewSummary(listed, place), language }];
+      });
+      await pages.send(context, "servers", {
+        title: "Definitions",
+        section: "servers",
+        servers: servers.flat(),
+        writable,
+        next: nextAddress(`${base}/servers`, request, next),
+      });
+    };
+  },
+};
 
 /**
  * `GET /servers/:name` from a browser: the editors of its definition and of its entry in `mcps`, and their versions.
  */
-export function serverPage(options: ServerPageOptions): RouteHandler {
-  return (context) => {
-    // A request that does not ask for a page calls the server.
-    context.response.vary("Accept");
-    return sendServer({ ...options, ...context.place }, context, context.request.params["name"]!);
-  };
-}
+export const serverPage: PageRoute<ServerPageOptions> = {
+  path: "/servers/:name",
+  permit: reading(named),
+  create(options) {
+    return (context) => {
+      // A request that does not ask for a page calls the server.
+      context.response.vary("Accept");
+      return sendServer({ ...options, ...context.place }, context, context.request.params["name"]!);
+    };
+  },
+};
 
 async function sendServer(
   options: ServerPagePlace,
@@ -217,3 +223,50 @@ function languageLabel(language: Current["language"] | "damaged" | undefined): s
   if (language === "damaged") return "Its definition cannot be read";
   return language === "shell" ? "Shell" : "TypeScript";
 }
+
+type StarterLanguage = "typescript" | "shell";
+
+/** The definition that a new server begins with: it works as it is, and shows what makes a tool. */
+function starterOf(server: string, language: StarterLanguage): Draft & { language: Current["language"]; cid: null } {
+  const entry = `${server}.${language === "shell" ? "sh" : "ts"}`;
+  const text = language === "shell" ? SHELL : typescript(identifierOf(server));
+  return { entry, files: { [entry]: text }, language, cid: null };
+}
+
+const typescript = (name: string): string => `/**
+ * Greets somebody. Every exported function is a tool; this comment is what a model reads of it.
+ *
+ * @param who - Whom to greet.
+ * @param times - How often.
+ * @readOnly
+ */
+export function ${name}(who: string, times = 1): string {
+  return Array.from({ length: times }, () => \`Hello, \${who}!\`).join(" ");
+}
+`;
+
+const SHELL = `#!/bin/sh
+# Greets somebody. The script is one tool; this comment is what a model reads of it.
+#
+# @param {string} who - Whom to greet.
+# @readOnly
+
+set -eu
+printf 'Hello, %s!\\n' "$who"
+`;
+
+/** The function name for a server's name: `word-count` gives `wordCount`. */
+function identifierOf(server: string): string {
+  const words = server.split(/[^A-Za-z0-9]+/).filter(Boolean);
+  const name = words.map((word, index) => (index === 0 ? word : word[0]!.toUpperCase() + word.slice(1))).join("");
+  return /^[A-Za-z]/.test(name) && !RESERVED.has(name) ? name : "greet";
+}
+
+// Words that cannot name a function in a module.
+const RESERVED = new Set(
+  (
+    "arguments await break case catch class const continue debugger default delete do else enum eval export extends " +
+    "false finally for function if implements import in instanceof interface let new null package private protected " +
+    "public return static super switch this throw true try typeof var void while with yield"
+  ).split(" "),
+);

@@ -8,8 +8,9 @@ import { nextTurn } from "../../lib/event-loop.ts";
 import type { RequestPlace } from "../request-context.ts";
 import type { Fragment } from "./fragment.ts";
 import type { Pages } from "./pages.ts";
-import { compareDrafts, type FileComparison } from "./comparison.ts";
 import { authorText, shortCid, timeView } from "./parts/text.ts";
+import { structuredPatch, type StructuredPatchHunk } from "diff";
+import { boundsOfDiffs } from "../api/text-diff.ts";
 
 /** The parts that editing pages are made with. */
 export interface EditPageOptions {
@@ -20,13 +21,13 @@ export interface EditPageOptions {
 }
 
 /** The same for one request. */
-export type EditPagePlace = EditPageOptions & RequestPlace;
+type EditPagePlace = EditPageOptions & RequestPlace;
 
 /**
  * One variable, definition or entry as `views/partials/subject.hbs` shows it: the texts, readable without scripts; the
  * setup from which the script makes an editor (src/browser/editor.ts); the versions, to compare and to restore.
  */
-export interface SubjectView {
+interface SubjectView {
   readonly id: string;
   readonly heading: string;
   /** Its address in the JSON API. */
@@ -143,7 +144,7 @@ function viewVersion(
 }
 
 /** The current version, and its damage, if any. A version that went bad on disk has no text, but can be saved again. */
-export interface StandingSubject {
+interface StandingSubject {
   readonly current: Current | undefined;
   readonly damage?: string;
 }
@@ -171,7 +172,7 @@ export async function lastDraft({ edits, tenant }: EditPagePlace, subject: Subje
   return last == null ? undefined : edits.version(tenant, subject, last);
 }
 
-export interface ComparisonView {
+interface ComparisonView {
   readonly from: string;
   readonly to: string;
   readonly fromShort: string;
@@ -222,4 +223,55 @@ function schemaFor({ kind, name }: Subject): object | undefined {
   if (kind === "definition" || (kind === "variable" && name !== "mcps")) return undefined;
   mcpsSchema ??= JSON.parse(readFileSync(SCHEMA, "utf8")) as { $defs: object };
   return kind === "variable" ? mcpsSchema : { $defs: mcpsSchema.$defs, $ref: "#/$defs/entry" };
+}
+
+/** The differences of one file between two versions. */
+interface FileComparison {
+  readonly path: string;
+  readonly hunks: readonly Hunk[];
+  /** The two have too little in common to compare line by line; there are no hunks. */
+  readonly tooDifferent: boolean;
+  /** The two are too long to compare; there are no hunks, either. */
+  readonly tooLong: boolean;
+}
+
+interface Hunk {
+  /** `@@ -1,4 +1,5 @@` */
+  readonly heading: string;
+  readonly lines: readonly Line[];
+}
+
+interface Line {
+  readonly change: "added" | "removed" | "same";
+  /** `+`, `-` or a space, for readers who see no colours. */
+  readonly sign: string;
+  readonly text: string;
+}
+
+const CHANGES = { "+": "added", "-": "removed" } as const;
+
+/** The files that differ, by path, each with its changed lines and some context. */
+export function compareDrafts(from: Draft, to: Draft): readonly FileComparison[] {
+  const boundsOf = boundsOfDiffs();
+  const paths = [...new Set([...Object.keys(from.files), ...Object.keys(to.files)])].sort();
+  return paths
+    .filter((path) => from.files[path] !== to.files[path])
+    .map((path) => {
+      const [before, after] = [from.files[path] ?? "", to.files[path] ?? ""];
+      const bounds = boundsOf(before, after);
+      const patch = bounds && structuredPatch(path, path, before, after, undefined, undefined, bounds);
+      const tooLong = bounds === undefined;
+      return { path, hunks: hunksOf(patch?.hunks ?? []), tooDifferent: !tooLong && patch === undefined, tooLong };
+    });
+}
+
+function hunksOf(hunks: readonly StructuredPatchHunk[]): readonly Hunk[] {
+  return hunks.map(({ oldStart, oldLines, newStart, newLines, lines }) => ({
+    heading: `@@ -${oldStart},${oldLines} +${newStart},${newLines} @@`,
+    lines: lines.map((line) => ({
+      change: CHANGES[line[0] as "+" | "-"] ?? "same",
+      sign: line[0] ?? " ",
+      text: line.slice(1),
+    })),
+  }));
 }

@@ -4,7 +4,7 @@ import type { Catalog } from "../../../src/host/catalog/catalog.ts";
 import { CatalogCache } from "../../../src/host/catalog/catalog-cache.ts";
 import { queryArguments } from "../../../src/host/calls/uris/query-arguments.ts";
 import { openAssets } from "../../../src/http/assets.ts";
-import { compareDrafts } from "../../../src/http/pages/comparison.ts";
+import { compareDrafts } from "../../../src/http/pages/subject.ts";
 import { createPages } from "../../../src/http/pages/pages.ts";
 import { nearNames } from "../../../src/lib/near-names.ts";
 import { createOffers } from "../../../src/http/pages/parts/offers.ts";

@@ -75,7 +75,7 @@ describe("pages of what others wrote", () => {
     const text = JSON.stringify(Object.fromEntries(Array.from({ length: 3 }, (_, at) => [`s${at}`, entry])));
     const sent: Page[] = [];
     const edits = editsOf(currentOf("mcps", text));
-    const page = variablePage({ edits, pages: pagesOf(sent), writable: true, limits: defaultLimits });
+    const page = variablePage.create({ edits, pages: pagesOf(sent), writable: true, limits: defaultLimits });
     const longest = await longestJson(async () => page(forParams({ name: "mcps" })));
     assert.ok(longest < text.length / 2, `${longest} of ${text.length} letters at once`);
     const links = sent[0]!["links"] as { server: string; cids: { field: string }[] }[];
@@ -137,8 +137,8 @@ describe("pages of what others wrote", () => {
     const sent: Page[] = [];
     const edits = { ...editsOf(currentOf("s", "")), language: async () => undefined };
     const at = { edits, host: host as Host, pages: pagesOf(sent), writable: true, originOf: () => "", base: "" };
-    await serversPage({ ...at, limits: defaultLimits })(forParams({}));
-    await serverPage({ ...at, limits: defaultLimits })(forParams({ server: "s", name: "s" }));
+    await serversPage.create({ ...at, limits: defaultLimits })(forParams({}));
+    await serverPage.create({ ...at, limits: defaultLimits })(forParams({ server: "s", name: "s" }));
     const [list, alone] = sent as unknown as [{ servers: [{ server: View }] }, { server: View }];
     assert.equal(list.servers[0].server.description.length, 501);
     assert.equal(alone.server.description.length, 16_001);
@@ -157,7 +157,7 @@ describe("pages of what others wrote", () => {
         },
       };
       const sent: Page[] = [];
-      const page = cidPage({ host: host as Host, pages: pagesOf(sent) });
+      const page = cidPage.create({ host: host as Host, pages: pagesOf(sent) });
       await page(forParams({ cid: definition.cid }));
       return { reads, files: sent[0]!["files"] as { text: string; cut: boolean }[] };
     };

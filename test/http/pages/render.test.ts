@@ -4,7 +4,6 @@ import type { ToolContract } from "../../../src/contract/contract.ts";
 import { openAssets } from "../../../src/http/assets.ts";
 import { createPages } from "../../../src/http/pages/pages.ts";
 import { renderTools } from "../../../src/http/pages/parts/offers.ts";
-import { warmUp } from "../../../src/http/pages/warm-up.ts";
 
 const toolsNamed = (count: number): ToolContract[] =>
   Array.from({ length: count }, (_, index) => ({ name: `tool_${index}`, inputSchema: { type: "object" } }));
@@ -50,25 +49,5 @@ describe("the making of pages", () => {
     assert.ok(others, "others waited for all of it");
     await pages.fragment("tools", slowly(), async () => void (turns += 1));
     assert.equal(turns, 3);
-  });
-
-  it("renders its example in idle moments, and shows it to nobody", async () => {
-    // Background work keeps no process alive.
-    const awake = setInterval(() => {}, 1_000);
-    const sizes: number[] = [];
-    await warmUp(
-      {
-        html: (partial, context) => pages.html(partial, context),
-        async fragment(...given) {
-          const fragment = await pages.fragment(...given);
-          sizes.push(fragment.bytes.length);
-          return fragment;
-        },
-      },
-      { beginMs: 0, rounds: 2 },
-    );
-    clearInterval(awake);
-    assert.equal(sizes.length, 2);
-    assert.ok(sizes.every((size) => size > 1_000));
   });
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Page } from "playwright-core";
-import { SignIns } from "../../../src/http/access/sign-ins.ts";
+import { SignIns } from "../../../src/http/access/sign-in.ts";
 import { createSealer } from "../../../src/mcp/seal.ts";
 import { bearer, makeToken, revoke } from "../../support/tokens.ts";
 import { post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";

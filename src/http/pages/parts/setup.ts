@@ -1,11 +1,10 @@
 import type { ToolContract } from "../../../contract/contract.ts";
 import type { ClientAccess } from "./credentials.ts";
-import { cursorLink, vsCodeFile, vsCodeLink, vsCodeServer } from "./setup-editors.ts";
-import { curl, program } from "./setup-programs.ts";
 import { shellWord } from "./text.ts";
+import { isObject, type Json, type JsonObject, type JsonSchema } from "../../../lib/json.ts";
 
 /** How to add a server to a client, in its own format. docs/clients.md says how each was tried. */
-export interface Setup {
+interface Setup {
   readonly id: string;
   readonly client: string;
   /** A link that hands the server to the client, which asks its user first. */
@@ -18,7 +17,7 @@ export interface Setup {
   readonly note?: string;
 }
 
-export interface SetupStep {
+interface SetupStep {
   readonly what: string;
   readonly text: string;
   /** A file's path, where the text goes into one. */
@@ -156,4 +155,179 @@ function bridge(url: string, isGiven: boolean): object {
 
 function json(value: unknown): string {
   return JSON.stringify(value, null, 2);
+}
+
+/** Server settings for VS Code and Cursor, as their documentation has them ("MCP install links", "MCP URL handler"). */
+
+/** A server as VS Code's command and link take it. */
+interface VsCodeServer {
+  readonly name: string;
+  readonly type: "http";
+  readonly url: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The inputs that VS Code asks its user for, and keeps in its secret storage. */
+  readonly inputs?: readonly object[];
+}
+
+function vsCodeServer(name: string, url: string, isGiven: boolean): VsCodeServer {
+  const id = `${name}-token`;
+  return {
+    name,
+    type: "http",
+    url,
+    ...(isGiven && {
+      headers: { Authorization: `Bearer \${input:${id}}` },
+      inputs: [{ type: "promptString", id, description: `Token for ${name}`, password: true }],
+    }),
+  };
+}
+
+function vsCodeFile({ name, inputs, ...server }: VsCodeServer): string {
+  return JSON.stringify({ ...(inputs && { inputs }), servers: { [name]: server } }, null, 2);
+}
+
+/** Opens VS Code, which asks first. It unescapes twice, so the JSON has no escapes left for the second time. */
+function vsCodeLink(server: VsCodeServer): string {
+  return `vscode:mcp/install?${encodeURIComponent(JSON.stringify(server).replaceAll("%", "\\u0025"))}`;
+}
+
+/** Opens Cursor, which asks first, too. */
+function cursorLink(name: string, server: object): string {
+  const config = Buffer.from(JSON.stringify(server)).toString("base64");
+  return `cursor://anysphere.cursor-deeplink/mcp/install?name=${name}&config=${encodeURIComponent(config)}`;
+}
+
+type Tool = Pick<ToolContract, "name" | "inputSchema"> | undefined;
+
+/** A command that calls the tool, or lists tools where there is none. */
+function curl(url: string, tool: Tool, access: ClientAccess): string {
+  const request = tool
+    ? { method: "tools/call", params: { name: tool.name, arguments: sampleArguments(tool.inputSchema) } }
+    : { method: "tools/list" };
+  return [
+    `curl -s ${shellWord(url)} \\`,
+    "  -H 'Content-Type: application/json' -H 'Accept: application/json' \\",
+    ...(access === "open" ? [] : ['  -H "Authorization: Bearer $BERTH_TOKEN" \\']),
+    `  -d ${shellWord(JSON.stringify({ jsonrpc: "2.0", id: 1, ...request }))}`,
+  ].join("\n");
+}
+
+/** A module for Node.js that connects, lists the tools and calls one. */
+function program(url: string, tool: Tool, access: ClientAccess): string {
+  const address = `new URL(${JSON.stringify(url)})`;
+  const options = access === "open" ? "" : ", { authProvider }";
+  const lines = [
+    'import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";',
+    "",
+    'const client = new Client({ name: "my-client", version: "1.0.0" }, { versionNegotiation: { mode: "auto" } });',
+    ...(access === "open" ? [] : ["const authProvider = { token: async () => process.env.BERTH_TOKEN };"]),
+    `await client.connect(new StreamableHTTPClientTransport(${address}${options}));`,
+    "console.log((await client.listTools()).tools.map((tool) => tool.name));",
+  ];
+  if (tool) {
+    const call = { name: tool.name, arguments: sampleArguments(tool.inputSchema) };
+    lines.push(`console.log(await client.callTool(${JSON.stringify(call)}));`);
+  }
+  return [...lines, "await client.close();"].join("\n");
+}
+
+const DEPTH_MAX = 6;
+/** In UTF-16 units; a longer sample is of no use to a reader. */
+const SAMPLE_UNITS_MAX = 4_000;
+
+/**
+ * Makes arguments for a first call that works, valid as far as a look at the schema can tell. Empty when they would be
+ * longer than a reader can use, which a schema of a few bytes can ask for.
+ */
+export function sampleArguments(schema: JsonSchema): JsonObject {
+  const [example] = Array.isArray(schema["examples"]) ? (schema["examples"] as Json[]) : [];
+  const room = new Room();
+  const sample = isObject(example) ? room.take(example) : sampleObject(schema, 0, room);
+  return room.isLeft ? sample : {};
+}
+
+/** Counts the values and names of a sample; its makers stop when no room is left. */
+class Room {
+  #units = SAMPLE_UNITS_MAX;
+
+  get isLeft(): boolean {
+    return this.#units >= 0;
+  }
+
+  take<Value extends Json>(value: Value): Value {
+    this.#units -= typeof value === "string" ? value.length + 1 : 1;
+    if (typeof value === "object" && value !== null) {
+      for (const [key, member] of Object.entries(value)) {
+        if (!this.isLeft) break;
+        this.#units -= key.length + 1;
+        this.take(member);
+      }
+    }
+    return value;
+  }
+}
+
+function sampleObject(schema: JsonSchema, depth: number, room: Room): JsonObject {
+  const { properties, required } = schema;
+  const sample: JsonObject = {};
+  if (!isObject(properties) || !Array.isArray(required)) return sample;
+  for (const name of new Set(required)) {
+    if (!room.isLeft) break;
+    if (typeof name !== "string" || !Object.hasOwn(properties, name)) continue;
+    room.take(name);
+    const value = sampleOf(properties[name], depth + 1, room);
+    Object.defineProperty(sample, name, { value, enumerable: true, configurable: true, writable: true });
+  }
+  return sample;
+}
+
+function sampleOf(schema: unknown, depth: number, room: Room): Json {
+  if (!isObject(schema) || depth > DEPTH_MAX) return room.take(null);
+  for (const keyword of ["const", "default"]) if (keyword in schema) return room.take(schema[keyword] as Json);
+  for (const keyword of ["examples", "enum"]) {
+    const values = schema[keyword];
+    if (Array.isArray(values) && values.length > 0) return room.take(values[0] as Json);
+  }
+  const kinds = schema["anyOf"] ?? schema["oneOf"];
+  if (Array.isArray(kinds)) return sampleOf(kinds[0], depth, room);
+  const type = Array.isArray(schema["type"]) ? (schema["type"] as unknown[])[0] : schema["type"];
+  switch (type) {
+    case "string":
+      return room.take(sampleText(schema));
+    case "integer":
+    case "number":
+      return room.take(sampleNumber(schema));
+    case "boolean":
+      return room.take(true);
+    case "array":
+      return typeof schema["minItems"] === "number" && schema["minItems"] > 0
+        ? [sampleOf(schema["items"], depth + 1, room)]
+        : room.take([]);
+    case "object":
+      return sampleObject(schema, depth, room);
+    default:
+      return room.take(null);
+  }
+}
+
+const TEXTS: ReadonlyMap<unknown, string> = new Map(
+  Object.entries({
+    "date-time": "2026-01-31T12:00:00Z",
+    date: "2026-01-31",
+    time: "12:00:00Z",
+    email: "name@example.com",
+    uri: "https://example.com/",
+    uuid: "00000000-0000-4000-8000-000000000000",
+  }),
+);
+
+function sampleText(schema: Record<string, unknown>): string {
+  const units = Math.min(Number(schema["minLength"] ?? 0), SAMPLE_UNITS_MAX + 1);
+  return TEXTS.get(schema["format"]) ?? "hello".padEnd(units, "o");
+}
+
+function sampleNumber({ minimum, exclusiveMinimum, maximum }: Record<string, unknown>): number {
+  if (typeof minimum === "number") return minimum;
+  if (typeof exclusiveMinimum === "number") return exclusiveMinimum + 1;
+  return typeof maximum === "number" ? Math.min(1, maximum) : 1;
 }
