@@ -67,8 +67,21 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
   const { tenancy, admission, access, audit, edits, secrets, checks, metrics } = core;
   const { allowedHosts, allowedOrigins, publicUrl, limits } = config;
   http.serve({
-    ...{ host, edits, secrets, checks, endpoint, tenancy, admission, access, audit, metrics },
-    ...{ allowedHosts, allowedOrigins, publicUrl, limits, log },
+    host,
+    edits,
+    secrets,
+    checks,
+    endpoint,
+    tenancy,
+    admission,
+    access,
+    audit,
+    metrics,
+    allowedHosts,
+    allowedOrigins,
+    publicUrl,
+    limits,
+    log,
     signIns: new SignIns(createSealer(core.sealKey), store, limits),
     allServers: ALL_SERVERS,
     isolation: executor.isolation,
