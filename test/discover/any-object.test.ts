@@ -1,11 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { discover } from "../../src/discover/discover.ts";
 import type { Discovery } from "../../src/discover/discovery.ts";
-
-function found(text: string): Discovery {
-  return discover({ language: "typescript", server: "demo", entry: "demo.ts", files: { "demo.ts": text } });
-}
+import { found } from "../support/discovered.ts";
 
 /** The schemas of the arguments, tool by tool. */
 function argumentsOf({ tools }: Discovery): unknown[] {

@@ -1,12 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { discover } from "../../src/discover/discover.ts";
-import type { Discovery } from "../../src/discover/discovery.ts";
 import type { JsonSchema } from "../../src/lib/json.ts";
-
-function found(text: string): Discovery {
-  return discover({ language: "typescript", server: "demo", entry: "demo.ts", files: { "demo.ts": text } });
-}
+import { found } from "../support/discovered.ts";
 
 function outputOf(type: string): JsonSchema | null | undefined {
   const { tools, problems } = found(`interface User { name: string }\nexport function f(): ${type} { throw 0; }`);

@@ -1,13 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compileDefinition } from "../../src/discover/compile.ts";
-import { discover } from "../../src/discover/discover.ts";
-import type { Discovery } from "../../src/discover/discovery.ts";
+import { found } from "../support/discovered.ts";
 import { stopwatch } from "../support/stopwatch.ts";
-
-function found(text: string): Discovery {
-  return discover({ language: "typescript", server: "demo", entry: "demo.ts", files: { "demo.ts": text } });
-}
 
 /** Each problem's code, its place, and the source text above the marker. */
 function faults(text: string): string[] {

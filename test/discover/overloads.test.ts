@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { signatureOf } from "../../src/contract/signature.ts";
+import { found, said, signatures } from "../support/discovered.ts";
+
+test("signatures of a function are one where a schema takes exactly what some of them takes", () => {
+  const all = found(`
+    import type { ToolContext } from "berth";
+    /** By id. @param id - The id. */
+    export function a(id: string): string;
+    export function a(id: number): number;
+    export function a(id: string | number): string | number { return id; }
+    export function b(x: number): void;
+    export function b(x: number, y: string): void;
+    export function b(x: number, y?: string) {}
+    export function c(day: Date): Date;
+    export function c(day: number): Date;
+    export function c(day: null): null;
+    export function c(day: any) { return day; }
+    export function d(x: "a"): 1;
+    export function d(x: string): number;
+    export function d(x: string): number { return 1; }
+    export function e(x: string, context: ToolContext): void;
+    export function e(x: number, context: ToolContext): void;
+    export function e(x: any, context: ToolContext) {}
+    export const f: { (x: string): string; (x: string, y: number): void } = (x: string, y?: number): any => x;
+    export function g(first: string, second: string): 1;
+    export function g(first: string, second: number): 2;
+    export function g(first: string, second: string, third: number): 3;
+    export function g(first: string, ...more: (string | number)[]): 4;
+    export function g(first: string, ...more: any[]): any {}
+    export const h: typeof Object.assign = Object.assign;
+  `);
+  assert.deepEqual(said(all), [
+    "warning: h: the type object takes lists, too, and callers may give an object only: write Record<string, unknown> for that, or unknown[] or unknown where it is meant (at target)",
+    "warning: h: the type any takes anything: write what it is, or unknown where anything is meant (at sources[])",
+  ]);
+  assert.deepEqual(
+    all.tools.map((tool) => signatureOf(tool)),
+    [
+      "a(id: string | number): string | number",
+      "b(x: number, y?: string)",
+      "c(day: number | Date | null): Date | null",
+      "d(x: string): number",
+      "e(x: string | number)",
+      "f(x: string, y?: number)",
+      "g(first: string, more?: (string | number)[]): 1 | 2 | 3 | 4",
+      "h(target: object, sources?: unknown[]): unknown",
+    ],
+  );
+  assert.deepEqual(all.tools[0]?.inputSchema["properties"], {
+    id: { type: ["string", "number"], description: "The id." },
+  });
+  assert.deepEqual(all.tools[2]?.call.dates, [["day"]]);
+  assert.deepEqual(all.tools[4]?.call, { export: "e", style: "positional", params: ["x"], context: true });
+});
+
+test("of signatures that no schema can put together the one that can be given most is offered, with a warning", () => {
+  const all = found(`
+    /** Nothing. */
+    export function a(): "";
+    /** Camel. @param text - The text. */
+    export function a<T extends string | readonly string[]>(text: T, options?: { normalize?: boolean }): string;
+    export function a(text?: any, options?: any): any { return text; }
+    export function b(a: string, b: number): void;
+    export function b(a: number, b: string): void;
+    export function b(a: any, b: any) {}
+    export function c(call: () => void): void;
+    export function c(path: string): void;
+    export function c(...all: any[]) {}
+    export function d(x: string): void;
+    export function d(x: string, y: 1, z: 2): void;
+    export function d(x: string, ...rest: string[]): void;
+    export function d(...all: any[]) {}
+  `);
+  assert.deepEqual(signatures(all), [
+    "a(text: string | string[], options?: { normalize?: boolean })",
+    "b(a: number, b: string)",
+    "c(path: string)",
+    "d(x: string, y: 1, z: 2)",
+  ]);
+  assert.equal(all.tools[0]?.description, "Camel.");
+  const others = "no one schema takes just what all of them take, and @signature <number> chooses another";
+  assert.deepEqual(said(all).slice(1), [
+    `warning: b: of its 2 signatures number 2 is offered: (a: number, b: string): void; ${others}`,
+    "warning: c: of its 2 signatures number 2 is offered: (path: string): void; 1 cannot be: a function cannot be represented in JSON, and this is one: () => void (at call)",
+    `warning: d: of its 3 signatures number 2 is offered: (x: string, y: 1, z: 2): void; ${others}`,
+  ]);
+});
+
+test("a tag chooses the signature that is offered", () => {
+  const all = found(`
+    /** @signature 1 */
+    export function a(x: string): void;
+    export function a(x: string, y: number, z: 1): void;
+    export function a(...all: any[]) {}
+    export function b(x: string): void;
+    /** @signature */
+    export function b(x: boolean, y: 2): void;
+    export function b(...all: any[]) {}
+    export function c(x: string): void;
+    export function c(x: boolean, y: 2): void;
+    /** @signature 3 */
+    export function c(...all: any[]) {}
+  `);
+  assert.deepEqual(signatures(all), ["a(x: string)", "b(x: boolean, y: 2)"]);
+  assert.deepEqual(said(all), ['error: c: @signature wants a number from 1 to 2, not "3"']);
+  assert.deepEqual([all.problems[0]?.line, all.problems[0]?.column], [12, 20]);
+});

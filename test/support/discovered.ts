@@ -1,0 +1,18 @@
+import { signatureOf } from "../../src/contract/signature.ts";
+import { discover } from "../../src/discover/discover.ts";
+import type { Discovery } from "../../src/discover/discovery.ts";
+
+/** The discovery of a definition with this text, and with further files that it may import. */
+export function found(text: string, more: Record<string, string> = {}): Discovery {
+  return discover({ language: "typescript", server: "demo", entry: "demo.ts", files: { "demo.ts": text, ...more } });
+}
+
+/** The signature of each tool, without the result. */
+export function signatures({ tools }: Discovery): string[] {
+  return tools.map((tool) => signatureOf({ ...tool, outputSchema: null }));
+}
+
+/** Each problem as its severity and message. */
+export function said({ problems }: Discovery): string[] {
+  return problems.map(({ severity, message }) => `${severity}: ${message}`);
+}
