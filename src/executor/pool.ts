@@ -3,7 +3,7 @@ import { Backoff } from "./backoff.ts";
 import type { PendingCall } from "./pending-call.ts";
 import { failure, heldTooMuch } from "./failures.ts";
 import type { GuestProcessLimits, GuestShare } from "./guest-process.ts";
-import type { CpuFairness } from "./cpu-fairness.ts";
+import type { CpuFairness } from "../processes/quota/cpu-fairness.ts";
 import type { LogSink } from "./guest-log.ts";
 import { MessageRooms, unfinishedGuest, type RoomLimits as MessageLimits } from "../lib/message-room.ts";
 import { ReadingTime } from "../lib/reading-time.ts";

@@ -12,9 +12,9 @@ import {
   timedOutWaiting,
   tooBusy,
 } from "./failures.ts";
-import type { CpuFairness } from "./cpu-fairness.ts";
+import type { CpuFairness } from "../processes/quota/cpu-fairness.ts";
 import type { Interpreter, GuestLauncher } from "./launcher.ts";
-import type { MemoryLimit } from "./watched-tree.ts";
+import type { MemoryLimit } from "../processes/quota/watched-tree.ts";
 import { runToEnd, type ScriptEnd, type ScriptProcess } from "./script-process.ts";
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";

@@ -5,7 +5,7 @@ import { availableParallelism, getPriority } from "node:os";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { setRevocableNiceness } from "../../src/processes/niceness.ts";
-import { CpuFairness } from "../../src/executor/cpu-fairness.ts";
+import { CpuFairness } from "../../src/processes/quota/cpu-fairness.ts";
 import { processorMsOf, treeOf } from "../../src/processes/process-tree.ts";
 import { openRig, shape } from "../support/executor.ts";
 import { descendants, givingWayBy, statOf } from "../support/processes.ts";

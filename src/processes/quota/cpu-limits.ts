@@ -1,4 +1,4 @@
-import { PausedTrees } from "../processes/quota/paused-trees.ts";
+import { PausedTrees } from "./paused-trees.ts";
 
 /**
  * Keeps the guests of each tenant to the processor time that the tenant may have each second: guests that have used it

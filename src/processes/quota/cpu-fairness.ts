@@ -1,5 +1,5 @@
-import type { GuestFailure } from "./executor.ts";
-import { timedOut } from "./failures.ts";
+import type { GuestFailure } from "../../executor/executor.ts";
+import { timedOut } from "../../executor/failures.ts";
 import { CpuLimits } from "./cpu-limits.ts";
 import { HIGHEST_NICENESS, WatchedTree, type WatchedLeader, type MemoryLimit } from "./watched-tree.ts";
 

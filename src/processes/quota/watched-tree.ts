@@ -1,4 +1,4 @@
-import { hasOwnNiceness, setNiceness } from "../processes/niceness.ts";
+import { hasOwnNiceness, setNiceness } from "../niceness.ts";
 import {
   proportionalMbOf,
   residentMbOf,
@@ -8,7 +8,7 @@ import {
   waitedMsOf,
   wholeTreeOf,
   type ProcessUse,
-} from "../processes/process-tree.ts";
+} from "../process-tree.ts";
 
 /** A process of guest code; it may not have been started yet. */
 export interface WatchedLeader {
