@@ -9,12 +9,13 @@ export function failure(reason: FailureReason, message: string, retriable = fals
   return { reason, message, retriable, ...(stack && { stack }) };
 }
 
-/** `why`: what held it up. */
-export function timedOut(deadlineMs: number, why?: string): GuestFailure {
-  return failure(
-    "timeout",
-    `it took longer than its deadline of ${deadlineMs} ms${why === undefined ? "" : `: ${why}`}`,
-  );
+/** `msPerSecond`: the processor time that the tenant's guests may use, where they were paused for that. */
+export function timedOut(deadlineMs: number, tenant: string, msPerSecond: number | undefined): GuestFailure {
+  const said = `it took longer than its deadline of ${deadlineMs} ms`;
+  if (msPerSecond === undefined) return failure("timeout", said);
+  const may = `may use ${msPerSecond} ms of processor time in a second`;
+  const why = `the guests of the tenant "${tenant}" ${may}, which is its limit processorMsPerSecond, and had used it up`;
+  return failure("timeout", `${said}: ${why}`);
 }
 
 export function timedOutWaiting(deadlineMs: number): GuestFailure {

@@ -6,7 +6,7 @@ import type { MakeFolder } from "../processes/work-folders.ts";
 import { Ticker } from "../lib/ticker.ts";
 import { PendingCall } from "./pending-call.ts";
 import { cancelled, closed, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
-import { CpuFairness } from "../processes/quota/cpu-fairness.ts";
+import { CpuFairness } from "../processes/quota/quota.ts";
 import { BoundedQueue } from "./bounded-queue.ts";
 import type { GuestLauncher } from "./launcher.ts";
 import { sameForAll, type ExecutorLimits, type ExecutorTenantLimits } from "./limits.ts";

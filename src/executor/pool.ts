@@ -1,9 +1,9 @@
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import { Backoff } from "./backoff.ts";
 import type { PendingCall } from "./pending-call.ts";
-import { failure, heldTooMuch } from "./failures.ts";
+import { failure, heldTooMuch, timedOut } from "./failures.ts";
 import type { GuestProcessLimits, GuestShare } from "./guest-process.ts";
-import type { CpuFairness } from "../processes/quota/cpu-fairness.ts";
+import type { CpuFairness } from "../processes/quota/quota.ts";
 import type { LogSink } from "./guest-log.ts";
 import { MessageRooms, unfinishedGuest, type RoomLimits as MessageLimits } from "../lib/message-room.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
@@ -149,7 +149,8 @@ export class Pool {
       onCrowded: (session) => this.#retire(session),
       onEnded: (session, error, loaded) => this.#onEnded(session, error, loaded),
       onLog: this.#owner.onLog,
-      timedOut: (deadlineMs) => this.#owner.fairness.timedOut(program.tenant, deadlineMs),
+      timedOut: (deadlineMs) =>
+        timedOut(deadlineMs, program.tenant, this.#owner.fairness.exceededMsPerSecond(program.tenant)),
     });
     this.#sessions.set(keyOf(program), session);
     this.#live.add(session);

@@ -9,12 +9,12 @@ import {
   failure,
   heldTooMuch,
   outputTooLarge,
+  timedOut,
   timedOutWaiting,
   tooBusy,
 } from "./failures.ts";
-import type { CpuFairness } from "../processes/quota/cpu-fairness.ts";
+import type { CpuFairness, MemoryLimit } from "../processes/quota/quota.ts";
 import type { Interpreter, GuestLauncher } from "./launcher.ts";
-import type { MemoryLimit } from "../processes/quota/watched-tree.ts";
 import { runToEnd, type ScriptEnd, type ScriptProcess } from "./script-process.ts";
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
@@ -97,7 +97,7 @@ export class Scripts {
     const onAbort = (): void => stop(cancelled);
     const timer = setTimeout(
       () => {
-        stop(process ? this.#fairness.timedOut(script.tenant, script.deadlineMs) : timedOutWaiting(script.deadlineMs));
+        stop(process ? this.#timedOut(script) : timedOutWaiting(script.deadlineMs));
       },
       Math.min(script.deadlineMs, TIMER_MAX_MS),
     );
@@ -147,6 +147,10 @@ export class Scripts {
     const { scriptMemoryMb: megabytes, scriptTasks: processes } = this.#limits;
     const what = "the limit scriptMemoryMb leaves to all its processes together";
     return { megabytes, processes, onExceeded: (heldMb) => stop(heldTooMuch(heldMb, megabytes, what)) };
+  }
+
+  #timedOut({ tenant, deadlineMs }: ScriptRun): GuestFailure {
+    return timedOut(deadlineMs, tenant, this.#fairness.exceededMsPerSecond(tenant));
   }
 
   async #start(

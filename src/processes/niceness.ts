@@ -2,8 +2,8 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { getPriority, setPriority } from "node:os";
 
 /** The service itself may be started with a niceness; everything here is relative to it. */
-const OWN_NICENESS = getPriority();
-const HIGHEST_NICENESS = 19;
+export const OWN_NICENESS = getPriority();
+export const HIGHEST_NICENESS = 19;
 
 /**
  * Lets a process with a session of its own, and all its threads, give way to others where processor time is short:

@@ -6,8 +6,7 @@ import { setNiceness } from "../../src/processes/niceness.ts";
 import { PausedTrees } from "../../src/processes/quota/paused-trees.ts";
 import { treeOf, useOf } from "../../src/processes/process-tree.ts";
 import type { ProcessorQuota } from "../../src/processes/quota/processor-quota.ts";
-import { QuotaBudget } from "../../src/processes/quota/quota-budget.ts";
-import { QuotaKeeper } from "../../src/processes/quota/quota-keeper.ts";
+import { QuotaBudget, QuotaKeeper } from "../../src/processes/quota/quota-keeper.ts";
 import { statOf } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 

@@ -1,7 +1,7 @@
 import { getPriority } from "node:os";
+import { HIGHEST_NICENESS, OWN_NICENESS } from "../niceness.ts";
 import { PausedTrees } from "./paused-trees.ts";
 import type { ProcessorQuota } from "./processor-quota.ts";
-import { QuotaBudget } from "./quota-budget.ts";
 
 /**
  * Keeps all processes that share a quota of processor time within it. Linux stops all of a group that has used up its
@@ -118,10 +118,8 @@ export class QuotaKeeper {
   }
 }
 
-/** The service itself may be started with a niceness: processes with no more than this keep up with it. */
-const OWN_NICENESS = nicenessOf(process.pid);
 /** From here on a process gives way to everybody: 15 more than the service, or the highest niceness. */
-const LAST_NICENESS = Math.min(OWN_NICENESS + 15, 19);
+const LAST_NICENESS = Math.min(OWN_NICENESS + 15, HIGHEST_NICENESS);
 /** The longest pause at a stretch: each process gets a little of every second. */
 const LAST_PAUSED_MS = 500;
 /** Likewise, and how long they then run: where calls alone need the quota, they get half of the time. */
@@ -146,3 +144,64 @@ function nicenessOf(pid: number): number {
     return 0;
   }
 }
+
+/**
+ * The rest of a quota at this moment: it fills at three quarters of the quota's pace, up to a tenth of a period's, and
+ * use is subtracted. Stopping when it is empty keeps within the quota in each period, although nobody knows when one
+ * begins, and measurements are some time apart.
+ */
+export class QuotaBudget {
+  readonly processors: number;
+  /** True when more than half of the quota is used. */
+  isBusy = false;
+  readonly #quota: ProcessorQuota;
+  readonly #room: number;
+  #left: number;
+  #usedMs: number;
+  #lookedAt: number;
+
+  constructor(quota: ProcessorQuota, now: number) {
+    this.processors = quota.processors;
+    this.#quota = quota;
+    this.#room = quota.processors * quota.periodMs * ROOM;
+    this.#left = this.#room;
+    this.#usedMs = quota.usedMs();
+    this.#lookedAt = now;
+  }
+
+  isOf({ processors, periodMs }: ProcessorQuota): boolean {
+    return processors === this.processors && periodMs === this.#quota.periodMs;
+  }
+
+  /** Throws when the use can no longer be read. */
+  look(now: number): void {
+    const usedMs = this.#quota.usedMs();
+    const used = usedMs - this.#usedMs;
+    const mayUse = (now - this.#lookedAt) * this.processors;
+    this.isBusy = used > mayUse / 2;
+    this.#left = Math.min(this.#room, Math.max(-DEBT * this.#room, this.#left + mayUse * SHARE - used));
+    this.#usedMs = usedMs;
+    this.#lookedAt = now;
+  }
+
+  get isRested(): boolean {
+    return this.#left > this.#room / 2;
+  }
+
+  get isSpent(): boolean {
+    return this.#left <= 0;
+  }
+
+  get isOverdrawn(): boolean {
+    return this.#left < -this.#room;
+  }
+}
+
+const SHARE = 0.75;
+/** The share of a period's quota that the budget may hold. */
+const ROOM = 0.1;
+/**
+ * In multiples of the room; a larger debt is forgotten, so that processes that give way do not wait long for the use of
+ * others.
+ */
+const DEBT = 4;

@@ -1,4 +1,4 @@
-import { hasOwnNiceness, setNiceness } from "../niceness.ts";
+import { hasOwnNiceness, HIGHEST_NICENESS, setNiceness } from "../niceness.ts";
 import {
   proportionalMbOf,
   residentMbOf,
@@ -10,16 +10,16 @@ import {
   type ProcessUse,
 } from "../process-tree.ts";
 
-/** A process of guest code; it may not have been started yet. */
+/** The process that started the others of a tree; it may not have been started yet itself. */
 export interface WatchedLeader {
   readonly pid: number | undefined;
 }
 
-/** The memory that a guest and all its descendants may hold together, however they came to it. */
+/** The memory that a process and all its descendants may hold together, however they came to it. */
 export interface MemoryLimit {
   readonly megabytes: number;
   /**
-   * The most processes it may have. Undefined for a guest that can start none: all its processes are known from the
+   * The most processes it may have. Undefined for one that can start none: all its processes are known from the
    * beginning.
    */
   readonly processes?: number;
@@ -36,7 +36,7 @@ export interface Use {
   readonly usedMs: number;
 }
 
-/** One guest with all its descendants, measured from outside, and how far it gives way. */
+/** One process of a tenant with all its descendants, measured from outside, and how far it gives way. */
 export class WatchedTree {
   readonly tenant: string;
   readonly #leader: WatchedLeader;
@@ -66,7 +66,7 @@ export class WatchedTree {
     return this.#leader.pid;
   }
 
-  /** A stopped guest would use more than it does: it does not count as calm. */
+  /** A paused tree would use more than it does: it does not count as calm. */
   look(now: number): Use {
     const { pid } = this.#leader;
     this.#memoryUnseen++;
@@ -77,25 +77,25 @@ export class WatchedTree {
     else if (this.#looks++ % TREE_LOOKS < 2) this.#pids = treeOf(pid);
     const before = this.#uses;
     const uses = usesOf(this.#pids);
-    const isStopped = [...uses.values()].some(({ state }) => state === "T");
+    const isPaused = [...uses.values()].some(({ state }) => state === "T");
     const usedMs = before ? usedBetween(before, uses) : 0;
     const isSame = before?.size === uses.size && [...uses.keys()].every((each) => before.has(each));
     const passedMs = Math.max(1, now - this.#lookedAt);
     const share = usedMs / passedMs;
     const wanted = share + this.#waitedSince(share) / passedMs;
-    // A guest that can start nothing cannot hide its processor time, and takes no memory without any.
+    // A tree that can start nothing cannot hide its processor time, and takes no memory without any.
     const isDue = processes !== undefined && this.#memoryUnseen >= MEMORY_LOOKS;
     if (usedMs > 0 || !isSame || isDue) this.#checkMemory();
-    if (usedMs === 0 && isSame && !isStopped) this.#rest = RESTING_LOOKS;
+    if (usedMs === 0 && isSame && !isPaused) this.#rest = RESTING_LOOKS;
     this.#uses = uses;
     this.#lookedAt = now;
-    return { share: isStopped ? Math.max(share, HELD_SHARE) : share, wanted, usedMs };
+    return { share: isPaused ? Math.max(share, PAUSED_SHARE) : share, wanted, usedMs };
   }
 
   #checkMemory(): void {
     this.#memoryUnseen = 0;
     if (!this.#memory) return;
-    // Guests that can start nothing have no sockets. The innermost process is in the sandbox, whatever started it.
+    // Trees that can start nothing have no sockets. The innermost process is in the sandbox, whatever started it.
     const socketMb = this.#memory.processes === undefined ? 0 : socketMbOf(this.#pids.at(-1)!);
     if (socketMb + residentMbOf(this.#pids) <= this.#memory.megabytes) return;
     const heldMb = socketMb + proportionalMbOf(this.#pids);
@@ -134,7 +134,7 @@ export class WatchedTree {
     this.#isNice = !this.#pids.map((each) => setNiceness(each, 0)).every(Boolean) || !isOver;
   }
 
-  /** Restores its priority, which only a privileged user may do; for others it stays low until the guest ends. */
+  /** Restores its priority, which only a privileged user may do; for others it stays low until the process ends. */
   raise(): void {
     for (const pid of this.#lowered) setNiceness(pid, 0);
     this.#lowered.clear();
@@ -158,19 +158,17 @@ function usedBetween(before: ReadonlyMap<number, ProcessUse>, now: ReadonlyMap<n
 }
 
 const NOTHING: Use = { share: 0, wanted: 0, usedMs: 0 };
-/** A guest that used nothing is looked at again after this many looks. */
+/** A tree that used nothing is looked at again after this many looks. */
 const RESTING_LOOKS = 3;
 /**
- * The memory of a guest that may start others is measured after this many looks, or with the first one after a rest.
+ * The memory of a tree that may start others is measured after this many looks, or with the first one after a rest.
  */
 const MEMORY_LOOKS = 4;
-/** The guest's descendants are searched for in the first looks, and then from time to time. */
+/** Descendants are searched for in the first looks, and then from time to time. */
 const TREE_LOOKS = 8;
 /** The processes that limit and confine it, beside its own. */
 const SANDBOX_PROCESSES = 4;
 /** A tenant that uses so little of a processor is not heavy. */
 const LITTLE_SHARE = 0.1;
-/** The share of a guest that is held up: more than that of a calm one. */
-const HELD_SHARE = 0.2;
-/** The highest niceness. */
-export const HIGHEST_NICENESS = 19;
+/** The share of a paused tree: more than that of a calm one. */
+const PAUSED_SHARE = 0.2;

@@ -2,10 +2,8 @@ import { rmSync, writeSync } from "node:fs";
 import type { Socket } from "node:net";
 import type { SpawnHelperReply, SpawnHelperRequest } from "./spawn-helper.ts";
 import { signsOf, wordOf } from "./guard.ts";
-import { killGroup } from "./kill-group.ts";
-import { findProcessorQuota } from "../quota/processor-quota.ts";
-import { QuotaKeeper } from "../quota/quota-keeper.ts";
-import { spawnDirectly, type SpawnRequest } from "./spawn.ts";
+import { keepWithinQuota } from "../quota/quota.ts";
+import { killGroup, spawnDirectly, type SpawnRequest } from "./spawn.ts";
 
 /**
  * The spawn helper's process: it starts processes on request, hands over their pipes, and reports the end of each. As the
@@ -21,7 +19,7 @@ const GUARD_DESCRIPTOR = 4;
 /** The running processes, by their ids. */
 const running = new Map<number, SpawnRequest>();
 let isLast = false;
-const keeper = new QuotaKeeper(() => findProcessorQuota(process.argv[2]));
+const keeper = keepWithinQuota(process.argv[2]);
 
 process.on("message", (question: SpawnHelperRequest) => void carryOut(question));
 // Node does not report a channel that ends while a pipe is on its way over it.

@@ -2,8 +2,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
 import { fileURLToPath } from "node:url";
 import { Guard, guarded } from "./guard.ts";
-import { killGroup } from "./kill-group.ts";
-import type { ExitStatus, SpawnedProcess, Spawner, SpawnRequest } from "./spawn.ts";
+import { killGroup, type ExitStatus, type SpawnedProcess, type Spawner, type SpawnRequest } from "./spawn.ts";
 
 export interface SpawnHelperRequest {
   readonly id: number;

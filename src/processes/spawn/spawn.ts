@@ -106,3 +106,14 @@ function prefer(pid: number, { niceness = 0, nicenessForNow = 0, outOfMemoryScor
     writeFileSync(`/proc/${pid}/oom_score_adj`, String(outOfMemoryScore));
   } catch {}
 }
+
+/** Kills a process, and its group when it leads one. */
+export function killGroup(pid: number): void {
+  for (const target of [-pid, pid]) {
+    try {
+      process.kill(target, "SIGKILL");
+    } catch {
+      // It leads none, or has gone.
+    }
+  }
+}
