@@ -1,5 +1,5 @@
 import type { CancelSignal } from "../lib/cancellation.ts";
-import { strayLog } from "./stray-log.ts";
+import { strayLog, type ExecutorLog } from "./guest-log.ts";
 import { spawnDirectly, type Spawn } from "../processes/spawn/spawn.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { MakeFolder } from "../processes/work-folders.ts";
@@ -7,7 +7,6 @@ import { Ticker } from "../lib/ticker.ts";
 import { PendingCall } from "./pending-call.ts";
 import { cancelled, closed, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
 import { CpuFairness } from "../processes/quota/quota.ts";
-import { BoundedQueue } from "./bounded-queue.ts";
 import type { GuestLauncher } from "./launcher.ts";
 import { sameForAll, type ExecutorLimits, type ExecutorTenantLimits } from "./limits.ts";
 import { Pool } from "./pool.ts";
@@ -24,13 +23,6 @@ export interface GuestExecutorOptions {
   /** Makes the folders of scripts that run trusted; by default below the system's temporary folder. */
   readonly makeFolder?: MakeFolder | undefined;
   readonly log?: ExecutorLog;
-}
-
-/** The part of a logger that is used here. */
-export interface ExecutorLog {
-  debug(data: object, message: string): void;
-  info(data: object, message: string): void;
-  warn(data: object, message: string): void;
 }
 
 /**
@@ -211,5 +203,62 @@ export class GuestExecutor implements Executor {
     const data = { tenant: program.tenant, bundle: program.bundle, reason: error.reason, loaded };
     if (error.reason === "evicted") this.#log?.debug(data, "a guest process was ended");
     else this.#log?.warn(data, `a guest process ended: ${error.message}`);
+  }
+}
+
+interface BoundedQueueLimits {
+  readonly running: number;
+  readonly queued: number;
+}
+
+/**
+ * Limits how many jobs one tenant may run at a time and how many may wait behind them, in order. It knows neither
+ * processes nor what its jobs are.
+ */
+export class BoundedQueue<Job> {
+  readonly #limits: BoundedQueueLimits;
+  readonly #start: (job: Job) => void;
+  readonly #queue = new Set<Job>();
+  #running = 0;
+
+  constructor(limits: BoundedQueueLimits, start: (job: Job) => void) {
+    this.#limits = limits;
+    this.#start = start;
+  }
+
+  get idle(): boolean {
+    return this.#running === 0 && this.#queue.size === 0;
+  }
+
+  get waiting(): ReadonlySet<Job> {
+    return this.#queue;
+  }
+
+  /** Starts the job now or later; false when no more may wait. */
+  enter(job: Job): boolean {
+    if (this.#running < this.#limits.running) {
+      this.#running++;
+      this.#start(job);
+      return true;
+    }
+    if (this.#queue.size >= this.#limits.queued) return false;
+    this.#queue.add(job);
+    return true;
+  }
+
+  /** Takes a job out of the queue; false when it was not waiting. */
+  remove(job: Job): boolean {
+    return this.#queue.delete(job);
+  }
+
+  /** A started job is over: the next one gets its turn. */
+  leave(): void {
+    const [next] = this.#queue;
+    if (next === undefined) {
+      this.#running--;
+      return;
+    }
+    this.#queue.delete(next);
+    this.#start(next);
   }
 }

@@ -1,5 +1,16 @@
+import { fileURLToPath } from "node:url";
 import type { Isolation } from "./executor.ts";
 import type { Command } from "../processes/process-group.ts";
+import {
+  dataBesidesHeapMb,
+  noHigherThanOwn,
+  readOnly,
+  sandboxCommand,
+  systemFolders,
+  words,
+  type SandboxTools,
+  type User,
+} from "../processes/sandbox.ts";
 
 /**
  * How guest code is started: the one difference between the engines. A launcher only words command lines; it starts
@@ -13,7 +24,7 @@ export interface GuestLauncher {
   script(run: ScriptCommand): Command;
 }
 
-export interface ScriptCommand {
+interface ScriptCommand {
   readonly interpreter: Interpreter;
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -32,15 +43,15 @@ export interface LauncherLimits {
 }
 
 /** The runner's folder, compiled; the only part of Berth that a guest can read. */
-export const guestFolder = new URL("./guest/", import.meta.url);
+const guestFolder = new URL("./guest/", import.meta.url);
 
 /** The same in every engine, so that a definition that works in one works in the other. */
-export const guestEnvironment = { TZ: "UTC", LANG: "C.UTF-8" } as const;
+const guestEnvironment = { TZ: "UTC", LANG: "C.UTF-8" } as const;
 
-export const scriptEnvironment = { PATH: "/usr/bin:/bin", HOME: "/tmp", TMPDIR: "/tmp", ...guestEnvironment } as const;
+const scriptEnvironment = { PATH: "/usr/bin:/bin", HOME: "/tmp", TMPDIR: "/tmp", ...guestEnvironment } as const;
 
 /** Node's own flags. `readable` is what the permission model lets the guest read. */
-export function nodeFlags(nodeMajor: number, memoryMb: number, readable: string): string[] {
+function nodeFlags(nodeMajor: number, memoryMb: number, readable: string): string[] {
   return [
     `--max-old-space-size=${memoryMb}`,
     "--no-addons",
@@ -48,4 +59,106 @@ export function nodeFlags(nodeMajor: number, memoryMb: number, readable: string)
     nodeMajor < 23 ? "--experimental-permission" : "--permission",
     `--allow-fs-read=${readable}`,
   ];
+}
+
+export interface SandboxParts extends SandboxTools {
+  readonly node: { readonly file: string; readonly major: number; readonly libraries: readonly string[] };
+  readonly guestUser?: User;
+  /** The kernel does not count root's tasks, so a fork bomb would not be stopped for root. */
+  readonly scriptUser?: User;
+  /** False where scripts get no `/proc` of their own, because the container forbids mounting one. */
+  readonly proc: boolean;
+}
+
+const OPEN_FILES = 256;
+const MEGABYTE = 1024 * 1024;
+
+/**
+ * Defines what guests and scripts see and may use in the sandbox, with Node's permission model as an extra safeguard.
+ * Whether it works on this machine is for others to try.
+ */
+export function sandboxedLauncher(parts: SandboxParts, limits: LauncherLimits): GuestLauncher {
+  return {
+    isolation: "sandboxed",
+    guest: guestCommand(parts, limits),
+    script: (run) => scriptCommand(parts, limits, run),
+  };
+}
+
+function guestCommand(parts: SandboxParts, limits: LauncherLimits): Command {
+  const { node, guestUser } = parts;
+  const dataMb = limits.guestMemoryMb + dataBesidesHeapMb(node.major);
+  return sandboxCommand(parts, {
+    limits: [`--data=${dataMb * MEGABYTE}`, `--nofile=${OPEN_FILES}`, "--core=0"],
+    env: guestEnvironment,
+    sees: [
+      ...node.libraries.flatMap((library) => readOnly(library)),
+      ...readOnly(node.file, "/sbx/node"),
+      ...readOnly(fileURLToPath(guestFolder), "/sbx/guest"),
+    ],
+    folder: "/",
+    argv: ["/sbx/node", ...nodeFlags(node.major, limits.guestMemoryMb, "/sbx/*"), "/sbx/guest/runner.mjs"],
+    ...(guestUser && { user: guestUser }),
+  });
+}
+
+function scriptCommand(
+  parts: SandboxParts,
+  limits: LauncherLimits,
+  { interpreter, argv, env, deadlineMs }: ScriptCommand,
+): Command {
+  const { prlimit, scriptUser, proc } = parts;
+  return sandboxCommand(parts, {
+    env: scriptEnvironment,
+    hiddenEnv: env,
+    sees: [
+      ...systemFolders(),
+      ...["null", "zero", "random", "urandom"].flatMap((name) => ["--dev-bind", `/dev/${name}`, `/dev/${name}`]),
+      ...(proc ? words("--proc /proc --symlink /proc/self/fd /dev/fd") : []),
+      ...words("--ro-bind-data 3 /sbx/script"),
+      ...words(`--perms 1777 --size ${limits.scriptDiskMb * MEGABYTE} --tmpfs /tmp`),
+    ],
+    folder: "/tmp",
+    argv: [
+      // Inside, where the sandbox counts its own tasks; outside, all sandboxes of one user share one count.
+      prlimit,
+      ...[
+        `--nproc=${limits.scriptTasks}`,
+        `--as=${limits.scriptMemoryMb * MEGABYTE}`,
+        `--fsize=${limits.scriptDiskMb * MEGABYTE}`,
+        `--cpu=${Math.ceil(deadlineMs / 1000) + 1}`,
+        `--nofile=${OPEN_FILES}`,
+        "--core=0",
+      ].map(noHigherThanOwn),
+      "--",
+      `/bin/${interpreter}`,
+      "/sbx/script",
+      ...argv,
+    ],
+    localSockets: true,
+    ...(scriptUser && { user: scriptUser }),
+  });
+}
+
+/**
+ * Command lines without a sandbox: plain child processes of the service's own user, for code that the operator trusts.
+ * A limited heap, an empty environment and Node's permission model guard against mistakes, not against malice.
+ */
+export function trustedLauncher(node: { file: string; major: number }, limits: LauncherLimits): GuestLauncher {
+  const folder = fileURLToPath(guestFolder);
+  return {
+    isolation: "trusted",
+    guest: {
+      file: node.file,
+      args: [...nodeFlags(node.major, limits.guestMemoryMb, `${folder}*`), `${folder}runner.mjs`],
+      env: guestEnvironment,
+      cwd: "/",
+    },
+    script: ({ interpreter, argv, env, folder }) => ({
+      file: `/bin/${interpreter}`,
+      args: [`${folder}/script`, ...argv],
+      env: { ...scriptEnvironment, HOME: `${folder}/work`, TMPDIR: `${folder}/work`, ...env },
+      cwd: `${folder}/work`,
+    }),
+  };
 }

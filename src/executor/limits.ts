@@ -51,3 +51,8 @@ export function sameForAll(limits: ExecutorLimits): ExecutorTenantLimits {
     processorMsPerSecond: limits.processorMsPerSecondPerTenant,
   };
 }
+
+/** A guest may hold its heap, as much in buffers, and what the runtime and young objects take. */
+export function heldMbMax(guestMemoryMb: number): number {
+  return 2 * guestMemoryMb + 128;
+}

@@ -1,12 +1,29 @@
 import { setTimeout as after } from "node:timers/promises";
 import { BerthError } from "../lib/errors.ts";
-import { filtersSystemCalls } from "../processes/sandbox.ts";
+import {
+  filtersSystemCalls,
+  findSandboxTools,
+  isVerdict,
+  librariesOf,
+  nobodyForRoot,
+  sandboxAdvice,
+  type NoSandbox,
+} from "../processes/sandbox.ts";
 import { GuestExecutor, type GuestExecutorOptions } from "./guest-executor.ts";
-import { probeSandbox, type Probe } from "./probe.ts";
-import { trustedLauncher } from "./trusted.ts";
+import {
+  sandboxedLauncher,
+  trustedLauncher,
+  type GuestLauncher,
+  type LauncherLimits,
+  type SandboxParts,
+} from "./launcher.ts";
 import type { Executor } from "./executor.ts";
+import { spawnDirectly } from "../processes/spawn/spawn.ts";
+import { failure } from "./failures.ts";
+import { GuestProcess } from "./guest-process.ts";
+import { toHost } from "./guest/wire.mts";
+import { runToEnd } from "./scripts.ts";
 
-/** Opens the executor: chooses the isolation by trying it. */
 export interface ExecutorOptions extends GuestExecutorOptions {
   readonly mode: "auto" | "sandboxed" | "trusted";
   /** The trial from `tryGuests`, if it was begun before. */
@@ -25,7 +42,7 @@ export function tryGuests({ mode, limits, log }: Pick<ExecutorOptions, "mode" | 
 }
 
 /**
- * Rejects with `sandbox_unavailable` when `mode` is `sandboxed` and the sandbox does not work here. In both modes it
+ * Opens the executor, whose isolation it chooses by trying it. Rejects with `sandbox_unavailable` when `mode` is `sandboxed` and the sandbox does not work here. In both modes it
  * rejects when the sandbox might work, but did not within `sandboxTrialMs`: a passing failure never makes guests
  * `trusted`.
  */
@@ -63,4 +80,113 @@ async function probeUntilClear({ limits, log }: Pick<ExecutorOptions, "limits" |
     log?.warn({ reason: probe.reason, againInMs }, "the sandbox does not start for now: no guest runs before it does");
     await after(againInMs);
   }
+}
+
+type Probe =
+  | { readonly launcher: GuestLauncher }
+  /** `mayPass`: a later trial may succeed. */
+  | (NoSandbox & { readonly mayPass: boolean });
+
+const PROBE_MS = 10_000;
+
+/** Finds out whether guests and scripts run in the sandbox on this machine, by running them. */
+async function probeSandbox(node: { file: string; major: number }, limits: LauncherLimits): Promise<Probe> {
+  const tools = findSandboxTools();
+  if ("reason" in tools) return { ...tools, mayPass: false };
+  let libraries: string[];
+  try {
+    libraries = await librariesOf(node.file);
+  } catch (error) {
+    return { reason: `the sandbox cannot be tried (${(error as Error).message.split("\n")[0]})`, mayPass: true };
+  }
+  const asNobody = nobodyForRoot();
+  const parts = { ...tools, node: { ...node, libraries } };
+  const launcherOf = (variant: Partial<SandboxParts>): GuestLauncher =>
+    sandboxedLauncher({ ...parts, ...(asNobody && { scriptUser: asNobody }), proc: true, ...variant }, limits);
+
+  // Root's guests run as nobody where Berth's own files allow it; nobody cannot read what stands in root's home.
+  const users: readonly Partial<SandboxParts>[] = asNobody ? [{ guestUser: asNobody }, {}] : [{}];
+  const guest = await firstWorking(users, (variant) => guestProblem(launcherOf(variant)));
+  if ("problem" in guest) return noSandbox("does not start", guest);
+  // Some containers forbid to mount a /proc.
+  const folders = [guest.works, { ...guest.works, proc: false }];
+  const script = await firstWorking(folders, (variant) => scriptProblem(launcherOf(variant)));
+  if ("problem" in script) return noSandbox("does not run scripts", script);
+  return { launcher: launcherOf(script.works) };
+}
+
+interface Trouble {
+  readonly problem: string;
+  readonly mayPass: boolean;
+}
+
+/**
+ * The first variant that works, or what is wrong. A failure that may pass selects no other variant: that would confine
+ * less.
+ */
+async function firstWorking<Variant>(
+  variants: readonly Variant[],
+  troubleOf: (variant: Variant) => Promise<Trouble | undefined>,
+): Promise<{ readonly works: Variant } | Trouble> {
+  let trouble: Trouble | undefined;
+  for (const variant of variants) {
+    trouble = await troubleOf(variant);
+    if (!trouble) return { works: variant };
+    if (trouble.mayPass) break;
+  }
+  return trouble!;
+}
+
+function noSandbox(what: string, { problem, mayPass }: Trouble): Probe {
+  return mayPass
+    ? { reason: `the sandbox ${what} for now (${problem})`, mayPass }
+    : { reason: `the sandbox ${what} here (${problem}): ${sandboxAdvice}`, mayPass };
+}
+
+const PROBE_LIMITS = {
+  guestFrameBytes: 1024,
+  inlineBodyBytes: 1024,
+  messageValues: 1024,
+  guestBacklogBytes: 1024,
+  guestStalledMs: PROBE_MS,
+};
+
+function guestProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
+  return new Promise((resolve) => {
+    let isReady = false;
+    let isLate = false;
+    const end = (): void => guest.kill(failure("evicted", `no guest was ready after ${PROBE_MS} ms`));
+    const timer = setTimeout(() => {
+      isLate = true;
+      end();
+    }, PROBE_MS);
+    const guest = new GuestProcess(spawnDirectly, launcher.guest, PROBE_LIMITS, {
+      onFrame: (frame) => {
+        isReady ||= frame[0] === toHost.ready;
+        if (isReady) end();
+      },
+      onEnded: (error) => {
+        clearTimeout(timer);
+        if (isReady) return resolve(undefined);
+        const said = guest.stderr.trim();
+        const mayPass = isLate || !isVerdict({ ...guest.exit!, said });
+        resolve({ problem: firstLine(said) || error.message, mayPass });
+      },
+    });
+  });
+}
+
+async function scriptProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
+  const command = launcher.script({ interpreter: "sh", argv: ["works"], env: {}, deadlineMs: PROBE_MS });
+  const run = runToEnd(spawnDirectly, command, 'echo "$1"', 1024);
+  const timer = setTimeout(run.kill, PROBE_MS);
+  const { exit, stdout, stderr } = await run.ended;
+  clearTimeout(timer);
+  if (stdout.toString() === "works\n") return undefined;
+  const problem = firstLine(stderr.trim()) || exit.startError?.message || "scripts do not run in it";
+  return { problem, mayPass: !isVerdict({ ...exit, said: stderr }) };
+}
+
+function firstLine(text: string): string {
+  return text.split("\n")[0]!;
 }

@@ -1,5 +1,8 @@
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { AskingCall, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
+import { cancelled } from "./failures.ts";
+import type { GuestProcess } from "./guest-process.ts";
+import { toGuest } from "./guest/wire.mts";
 
 /** One call from its arrival to its outcome. It is settled exactly once, whatever happens later. */
 export class PendingCall implements AskingCall {
@@ -73,4 +76,31 @@ export class PendingCall implements AskingCall {
   fail(error: GuestFailure): void {
     this.settle({ ok: false, error });
   }
+}
+
+/** The time between asking a call to stop and no longer waiting for it. */
+const GRACE_MS = 100;
+/**
+ * The time after which a process that has not even heard of a cancellation counts as stuck. A busy machine delays it.
+ */
+const REACT_MS = 1_000;
+
+/** Asks the guest to stop; the call ends with `verdict`. One that does not stop takes its process with it. */
+export function askToStop(process: GuestProcess, call: PendingCall, verdict: GuestFailure, now: number): void {
+  call.verdict ??= verdict;
+  call.killAt = now + GRACE_MS;
+  call.acknowledged = false;
+  process.send(`[${toGuest.cancel},${call.id},"${verdict.reason}"]`);
+}
+
+/**
+ * Tells if the process has to end, now that the grace is over. A call that overran its deadline takes the process with
+ * it; a cancelled one only when the guest does not react at all, otherwise it may go on unheard until its deadline.
+ */
+export function hasToEnd(call: PendingCall, now: number): boolean {
+  const { acknowledged, settled } = call;
+  if (call.verdict !== cancelled || now >= call.deadlineAt || (!acknowledged && settled)) return true;
+  call.fail(cancelled);
+  call.killAt = acknowledged ? 0 : now + REACT_MS;
+  return false;
 }

@@ -1,5 +1,4 @@
 import type { Spawn } from "../processes/spawn/spawn.ts";
-import { Backoff } from "./backoff.ts";
 import type { PendingCall } from "./pending-call.ts";
 import { failure, heldTooMuch, timedOut } from "./failures.ts";
 import type { GuestProcessLimits, GuestShare } from "./guest-process.ts";
@@ -7,25 +6,25 @@ import type { CpuFairness } from "../processes/quota/quota.ts";
 import type { LogSink } from "./guest-log.ts";
 import { MessageRooms, unfinishedGuest, type RoomLimits as MessageLimits } from "../lib/message-room.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
-import { ProcessSlots, type ProcessSlotLimits } from "./process-slots.ts";
 import { GuestSession, type GuestSessionLimits } from "./session.ts";
+import { heldMbMax } from "./limits.ts";
 import { Spares } from "./spares.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
 import type { Command } from "../processes/process-group.ts";
+import { TokenBuckets } from "../lib/token-buckets.ts";
 
-/**
- * Assigns processes to programs. It owns starting them lazily, the calls that wait for room, and the end of idle
- * processes. A process serves one program of one tenant from its first frame to its end. It knows no deadline and no
- * queue of calls.
- */
-export interface PoolLimits extends GuestSessionLimits, GuestProcessLimits, MessageLimits<"unfinishedGuestBytes"> {
+interface PoolLimits extends GuestSessionLimits, GuestProcessLimits, MessageLimits<"unfinishedGuestBytes"> {
   readonly guestMemoryMb: number;
   readonly guestProcesses: number;
   readonly guestSpareProcesses: number;
   readonly guestIdleMs: number;
 }
 
-export interface PoolOwner extends ProcessSlotLimits {
+interface PoolOwner {
+  /** How many processes one tenant may have. */
+  processesOf(tenant: string): number;
+  /** How many may be started for one tenant in a minute; 0 for no limit. */
+  startsPerMinuteOf(tenant: string): number;
   onCallOver(call: PendingCall): void;
   onEnded(program: GuestProgram, failure: GuestFailure, loaded: boolean): void;
   onLog: LogSink;
@@ -34,20 +33,19 @@ export interface PoolOwner extends ProcessSlotLimits {
 
 const IDLE_CHECK_MAX_MS = 10_000;
 const ADMIT_MAX_MS = 100;
-/**
- * The multiple of its heap that a guest may hold: the heap, as much in buffers, and what the runtime and young objects
- * take.
- */
-const HELD_PER_HEAP = 2;
-const HELD_BESIDES_MB = 128;
 const CROWDED = "too many calls went on in it that nobody waits for";
 
+/**
+ * Assigns processes to programs. It owns starting them lazily, the calls that wait for room, and the end of idle
+ * processes. A process serves one program of one tenant from its first frame to its end. It knows no deadline and no
+ * queue of calls.
+ */
 export class Pool {
   readonly #limits: PoolLimits;
   readonly #owner: PoolOwner;
   readonly #spares: Spares;
   readonly #backoff = new Backoff();
-  readonly #slots: ProcessSlots;
+  readonly #starts: TokenBuckets;
   readonly #unfinished: MessageRooms<"unfinishedGuestBytes">;
   #admitTimer: NodeJS.Timeout | undefined;
   readonly #sessions = new Map<string, GuestSession>();
@@ -65,7 +63,10 @@ export class Pool {
     this.#limits = limits;
     this.#owner = owner;
     this.#unfinished = new MessageRooms(unfinishedGuest, limits);
-    this.#slots = new ProcessSlots(this.#sessions, limits.guestProcesses, owner);
+    this.#starts = new TokenBuckets((tenant) => ({
+      perMinute: owner.startsPerMinuteOf(tenant),
+      burst: owner.processesOf(tenant),
+    }));
     this.#spares = new Spares(start, command, limits, limits.guestSpareProcesses);
     this.#spares.fill();
     const checkMs = Math.max(10, Math.min(limits.guestIdleMs / 4, IDLE_CHECK_MAX_MS));
@@ -106,7 +107,7 @@ export class Pool {
       this.#owner.onCallOver(call);
       return;
     }
-    const { startsInMs, instead } = this.#slots.take(program.tenant);
+    const { startsInMs, instead } = this.#takeSlot(program.tenant);
     if (startsInMs === 0) {
       if (instead) this.#end(instead, "its place was needed for another program");
       this.#start(program).run(call);
@@ -138,6 +139,37 @@ export class Pool {
     await this.#spares.close(reason);
   }
 
+  /**
+   * Decides if one more process may start: within what all tenants may have together, what its own tenant may have, and
+   * how many may be started in a minute. Where it is full, the one that was idle longest makes way.
+   */
+  #takeSlot(tenant: string): ProcessSlot {
+    const { guestProcesses } = this.#limits;
+    const own = this.#owner.processesOf(tenant);
+    const isFull = own < guestProcesses && this.#takenBy(tenant) >= own;
+    const needsOther = isFull || this.#sessions.size >= guestProcesses;
+    const instead = needsOther ? this.#idleLongest(isFull ? tenant : undefined) : undefined;
+    if (needsOther && !instead) return NO_SLOT;
+    const startsInMs = this.#starts.take(tenant, performance.now());
+    return instead ? { startsInMs, instead } : { startsInMs };
+  }
+
+  #takenBy(tenant: string): number {
+    let count = 0;
+    for (const { program } of this.#sessions.values()) if (program.tenant === tenant) count += 1;
+    return count;
+  }
+
+  /** The session of one tenant, or of any, that was idle longest; undefined when all work. */
+  #idleLongest(tenant?: string): GuestSession | undefined {
+    let oldest: GuestSession | undefined;
+    for (const session of this.#sessions.values()) {
+      if (tenant !== undefined && session.program.tenant !== tenant) continue;
+      if (session.callsInFlight === 0 && (!oldest || session.lastUsedAt < oldest.lastUsedAt)) oldest = session;
+    }
+    return oldest;
+  }
+
   #start(program: GuestProgram): GuestSession {
     const session = new GuestSession(program, this.#spares.take(), this.#shareOf(program.tenant), this.#limits, {
       onCallOver: (call) => {
@@ -155,7 +187,7 @@ export class Pool {
     this.#sessions.set(keyOf(program), session);
     this.#live.add(session);
     const { guestMemoryMb } = this.#limits;
-    const megabytes = HELD_PER_HEAP * guestMemoryMb + HELD_BESIDES_MB;
+    const megabytes = heldMbMax(guestMemoryMb);
     const onExceeded = (heldMb: number): void =>
       session.kill(heldTooMuch(heldMb, megabytes, `the limit guestMemoryMb of ${guestMemoryMb} leaves to its process`));
     this.#owner.fairness.add(program.tenant, session, { isNice: true, memory: { megabytes, onExceeded } });
@@ -236,4 +268,63 @@ export class Pool {
 /** Neither a tenant nor a CID holds a zero character, so no two programs share a key. */
 function keyOf({ tenant, bundle, realm }: GuestProgram): string {
   return realm === undefined ? `${tenant}\0${bundle}` : `${tenant}\0${bundle}\0${realm}`;
+}
+
+interface ProcessSlot {
+  /** 0: now, and the slot is taken. `Infinity`: when another process is idle. */
+  readonly startsInMs: number;
+  /** The session whose slot it takes: that process has to end first. */
+  readonly instead?: GuestSession;
+}
+
+const NO_SLOT: ProcessSlot = { startsInMs: Infinity };
+
+const LOAD_PAUSE_MS = 100;
+const LOAD_PAUSE_MAX_MS = 30_000;
+const STARTS_AT_ONCE = 8;
+const START_EVERY_MS = 500;
+/** Programs whose past is remembered; the oldest are forgotten first. */
+const PROGRAMS_MAX = 4_096;
+
+interface Record {
+  loadFailures: number;
+  pausedUntil: number;
+  /** When the bucket of free starts is full again. */
+  refilledAt: number;
+  error: GuestFailure;
+}
+
+/**
+ * Keeps a program that ends again and again from being started in a hot loop. A failure to load doubles the pause each
+ * time; a process that ended while it worked may be replaced a few times at once, then twice a second.
+ */
+export class Backoff {
+  readonly #records = new Map<string, Record>();
+
+  /** Why the program may not be started at `now`. */
+  refusal(key: string, now: number): GuestFailure | undefined {
+    const record = this.#records.get(key);
+    if (!record || now >= record.pausedUntil) return undefined;
+    const again = Math.ceil(record.pausedUntil - now);
+    return {
+      ...record.error,
+      message: `${record.error.message}; it is not started again for ${again} ms`,
+      retriable: true,
+    };
+  }
+
+  onEnded(key: string, now: number, error: GuestFailure, loaded: boolean): void {
+    const record = this.#records.get(key) ?? { loadFailures: 0, pausedUntil: 0, refilledAt: now, error };
+    record.error = error;
+    this.#records.delete(key);
+    this.#records.set(key, record);
+    if (loaded) {
+      record.loadFailures = 0;
+      record.refilledAt = Math.max(record.refilledAt, now) + START_EVERY_MS;
+      record.pausedUntil = record.refilledAt - STARTS_AT_ONCE * START_EVERY_MS;
+    } else {
+      record.pausedUntil = now + Math.min(LOAD_PAUSE_MS * 2 ** record.loadFailures++, LOAD_PAUSE_MAX_MS);
+    }
+    if (this.#records.size > PROGRAMS_MAX) this.#records.delete(this.#records.keys().next().value!);
+  }
 }

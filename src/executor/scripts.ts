@@ -5,26 +5,27 @@ import {
   cancelled,
   closed,
   ended,
-  notStarted,
   failure,
   heldTooMuch,
+  notStarted,
   outputTooLarge,
   timedOut,
   timedOutWaiting,
   tooBusy,
 } from "./failures.ts";
 import type { CpuFairness, MemoryLimit } from "../processes/quota/quota.ts";
-import type { Interpreter, GuestLauncher } from "./launcher.ts";
-import { runToEnd, type ScriptEnd, type ScriptProcess } from "./script-process.ts";
+import type { GuestLauncher, Interpreter } from "./launcher.ts";
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
 import type { GuestFailure, ScriptOutcome, ScriptRun } from "./executor.ts";
+import { LastWords } from "../processes/last-words.ts";
+import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 
 /**
  * Shell definitions: one process a run, with its deadline, its cancellation and a cap on how many run at a time. The
  * text of a script is never concatenated with its arguments.
  */
-export interface ScriptLimits {
+interface ScriptLimits {
   readonly outputBytes: number;
   readonly scriptProcesses: number;
   readonly scriptMemoryMb: number;
@@ -32,7 +33,7 @@ export interface ScriptLimits {
   readonly queuedCallsPerTenant: number;
 }
 
-export interface ScriptsOwner {
+interface ScriptsOwner {
   /** How many scripts one tenant may run. */
   readonly processesOf: (tenant: string) => number;
   readonly fairness: CpuFairness;
@@ -226,3 +227,60 @@ const TIMER_MAX_MS = 2 ** 31 - 1;
 /** Linux: 128 KiB per text including its name and end, 2 MiB together at the usual stack limit. */
 const ARGUMENT_BYTES_MAX = 120 * 1024;
 const ARGUMENTS_BYTES_MAX = 1024 * 1024;
+
+/** One process that reads a script from descriptor 3, runs it and ends. It knows no tenant and no deadline. */
+interface ScriptProcess {
+  /** Undefined until it has been started. */
+  readonly pid: number | undefined;
+  readonly kill: () => void;
+  /** Resolves when nothing of it is alive. */
+  readonly ended: Promise<ScriptEnd>;
+}
+
+interface ScriptEnd {
+  readonly exit: Exit;
+  readonly stdout: Buffer;
+  /** More than `outputBytes` came, so the process was ended. */
+  readonly overflowed: boolean;
+  /** The end of its stderr. */
+  readonly stderr: string;
+}
+
+const STDERR_KEPT_BYTES = 16 * 1024;
+
+export function runToEnd(start: Spawn, command: Command, script: string, outputBytes: number): ScriptProcess {
+  const { hiddenArgs } = command;
+  const printed: Buffer[] = [];
+  let printedBytes = 0;
+  let overflowed = false;
+  let stderr: LastWords | undefined;
+
+  let group!: ProcessGroup;
+  const ended = new Promise<ScriptEnd>((resolve) => {
+    group = new ProcessGroup(start, command, ["ignore", "pipe", "pipe", "pipe", hiddenArgs ? "pipe" : "ignore"], {
+      onStarted([, stdout, errors, scriptPipe, argsPipe]) {
+        scriptPipe!.end(script);
+        argsPipe?.end(hiddenArgs?.map((arg) => `${arg}\0`).join(""));
+        stdout!.on("data", collect);
+        stderr = new LastWords(errors!, STDERR_KEPT_BYTES);
+      },
+      onEnded: (exit) => resolve({ exit, stdout: Buffer.concat(printed), overflowed, stderr: String(stderr ?? "") }),
+    });
+  });
+  const collect = (chunk: Buffer): void => {
+    if (overflowed) return;
+    printedBytes += chunk.length;
+    printed.push(chunk);
+    if (printedBytes <= outputBytes) return;
+    overflowed = true;
+    printed.length = 0;
+    group.kill();
+  };
+  return {
+    get pid() {
+      return group.pid;
+    },
+    kill: () => group.kill(),
+    ended,
+  };
+}

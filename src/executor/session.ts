@@ -1,17 +1,14 @@
 import { CallTable } from "../lib/call-table.ts";
-import { JsonText } from "../lib/json.ts";
-import type { PendingCall } from "./pending-call.ts";
-import { tellCaller } from "./caller-events.ts";
+import { JsonText, type Json } from "../lib/json.ts";
+import { askToStop, hasToEnd, type PendingCall } from "./pending-call.ts";
 import { cancelled, endedByNeighbour, failure, guestFailed, loadFailed, outputTooLarge, tooBusy } from "./failures.ts";
-import { toGuest, toHost } from "./guest/wire.mts";
+import { creditStep, progressWindow, toGuest, toHost } from "./guest/wire.mts";
 import { HostRequests } from "./host-requests.ts";
 import { readLog, type LogSink } from "./guest-log.ts";
-import { KnownShapes } from "./known-shapes.ts";
-import { askToStop, hasToEnd } from "./stopping.ts";
-import { StrayFrames } from "./stray-frames.ts";
+import { StrayFrames, type GuestProcess, type GuestShare } from "./guest-process.ts";
 import { readValue } from "./guest-value.ts";
-import type { GuestProcess, GuestShare } from "./guest-process.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
+import type { CallShape } from "../discover/discovery.ts";
 
 /**
  * One program in one process: loading it, its calls by number, and what the guest says about them. It owns deadlines,
@@ -26,7 +23,7 @@ export interface GuestSessionLimits {
   readonly abandonedCallsPerProcess: number;
 }
 
-export interface SessionOwner {
+interface SessionOwner {
   /** The call no longer takes up room in the process. */
   onCallOver(call: PendingCall): void;
   /** The process has more abandoned calls than it may. */
@@ -285,3 +282,74 @@ export class GuestSession {
 
 /** Arguments count towards their caller until the call is over: unread ones would stay in the pipe, uncounted. */
 const UNREAD_ANSWER = "answered a call that it had not read";
+
+/**
+ * Tells a caller about its guest's events during the call: progress, a log line, that it goes on as a task, that the
+ * stream may be closed. A listener that throws cancels its call; it must not end the host from within a pipe's event.
+ */
+function tellCaller(process: GuestProcess, call: PendingCall, frame: readonly unknown[]): void {
+  try {
+    if (frame[0] === toHost.progress) deliverProgress(process, call, (frame[2] ?? null) as Json);
+    else if (call.settled) return;
+    else if (frame[0] === toHost.task) becomeTask(call);
+    else if (frame[0] === toHost.closeStream) call.given.onCloseStream?.();
+    else {
+      const line = readLog(frame, call.program);
+      if (line) call.given.onLog?.(line);
+    }
+  } catch {
+    if (!call.verdict) askToStop(process, call, cancelled, performance.now());
+  }
+}
+
+function becomeTask(call: PendingCall): void {
+  if (call.isTask) return;
+  call.isTask = true;
+  call.given.onTask?.();
+}
+
+/**
+ * Hands one progress event to the call's consumer. A consumer that returns a promise is waited for: the guest gets its
+ * credit only then, and a guest that goes on without credit is not read from until the consumer has caught up.
+ */
+function deliverProgress(process: GuestProcess, call: PendingCall, event: Json): void {
+  const consumed = call.settled ? undefined : call.given.onProgress?.(event);
+  if (!consumed) return credit(process, call);
+
+  if (++call.unconsumed === 2 * progressWindow) process.hold();
+  const onConsumed = (): void => {
+    if (call.unconsumed-- === 2 * progressWindow) process.release();
+    credit(process, call);
+  };
+  consumed.then(onConsumed, onConsumed);
+}
+
+function credit(process: GuestProcess, call: PendingCall): void {
+  if (++call.uncredited < creditStep) return;
+  call.uncredited = 0;
+  if (!call.settled) process.send(`[${toGuest.credit},${call.id},${creditStep}]`);
+}
+
+/** Shapes that a process remembers; beyond that they travel with their first call each time. */
+const SHAPES_MAX = 4_096;
+
+/** The call shapes of a program, by the numbers under which its process knows each. */
+class KnownShapes {
+  readonly #process: GuestProcess;
+  readonly #indexes = new Map<CallShape, number>();
+
+  constructor(process: GuestProcess) {
+    this.#process = process;
+  }
+
+  /** Tells the process of a shape that it does not know yet. */
+  indexOf(shape: CallShape): number {
+    const known = this.#indexes.get(shape);
+    if (known !== undefined) return known;
+    if (this.#indexes.size >= SHAPES_MAX) this.#indexes.clear();
+    const index = this.#indexes.size;
+    this.#indexes.set(shape, index);
+    this.#process.send(JSON.stringify([toGuest.shape, index, shape]));
+    return index;
+  }
+}

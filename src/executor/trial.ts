@@ -3,12 +3,11 @@ import { processorMsOf, residentMbOf, treeOf } from "../processes/process-tree.t
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import { closed, failure, guestStack, loadFailed } from "./failures.ts";
-import { GuestProcess, type GuestProcessLimits } from "./guest-process.ts";
+import { GuestProcess, StrayFrames, type GuestProcessLimits } from "./guest-process.ts";
 import { readLog } from "./guest-log.ts";
-import { StrayFrames } from "./stray-frames.ts";
 import type { GuestFailure, LoadOutcome, TriedProgram } from "./executor.ts";
 import type { Command } from "../processes/process-group.ts";
-import type { ExecutorLimits } from "./limits.ts";
+import { heldMbMax, type ExecutorLimits } from "./limits.ts";
 
 export type TrialLimits = GuestProcessLimits &
   Pick<ExecutorLimits, "outputBytes" | "guestMemoryMb" | "loadMs" | "loadElapsedMs">;
@@ -81,7 +80,7 @@ export class Trials {
       const look = (): void => {
         const pids = process.pid === undefined ? [] : treeOf(process.pid);
         if (processorMsOf(pids) - startedAtMs! > loadMs) return settle({ kind: "endless", loadMs });
-        if (residentMbOf(pids) > HELD_PER_HEAP * guestMemoryMb + HELD_BESIDES_MB)
+        if (residentMbOf(pids) > heldMbMax(guestMemoryMb))
           return settle({ kind: "failed", error: failure("memory", "its process ran out of memory and ended") });
         looking = setTimeout(look, LOOK_MS);
       };
@@ -127,10 +126,6 @@ export class Trials {
     });
   }
 }
-
-/** As for every guest: its heap, as much in buffers, and what the runtime takes. */
-const HELD_PER_HEAP = 2;
-const HELD_BESIDES_MB = 128;
 
 /** A process that was killed, or did not start, says nothing about its program. */
 function endingOf(error: GuestFailure, hasBegun: boolean): LoadOutcome {

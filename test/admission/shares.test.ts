@@ -4,11 +4,11 @@ import { Admission } from "../../src/admission/admission.ts";
 import { tenantLimits } from "../../src/admission/tenant-limits.ts";
 import type { Compiled } from "../../src/discover/discovery.ts";
 import type { GuestProgram } from "../../src/executor/executor.ts";
-import { strayLog } from "../../src/executor/stray-log.ts";
+import { strayLog } from "../../src/executor/guest-log.ts";
 import { compilingInTurn } from "../../src/host/catalog/compile-in-turn.ts";
 import { ProcessPlaces } from "../../src/host/serving/process-places.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { TokenBuckets } from "../../src/lib/token-buckets.ts";
+import { Paces } from "../../src/lib/token-buckets.ts";
 
 describe("places for programs of others", () => {
   /** A process that is ended when nobody uses it. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { GuestExecutor } from "../../src/executor/guest-executor.ts";
 import { loadProblem } from "../../src/executor/load-problem.ts";
-import { trustedLauncher } from "../../src/executor/trusted.ts";
+import { trustedLauncher } from "../../src/executor/launcher.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { startTestBerth, type TestBerth } from "../support/berth.ts";
 import { patientLimits } from "../support/patience.ts";
