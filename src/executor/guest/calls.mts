@@ -1,12 +1,10 @@
 import type { CallShape } from "../../discover/discovery.ts";
-import type { JsonObject } from "../../lib/json.ts";
+import type { Json, JsonObject } from "../../lib/json.ts";
 import { active, finish, runAs, type ActiveCall } from "./active.mts";
-import { encodeBody, isBody } from "./bodies.mts";
 import { createContext } from "./context.mts";
 import { send } from "./pipe.mts";
 import { giveRoom, reportProgress } from "./progress.mts";
-import { revive } from "./revive.mts";
-import { encodeFailure, encodeValue } from "./values.mts";
+import { encodeFailure, encodeRedirect, encodeValue } from "./values.mts";
 import { toHost } from "./wire.mts";
 
 /** Turns calls by name into calls of functions, and whatever they do into frames. */
@@ -126,3 +124,63 @@ async function stream(call: ActiveCall, generator: AsyncIterator<unknown, unknow
 }
 
 function ignore(): void {}
+
+/** Recognizes the web's result classes without touching them, which would load all of `fetch`. */
+export function isBody(value: unknown): value is Blob | Response {
+  return typeof value === "object" && value !== null && typeof (value as Partial<Blob>).arrayBuffer === "function";
+}
+
+const REDIRECTS = new Set([301, 302, 303, 307, 308]);
+/** The most text of a failed response that is shown in its error, in UTF-16 units. */
+const SHOWN_UNITS_MAX = 2_000;
+
+/** Encodes a body with its type, and fails for a `Response` whose status says so. Rejects with the function's error. */
+async function encodeBody(id: number, body: Blob | Response): Promise<string> {
+  if (!("status" in body)) return encodeValue(id, await body.arrayBuffer(), body.type || undefined);
+  const { status, statusText, headers } = body;
+  const location = REDIRECTS.has(status) ? headers.get("location") : null;
+  if (location !== null) return encodeRedirect(id, location);
+  // Status 0 is `Response.error()`.
+  if (status === 0 || status >= 400) {
+    const text = (await body.text()).slice(0, SHOWN_UNITS_MAX).trim();
+    throw new Error([`HTTP ${status} ${statusText}`.trim(), text].filter(Boolean).join(": "));
+  }
+  const bytes = await body.arrayBuffer();
+  const type = headers.get("content-type") ?? undefined;
+  return encodeValue(id, bytes.byteLength === 0 && type === undefined ? undefined : bytes, type);
+}
+
+type Path = readonly string[];
+
+/** Replaces, in place, the texts that stand for `Date`s and `URL`s. Absent and null values stay as they are. */
+function revive(args: Json, { dates = [], urls = [] }: Pick<CallShape, "dates" | "urls">): void {
+  for (const path of dates) replace(args, path, 0, dateOf);
+  for (const path of urls) replace(args, path, 0, urlOf);
+}
+
+function replace(
+  value: Json | undefined,
+  path: Path,
+  depth: number,
+  made: (text: string, path: Path) => Date | URL,
+): void {
+  if (typeof value !== "object" || value === null) return;
+  const holder = value as Record<string, Json>;
+  const key = path[depth]!;
+  const keys = key === "*" ? Object.keys(holder) : Object.hasOwn(holder, key) ? [key] : [];
+  for (const key of keys) {
+    if (depth + 1 < path.length) replace(holder[key], path, depth + 1, made);
+    else if (typeof holder[key] === "string") holder[key] = made(holder[key], path) as unknown as Json;
+  }
+}
+
+function dateOf(text: string, path: Path): Date {
+  const date = new Date(text);
+  if (Number.isNaN(date.getTime())) throw new TypeError(`"${text.slice(0, 100)}" at ${path.join(".")} is no date`);
+  return date;
+}
+
+function urlOf(text: string, path: Path): URL {
+  if (!URL.canParse(text)) throw new TypeError(`"${text.slice(0, 100)}" at ${path.join(".")} is no URL`);
+  return new URL(text);
+}
