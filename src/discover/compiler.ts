@@ -14,7 +14,7 @@ import {
 } from "../processes/process-group.ts";
 import { processorMsOf, residentMbOf, treeOf } from "../processes/process-tree.ts";
 import type { NoSandbox } from "../processes/sandbox.ts";
-import { SessionNiceness } from "../processes/session-niceness.ts";
+import { SessionNiceness } from "../processes/niceness.ts";
 import { spawnDirectly, type Spawn } from "../processes/spawn/spawn.ts";
 import type { CompileTask } from "./compile.ts";
 import { BUNDLER_ENDED, frame, CompilerFrameReader, FrameTooLarge } from "./compiler-frames.ts";

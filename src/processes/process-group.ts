@@ -2,6 +2,12 @@ import { constants } from "node:os";
 import type { Duplex } from "node:stream";
 import type { ExitStatus, Spawn, SpawnedProcess, SpawnRequest } from "./spawn/spawn.ts";
 
+/**
+ * This folder owns processes: starting and stopping them (here and in spawn/), what they see of the host (sandbox,
+ * own-program), and how much processor time they get (niceness, quota/). It knows nothing of what they are for: guests,
+ * scripts, compilers and upstreams.
+ */
+
 /** The command line to start, and its user. */
 export interface Command {
   readonly file: string;

@@ -8,7 +8,7 @@ import { strayLog } from "../../src/executor/guest-log.ts";
 import { compilingInTurn } from "../../src/host/catalog/compile-in-turn.ts";
 import { ProcessPlaces } from "../../src/host/serving/process-places.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { Paces } from "../../src/lib/token-buckets.ts";
+import { TokenBuckets } from "../../src/lib/token-buckets.ts";
 
 describe("places for programs of others", () => {
   /** A process that is ended when nobody uses it. */

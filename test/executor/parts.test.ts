@@ -15,10 +15,10 @@ import { BoundedQueue } from "../../src/executor/guest-executor.ts";
 import type { ExecutorLog } from "../../src/executor/guest-log.ts";
 import { openExecutor } from "../../src/executor/open.ts";
 import { ReadingTime } from "../../src/lib/reading-time.ts";
-import { TurnQueue } from "../../src/lib/fair-semaphore.ts";
+import { FairSemaphore } from "../../src/lib/fair-semaphore.ts";
 import type { GuestOutcome } from "../../src/executor/executor.ts";
 import { MessageRooms, unfinishedGuest } from "../../src/lib/message-room.ts";
-import { assertNothingLeft, failureOf } from "./executor.rig.ts";
+import { assertNothingLeft, failureOf } from "../support/executor.ts";
 import { descendants, isAlive } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 
