@@ -11,7 +11,7 @@ import type { GuestLauncher } from "./launcher.ts";
 import { sameForAll, type ExecutorLimits, type ExecutorTenantLimits } from "./limits.ts";
 import { Pool } from "./pool.ts";
 import { Scripts } from "./scripts.ts";
-import { Trials } from "./trial.ts";
+import { LoadTrials } from "./load-trials.ts";
 import type { Executor, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
 
 export interface GuestExecutorOptions {
@@ -38,7 +38,7 @@ export class GuestExecutor implements Executor {
   readonly #fairness: CpuFairness;
   readonly #pool: Pool;
   readonly #scripts: Scripts;
-  readonly #trials: Trials;
+  readonly #trials: LoadTrials;
   readonly #queues = new Map<string, BoundedQueue<PendingCall>>();
   readonly #suspended = new Set<string>();
   readonly #ticker = new Ticker((now) => this.#sweep(now));
@@ -63,7 +63,7 @@ export class GuestExecutor implements Executor {
       fairness: this.#fairness,
       makeFolder,
     });
-    this.#trials = new Trials(start, launcher.guest, limits);
+    this.#trials = new LoadTrials(start, launcher.guest, limits);
     this.#pool = new Pool(start, launcher.guest, limits, {
       processesOf: (tenant) => this.#limitsOf(tenant).guestProcesses,
       startsPerMinuteOf: (tenant) => this.#limitsOf(tenant).processStartsPerMinute,

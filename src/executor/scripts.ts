@@ -18,7 +18,7 @@ import type { GuestLauncher, Interpreter } from "./launcher.ts";
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
 import type { GuestFailure, ScriptOutcome, ScriptRun } from "./executor.ts";
-import { LastWords } from "../processes/last-words.ts";
+import { StderrTail } from "../processes/stderr-tail.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 
 /**
@@ -253,7 +253,7 @@ export function runToEnd(start: Spawn, command: Command, script: string, outputB
   const printed: Buffer[] = [];
   let printedBytes = 0;
   let overflowed = false;
-  let stderr: LastWords | undefined;
+  let stderr: StderrTail | undefined;
 
   let group!: ProcessGroup;
   const ended = new Promise<ScriptEnd>((resolve) => {
@@ -262,7 +262,7 @@ export function runToEnd(start: Spawn, command: Command, script: string, outputB
         scriptPipe!.end(script);
         argsPipe?.end(hiddenArgs?.map((arg) => `${arg}\0`).join(""));
         stdout!.on("data", collect);
-        stderr = new LastWords(errors!, STDERR_KEPT_BYTES);
+        stderr = new StderrTail(errors!, STDERR_KEPT_BYTES);
       },
       onEnded: (exit) => resolve({ exit, stdout: Buffer.concat(printed), overflowed, stderr: String(stderr ?? "") }),
     });

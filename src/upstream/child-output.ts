@@ -2,7 +2,7 @@ import type { Readable } from "node:stream";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { MessageRoom } from "../lib/message-room.ts";
-import { LastWords } from "../processes/last-words.ts";
+import { StderrTail } from "../processes/stderr-tail.ts";
 import { LineReader } from "./lines.ts";
 import { longResult, type LongMessage, type LongReader } from "./long-answers.ts";
 import { messagesIn, readLine, type UpstreamMessage } from "./messages.ts";
@@ -31,7 +31,7 @@ export class ChildOutput {
   readonly #lines: LineReader;
   readonly #room: MessageRoom | undefined;
   #isFaulty = false;
-  readonly #stderr: LastWords;
+  readonly #stderr: StderrTail;
   #garbageBytes = 0;
   #firstGarbage = "";
   #unasked = 0;
@@ -70,7 +70,7 @@ export class ChildOutput {
       this.#lines.push(chunk);
       this.#breathe();
     });
-    this.#stderr = new LastWords(stderr, limits.upstreamStderrBytes);
+    this.#stderr = new StderrTail(stderr, limits.upstreamStderrBytes);
   }
 
   /** The beginning of stdout output that is no message, for the error of a server that never answers. */

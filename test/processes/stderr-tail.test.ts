@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { PassThrough, Readable } from "node:stream";
 import { test } from "node:test";
 import { setTimeout as after } from "node:timers/promises";
-import { LastWords } from "../../src/processes/last-words.ts";
+import { StderrTail } from "../../src/processes/stderr-tail.ts";
 
 const CHUNK = Buffer.alloc(64 * 1024, "x");
 
@@ -14,7 +14,7 @@ test("what a program writes to stderr without end is read a few megabytes a seco
       this.push(CHUNK);
     },
   });
-  const words = new LastWords(endless, 100);
+  const words = new StderrTail(endless, 100);
   const start = performance.now();
   await after(1_000);
   const seconds = (performance.now() - start) / 1_000;
@@ -25,7 +25,7 @@ test("what a program writes to stderr without end is read a few megabytes a seco
 
 test("the end of what a program writes to stderr is whole characters, and all of it where it is short", async () => {
   const stream = new PassThrough();
-  const words = new LastWords(stream, 6);
+  const words = new StderrTail(stream, 6);
   const written: [string, string][] = [
     ["é", "é"],
     ["ab", "éab"],

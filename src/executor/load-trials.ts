@@ -9,7 +9,7 @@ import type { GuestFailure, LoadOutcome, TriedProgram } from "./executor.ts";
 import type { Command } from "../processes/process-group.ts";
 import { heldMbMax, type ExecutorLimits } from "./limits.ts";
 
-export type TrialLimits = GuestProcessLimits &
+export type LoadTrialLimits = GuestProcessLimits &
   Pick<ExecutorLimits, "outputBytes" | "guestMemoryMb" | "loadMs" | "loadElapsedMs">;
 
 /** Nobody calls a program that is only tried: calls go first. */
@@ -24,15 +24,15 @@ const LOOK_MS = 50;
 const ASKED = 1;
 
 /** Loads programs to see whether they load, each in a process of its own that carries out no call. */
-export class Trials {
+export class LoadTrials {
   readonly #start: Spawn;
   readonly #command: Command;
-  readonly #limits: TrialLimits;
+  readonly #limits: LoadTrialLimits;
   readonly #turns = new FairSemaphore(TRIALS_MAX, Infinity, () => 1);
   readonly #running = new Set<{ readonly tenant: string; readonly process: GuestProcess }>();
   #isClosed = false;
 
-  constructor(start: Spawn, command: Command, limits: TrialLimits) {
+  constructor(start: Spawn, command: Command, limits: LoadTrialLimits) {
     this.#start = start;
     this.#command = { ...command, niceness: NICENESS };
     this.#limits = limits;

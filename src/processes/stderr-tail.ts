@@ -4,7 +4,7 @@ import type { Readable } from "node:stream";
  * The end of an upstream program's stderr. A program that writes without end is read at a limited rate: its pipe fills,
  * and it waits.
  */
-export class LastWords {
+export class StderrTail {
   readonly #keptBytes: number;
   #kept: Buffer = Buffer.alloc(0);
   #read = 0;
