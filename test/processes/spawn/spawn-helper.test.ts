@@ -6,16 +6,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import { describe, it } from "node:test";
-import { openSpawnHelper } from "../../src/processes/spawn/spawn-helper.ts";
+import { openSpawnHelper } from "../../../src/processes/spawn/spawn-helper.ts";
 import {
   spawnDirectly,
   type Spawn,
   type SpawnedProcess,
   type Spawner,
   type SpawnRequest,
-} from "../../src/processes/spawn/spawn.ts";
-import { descendants, givingWayBy, isAlive, processesWith, statOf } from "../support/processes.ts";
-import { until } from "../support/until.ts";
+} from "../../../src/processes/spawn/spawn.ts";
+import { descendants, givingWayBy, isAlive, processesWith, statOf } from "../../support/processes.ts";
+import { until } from "../../support/until.ts";
 
 const sh = (script: string, stdio: SpawnRequest["stdio"] = ["pipe", "pipe"]): SpawnRequest => ({
   file: "/bin/sh",
@@ -120,7 +120,7 @@ describe("a spawn helper", () => {
         "--input-type=module",
         "-e",
         `
-        import { openSpawnHelper } from ${JSON.stringify(new URL("../../src/processes/spawn/spawn-helper.js", import.meta.url).href)};
+        import { openSpawnHelper } from ${JSON.stringify(new URL("../../../src/processes/spawn/spawn-helper.js", import.meta.url).href)};
         const helper = openSpawnHelper({ onGone() {}, onStderr() {} });
         const sh = { file: "/bin/sh", args: ["-c", "read line"], env: {}, stdio: ["pipe"], group: true };
         const parentOf = async ({ pid, pipes, exited }) => {
@@ -158,7 +158,7 @@ describe("a spawn helper", () => {
         "--input-type=module",
         "-e",
         `
-        import { openSpawnHelper } from ${JSON.stringify(new URL("../../src/processes/spawn/spawn-helper.js", import.meta.url).href)};
+        import { openSpawnHelper } from ${JSON.stringify(new URL("../../../src/processes/spawn/spawn-helper.js", import.meta.url).href)};
         import { readFileSync } from "node:fs";
         const helper = openSpawnHelper({ onGone() {}, onStderr() {} });
         const wait = { file: "/bin/sh", args: ["-c", "read line"], env: {}, stdio: ["pipe"], group: true };
@@ -197,13 +197,13 @@ describe("a spawn helper", () => {
           "--input-type=module",
           "-e",
           `
-          import { openSpawnHelper } from ${JSON.stringify(new URL("../../src/processes/spawn/spawn-helper.js", import.meta.url).href)};
+          import { openSpawnHelper } from ${JSON.stringify(new URL("../../../src/processes/spawn/spawn-helper.js", import.meta.url).href)};
           import { readFileSync } from "node:fs";
           import { setTimeout as after } from "node:timers/promises";
           const spawner = openSpawnHelper({ onGone() {}, onStderr() {} });
           const parentOf = ({ pid }) =>
             Number(readFileSync("/proc/" + pid + "/stat", "utf8").split(") ").at(-1).split(" ")[1]);
-          import { MARK, newMark } from ${JSON.stringify(new URL("../../src/processes/spawn/marked.js", import.meta.url).href)};
+          import { MARK, newMark } from ${JSON.stringify(new URL("../../../src/processes/spawn/marked.js", import.meta.url).href)};
           const deaf = "trap '' TERM HUP INT; sleep 1000 & setsid sleep 1000 & while :; do sleep 1; done";
           const env = { PATH: process.env.PATH, [MARK]: newMark(), DEAF: ${JSON.stringify(mark)} };
           const start = () =>

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { findProcessorQuota } from "../../src/processes/quota/processor-quota.ts";
+import { findProcessorQuota } from "../../../src/processes/quota/processor-quota.ts";
 
 describe("the quota of processor time that Berth may use", () => {
   let folder: string;

@@ -3,7 +3,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { afterEach, describe, it } from "node:test";
-import { WatchedTree, type MemoryLimit } from "../../src/processes/quota/watched-tree.ts";
+import { WatchedTree, type MemoryLimit } from "../../../src/processes/quota/watched-tree.ts";
 
 const USED_MS = 1_000;
 /** Its first child uses processor time and rests; on a signal it ends that child and starts one that takes memory. */

@@ -4,12 +4,12 @@ import { existsSync, readFileSync } from "node:fs";
 import { availableParallelism, getPriority } from "node:os";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { setRevocableNiceness } from "../../src/processes/niceness.ts";
-import { CpuFairness } from "../../src/processes/quota/cpu-fairness.ts";
-import { processorMsOf, treeOf } from "../../src/processes/process-tree.ts";
-import { openRig, shape } from "../support/executor.ts";
-import { descendants, givingWayBy, statOf } from "../support/processes.ts";
-import { until } from "../support/until.ts";
+import { setRevocableNiceness } from "../../../src/processes/niceness.ts";
+import { CpuFairness } from "../../../src/processes/quota/cpu-fairness.ts";
+import { processorMsOf, treeOf } from "../../../src/processes/process-tree.ts";
+import { openRig, shape } from "../../support/executor.ts";
+import { descendants, givingWayBy, statOf } from "../../support/processes.ts";
+import { until } from "../../support/until.ts";
 
 const BURN = "while :; do :; done";
 /** A program that uses nothing, not even at its start. */

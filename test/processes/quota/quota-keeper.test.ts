@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { setNiceness } from "../../src/processes/niceness.ts";
-import { PausedTrees } from "../../src/processes/quota/paused-trees.ts";
-import { treeOf, useOf } from "../../src/processes/process-tree.ts";
-import type { ProcessorQuota } from "../../src/processes/quota/processor-quota.ts";
-import { QuotaBudget, QuotaKeeper } from "../../src/processes/quota/quota-keeper.ts";
-import { statOf } from "../support/processes.ts";
-import { until } from "../support/until.ts";
+import { setNiceness } from "../../../src/processes/niceness.ts";
+import { PausedTrees } from "../../../src/processes/quota/paused-trees.ts";
+import { treeOf, useOf } from "../../../src/processes/process-tree.ts";
+import type { ProcessorQuota } from "../../../src/processes/quota/processor-quota.ts";
+import { QuotaBudget, QuotaKeeper } from "../../../src/processes/quota/quota-keeper.ts";
+import { statOf } from "../../support/processes.ts";
+import { until } from "../../support/until.ts";
 
 const BURN = "while :; do :; done";
 
