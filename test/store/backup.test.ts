@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
 import {
   copyFileSync,
   existsSync,
@@ -16,7 +15,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { promisify } from "node:util";
 import Database from "#better-sqlite3";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { packageRoot } from "../../src/config.ts";
@@ -26,8 +24,8 @@ import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { verifyDatabase } from "../../src/store/sqlite/verify-database.ts";
 import { apiOf, type Api } from "../support/api.ts";
+import { berth } from "../support/commands.ts";
 import { ServeProcess } from "../support/serve-process.ts";
-import { CLI } from "../support/stdio-session.ts";
 import { until } from "../support/until.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "berth-backup-"));
@@ -72,17 +70,6 @@ function change(file: string, sql: string): void {
   database.close();
 }
 
-/** Runs a command of Berth as a person would. */
-async function berth(...args: string[]): Promise<{ code: number; stderr: string }> {
-  try {
-    const { stderr } = await promisify(execFile)(process.execPath, [CLI, ...args]);
-    return { code: 0, stderr };
-  } catch (error) {
-    const { code, stderr } = error as { code: number; stderr: string };
-    return { code, stderr };
-  }
-}
-
 describe("a backup", () => {
   it("C8 holds all that was acknowledged when it began, while others go on writing", async () => {
     const dataDir = newFolder();
@@ -98,7 +85,7 @@ describe("a backup", () => {
     };
     const acknowledged = 50;
     for (let count = 0; count < acknowledged; count++) await writeOne();
-    const running = berth("backup", file, "--data", dataDir).finally(() => writing.abort());
+    const running = berth(["backup", file, "--data", dataDir]).finally(() => writing.abort());
     while (!writing.signal.aborted) {
       await writeOne();
       await new Promise((later) => setImmediate(later));
@@ -232,10 +219,10 @@ describe("restoring a backup", () => {
     try {
       const api = apiOf(served);
       await api.put("/variables/motto", "before");
-      assert.equal((await berth("backup", file, "--data", dataDir)).code, 0);
+      assert.equal((await berth(["backup", file, "--data", dataDir])).code, 0);
       await api.put("/variables/motto", "after");
       await api.put("/variables/later", "is gone then");
-      const { code, stderr } = await berth("restore", file, "--data", dataDir);
+      const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
       assert.equal(code, 0, stderr);
       assert.match(stderr, /What stood there before is in .*before-restore-/);
 
@@ -261,11 +248,11 @@ describe("restoring a backup", () => {
     try {
       const api = apiOf(served);
       await api.put("/variables/motto", "before");
-      assert.equal((await berth("backup", file, "--data", dataDir)).code, 0);
+      assert.equal((await berth(["backup", file, "--data", dataDir])).code, 0);
       await api.put("/variables/motto", "after");
       renameSync(dataDir, `${dataDir}-away`);
 
-      const made = await berth("token", "create", "--can", "call", "--data", dataDir);
+      const made = await berth(["token", "create", "--can", "call", "--data", dataDir]);
       assert.equal(made.code, 0, made.stderr);
       assert.match(made.stderr, /There was no store in .*data; a new one is made there/);
       // It looks twice a second.
@@ -275,7 +262,7 @@ describe("restoring a backup", () => {
       assert.equal(refused.status, 503);
       assert.match(refused.body.error.message, /its files were moved or deleted/);
 
-      const { code, stderr } = await berth("restore", file, "--data", dataDir);
+      const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
       assert.equal(code, 0, stderr);
       await until(async () => (await mottoOf(api)) === "before", "it is taken up");
       assert.equal((await api.put("/variables/motto", "goes on")).status, 200);
@@ -295,12 +282,12 @@ describe("restoring a backup", () => {
       "tenant list",
       "tenant limit acme",
     ]) {
-      const { code, stderr } = await berth(...command.split(" "), "--data", dataDir);
+      const { code, stderr } = await berth([...command.split(" "), "--data", dataDir]);
       assert.notEqual(code, 0, command);
       assert.match(stderr, /there is no store in .*mistyped: name the data folder of Berth \(--data, BERTH_DATA\)/);
     }
     for (const command of ["secret list", "secret rotate", "tenant export default", "tenant suspend acme"]) {
-      assert.match((await berth(...command.split(" "), "--data", dataDir)).stderr, /there is no store in/, command);
+      assert.match((await berth([...command.split(" "), "--data", dataDir])).stderr, /there is no store in/, command);
     }
     assert.equal(existsSync(dataDir), false);
   });
@@ -312,7 +299,7 @@ describe("restoring a backup", () => {
     await store.putSecret("default", { name: "A", keyId: "00aa", sealed: Buffer.from("sealed"), by: "test" });
     await store.close();
     await backupStore({ dataDir, file });
-    const { code, stderr } = await berth("restore", file, "--data", newFolder());
+    const { code, stderr } = await berth(["restore", file, "--data", newFolder()]);
     assert.equal(code, 1);
     assert.match(stderr, /sealed with the key 00aa, which is not in .*secret\.key: put it there/);
   });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { execFile, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import {
   chmodSync,
   closeSync,
@@ -17,7 +17,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { promisify } from "node:util";
 import Database from "#better-sqlite3";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { Log } from "../../src/lib/log.ts";
@@ -29,8 +28,8 @@ import type { Store } from "../../src/store/store.ts";
 import { verifyDatabase } from "../../src/store/sqlite/verify-database.ts";
 import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
+import { berth } from "../support/commands.ts";
 import { ServeProcess } from "../support/serve-process.ts";
-import { CLI } from "../support/stdio-session.ts";
 import { until } from "../support/until.ts";
 
 const MB = 1024 * 1024;
@@ -72,17 +71,6 @@ let texts = 0;
 function change(bytes = 10) {
   const block = rawBlock(`${(texts += 1)} ${"x".repeat(bytes)}`);
   return { by: "test", put: [block], set: [{ kind: "variable", name: "motto", cid: block.cid }] } as const;
-}
-
-async function berth(args: readonly string[], uid?: number): Promise<{ code: number; stderr: string }> {
-  try {
-    const as = uid === undefined ? {} : { uid, gid: uid };
-    const { stderr } = await promisify(execFile)(process.execPath, [CLI, ...args], as);
-    return { code: 0, stderr };
-  } catch (error) {
-    const { code, stderr } = error as { code: number; stderr: string };
-    return { code, stderr };
-  }
 }
 
 async function isWell(store: Store): Promise<boolean> {
@@ -393,7 +381,7 @@ describe("a data folder that cannot be written", () => {
     const isRoot = process.getuid!() === 0;
     if (isRoot) chmodSync(folder, 0o755);
     else chmodSync(dataDir, 0o500);
-    const { code, stderr } = await berth(["serve", "--port", "0", "--data", dataDir], isRoot ? 65_534 : undefined);
+    const { code, stderr } = await berth(["serve", "--port", "0", "--data", dataDir], isRoot ? { uid: 65_534 } : {});
     chmodSync(dataDir, 0o700);
     assert.equal(code, 2, stderr);
     if (isRoot) assert.match(stderr, / belongs to the user 0, and Berth runs as 65534; give it to the user of Berth/);

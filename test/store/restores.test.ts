@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
 import {
   closeSync,
   copyFileSync,
@@ -17,7 +16,6 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it, type TestContext } from "node:test";
-import { promisify } from "node:util";
 import Database from "#better-sqlite3";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { Log } from "../../src/lib/log.ts";
@@ -27,8 +25,8 @@ import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { verifyDatabase } from "../../src/store/sqlite/verify-database.ts";
 import { apiOf, type Api } from "../support/api.ts";
+import { berth } from "../support/commands.ts";
 import { ServeProcess } from "../support/serve-process.ts";
-import { CLI } from "../support/stdio-session.ts";
 import { until } from "../support/until.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "berth-worst-day-"));
@@ -36,17 +34,6 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 
 function newFolder(): string {
   return mkdtempSync(join(folder, "case-"));
-}
-
-/** Runs a command of Berth as a person would. */
-async function berth(...args: string[]): Promise<{ code: number; stderr: string }> {
-  try {
-    const { stderr } = await promisify(execFile)(process.execPath, [CLI, ...args]);
-    return { code: 0, stderr };
-  } catch (error) {
-    const { code, stderr } = error as { code: number; stderr: string };
-    return { code, stderr };
-  }
 }
 
 async function serve(t: TestContext, dataDir: string): Promise<{ served: ServeProcess; api: Api }> {
@@ -121,7 +108,7 @@ describe("a log that was left by another store", () => {
     const backup = join(newFolder(), "backup.sqlite");
     const { served, api } = await serve(t, dataDir);
     await api.put("/variables/motto", "before");
-    assert.equal((await berth("backup", backup, "--data", dataDir)).code, 0);
+    assert.equal((await berth(["backup", backup, "--data", dataDir])).code, 0);
     for (let number = 0; number < 30; number++)
       await api.put("/variables/motto", `after ${number} ${"x".repeat(3_000)}`);
     await served.end("SIGKILL");
@@ -129,12 +116,12 @@ describe("a log that was left by another store", () => {
     assert.ok(log.length > 100_000, "there is no log to speak of");
     renameSync(join(dataDir, DATABASE_FILE), join(newFolder(), "moved.sqlite"));
 
-    const refused = await berth("serve", "--port", "0", "--data", dataDir);
+    const refused = await berth(["serve", "--port", "0", "--data", dataDir]);
     assert.equal(refused.code, 2);
     assert.match(refused.stderr, /berth\.sqlite-wal is there without berth\.sqlite: .*berth restore FILE/);
     assert.ok(readFileSync(join(dataDir, `${DATABASE_FILE}-wal`)).equals(log), "the log is as it was");
 
-    const restored = await berth("restore", backup, "--data", dataDir);
+    const restored = await berth(["restore", backup, "--data", dataDir]);
     assert.equal(restored.code, 0, restored.stderr);
     const kept = /What stood there before is in (\S+)\./.exec(restored.stderr)![1]!;
     assert.ok(readFileSync(join(kept, `${DATABASE_FILE}-wal`)).equals(log));
@@ -152,7 +139,7 @@ describe("a log that was left by another store", () => {
     const backup = join(newFolder(), "backup.sqlite");
     const { served, api } = await serve(t, dataDir);
     await api.put("/variables/motto", "before");
-    assert.equal((await berth("backup", backup, "--data", dataDir)).code, 0);
+    assert.equal((await berth(["backup", backup, "--data", dataDir])).code, 0);
     for (let number = 0; number < 30; number++)
       await api.put("/variables/motto", `after ${number} ${"x".repeat(3_000)}`);
     await served.end("SIGKILL");
@@ -161,11 +148,11 @@ describe("a log that was left by another store", () => {
       ["serve", "--port", "0"],
       ["backup", join(newFolder(), "copy")],
     ]) {
-      const refused = await berth(...args, "--data", dataDir);
+      const refused = await berth([...args, "--data", dataDir]);
       assert.equal(refused.code, 2);
       assert.match(refused.stderr, /berth\.sqlite-wal is the log of another database than berth\.sqlite/);
     }
-    assert.equal((await berth("restore", backup, "--data", dataDir)).code, 0);
+    assert.equal((await berth(["restore", backup, "--data", dataDir])).code, 0);
     assert.deepEqual(verifyDatabase(join(dataDir, DATABASE_FILE)).problems, []);
     assert.equal(await motto((await serve(t, dataDir)).api), "before");
   });
@@ -175,12 +162,12 @@ describe("a log that was left by another store", () => {
     const backup = join(newFolder(), "backup.sqlite");
     const first = await serve(t, dataDir);
     await first.api.put("/variables/motto", "kept");
-    assert.equal((await berth("backup", backup, "--data", dataDir)).code, 0);
+    assert.equal((await berth(["backup", backup, "--data", dataDir])).code, 0);
     await first.served.end("SIGKILL");
     const second = await serve(t, dataDir);
     assert.equal(await motto(second.api), "kept");
     await second.api.put("/variables/motto", "lost");
-    assert.equal((await berth("restore", backup, "--data", dataDir)).code, 0);
+    assert.equal((await berth(["restore", backup, "--data", dataDir])).code, 0);
     // Restored data may stand in the log alone.
     await second.served.end("SIGKILL");
     const third = await serve(t, dataDir);
@@ -243,7 +230,7 @@ describe("a backup that is put back in the place of a store", () => {
   it("C8 makes the folder that it is to stand in", async () => {
     const { backup } = await filled();
     const dataDir = join(newFolder(), "is", "not", "there");
-    const { code, stderr } = await berth("restore", backup, "--data", dataDir);
+    const { code, stderr } = await berth(["restore", backup, "--data", dataDir]);
     assert.equal(code, 0, stderr);
     assert.equal(await names(dataDir), 200);
   });
@@ -256,7 +243,7 @@ describe("a backup that is put back in the place of a store", () => {
     const kept = join(dataDir, "before-restore-then");
     renameSync(file, kept);
     copyFileSync(backup, `${file}.0123456789ab`);
-    const refused = await berth("serve", "--port", "0", "--data", dataDir);
+    const refused = await berth(["serve", "--port", "0", "--data", dataDir]);
     assert.match(refused.stderr, /berth\.sqlite\.0123456789ab is there without berth\.sqlite/);
     assert.ok(!existsSync(file));
     await restoreStore({ dataDir, file: backup });
@@ -269,11 +256,11 @@ describe("a backup that is put back in the place of a store", () => {
     const backup = join(newFolder(), "backup.sqlite");
     const { served, api } = await serve(t, dataDir);
     await api.put("/variables/motto", "before");
-    assert.equal((await berth("backup", backup, "--data", dataDir)).code, 0);
+    assert.equal((await berth(["backup", backup, "--data", dataDir])).code, 0);
     await api.put("/variables/motto", "after");
     const { cid } = rawBlock("after");
     change(join(dataDir, DATABASE_FILE), `UPDATE content SET bytes = x'00' WHERE cid = '${cid}'`);
-    const { code, stderr } = await berth("restore", backup, "--data", dataDir);
+    const { code, stderr } = await berth(["restore", backup, "--data", dataDir]);
     assert.equal(code, 0, stderr);
     assert.match(stderr, /its files as they were/);
     await until(async () => (await motto(api)) === "before", "it is taken up");

@@ -21,15 +21,18 @@ export interface RunOptions {
   readonly input?: string;
   readonly env?: Record<string, string>;
   readonly cwd?: string;
+  /** The user and group to run it as. */
+  readonly uid?: number;
   /** Called once the command runs. */
   readonly during?: (child: ChildProcess) => void;
 }
 
 /** Runs `berth …` to its end. */
-export function berth(args: readonly string[], { input, env, cwd, during }: RunOptions = {}): Promise<Ran> {
+export function berth(args: readonly string[], { input, env, cwd, uid, during }: RunOptions = {}): Promise<Ran> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [cli, ...args], {
       cwd,
+      ...(uid !== undefined && { uid, gid: uid }),
       env: { ...process.env, ...env },
       timeout: RUN_MS_MAX,
     });
