@@ -10,7 +10,8 @@ const TITLE = /\b(?:test|it|describe)(?:\.\w+)?\(\s*(["'`])((?:\\.|(?!\1)[^\\])*
 /** Tests whose titles are made of a table have their ids there. */
 const FIELD = new RegExp(String.raw`\bids?: (["'\`])(${IDS})\1`, "g");
 const AT_END = new RegExp(String.raw`(?:^| )[([]?(${IDS})[)\]]?$`);
-const AT_BEGINNING = new RegExp(String.raw`^(${IDS}) `);
+/** Any letter here: an id that the page does not know is a fault. At the end, `V8` may be a word. */
+const AT_BEGINNING = new RegExp(String.raw`^(${IDS.replaceAll("[CJPST]", "[A-Z]")}) `);
 const ENTRY = new RegExp(String.raw`^- \*\*(${ID})\*\* .+\n(?:  (Tests: .*|No test: .*)\n)?`, "gm");
 
 const files = new Map();
@@ -22,7 +23,7 @@ for (const file of readdirSync("test", { recursive: true, encoding: "utf8" }).to
     return ids ? [ids] : [];
   });
   const fields = [...text.matchAll(FIELD)].map(([, , ids]) => ids);
-  for (const id of [...titles, ...fields].flatMap((ids) => ids.match(new RegExp(ID, "g")))) {
+  for (const id of [...titles, ...fields].flatMap((ids) => ids.match(/[A-Z][\d.]+/g))) {
     files.set(id, (files.get(id) ?? new Set()).add(file));
   }
 }

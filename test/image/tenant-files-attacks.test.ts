@@ -327,7 +327,7 @@ describe("a file that somebody wrote who knows the format", () => {
     await assertUntouched(store);
   });
 
-  it("K9 cannot bring a structure in another form than Berth writes it, which is read by that form", async (t) => {
+  it("C8 cannot bring a structure in another form than Berth writes it, which is read by that form", async (t) => {
     const store = await freshStore(t);
     const forms: [text: string, wanted: string[]][] = [
       ['{"a":[1,{"b":null}],"c":"\u00e9"}', []],

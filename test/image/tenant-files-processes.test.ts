@@ -257,7 +257,7 @@ describe("berth tenant export and import", () => {
     );
   });
 
-  it("K8 refuse what starts programs of this machine, and list each of them, unless it is said that it may", async () => {
+  it("C8 refuse what starts programs of this machine, and list each of them, unless it is said that it may", async () => {
     const program = "mcp+npx://@example/tool?env.KEY=${KEY}";
     const elsewhere = JSON.stringify({ upstream: "mcp+node:///srv/hidden.js" });
     const entry = rawBlock(elsewhere);
