@@ -1,5 +1,6 @@
-import type { ContractChange } from "./change.ts";
 import { cutText } from "../lib/cut-text.ts";
+import type { JsonSchema } from "../lib/json.ts";
+import type { ContractChange } from "./change.ts";
 import { spend } from "./compare-steps.ts";
 
 /** The direction of values: values that callers send must be accepted; values that readers get must be as promised. */
@@ -116,3 +117,14 @@ export function shownJson(value: unknown): string {
 }
 
 const SHOWN_UNITS_MAX = 200;
+
+/** Two schemas under comparison. A pair of references that is already being compared is not compared again. */
+export interface Walk {
+  readonly before: JsonSchema;
+  readonly after: JsonSchema;
+  readonly under: Set<string>;
+  /** False inside alternatives, where no validator fills in defaults. */
+  readonly hasDefaults: boolean;
+  readonly level: number;
+  readonly compare: (before: unknown, after: unknown, pointer: string, findings: Findings, walk: Walk) => void;
+}

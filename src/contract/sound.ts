@@ -1,7 +1,7 @@
 import { isObject } from "../lib/json.ts";
 import { turnTaker } from "../lib/event-loop.ts";
 import type { Contract, PromptArgument } from "./contract.ts";
-import { faultsOfHeaders } from "./header-faults.ts";
+import { faultsOfHeaders } from "./parameter-headers.ts";
 
 /**
  * Cleans what upstreams list, whether received now or stored: values of a type that the protocol does not allow are

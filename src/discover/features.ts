@@ -1,4 +1,4 @@
-import { faultsOfHeaders } from "../contract/header-faults.ts";
+import { faultsOfHeaders } from "../contract/parameter-headers.ts";
 import type { JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { Budget } from "./budget.ts";

@@ -1,5 +1,5 @@
 import type { ToolAnnotations } from "../contract/contract.ts";
-import { faultsOfHeaders } from "../contract/header-faults.ts";
+import { faultsOfHeaders } from "../contract/parameter-headers.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../lib/json.ts";
 import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./place.ts";
 

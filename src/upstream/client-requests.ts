@@ -1,6 +1,6 @@
 import type { Client, StandardSchemaV1, Tool } from "@modelcontextprotocol/client";
 import { toAbortSignal } from "../lib/cancellation.ts";
-import { headerMarks } from "../contract/header-marks.ts";
+import { headerMarks } from "../contract/parameter-headers.ts";
 import { isObject, JsonText, type JsonSchema } from "../lib/json.ts";
 import { failureOf } from "./failures.ts";
 import type { ListedTool } from "./lists.ts";

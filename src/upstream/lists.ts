@@ -1,5 +1,5 @@
 import type { PromptContract, ResourceContract, ResourceTemplateContract, ToolContract } from "../contract/contract.ts";
-import { faultsOfHeaders } from "../contract/header-faults.ts";
+import { faultsOfHeaders } from "../contract/parameter-headers.ts";
 import { faultOfShape, isKey, soundArguments, soundFields } from "../contract/sound.ts";
 import { cutText } from "../lib/cut-text.ts";
 import { isObject, jsonText, type JsonSchema } from "../lib/json.ts";

@@ -1,4 +1,4 @@
-import type { Scalar } from "../contract/header-marks.ts";
+import type { Scalar } from "../contract/parameter-headers.ts";
 import { cutText } from "../lib/cut-text.ts";
 import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type JsonText } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";

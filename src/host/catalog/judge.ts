@@ -1,7 +1,6 @@
-import type { ContractChange } from "../../contract/change.ts";
+import { type ContractChange, ToldChanges } from "../../contract/change.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
-import { ToldChanges } from "../../contract/told-changes.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { EntrySchemaValidation } from "../../entry/entry.ts";
 import { nextTurn } from "../../lib/event-loop.ts";

@@ -1,4 +1,4 @@
-import type { Scalar } from "../../contract/header-marks.ts";
+import type { Scalar } from "../../contract/parameter-headers.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import { lacksDescriptor, noDescriptors } from "../../lib/error-mapping.ts";
 import type { GuestFailure, GuestOutcome } from "../../executor/executor.ts";

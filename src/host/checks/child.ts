@@ -1,7 +1,7 @@
 import { Socket } from "node:net";
 import { getHeapStatistics } from "node:v8";
 import { digestOfJson } from "../../lib/canonical-json.ts";
-import { scalarsAt } from "../../contract/header-marks.ts";
+import { scalarsAt } from "../../contract/parameter-headers.ts";
 import { errors, type BerthError } from "../../lib/errors.ts";
 import {
   isObject,

@@ -2,7 +2,7 @@ import { Router, type Request } from "express";
 import type { Cid } from "../../lib/cid.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract } from "../../contract/contract.ts";
-import { ToldChanges } from "../../contract/told-changes.ts";
+import { ToldChanges } from "../../contract/change.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { ServerSummary } from "../../host/host.ts";
 import { isObject } from "../../lib/json.ts";

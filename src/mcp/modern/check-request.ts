@@ -1,4 +1,4 @@
-import { headerMarks, scalarsAt, type HeaderMark, type Scalar } from "../../contract/header-marks.ts";
+import { headerMarks, scalarsAt, type HeaderMark, type Scalar } from "../../contract/parameter-headers.ts";
 import type { Tool } from "../../host/catalog/catalog.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import { BerthError } from "../../lib/errors.ts";

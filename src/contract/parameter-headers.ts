@@ -1,8 +1,8 @@
-import { isObject } from "../lib/json.ts";
+import { isObject, type JsonSchema } from "../lib/json.ts";
 import { mapsOfSchemas, placesOfSchemas } from "./subschemas.ts";
 
 /** A mark that would make clients refuse the tool, and why. */
-export interface HeaderFault {
+interface HeaderFault {
   readonly header: string;
   readonly message: string;
 }
@@ -57,4 +57,40 @@ function faultOf(
   if (type === "string" || type === "integer" || type === "boolean") return undefined;
   const integer = type === "number" ? "; mark it @integer if it is a whole number" : "";
   return `the header "${header}" can carry a string, an integer or a boolean, and this is none${integer}`;
+}
+
+/** An argument that clients repeat as a header of the request (2026-07-28 `basic/transports/streamable-http`). */
+export interface HeaderMark {
+  /** In lower case. */
+  readonly header: string;
+  readonly path: readonly string[];
+}
+
+/** The marks of a tool's input schema: only those reached through `properties` alone count. */
+export function headerMarks(inputSchema: JsonSchema): HeaderMark[] {
+  const marks: HeaderMark[] = [];
+  const walk = (schema: unknown, path: readonly string[]): void => {
+    if (!isObject(schema) || !isObject(schema["properties"])) return;
+    for (const [name, property] of Object.entries(schema["properties"])) {
+      if (!isObject(property)) continue;
+      const mark = property["x-mcp-header"];
+      if (typeof mark === "string") marks.push({ header: `mcp-param-${mark.toLowerCase()}`, path: [...path, name] });
+      walk(property, [...path, name]);
+    }
+  };
+  walk(inputSchema, []);
+  return marks;
+}
+
+export type Scalar = string | number | boolean;
+
+/** The arguments that go into headers; undefined for missing ones and for those that are not scalar. */
+export function scalarsAt(args: unknown, paths: readonly (readonly string[])[]): (Scalar | undefined)[] {
+  return paths.map((path) => {
+    const value = path.reduce<unknown>(
+      (inner, key) => (isObject(inner) && Object.hasOwn(inner, key) ? inner[key] : undefined),
+      args,
+    );
+    return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? value : undefined;
+  });
 }
