@@ -1,5 +1,6 @@
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
-import { countCalls, type CallFigures } from "./call-figures.ts";
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry, type MetricValueWithName } from "prom-client";
+import type { CallOutcome } from "../host/calls/activity.ts";
+import type { CalledTool, CallObserver } from "../host/calls/observe.ts";
 
 /**
  * Figures about this process for Prometheus. It owns how many there may be and how they are written. It knows no HTTP,
@@ -19,7 +20,7 @@ export interface Metrics {
 
 type FigureName = `berth_${string}`;
 
-export interface Figure {
+interface Figure {
   /** A name that ends in `_total` belongs to a counter. */
   readonly name: FigureName;
   readonly help: string;
@@ -31,7 +32,7 @@ export interface Figure {
 
 type Values = number | Readonly<Record<string, number>>;
 
-export interface MetricLimits {
+interface MetricLimits {
   /** The number of tools that have figures of their own. */
   readonly metricTools: number;
 }
@@ -76,4 +77,110 @@ export function createMetrics(version: string, { metricTools }: MetricLimits): M
       return registry.metrics();
     },
   };
+}
+
+/** In seconds: a guest takes some milliseconds, an upstream some seconds, and a task a minute. */
+const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+const OTHER = "other";
+const NAME = "berth_call_duration_seconds";
+const HELP = "How long calls of tools took, by how they ended (ok, error, invalid, asked)";
+
+type Label = "tenant" | "server" | "tool" | "outcome";
+type Labels = Readonly<Record<Label, string>>;
+
+interface CallFigures {
+  readonly observer: CallObserver;
+  /** Drops the figures of a deleted tenant, so that other tenants' tools have room. */
+  forget(tenant: string): void;
+}
+
+/**
+ * Counts and times calls by tenant, server, tool and outcome. Each of the first `metricTools` tools called has figures
+ * of its own, and all others share those of the tool `other`: otherwise anyone who may add servers could make the
+ * figures grow without end.
+ */
+function countCalls(registry: Registry, metricTools: number): CallFigures {
+  const all = new Map<string, CallTimes>();
+  const known = new Set<string>();
+  const ofTool = new WeakMap<CalledTool, Partial<Record<CallOutcome, CallTimes>>>();
+  // It registers itself.
+  void new CallDurations(registry, all);
+
+  return {
+    observer({ tool, outcome, ms }) {
+      let own = ofTool.get(tool);
+      if (!own) ofTool.set(tool, (own = {}));
+      (own[outcome] ??= timesOf(tool, outcome)).add(ms / 1000);
+    },
+    forget(tenant) {
+      for (const [key, { labels }] of all) if (labels.tenant === tenant) all.delete(key);
+      for (const which of known) if ((JSON.parse(which) as string[])[0] === tenant) known.delete(which);
+    },
+  };
+
+  function timesOf({ tenant, server, tool }: CalledTool, outcome: CallOutcome): CallTimes {
+    const which = JSON.stringify([tenant, server, tool]);
+    const isOther = known.size >= metricTools && !known.has(which);
+    if (!isOther) known.add(which);
+    const key = isOther ? `${OTHER} ${outcome}` : `${which} ${outcome}`;
+    let times = all.get(key);
+    if (!times) {
+      const labels = isOther ? { tenant: OTHER, server: OTHER, tool: OTHER } : { tenant, server, tool };
+      all.set(key, (times = new CallTimes({ ...labels, outcome })));
+    }
+    return times;
+  }
+}
+
+/** The library's own `observe` costs a call several microseconds, most of it garbage; this adds three numbers. */
+class CallTimes {
+  readonly labels: Labels;
+  /** Calls in each bucket, without those in smaller ones; the last is for calls that took longer than all. */
+  readonly counts: number[] = Array.from({ length: BUCKETS.length + 1 }, () => 0);
+  sum = 0;
+
+  constructor(labels: Labels) {
+    this.labels = labels;
+  }
+
+  add(seconds: number): void {
+    let bucket = 0;
+    while (bucket < BUCKETS.length && seconds > BUCKETS[bucket]!) bucket += 1;
+    this.counts[bucket]! += 1;
+    this.sum += seconds;
+  }
+}
+
+/** A histogram of the library that reads its figures only on request. */
+class CallDurations extends Histogram<Label> {
+  readonly #all: ReadonlyMap<string, CallTimes>;
+
+  constructor(registry: Registry, all: ReadonlyMap<string, CallTimes>) {
+    super({
+      name: NAME,
+      help: HELP,
+      labelNames: ["tenant", "server", "tool", "outcome"],
+      buckets: BUCKETS,
+      registers: [registry],
+    });
+    this.#all = all;
+  }
+
+  /** Called by the library whenever it needs the figures. */
+  async getForPromString(): Promise<object> {
+    return { name: NAME, help: HELP, type: "histogram", values: [...this.#all.values()].flatMap(valuesOf) };
+  }
+}
+
+function valuesOf({ labels, counts, sum }: CallTimes): MetricValueWithName<Label>[] {
+  let count = 0;
+  const buckets = counts.map((more, index) => {
+    count += more;
+    return { labels: { le: BUCKETS[index] ?? "+Inf", ...labels }, value: count, metricName: `${NAME}_bucket` };
+  });
+  return [
+    ...buckets,
+    { labels, value: sum, metricName: `${NAME}_sum` },
+    { labels, value: count, metricName: `${NAME}_count` },
+  ];
 }

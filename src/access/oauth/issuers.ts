@@ -1,7 +1,10 @@
-import type { Limits } from "../../limits/limits.ts";
+import { createRemoteJWKSet, customFetch, errors as joseErrors, type JWTVerifyGetKey } from "jose";
+import { BerthError } from "../../lib/errors.ts";
+import { GrowingBytes } from "../../lib/growing-bytes.ts";
+import { isObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
-import { Issuer, type IssuerLimits } from "./issuer.ts";
-import type { OauthSettings } from "./settings.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { isTrustworthy, type OauthSettings } from "./settings.ts";
 
 /**
  * The authorization servers that tokens are checked with: one for each tenant, even if two tenants name the same, so
@@ -48,4 +51,147 @@ export interface Asking {
 interface Kept {
   readonly settings: OauthSettings;
   readonly issuer: Issuer;
+}
+
+/**
+ * The keys of one authorization server: found by its metadata (RFC 8414, OpenID Connect Discovery), and read again when
+ * a token names an unknown key, and now and then. It owns how often the server is asked, whatever tokens arrive, and
+ * how much of its answers is read.
+ */
+class Issuer {
+  readonly #url: string;
+  readonly #limits: IssuerLimits;
+  readonly #asking: AskingIssuer;
+  #keys: Promise<KeySet> | undefined;
+  #foundAt = 0;
+  #failedAt = Number.NEGATIVE_INFINITY;
+  #waiting = 0;
+
+  constructor(url: string, limits: IssuerLimits, asking: AskingIssuer) {
+    this.#url = url;
+    this.#limits = limits;
+    this.#asking = asking;
+  }
+
+  /** Finds the key of a token. Rejects with an error of jose's, or with `issuer_unavailable`. */
+  readonly key: JWTVerifyGetKey = async (header, token) => {
+    if (this.#waiting >= this.#limits.issuerWaiting) throw this.#unavailable("too many tokens wait for its keys");
+    // The address of the keys may have changed as well.
+    if (performance.now() - this.#foundAt > this.#limits.jwksMaxAgeMs) this.#keys = undefined;
+    const keys = (this.#keys ??= this.#discover());
+    let set: KeySet | undefined;
+    this.#waiting += 1;
+    try {
+      set = await keys;
+      return await set(header, token);
+    } catch (error) {
+      const failure = isItsOwn(error) ? this.#failed("its keys cannot be read", error) : error;
+      // A failed search for an unknown key leaves the known keys valid.
+      if (failure instanceof BerthError && this.#keys === keys && !set?.fresh) this.#keys = undefined;
+      throw failure;
+    } finally {
+      this.#waiting -= 1;
+    }
+  };
+
+  async #discover(): Promise<KeySet> {
+    this.#foundAt = performance.now();
+    const { jwksCooldownMs, jwksMaxAgeMs, issuerMs } = this.#limits;
+    return createRemoteJWKSet(await this.#jwksUrl(), {
+      cooldownDuration: jwksCooldownMs,
+      cacheMaxAge: jwksMaxAgeMs,
+      timeoutDuration: issuerMs,
+      [customFetch]: (url, init) => this.#fetch(url, init),
+    });
+  }
+
+  async #jwksUrl(): Promise<URL> {
+    for (const address of metadataAddresses(this.#url)) {
+      const signal = AbortSignal.timeout(this.#limits.issuerMs);
+      const response = await this.#fetch(address, {
+        signal,
+        redirect: "manual",
+        headers: { Accept: "application/json" },
+      });
+      if (response.status !== 200) continue;
+      const metadata: unknown = await response.json().catch(() => undefined);
+      // A server that answers for another issuer is not asked for keys (RFC 8414, section 3.3).
+      if (!isObject(metadata) || metadata["issuer"] !== this.#url) continue;
+      const jwks = metadata["jwks_uri"];
+      if (typeof jwks !== "string" || !URL.canParse(jwks) || !isTrustworthy(new URL(jwks))) continue;
+      return new URL(jwks);
+    }
+    throw this.#failed("none of its metadata documents is its own and names its keys");
+  }
+
+  /** An issuer that cannot be reached is left alone for a moment, however many tokens come meanwhile. */
+  async #fetch(url: string, init: RequestInit): Promise<Response> {
+    if (performance.now() - this.#failedAt < FAILURE_MS) throw this.#unavailable("it did not answer a moment ago");
+    try {
+      const response = await this.#asking.fetchFrom(url, init);
+      return new Response(await bounded(response, this.#limits.issuerBytes), { status: response.status });
+    } catch (error) {
+      throw this.#failed(causeOf(error), error);
+    }
+  }
+
+  #failed(why: string, cause?: unknown): BerthError {
+    this.#failedAt = performance.now();
+    const failure = this.#unavailable(why, cause);
+    this.#asking.onFailure(failure);
+    return failure;
+  }
+
+  #unavailable(why: string, cause?: unknown): BerthError {
+    return new BerthError("issuer_unavailable", `${this.#url}: ${why}`, { cause });
+  }
+}
+
+type IssuerLimits = Pick<Limits, "jwksCooldownMs" | "jwksMaxAgeMs" | "issuerMs" | "issuerBytes" | "issuerWaiting">;
+
+interface AskingIssuer {
+  readonly fetchFrom: typeof fetch;
+  /** Called with each failure and its cause, which is not for the senders of unchecked tokens. */
+  readonly onFailure: (error: BerthError) => void;
+}
+
+type KeySet = ReturnType<typeof createRemoteJWKSet>;
+
+const FAILURE_MS = 1_000;
+
+/** In the order of the specification (2026-07-28 `basic/authorization/authorization-server-discovery`). */
+function metadataAddresses(issuer: string): string[] {
+  const { origin, pathname } = new URL(issuer);
+  const path = pathname.replace(/\/$/, "");
+  const [oauth, openid] = ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"];
+  const appended = `${origin}${path}${openid}`;
+  return path === ""
+    ? [`${origin}${oauth}`, appended]
+    : [`${origin}${oauth}${path}`, `${origin}${openid}${path}`, appended];
+}
+
+class AnswerTooLong extends Error {}
+
+async function bounded({ body, status }: Response, bytesMax: number): Promise<Uint8Array<ArrayBuffer> | null> {
+  if (!body || status === 204 || status === 304) return null;
+  const held = new GrowingBytes();
+  for await (const chunk of body) {
+    if (held.length + chunk.length > bytesMax) throw new AnswerTooLong(`an answer has more than ${bytesMax} bytes`);
+    held.add(chunk);
+  }
+  return held.take();
+}
+
+/** True when its answer was no set of keys; any other error is the token's fault. */
+function isItsOwn(error: unknown): boolean {
+  return error instanceof joseErrors.JOSEError && OWN_FAULTS.has(error.code);
+}
+
+const OWN_FAULTS: ReadonlySet<string> = new Set(["ERR_JWKS_INVALID", "ERR_JWKS_TIMEOUT", "ERR_JOSE_GENERIC"]);
+
+/** Strangers read it: how far a connection came is left out, because it reveals the network that Berth is in. */
+function causeOf(error: unknown): string {
+  if (error instanceof AnswerTooLong) return error.message;
+  const inner = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  return inner instanceof Error && inner.name === "TimeoutError" ? "it takes too long" : "it cannot be reached";
 }
