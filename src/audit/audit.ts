@@ -1,7 +1,7 @@
 import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
 import type { AuditedCall } from "./call-block.ts";
-import { entryOf, SERVICE, type AuditLinks } from "./entry.ts";
+import { entryOf, SERVICE, type AuditLinks } from "./audit-entry.ts";
 import { RecordedRefusals, type Refusal } from "./refusals.ts";
 import type { AuditFilter } from "./filter.ts";
 import { searchLog, type FoundRecords } from "./search.ts";

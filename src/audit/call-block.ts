@@ -1,7 +1,7 @@
 import { digestOfJson } from "../lib/canonical-json.ts";
 import { JsonText } from "../lib/json.ts";
 import { LongJson } from "../lib/long-text.ts";
-import type { AuditEntry } from "./entry.ts";
+import type { AuditEntry } from "./audit-entry.ts";
 
 /** A call that has ended. Its contents are not recorded: only their size and digest. */
 export interface AuditedCall {

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { canonicalJson } from "../lib/canonical-json.ts";
-import type { AuditEntry, AuditHead, AuditLink } from "./entry.ts";
+import type { AuditEntry, AuditHead, AuditLink } from "./audit-entry.ts";
 
 /** The head before the first link of a chain. */
 export const GENESIS: AuditHead = { number: 0, hash: new Uint8Array(32) };

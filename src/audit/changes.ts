@@ -1,4 +1,4 @@
-import { actorOf, entryOf, type AuditEntry } from "./entry.ts";
+import { actorOf, entryOf, type AuditEntry } from "./audit-entry.ts";
 
 /** A change as a store's `change` knows it: contents by their CIDs alone. */
 interface Changed {

@@ -1,5 +1,5 @@
 import { BerthError } from "../lib/errors.ts";
-import { AUDIT_KINDS, type AuditKind } from "./entry.ts";
+import { AUDIT_KINDS, type AuditKind } from "./audit-entry.ts";
 import type { AuditFilter } from "./filter.ts";
 
 /** A search as text: in an address, in a form, or on the command line. Empty texts count as absent. */

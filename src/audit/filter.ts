@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from "../lib/json.ts";
-import type { AuditKind } from "./entry.ts";
+import type { AuditKind } from "./audit-entry.ts";
 
 /** The criteria of a search; absent ones match everything. */
 export interface AuditFilter {

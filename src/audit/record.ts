@@ -1,6 +1,6 @@
 import { soundObject, type JsonObject } from "../lib/json.ts";
 import { hexOf } from "./chain.ts";
-import type { AuditKind, AuditLink } from "./entry.ts";
+import type { AuditKind, AuditLink } from "./audit-entry.ts";
 import { fits, mayFit, type AuditFilter } from "./filter.ts";
 import { readCalls } from "./read-calls.ts";
 

@@ -1,4 +1,4 @@
-import { entryOf, type AuditEntry } from "./entry.ts";
+import { entryOf, type AuditEntry } from "./audit-entry.ts";
 
 /** A refused request: its principal, if known, and the reason. Nothing of the token that it showed. */
 export interface Refusal {

@@ -1,7 +1,14 @@
 import { hash } from "node:crypto";
 import { defaultLimits } from "../limits/limits.ts";
 import { GENESIS, hexOf, linkHash } from "./chain.ts";
-import { KEPT_SHARE, type AuditHead, type AuditLink, type AuditLinks, type Keep, type Retention } from "./entry.ts";
+import {
+  KEPT_SHARE,
+  type AuditHead,
+  type AuditLink,
+  type AuditLinks,
+  type Keep,
+  type Retention,
+} from "./audit-entry.ts";
 
 export interface VerifiedLog {
   /** The first fault and its link; undefined if there is none. */

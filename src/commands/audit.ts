@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from "node:util";
 import { headText, readHead } from "../audit/chain.ts";
-import type { AuditLinks, Keep } from "../audit/entry.ts";
+import type { AuditLinks, Keep } from "../audit/audit-entry.ts";
 import { readFilter, type FilterTexts } from "../audit/filter-text.ts";
 import type { AuditRecord } from "../audit/record.ts";
 import { searchLog } from "../audit/search.ts";

@@ -2,7 +2,13 @@ import type { Readable, Writable } from "node:stream";
 import { text as textOf } from "node:stream/consumers";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
-import { callNative, inputSchemaOf, NativeCallError, NativeConnectionError, type NativeResult } from "../native/client.ts";
+import {
+  callNative,
+  inputSchemaOf,
+  NativeCallError,
+  NativeConnectionError,
+  type NativeResult,
+} from "../native/client.ts";
 import { joinAnswers } from "../outcome/answers.ts";
 import { defaultAnswer, readQuestionKey } from "../outcome/question.ts";
 import { printable, printableJson, printableLine } from "../lib/printable.ts";

@@ -1,5 +1,5 @@
 import { Option, type Command } from "commander";
-import { AUDIT_KINDS } from "../audit/entry.ts";
+import { AUDIT_KINDS } from "../audit/audit-entry.ts";
 import { OUTCOMES } from "../audit/filter-text.ts";
 import type { run as Run } from "./run.ts";
 

@@ -1,4 +1,4 @@
-import type { AuditLinks } from "../audit/entry.ts";
+import type { AuditLinks } from "../audit/audit-entry.ts";
 import type { Block, Cid } from "../lib/cid.ts";
 import type { Tenants } from "./tenants.ts";
 import type { TokenRecords } from "./tokens.ts";

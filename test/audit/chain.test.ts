@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, it } from "node:test";
 import Database from "#better-sqlite3";
 import { CallBlock } from "../../src/audit/call-block.ts";
 import { headText, readHead } from "../../src/audit/chain.ts";
-import { entryOf, SERVICE, type AuditHead } from "../../src/audit/entry.ts";
+import { entryOf, SERVICE, type AuditHead } from "../../src/audit/audit-entry.ts";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { backupStore, restoreStore } from "../../src/store/sqlite/backup.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it, mock } from "node:test";
 import { headText, hexOf, linkHash } from "../../src/audit/chain.ts";
-import { entryOf, type AuditHead, type AuditLink } from "../../src/audit/entry.ts";
+import { entryOf, type AuditHead, type AuditLink } from "../../src/audit/audit-entry.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { verifyLog, type VerifiedLog } from "../../src/audit/verify.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";

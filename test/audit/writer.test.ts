@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import Database from "#better-sqlite3";
 import { openAudit, type Audit } from "../../src/audit/audit.ts";
-import type { AuditLinks } from "../../src/audit/entry.ts";
+import type { AuditLinks } from "../../src/audit/audit-entry.ts";
 import { searchLog, type AuditQuery } from "../../src/audit/search.ts";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { canonicalJson } from "../../src/lib/canonical-json.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "#better-sqlite3";
 import type { AuditedCall } from "../../src/audit/call-block.ts";
-import type { AuditLinks } from "../../src/audit/entry.ts";
+import type { AuditLinks } from "../../src/audit/audit-entry.ts";
 import type { AuditFilter } from "../../src/audit/filter.ts";
 import type { AuditRecord } from "../../src/audit/record.ts";
 import { searchLog } from "../../src/audit/search.ts";

@@ -1,5 +1,5 @@
 import type Database from "#better-sqlite3";
-import type { AuditLinks } from "../../audit/entry.ts";
+import type { AuditLinks } from "../../audit/audit-entry.ts";
 import type { SqliteAudit } from "./audit.ts";
 import { atOnce, attempt } from "./work.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";

@@ -1,6 +1,6 @@
 import { hexOf } from "../../audit/chain.ts";
-import type { AuditLink, Keep, RemovedLink, Retention } from "../../audit/entry.ts";
-import { SERVICE } from "../../audit/entry.ts";
+import type { AuditLink, Keep, RemovedLink, Retention } from "../../audit/audit-entry.ts";
+import { SERVICE } from "../../audit/audit-entry.ts";
 import { isObject, soundObject, type JsonObject } from "../../lib/json.ts";
 
 /** The database row of a retention record. */

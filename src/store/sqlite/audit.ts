@@ -12,7 +12,7 @@ import {
   type Keep,
   type Retention,
   type LinkQuery,
-} from "../../audit/entry.ts";
+} from "../../audit/audit-entry.ts";
 import { lastRemoved, readRetention, type RetentionRow } from "./audit-removals.ts";
 
 /** The most that one retention transaction removes, so that none delays calls for long. */

@@ -3,7 +3,7 @@ import { chmod, copyFile, mkdir, rename, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import Database from "#better-sqlite3";
 import { headText } from "../../audit/chain.ts";
-import { entryOf, SERVICE } from "../../audit/entry.ts";
+import { entryOf, SERVICE } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { breakText, unreadLog } from "./broken-log.ts";
 import { inDraft, publish, sync } from "./draft-file.ts";

@@ -1,6 +1,6 @@
 import Database from "#better-sqlite3";
 import { BerthError } from "../../lib/errors.ts";
-import { SERVICE } from "../../audit/entry.ts";
+import { SERVICE } from "../../audit/audit-entry.ts";
 import { foreignLog, identityOf } from "./store-files.ts";
 import type { ChangedName } from "../store.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";

@@ -1,7 +1,7 @@
 import { accessSync, chmodSync, constants, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import Database from "#better-sqlite3";
-import { entryOf, SERVICE } from "../../audit/entry.ts";
+import { entryOf, SERVICE } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
 import { keepBrokenLog, type KeptLog } from "./broken-log.ts";

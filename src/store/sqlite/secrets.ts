@@ -1,5 +1,5 @@
 import type Database from "#better-sqlite3";
-import { actorOf, entryOf, SERVICE } from "../../audit/entry.ts";
+import { actorOf, entryOf, SERVICE } from "../../audit/audit-entry.ts";
 import type { SqliteAudit } from "./audit.ts";
 import type { SealedSecret, SecretPut } from "../store.ts";
 

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type Database from "#better-sqlite3";
-import { actorOf, entryOf } from "../../audit/entry.ts";
+import { actorOf, entryOf } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { checkTenantName, DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";

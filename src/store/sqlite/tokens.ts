@@ -1,5 +1,5 @@
 import type Database from "#better-sqlite3";
-import { actorOf, entryOf } from "../../audit/entry.ts";
+import { actorOf, entryOf } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
 import { soundObject } from "../../lib/json.ts";
