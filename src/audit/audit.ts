@@ -1,8 +1,7 @@
 import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
+import { entryOf, SERVICE, type AuditLinks, type AuditEntry } from "./audit-entry.ts";
 import type { AuditedCall } from "./call-block.ts";
-import { entryOf, SERVICE, type AuditLinks } from "./audit-entry.ts";
-import { RecordedRefusals, type Refusal } from "./refusals.ts";
 import type { AuditFilter } from "./filter.ts";
 import { searchLog, type FoundRecords } from "./search.ts";
 import { AuditWriter, type WriterLimits } from "./writer.ts";
@@ -27,7 +26,7 @@ export interface TenantQuery extends AuditFilter {
   readonly limit: number;
 }
 
-export interface AuditOptions {
+interface AuditOptions {
   readonly links: AuditLinks;
   /** True when calls are recorded. */
   readonly calls: boolean;
@@ -76,4 +75,70 @@ function withoutPlaces<T extends { readonly [fact: string]: unknown }>(record: T
   if (!("through" in record)) return record;
   const { through: _place, ...rest } = record;
   return rest as unknown as T;
+}
+
+/** A refused request: its principal, if known, and the reason. Nothing of the token that it showed. */
+interface Refusal {
+  /** From the table of errors. */
+  readonly code: string;
+  readonly reason: string;
+  /** The principal of a token that is valid for something else. */
+  readonly principal?: string | undefined;
+  /** Address of the connecting host, which may be a proxy. */
+  readonly from: string;
+  readonly path: string;
+  readonly requestId: string;
+}
+
+const WINDOW_MS = 60_000;
+const TEXT_CHARACTERS_MAX = 200;
+
+interface Window {
+  recorded: number;
+  more: number;
+}
+
+/** Refusals are unlimited in number: for each tenant some are recorded in a minute, and the rest counted. */
+class RecordedRefusals {
+  readonly #perMinute: number;
+  readonly #note: (entry: AuditEntry) => void;
+  readonly #windows = new Map<string, Window>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(perMinute: number, note: (entry: AuditEntry) => void) {
+    this.#perMinute = perMinute;
+    this.#note = note;
+  }
+
+  add(tenant: string, { code, reason, principal, from, path, requestId }: Refusal): void {
+    this.#timer ??= setTimeout(() => this.#next(), WINDOW_MS).unref();
+    let window = this.#windows.get(tenant);
+    if (!window) this.#windows.set(tenant, (window = { recorded: 0, more: 0 }));
+    if (window.recorded >= this.#perMinute) {
+      window.more += 1;
+      return;
+    }
+    window.recorded += 1;
+    const facts = { code, reason: cut(reason), from, path: cut(path), requestId };
+    this.#note(
+      entryOf(tenant, "login", { outcome: "refused", ...(principal !== undefined && { principal }), ...facts }),
+    );
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#next();
+  }
+
+  #next(): void {
+    this.#timer = undefined;
+    for (const [tenant, { more }] of this.#windows) {
+      if (more > 0) this.#note(entryOf(tenant, "login", { outcome: "refused", more }));
+    }
+    this.#windows.clear();
+  }
+}
+
+function cut(text: string): string {
+  return text.slice(0, TEXT_CHARACTERS_MAX);
 }

@@ -1,5 +1,6 @@
+import { BerthError } from "../lib/errors.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
-import type { AuditKind } from "./audit-entry.ts";
+import { AUDIT_KINDS, type AuditKind } from "./audit-entry.ts";
 
 /** The criteria of a search; absent ones match everything. */
 export interface AuditFilter {
@@ -41,4 +42,68 @@ function isAbout(record: AuditedFacts, server: string): boolean {
 function isServer(about: Json | undefined, server: string): boolean {
   const { kind, name } = (about ?? {}) as { kind?: unknown; name?: unknown };
   return name === server && kind !== "variable";
+}
+
+/** A search as text: in an address, in a form, or on the command line. Empty texts count as absent. */
+export const FILTER_FIELDS = ["kind", "server", "tool", "principal", "outcome", "since", "until", "limit"] as const;
+
+export type FilterTexts = Partial<Record<(typeof FILTER_FIELDS)[number], string | undefined>>;
+
+const PAGE_RECORDS = 50;
+const PAGE_RECORDS_MAX = 1_000;
+const NAME_CHARACTERS_MAX = 256;
+export const OUTCOMES: readonly string[] = ["ok", "error", "invalid", "asked", "refused"];
+
+/** Throws `invalid_params` with every problem at once. */
+export function readFilter(texts: FilterTexts, now: number = Date.now()): AuditFilter & { readonly limit: number } {
+  const problems: string[] = [];
+  const given = (field: keyof FilterTexts): string | undefined => texts[field]?.trim() || undefined;
+  const oneOf = (field: "kind" | "outcome", known: readonly string[]): string | undefined => {
+    const text = given(field);
+    if (text !== undefined && !known.includes(text)) problems.push(`${field} is one of ${known.join(", ")}`);
+    return text;
+  };
+  const name = (field: "server" | "tool" | "principal"): string | undefined => {
+    const text = given(field);
+    if (text !== undefined && text.length > NAME_CHARACTERS_MAX) {
+      problems.push(`${field} has at most ${NAME_CHARACTERS_MAX} characters`);
+    }
+    return text;
+  };
+  const time = (field: "since" | "until"): number | undefined => {
+    const text = given(field);
+    const ms = text === undefined ? undefined : timeOf(text, now);
+    if (text !== undefined && ms === undefined) {
+      problems.push(`${field} is a time such as 2026-11-22T08:00Z, or one back from now such as 30m, 12h or 7d`);
+    }
+    return ms;
+  };
+  const limit = given("limit") ?? String(PAGE_RECORDS);
+  const isRight = /^[1-9]\d{0,5}$/.test(limit) && Number(limit) <= PAGE_RECORDS_MAX;
+  if (!isRight) problems.push(`limit is a whole number from 1 to ${PAGE_RECORDS_MAX}`);
+  const filter = {
+    kind: oneOf("kind", AUDIT_KINDS) as AuditKind | undefined,
+    server: name("server"),
+    tool: name("tool"),
+    principal: name("principal"),
+    outcome: oneOf("outcome", OUTCOMES),
+    since: time("since"),
+    until: time("until"),
+    limit: Number(limit),
+  };
+  if (problems.length > 0) throw new BerthError("invalid_params", problems.join("; "));
+  return filter;
+}
+
+const UNIT_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+const MOMENT = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(Z|[+-]\d\d:\d\d)?)?$/;
+
+/** Milliseconds since the epoch; a time without a zone is in UTC. */
+function timeOf(text: string, now: number): number | undefined {
+  const [, count, unit = ""] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
+  if (count !== undefined) return now - Number(count) * UNIT_MS[unit]!;
+  const [whole, zone] = MOMENT.exec(text) ?? [];
+  if (whole === undefined) return undefined;
+  const ms = Date.parse(zone === undefined && whole.length > 10 ? `${whole}Z` : whole);
+  return Number.isNaN(ms) ? undefined : ms;
 }

@@ -2,7 +2,7 @@ import { soundObject, type JsonObject } from "../lib/json.ts";
 import { hexOf } from "./chain.ts";
 import type { AuditKind, AuditLink } from "./audit-entry.ts";
 import { fits, mayFit, type AuditFilter } from "./filter.ts";
-import { readCalls } from "./read-calls.ts";
+import { readCalls } from "./call-block.ts";
 
 /** One record as it is shown: its facts depend on its kind (docs/audit.md). */
 export interface AuditRecord extends JsonObject {

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import { headText, readHead } from "../audit/chain.ts";
 import type { AuditLinks, Keep } from "../audit/audit-entry.ts";
-import { readFilter, type FilterTexts } from "../audit/filter-text.ts";
+import { readFilter, type FilterTexts } from "../audit/filter.ts";
 import type { AuditRecord } from "../audit/record.ts";
 import { searchLog } from "../audit/search.ts";
 import { verifyLog } from "../audit/verify.ts";

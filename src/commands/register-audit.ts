@@ -1,6 +1,6 @@
 import { Option, type Command } from "commander";
 import { AUDIT_KINDS } from "../audit/audit-entry.ts";
-import { OUTCOMES } from "../audit/filter-text.ts";
+import { OUTCOMES } from "../audit/filter.ts";
 import type { run as Run } from "./run.ts";
 
 const dataOption = ["--data <folder>", "folder of the store (BERTH_DATA, default .berth)"] as const;

@@ -1,7 +1,7 @@
 import { administering } from "../access/permit.ts";
 import type { Audit } from "../../audit/audit.ts";
 import { AUDIT_KINDS } from "../../audit/audit-entry.ts";
-import { OUTCOMES } from "../../audit/filter-text.ts";
+import { OUTCOMES } from "../../audit/filter.ts";
 import type { AuditRecord } from "../../audit/record.ts";
 import { filterTexts, readAuditQuery } from "../audit-query.ts";
 import type { PageRoute } from "../routed.ts";

@@ -1,6 +1,5 @@
 import { hexOf } from "../../audit/chain.ts";
-import type { AuditLink, Keep, RemovedLink, Retention } from "../../audit/audit-entry.ts";
-import { SERVICE } from "../../audit/audit-entry.ts";
+import { type AuditLink, type Keep, type RemovedLink, type Retention, SERVICE } from "../../audit/audit-entry.ts";
 import { isObject, soundObject, type JsonObject } from "../../lib/json.ts";
 
 /** The database row of a retention record. */

@@ -1,5 +1,5 @@
 import type Database from "#better-sqlite3";
-import { auditOfChange } from "../../audit/changes.ts";
+import { auditOfChange } from "../../audit/audit-entry.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { SqliteAudit } from "./audit.ts";
