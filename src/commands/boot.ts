@@ -11,7 +11,7 @@ import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import { compileKey } from "../discover/key.ts";
 import type { CompileProgress } from "../image/compile-all.ts";
-import type { Compiling } from "../image/compiler.ts";
+import type { Compiling } from "../image/compiling.ts";
 import { generateImage, type GenerateOptions, type Generation } from "../image/generate.ts";
 import { imageNames, LOCK_FILE, type ImageName } from "../image/image.ts";
 import { confirm, readLock } from "../image/lock.ts";

@@ -5,7 +5,7 @@ import { matches, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Problem } from "../lib/problem.ts";
 import { packCompiled, readCompiled } from "./compiled.ts";
-import type { ImageCompiler, Compiling } from "./compiler.ts";
+import type { ImageCompiler, Compiling } from "./compiling.ts";
 import { originalPath, type GatheredDefinition } from "./definitions.ts";
 import { CONTENT_FOLDER } from "./image.ts";
 import type { Lock } from "./lock.ts";

@@ -2,7 +2,7 @@ import { isCid, isStructure, matches, type Block, type Cid } from "../lib/cid.ts
 import type { DefinitionSource } from "../discover/discovery.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Problem } from "../lib/problem.ts";
-import type { Compiling } from "./compiler.ts";
+import type { Compiling } from "./compiling.ts";
 import { languageOf, loadDefinition, packDefinition } from "./definition.ts";
 import { CONTENT_FOLDER } from "./image.ts";
 import { problemAt } from "../lib/json-source.ts";

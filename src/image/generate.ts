@@ -10,7 +10,7 @@ import {
   type CompileProgress,
   type CompileResult,
 } from "./compile-all.ts";
-import { compilerIdentity, type Compiling } from "./compiler.ts";
+import { compilerIdentity, type Compiling } from "./compiling.ts";
 import { openDefinitions, type GatheredDefinition } from "./definitions.ts";
 import {
   bootSource,

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { matches, rawBlock, type Cid } from "../lib/cid.ts";
 import { isObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { compilerIdentity, type Compiling } from "./compiler.ts";
+import { compilerIdentity, type Compiling } from "./compiling.ts";
 import { cidFile, CONTENT_FOLDER, imageNames, LOCK_FILE, manifestFile, MCPS_FILE, UPSTREAMS_LOCK } from "./image.ts";
 import { compareText, prettyJson } from "../lib/pretty-json.ts";
 import { isFault, openSourceFolder } from "./source-folder.ts";

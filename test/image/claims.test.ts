@@ -6,7 +6,7 @@ import { compilingOnce } from "../../src/host/catalog/compile-once.ts";
 import { applyImage } from "../../src/image/apply.ts";
 import { claimedEver } from "../../src/image/claimed.ts";
 import { packCompiled, readCompiled } from "../../src/image/compiled.ts";
-import type { Compiling } from "../../src/image/compiler.ts";
+import type { Compiling } from "../../src/image/compiling.ts";
 import type { Image, Manifest } from "../../src/image/image.ts";
 import { readImage } from "../../src/image/read.ts";
 import { importImage } from "../../src/image/tenant/import-image.ts";

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { nothingFound, type Compiled, type DefinitionSource } from "../../src/discover/discovery.ts";
 import { gatherDefinition } from "../../src/discover/gather.ts";
-import type { Compiling } from "../../src/image/compiler.ts";
+import type { Compiling } from "../../src/image/compiling.ts";
 import { generateImage, type GeneratedImage, type GenerateOptions } from "../../src/image/generate.ts";
 import { readLock } from "../../src/image/lock.ts";
 import type { Problem } from "../../src/lib/problem.ts";
