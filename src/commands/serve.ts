@@ -5,7 +5,7 @@ import { mayStartPrograms, readConfig, type Config } from "../config.ts";
 import type { Fill } from "../compose/core.ts";
 import { BerthError } from "../lib/errors.ts";
 import { importedPrograms } from "../host/serving/imported-programs.ts";
-import { importTenant } from "../image/tenant/import.ts";
+import { importTenant } from "../image/tenant/import-tenant.ts";
 import { writeLastLines, type Log } from "../lib/log.ts";
 import { startBerth, type Berth } from "../compose/main.ts";
 import { basePathOf, DEFAULT_TENANT } from "../lib/tenant-name.ts";

@@ -5,7 +5,7 @@ import { applyImage, type ApplyReport } from "../../src/image/apply.ts";
 import { claimedNow } from "../../src/image/claimed.ts";
 import { loadDefinition } from "../../src/image/definition.ts";
 import type { Image } from "../../src/image/image.ts";
-import { importImage } from "../../src/image/tenant/import-image.ts";
+import { importImage } from "../../src/image/tenant/import-tenant.ts";
 import { mergeThreeWays } from "../../src/image/merge.ts";
 import { readImage } from "../../src/image/read.ts";
 import { writeImage } from "../../src/image/write.ts";

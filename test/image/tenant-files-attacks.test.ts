@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { CID } from "multiformats/cid";
 import { jsonBlock, rawBlock, type Block } from "../../src/lib/cid.ts";
-import { contentLine } from "../../src/image/tenant/format.ts";
+import { contentLine } from "../../src/image/tenant/tenant-file.ts";
 import type { Store } from "../../src/store/store.ts";
 import { exported, forged, freshStore, imported, linesOf, problemsOf } from "../support/tenant-files.ts";
 import { addTenant } from "../support/tenants.ts";

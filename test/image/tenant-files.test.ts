@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
-import { contentLine } from "../../src/image/tenant/format.ts";
+import { contentLine } from "../../src/image/tenant/tenant-file.ts";
 import { apiOf } from "../support/api.ts";
 import { recordsOf } from "../support/audit.ts";
 import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";

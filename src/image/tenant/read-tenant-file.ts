@@ -1,0 +1,465 @@
+import { createHash } from "node:crypto";
+import { serverNameProblem, variableNameProblem } from "../../entry/fields.ts";
+import { isCid, isStructure, matches, type Cid } from "../../lib/cid.ts";
+import { isObject, nestsTooDeep, type JsonObject } from "../../lib/json.ts";
+import type { Problem } from "../../lib/problem.ts";
+import { isTenantName } from "../../lib/tenant-name.ts";
+import { nameFault } from "../../secrets/rules.ts";
+import type { TenantStaging, NamedChange } from "../../store/tenant-copies.ts";
+import { meaningProblem, structureProblem } from "./structures.ts";
+import {
+  lineStarts,
+  changeLine,
+  FORMAT,
+  FORMAT_VERSION,
+  contentLine,
+  kindsOfNames,
+  type TenantFileCounts,
+  type TenantFileHeader,
+} from "./tenant-file.ts";
+
+export interface ReadOptions extends CheckOptions {
+  readonly limits: CheckOptions["limits"] & { readonly importBytes: number; readonly importLineBytes: number };
+  /** Receives the header before the rest is read. A rejection ends the reading. */
+  readonly onHeader?: (header: TenantFileHeader) => Promise<void>;
+}
+
+/** The contents of a file, or all its problems. */
+type ReadTenantFile =
+  | { readonly problems: readonly Problem[] }
+  | {
+      readonly problems: undefined;
+      readonly header: TenantFileHeader;
+      readonly counts: TenantFileCounts;
+      /** The bytes of content, as stored. */
+      readonly bytes: number;
+      /** The value of the variable `mcps`. */
+      readonly mcps: Cid | undefined;
+      readonly secretNames: readonly string[];
+    };
+
+/** The most problems of a file that are listed. */
+const PROBLEMS_MAX = 100;
+
+/**
+ * Reads a tenant's file, puts its contents into `into`, and checks everything: that each content matches its CID, that
+ * names are valid and stand for content of this very file, and that the file is complete and unchanged. One line at a
+ * time is in memory. Does not throw for problems of the file.
+ */
+export async function readTenantFile(
+  source: AsyncIterable<Uint8Array>,
+  into: Pick<TenantStaging, "put" | "content" | "add">,
+  options: ReadOptions,
+): Promise<ReadTenantFile> {
+  const { importBytes, importLineBytes } = options.limits;
+  const checks = new TenantFileChecks(into, options);
+  const bounded = new BoundedSource(source, importBytes);
+  for await (const line of linesOf(bounded, importLineBytes)) {
+    takeLine(checks, line, importLineBytes);
+    // If this is no tenant file, further problems would not help.
+    if (!checks.header || checks.problems.length >= PROBLEMS_MAX) break;
+    if (line.number === 1) await options.onHeader?.(checks.header);
+  }
+  if (bounded.isTooLong) {
+    checks.complain("file-too-long", `The file has more than ${importBytes} bytes (BERTH_IMPORT_BYTES)`);
+  } else if (checks.problems.length < PROBLEMS_MAX) checks.end();
+  const { problems, header, counts, bytes, mcps, secretNames } = checks;
+  if (problems.length > 0 || !header) return { problems };
+  return { problems: undefined, header, counts, bytes, mcps, secretNames };
+}
+
+function takeLine(checks: TenantFileChecks, { number, bytes, isWhole }: Line, importLineBytes: number): void {
+  checks.line = number;
+  if (!bytes) {
+    checks.leaveOut("line-too-long", `The line has more than ${importLineBytes} bytes (BERTH_IMPORT_LINE_BYTES)`);
+  } else if (!isWhole && number > 1) {
+    checks.leaveOut("cut-line", "The line is cut: the end of it and of the file is missing");
+  } else if (number === 1) {
+    checks.takeHeader(bytes);
+  } else {
+    const start = Buffer.from(bytes.subarray(0, 16)).toString("latin1");
+    const [what] = Object.entries(lineStarts).find(([, text]) => start.startsWith(text)) ?? [];
+    checks.take(what as keyof typeof lineStarts | undefined, bytes);
+  }
+}
+
+/** Ends after a number of bytes. */
+class BoundedSource {
+  isTooLong = false;
+  readonly #source: AsyncIterable<Uint8Array>;
+  readonly #bytesMax: number;
+
+  constructor(source: AsyncIterable<Uint8Array>, bytesMax: number) {
+    this.#source = source;
+    this.#bytesMax = bytesMax;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    let total = 0;
+    for await (const piece of this.#source) {
+      total += piece.length;
+      if (total > this.#bytesMax) {
+        this.isTooLong = true;
+        return;
+      }
+      yield piece;
+    }
+  }
+}
+
+interface CheckOptions {
+  /** Sentences about problems with the limits of a tenant. */
+  readonly limitProblems: (limits: JsonObject) => readonly string[];
+  readonly limits: { readonly sourceFiles: number; readonly variableBytes: number; readonly mcpsBytes: number };
+}
+
+const AUTHOR_UNITS_MAX = 1_000;
+/** How far the clock of the machine that wrote the file may be ahead. */
+const AHEAD_MS_MAX = 24 * 60 * 60 * 1000;
+
+/** The order of sections; `end` is the last line. */
+const order = ["content", "change", "secret", "end"] as const satisfies (keyof typeof lineStarts)[];
+
+/** Takes the lines of a file one after the other, and remembers what later lines are compared with. */
+class TenantFileChecks {
+  /** The number of the current line. */
+  line = 0;
+  header: TenantFileHeader | undefined;
+  bytes = 0;
+  /** The value of the variable `mcps`. */
+  mcps: Cid | undefined;
+  readonly problems: Problem[] = [];
+  readonly secretNames: string[] = [];
+  readonly #into: Pick<TenantStaging, "put" | "content" | "add">;
+  readonly #options: CheckOptions;
+  readonly #digest = createHash("sha256");
+  readonly #counts = { content: 0, change: 0, secret: 0, end: 0 };
+  #section = 0;
+  /** The content, name or secret of the previous line. */
+  #before = "";
+  #changedAt: string | null = null;
+  /** True when part of the file could not be read. */
+  #isPartial = false;
+
+  constructor(into: Pick<TenantStaging, "put" | "content" | "add">, options: CheckOptions) {
+    this.#into = into;
+    this.#options = options;
+  }
+
+  get counts(): TenantFileCounts {
+    return { contents: this.#counts.content, changes: this.#counts.change, secrets: this.#counts.secret };
+  }
+
+  complain(code: string, message: string): void {
+    this.problems.push({ code, message, severity: "error", ...(this.line > 0 && { line: this.line }) });
+  }
+
+  /** Notes a line that cannot be read. */
+  leaveOut(code: string, message: string): void {
+    this.#isPartial = true;
+    this.complain(code, message);
+  }
+
+  takeHeader(bytes: Uint8Array): void {
+    this.#hash(bytes);
+    const { header, problems } = readHeader(bytes, this.#options.limitProblems);
+    for (const { code, message } of problems) this.complain(code, message);
+    this.header = header;
+  }
+
+  take(what: keyof typeof lineStarts | undefined, bytes: Uint8Array): void {
+    if (this.#counts.end > 0) {
+      this.complain("after-end", "Nothing may stand after the line that ends the file");
+      return;
+    }
+    if (what !== "end") this.#hash(bytes);
+    if (what === undefined) {
+      this.complain("unknown-line", "This is no line of a tenant's file");
+      return;
+    }
+    const section = order.indexOf(what);
+    if (section < this.#section) {
+      this.complain("wrong-order", `A line of "${what}" stands after one of "${order[this.#section]}"`);
+      return;
+    }
+    if (section > this.#section) this.#before = "";
+    this.#section = section;
+    const expected = this.counts;
+    this.#counts[what] += 1;
+    if (what === "content") {
+      this.#takeContent(bytes);
+      return;
+    }
+    const value = shortLine(bytes);
+    if (!isObject(value)) this.#malformed();
+    else if (what === "change") this.#takeChange(value, bytes);
+    else if (what === "secret") this.#takeSecret(value, bytes);
+    else this.#takeEnd(value, bytes, expected);
+  }
+
+  /** Makes the checks that need the whole file. */
+  end(): void {
+    if (!this.header) {
+      if (this.problems.length === 0) this.complain("no-tenant-file", "The file is empty");
+      return;
+    }
+    if (this.#counts.end === 0 && !this.#isPartial) {
+      this.complain("cut-file", "The file is cut: the line that ends it is missing");
+    }
+    if (this.header.changedAt !== this.#changedAt && this.problems.length === 0) {
+      this.line = 1;
+      this.complain("wrong-time", `"changedAt" is not the time of the last change in the file`);
+    }
+  }
+
+  #takeContent(bytes: Uint8Array): void {
+    const content = readContent(bytes);
+    if (!content) {
+      this.#malformed();
+      return;
+    }
+    const { cid } = content;
+    this.#follows(cid, false, `the content ${cid}`);
+    if (!matches(cid, content.bytes)) {
+      this.complain("wrong-content", `The bytes are not what ${cid} says`);
+      return;
+    }
+    if (isStructure(cid)) {
+      const wrong = structureProblem(content.bytes, this.#options.limits);
+      if (wrong !== undefined) this.complain("bad-structure", `The structure ${cid} cannot be kept: ${wrong}`);
+    }
+    this.bytes += content.bytes.length;
+    this.#into.put(content);
+  }
+
+  #takeChange(value: Record<string, unknown>, bytes: Uint8Array): void {
+    const { change: kind, name, cid, at, by } = value;
+    const isRight =
+      typeof name === "string" && (cid === null || typeof cid === "string") && isTime(at) && typeof by === "string";
+    if (!isRight) {
+      this.#malformed();
+      return;
+    }
+    if (!isKind(kind)) {
+      this.complain("unknown-kind", `There are no names of the kind ${JSON.stringify(kind)?.slice(0, 40)}`);
+      return;
+    }
+    const change: NamedChange = { kind, name, cid, changedAt: Date.parse(at), by };
+    if (!isSame(bytes, changeLine(change))) this.#malformed();
+    const wrongName = nameProblem(kind, name);
+    if (wrongName !== undefined) this.complain("bad-name", wrongName);
+    if (change.changedAt > Date.now() + AHEAD_MS_MAX) {
+      this.complain("future-time", `The change is of ${at}, which is still to come by the clock of this machine`);
+    }
+    if (by.length > AUTHOR_UNITS_MAX) this.complain("bad-author", `"by" has more than ${AUTHOR_UNITS_MAX} characters`);
+    this.#follows(`${kind} ${name}`, true, `the ${kind} ${JSON.stringify(name.slice(0, 100))}`);
+    if (cid !== null) this.#checkMeaning(kind, name, cid);
+    if (this.#changedAt === null || at > this.#changedAt) this.#changedAt = at;
+    if (kind === "variable" && name === "mcps") this.mcps = cid ?? undefined;
+    this.#into.add(change);
+  }
+
+  #checkMeaning(kind: NamedChange["kind"], name: string, cid: Cid): void {
+    const bytes = isCid(cid) ? this.#into.content(cid) : undefined;
+    if (!bytes) {
+      this.complain("missing-content", `The name stands for ${cid.slice(0, 100)}, which the file does not have`);
+      return;
+    }
+    if (kind === "variable") this.#checkSize(name, bytes.length);
+    const wrong = meaningProblem(kind, { cid, bytes }, (each) => this.#into.content(each) !== undefined);
+    if (wrong !== undefined)
+      this.complain("wrong-content", `The name stands for ${cid}, which is no ${kind}: ${wrong}`);
+  }
+
+  #checkSize(variable: string, bytes: number): void {
+    const { mcpsBytes, variableBytes } = this.#options.limits;
+    const isMcps = variable === "mcps";
+    const bytesMax = isMcps ? mcpsBytes : variableBytes;
+    if (bytes <= bytesMax) return;
+    const limit = isMcps ? "BERTH_MCPS_BYTES" : "BERTH_VARIABLE_BYTES";
+    const what = `The variable ${JSON.stringify(variable.slice(0, 100))} has ${bytes} bytes`;
+    this.complain("too-large", `${what}, and at most ${bytesMax} can be saved (${limit})`);
+  }
+
+  #takeSecret({ secret }: Record<string, unknown>, bytes: Uint8Array): void {
+    if (typeof secret !== "string" || !isSame(bytes, JSON.stringify({ secret }))) this.#malformed();
+    else if (nameFault(secret) !== undefined) this.complain("bad-name", "This is no name of a secret");
+    else {
+      this.#follows(secret, false, `the secret "${secret}"`);
+      this.secretNames.push(secret);
+    }
+  }
+
+  #takeEnd({ end, sha256 }: Record<string, unknown>, bytes: Uint8Array, expected: TenantFileCounts): void {
+    const counts = JSON.stringify(expected);
+    if (JSON.stringify(end) !== counts && !this.#isPartial) {
+      this.complain("wrong-count", `The file ends with other counts than it has lines: it has ${counts}`);
+    }
+    const digest = this.#digest.digest("hex");
+    if (sha256 !== digest && !this.#isPartial) {
+      this.complain("wrong-digest", "The file was changed after it was written: its digest is another one");
+    }
+    if (!isSame(bytes, JSON.stringify({ end, sha256 }))) this.#malformed();
+  }
+
+  /** Lines of one section are sorted, so that duplicates show. */
+  #follows(text: string, mayRepeat: boolean, what: string): void {
+    if (text === this.#before && !mayRepeat) this.complain("duplicate", `${what} stands here a second time`);
+    else if (text < this.#before) this.complain("wrong-order", `${what} stands after what comes later`);
+    this.#before = text;
+  }
+
+  #malformed(): void {
+    this.complain(malformed.code, malformed.message);
+  }
+
+  #hash(bytes: Uint8Array): void {
+    this.#digest.update(bytes).update("\n");
+  }
+}
+
+type Complaint = Pick<Problem, "code" | "message">;
+
+const malformed: Complaint = {
+  code: "malformed-line",
+  message: "The line is not written as `berth tenant export` writes it",
+};
+
+/**
+ * The first line of a tenant's file, with all its problems. Without a header, the line does not begin a file of this
+ * version, and nothing that follows can be judged.
+ */
+function readHeader(
+  bytes: Uint8Array,
+  limitProblems: (limits: JsonObject) => readonly string[],
+): { readonly header?: TenantFileHeader; readonly problems: readonly Complaint[] } {
+  const value = shortLine(bytes);
+  if (!isObject(value) || value["format"] !== FORMAT) {
+    return {
+      problems: [{ code: "no-tenant-file", message: "This is no file that `berth tenant export` has written" }],
+    };
+  }
+  if (value["version"] !== FORMAT_VERSION) {
+    const found = JSON.stringify(value["version"])?.slice(0, 40);
+    const message = `The file is of version ${found} and this Berth reads ${FORMAT_VERSION}; import it with the Berth that wrote it, or a newer one`;
+    return { problems: [{ code: "other-version", message }] };
+  }
+
+  const problems: Complaint[] = [];
+  const complain = (code: string, message: string): void => void problems.push({ code, message });
+  const { format, version, berth, tenant, changedAt, limits } = value;
+  if (!isSame(bytes, JSON.stringify({ format, version, berth, tenant, changedAt, limits }))) problems.push(malformed);
+  if (typeof tenant !== "string" || !isTenantName(tenant)) complain("bad-name", "This is no name of a tenant");
+  if (!isObject(limits)) complain("wrong-type", `"limits" must be an object`);
+  else for (const wrong of limitProblems(limits as JsonObject)) complain("bad-limit", wrong);
+  if (changedAt !== null && !isTime(changedAt)) complain("bad-time", `"changedAt" must be a time, or null`);
+  return { header: value as unknown as TenantFileHeader, problems };
+}
+
+/** The most bytes of a line without content. */
+const SHORT_LINE_BYTES = 64 * 1024;
+
+/** Undefined for a line that is not JSON, or is too long or too deep for a line without content. */
+function shortLine(bytes: Uint8Array): unknown {
+  if (bytes.length > SHORT_LINE_BYTES) return undefined;
+  try {
+    const value = JSON.parse(textOf(bytes)) as unknown;
+    return nestsTooDeep(value, bytes.length) ? undefined : value;
+  } catch {
+    return undefined;
+  }
+}
+
+const CONTENT_START = /^\{"content":"([a-z0-9]{1,100})","(text|base64)":(?=")/;
+const CONTENT_START_BYTES = 150;
+
+/** Parsed by its fixed form, so that nothing but one text is made of it. */
+function readContent(line: Uint8Array): { cid: Cid; bytes: Uint8Array } | undefined {
+  // Copies the start alone: a CID that was cut out of the line would hold on to all of it.
+  const head = Buffer.from(line.subarray(0, CONTENT_START_BYTES)).toString("latin1");
+  const [start, cid, encoding] = CONTENT_START.exec(head) ?? [];
+  if (start === undefined || cid === undefined || !isCid(cid)) return undefined;
+  try {
+    const text = textOf(line);
+    if (!text.endsWith(`"}`)) return undefined;
+    const value: unknown = JSON.parse(text.slice(start.length, -1));
+    if (typeof value !== "string") return undefined;
+    const bytes = Buffer.from(value, encoding === "text" ? "utf8" : "base64");
+    return contentLine(cid, bytes) === text ? { cid, bytes } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A time in the notation of the file. */
+function isTime(text: unknown): text is string {
+  if (typeof text !== "string") return false;
+  const time = Date.parse(text);
+  return time >= 0 && new Date(time).toISOString() === text;
+}
+
+/** Tells if a line is this text, byte for byte: each line has one notation. */
+function isSame(bytes: Uint8Array, text: string): boolean {
+  return Buffer.from(text).equals(bytes);
+}
+
+function textOf(bytes: Uint8Array): string {
+  return decoder.decode(bytes);
+}
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** One line of a file, without its end. */
+interface Line {
+  /** From 1. */
+  readonly number: number;
+  /** Undefined for a line that is too long, none of which is kept. */
+  readonly bytes: Uint8Array | undefined;
+  /** False for the rest after the last line end. */
+  readonly isWhole: boolean;
+}
+
+const NEWLINE = 10;
+
+/** Splits pieces of input into lines, with at most one line in memory. */
+async function* linesOf(source: AsyncIterable<Uint8Array>, lineBytesMax: number): AsyncGenerator<Line> {
+  let parts: Uint8Array[] = [];
+  let length = 0;
+  let number = 1;
+  const add = (part: Uint8Array): void => {
+    length += part.length;
+    if (length <= lineBytesMax) parts.push(part);
+    else parts = [];
+  };
+  const take = (isWhole: boolean): Line => {
+    const line = { number: number++, bytes: length <= lineBytesMax ? joined(parts) : undefined, isWhole };
+    [parts, length] = [[], 0];
+    return line;
+  };
+
+  for await (const piece of source) {
+    let start = 0;
+    for (let end = piece.indexOf(NEWLINE); end >= 0; end = piece.indexOf(NEWLINE, start)) {
+      add(piece.subarray(start, end));
+      yield take(true);
+      start = end + 1;
+    }
+    if (start < piece.length) add(piece.subarray(start));
+  }
+  if (length > 0) yield take(false);
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+}
+
+/** The problem with a name of that kind; undefined if there is none. */
+function nameProblem(kind: NamedChange["kind"], name: string): string | undefined {
+  if (kind === "variable") return variableNameProblem(name);
+  if (kind !== "image") return serverNameProblem(name);
+  return name === "applied" ? undefined : `there is no image ${JSON.stringify(name.slice(0, 100))}`;
+}
+
+function isKind(kind: unknown): kind is NamedChange["kind"] {
+  return (kindsOfNames as readonly unknown[]).includes(kind);
+}
