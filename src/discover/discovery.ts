@@ -5,6 +5,12 @@ import type { Problem } from "../lib/problem.ts";
 export type { PromptArgument, ToolAnnotations } from "../contract/contract.ts";
 
 /**
+ * This folder turns the source of a definition into its tools, its problems and its bundle. A process that serves comes
+ * in by `compiler.ts`, which starts `compiler-child.ts`: that process alone loads the compiler and the bundler. The
+ * folder must not know how results are stored, or how guests are carried out.
+ */
+
+/**
  * Everything found in a definition's source. Pure data: it is stored by content and read by the serving process,
  * which never loads the compiler that made it.
  */
