@@ -3,27 +3,27 @@ import type { CallContext, CallerContext } from "./context.ts";
 import { readAnswer, readQuestionKey } from "./question.ts";
 
 /** The information about a call besides its arguments. */
-interface Given {
+interface CallInput {
   /** The client's answers, by the keys of its questions. */
   readonly answers?: JsonObject | undefined;
   readonly context?: CallerContext | undefined;
 }
 
 /** All answers so far by question id: those that the caller brought, overridden by those it gave when asked. */
-export function answersById({ answers, context }: Given): JsonObject {
+export function answersById({ answers, context }: CallInput): JsonObject {
   const brought = context?.answers;
   return answers ? { ...brought, ...splitAnswers(answers).byId } : (brought ?? NOTHING);
 }
 
 /** The same for a function, which also finds the answers to its own questions (`context.elicit`), by its own keys. */
-export function answersForFunction({ answers, context }: Given): JsonObject {
+export function answersForFunction({ answers, context }: CallInput): JsonObject {
   if (!answers) return context?.answers ?? NOTHING;
   const { byId, others } = splitAnswers(answers);
   return { ...context?.answers, ...others, ...byId };
 }
 
 /** A tool's configured options override those of the caller. */
-export function optionsFor({ context }: Given, configured: JsonObject): JsonObject {
+export function optionsFor({ context }: CallInput, configured: JsonObject): JsonObject {
   return context?.options ? { ...context.options, ...configured } : configured;
 }
 
@@ -31,7 +31,7 @@ export function optionsFor({ context }: Given, configured: JsonObject): JsonObje
 export function contextOf(
   name: string,
   args: JsonObject | JsonText,
-  given: Given,
+  given: CallInput,
   configured: JsonObject,
 ): CallContext {
   const { action = "run", root } = given.context ?? {};

@@ -7,7 +7,7 @@ import { defaultAnswer, readQuestionKey } from "./question.ts";
 export type RetryLimits = Pick<Limits, "retries" | "retryMs">;
 
 /** How to run one kind of tool and read its results. */
-export interface Tries<R, Options extends TryOptions> {
+export interface Attempts<R, Options extends AttemptOptions> {
   readonly run: (options: Options) => Promise<R>;
   /** The message of a transient error; undefined for any other result. */
   readonly transientOf: (result: R) => string | undefined;
@@ -15,7 +15,7 @@ export interface Tries<R, Options extends TryOptions> {
 }
 
 /** The options of a call that matter here. */
-export interface TryOptions {
+export interface AttemptOptions {
   readonly signal?: CancelSignal | undefined;
   readonly answers?: JsonObject | undefined;
   readonly client?: { readonly capabilities: JsonObject } | undefined;
@@ -30,7 +30,7 @@ interface Request {
   readonly params: JsonObject;
 }
 
-export interface Persistence<Options extends TryOptions> {
+export interface RetriedCall<Options extends AttemptOptions> {
   readonly contract: {
     readonly name: string;
     readonly annotations?: { readonly destructiveHint?: boolean; readonly idempotentHint?: boolean };
@@ -41,7 +41,7 @@ export interface Persistence<Options extends TryOptions> {
   readonly limits: RetryLimits;
 }
 
-export interface Persisted<R> {
+export interface FinalResult<R> {
   readonly result: R;
   readonly retries: number;
   /** Replaces the result: the answers that a caller that cannot be asked would have to send, as a sentence. */
@@ -49,17 +49,17 @@ export interface Persisted<R> {
 }
 
 /** How often default answers may be used in one call. */
-const ROUNDS_MAX = 20;
+const DEFAULT_ANSWERS_MAX = 20;
 
 /**
  * Continues after a result that is not final: retries a transient error (P5), and answers a question with its default
  * if nobody can be asked (P4). Any other result is final.
  */
-export async function persist<R, Options extends TryOptions>(
+export async function retryUntilFinal<R, Options extends AttemptOptions>(
   first: R,
-  tries: Tries<R, Options>,
-  call: Persistence<Options>,
-): Promise<Persisted<R>> {
+  attempts: Attempts<R, Options>,
+  call: RetriedCall<Options>,
+): Promise<FinalResult<R>> {
   const { contract, deadlineAt, limits } = call;
   const retriesMax = mayRepeat(contract) ? limits.retries : 0;
   const { options } = call;
@@ -67,10 +67,10 @@ export async function persist<R, Options extends TryOptions>(
   let result = first;
   let retries = 0;
   for (let rounds = 0; ;) {
-    const asked = unanswerable(tries.questionsOf(result), options);
-    const failure = asked ? undefined : tries.transientOf(result);
+    const asked = unanswerable(attempts.questionsOf(result), options);
+    const failure = asked ? undefined : attempts.transientOf(result);
     if (asked) {
-      const defaults = ++rounds <= ROUNDS_MAX ? defaultsOf(asked) : undefined;
+      const defaults = ++rounds <= DEFAULT_ANSWERS_MAX ? defaultsOf(asked) : undefined;
       if (!defaults) return { result, retries, needs: sayNeeds(contract.name, asked) };
       answers = joinAnswers(answers, defaults);
     } else {
@@ -83,7 +83,7 @@ export async function persist<R, Options extends TryOptions>(
       await pause(waitMs, options.signal);
     }
     if (options.signal?.aborted) return { result, retries };
-    result = await tries.run({
+    result = await attempts.run({
       ...options,
       ...(answers && { answers }),
       deadlineMs: Math.max(1, deadlineAt - performance.now()),
@@ -92,14 +92,14 @@ export async function persist<R, Options extends TryOptions>(
 }
 
 /** False for a destructive tool, unless it is idempotent. */
-function mayRepeat({ annotations }: Persistence<TryOptions>["contract"]): boolean {
+function mayRepeat({ annotations }: RetriedCall<AttemptOptions>["contract"]): boolean {
   return annotations?.destructiveHint !== true || annotations.idempotentHint === true;
 }
 
 type Asked = readonly [key: string, request: Request][];
 
 /** The questions that this caller cannot be asked; undefined if there are none, or if a function made them itself. */
-function unanswerable(requests: Requests | undefined, { client }: TryOptions): Asked | undefined {
+function unanswerable(requests: Requests | undefined, { client }: AttemptOptions): Asked | undefined {
   if (!requests || takesForms(client?.capabilities["elicitation"])) return undefined;
   const asked = Object.entries(requests);
   return asked.every(([key]) => readQuestionKey(key)) ? asked : undefined;
@@ -130,7 +130,7 @@ function sayNeeds(tool: string, asked: Asked): string {
   return `The tool "${tool}" needs an answer, and this client cannot be asked: ${said.join("; ")}`;
 }
 
-function tell({ onLog }: TryOptions, tool: string, failure: string, which: string, waitMs: number): void {
+function tell({ onLog }: AttemptOptions, tool: string, failure: string, which: string, waitMs: number): void {
   const message = `The tool "${tool}" failed for the moment and is called again in ${Math.round(waitMs)} ms (${which}): ${failure}`;
   onLog?.({ level: "notice", message });
 }

@@ -2,7 +2,7 @@ import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import { contextMeta } from "../../outcome/context.ts";
 import { answersById, joinAnswers, refusal } from "../../outcome/answers.ts";
 import { sayError, type Outcome as Said } from "../../outcome/outcome.ts";
-import { persist, type Tries, type TryOptions } from "../../outcome/retry.ts";
+import { retryUntilFinal, type Attempts, type AttemptOptions } from "../../outcome/retry.ts";
 import { inputRequestsOf } from "../../outcome/question.ts";
 import { unwrapResult } from "../../outcome/unwrap.ts";
 import { printableJson } from "../../lib/printable.ts";
@@ -34,19 +34,24 @@ export async function callTool(
   const { name } = tool;
   const failed = (code: string, message: string, more: JsonObject = {}): CommandFailure =>
     new CommandFailure(code, message, exitCodes.tool, { tool: name, ...more });
-  const onLog: TryOptions["onLog"] = ({ message }) => progress(message);
+  const onLog: AttemptOptions["onLog"] = ({ message }) => progress(message);
   const capabilities: JsonObject = ask ? { elicitation: {} } : {};
   let answers: JsonObject = {};
-  const tries: Tries<Tried, TryOptions> = {
+  const attempts: Attempts<Tried, AttemptOptions> = {
     run: (options) => callOnce(reached, name, args, options, sent),
     transientOf: ({ said }) => (said?.type === "error" && said.transient ? said.message : undefined),
     questionsOf: ({ said }) => (said?.type === "needs_input" ? inputRequestsOf(said.question) : undefined),
   };
   for (;;) {
-    const options: TryOptions = { client: { capabilities }, signal, onLog, answers };
+    const options: AttemptOptions = { client: { capabilities }, signal, onLog, answers };
     const deadlineAt = performance.now() + limits.upstreamCallMs;
-    const first = await tries.run(options);
-    const { result, needs } = await persist(first, tries, { contract: hintsOf(tool), options, deadlineAt, limits });
+    const first = await attempts.run(options);
+    const { result, needs } = await retryUntilFinal(first, attempts, {
+      contract: hintsOf(tool),
+      options,
+      deadlineAt,
+      limits,
+    });
     if (needs !== undefined) throw failed("needs_input", needs);
     const { whole, said } = result;
     if (said?.type === "error") throw failed("tool_error", sayError(said), said.transient ? { transient: true } : {});
@@ -75,7 +80,7 @@ async function callOnce(
   { upstream, reference, ask, clock, limits, signal }: Reached,
   name: string,
   args: JsonObject,
-  given: TryOptions,
+  given: AttemptOptions,
   sent: UpstreamCallOptions,
 ): Promise<Tried> {
   const { options = {} } = reference;

@@ -1,6 +1,5 @@
 import type { DiscoveredTool } from "../../discover/discovery.ts";
-import { BerthError } from "../../lib/errors.ts";
-import type { GuestLog, GuestOutcome, UnreadResult } from "../../executor/executor.ts";
+import type { GuestFailure, GuestLog, GuestOutcome, UnreadResult } from "../../executor/executor.ts";
 import type { JsonObject, JsonText } from "../../lib/json.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "../catalog/catalog.ts";
 import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
@@ -10,8 +9,8 @@ import { argumentsSchema, resultSchema } from "../catalog/defaults.ts";
 import { guestFailed, messageOf } from "./failures.ts";
 import { LongResult } from "./long-result.ts";
 import { withoutEnvelope } from "./outcomes.ts";
-import { refusal } from "../../outcome/answers.ts";
-import { persist, type Persisted, type RetryLimits } from "../../outcome/retry.ts";
+import type { RetryLimits } from "../../outcome/retry.ts";
+import { invoke, rejectWith, type CallEnd, type Invocable } from "./invoke.ts";
 import type { CallNotes } from "./observe.ts";
 import { placeThrownAt } from "./thrown-place.ts";
 import type { Redirects } from "./uris/redirect.ts";
@@ -35,7 +34,7 @@ export interface ToolParts {
   readonly limits: RetryLimits & { readonly callMs: number };
 }
 
-/** A tool ready to be called: it checks arguments before `run`, turns failures into results and notes each call. */
+/** A tool that a function or a script carries out: it checks arguments before `run`, and turns failures into results. */
 export function createTool(
   contract: ToolContract,
   run: Run,
@@ -45,111 +44,75 @@ export function createTool(
   const { task, outputSchema } = own;
   const { name } = contract;
   const { redirects, notes, validatorOf, limits } = parts;
-  const checkArguments = validatorOf(argumentsSchema(contract.inputSchema, own));
   const isOwnOutput = contract.outputSchema !== undefined && contract.outputSchema === outputSchema;
   const promised = isOwnOutput ? resultSchema(contract.outputSchema) : contract.outputSchema;
   const checkOutput = promised && validatorOf(promised);
   const promisesNothing = outputSchema === null;
   const read = checkOutput && promisesNothing ? toConfiguredResult : toResult;
 
-  function ended(outcome: GuestOutcome): ToolOutcome | Promise<ToolOutcome> {
-    if (outcome.ok && outcome.value.kind === "unread") return readElsewhere(outcome.value);
-    return withoutEnvelope(outcome, promisesNothing);
-  }
+  const invocable: Invocable<ToolOutcome> = {
+    contract,
+    notes,
+    limits,
+    callMs: limits.callMs,
+    checkArguments: validatorOf(argumentsSchema(contract.inputSchema, own)),
+    async run(args, options, onLine) {
+      const outcome = await run(args, options, onLine);
+      if (outcome.ok && outcome.value.kind === "unread") return readElsewhere(outcome.value);
+      return withoutEnvelope(outcome, promisesNothing);
+    },
+    optionsToRetry: (options) => notes.heard(options),
+    transientOf,
+    questionsOf: (outcome) => (outcome.ok && outcome.value.kind === "asks" ? outcome.value.inputRequests : undefined),
+    read(outcome, options) {
+      if (!outcome.ok) return failed(outcome.error, options);
+      const { value } = outcome;
+      switch (value.kind) {
+        case "asks":
+          return { outcome: "asked", answer: () => ({ inputRequests: value.inputRequests }) };
+        case "redirect":
+          return { outcome: "ok", answer: () => redirects.asResult(value.location, options) };
+        case "made":
+          return ended(value.result);
+        default:
+          return returned(value);
+      }
+    },
+    readThrown: (error) => rejectWith(error),
+  };
+  return { contract, ...(task && { task }), call: (args, options) => invoke(invocable, args, options) };
 
   async function readElsewhere({ frame }: UnreadResult): Promise<ToolOutcome> {
     const read = await parts.readResult({ frame, outputSchema: promised, promisesNothing });
     if ("outcome" in read) return read.outcome;
-    return {
-      ok: true,
-      value: { kind: "made", result: "broken" in read ? brokenBy(read.broken) : new LongResult(read.result) },
-    };
+    const result = "broken" in read ? brokenBy(read.broken) : new LongResult(read.result);
+    return { ok: true, value: { kind: "made", result } };
   }
 
-  function goOn(
-    first: ToolOutcome,
-    args: JsonObject | JsonText,
-    options: CallOptions,
-    beganAt: number,
-  ): Promise<Persisted<ToolOutcome>> {
-    const tries = {
-      run: async (again: CallOptions) => ended(await run(args, again)),
-      transientOf: (outcome: ToolOutcome) => (isTransient(outcome) ? outcome.error.message : undefined),
-      questionsOf: (outcome: ToolOutcome) =>
-        outcome.ok && outcome.value.kind === "asks" ? outcome.value.inputRequests : undefined,
-    };
-    const deadlineAt = beganAt + (options.deadlineMs ?? limits.callMs);
-    return persist(first, tries, { contract, options, deadlineAt, limits });
+  function failed(error: GuestFailure, options: CallOptions): CallEnd {
+    const what = `The tool "${name}"`;
+    const { reason, protocol } = error;
+    const isOwn = reason === "thrown" || reason === "unwritable";
+    if (protocol || reason === "descriptors" || (options.failuresReject && !isOwn)) {
+      return rejectWith(guestFailed(what, error), error);
+    }
+    const setting = options.deadlineMs === undefined ? "BERTH_CALL_MS" : "BERTH_TASK_MS";
+    const thrownAt = parts.errorPlaces && reason === "thrown" ? placeThrownAt(error.stack) : undefined;
+    const place = thrownAt === undefined ? "" : ` (at ${thrownAt})`;
+    const message = messageOf(what, error) + (reason === "timeout" ? ` (${setting})` : "") + place;
+    return { outcome: "error", result: failure(message), failure: error };
   }
 
-  return {
-    contract,
-    ...(task && { task }),
-    async call(args, options) {
-      const beganAt = performance.now();
-      const checked = checkArguments(args);
-      // Awaited only when necessary: most arguments are checked at once.
-      const invalid = checked === undefined ? undefined : await checked;
-      if (invalid) {
-        if (!options.invalidRejects) {
-          const shown = `Invalid arguments for the tool "${name}": ${invalid}`;
-          return notes.ended("invalid", beganAt, args, options, failure(shown));
-        }
-        notes.ended("invalid", beganAt, args, options, undefined);
-        throw new BerthError("invalid_params", `the tool "${name}": ${invalid}`);
-      }
-      const refused = options.answers && refusal(name, options.answers);
-      if (refused !== undefined) return notes.ended("error", beganAt, args, options, failure(refused));
-
-      const busy = notes.enter();
-      if (busy !== undefined) return notes.ended("error", beganAt, args, options, failure(busy));
-      const first = ended(await run(args, options, notes.onLine));
-      let outcome = first instanceof Promise ? await first : first;
-      let retries = 0;
-      let needs: string | undefined;
-      if (!isEnd(outcome))
-        ({ result: outcome, retries, needs } = await goOn(outcome, args, notes.heard(options), beganAt));
-      notes.left();
-      if (needs !== undefined) return notes.ended("error", beganAt, args, options, failure(needs), retries);
-      if (!outcome.ok) {
-        const { error } = outcome;
-        const what = `The tool "${name}"`;
-        const { reason, protocol } = error;
-        const setting = options.deadlineMs === undefined ? "BERTH_CALL_MS" : "BERTH_TASK_MS";
-        const thrownAt = parts.errorPlaces && reason === "thrown" ? placeThrownAt(error.stack) : undefined;
-        const place = thrownAt === undefined ? "" : ` (at ${thrownAt})`;
-        const message = messageOf(what, error) + (reason === "timeout" ? ` (${setting})` : "") + place;
-        const isOwn = reason === "thrown" || reason === "unwritable";
-        const rejects = protocol || reason === "descriptors" || (options.failuresReject && !isOwn);
-        if (!rejects) return notes.ended("error", beganAt, args, options, failure(message), retries, error);
-        notes.ended("error", beganAt, args, options, undefined, retries, error);
-        throw guestFailed(what, error);
-      }
-      if (outcome.value.kind === "asks") {
-        notes.ended("asked", beganAt, args, options, undefined, retries);
-        return { inputRequests: outcome.value.inputRequests };
-      }
-
-      if (outcome.value.kind === "redirect") {
-        notes.ended("ok", beganAt, args, options, undefined, retries);
-        return redirects.asResult(outcome.value.location, options);
-      }
-
-      const made = outcome.value.kind === "made" ? outcome.value.result : resultOf(outcome.value);
-      const result = made instanceof Promise ? await made : made;
-      return notes.ended(result.isError ? "error" : "ok", beganAt, args, options, result, retries);
-    },
-  };
-
-  function resultOf(value: ReturnedValue): CallResult | Promise<CallResult> {
+  function returned(value: ReturnedValue): CallEnd | Promise<CallEnd> {
     const result = read(value, checkOutput !== undefined);
-    if (!checkOutput || result.isError) return result;
+    if (!checkOutput || result.isError) return ended(result);
     const checked = checkOutput(result.structuredContent ?? null);
-    const made = (broken: string | undefined): CallResult =>
-      broken === undefined ? result : brokenBy(sayBroken(broken, value, own));
+    if (checked === undefined) return ended(result);
+    const made = (broken: string | undefined): CallEnd =>
+      ended(broken === undefined ? result : brokenBy(sayBroken(broken, value, own)));
     // A request error would say that nothing was done.
-    const notRead = (error: unknown): CallResult => failure(messageOf(`The tool "${name}"`, resultNotRead(error)));
-    return checked === undefined ? result : checked.then(made, notRead);
+    const notRead = (error: unknown): CallEnd => ended(failure(messageOf(`The tool "${name}"`, resultNotRead(error))));
+    return checked.then(made, notRead);
   }
 
   function brokenBy(broken: string): CallResult {
@@ -162,12 +125,13 @@ type ToolOutcome =
   | GuestOutcome
   | { readonly ok: true; readonly value: { readonly kind: "made"; readonly result: CallResult } };
 
-/** Most calls end at once, with content or with an error that is not transient. */
-function isEnd(outcome: ToolOutcome): boolean {
-  return outcome.ok ? outcome.value.kind !== "asks" : !isTransient(outcome);
+function ended(result: CallResult): CallEnd {
+  return { outcome: result.isError ? "error" : "ok", result };
 }
 
-/** True when the function itself says so: only it knows if its work may be done twice. */
-function isTransient(outcome: ToolOutcome): outcome is Extract<ToolOutcome, { ok: false }> {
-  return !outcome.ok && outcome.error.retriable && outcome.error.reason === "thrown";
+/** Transient only if the function itself says so: only it knows if its work may be done twice. */
+function transientOf(outcome: ToolOutcome): string | undefined {
+  return !outcome.ok && outcome.error.retriable && outcome.error.reason === "thrown"
+    ? outcome.error.message
+    : undefined;
 }

@@ -1,12 +1,13 @@
 import type { ToolContract } from "../../contract/contract.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
-import { JsonText, type JsonObject } from "../../lib/json.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { contextMeta } from "../../outcome/context.ts";
-import { contextOf, refusal } from "../../outcome/answers.ts";
-import { persist, type Persisted, type RetryLimits, type Tries } from "../../outcome/retry.ts";
+import { contextOf } from "../../outcome/answers.ts";
+import type { RetryLimits } from "../../outcome/retry.ts";
 import type { CallOptions, CallResult, Tool } from "../catalog/catalog.ts";
 import { failure } from "./content.ts";
+import { invoke, type Invocable } from "./invoke.ts";
 import type { CallNotes } from "./observe.ts";
 import type { Ended } from "./outcomes.ts";
 import { callUpstream, passedOn, type PassedOnLimits, type UpstreamRequest } from "./upstream-call.ts";
@@ -27,67 +28,38 @@ export interface UpstreamToolParts {
   readonly warn: (message: string) => void;
 }
 
-/**
- * A tool that the upstream carries out: its answer becomes a result, transient errors are retried, each call is noted.
- */
+/** A tool that the upstream carries out, and whose arguments it checks. */
 export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): Tool {
   const { hosted, original, configured, notes, limits, warn } = parts;
   const { name } = original;
-
-  /** Makes the call once, and reads from the answer how it ended. */
-  async function once(args: JsonObject | JsonText, options: CallOptions): Promise<Ended> {
-    // Repeats the arguments if there is anything else to say, which is rare.
-    const context = contextMeta(contextOf(name, args, options, configured));
-    const send: UpstreamRequest<Ended>["send"] = async (connection, sent) => {
-      hosted.check("tool", original);
-      return endedOf(await connection.callTool(name, args, sent), warn);
-    };
-    const request = { name, args, ...(!isEmpty(context) && { meta: context }), send };
-    const ended = await callUpstream(hosted.upstream, hosted.suspended, request, options);
-    return "inputRequests" in ended ? { result: ended } : ended;
-  }
-
-  function goOn(
-    first: Ended,
-    args: JsonObject | JsonText,
-    options: CallOptions,
-    beganAt: number,
-  ): Promise<Persisted<Ended>> {
-    const tries: Tries<Ended, CallOptions> = {
-      // A retry resumes no suspended call.
-      run: (again) => once(args, again.answers ? { ...again, answers: withoutSuspended(again.answers) } : again),
-      transientOf: ({ transient }) => transient,
-      questionsOf: ({ result }) => ("inputRequests" in result ? result.inputRequests : undefined),
-    };
-    const deadlineAt = beganAt + (options.deadlineMs ?? limits.upstreamCallMs);
-    return persist(first, tries, { contract, options, deadlineAt, limits });
-  }
-
-  return {
+  const invocable: Invocable<Ended> = {
     contract,
-    async call(args, options) {
-      const beganAt = performance.now();
-      const refused = options.answers && refusal(contract.name, options.answers);
-      if (refused !== undefined) return notes.ended("error", beganAt, args, options, failure(refused));
-      const busy = notes.enter();
-      if (busy !== undefined) return notes.ended("error", beganAt, args, options, failure(busy));
-      try {
-        let ended = await once(args, options);
-        let retries = 0;
-        let needs: string | undefined;
-        if (!isEnd(ended)) ({ result: ended, retries, needs } = await goOn(ended, args, options, beganAt));
-        const result = needs === undefined ? ended.result : failure(needs);
-        if ("inputRequests" in result) notes.ended("asked", beganAt, args, options, undefined, retries);
-        else notes.ended(result.isError ? "error" : "ok", beganAt, args, options, result, retries);
-        return result;
-      } catch (error) {
-        notes.ended("error", beganAt, args, options, undefined);
-        return asFailure(error, options, hosted.limits);
-      } finally {
-        notes.left();
-      }
+    notes,
+    limits,
+    callMs: limits.upstreamCallMs,
+    async run(args, options) {
+      // Repeats the arguments if there is anything else to say, which is rare.
+      const context = contextMeta(contextOf(name, args, options, configured));
+      const send: UpstreamRequest<Ended>["send"] = async (connection, sent) => {
+        hosted.check("tool", original);
+        return endedOf(await connection.callTool(name, args, sent), warn);
+      };
+      const request = { name, args, ...(!isEmpty(context) && { meta: context }), send };
+      const ended = await callUpstream(hosted.upstream, hosted.suspended, request, options);
+      return "inputRequests" in ended ? { result: ended } : ended;
     },
+    // A retry resumes no suspended call.
+    optionsToRetry: (options) =>
+      options.answers ? { ...options, answers: withoutSuspended(options.answers) } : options,
+    transientOf: ({ transient }) => transient,
+    questionsOf: ({ result }) => ("inputRequests" in result ? result.inputRequests : undefined),
+    read({ result }) {
+      if ("inputRequests" in result) return { outcome: "asked", answer: () => result };
+      return { outcome: result.isError ? "error" : "ok", result };
+    },
+    readThrown: (error, options) => ({ outcome: "error", answer: () => asFailure(error, options, hosted.limits) }),
   };
+  return { contract, call: (args, options) => invoke(invocable, args, options) };
 }
 
 /** A tool that waits for a person: a client that knows it from before is told why it is not called. */
@@ -101,11 +73,6 @@ export function heldTool(contract: ToolContract, notes: CallNotes): Tool {
       return failure(held.message);
     },
   };
-}
-
-/** True for a final result, as most are: neither questions nor a transient error. */
-function isEnd({ result, transient }: Ended): boolean {
-  return transient === undefined && !("inputRequests" in result);
 }
 
 /** An upstream that did not finish makes a failed call; the error of one that refused the request is passed on. */
