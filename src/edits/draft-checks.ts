@@ -1,10 +1,9 @@
 import type { DefinitionSource } from "../discover/discovery.ts";
-import { BerthError } from "../lib/errors.ts";
 import { isOwnPath, languageOf } from "../image/definition.ts";
 import { serverNameProblem, variableNameProblem } from "../entry/fields.ts";
-import { isObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import type { Draft, Subject } from "./edits.ts";
+import type { Draft } from "../lib/draft.ts";
+import type { Subject } from "./edits.ts";
 
 export interface DraftLimits {
   readonly variableBytes: number;
@@ -12,30 +11,6 @@ export interface DraftLimits {
   readonly sourceFileBytes: number;
   readonly sourceBytes: number;
   readonly sourceFiles: number;
-}
-
-/** Parses a draft from JSON; null means none. Throws `parse_error` or `invalid_params`. */
-export function parseDraft(body: string): Draft | null {
-  let draft: unknown;
-  try {
-    draft = JSON.parse(body);
-  } catch (error) {
-    throw new BerthError("parse_error", (error as Error).message);
-  }
-  if (draft === null) return null;
-  if (!isDraft(draft)) {
-    throw new BerthError(
-      "invalid_params",
-      "a draft is {entry, files}, texts by path; send a single text as text/plain",
-    );
-  }
-  const { entry, files } = draft;
-  return { entry, files };
-}
-
-function isDraft(value: unknown): value is Draft {
-  if (!isObject(value) || typeof value["entry"] !== "string" || !isObject(value["files"])) return false;
-  return Object.values(value["files"]).every((text) => typeof text === "string");
 }
 
 /** The problems of a draft before its content is read. */

@@ -1,6 +1,6 @@
 import { BerthError } from "../lib/errors.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
-import type { Draft } from "./edits.ts";
+import type { Draft } from "../lib/draft.ts";
 
 export type DraftRoomLimits = Pick<Limits, "draftsPerTenant" | "draftBytes" | "draftBytesPerTenant">;
 

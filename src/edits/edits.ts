@@ -1,3 +1,5 @@
+import type { Draft } from "../lib/draft.ts";
+import type { ReleaseVersion } from "../host/catalog/releases.ts";
 import type { Rights } from "../access/rights.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { Cid } from "../lib/cid.ts";
@@ -73,13 +75,6 @@ export type Subject =
   /** A server's entry in the variable `mcps`, as JSON. */
   | { readonly kind: "entry"; readonly name: string };
 
-/** Texts by path; everything but a definition of several files is one text, whose path is its name. */
-export interface Draft {
-  /** The path of the main text. */
-  readonly entry: string;
-  readonly files: Readonly<Record<string, string>>;
-}
-
 export interface Current extends Draft {
   /** CID of the current version: the ETag of its URL. */
   readonly cid: Cid;
@@ -137,14 +132,4 @@ export interface Version {
   readonly cid: Cid | null;
   readonly changedAt: number;
   readonly by: string;
-}
-
-export interface ReleaseVersion {
-  readonly release: Cid;
-  readonly contract: Cid;
-  readonly changedAt: number;
-  readonly by: string;
-  readonly current: boolean;
-  /** True for a release that is given to nobody until it is reinstated. */
-  readonly withdrawn: boolean;
 }

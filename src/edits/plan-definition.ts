@@ -9,7 +9,7 @@ import type { NameMove } from "../store/store.ts";
 import type { McpsLimits } from "../entry/mcps.ts";
 import type { Directory, ReadMcps } from "../host/catalog/directory.ts";
 import { hiddenOf } from "../host/catalog/visibility.ts";
-import type { Draft } from "./edits.ts";
+import type { Draft } from "../lib/draft.ts";
 import { languageOfDraft } from "./draft-checks.ts";
 import { withMember } from "./json-text.ts";
 import {

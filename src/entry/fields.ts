@@ -1,6 +1,9 @@
 import type { Problem } from "../lib/problem.ts";
 import { problemAt, type JsonNode } from "../lib/json-source.ts";
 
+/** Stands in place of a server in `mcps`, and names the JSON Schema for editors. */
+export const SCHEMA_KEY = "$schema";
+
 /** The types of source fields, with their names for people. */
 const fieldTypes = {
   text: { what: "a text", fits: (node: JsonNode) => typeof node.value === "string" },

@@ -1,16 +1,12 @@
 import { parseJsonSource, placedIn } from "../lib/json-source.ts";
-import { SCHEMA_KEY } from "../image/image.ts";
-import { serverNameProblem } from "./fields.ts";
+import { SCHEMA_KEY, serverNameProblem } from "./fields.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Problem } from "../lib/problem.ts";
-import { faultOfSchema } from "../host/calls/arguments.ts";
 import { parseInTurns, type ObjectBounds } from "../lib/json-spans.ts";
-import { knownFaults } from "./tool.ts";
+import { knownFaults, type FaultOf } from "./tool.ts";
 import { readEntry, type EntryReading, type ReadEntry } from "./entry.ts";
 import { complain, inside, type ConfigPlace } from "./place.ts";
-
-export { SCHEMA_KEY } from "../image/image.ts";
 
 /**
  * The variable `mcps` as a text: a JSON object of entries by server name. `parseMcps` is for serving and takes
@@ -96,33 +92,33 @@ export interface CheckedMcps {
 }
 
 /** Checks a text for the variable `mcps`. Pure. `file` names the text in problems. */
-export function checkMcps(text: string, file = "mcps"): CheckedMcps {
+export function checkMcps(text: string, faultOf: FaultOf, file = "mcps"): CheckedMcps {
   const parsed = parseJsonSource(file, text);
   const { root } = parsed;
   if (!root) return { problems: parsed.problems, entries: new Map() };
   const problems: Problem[] = [];
   const entries = entriesIn(JSON.parse(text), { pointer: "", problems });
-  const read = Object.entries(entries).map(([name, raw]) => [name, readWritten(name, raw)] as const);
+  const read = Object.entries(entries).map(([name, raw]) => [name, readWritten(name, raw, faultOf)] as const);
   const found = [...problems, ...read.flatMap(([, { problems }]) => problems)];
   return { problems: [...parsed.problems, ...placedIn(root, found)].sort(byPosition), entries: new Map(read) };
 }
 
 /** Checks a text for the entry of one server. Pointers begin at the entry. */
-export function checkEntry(server: string, text: string, file = `${server}.json`): CheckedMcps {
+export function checkEntry(server: string, text: string, faultOf: FaultOf, file = `${server}.json`): CheckedMcps {
   const { root, problems } = parseJsonSource(file, text);
   if (!root) return { problems, entries: new Map() };
-  const read = readWritten(server, root.value);
+  const read = readWritten(server, root.value, faultOf);
   const start = inside({ pointer: "", problems: [] }, server).pointer.length;
   const own = read.problems.map((problem) => ({ ...problem, pointer: problem.pointer?.slice(start) ?? "" }));
   return { problems: [...problems, ...placedIn(root, own)].sort(byPosition), entries: new Map([[server, read]]) };
 }
 
 /** An entry that only refers elsewhere is correct as it is: its target is checked where it is read. */
-function readWritten(server: string, raw: Json): ReadEntry {
+function readWritten(server: string, raw: Json, faultOf: FaultOf): ReadEntry {
   if (isObject(raw) && typeof raw["config_cid"] === "string" && Object.keys(raw).length === 1) {
     return { ...readNamedEntry(server, {}), refused: false };
   }
-  return readNamedEntry(server, raw, { faultOf: faultOfSchema });
+  return readNamedEntry(server, raw, { faultOf });
 }
 
 function byPosition(one: Problem, other: Problem): number {

@@ -2,7 +2,7 @@ import type { PromptContract, ResourceContract, ResourceTemplateContract, ToolCo
 import type { DiscoveredPrompt, DiscoveredResource, DiscoveredTool, Discovery } from "../discover/discovery.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { isOwn } from "../host/calls/uris/address.ts";
+import { isOwn } from "./address.ts";
 import { configuredToolContract, discoveredToolContract, promptContract, resourceContract } from "./contracts.ts";
 import type { ServerEntry } from "./entry.ts";
 import { complain, inside, type ConfigPlace } from "./place.ts";

@@ -1,7 +1,6 @@
 import type { PromptArgument } from "../contract/contract.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
-import type { ContentBlock, PromptResult } from "../host/catalog/catalog.ts";
-import { isContentBlock, text } from "../host/calls/content.ts";
+import { isContentBlock, text, type ContentBlock, type PromptResult } from "../contract/content-block.ts";
 import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./place.ts";
 import { checkName } from "./tool.ts";
 

@@ -1,6 +1,6 @@
 import { faultOfUri, isTemplate, parseUriTemplate } from "../discover/uri-template.ts";
 import type { Json } from "../lib/json.ts";
-import { isOwn } from "../host/calls/uris/address.ts";
+import { isOwn } from "./address.ts";
 import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./place.ts";
 
 /** A resource that the configuration or a transform declares. */

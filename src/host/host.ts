@@ -12,7 +12,7 @@ import type { Catalog } from "./catalog/catalog.ts";
 import type { Checks } from "./checks/checks.ts";
 import type { McpsLimits } from "../entry/mcps.ts";
 import type { Directory } from "./catalog/directory.ts";
-import type { ReleaseVersion } from "../edits/edits.ts";
+import type { ReleaseVersion } from "./catalog/releases.ts";
 import type { Observers } from "./calls/observe.ts";
 import type { RecentLine } from "./calls/recent-lines.ts";
 import type { Overview } from "./catalog/overview.ts";

@@ -24,8 +24,6 @@ export const cidFile = (name: ImageName): string => `${name}.boot.cid`;
 export const MCPS_SOURCE = "mcps.source.json";
 /** The lock beside it, which pins the upstreams that it names. Written by `berth mcp lock`. */
 export const UPSTREAMS_LOCK = "upstreams.lock.json";
-/** Stands in place of a server and names the JSON Schema for editors. */
-export const SCHEMA_KEY = "$schema";
 export const bootSource = (name: ImageName): string => `${name}.boot.source.json`;
 
 /** Everything that an image holds. Its dag-json CID is the image's version. Lists are sorted. */

@@ -1,8 +1,8 @@
 import { jsonBlock, type Block, type Cid } from "../lib/cid.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { readFields, serverNameProblem, type FieldType } from "../entry/fields.ts";
-import { MCPS_SOURCE, SCHEMA_KEY } from "./image.ts";
+import { readFields, SCHEMA_KEY, serverNameProblem, type FieldType } from "../entry/fields.ts";
+import { MCPS_SOURCE } from "./image.ts";
 import { nodeAt, parseJsonSource, problemAt, type JsonNode, type SourcePosition } from "../lib/json-source.ts";
 import { isFault, type SourceFolder } from "./source-folder.ts";
 import { notLocked, readUpstreamsLock, unusedProblems } from "./upstreams-lock.ts";

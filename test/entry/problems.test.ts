@@ -5,6 +5,7 @@ import { after, before, describe, it, test } from "node:test";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { packageRoot } from "../../src/config.ts";
 import { checkEntry, checkMcps } from "../../src/entry/mcps.ts";
+import { faultOfSchema } from "../../src/host/calls/arguments.ts";
 import { locationOf, type Problem } from "../../src/lib/problem.ts";
 import { openHosted, summariesOf, type Hosted } from "../support/host.ts";
 import { removeTemporaryFolders, sourcesWith, writeSources } from "../support/image-sources.ts";
@@ -218,7 +219,7 @@ describe("the text of mcps", () => {
   "a b": {},
   "filed": { "config_cid": "bafkqaaa" }
 }`;
-    const { problems, entries } = checkMcps(text);
+    const { problems, entries } = checkMcps(text, faultOfSchema);
     assert.deepEqual(
       problems.map(({ file, line, column, pointer, code, tool }) => [file, line, column, pointer, code, tool]),
       [
@@ -227,7 +228,7 @@ describe("the text of mcps", () => {
       ],
     );
     assert.deepEqual([...entries.keys()], ["echo", "a b", "filed"]);
-    const once = checkMcps(text.replace('  "echo": {},\n', ""));
+    const once = checkMcps(text.replace('  "echo": {},\n', ""), faultOfSchema);
     assert.deepEqual(
       once.problems.map(({ line, column, pointer, code, tool }) => [line, column, pointer, code, tool]),
       [
@@ -241,18 +242,18 @@ describe("the text of mcps", () => {
 
   it("that is no JSON, or no object, says so with its place", () => {
     assert.deepEqual(
-      checkMcps('{\n  "a": }').problems.map(({ line, column, code }) => [line, column, code]),
+      checkMcps('{\n  "a": }', faultOfSchema).problems.map(({ line, column, code }) => [line, column, code]),
       [[2, 8, "invalid-json"]],
     );
-    assert.deepEqual(told(checkMcps("[]").problems), [["wrong-type", "", "error"]]);
-    assert.deepEqual(told(checkMcps('{"$schema": 1}').problems), [["wrong-type", "/$schema", "error"]]);
+    assert.deepEqual(told(checkMcps("[]", faultOfSchema).problems), [["wrong-type", "", "error"]]);
+    assert.deepEqual(told(checkMcps('{"$schema": 1}', faultOfSchema).problems), [["wrong-type", "/$schema", "error"]]);
   });
 
   it("of one entry has pointers that begin at the entry", () => {
-    const { problems, entries } = checkEntry("a/b", '{ "tools": { "x": 1 } }');
+    const { problems, entries } = checkEntry("a/b", '{ "tools": { "x": 1 } }', faultOfSchema);
     assert.deepEqual(told(problems), [["bad-name", "", "error"]]);
     assert.equal(entries.size, 1);
-    const { problems: own } = checkEntry("echo", '{\n "tools": { "x": 1 } }');
+    const { problems: own } = checkEntry("echo", '{\n "tools": { "x": 1 } }', faultOfSchema);
     assert.deepEqual(
       own.map(({ file, line, column, pointer }) => [file, line, column, pointer]),
       [["echo.json", 2, 18, "/tools/x"]],

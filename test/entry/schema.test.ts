@@ -6,6 +6,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { packageRoot } from "../../src/config.ts";
 import { checkMcps } from "../../src/entry/mcps.ts";
+import { faultOfSchema } from "../../src/host/calls/arguments.ts";
 
 const read = (path: string): object => JSON.parse(readFileSync(join(packageRoot, path), "utf8")) as object;
 const schema = read("reference_templates/mcps.schema.json");
@@ -122,12 +123,12 @@ const bad: Record<string, unknown> = {
 
 describe("mcps.schema.json", () => {
   const errorsOf = (value: unknown): boolean =>
-    checkMcps(JSON.stringify(value, null, 2)).problems.some(({ severity }) => severity === "error");
+    checkMcps(JSON.stringify(value, null, 2), faultOfSchema).problems.some(({ severity }) => severity === "error");
 
   for (const [name, value] of Object.entries(good)) {
     it(`takes ${name}, as Berth does`, () => {
       assert.ok(validate(value), JSON.stringify(validate.errors));
-      assert.deepEqual(checkMcps(JSON.stringify(value)).problems, []);
+      assert.deepEqual(checkMcps(JSON.stringify(value), faultOfSchema).problems, []);
     });
   }
   for (const [name, value] of Object.entries(bad)) {

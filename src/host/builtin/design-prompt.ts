@@ -1,7 +1,7 @@
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Prompt } from "../catalog/catalog.ts";
-import { text } from "../calls/content.ts";
+import { text } from "../../contract/content-block.ts";
 import { designPrompt } from "./explore-contract.ts";
 
 /** Guides a model through explore → design → save (J8; seed 000, "Discovery Flow"). */

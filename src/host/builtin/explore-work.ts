@@ -12,7 +12,7 @@ import type { ProfileTool } from "../../upstream/profiles/profile.ts";
 import { checkFiles, saveProfile, type ProfileFiles } from "../../upstream/profiles/save.ts";
 import { textOf } from "../../upstream/records.ts";
 import type { CallOptions, CallResult, InputRequired } from "../catalog/catalog.ts";
-import { text } from "../calls/content.ts";
+import { text } from "../../contract/content-block.ts";
 import { callUpstream, type UpstreamRequest } from "../calls/upstream-call.ts";
 import { LongToolResult } from "../calls/long-reader.ts";
 import { resultOf } from "../calls/upstream-results.ts";

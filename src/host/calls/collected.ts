@@ -1,7 +1,7 @@
 import { BerthError } from "../../lib/errors.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
 import { isObject, type Json } from "../../lib/json.ts";
-import { isContentBlock, text } from "./content.ts";
+import { isContentBlock, text } from "../../contract/content-block.ts";
 
 /** Memory that a block takes besides its text. */
 const BLOCK_UNITS = 32;

@@ -3,7 +3,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { GuestValue } from "../../executor/executor.ts";
 import type { Json } from "../../lib/json.ts";
 import type { Completer, Completion } from "../catalog/catalog.ts";
-import type { ReadGiven } from "../checks/checks.ts";
+import type { ReadGiven } from "../checks/tasks.ts";
 import { guestFailed } from "./failures.ts";
 import { LongObject } from "./long-result.ts";
 import type { Run } from "./tool.ts";

@@ -1,8 +1,9 @@
 import { rawBlock } from "../../lib/cid.ts";
 import type { GuestValue } from "../../executor/executor.ts";
 import { cutText } from "../../lib/cut-text.ts";
-import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
-import type { CallResult, ContentBlock } from "../catalog/catalog.ts";
+import { isObject, type Json } from "../../lib/json.ts";
+import { isContentBlock, text, type ContentBlock } from "../../contract/content-block.ts";
+import type { CallResult } from "../catalog/catalog.ts";
 import { LongResult } from "./long-result.ts";
 
 /** The value of a function that has finished. */
@@ -37,10 +38,6 @@ export function toConfiguredResult(value: ReturnedValue): CallResult {
 
 export function failure(message: string): CallResult {
   return { content: [text(message)], isError: true };
-}
-
-export function text(content: string): ContentBlock {
-  return { type: "text", text: content };
 }
 
 /** The text of a result; only the beginning for a long error. */
@@ -134,29 +131,6 @@ function asToolResult(value: Json): CallResult | undefined {
     ...(structuredContent !== undefined && { structuredContent }),
     ...(isError === true && { isError: true }),
   };
-}
-
-/** Content blocks of every revision: 2026-07-28 `schema.ts`, `ContentBlock`. */
-export function isContentBlock(value: Json): value is ContentBlock {
-  if (!isObject(value)) return false;
-  const block: JsonObject = value;
-  switch (block["type"]) {
-    case "text":
-      return typeof block["text"] === "string";
-    case "image":
-    case "audio":
-      return typeof block["data"] === "string" && typeof block["mimeType"] === "string";
-    case "resource_link":
-      return typeof block["uri"] === "string" && typeof block["name"] === "string";
-    case "resource":
-      return isObject(block["resource"]) && isEmbedded(block["resource"]);
-    default:
-      return false;
-  }
-}
-
-function isEmbedded({ uri, text, blob }: JsonObject): boolean {
-  return typeof uri === "string" && (typeof text === "string" || typeof blob === "string");
 }
 
 export function blockOfBytes(base64: string, mimeType = "application/octet-stream"): ContentBlock {

@@ -1,8 +1,10 @@
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import type { ContentBlock, Prompt, PromptContract, PromptResult } from "../catalog/catalog.ts";
-import { blockOfBytes, isContentBlock, text, textsOf, type ReturnedValue } from "./content.ts";
-import type { ReadGiven, Validator } from "../checks/checks.ts";
+import { isContentBlock, text } from "../../contract/content-block.ts";
+import { blockOfBytes, textsOf, type ReturnedValue } from "./content.ts";
+import type { ReadGiven } from "../checks/tasks.ts";
+import type { Validator } from "../checks/checks.ts";
 import { guestFailed } from "./failures.ts";
 import { LongObject, LongResult } from "./long-result.ts";
 import type { Remake } from "./remake.ts";

@@ -1,7 +1,8 @@
 import { isUtf8 } from "node:buffer";
 import { isObject, type Json } from "../../lib/json.ts";
 import type { CallResult, ContentBlock, ResourceContents } from "../catalog/catalog.ts";
-import { blockOfBytes, text as textBlock, type ReturnedValue } from "./content.ts";
+import { text as textBlock } from "../../contract/content-block.ts";
+import { blockOfBytes, type ReturnedValue } from "./content.ts";
 
 /**
  * Turns what a resource's function returned into contents: a text, bytes, any JSON, or `{ contents: […] }` as in the

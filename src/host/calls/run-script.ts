@@ -5,7 +5,7 @@ import { JsonText, type JsonObject } from "../../lib/json.ts";
 import { CONTEXT_KEY, contextMeta, TOOL_KEY, type CallContext } from "../../outcome/context.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import { unwrapResult } from "../../outcome/unwrap.ts";
-import { text } from "./content.ts";
+import { text } from "../../contract/content-block.ts";
 import { endOf } from "./outcomes.ts";
 import { argumentTexts } from "./script-arguments.ts";
 import { contextOf } from "../../outcome/answers.ts";

@@ -5,7 +5,7 @@ import type {
   ToolResult,
 } from "../../upstream/results.ts";
 import type { CallResult, Completion, ContentBlock, PromptResult, ResourceContents } from "../catalog/catalog.ts";
-import { isContentBlock } from "./content.ts";
+import { isContentBlock } from "../../contract/content-block.ts";
 
 /**
  * The parts of an upstream's result that are passed on: the fields that every revision has, with the content that every

@@ -17,7 +17,7 @@ import type {
 } from "./catalog.ts";
 import type { Host, ServerSummary } from "../host.ts";
 import { callableBy, permittedCatalog } from "./permitted.ts";
-import { isOwn, parseAddress } from "../calls/uris/address.ts";
+import { isOwn, parseAddress } from "../../entry/address.ts";
 
 /** Names of tools and prompts that every protocol revision allows. */
 const SHARED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;

@@ -1,5 +1,5 @@
 import { rawBlock, type Block, type Cid } from "../../lib/cid.ts";
-import type { ReadGuestResult, ResultTask } from "../checks/checks.ts";
+import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
 import type { HostPort } from "../../executor/executor.ts";
 import { valuesIn, type JsonObject } from "../../lib/json.ts";
 import type { Limits } from "../../limits/limits.ts";
@@ -25,7 +25,7 @@ import { codeProblems } from "../serving/tenant-rules.ts";
 import { createTool } from "../calls/tool.ts";
 import { applyTransforms } from "./transforms.ts";
 import { loadUpstream } from "./load-upstream.ts";
-import { isOwn } from "../calls/uris/address.ts";
+import { isOwn } from "../../entry/address.ts";
 import { linkedResource, type Link } from "../calls/uris/link.ts";
 import { remaking } from "../calls/remake.ts";
 import { createRedirects } from "../calls/uris/redirect.ts";

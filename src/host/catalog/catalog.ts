@@ -2,6 +2,7 @@ import type { Principal } from "../../access/principal.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
 import type { Cid } from "../../lib/cid.ts";
 import type { Json, JsonObject, JsonText } from "../../lib/json.ts";
+import type { ContentBlock, PromptResult } from "../../contract/content-block.ts";
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
 import type { CallerContext } from "../../outcome/context.ts";
 import type { TaskSupport } from "../../discover/discovery.ts";
@@ -16,6 +17,7 @@ export type {
   ResourceTemplateContract,
   ToolContract,
 } from "../../contract/contract.ts";
+export type { ContentBlock, PromptResult } from "../../contract/content-block.ts";
 export type { GuestLog, InputRequest, InputRequests } from "../../executor/executor.ts";
 
 /**
@@ -168,11 +170,6 @@ export type ResourceContents = { readonly uri: string; readonly mimeType?: strin
   | { readonly blob: string }
 );
 
-export interface PromptResult {
-  readonly description?: string;
-  readonly messages: readonly { readonly role: "user" | "assistant"; readonly content: ContentBlock }[];
-}
-
 export interface Completion {
   /** At most 100. */
   readonly values: readonly string[];
@@ -186,5 +183,3 @@ export interface CallResult {
   readonly structuredContent?: Json;
   readonly isError?: boolean;
 }
-
-export type ContentBlock = JsonObject & { type: string };

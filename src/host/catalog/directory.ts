@@ -16,11 +16,11 @@ import {
   entryBounds,
   parseMcps,
   readNamedEntry,
-  SCHEMA_KEY,
   unreadableMcps,
   type McpsLimits,
   type ParsedMcps,
 } from "../../entry/mcps.ts";
+import { SCHEMA_KEY } from "../../entry/fields.ts";
 import { parseInTurns, unitsOf } from "../../lib/json-spans.ts";
 import { hiddenOf, readVisibility, type Hidden } from "./visibility.ts";
 

@@ -2,12 +2,22 @@ import { decodeRecord, type Cid } from "../../lib/cid.ts";
 import { isObject } from "../../lib/json.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
-import type { ReleaseVersion } from "../../edits/edits.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { withdrawnOf } from "./withdrawn.ts";
 
 /** Changes that are searched: an author who saves again and again makes many. */
 const CHANGES_MAX = 1_000;
+
+/** One release in the history of a server. */
+export interface ReleaseVersion {
+  readonly release: Cid;
+  readonly contract: Cid;
+  readonly changedAt: number;
+  readonly by: string;
+  readonly current: boolean;
+  /** True for a release that is given to nobody until it is reinstated. */
+  readonly withdrawn: boolean;
+}
 
 /** The latest releases of a server whose content is there, newest first. */
 export async function readReleases(store: Store, tenant: string, server: string): Promise<ReleaseVersion[]> {

@@ -3,7 +3,7 @@ import type { JsonObject } from "../../lib/json.ts";
 import type { Catalog } from "./catalog.ts";
 import type { CallNotes } from "../calls/observe.ts";
 import { uriTester } from "../calls/resource.ts";
-import { isOwn } from "../calls/uris/address.ts";
+import { isOwn } from "../../entry/address.ts";
 import type { HostedUpstream } from "../serving/hosted.ts";
 import type { Held } from "./judge.ts";
 import { heldPrompt, upstreamCompleter, upstreamPrompt, upstreamResource } from "./upstream-offers.ts";

@@ -14,7 +14,7 @@ import {
 import { FROM_OUTSIDE, ProcessGroup, saysOutOfMemory, signalOf, type Exit } from "../../processes/process-group.ts";
 import type { NoSandbox } from "../../processes/sandbox.ts";
 import type { Spawn } from "../../processes/spawn/spawn.ts";
-import type { CheckReport, CheckProcessTask } from "./checks.ts";
+import type { CheckReport, CheckProcessTask } from "./tasks.ts";
 import { piecesOf, READY, TransferReader } from "./transfer.ts";
 
 /** How the process for checks is started. */

@@ -18,7 +18,7 @@ import { readValue } from "../../executor/guest-value.ts";
 import { parseJson } from "../../lib/parse-json.ts";
 import { LongText } from "../../lib/long-text.ts";
 import { NATIVE_META } from "../../native/events.ts";
-import { parseDraft } from "../../edits/draft-checks.ts";
+import { parseDraft } from "../../lib/draft.ts";
 import { readLongEvent, readLongMessage, type LongEvent } from "../../upstream/long-answers.ts";
 import { readCompletion, readPromptResult, readResourceResult, readToolResult } from "../../upstream/results.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
@@ -43,28 +43,7 @@ import { promptOfContent, promptResultOf } from "../calls/prompt.ts";
 import { argumentTexts } from "../calls/script-arguments.ts";
 import { blockOfContents, contentsOfBytes, contentsOfResult, toContents } from "../calls/resource-contents.ts";
 import { completionOf, contentsOf, messagesOf, resultOf } from "../calls/upstream-results.ts";
-import type {
-  AnswerKind,
-  AnswerTask,
-  BoundedResultTask,
-  CheckReport,
-  CheckTask,
-  DraftTask,
-  FillTask,
-  Given,
-  GivenKind,
-  GivenTask,
-  ListTask,
-  ReadAnswer,
-  ReadGuestResult,
-  ReadList,
-  ReadTask,
-  ScalarsTask,
-  CheckProcessTask,
-  Remade,
-  RemakeTask,
-  UpstreamTask,
-} from "./checks.ts";
+import type { AnswerKind, AnswerTask, BoundedResultTask, CheckReport, CheckTask, DraftTask, FillTask, Given, GivenKind, GivenTask, ListTask, ReadAnswer, ReadGuestResult, ReadList, ReadTask, ScalarsTask, CheckProcessTask, Remade, RemakeTask, UpstreamTask } from "./tasks.ts";
 import { judgeOf, overfilled } from "./schema-code.ts";
 import { piecesOf, READY, TransferReader } from "./transfer.ts";
 

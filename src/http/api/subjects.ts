@@ -1,7 +1,8 @@
 import { Router, type Response } from "express";
 import { rightsOf } from "../../access/rights.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { Draft, Saved, Subject } from "../../edits/edits.ts";
+import type { Saved, Subject } from "../../edits/edits.ts";
+import type { Draft } from "../../lib/draft.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import type { RoutedContext, RouteHandler } from "../routed.ts";
 import { changing, listing, mayKnow, named, reading } from "../access/permit.ts";

@@ -1,5 +1,5 @@
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from "diff";
-import type { Draft } from "../../edits/edits.ts";
+import type { Draft } from "../../lib/draft.ts";
 
 /** Comparing two texts with nothing in common can take minutes; past this time, all is shown as replaced. */
 const DRAFT_MS_MAX = 15;

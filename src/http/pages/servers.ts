@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { Current, Draft, Subject } from "../../edits/edits.ts";
+import type { Current, Subject } from "../../edits/edits.ts";
+import type { Draft } from "../../lib/draft.ts";
 import type { Host, ServerSummary } from "../../host/host.ts";
 import { listedProblems } from "../../lib/problem.ts";
 import { mapInTurns } from "../../lib/event-loop.ts";

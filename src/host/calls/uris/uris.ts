@@ -7,7 +7,7 @@ import { textsOf } from "../content.ts";
 import { LongResult } from "../long-result.ts";
 import type { Remake } from "../remake.ts";
 import { contentsOfBytes, contentsOfResult } from "../resource-contents.ts";
-import { parseAddress, type Address } from "./address.ts";
+import { parseAddress, type Address } from "../../../entry/address.ts";
 import type { ValidatorOf } from "../../checks/checks.ts";
 import { targetFinder, type Link } from "./link.ts";
 import { queryArguments } from "./query-arguments.ts";

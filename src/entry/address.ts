@@ -1,4 +1,4 @@
-import { isCid, type Cid } from "../../../lib/cid.ts";
+import { isCid, type Cid } from "../lib/cid.ts";
 
 /** The target of a URI of Berth's own schemes. Names are decoded, and dots in them have no meaning. */
 export type Address =

@@ -1,0 +1,36 @@
+import { isObject, type Json, type JsonObject } from "../lib/json.ts";
+
+/** A block of content of a result or a message, as every revision of the protocol knows it. */
+export type ContentBlock = JsonObject & { type: string };
+
+export interface PromptResult {
+  readonly description?: string;
+  readonly messages: readonly { readonly role: "user" | "assistant"; readonly content: ContentBlock }[];
+}
+
+export function text(content: string): ContentBlock {
+  return { type: "text", text: content };
+}
+
+/** Content blocks of every revision: 2026-07-28 `schema.ts`, `ContentBlock`. */
+export function isContentBlock(value: Json): value is ContentBlock {
+  if (!isObject(value)) return false;
+  const block: JsonObject = value;
+  switch (block["type"]) {
+    case "text":
+      return typeof block["text"] === "string";
+    case "image":
+    case "audio":
+      return typeof block["data"] === "string" && typeof block["mimeType"] === "string";
+    case "resource_link":
+      return typeof block["uri"] === "string" && typeof block["name"] === "string";
+    case "resource":
+      return isObject(block["resource"]) && isEmbedded(block["resource"]);
+    default:
+      return false;
+  }
+}
+
+function isEmbedded({ uri, text, blob }: JsonObject): boolean {
+  return typeof uri === "string" && (typeof text === "string" || typeof blob === "string");
+}

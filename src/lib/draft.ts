@@ -1,0 +1,33 @@
+import { BerthError } from "./errors.ts";
+import { isObject } from "./json.ts";
+
+/** Texts by path; everything but a definition of several files is one text, whose path is its name. */
+export interface Draft {
+  /** The path of the main text. */
+  readonly entry: string;
+  readonly files: Readonly<Record<string, string>>;
+}
+
+/** Parses a draft from JSON; null means none. Throws `parse_error` or `invalid_params`. */
+export function parseDraft(body: string): Draft | null {
+  let draft: unknown;
+  try {
+    draft = JSON.parse(body);
+  } catch (error) {
+    throw new BerthError("parse_error", (error as Error).message);
+  }
+  if (draft === null) return null;
+  if (!isDraft(draft)) {
+    throw new BerthError(
+      "invalid_params",
+      "a draft is {entry, files}, texts by path; send a single text as text/plain",
+    );
+  }
+  const { entry, files } = draft;
+  return { entry, files };
+}
+
+function isDraft(value: unknown): value is Draft {
+  if (!isObject(value) || typeof value["entry"] !== "string" || !isObject(value["files"])) return false;
+  return Object.values(value["files"]).every((text) => typeof text === "string");
+}
