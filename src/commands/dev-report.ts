@@ -1,4 +1,4 @@
-import type { ServerSummary } from "../host/host.ts";
+import type { ServerSummary } from "../host/catalog/overview.ts";
 import { clientName } from "../http/pages/parts/setup.ts";
 import type { Berth } from "../compose/main.ts";
 import { strictly } from "../lib/problem.ts";

@@ -9,22 +9,18 @@ import type { DefinitionSource } from "../discover/discovery.ts";
 import { compileKey, compilerCid } from "../discover/key.ts";
 import type { Executor } from "../executor/executor.ts";
 import { openExecutor, tryGuests } from "../executor/open.ts";
-import { withAllServers } from "../host/catalog/aggregate.ts";
 import { openExplore } from "../host/builtin/explore-server.ts";
 import { Checks } from "../host/checks/checks.ts";
-import { withBuiltIn } from "../host/builtin/with-built-in.ts";
 import { compilingInTurn, QUICK_COMPILE_MS } from "../host/catalog/compile-in-turn.ts";
 import type { Problem } from "../lib/problem.ts";
 import { loadProblems } from "../edits/load-problems.ts";
 import { createEdits } from "../edits/create-edits.ts";
 import type { Edits } from "../edits/edits.ts";
-import { followChanges } from "../host/serving/follow-changes.ts";
+import { followChanges, openTenancy, type Tenancy } from "../host/serving/tenancy.ts";
 import type { Host } from "../host/host.ts";
-import { logCalls } from "../host/calls/log-calls.ts";
-import { Observers } from "../host/calls/observe.ts";
-import { openHost } from "../host/serving/open-host.ts";
+import { logCalls, Observers } from "../host/calls/observe.ts";
+import { openHost } from "../host/open-host.ts";
 import { createSecretEdits, type SecretEdits } from "../edits/secret-edits.ts";
-import { openTenancy, type Tenancy } from "../host/serving/tenancy.ts";
 import { Hosting } from "../host/serving/hosting.ts";
 import type { Log } from "../lib/log.ts";
 import { createEndpoint, type Endpoint } from "../mcp/endpoint.ts";
@@ -181,11 +177,10 @@ export async function openCore(
       limits: config.limits,
     };
     const explore = config.explore ? opened(openExplore(exploring(config, log, reaching))) : undefined;
-    const own = await openHost([], hosting);
-    const host = withAllServers(
-      explore ? withBuiltIn(own, DEFAULT_TENANT, explore, { ...config.limits, observers }) : own,
-      config.limits,
-    );
+    const host = await openHost([], {
+      ...hosting,
+      ...(explore && { builtIn: { tenant: DEFAULT_TENANT, server: explore } }),
+    });
     const edits = createEdits({
       ...hosting,
       host,

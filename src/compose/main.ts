@@ -6,7 +6,7 @@ import { openCore, type Core, type Fill } from "./core.ts";
 import { BerthError } from "../lib/errors.ts";
 import { ALL_SERVERS } from "../host/catalog/aggregate.ts";
 import { SignIns } from "../http/access/sign-in.ts";
-import type { ServerSummary } from "../host/host.ts";
+import type { ServerSummary } from "../host/catalog/overview.ts";
 import type { CallObserver, LineObserver } from "../host/calls/observe.ts";
 import { applyImage } from "../image/apply.ts";
 import { readImage } from "../image/read.ts";

@@ -3,7 +3,7 @@ import type { Limits } from "../limits/limits.ts";
 import type { ExploreOptions } from "../host/builtin/explore-server.ts";
 import type { Checks } from "../host/checks/checks.ts";
 import type { HostingOptions } from "../host/serving/hosting.ts";
-import { longReader } from "../host/calls/long-reader.ts";
+import { longReader } from "../host/calls/upstream-results.ts";
 import type { Log } from "../lib/log.ts";
 import { openFetch, openPublicFetch } from "../network/public-fetch.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";

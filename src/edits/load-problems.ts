@@ -3,7 +3,7 @@ import { loadProblem } from "../executor/load-problem.ts";
 import { loadDefinition } from "../image/definition.ts";
 import type { Problem } from "../lib/problem.ts";
 import { compilingOnce } from "../host/catalog/compile-once.ts";
-import type { HostDependencies } from "../host/host.ts";
+import type { HostDependencies } from "../host/open-host.ts";
 
 /** The problems that keep a compiled definition from loading. A definition that the service cannot try now has none. */
 export async function loadProblems(

@@ -1,25 +1,12 @@
 import type { Cid } from "../lib/cid.ts";
-import type { DefinitionSource } from "../discover/discovery.ts";
-import type { CompileFor } from "./catalog/compile-in-turn.ts";
-import type { Executor } from "../executor/executor.ts";
-import type { Log } from "../lib/log.ts";
-import type { FetchLimits } from "../network/fetches.ts";
 import type { Problem } from "../lib/problem.ts";
-import type { Grants } from "../secrets/grants.ts";
-import type { Store } from "../store/store.ts";
 import type { Activity } from "./calls/activity.ts";
 import type { Catalog } from "./catalog/catalog.ts";
-import type { Checks } from "./checks/checks.ts";
-import type { McpsLimits } from "../entry/mcps.ts";
 import type { Directory } from "./catalog/directory.ts";
 import type { ReleaseVersion } from "./catalog/releases.ts";
-import type { Observers } from "./calls/observe.ts";
 import type { RecentLine } from "./calls/recent-lines.ts";
-import type { Overview } from "./catalog/overview.ts";
-import type { UriLimits } from "./calls/uris/uris.ts";
-import type { TransformDependencies } from "./catalog/transforms.ts";
-import type { Hosting, UpstreamState } from "./serving/hosting.ts";
-import type { ApprovedLimits } from "./catalog/judge.ts";
+import type { Overview, ServerSummary } from "./catalog/overview.ts";
+import type { UpstreamState } from "./serving/hosting.ts";
 import type { AnyChangeListener, ChangeListener } from "./serving/watchers.ts";
 
 /**
@@ -87,63 +74,4 @@ export interface Host {
   watchAll(tenant: string, listener: AnyChangeListener): () => void;
   /** The catalog of an earlier release of a server; undefined when the server never had it, or it is gone. */
   release(tenant: string, name: string, release: Cid): Promise<Catalog | undefined>;
-}
-
-export interface ServerSummary {
-  readonly name: string;
-  /** Comes with Berth: it has no definition or entry to edit. */
-  readonly isBuiltIn?: boolean;
-  /** `unstarted`, `starting`: an upstream of which nothing is known yet; its callers wait. */
-  readonly state: "ready" | "disabled" | "refused" | "unstarted" | "starting";
-  readonly description?: string;
-  readonly catalog?: Catalog;
-  readonly problems: readonly Problem[];
-}
-
-export interface HostDependencies {
-  readonly store: Store;
-  readonly executor: Executor;
-  readonly compile: CompileFor;
-  readonly compileKey: (
-    definition: Cid,
-    source: { language: DefinitionSource["language"]; server: string },
-    compiler?: Cid,
-  ) => string;
-  /** The identity of the compiler behind `compile`; a release records it. */
-  readonly compiler: Cid;
-  readonly log: Log;
-  /** Checks what comes in and goes out. */
-  readonly checks: Checks;
-  /** Hears of each tool call. */
-  readonly observers?: Observers;
-  /** Gives servers their secrets; without it they get none. */
-  readonly grants?: Grants;
-  /** Hosts upstreams; without it none is hosted. */
-  readonly upstreams?: Hosting;
-  /** Tells if a tenant other than `default` may start upstream programs; without it none may. */
-  readonly mayStartPrograms?: (tenant: string) => boolean;
-  /** False on a read-only boot: shell definitions are refused and nothing is written. */
-  readonly writable: boolean;
-  /** Tells callers where a function threw; off by default. */
-  readonly errorPlaces?: boolean;
-  /** Bytes of content that a tenant may hold; unlimited without it. */
-  readonly storedBytesOf?: (tenant: string) => number;
-  readonly limits: UriLimits &
-    ApprovedLimits &
-    FetchLimits &
-    McpsLimits &
-    TransformDependencies["limits"] & {
-      readonly callMs: number;
-      readonly retries: number;
-      readonly retryMs: number;
-      readonly upstreamCallMs: number;
-      readonly catalogs: number;
-      readonly catalogBytes: number;
-      readonly contractBytes: number;
-      readonly contractValues: number;
-      readonly recentCalls: number;
-      readonly recentLines: number;
-      readonly recentLinesServers: number;
-      readonly visibilityChangesPerMinute: number;
-    };
 }

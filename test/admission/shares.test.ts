@@ -6,7 +6,7 @@ import type { Compiled } from "../../src/discover/discovery.ts";
 import type { GuestProgram } from "../../src/executor/executor.ts";
 import { strayLog } from "../../src/executor/guest-log.ts";
 import { compilingInTurn } from "../../src/host/catalog/compile-in-turn.ts";
-import { ProcessPlaces } from "../../src/host/serving/process-places.ts";
+import { ProcessPlaces } from "../../src/host/serving/hosting.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { TokenBuckets } from "../../src/lib/token-buckets.ts";
 

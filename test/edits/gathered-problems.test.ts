@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { refused } from "../../src/host/catalog/compiled-definition.ts";
+import { refused } from "../../src/host/catalog/compile-once.ts";
 import { GatheredProblems } from "../../src/edits/examine.ts";
 import { PROBLEMS_MAX, type Problem } from "../../src/lib/problem.ts";
 

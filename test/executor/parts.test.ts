@@ -8,7 +8,7 @@ import { after, describe, it } from "node:test";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { Backoff } from "../../src/executor/pool.ts";
 import { failure } from "../../src/executor/failures.ts";
-import { Collected } from "../../src/host/calls/collected.ts";
+import { Collected } from "../../src/host/calls/run.ts";
 import { FrameReader } from "../../src/executor/guest-process.ts";
 import { toHost } from "../../src/executor/guest/wire.mts";
 import { BoundedQueue } from "../../src/executor/guest-executor.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test, type TestContext } from "node:test";
 import { openExecutor } from "../../src/executor/open.ts";
-import { scriptRun } from "../../src/host/calls/run-script.ts";
+import { scriptRun } from "../../src/host/calls/run.ts";
 import { patientLimits } from "../support/patience.ts";
 import { compileTemplate } from "../support/reference.ts";
 

@@ -7,9 +7,10 @@ import type { Compiled, DefinitionSource } from "../../src/discover/discovery.ts
 import { compileKey, compilerCid } from "../../src/discover/key.ts";
 import { openExecutor } from "../../src/executor/open.ts";
 import type { Catalog } from "../../src/host/catalog/catalog.ts";
-import type { Host, ServerSummary } from "../../src/host/host.ts";
+import type { Host } from "../../src/host/host.ts";
+import type { ServerSummary } from "../../src/host/catalog/overview.ts";
 import { Checks } from "../../src/host/checks/checks.ts";
-import { openHost } from "../../src/host/serving/open-host.ts";
+import { openHost } from "../../src/host/open-host.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";

@@ -1,7 +1,8 @@
 import type { Block, Cid } from "../../lib/cid.ts";
 import { Activity } from "../calls/activity.ts";
 import type { Catalog } from "../catalog/catalog.ts";
-import type { Host, ServerSummary } from "../host.ts";
+import type { Host } from "../host.ts";
+import type { ServerSummary } from "../catalog/overview.ts";
 import { CallNotes, type Observers } from "../calls/observe.ts";
 
 /** A server that comes with Berth rather than from a definition. */

@@ -6,7 +6,7 @@ import type { Completer, Completion } from "../catalog/catalog.ts";
 import type { ReadGiven } from "../checks/tasks.ts";
 import { guestFailed } from "./failures.ts";
 import { LongObject } from "./long-result.ts";
-import type { Run } from "./tool.ts";
+import type { Run } from "./run.ts";
 
 /** How many values one answer may have (2026-07-28 `server/utilities/completion`). */
 const VALUES_MAX = 100;

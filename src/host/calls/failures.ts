@@ -1,7 +1,9 @@
-import { BerthError } from "../../lib/errors.ts";
+import type { DiscoveredTool } from "../../discover/discovery.ts";
 import type { GuestFailure } from "../../executor/executor.ts";
 import { noDescriptors } from "../../lib/error-mapping.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Judge } from "../checks/schema-code.ts";
+import type { ReturnedValue } from "./content.ts";
 
 /** Describes a value's problems as the end of a sentence; undefined when there are none. */
 export function problemsOf(judge: Judge, value: unknown): string | undefined {
@@ -25,4 +27,24 @@ export function messageOf(what: string, error: GuestFailure): string {
 export function guestFailed(what: string, error: GuestFailure): BerthError {
   if (error.reason === "descriptors") return noDescriptors();
   return new BerthError("guest_failed", messageOf(what, error), { data: { retriable: error.retriable } });
+}
+
+/**
+ * Explains in the author's terms why a result violates its type: the schema speaks of JSON, which has null for
+ * `undefined` and for numbers that are not finite.
+ */
+export function sayBroken(
+  broken: string,
+  value: ReturnedValue,
+  own?: Pick<DiscoveredTool, "call" | "file" | "line">,
+): string {
+  if (value.kind === "none") {
+    const where = own ? `the function ${own.call.export} (${own.file}, line ${own.line})` : "the function";
+    return (
+      `undefined. Each way through ${where} has to return a value; ` +
+      'if there may be none, write "| undefined" in the type of the result'
+    );
+  }
+  if (value.kind !== "json" || value.nulled === undefined) return broken;
+  return `${broken} (${value.nulled}, which JSON writes as null; return a value that JSON has, or write "| null" in the type)`;
 }

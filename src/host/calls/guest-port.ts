@@ -6,7 +6,8 @@ import type { JsonObject } from "../../lib/json.ts";
 import type { Store } from "../../store/store.ts";
 import { basePathOf } from "../../lib/tenant-name.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
-import type { Host, ServerSummary } from "../host.ts";
+import type { Catalog } from "../catalog/catalog.ts";
+import type { ServerSummary } from "../catalog/overview.ts";
 import { permittedCatalog } from "../catalog/permitted.ts";
 import { UPDATES_MAX } from "../serving/watchers.ts";
 
@@ -22,7 +23,7 @@ export function guestPort(tenant: string, server: string, host: PortHost, store:
     async request(op, params, { caller }) {
       switch (op) {
         case "variable":
-          // Only run-function.ts sets the caller of a call.
+          // Only run.ts sets the caller of a call.
           return variable(textParam(params, "name"), caller as Principal | undefined);
         case "cid":
           return contentOf(textParam(params, "cid"));
@@ -69,8 +70,12 @@ export function guestPort(tenant: string, server: string, host: PortHost, store:
   }
 }
 
-/** The host, with what a server's functions may do to the server itself. */
-export interface PortHost extends Host {
+/** The servers that guest code may know of, and what a server's functions may do to the server itself. */
+export interface PortHost {
+  server(tenant: string, name: string): Catalog | Promise<Catalog>;
+  /** The names of all servers, sorted. */
+  names(tenant: string): readonly string[];
+  summary(tenant: string, name: string): Promise<ServerSummary | undefined>;
   /** False when too many updates already wait. */
   resourceUpdated(tenant: string, server: string, uri: string): boolean;
   /** Rejects when the server offers no tool and no prompt of that name. */
@@ -94,7 +99,7 @@ function textParam(params: JsonObject, name: string): string {
  * Lists what the caller may use of all servers: no server reveals to a caller what it may not use. Servers beyond the
  * size limit are listed in less detail.
  */
-async function describeServers(tenant: string, host: Host, caller: Principal | undefined): Promise<Uint8Array> {
+async function describeServers(tenant: string, host: PortHost, caller: Principal | undefined): Promise<Uint8Array> {
   const room = { all: new Room(TOLD_UNITS_MAX), names: new Room(NAMES_UNITS_MAX) };
   const pieces: Uint8Array[] = [];
   const takeTurns = turnTaker();

@@ -64,7 +64,7 @@ export interface Invocable<Outcome> {
 
 type OnLine = (line: GuestLog) => void;
 
-/** What is recorded of a call that has ended, and what its caller gets. */
+/** The end of a call: the record of it, and the answer for its caller. */
 export type CallEnd = {
   readonly outcome: CallOutcome;
   readonly failure?: GuestFailure | undefined;

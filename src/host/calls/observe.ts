@@ -1,12 +1,13 @@
 import type { Principal } from "../../access/principal.ts";
 import { Gate } from "../../admission/gate.ts";
-import type { Cid } from "../../lib/cid.ts";
-import type { JsonObject, JsonText } from "../../lib/json.ts";
-import type { Trace } from "../../lib/trace.ts";
-import type { Activity, CallOutcome } from "./activity.ts";
-import type { CallOptions, CallResult } from "../catalog/catalog.ts";
 import type { ServerLimits } from "../../entry/given.ts";
 import type { GuestFailure, GuestLog } from "../../executor/executor.ts";
+import type { Cid } from "../../lib/cid.ts";
+import type { JsonObject, JsonText } from "../../lib/json.ts";
+import type { Log } from "../../lib/log.ts";
+import { traceIdOf, type Trace } from "../../lib/trace.ts";
+import type { CallOptions, CallResult } from "../catalog/catalog.ts";
+import type { Activity, CallOutcome } from "./activity.ts";
 import { sizeOf } from "./content.ts";
 
 /**
@@ -188,4 +189,22 @@ export function gateOf(server: string, { calls, callsPerSecond }: ServerLimits):
   if (calls === undefined && callsPerSecond === undefined) return undefined;
   const limits = { requests: calls ?? Infinity, requestsPerSecond: callsPerSecond ?? 0, requestBurst: 0 };
   return new Gate(`the server "${server}"`, limits, "calls");
+}
+
+/** Logs one line per call: nothing that was said, except where a function threw. */
+export function logCalls(log: Log): CallObserver {
+  return ({ tool, outcome, ms, retries, size, principal, trace, failure }) => {
+    const line = {
+      requestId: trace?.requestId,
+      traceId: trace && traceIdOf(trace),
+      ...tool,
+      principal: principal?.id,
+      outcome,
+      ms: Math.round(ms * 1000) / 1000,
+      size,
+      retries,
+      ...(failure?.stack !== undefined && { stack: failure.stack }),
+    };
+    log.debug(line, "a tool was called");
+  };
 }

@@ -1,14 +1,23 @@
+import { isContentBlock, text } from "../../contract/content-block.ts";
+import type { PromptContract } from "../../contract/contract.ts";
+import {
+  filledPrompt,
+  PLACEHOLDER,
+  type ConfiguredPrompt,
+  type PromptTask,
+  type PromptValues,
+} from "../../entry/prompt.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
-import type { ContentBlock, Prompt, PromptContract, PromptResult } from "../catalog/catalog.ts";
-import { isContentBlock, text } from "../../contract/content-block.ts";
-import { blockOfBytes, textsOf, type ReturnedValue } from "./content.ts";
-import type { ReadGiven } from "../checks/tasks.ts";
+import type { Limits } from "../../limits/limits.ts";
+import type { ContentBlock, Prompt, PromptResult } from "../catalog/catalog.ts";
 import type { Validator } from "../checks/checks.ts";
+import type { ReadGiven } from "../checks/tasks.ts";
+import { blockOfBytes, textsOf, type ReturnedValue } from "./content.ts";
 import { guestFailed } from "./failures.ts";
-import { LongObject, LongResult } from "./long-result.ts";
+import { LongObject, LongResult, type LongObjectParts } from "./long-result.ts";
 import type { Remake } from "./remake.ts";
-import type { Run } from "./tool.ts";
+import type { Run } from "./run.ts";
 import type { Redirects } from "./uris/redirect.ts";
 
 /** A prompt ready to serve: its arguments are texts, checked and converted to what the function takes before `run`. */
@@ -113,3 +122,52 @@ function blockOf(value: Json): ContentBlock | undefined {
 function byUser(content: ContentBlock): Message {
   return { role: "user", content };
 }
+
+/**
+ * A written prompt. One that may become long is filled in off the serving thread: `fill` is `Checks.fillPrompt` of its
+ * tenant.
+ */
+export function writtenPrompt(
+  contract: PromptContract,
+  prompt: ConfiguredPrompt,
+  { outputBytes, inlineBodyBytes }: Pick<Limits, "outputBytes" | "inlineBodyBytes">,
+  fill: (task: PromptTask) => Promise<LongObjectParts | undefined>,
+): Prompt {
+  const { description } = contract;
+  const names = prompt.arguments.map(({ name }) => name);
+  const needed = prompt.arguments.filter(({ required }) => required).map(({ name }) => name);
+  const template = { messages: prompt.messages, ...(description !== undefined && { description }) };
+  const text = JSON.stringify(template);
+  const placeholders = Array.from(text.matchAll(PLACEHOLDER), ([, name]) => name!).filter((name) =>
+    names.includes(name),
+  );
+  const wrongWith = (args: JsonObject): string | undefined => {
+    const wrong = Object.keys(args).find((name) => typeof args[name] !== "string");
+    if (wrong !== undefined) return `/${wrong} must be a text`;
+    const missing = needed.find((name) => !Object.hasOwn(args, name));
+    if (missing !== undefined) return `the value needs the property "${missing}"`;
+    const unknown = Object.keys(args).find((name) => !names.includes(name));
+    return unknown === undefined ? undefined : `the value has no property "${unknown}"`;
+  };
+  const unitsAtMost = (values: PromptValues): number =>
+    placeholders.reduce((sum, name) => sum + UNITS_OF_CHARACTER * values[name]!.length, text.length);
+  return {
+    contract,
+    async get(args) {
+      const refuse = (why: string): BerthError =>
+        new BerthError("invalid_params", `the prompt "${contract.name}": ${why}`);
+      const wrong = wrongWith(args);
+      if (wrong !== undefined) throw refuse(wrong);
+      const values = Object.fromEntries(
+        names.map((name) => [name, Object.hasOwn(args, name) ? (args[name] as string) : ""]),
+      );
+      if (unitsAtMost(values) <= inlineBodyBytes) return filledPrompt({ template, names, values }, outputBytes)!;
+      const parts = await fill({ template, names, values });
+      if (!parts) throw refuse(`with these values it has more than ${outputBytes} characters`);
+      return new LongObject(parts);
+    },
+  };
+}
+
+/** In a URI, each byte of a character may be escaped; in JSON, a control character. */
+const UNITS_OF_CHARACTER = 9;

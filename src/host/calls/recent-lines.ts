@@ -1,9 +1,8 @@
-import { cutText } from "../../lib/cut-text.ts";
 import type { FailureReason } from "../../executor/executor.ts";
+import { cutText } from "../../lib/cut-text.ts";
 import type { Json } from "../../lib/json.ts";
 import type { LogLevel } from "../../lib/log-level.ts";
 import type { CalledTool, CallObserver, LineObserver } from "./observe.ts";
-import { placeThrownAt } from "./thrown-place.ts";
 
 export interface RecentLine {
   /** Milliseconds since the epoch. */
@@ -133,4 +132,9 @@ function beginningOf(value: Json): string {
   };
   add(value);
   return text;
+}
+
+/** The first place in the definition's own files: `file:line:column`. A stack may hold anything that a guest writes. */
+export function placeThrownAt(stack: string | undefined): string | undefined {
+  return /^[ \t]+at (?:.*\()?(?:definition:)?([^\s()]+:\d+:\d+)\)?$/m.exec(stack ?? "")?.[1];
 }

@@ -1,27 +1,19 @@
+import type { Run } from "./run.ts";
 import type { DiscoveredTool } from "../../discover/discovery.ts";
-import type { GuestFailure, GuestLog, GuestOutcome, UnreadResult } from "../../executor/executor.ts";
-import type { JsonObject, JsonText } from "../../lib/json.ts";
+import type { GuestFailure, GuestOutcome, UnreadResult } from "../../executor/executor.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "../catalog/catalog.ts";
 import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
-import { sayBroken } from "./broken.ts";
+import { sayBroken, guestFailed, messageOf } from "./failures.ts";
 import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
 import { resultNotRead, type ValidatorOf } from "../checks/checks.ts";
 import { argumentsSchema, resultSchema } from "../catalog/defaults.ts";
-import { guestFailed, messageOf } from "./failures.ts";
 import { LongResult } from "./long-result.ts";
 import { withoutEnvelope } from "./outcomes.ts";
 import type { RetryLimits } from "../../outcome/retry.ts";
 import { invoke, rejectWith, type CallEnd, type Invocable } from "./invoke.ts";
 import type { CallNotes } from "./observe.ts";
-import { placeThrownAt } from "./thrown-place.ts";
+import { placeThrownAt } from "./recent-lines.ts";
 import type { Redirects } from "./uris/redirect.ts";
-
-/** Carries out a call whose arguments are valid; `onLine` hears its lines before the caller does. Never rejects. */
-export type Run = (
-  args: JsonObject | JsonText,
-  options: CallOptions,
-  onLine?: (line: GuestLog) => void,
-) => Promise<GuestOutcome>;
 
 /** The parts of its server that a tool uses. */
 export interface ToolParts {

@@ -1,16 +1,16 @@
-import { hash } from "node:crypto";
+import { CallTable } from "../../lib/call-table.ts";
+import { Cancellation } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { isObject, JsonText, type JsonObject } from "../../lib/json.ts";
-import { cutText } from "../../lib/cut-text.ts";
-import type { Limits } from "../../limits/limits.ts";
+import { isObject, JsonText, type JsonObject, type Json } from "../../lib/json.ts";
 import { isLogLevel } from "../../lib/log-level.ts";
+import { Ticker } from "../../lib/ticker.ts";
+import { limitVariable, type Limits } from "../../limits/limits.ts";
 import type { UpstreamConnection } from "../../upstream/connection.ts";
-import type { Ask, UpstreamCallOptions as SentOptions } from "../../upstream/request.ts";
-import { PassedOnError, UpstreamError } from "../../upstream/upstream-error.ts";
+import type { Ask, UpstreamCallOptions as SentOptions, UpstreamQuestion } from "../../upstream/request.ts";
+import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream, UpstreamCall } from "../../upstream/upstream.ts";
-import type { CallOptions, GuestLog, InputRequired } from "../catalog/catalog.ts";
-import type { Caller } from "./upstream-open-call.ts";
-import type { SuspendedCalls } from "./upstream-suspended.ts";
+import type { CallOptions, GuestLog, InputRequired, InputRequest } from "../catalog/catalog.ts";
+import { hash, randomUUID } from "node:crypto";
 
 /** A request's name and parameters, and how a connection sends it. */
 export interface UpstreamRequest<T> {
@@ -118,47 +118,252 @@ function logLine({ level, data, logger }: JsonObject): GuestLog {
   };
 }
 
-/** Turns a failure into the error that the caller gets. An upstream's own errors keep their code, message and data. */
-export function passedOn(error: unknown, { upstreamErrorBytes }: PassedOnLimits): unknown {
-  // Only an administrator may see where it is wrong: the URI may hold what callers must not see.
-  if (error instanceof BerthError && error.code === "launcher_invalid") {
-    return new BerthError("upstream_not_started", error.message, { cause: error });
+export type SuspendedLimits = Pick<Limits, "answerMs" | "questionBytes" | "upstreamSuspended" | "upstreamCallMs">;
+
+/**
+ * Calls of upstreams that wait for an answer. The call at the upstream stays open here, while the client's request ends
+ * with the question and comes again with the answer, whose key finds the call in this process. Each round of a call has
+ * a time limit, in which the time for an answer does not count.
+ */
+export class SuspendedCalls {
+  readonly #limits: SuspendedLimits;
+  readonly #suspended = new Map<string, OpenCall<unknown>>();
+  readonly #running = new CallTable<OpenCall<unknown>>();
+  readonly #ticker = new Ticker((now) => this.#sweep(now));
+
+  constructor(limits: SuspendedLimits) {
+    this.#limits = limits;
   }
-  if (!(error instanceof UpstreamError) || error.code !== "upstream_refused") return error;
-  const { rpc, message, data } = error.data ?? {};
-  if (typeof rpc !== "number" || typeof message !== "string") return error;
-  if (!Number.isSafeInteger(rpc) || isOfTheWay(rpc)) return withoutData(error, rpc, message, upstreamErrorBytes);
-  const isShort = data !== undefined && Buffer.byteLength(JSON.stringify(data)) <= upstreamErrorBytes;
-  const said = { rpc, message: cutText(message, upstreamErrorBytes), data: isShort ? data : undefined };
-  const code =
-    rpc === INVALID_PARAMS ? "invalid_params" : rpc === MISSING_CAPABILITY ? "missing_capability" : error.code;
-  return new PassedOnError(code, said, error);
+
+  /** Begins the call, or resumes the one that the answers are for. Rejects when that one is gone. */
+  async run<T>(options: CallOptions, begin: Begin<T>): Promise<T | InputRequired> {
+    const call = this.#resumed<T>(options) ?? new OpenCall(begin, options.principal?.id, this.#limits.questionBytes);
+    this.#running.add(call);
+    this.#ticker.wake();
+    let asks: InputRequired | undefined;
+    try {
+      const outcome = await call.goOn(options, options.deadlineMs ?? this.#limits.upstreamCallMs);
+      if ("ended" in outcome) return outcome.ended;
+      asks = outcome;
+    } finally {
+      this.#running.remove(call);
+    }
+    if (this.#suspended.size >= this.#limits.upstreamSuspended) {
+      call.signal.abort();
+      throw new BerthError("upstream_busy", "too many calls wait for the answer to a question");
+    }
+    this.#suspended.set(call.key, call);
+    call.expire(this.#limits.answerMs, () => this.#suspended.delete(call.key));
+    return asks;
+  }
+
+  #resumed<T>({ answers, principal }: CallOptions): OpenCall<T> | undefined {
+    if (!answers) return undefined;
+    const keys = Object.keys(answers);
+    const callOf = (key: string): OpenCall<unknown> | undefined => {
+      const call = this.#suspended.get(openCallOfKey(key));
+      return call?.principal === principal?.id ? call : undefined;
+    };
+    const suspended = keys.findLast(callOf);
+    if (suspended !== undefined) {
+      const call = callOf(suspended) as OpenCall<T>;
+      this.#suspended.delete(call.key);
+      return call;
+    }
+    // The last answers are of this round; earlier ones may be of a call that has ended.
+    const last = keys.at(-1);
+    if (last === undefined || !isKeyOfOpenCall(last)) return undefined;
+    throw new BerthError("guest_failed", "The call that asked is gone; call the tool again", {
+      data: { retriable: true },
+    });
+  }
+
+  #sweep(now: number): boolean {
+    for (const call of this.#running.all()) call.giveUpAfter(now);
+    return this.#running.size > 0;
+  }
 }
 
-export type PassedOnLimits = Pick<Limits, "upstreamErrorBytes">;
+/** The answers that are for no suspended call, which count for a call made anew. */
+export function withoutSuspended(answers: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(answers).filter(([key]) => !isKeyOfOpenCall(key)));
+}
 
-const INVALID_PARAMS = -32602;
-/** 2026-07-28: this caller's client lacks a capability; the upstream was told which ones it has. */
-const MISSING_CAPABILITY = -32021;
+/** Makes the call at the upstream. */
+export type Begin<T> = (caller: Caller) => Promise<T>;
 
-/**
- * True for a code about the connection between Berth and the upstream, or one that would read as an answer of Berth's
- * own: that it does not know the client's method or session, or cannot read its message. Such an error becomes an
- * internal one (-32603) with the code in its data.
- */
-function isOfTheWay(rpc: number): boolean {
-  return OF_THE_WAY.has(rpc);
+/** A call's view of its caller. */
+export interface Caller {
+  /** Aborted when nobody waits for the call any more. */
+  readonly signal: Cancellation;
+  /** The options of the request that waits now. */
+  readonly options: CallOptions;
+  ask(question: UpstreamQuestion): Promise<JsonObject>;
+}
+
+interface Round<T> {
+  resolve(outcome: { ended: T } | InputRequired): void;
+  reject(error: unknown): void;
+  /** The time that it may take, and its deadline on the clock of `performance.now()`. */
+  readonly ms: number;
+  readonly deadlineAt: number;
+}
+
+interface AskedQuestion {
+  readonly request: InputRequest;
+  readonly bytes: number;
+  readonly answer: (answer: JsonObject) => void;
 }
 
 /**
- * Parse error, invalid request, unknown method, internal error, not initialized or no such resource, wrong header,
- * version, cancelled.
+ * One call at an upstream, over as many requests of its client as it takes: each is a round, which ends with the call
+ * or with its questions. Most calls ask nothing, so the structures for questions are made on demand.
  */
-const OF_THE_WAY: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32603, -32002, -32020, -32022, -32800]);
+export class OpenCall<T> implements Caller {
+  /** Its number while a round is under way. */
+  id = 0;
+  readonly signal = new Cancellation();
+  /** The id of the principal that made the call; no other may answer its questions. */
+  readonly principal: string | undefined;
+  readonly #begin: Begin<T>;
+  #options: CallOptions = {};
+  #call: Promise<T> | undefined;
+  #round: Round<T> | undefined;
+  #key: string | undefined;
+  #questions: Map<string, AskedQuestion> | undefined;
+  readonly #questionBytes: number;
+  #asked = 0;
+  /** The bytes of all open questions. */
+  #askedBytes = 0;
+  #failure: BerthError | undefined;
+  #expiry: NodeJS.Timeout | undefined;
 
-function withoutData(error: UpstreamError, rpc: number, message: string, bytesMax: number): BerthError {
-  return new BerthError("upstream_refused", cutText(error.detail, bytesMax), {
-    data: { rpc, message: cutText(message, bytesMax) },
-    cause: error,
-  });
+  constructor(begin: Begin<T>, principal: string | undefined, questionBytes: number) {
+    this.#begin = begin;
+    this.#questionBytes = questionBytes;
+    this.principal = principal;
+  }
+
+  /** Not guessable: its holder can answer. */
+  get key(): string {
+    return (this.#key ??= `upstream-${randomUUID()}`);
+  }
+
+  get options(): CallOptions {
+    return this.#options;
+  }
+
+  /** Resolves with the call's result, or with the questions to answer first; `ms` is the limit of this round. */
+  async goOn(options: CallOptions, ms: number): Promise<{ ended: T } | InputRequired> {
+    clearTimeout(this.#expiry);
+    this.#options = options;
+    if (this.#failure) throw this.#failure;
+    if (options.answers) this.#answer(options.answers);
+    if (this.#questions && this.#questions.size > 0) return this.#inputRequired(this.#questions);
+
+    const { signal } = options;
+    const onAbort = (): void => this.signal.abort();
+    if (signal?.aborted) onAbort();
+    signal?.addEventListener("abort", onAbort);
+    try {
+      return await new Promise((resolve, reject) => {
+        this.#round = { resolve, reject, ms, deadlineAt: performance.now() + ms };
+        void this.#tellEnd((this.#call ??= this.#begin(this)));
+      });
+    } finally {
+      signal?.removeEventListener("abort", onAbort);
+    }
+  }
+
+  /** Ends the round, and the call with it, if the round's time is over. */
+  giveUpAfter(now: number): void {
+    if (!this.#round || now < this.#round.deadlineAt) return;
+    const round = this.#endRound()!;
+    round.reject(new UpstreamError("upstream_timeout", `it took more than ${round.ms / 1000} s`));
+    this.signal.abort();
+  }
+
+  /** Gives up the call if no answer comes within this time. */
+  expire(ms: number, onExpired: () => void): void {
+    this.#expiry = setTimeout(() => {
+      onExpired();
+      this.signal.abort();
+    }, ms);
+    this.#expiry.unref();
+  }
+
+  ask({ key: name, method, params }: UpstreamQuestion): Promise<JsonObject> {
+    const key = `${this.key}:${++this.#asked}${name === undefined ? "" : `:${name}`}`;
+    const bytes = Buffer.byteLength(name ?? "") + Buffer.byteLength(JSON.stringify(params));
+    this.#askedBytes += bytes;
+    if (this.#askedBytes > this.#questionBytes) return Promise.reject(this.#asksTooMuch());
+    const questions = (this.#questions ??= new Map<string, AskedQuestion>());
+    return new Promise((answer) => {
+      questions.set(key, { request: { method: method as InputRequest["method"], params }, bytes, answer });
+      // Questions asked at the same time go out together.
+      setImmediate(() => {
+        if (questions.has(key)) this.#endRound()?.resolve(this.#inputRequired(questions));
+      });
+    });
+  }
+
+  /** Keeps no questions: the call may be suspended until its client comes back. */
+  #asksTooMuch(): BerthError {
+    const limit = `${limitVariable("questionBytes")} is ${this.#questionBytes}`;
+    this.#failure ??= new BerthError("guest_failed", `it asks more bytes at once than the limit ${limit}`);
+    this.#questions?.clear();
+    this.#endRound()?.reject(this.#failure);
+    this.signal.abort();
+    return this.#failure;
+  }
+
+  /** The call may have ended before this round, or may end in a later one. */
+  async #tellEnd(call: Promise<T>): Promise<void> {
+    try {
+      const ended = await call;
+      this.#endRound()?.resolve({ ended });
+    } catch (error) {
+      this.#endRound()?.reject(error);
+    }
+  }
+
+  /** Takes the round that is under way; the caller has to settle it. */
+  #endRound(): Round<T> | undefined {
+    const round = this.#round;
+    this.#round = undefined;
+    return round;
+  }
+
+  #answer(answers: JsonObject): void {
+    for (const [key, { bytes, answer }] of this.#questions ?? []) {
+      const given: Json | undefined = answers[key];
+      if (given === undefined) continue;
+      this.#questions!.delete(key);
+      this.#askedBytes -= bytes;
+      answer(given as JsonObject);
+    }
+  }
+
+  #inputRequired(questions: ReadonlyMap<string, AskedQuestion>): InputRequired {
+    const requests = [...questions].map(([key, { request }]) => [key, request] as const);
+    return { inputRequests: Object.fromEntries(requests) };
+  }
+}
+
+/** The key of its call, a number, and the name that a modern upstream gave the question. */
+const KEY = /^(upstream-[0-9a-f-]{36}):\d+(?::(.*))?$/s;
+
+/** True when an answer is for the question of an open call. */
+export function isKeyOfOpenCall(key: string): boolean {
+  return KEY.test(key);
+}
+
+/** Extracts the call's key from the key of its question. */
+export function openCallOfKey(key: string): string {
+  return KEY.exec(key)?.[1] ?? "";
+}
+
+/** The name that a modern upstream gave the question with this key. */
+export function nameOfKey(key: string): string | undefined {
+  return KEY.exec(key)?.[2];
 }

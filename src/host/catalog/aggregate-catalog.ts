@@ -15,7 +15,8 @@ import type {
   Tool,
   ToolContract,
 } from "./catalog.ts";
-import type { Host, ServerSummary } from "../host.ts";
+import type { Host } from "../host.ts";
+import type { ServerSummary } from "./overview.ts";
 import { callableBy, permittedCatalog } from "./permitted.ts";
 import { isOwn, parseAddress } from "../../entry/address.ts";
 

@@ -1,43 +1,49 @@
+import type { Executor } from "../../executor/executor.ts";
+import type { Checks } from "../checks/checks.ts";
+import type { FetchLimits } from "../../network/fetches.ts";
 import { rawBlock, type Block, type Cid } from "../../lib/cid.ts";
 import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
 import type { HostPort } from "../../executor/executor.ts";
 import { valuesIn, type JsonObject } from "../../lib/json.ts";
 import type { Limits } from "../../limits/limits.ts";
-import type { Activities } from "../calls/activity.ts";
 import type { Catalog, Offer } from "./catalog.ts";
-import { compilingOnce, type CompilingParts } from "./compile-once.ts";
-import { compiledDefinition, refused } from "./compiled-definition.ts";
+import { compilingOnce, compiledDefinition, refused, type CompilingParts } from "./compile-once.ts";
 import { createCompleter } from "../calls/completer.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { checkOptions, leaveOut, offerOf, type Offered } from "../../entry/offer.ts";
 import type { PromptTask } from "../../entry/prompt.ts";
-import { configuredRun, contentRun, findable, writtenPrompt } from "./served.ts";
-import { grantProblems, grantTo, leaveOutNamesakes } from "../calls/granted.ts";
+import { writtenPrompt, createPrompt } from "../calls/prompt.ts";
+import { grantProblems, grantTo, leaveOutNamesakes, type GrantDependencies } from "../calls/granted.ts";
 import { argumentsSchema } from "./defaults.ts";
-import type { HostDependencies } from "../host.ts";
 import { identitiesOf } from "./identity.ts";
-import { CallNotes, gateOf, type Observers } from "../calls/observe.ts";
-import { createPrompt } from "../calls/prompt.ts";
+import { CallNotes, gateOf } from "../calls/observe.ts";
 import { createRelease, type Release } from "./release.ts";
-import { functionResource, uriFinder, uriTester } from "../calls/resource.ts";
-import { runFactory } from "../calls/run-factory.ts";
+import { contentRun, findable, functionResource } from "../calls/resource.ts";
+import { uriFinder, uriTester } from "../calls/uris/find-resource.ts";
+import { configuredRun, runFactory } from "../calls/run.ts";
 import { codeProblems } from "../serving/tenant-rules.ts";
 import { createTool } from "../calls/tool.ts";
 import { applyTransforms } from "./transforms.ts";
-import { loadUpstream } from "./load-upstream.ts";
+import { loadUpstream, type UpstreamDependencies } from "./upstream-catalog.ts";
 import { isOwn } from "../../entry/address.ts";
-import { linkedResource, type Link } from "../calls/uris/link.ts";
+import { createUris, linkedResource, type Link, type UriLimits } from "../calls/uris/uris.ts";
 import { remaking } from "../calls/remake.ts";
 import { createRedirects } from "../calls/uris/redirect.ts";
-import { createUris } from "../calls/uris/uris.ts";
 
-export interface LoadDependencies extends HostDependencies, Pick<CompilingParts, "claimed"> {
+export interface LoadDependencies extends CompilingParts, UpstreamDependencies, GrantDependencies {
+  readonly executor: Executor;
+  /** Checks what comes in and goes out. */
+  readonly checks: Checks;
+  /** The identity of the compiler behind `compile`; a release records it. */
+  readonly compiler: Cid;
+  /** Tells callers where a function threw; off by default. */
+  readonly errorPlaces?: boolean;
   /** Any server of a tenant, as `Host.server` gives it. */
   readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
-  readonly activities: Activities;
-  readonly observers: Observers;
-  /** A trial: nothing that is loaded is recorded. */
-  readonly isTrial: boolean;
+  readonly limits: UpstreamDependencies["limits"] &
+    UriLimits &
+    FetchLimits &
+    Pick<Limits, "transformMs" | "transformBytes" | "transformItems" | "callMs" | "contractBytes" | "contractValues">;
 }
 
 /** The inputs of a release. */

@@ -1,11 +1,14 @@
-import { matches, type Cid } from "../../lib/cid.ts";
-import { isServiceFault, type DefinitionSource } from "../../discover/discovery.ts";
-import { BerthError } from "../../lib/errors.ts";
+import { isServiceFault, nothingFound, type DefinitionSource } from "../../discover/discovery.ts";
+import type { ServerEntry } from "../../entry/entry.ts";
 import { claimedNow, compiledHere, type ClaimLookup } from "../../image/claimed.ts";
 import { derivedEntries, derivedKeys, packCompiled, readCompiled, type CompiledResult } from "../../image/compiled.ts";
 import { loadDefinition } from "../../image/definition.ts";
+import { matches, type Cid } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { Problem } from "../../lib/problem.ts";
 import { ifSound } from "../../store/if-sound.ts";
-import type { HostDependencies } from "../host.ts";
+import type { Store } from "../../store/store.ts";
+import type { CompileFor } from "./compile-in-turn.ts";
 
 export interface CompileOnce {
   (definition: Cid, source: DefinitionSource): Promise<CompiledResult>;
@@ -16,7 +19,15 @@ export interface CompileOnce {
 const RETRY_AFTER_S = 5;
 
 /** Compiles definitions, and stores the results. */
-export interface CompilingParts extends Pick<HostDependencies, "store" | "compile" | "compileKey"> {
+export interface CompilingParts {
+  readonly store: Store;
+  readonly compile: CompileFor;
+  /** The key of what a compiler makes of a definition; that of `compile` by default. */
+  readonly compileKey: (
+    definition: Cid,
+    source: { language: DefinitionSource["language"]; server: string },
+    compiler?: Cid,
+  ) => string;
   /** Looks up what was not compiled here. Default: the current claims of the tenant's boot image. */
   readonly claimed?: ClaimLookup;
 }
@@ -72,4 +83,50 @@ export function compilingOnce(
     return bytes;
   };
   return Object.assign(compileOnce, { code });
+}
+
+/** The compiled definition of a server. */
+interface CompiledDefinition {
+  readonly found: CompiledResult;
+  readonly language: DefinitionSource["language"];
+  readonly bundle: Cid | null;
+  /** The key of the compiler's result. */
+  readonly compiled: string | null;
+}
+
+/** A server without a definition has no code; one whose entry offers nothing either is refused. */
+export async function compiledDefinition(
+  tenant: string,
+  server: string,
+  { definition, entry }: { definition: Cid | undefined; entry: ServerEntry },
+  compileOnce: CompileOnce,
+  { store, compileKey, writable }: CompilingParts & { readonly writable: boolean },
+): Promise<CompiledDefinition> {
+  if (definition === undefined) {
+    const offers = [...entry.resources, ...Object.keys(entry.prompts), ...Object.keys(entry.transforms)];
+    if (offers.length === 0) {
+      throw refused(server, [problem("missing-definition", "No definition is named for this server")]);
+    }
+    const found = { ...nothingFound, problems: [], bundle: null };
+    return { found, language: "typescript", bundle: null, compiled: null };
+  }
+  const source = await loadDefinition((cid) => store.content(tenant, cid), definition, server);
+  const { language } = source;
+  if (language === "shell" && !writable) {
+    throw refused(server, [problem("shell-refused", "A read-only boot runs no shell definitions")]);
+  }
+  const found = await compileOnce(definition, source);
+  if (!found.bundle) throw refused(server, found.problems);
+  return { found, language, bundle: found.bundle, compiled: compileKey(definition, source) };
+}
+
+/** Reports the first error of the whole server: an error of one tool seldom stops it. */
+export function refused(server: string, problems: readonly Problem[]): BerthError {
+  const errors = problems.filter(({ severity }) => severity === "error");
+  const first = errors.find(({ tool }) => tool === undefined) ?? errors[0] ?? problems[0];
+  return new BerthError("server_refused", `"${server}": ${first?.message ?? "it has no code"}`, { data: { problems } });
+}
+
+function problem(code: string, message: string): Problem {
+  return { code, message, severity: "error" };
 }

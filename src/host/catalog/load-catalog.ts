@@ -2,7 +2,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { HostPort } from "../../executor/executor.ts";
 import { buildCatalog, type LoadDependencies } from "./build-catalog.ts";
 import type { Catalog, Offer } from "./catalog.ts";
-import { refused } from "./compiled-definition.ts";
+import { refused } from "./compile-once.ts";
 import { readCheckedEntry } from "../../entry/mcps.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import { recordRelease, type RecordRelease } from "./release-recorder.ts";

@@ -1,7 +1,22 @@
 import { rawBlock, type Block, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
-import type { HostDependencies } from "../host.ts";
+import type { Log } from "../../lib/log.ts";
+import type { Store } from "../../store/store.ts";
+
+/** The parts that writing releases needs. */
+interface PutDependencies {
+  readonly store: Store;
+  /** The identity of the compiler, which a release records. */
+  readonly compiler: Cid;
+  /** Bytes of content that a tenant may hold; unlimited without it. */
+  readonly storedBytesOf?: (tenant: string) => number;
+}
+
+export interface RecorderDependencies extends PutDependencies {
+  readonly log: Log;
+  readonly limits: { readonly catalogs: number };
+}
 
 /** Records a release, so that it stays addressable and its name's history lists the server's versions. */
 export type RecordRelease = (
@@ -35,7 +50,7 @@ const AGAIN_MS = 1_000;
  * that is not written when the process ends is written when its server is loaded again.
  */
 export class ReleaseRecorder {
-  readonly #dependencies: HostDependencies;
+  readonly #dependencies: RecorderDependencies;
   readonly #onDropped: (tenant: string, server: string) => void;
   readonly #waiting = new Map<string, Waiting>();
   #writing: Promise<void> | undefined;
@@ -44,7 +59,7 @@ export class ReleaseRecorder {
   #isFailing = false;
 
   /** `onDropped` hears of a server that must be loaded again before it is served: its release was not recorded. */
-  constructor(dependencies: HostDependencies, onDropped: (tenant: string, server: string) => void) {
+  constructor(dependencies: RecorderDependencies, onDropped: (tenant: string, server: string) => void) {
     this.#dependencies = dependencies;
     this.#onDropped = onDropped;
   }
@@ -142,14 +157,14 @@ export class ReleaseRecorder {
 
 /** Records as part of a change that is tried, and fails it on failure. */
 export async function recordRelease(
-  dependencies: HostDependencies,
+  dependencies: PutDependencies,
   ...[tenant, server, release, blocks, isOfOthers]: Parameters<RecordRelease>
 ): Promise<void> {
   const current = await dependencies.store.name(tenant, "release", server);
   if (current?.cid !== release) await put(dependencies, tenant, [{ server, release, blocks, isOfOthers }]);
 }
 
-async function put(dependencies: HostDependencies, tenant: string, some: readonly Recorded[]): Promise<void> {
+async function put(dependencies: PutDependencies, tenant: string, some: readonly Recorded[]): Promise<void> {
   const own = some.filter(({ isOfOthers }) => !isOfOthers);
   if (own.length > 0) await putAll(dependencies, tenant, own);
   for (const each of some) {
@@ -159,7 +174,7 @@ async function put(dependencies: HostDependencies, tenant: string, some: readonl
 
 /** Limits what upstreams record by themselves: half of a tenant's room is for what people save. */
 export function roomForOthers(
-  { storedBytesOf }: Pick<HostDependencies, "storedBytesOf">,
+  { storedBytesOf }: Pick<PutDependencies, "storedBytesOf">,
   tenant: string,
 ): { storedBytesMax?: number } {
   return storedBytesOf ? { storedBytesMax: storedBytesOf(tenant) / 2 } : {};
@@ -173,7 +188,7 @@ export async function ifRoom(change: Promise<unknown>): Promise<void> {
 }
 
 async function putAll(
-  { store, compiler }: HostDependencies,
+  { store, compiler }: PutDependencies,
   tenant: string,
   some: readonly Recorded[],
   room: { storedBytesMax?: number } = {},

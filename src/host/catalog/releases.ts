@@ -1,8 +1,21 @@
-import { decodeRecord, type Cid } from "../../lib/cid.ts";
-import { isObject } from "../../lib/json.ts";
+import { soundContract } from "../../contract/sound.ts";
+import { readCheckedEntry } from "../../entry/mcps.ts";
+import type { HostPort } from "../../executor/executor.ts";
+import { claimedEver } from "../../image/claimed.ts";
+import { decodeRecord, decodeJsonInTurns, isCid, isStructure, type Cid } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
+import { isObject, type Json, type JsonSchema } from "../../lib/json.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { asGivenNow } from "../calls/granted.ts";
+import { withdrawnFrom } from "../serving/tenant-rules.ts";
+import { buildCatalog, type LoadDependencies } from "./build-catalog.ts";
+import type { Catalog } from "./catalog.ts";
+import { refused } from "./compile-once.ts";
+import type { DirectoryEntry } from "./directory.ts";
+import { releaseCompilerKey } from "./release-recorder.ts";
+import type { ReleaseParts } from "./release.ts";
 import { withdrawnOf } from "./withdrawn.ts";
 
 /** Changes that are searched: an author who saves again and again makes many. */
@@ -44,4 +57,115 @@ export async function readReleases(store: Store, tenant: string, server: string)
     });
   }
   return releases;
+}
+
+/** Earlier releases that stay loaded in one process. */
+const RELEASES_MAX = 64;
+
+interface EarlierReleases {
+  /** `now` is the server's current entry, which decides its releases' grants. Also rejects with `server_refused`. */
+  load(tenant: string, server: string, release: Cid, now: DirectoryEntry): Promise<Catalog | undefined>;
+  /** Forgets all releases of a tenant. */
+  forget(tenant: string): void;
+}
+
+/**
+ * Loads earlier releases of a server by CID, so that work begun in one can end in it. Each is rebuilt from its parts,
+ * and given only when the result is the very same release. Its code gets the grants that both its own entry and the
+ * current one give.
+ */
+export function createEarlierReleases(
+  portOf: (tenant: string, server: string) => HostPort,
+  dependencies: LoadDependencies,
+): EarlierReleases {
+  const loaded = new Map<string, { now: DirectoryEntry; loading: Promise<Catalog | undefined> }>();
+  return {
+    load(tenant, server, release, now) {
+      const key = JSON.stringify([tenant, server, release]);
+      const found = loaded.get(key);
+      const known = found?.now === now ? found.loading : undefined;
+      const loading = known ?? loadRelease({ tenant, server, release, now }, portOf(tenant, server), dependencies);
+      loaded.delete(key);
+      loaded.set(key, { now, loading });
+      // What failed or is missing may succeed another time.
+      const forget = (): boolean => loaded.get(key)?.loading === loading && loaded.delete(key);
+      if (!known) loading.then((catalog) => catalog ?? forget(), forget);
+      for (const oldest of loaded.keys()) {
+        if (loaded.size <= RELEASES_MAX) break;
+        loaded.delete(oldest);
+      }
+      return loading;
+    },
+    forget(tenant) {
+      for (const key of loaded.keys()) if ((JSON.parse(key) as string[])[0] === tenant) loaded.delete(key);
+    },
+  };
+}
+
+interface AskedRelease {
+  readonly tenant: string;
+  readonly server: string;
+  readonly release: Cid;
+  readonly now: DirectoryEntry;
+}
+
+async function loadRelease(
+  { tenant, server, release, now }: AskedRelease,
+  port: HostPort,
+  dependencies: LoadDependencies,
+): Promise<Catalog | undefined> {
+  const { store } = dependencies;
+  const structure = async (cid: Cid): Promise<unknown> => {
+    const bytes = await store.content(tenant, cid);
+    return bytes && decodeRecord(bytes);
+  };
+  if (!isCid(release) || !isStructure(release)) return undefined;
+  const parts = (await structure(release)) as ReleaseParts | undefined;
+  // A history may be long: it is searched only for content that the tenant has.
+  if (!parts || !(await store.had(tenant, "release", server, release))) return undefined;
+  const config = await structure(parts.config);
+  const listed = await store.content(tenant, parts.contract);
+  const contract = listed && (await soundContract(await decodeJsonInTurns(listed)));
+  if (config === undefined || !contract) return undefined;
+
+  const faultOf = (schema: JsonSchema) => dependencies.checks.faultOf(tenant, schema);
+  const { entry: then } = await readCheckedEntry(server, config as Json, faultOf, { isEarlier: true });
+  const entry = asGivenNow(then, now);
+  const withdrawn = withdrawnFrom({ tenant, server, was: then, given: entry }, now);
+  if (withdrawn.length > 0) throw refused(server, withdrawn);
+  const shown = {
+    tool: new Set(contract.tools.map(({ name }) => name)),
+    prompt: new Set(contract.prompts.map(({ name }) => name)),
+  };
+  const built = await buildCatalog(
+    tenant,
+    server,
+    {
+      definition: parts.definition ?? undefined,
+      entry,
+      isHidden: ({ kind, name }) => !shown[kind].has(name),
+      isEarlier: true,
+    },
+    port,
+    { ...(await withCompilerOf(release, dependencies)), claimed: claimedEver },
+  ).catch(undefinedIfGone);
+  return built?.catalog.release === release ? { ...built.catalog, pinned: true } : undefined;
+}
+
+/** Uses what the release's compiler made; if that is gone, nothing can make it again. */
+async function withCompilerOf(release: Cid, dependencies: LoadDependencies): Promise<LoadDependencies> {
+  const { store, compileKey } = dependencies;
+  const bytes = await store.derived(releaseCompilerKey(release));
+  const compiler = bytes ? new TextDecoder().decode(bytes) : dependencies.compiler;
+  if (compiler === dependencies.compiler) return dependencies;
+  return {
+    ...dependencies,
+    compiler,
+    compileKey: (definition, source) => compileKey(definition, source, compiler),
+    compile: () => Promise.reject(new BerthError("content_missing", "the code of an earlier release")),
+  };
+}
+
+function undefinedIfGone(error: unknown): undefined {
+  if (!(error instanceof BerthError) || error.code !== "content_missing") throw error;
 }

@@ -1,16 +1,161 @@
 import type { Contract, ToolContract } from "../../contract/contract.ts";
-import type { JsonObject } from "../../lib/json.ts";
-import type { Catalog } from "./catalog.ts";
-import type { CallNotes } from "../calls/observe.ts";
-import { uriTester } from "../calls/resource.ts";
 import { isOwn } from "../../entry/address.ts";
+import type { ServerEntry } from "../../entry/entry.ts";
+import type { ConfiguredTool } from "../../entry/tool.ts";
+import { jsonBlock, rawBlock, type Block } from "../../lib/cid.ts";
+import { nextTurn } from "../../lib/event-loop.ts";
+import type { JsonObject } from "../../lib/json.ts";
+import type { Log } from "../../lib/log.ts";
+import type { Limits } from "../../limits/limits.ts";
+import type { RetryLimits } from "../../outcome/retry.ts";
+import type { Grants } from "../../secrets/grants.ts";
+import type { Launch } from "../../upstream/launch.ts";
+import { parseLauncher } from "../../upstream/launcher.ts";
+import type { Activities } from "../calls/activity.ts";
+import { grantProblems } from "../calls/granted.ts";
+import { CallNotes, gateOf, type Observers } from "../calls/observe.ts";
+import {
+  heldPrompt,
+  upstreamCompleter,
+  upstreamPrompt,
+  upstreamResource,
+  heldTool,
+  upstreamTool,
+  type UpstreamToolParts,
+} from "../calls/upstream-offers.ts";
+import { uriTester } from "../calls/uris/find-resource.ts";
 import type { HostedUpstream } from "../serving/hosted.ts";
-import type { Held } from "./judge.ts";
-import { heldPrompt, upstreamCompleter, upstreamPrompt, upstreamResource } from "./upstream-offers.ts";
-import { heldTool, upstreamTool, type UpstreamToolParts } from "../calls/upstream-tool.ts";
+import { upstreamProblems } from "../serving/tenant-rules.ts";
+import { approvedNow, problem, refused, start, type ApprovalDependencies, type Own } from "./approved.ts";
+import type { Catalog, Offer } from "./catalog.ts";
+import { identitiesOf } from "./identity.ts";
+import { NOTHING_HELD, type Held, type ApprovedLimits } from "./judge.ts";
+import { notAmong, type ReleaseParts } from "./release.ts";
+import { contractBlock } from "./structure-cid.ts";
+
+/** An upstream, ready to serve, and the blocks of its release. */
+interface LoadedUpstream {
+  readonly catalog: Catalog;
+  readonly blocks: readonly Block[];
+}
+
+export interface UpstreamDependencies extends ApprovalDependencies {
+  /** Gives servers their secrets; without it they get none. */
+  readonly grants?: Grants;
+  /** Tells which tenants other than `default` have servers that may start programs; without it, none. */
+  readonly mayStartPrograms?: (tenant: string) => boolean;
+  readonly activities: Activities;
+  readonly observers: Observers;
+  readonly log: Log;
+  readonly limits: RetryLimits & ApprovedLimits & Pick<Limits, "upstreamCallMs">;
+}
+
+interface MadeOfUpstream {
+  readonly uri: string;
+  readonly entry: ServerEntry;
+  readonly isHidden: (offer: Offer) => boolean;
+  /** True for an earlier release: the upstream still offers the same, or the release is gone. */
+  readonly isEarlier: boolean;
+}
+
+/**
+ * Makes an upstream ready to serve. What was approved before is served at once, and the upstream starts when a client
+ * uses it; a new one starts now, and what it offers counts as approved.
+ */
+export async function loadUpstream(
+  tenant: string,
+  server: string,
+  { uri, entry, isHidden, isEarlier }: MadeOfUpstream,
+  dependencies: UpstreamDependencies,
+): Promise<LoadedUpstream> {
+  const { upstreams } = dependencies;
+  if (!upstreams) throw refused(server, [problem("no-upstreams", "No servers of others are started here")]);
+  const launch = allowedLaunch(tenant, server, { uri, secrets: entry.secrets }, dependencies);
+  const grant = dependencies.grants?.of(tenant, server, entry.secrets);
+  const hosted = upstreams.of(tenant, server, launch, grant);
+  const definition = rawBlock(uri);
+  const { own, held, problems } = isEarlier
+    ? await observedNow(server, hosted, dependencies.isTrial)
+    : await approvedNow(tenant, server, hosted, entry, dependencies);
+
+  await nextTurn();
+  const { contract, originals, hidden } = curate(own, entry, isHidden);
+  const listed = await contractBlock(contract);
+  const configBlock = rawBlock(JSON.stringify(entry.raw));
+  const parts: ReleaseParts = {
+    definition: definition.cid,
+    bundle: null,
+    config: configBlock.cid,
+    contract: listed.cid,
+  };
+  const release = jsonBlock(parts);
+  const activity = dependencies.activities.of(tenant, server);
+  const optionsOf = (tool: string): JsonObject => (Object.hasOwn(entry.options, tool) ? entry.options[tool]! : {});
+  const gate = gateOf(server, entry.limits);
+  const catalog: Catalog = {
+    server,
+    release: release.cid,
+    contractCid: listed.cid,
+    contract,
+    hidden,
+    problems: [...problems, ...(await grantProblems({ tenant, server, entry }, grant))],
+    identity: identitiesOf(contract.tools, (tool) => ({
+      upstream: uri,
+      tool: originals.get(tool)?.name ?? tool,
+      options: optionsOf(tool),
+    })),
+    ...upstreamParts(hosted, {
+      contract,
+      originals,
+      held,
+      optionsOf,
+      notesOf: (tool) =>
+        new CallNotes({ tenant, server, release: release.cid, tool }, activity, dependencies.observers, gate),
+      limits: dependencies.limits,
+      warn: (tool, message) => dependencies.log.warn({ tenant, server, tool }, grant?.hide(message) ?? message),
+    }),
+    memo: new Map(),
+  };
+  return { catalog, blocks: [release, definition, listed, configBlock] };
+}
+
+async function observedNow(server: string, hosted: HostedUpstream, isTrial: boolean): Promise<Own> {
+  if (!hosted.observed) await start(server, hosted, isTrial);
+  const { contract, problems } = hosted.observed!;
+  return { own: contract, held: NOTHING_HELD, problems };
+}
+
+/** Throws `server_refused` for an invalid URI, or one that the tenant may not use. */
+export function allowedLaunch(
+  tenant: string,
+  server: string,
+  { uri, secrets }: { uri: string; secrets: readonly string[] },
+  { mayStartPrograms }: Pick<UpstreamDependencies, "mayStartPrograms">,
+): Launch {
+  const launch = launchOf(server, uri);
+  const problems = upstreamProblems({ tenant, server, secrets }, launch, mayStartPrograms);
+  if (problems.length > 0) throw refused(server, problems);
+  return launch;
+}
+
+function launchOf(server: string, uri: string): Launch {
+  const parsed = parseLauncher(uri);
+  const pointer = `/${server.replaceAll("~", "~0").replaceAll("/", "~1")}/upstream`;
+  if (parsed.problems)
+    throw refused(
+      server,
+      parsed.problems.map((each) => ({ ...each, pointer })),
+    );
+  const { target, arguments: given } = parsed.operation;
+  if (target || given.texts.length > 0 || Object.keys(given.json).length > 0) {
+    const message = "A hosted server's URI says how to start it, and no tool, resource, prompt or argument";
+    throw refused(server, [{ ...problem("not-a-server", message), pointer }]);
+  }
+  return parsed.launch;
+}
 
 /** The served part of an upstream, and what its parts are made of. */
-export interface Served extends Pick<UpstreamToolParts, "limits"> {
+interface Served extends Pick<UpstreamToolParts, "limits"> {
   readonly contract: Contract;
   readonly originals: ReadonlyMap<string, ToolContract>;
   /** Not listed; a client that knows one from before is told why it is not used. */
@@ -24,7 +169,7 @@ export interface Served extends Pick<UpstreamToolParts, "limits"> {
 }
 
 /** The parts of a catalog that the upstream carries out, however it is reached. */
-export function upstreamParts(
+function upstreamParts(
   hosted: HostedUpstream,
   { contract, originals, held, optionsOf, notesOf, limits, warn }: Served,
 ): Pick<Catalog, "tool" | "resource" | "gives" | "hasUnlisted" | "prompt" | "completer"> {
@@ -84,5 +229,58 @@ function foundByName<Item extends { readonly name: string }, Made>(
       return first;
     }
     return undefined;
+  };
+}
+
+interface Curated {
+  readonly contract: Contract;
+  /** The upstream's own contract of each tool, by the name that clients know. */
+  readonly originals: ReadonlyMap<string, ToolContract>;
+  readonly hidden: readonly Offer[];
+}
+
+/** Makes the contract that clients see: the upstream's own, with what the entry in `mcps` overrides. */
+function curate(own: Contract, entry: ServerEntry, isHidden: (offer: Offer) => boolean): Curated {
+  const offered = new Map<string, { tool: ToolContract; original: ToolContract }>();
+  for (const tool of own.tools) {
+    if (entry.autoDiscover || Object.hasOwn(entry.tools, tool.name)) offered.set(tool.name, { tool, original: tool });
+  }
+  // Where two tools have the same name, the first wins.
+  const byName = new Map(own.tools.toReversed().map((tool) => [tool.name, tool]));
+  for (const [name, configured] of Object.entries(entry.tools)) {
+    const original = byName.get(configured.function ?? name);
+    if (original) offered.set(name, { tool: described(name, original, configured), original });
+    else offered.delete(name);
+  }
+  for (const name of entry.leftOut.tools) offered.delete(name);
+
+  const offers: Offer[] = [
+    ...Array.from(offered.keys(), (name) => ({ kind: "tool" as const, name })),
+    ...own.prompts.map(({ name }) => ({ kind: "prompt" as const, name })),
+  ];
+  const hidden = offers.filter(isHidden);
+  const isShown = notAmong(hidden);
+  const shown = [...offered].filter(([name]) => isShown("tool", name));
+  const description = entry.description ?? own.description;
+  return {
+    contract: {
+      ...own,
+      ...(description !== undefined && { description }),
+      tools: shown.map(([, { tool }]) => tool),
+      prompts: own.prompts.filter(({ name }) => isShown("prompt", name)),
+    },
+    originals: new Map(shown.map(([name, { original }]) => [name, original])),
+    hidden,
+  };
+}
+
+function described(name: string, original: ToolContract, configured: ConfiguredTool): ToolContract {
+  const { title, description, annotations } = configured;
+  return {
+    ...original,
+    name,
+    ...(title !== undefined && { title }),
+    ...(description !== undefined && { description }),
+    ...(annotations && { annotations: { ...original.annotations, ...annotations } }),
   };
 }

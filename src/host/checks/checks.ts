@@ -13,7 +13,23 @@ import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { LongObjectParts } from "../calls/long-result.ts";
 import { ViewRoom, type Kept } from "../catalog/view-room.ts";
 import type { SchemaCode, SchemaOptions } from "./schema-code.ts";
-import type { ReadTask, ResultTask, GivenTask, ReadGiven, FillTask, ListTask, ReadList, RemakeTask, Remade, AnswerKind, CheckProcessTask, ReadAnswer, ReadGuestResult, CheckReport, Paths } from "./tasks.ts";
+import type {
+  ReadTask,
+  ResultTask,
+  GivenTask,
+  ReadGiven,
+  FillTask,
+  ListTask,
+  ReadList,
+  RemakeTask,
+  Remade,
+  AnswerKind,
+  CheckProcessTask,
+  ReadAnswer,
+  ReadGuestResult,
+  CheckReport,
+  Paths,
+} from "./tasks.ts";
 import type { PromptTask } from "../../entry/prompt.ts";
 import type { Draft } from "../../lib/draft.ts";
 import { serviceEnding, startCheckProcess, type CheckProcess, type CheckStart } from "./check-process.ts";

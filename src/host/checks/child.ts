@@ -23,7 +23,7 @@ import { readLongEvent, readLongMessage, type LongEvent } from "../../upstream/l
 import { readCompletion, readPromptResult, readResourceResult, readToolResult } from "../../upstream/results.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { CallResult, ContentBlock, PromptResult, ReadResult } from "../catalog/catalog.ts";
-import { sayBroken } from "../calls/broken.ts";
+import { sayBroken } from "../calls/failures.ts";
 import { completionIn } from "../calls/completer.ts";
 import { filledPrompt } from "../../entry/prompt.ts";
 import {
@@ -40,10 +40,31 @@ import {
 import type { LongObjectParts, LongResultParts, OlderTexts } from "../calls/long-result.ts";
 import { endOfResult, withoutEnvelope } from "../calls/outcomes.ts";
 import { promptOfContent, promptResultOf } from "../calls/prompt.ts";
-import { argumentTexts } from "../calls/script-arguments.ts";
+import { argumentTexts } from "../calls/run.ts";
 import { blockOfContents, contentsOfBytes, contentsOfResult, toContents } from "../calls/resource-contents.ts";
 import { completionOf, contentsOf, messagesOf, resultOf } from "../calls/upstream-results.ts";
-import type { AnswerKind, AnswerTask, BoundedResultTask, CheckReport, CheckTask, DraftTask, FillTask, Given, GivenKind, GivenTask, ListTask, ReadAnswer, ReadGuestResult, ReadList, ReadTask, ScalarsTask, CheckProcessTask, Remade, RemakeTask, UpstreamTask } from "./tasks.ts";
+import type {
+  AnswerKind,
+  AnswerTask,
+  BoundedResultTask,
+  CheckReport,
+  CheckTask,
+  DraftTask,
+  FillTask,
+  Given,
+  GivenKind,
+  GivenTask,
+  ListTask,
+  ReadAnswer,
+  ReadGuestResult,
+  ReadList,
+  ReadTask,
+  ScalarsTask,
+  CheckProcessTask,
+  Remade,
+  RemakeTask,
+  UpstreamTask,
+} from "./tasks.ts";
 import { judgeOf, overfilled } from "./schema-code.ts";
 import { piecesOf, READY, TransferReader } from "./transfer.ts";
 

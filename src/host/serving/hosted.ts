@@ -4,10 +4,10 @@ import type { Launch } from "../../upstream/launch.ts";
 import type { Observed } from "../../upstream/observed.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream, UpstreamOptions } from "../../upstream/upstream.ts";
-import type { PassedOnLimits } from "../calls/upstream-call.ts";
+import type { PassedOnLimits } from "../calls/upstream-results.ts";
 import type { RememberedChanges } from "../catalog/remembered.ts";
 import { cidOf, makeCids } from "../catalog/structure-cid.ts";
-import { SuspendedCalls, type SuspendedLimits } from "../calls/upstream-suspended.ts";
+import { SuspendedCalls, type SuspendedLimits } from "../calls/upstream-call.ts";
 
 /** Opens an upstream for its host; what else the connection needs is already bound. */
 export type OpenUpstream = (launch: Launch, listener: UpstreamListener) => Upstream;

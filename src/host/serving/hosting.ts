@@ -1,19 +1,20 @@
-import type { Cid } from "../../lib/cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import type { Contract } from "../../contract/contract.ts";
+import type { ServerEntry } from "../../entry/entry.ts";
+import type { Cid } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
+import { TokenBuckets } from "../../lib/token-buckets.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import { placeOf, type Launch } from "../../upstream/launch.ts";
 import { launchedName } from "../../upstream/launcher.ts";
 import type { LinkHealth } from "../../upstream/link-health.ts";
-import type { Upstream } from "../../upstream/upstream.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
-import type { ServerEntry } from "../../entry/entry.ts";
+import type { Upstream } from "../../upstream/upstream.ts";
 import type { Directory } from "../catalog/directory.ts";
-import { HostedUpstream, type HostedLimits, type OpenUpstream, type UpstreamListener } from "./hosted.ts";
-import { ProcessPlaces, type ProcessLimits } from "./process-places.ts";
 import type { RememberedChanges } from "../catalog/remembered.ts";
 import { cidOf } from "../catalog/structure-cid.ts";
+import { HostedUpstream, type HostedLimits, type OpenUpstream, type UpstreamListener } from "./hosted.ts";
 
 export interface HostingOptions {
   readonly open: (launch: Launch, listener: UpstreamListener, given: GivenToUpstream) => Upstream;
@@ -85,13 +86,16 @@ export class Hosting {
   readonly #options: HostingOptions;
   readonly #hosted = new Map<string, Known>();
   readonly #places: ProcessPlaces;
-
-  /** Notified of what happens while upstreams run. */
-  listener: HostingListener | undefined;
+  readonly #listeners: HostingListener[] = [];
 
   constructor(options: HostingOptions) {
     this.#options = options;
     this.#places = new ProcessPlaces(options.limitsOf, (tenant) => this.#upstreamsOf(tenant));
+  }
+
+  /** Tells `listener` what happens while upstreams run. */
+  listen(listener: HostingListener): void {
+    this.#listeners.push(listener);
   }
 
   of(tenant: string, server: string, launch: Launch, grant: Grant | undefined): HostedUpstream {
@@ -106,8 +110,8 @@ export class Hosting {
       this.#options.open(launch, { ...listener, takePlace }, { tenant, grant });
     const of = { tenant, server, upstream: placeOf(launch) };
     const hosted = new HostedUpstream(launch, open, limits, {
-      onChange: () => this.listener?.onChange(tenant, server),
-      onResourceUpdated: (resource) => this.listener?.onResourceUpdated(tenant, server, resource),
+      onChange: () => this.#listeners.forEach((each) => each.onChange(tenant, server)),
+      onResourceUpdated: (uri) => this.#listeners.forEach((each) => each.onResourceUpdated(tenant, server, uri)),
       onLost: ({ reason, stderr }) => log.warn({ ...of, reason, stderr }, "a hosted server has ended"),
       onError: (error) => log.warn({ ...of, ...saidOf(error) }, "a hosted server cannot be started or looked at"),
     });
@@ -195,3 +199,86 @@ function saidOf(error: unknown): { reason: string; stderr?: unknown } {
   const stderr = error instanceof UpstreamError ? error.stderr : undefined;
   return { reason, ...(stderr !== undefined && { stderr }) };
 }
+
+/** The limits on a tenant's upstream processes. */
+interface ProcessLimits {
+  readonly upstreamProcesses: number;
+  /** 0 means no limit. */
+  readonly processStartsPerMinute: number;
+}
+
+/** An upstream that may run as a process, which can be ended while it is not in use. */
+interface Restable {
+  /** When it was last used. */
+  readonly usedAt: number;
+  /** Ends the process and resolves when it is gone; undefined when it does not run or is in use. */
+  rest(): Promise<unknown> | undefined;
+}
+
+/**
+ * Counts upstream processes by tenant. A tenant at its limit gets room by ending its own least recently used process
+ * that is not in use, and never at the cost of another tenant.
+ */
+export class ProcessPlaces {
+  readonly #limitsOf: (tenant: string) => ProcessLimits;
+  readonly #buckets: TokenBuckets;
+  readonly #runningOf: (tenant: string) => Iterable<Restable>;
+  readonly #taken = new Map<string, number>();
+
+  constructor(limitsOf: (tenant: string) => ProcessLimits, runningOf: (tenant: string) => Iterable<Restable>) {
+    this.#limitsOf = limitsOf;
+    this.#buckets = new TokenBuckets((tenant) => {
+      const { processStartsPerMinute, upstreamProcesses } = limitsOf(tenant);
+      return { perMinute: processStartsPerMinute, burst: Math.max(upstreamProcesses, BURST_MIN) };
+    });
+    this.#runningOf = runningOf;
+  }
+
+  /**
+   * Resolves with a function to call once when the process has ended. Rejects with `too_many_processes` while all are
+   * in use, and when too many were started just now.
+   */
+  async take(tenant: string): Promise<() => void> {
+    const { upstreamProcesses, processStartsPerMinute } = this.#limitsOf(tenant);
+    const waitMs = this.#buckets.take(tenant, performance.now());
+    if (waitMs > 0) {
+      const why = `may start ${processStartsPerMinute} programs of others a minute, which is its limit processStartsPerMinute`;
+      throw refusal(tenant, why, Math.ceil(waitMs / 1000));
+    }
+    while (this.#of(tenant) >= upstreamProcesses) {
+      const gone = this.#restOne(tenant);
+      if (!gone) {
+        const why = `has ${upstreamProcesses} programs of others running, which is its limit upstreamProcesses, and all are in use`;
+        throw refusal(tenant, why, 1);
+      }
+      await gone;
+    }
+    this.#taken.set(tenant, this.#of(tenant) + 1);
+    return () => {
+      const left = this.#of(tenant) - 1;
+      if (left > 0) this.#taken.set(tenant, left);
+      else this.#taken.delete(tenant);
+    };
+  }
+
+  #of(tenant: string): number {
+    return this.#taken.get(tenant) ?? 0;
+  }
+
+  #restOne(tenant: string): Promise<unknown> | undefined {
+    const oldestFirst = [...this.#runningOf(tenant)].toSorted((left, right) => left.usedAt - right.usedAt);
+    for (const each of oldestFirst) {
+      const gone = each.rest();
+      if (gone) return gone;
+    }
+    return undefined;
+  }
+}
+
+function refusal(tenant: string, why: string, retryAfterSeconds: number): BerthError {
+  const detail = `the tenant "${tenant}" ${why}; try again in ${retryAfterSeconds} s`;
+  return new BerthError("too_many_processes", detail, { data: { retryAfterSeconds } });
+}
+
+/** A tenant with few places may still switch between upstreams. */
+const BURST_MIN = 10;

@@ -1,8 +1,10 @@
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
-import type { Tenant, Tenants } from "../../store/tenants.ts";
 import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
+import type { NameKind, Store } from "../../store/store.ts";
+import type { Tenant, Tenants } from "../../store/tenants.ts";
+import type { Host } from "../host.ts";
 
 /**
  * The tenants that this process serves. A tenant is opened on its first request, so that thousands cost nothing at
@@ -158,3 +160,28 @@ export async function openTenancy({ tenants, open, rest, end, limits, log }: Ten
 function isSame(before: Tenant, now: Tenant | undefined): now is Tenant {
   return now?.createdAt === before.createdAt && now.replacedAt === before.replacedAt;
 }
+
+/** Tells the host of changes by other processes on the same store. Returns the function that stops it. */
+export function followChanges(store: Store, host: Host, tenancy: Tenancy, log: Log): () => Promise<void> {
+  let reloading: Promise<void> = Promise.resolve();
+  const reload = async (tenant: string): Promise<void> => {
+    await tenancy.opening(tenant)?.catch(() => {});
+    if (tenancy.opening(tenant)) await host.reload(tenant);
+  };
+  const stop = store.onChange((changed) => {
+    for (const { tenant, kind, name } of changed) if (kind === "secret") host.secretChanged(tenant, name);
+    const tenants = new Set(changed.flatMap(({ tenant, kind }) => (OFFERED.has(kind) ? [tenant] : [])));
+    for (const tenant of tenants) {
+      reloading = reloading
+        .then(() => reload(tenant))
+        .catch((error: unknown) => log.error({ err: error, tenant }, "a change of another process could not be read"));
+    }
+  });
+  return () => {
+    stop();
+    return reloading;
+  };
+}
+
+/** The kinds of names that decide which servers exist and what each offers. */
+const OFFERED: ReadonlySet<NameKind> = new Set(["variable", "server", "visibility", "withdrawn"]);

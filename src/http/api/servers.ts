@@ -4,7 +4,7 @@ import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { ToldChanges } from "../../contract/change.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { ServerSummary } from "../../host/host.ts";
+import type { ServerSummary } from "../../host/catalog/overview.ts";
 import { isObject } from "../../lib/json.ts";
 import { listedProblems } from "../../lib/problem.ts";
 import { mapInTurns } from "../../lib/event-loop.ts";

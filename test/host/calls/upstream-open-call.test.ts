@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { OpenCall, type Caller } from "../../../src/host/calls/upstream-open-call.ts";
+import { OpenCall, type Caller } from "../../../src/host/calls/upstream-call.ts";
 
 test("a call of a server that asks more than questionBytes at once fails, and keeps none of its questions", async () => {
   let caller!: Caller;

@@ -5,8 +5,7 @@ import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { rawBlock } from "../../../src/lib/cid.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
-import type { HostDependencies } from "../../../src/host/host.ts";
-import { ReleaseRecorder } from "../../../src/host/catalog/release-recorder.ts";
+import { ReleaseRecorder, type RecorderDependencies } from "../../../src/host/catalog/release-recorder.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { until } from "../../support/until.ts";
@@ -32,7 +31,7 @@ async function start(t: TestContext, catalogs = 100): Promise<Rig> {
     change: (tenant, change) => (fault ? Promise.reject(fault) : opened.change(tenant, change)),
   };
   const log = { info() {}, warn() {} };
-  const dependencies = { store, compiler: "test", limits: { catalogs }, log } as unknown as HostDependencies;
+  const dependencies = { store, compiler: "test", limits: { catalogs }, log } as unknown as RecorderDependencies;
   const dropped: string[] = [];
   return {
     store: opened,

@@ -5,7 +5,7 @@ import { compareContracts } from "../../../src/contract/compare.ts";
 import type { Contract } from "../../../src/contract/contract.ts";
 import { soundContract } from "../../../src/contract/sound.ts";
 import { loadCatalog } from "../../../src/host/catalog/load-catalog.ts";
-import { createSummarize } from "../../../src/host/catalog/summarize.ts";
+import { createSummarize } from "../../../src/host/catalog/overview.ts";
 import { createOffers } from "../../../src/http/pages/parts/offers.ts";
 import { createPages } from "../../../src/http/pages/pages.ts";
 import { openAssets } from "../../../src/http/assets.ts";

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { jsonBlock, rawBlock, type Block } from "../../../src/lib/cid.ts";
-import type { Host, ServerSummary } from "../../../src/host/host.ts";
+import type { Host } from "../../../src/host/host.ts";
+import type { ServerSummary } from "../../../src/host/catalog/overview.ts";
 import type { Current, Edits } from "../../../src/edits/edits.ts";
 import type { Draft } from "../../../src/lib/draft.ts";
 import { cidPage } from "../../../src/http/pages/cid.ts";

@@ -1,17 +1,18 @@
 import { RIGHTS } from "../../../access/rights.ts";
+import { parseUriTemplate, type Expression } from "../../../discover/uri-template.ts";
+import { parseAddress, type Address } from "../../../entry/address.ts";
 import { isStructure } from "../../../lib/cid.ts";
 import { BerthError } from "../../../lib/errors.ts";
+import type { JsonObject } from "../../../lib/json.ts";
 import type { Store } from "../../../store/store.ts";
 import type { CallOptions, CallResult, Catalog, InputRequired, ReadResult, Resource } from "../../catalog/catalog.ts";
+import type { ValidatorOf } from "../../checks/checks.ts";
 import { textsOf } from "../content.ts";
 import { LongResult } from "../long-result.ts";
 import type { Remake } from "../remake.ts";
 import { contentsOfBytes, contentsOfResult } from "../resource-contents.ts";
-import { parseAddress, type Address } from "../../../entry/address.ts";
-import type { ValidatorOf } from "../../checks/checks.ts";
-import { targetFinder, type Link } from "./link.ts";
+import { uriFinder, type Find, type Findable, type Open } from "./find-resource.ts";
 import { queryArguments } from "./query-arguments.ts";
-import type { ReadUri } from "./read-uri.ts";
 
 /**
  * The URIs of Berth's own schemes, as one server of one tenant may read them:
@@ -173,4 +174,89 @@ async function loaded(uri: string, load: () => Catalog | Promise<Catalog>): Prom
 
 function notFound(uri: string): BerthError {
   return new BerthError("resource_not_found", uri, { data: { uri } });
+}
+
+/** A resource of a server's entry whose content comes from another URI, or from its own. */
+export interface Link extends Findable {
+  /** A `cid://`, `variable://` or `server://` URI; for a template, it may contain the template's variables. */
+  readonly target: string;
+}
+
+export function linkedResource(link: Link, { readUri }: { readonly readUri: ReadUri }): Open<Resource> {
+  const open = opener(link);
+  return (uri, args) => {
+    const target = open(uri, args);
+    return { read: (options) => readUri(target, { as: uri, mimeType: link.mimeType }, options) };
+  };
+}
+
+/** Finds the URI that an entry's resource is read from; undefined for what the entry does not list. */
+function targetFinder(links: readonly Link[], validatorOf: ValidatorOf): Find<string> {
+  return uriFinder(
+    links.map((link) => ({ ...link, open: opener(link) })),
+    validatorOf,
+  );
+}
+
+function opener({ uri: template, target }: Link): Open<string> {
+  // A link to its own URI reads the URI as requested.
+  return (uri, args) => (target === template ? uri : expandTemplate(target, args));
+}
+
+/**
+ * Reads the target of a `cid://`, `variable://` or `server://` URI, for one server of one tenant. It does not check
+ * that the server may: `uris.find` does so for a URI that others handed over; one that an operator wrote into the
+ * server's entry is allowed by being there.
+ *
+ * Lazy: nothing is read or run before. Rejects with `resource_not_found` (data: `uri`) for a missing target or any
+ * other URI, `resource_too_large`, and `guest_failed` when a server's function fails.
+ */
+type ReadUri = (uri: string, reading: Reading, options: CallOptions) => Promise<ReadResult | InputRequired>;
+
+interface Reading {
+  /** The URI to give the contents, if not their own. */
+  readonly as?: string;
+  /** The media type, if it is known; otherwise it is found from the content. */
+  readonly mimeType?: string | undefined;
+}
+
+/**
+ * Expands a URI template (RFC 6570, section 3.2); `values` are texts or lists of texts, and missing ones are left out.
+ */
+export function expandTemplate(text: string, values: JsonObject): string {
+  const template = parseUriTemplate(text);
+  if ("message" in template) throw new TypeError(`${text} is no URI template: ${template.message}`);
+  return template.parts.map((part) => (typeof part === "string" ? part : expand(part, values))).join("");
+}
+
+const SEPARATORS: Readonly<Record<string, string>> = { "": ",", "+": ",", "#": "," };
+const FIRST: Readonly<Record<string, string>> = { "": "", "+": "" };
+
+function expand({ operator, variables }: Expression, values: JsonObject): string {
+  const isNamed = operator === ";" || operator === "?" || operator === "&";
+  const separator = operator === "?" ? "&" : (SEPARATORS[operator] ?? operator);
+  const encode = operator === "+" || operator === "#" ? encodeReserved : encodeValue;
+  const found = variables.flatMap(({ name, explode, prefix }) => {
+    const value = Object.hasOwn(values, name) ? values[name] : undefined;
+    const texts = (value === undefined || value === null ? [] : [value].flat()).map(String);
+    if (texts.length === 0) return [];
+    const written = texts.map((each) =>
+      encode(prefix === undefined ? each : Array.from(each).slice(0, prefix).join("")),
+    );
+    const all = explode ? written : [written.join(",")];
+    return isNamed ? all.map((each) => (each === "" && operator === ";" ? name : `${name}=${each}`)) : all;
+  });
+  return found.length === 0 ? "" : `${FIRST[operator] ?? operator}${found.join(separator)}`;
+}
+
+function encodeValue(text: string): string {
+  return encodeURIComponent(text).replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
+}
+
+/** Reserved characters and existing escapes stay as they are. */
+function encodeReserved(text: string): string {
+  return encodeURI(text)
+    .replace(/%5B/g, "[")
+    .replace(/%5D/g, "]")
+    .replace(/%25(?=[\dA-Fa-f]{2})/g, "%");
 }

@@ -1,4 +1,4 @@
-import type { ServerSummary } from "../../../host/host.ts";
+import type { ServerSummary } from "../../../host/catalog/overview.ts";
 import type { Badge } from "./tool-view.ts";
 
 /** The state of a server, in the same words on every page. */

@@ -1,28 +1,56 @@
-import type { Cid } from "../../lib/cid.ts";
-import { URI_UNITS_MAX } from "../../discover/uri-template.ts";
-import { BerthError } from "../../lib/errors.ts";
-import type { HostPort } from "../../executor/executor.ts";
-import { Activities } from "../calls/activity.ts";
-import type { Catalog } from "../catalog/catalog.ts";
-import { readDirectory, withHidden, type Directory, type DirectoryEntry } from "../catalog/directory.ts";
-import { unnamedEntry } from "../../entry/entry.ts";
-import { CatalogCache } from "../catalog/catalog-cache.ts";
-import { createEarlierReleases } from "../catalog/earlier-release.ts";
-import { guestPort, type PortHost } from "../calls/guest-port.ts";
-import type { Host, HostDependencies } from "../host.ts";
-import { loadCatalog } from "../catalog/load-catalog.ts";
-import { Observers } from "../calls/observe.ts";
-import { RecentLines } from "../calls/recent-lines.ts";
-import { Overviews } from "../catalog/overview.ts";
-import { ReleaseRecorder } from "../catalog/release-recorder.ts";
-import { readReleases } from "../catalog/releases.ts";
-import { createSummarize } from "../catalog/summarize.ts";
-import { approveUpstream } from "../catalog/approved.ts";
-import { createSetVisible } from "../catalog/visibility.ts";
-import { Watchers } from "./watchers.ts";
-import { readWithdrawn, refuseWithdrawn, type WithdrawnReleases } from "../catalog/withdrawn.ts";
+import type { Cid } from "../lib/cid.ts";
+import { URI_UNITS_MAX } from "../discover/uri-template.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { HostPort } from "../executor/executor.ts";
+import { Activities } from "./calls/activity.ts";
+import type { Catalog } from "./catalog/catalog.ts";
+import { readDirectory, withHidden, type Directory, type DirectoryEntry } from "./catalog/directory.ts";
+import { unnamedEntry } from "../entry/entry.ts";
+import { CatalogCache } from "./catalog/catalog-cache.ts";
+import { createEarlierReleases, readReleases } from "./catalog/releases.ts";
+import { guestPort, type PortHost } from "./calls/guest-port.ts";
+import type { Host } from "./host.ts";
+import { withBuiltIn, type BuiltInServer } from "./builtin/with-built-in.ts";
+import { withAllServers } from "./catalog/aggregate.ts";
+import type { LoadDependencies } from "./catalog/build-catalog.ts";
+import type { McpsLimits } from "../entry/mcps.ts";
+import type { Limits } from "../limits/limits.ts";
+import { loadCatalog } from "./catalog/load-catalog.ts";
+import { Observers } from "./calls/observe.ts";
+import { RecentLines } from "./calls/recent-lines.ts";
+import { Overviews, createSummarize } from "./catalog/overview.ts";
+import { ReleaseRecorder } from "./catalog/release-recorder.ts";
+import { approveUpstream } from "./catalog/approved.ts";
+import { createSetVisible } from "./catalog/visibility.ts";
+import { Watchers } from "./serving/watchers.ts";
+import { readWithdrawn, refuseWithdrawn, type WithdrawnReleases } from "./catalog/withdrawn.ts";
 
-/** The host of a store. `tenants` are loaded before it resolves, others by `reload`. */
+export interface HostDependencies extends Omit<
+  LoadDependencies,
+  "serverOf" | "activities" | "observers" | "isTrial" | "claimed"
+> {
+  /** Hears of each tool call. */
+  readonly observers?: Observers;
+  /** A server that comes with Berth, for one tenant. */
+  readonly builtIn?: { readonly tenant: string; readonly server: BuiltInServer };
+  readonly limits: LoadDependencies["limits"] &
+    McpsLimits &
+    Pick<
+      Limits,
+      | "allServersBytes"
+      | "catalogs"
+      | "catalogBytes"
+      | "recentCalls"
+      | "recentLines"
+      | "recentLinesServers"
+      | "visibilityChangesPerMinute"
+    >;
+}
+
+/**
+ * The host of a store. Guest code reaches only the servers that the tenant's names give; clients reach also the server
+ * that comes with Berth, which may start programs, and the one that is composed of all others. `tenants` are loaded before it resolves, others by `reload`.
+ */
 export async function openHost(tenants: readonly string[], dependencies: HostDependencies): Promise<Host> {
   const { store, log, limits } = dependencies;
   const directories = new Map<string, Directory>();
@@ -109,25 +137,23 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     earlier.forget(tenant);
   };
 
-  const portOf = (tenant: string, server: string): HostPort => guestPort(tenant, server, host, store);
+  const portOf = (tenant: string, server: string): HostPort => guestPort(tenant, server, own, store);
   const { upstreams } = dependencies;
-  if (upstreams) {
-    upstreams.listener = {
-      onChange(tenant, server) {
-        forget(tenant, server);
-        learn(tenant, server).catch((error: unknown) => log.error({ err: error }, "a changed server failed"));
-      },
-      // A resource with a longer URI cannot be read.
-      onResourceUpdated: (tenant, server, uri) =>
-        void (uri.length <= URI_UNITS_MAX && watchers.resourceUpdated(tenant, server, uri)),
-    };
-  }
+  upstreams?.listen({
+    onChange(tenant, server) {
+      forget(tenant, server);
+      learn(tenant, server).catch((error: unknown) => log.error({ err: error }, "a changed server failed"));
+    },
+    // A resource with a longer URI cannot be read.
+    onResourceUpdated: (tenant, server, uri) =>
+      void (uri.length <= URI_UNITS_MAX && watchers.resourceUpdated(tenant, server, uri)),
+  });
   const loading = {
     ...dependencies,
     isTrial: false,
     activities,
     observers,
-    serverOf: (tenant: string, name: string) => host.server(tenant, name),
+    serverOf: (tenant: string, name: string) => own.server(tenant, name),
   };
   const earlier = createEarlierReleases(portOf, loading);
 
@@ -192,7 +218,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
 
   const setVisible = createSetVisible({
     ...dependencies,
-    server: (tenant, name) => host.server(tenant, name),
+    server: (tenant, name) => own.server(tenant, name),
     async onChange(tenant, server, hidden) {
       const directory = directories.get(tenant);
       if (!directory?.servers.has(server)) return;
@@ -203,7 +229,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     },
   });
 
-  const host: PortHost = {
+  const own: Host & PortHost = {
     server(tenant, name) {
       return catalogs.get(tenant, name) ?? load(tenant, name);
     },
@@ -302,7 +328,10 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     setVisible,
   };
   for (const tenant of tenants) await reload(tenant);
-  return host;
+  const { builtIn } = dependencies;
+  const { recentCalls } = limits;
+  const more = builtIn ? withBuiltIn(own, builtIn.tenant, builtIn.server, { recentCalls, observers }) : own;
+  return withAllServers(more, limits);
 }
 
 /** A removed server has no grants, but what was begun in one of its releases may end. */

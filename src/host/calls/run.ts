@@ -1,0 +1,328 @@
+import { isContentBlock, text } from "../../contract/content-block.ts";
+import type { CallShape, DefinitionSource } from "../../discover/discovery.ts";
+import type { OfferedTool } from "../../entry/offer.ts";
+import type { Executor, GuestLog, GuestOutcome, GuestProgram } from "../../executor/executor.ts";
+import type { Cid } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { JsonText, isObject, type JsonObject, type Json } from "../../lib/json.ts";
+import type { Log } from "../../lib/log.ts";
+import type { Trace } from "../../lib/trace.ts";
+import { answersForFunction, optionsFor, contextOf } from "../../outcome/answers.ts";
+import { CONTEXT_KEY, contextMeta, TOOL_KEY, type CallerContext, type CallContext } from "../../outcome/context.ts";
+import { unwrapResult } from "../../outcome/unwrap.ts";
+import type { Grant } from "../../secrets/grants.ts";
+import type { CallOptions, ClientFacts } from "../catalog/catalog.ts";
+import { argumentsSchema } from "../catalog/defaults.ts";
+import type { Checks, ValidatorOf } from "../checks/checks.ts";
+import type { Granted } from "./granted.ts";
+import { bothOf } from "./observe.ts";
+import { endOf } from "./outcomes.ts";
+
+/** Carries out a call whose arguments are valid; `onLine` hears its lines before the caller does. Never rejects. */
+export type Run = (
+  args: JsonObject | JsonText,
+  options: CallOptions,
+  onLine?: (line: GuestLog) => void,
+) => Promise<GuestOutcome>;
+
+/** An item that runs guest code when it is used. */
+interface Callee {
+  readonly name: string;
+  readonly call: CallShape;
+  /** The options configured for it. */
+  readonly toolOptions?: JsonObject;
+  /** Leaves long results unread. */
+  readonly takesUnread?: boolean;
+}
+
+interface Runnable {
+  readonly tenant: string;
+  readonly server: string;
+  readonly language: DefinitionSource["language"];
+  readonly bundle: Cid | null;
+  /** The bundle's text in UTF-8. */
+  readonly code: () => Promise<Uint8Array>;
+  readonly granted: Granted;
+}
+
+interface RunDependencies {
+  readonly executor: Executor;
+  readonly checks: Pick<Checks, "textsIn">;
+  readonly log: Log;
+  readonly limits: { readonly callMs: number; readonly outputBytes: number };
+}
+
+/** How each function of a definition is run. */
+export function runFactory(
+  { tenant, server, language, bundle, code, granted }: Runnable,
+  { executor, checks, limits, log }: RunDependencies,
+): (callee: Callee) => Run {
+  const { callMs, outputBytes } = limits;
+  const { grant, port, realm } = granted;
+  // Without a bundle there is nothing to run.
+  const program = bundle ?? "";
+  if (language === "shell") {
+    return ({ name, call, toolOptions = {} }) => {
+      const warn = (message: string): void => log.warn({ tenant, server, tool: name }, message);
+      const text = async (): Promise<string> => new TextDecoder().decode(await code());
+      const textsIn: Script["textsIn"] = (args, names) => checks.textsIn(tenant, args, names);
+      return scriptRun(executor, { tenant, text, textsIn, grant }, call, { name, callMs, toolOptions, warn });
+    };
+  }
+  const hide = grant && ((value: Parameters<typeof grant.hideIn>[0]) => grant.hideIn(value));
+  const guest: GuestProgram = {
+    tenant,
+    bundle: program,
+    code,
+    port,
+    realm,
+    ...(hide && { hide }),
+  };
+  return ({ name, call, toolOptions = {}, takesUnread = false }) =>
+    functionRun(executor, guest, call, { server, tool: name, toolOptions, callMs, outputBytes, takesUnread });
+}
+
+/**
+ * Runs a tool whose schema is not its function's own: fixed arguments are added, and then the function's own schema is
+ * checked, since the one that clients see may allow more.
+ */
+export function configuredRun(
+  { contract, function: own, fixed }: OfferedTool,
+  run: Run,
+  validatorOf: ValidatorOf,
+): Run {
+  if (!fixed && contract.inputSchema === own.inputSchema) return run;
+  const check = validatorOf(argumentsSchema(own.inputSchema, own));
+  return async (args, options, onLine) => {
+    const all = args instanceof JsonText ? args.with(fixed ?? {}) : { ...args, ...structuredClone(fixed) };
+    const invalid = await check(all);
+    if (invalid === undefined) return run(all, options, onLine);
+    const message = `The function "${own.name}" cannot take these arguments: ${invalid}`;
+    return { ok: false, error: { reason: "thrown", message, retriable: false } };
+  };
+}
+
+const unknownClient: ClientFacts = { capabilities: {} };
+
+/** Calls one function of a TypeScript definition in its guest process. */
+function functionRun(
+  executor: Executor,
+  program: GuestProgram,
+  shape: CallShape,
+  options: {
+    server: string;
+    tool: string;
+    toolOptions: JsonObject;
+    callMs: number;
+    outputBytes: number;
+    takesUnread: boolean;
+  },
+): Run {
+  const { server, tool, toolOptions } = options;
+  const contextOf = (given: CallOptions): JsonObject => ({
+    server,
+    tool,
+    answers: answersForFunction(given),
+    options: optionsFor(given, toolOptions),
+    client: { ...(given.client ?? unknownClient) },
+    ...(given.context && surroundings(given.context)),
+    ...(given.trace && tracing(given.trace)),
+  });
+  const run: Run = (args, given, onLine) => {
+    const { principal, signal, onProgress, onTask, onCloseStream, deadlineMs } = given;
+    return executor.call(program, {
+      shape,
+      args,
+      deadlineMs: deadlineMs ?? options.callMs,
+      context: shape.context ? contextOf(given) : undefined,
+      takesUnread: options.takesUnread,
+      caller: principal,
+      signal,
+      onProgress,
+      onLog: bothOf(onLine, given.onLog),
+      onTask,
+      onCloseStream,
+    });
+  };
+  if (!shape.streaming) return run;
+  return async (args, callOptions, onLine) => {
+    if (callOptions.onProgress) return run(args, callOptions, onLine);
+    const collected = new Collected(options.outputBytes);
+    return collected.outcomeOf(await run(args, { ...callOptions, onProgress: collected.add }, onLine));
+  };
+}
+
+function surroundings({ action, root }: CallerContext): JsonObject {
+  return { ...(action !== undefined && { action }), ...(root !== undefined && { root }) };
+}
+
+function tracing({ requestId, context }: Trace): JsonObject {
+  return { requestId, ...(context && { trace: { ...context } }) };
+}
+
+/** Memory that a block takes besides its text. */
+const BLOCK_UNITS = 32;
+
+/**
+ * Collects a stream's yields for a caller that takes no stream: when a generator returns nothing, its yields are the
+ * result.
+ */
+export class Collected {
+  readonly #outputBytes: number;
+  readonly #blocks: Json[] = [];
+  #units = 0;
+
+  constructor(outputBytes: number) {
+    this.#outputBytes = outputBytes;
+  }
+
+  /** Throws when the yields exceed what a result may hold, which ends the call. */
+  readonly add = (event: Json): void => {
+    // A progress figure is not part of the result.
+    if (isObject(event) && typeof event["progress"] === "number") return;
+    const block = isContentBlock(event) ? event : text(typeof event === "string" ? event : JSON.stringify(event));
+    this.#units += JSON.stringify(block).length + BLOCK_UNITS;
+    if (this.#units > this.#outputBytes) throw new BerthError("guest_failed", "its stream is too long");
+    this.#blocks.push(block);
+  };
+
+  /** The outcome of a call whose events were added here. */
+  outcomeOf(outcome: GuestOutcome): GuestOutcome {
+    if (this.#units > this.#outputBytes) {
+      const message = `what it yields is larger than the limit of ${this.#outputBytes} bytes; a client that takes a stream gets it all`;
+      return { ok: false, error: { reason: "output", message, retriable: false } };
+    }
+    if (!outcome.ok || outcome.value.kind !== "none" || this.#blocks.length === 0) return outcome;
+    return { ok: true, value: { kind: "json", value: this.#blocks } };
+  }
+}
+
+type ScriptTexts = readonly (string | undefined)[];
+
+interface Script {
+  readonly tenant: string;
+  readonly text: () => Promise<string>;
+  /** Like `argumentTexts`, for long arguments. */
+  readonly textsIn: (args: JsonText, names: readonly string[]) => Promise<ScriptTexts>;
+  /** Its secrets, which also become environment variables. */
+  readonly grant?: Grant | undefined;
+}
+
+/**
+ * Runs a shell definition. Each argument is an environment variable under its own name, and stands in `$1`, `$2`, … in
+ * the order of the parameters. Answers, options and context, if any, are JSON in `BERTH_ANSWERS`, `BERTH_OPTIONS` and
+ * `BERTH_CONTEXT`. The request's id is in `BERTH_REQUEST_ID`, its trace where OpenTelemetry looks for it: in
+ * `TRACEPARENT`, `TRACESTATE` and `BAGGAGE`. The output is the result, or says what the result is
+ * (`outcome/envelope.ts`); an exit code other than 0 is an error with the end of stderr. `warn` hears of a script that
+ * contradicts itself.
+ */
+export function scriptRun(
+  executor: Executor,
+  script: Script,
+  shape: CallShape,
+  options: { name: string; callMs: number; toolOptions: JsonObject; warn: (message: string) => void },
+): Run {
+  const { name, callMs, toolOptions, warn } = options;
+  const hide = (text: string): string => script.grant?.hide(text) ?? text;
+  return async (passed, given) => {
+    const { signal, deadlineMs } = given;
+    const { params } = shape;
+    let texts: ScriptTexts;
+    try {
+      texts = passed instanceof JsonText ? await script.textsIn(passed, params) : argumentTexts(passed, params);
+    } catch (error) {
+      return refused((error as Error).message);
+    }
+    let secrets: Readonly<Record<string, string>> | undefined;
+    try {
+      secrets = await script.grant?.all();
+    } catch (error) {
+      return refused((error as Error).message);
+    }
+    const outcome = await executor.runScript({
+      tenant: script.tenant,
+      script: await script.text(),
+      argv: argumentVector(texts),
+      env: {
+        ...traced(given.trace),
+        ...told(contextOf(name, {}, given, toolOptions)),
+        ...environment(shape, texts),
+        ...secrets,
+      },
+      deadlineMs: deadlineMs ?? callMs,
+      ...(signal && { signal }),
+    });
+    if (!outcome.ok) return outcome;
+    const { exitCode, stdout, stderr } = outcome;
+    const value = printed(stdout);
+    const isError = exitCode !== 0;
+    const said =
+      value.kind === "text"
+        ? unwrapResult({ content: [text(value.text)], isError }, (message) => warn(hide(message)))
+        : undefined;
+    if (said) return hidingErrors(endOf(said), hide);
+    if (!isError) return { ok: true, value };
+    const detail = hide(stderr.trim() || new TextDecoder().decode(stdout).trim());
+    const message = `exit code ${exitCode}${detail ? `: ${detail}` : ""}`;
+    return refused(message);
+  };
+}
+
+function refused(message: string): GuestOutcome {
+  return { ok: false, error: { reason: "thrown", message, retriable: false } };
+}
+
+function hidingErrors(outcome: GuestOutcome, hide: (text: string) => string): GuestOutcome {
+  return outcome.ok ? outcome : { ok: false, error: { ...outcome.error, message: hide(outcome.error.message) } };
+}
+
+/** The environment variables that tell a script of its call, besides the arguments: what `_meta` tells an upstream. */
+function told(context: CallContext): Record<string, string> {
+  const { [TOOL_KEY]: tool, [CONTEXT_KEY]: surroundings } = contextMeta(context);
+  const { answers, options } = (tool ?? {}) as JsonObject;
+  return {
+    ...(answers !== undefined && { BERTH_ANSWERS: JSON.stringify(answers) }),
+    ...(options !== undefined && { BERTH_OPTIONS: JSON.stringify(options) }),
+    ...(surroundings !== undefined && { BERTH_CONTEXT: JSON.stringify(surroundings) }),
+  };
+}
+
+function traced(trace: Trace | undefined): Record<string, string> {
+  if (!trace) return {};
+  const { traceparent, tracestate, baggage } = trace.context ?? {};
+  return {
+    BERTH_REQUEST_ID: trace.requestId,
+    ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
+    ...(tracestate !== undefined && { TRACESTATE: tracestate }),
+    ...(baggage !== undefined && { BAGGAGE: baggage }),
+  };
+}
+
+function argumentVector(texts: ScriptTexts): string[] {
+  const last = texts.findLastIndex((text) => text !== undefined);
+  return texts.slice(0, last + 1).map((text) => text ?? "");
+}
+
+function environment({ params }: CallShape, texts: ScriptTexts): Record<string, string> {
+  return Object.fromEntries(params.flatMap((name, at) => (texts[at] === undefined ? [] : [[name, texts[at]]])));
+}
+
+function printed(stdout: Uint8Array): Extract<GuestOutcome, { ok: true }>["value"] {
+  try {
+    return { kind: "text", text: new TextDecoder("utf-8", { fatal: true }).decode(stdout) };
+  } catch {
+    return { kind: "bytes", base64: Buffer.from(stdout).toString("base64") };
+  }
+}
+
+/** The text of each of these arguments; undefined for those that are not given. */
+export function argumentTexts(args: JsonObject, names: readonly string[]): (string | undefined)[] {
+  return names.map((name) => (Object.hasOwn(args, name) ? textOf(args[name]) : undefined));
+}
+
+/** Scalars as themselves, lists one element per line, everything else as JSON; a missing value is empty. */
+function textOf(value: Json | undefined): string {
+  if (value === undefined || value === null) return "";
+  if (Array.isArray(value)) return value.map(textOf).join("\n");
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
