@@ -11,7 +11,7 @@ import type { ApiOptions } from "./add-route.ts";
 import { etagOf, requirePrecondition, saveOptions } from "./preconditions.ts";
 import { turnAmongAll } from "../../lib/event-loop.ts";
 import { textDiff } from "./text-diff.ts";
-import { parseDraft } from "../../edits/draft-checks.ts";
+import { parseDraft } from "../../lib/draft.ts";
 import type { RequestContext } from "../request-context.ts";
 
 /** The name of each list, in its address and in its answer. */
