@@ -1,0 +1,212 @@
+import { strict as assert } from "node:assert";
+import { execFileSync, spawn, type ChildProcessByStdio } from "node:child_process";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { after, describe, it } from "node:test";
+import { defaultLimits } from "../../src/limits/limits.ts";
+import type { ExecutorLog } from "../../src/executor/guest-log.ts";
+import { openExecutor } from "../../src/executor/open.ts";
+import type { GuestOutcome } from "../../src/executor/executor.ts";
+import { assertNothingLeft, failureOf } from "../support/executor.ts";
+import { descendants, isAlive } from "../support/processes.ts";
+import { until } from "../support/until.ts";
+
+after(assertNothingLeft);
+
+describe("opening an executor", () => {
+  const open = async (
+    mode: "auto" | "sandboxed",
+    path: string,
+    more: { sandboxTrialMs?: number; log?: ExecutorLog } = {},
+  ): ReturnType<typeof openExecutor> => {
+    const { sandboxTrialMs = defaultLimits.sandboxTrialMs, log } = more;
+    const before = process.env["PATH"];
+    process.env["PATH"] = path;
+    try {
+      const limits = { ...defaultLimits, guestSpareProcesses: 0, sandboxTrialMs };
+      return await openExecutor({ mode, limits, ...(log && { log }) });
+    } finally {
+      process.env["PATH"] = before;
+    }
+  };
+
+  /** A folder of programs with these names, each a script with this text. */
+  const withPrograms = async (
+    programs: Record<string, string>,
+    use: (folder: string) => Promise<void>,
+  ): Promise<void> => {
+    const folder = mkdtempSync(join(tmpdir(), "berth-path-"));
+    try {
+      for (const [name, script] of Object.entries(programs)) {
+        writeFileSync(join(folder, name), `#!/bin/sh\n${script}\n`);
+        chmodSync(join(folder, name), 0o755);
+      }
+      await use(folder);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  };
+
+  const reason = process.platform === "linux" ? /bwrap is not installed.*setup\.mjs/ : /needs Linux/;
+
+  it("in the mode `auto` falls back to `trusted` and says why", () =>
+    withPrograms({}, async (folder) => {
+      const executor = await open("auto", folder);
+      assert.equal(executor.isolation, "trusted");
+      assert.match(executor.reason!, reason);
+      await executor.close();
+    }));
+
+  it("in the mode `sandboxed` refuses and says why", () =>
+    withPrograms({}, async (folder) => {
+      await assert.rejects(open("sandboxed", folder), { code: "sandbox_unavailable", message: reason });
+    }));
+
+  it("finds out that the programs are there but do not work", () =>
+    withPrograms(
+      { bwrap: "exit 1", prlimit: 'echo "bwrap: No permissions to create new namespace" >&2; exit 1' },
+      async (folder) => {
+        const expected = process.platform === "linux" ? /does not start here \(bwrap: No permissions/ : reason;
+        await assert.rejects(open("sandboxed", folder), { code: "sandbox_unavailable", message: expected });
+      },
+    ));
+
+  describe("where the sandbox fails for a moment", { skip: process.platform !== "linux" && "needs Linux" }, () => {
+    const bwrap = execFileSync("/bin/sh", ["-c", "command -v bwrap"], { encoding: "utf8" }).trim();
+    /** A `bwrap` that does `how` for its first `times` starts, and its work from then on. */
+    const failing = (times: number, how: string): string =>
+      `n=$(cat "$0.n" 2>/dev/null || echo 0); echo $((n + 1)) > "$0.n"; chmod 666 "$0.n" 2>/dev/null
+       if [ "$n" -lt ${times} ]; then ${how}; fi
+       exec ${bwrap} "$@"`;
+    const openWith = (
+      text: string,
+      mode: "auto" | "sandboxed",
+      use: (opening: ReturnType<typeof openExecutor>, warned: object[]) => Promise<void>,
+      sandboxTrialMs?: number,
+    ): Promise<void> =>
+      withPrograms({ bwrap: text }, async (folder) => {
+        // The user that guests have outside counts there, too.
+        chmodSync(folder, 0o777);
+        const warned: object[] = [];
+        const log = { debug() {}, info() {}, warn: (data: object) => void warned.push(data) };
+        const path = `${folder}:${process.env["PATH"]}`;
+        await use(open(mode, path, { log, ...(sandboxTrialMs !== undefined && { sandboxTrialMs }) }), warned);
+      });
+
+    const passing = {
+      "processes are short":
+        'echo "bwrap: Creating new namespace failed: Resource temporarily unavailable" >&2; exit 1',
+      "memory is short": 'echo "bwrap: fork: Cannot allocate memory" >&2; exit 1',
+      "there are too many namespaces":
+        'echo "bwrap: Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)" >&2; exit 1',
+      "the kernel ended it": "kill -KILL $$",
+    };
+    for (const [what, how] of Object.entries(passing)) {
+      it(`it is tried again when ${what}, and no guest is trusted meanwhile`, () =>
+        openWith(failing(3, how), "auto", async (opening, warned) => {
+          const executor = await opening;
+          assert.equal(executor.isolation, "sandboxed");
+          assert.equal(executor.reason, undefined);
+          assert.equal(warned.length, 3);
+          await executor.close();
+        }));
+    }
+
+    it("it is tried again when a guest was not ready in time", () =>
+      openWith(failing(1, "exec sleep 1000"), "auto", async (opening, [...warned]) => {
+        const executor = await opening;
+        assert.equal(executor.isolation, "sandboxed");
+        assert.deepEqual(warned, []);
+        await executor.close();
+      }));
+
+    it("sandboxTrialMs: nothing is served where that does not pass, in no mode, and it is said what to do", async () => {
+      for (const mode of ["auto", "sandboxed"] as const) {
+        await openWith(
+          failing(1_000, passing["processes are short"]),
+          mode,
+          async (opening) => {
+            const message = /for now \(bwrap: Creating .*unavailable\), and has not for 300 ms: .*BERTH_GUESTS=trusted/;
+            await assert.rejects(opening, { code: "sandbox_unavailable", message });
+          },
+          300,
+        );
+      }
+    });
+
+    it("what is forbidden is not tried again", () =>
+      openWith(
+        failing(1_000, 'echo "bwrap: setting up uid map: Permission denied" >&2; exit 1'),
+        "auto",
+        async (opening, warned) => {
+          const executor = await opening;
+          assert.equal(executor.isolation, "trusted");
+          assert.match(executor.reason!, /does not start here \(bwrap: setting up uid map: Permission denied\)/);
+          assert.deepEqual(warned, []);
+          await executor.close();
+        },
+      ));
+  });
+
+  it("and losing the service by SIGKILL leaves no process behind", async () => {
+    const service = startService(`
+      void call("never");
+      await call("one");
+      console.log("ready");
+    `);
+    await new Promise((resolve, reject) => {
+      service.stdout.once("data", resolve);
+      service.once("exit", (code) => reject(new Error(`the service ended with ${code} before it was ready`)));
+    });
+    const guests = descendants(service.pid);
+    assert.ok(guests.length > 0 || process.platform !== "linux");
+    service.kill("SIGKILL");
+    await until(() => guests.every((pid) => !isAlive(pid)), "its guests are gone");
+  });
+
+  it("and having no file descriptor left fails calls, not the service", async () => {
+    const service = startService(
+      `
+      const taken = [];
+      try { for (;;) taken.push(openSync("/dev/null")); } catch {}
+      const outcomes = [await call("one"), await executor.runScript({ tenant: "default", script: "echo 1", argv: [], env: {}, deadlineMs: 60_000 })];
+      for (const descriptor of taken) closeSync(descriptor);
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      outcomes.push(await call("one"));
+      await executor.close();
+      console.log(JSON.stringify(outcomes));
+    `,
+      "ulimit -n 40; ",
+    );
+    const chunks: Buffer[] = [];
+    service.stdout.on("data", (chunk: Buffer) => chunks.push(chunk));
+    await new Promise((resolve) => service.once("close", resolve));
+    const [call, script, later] = JSON.parse(Buffer.concat(chunks).toString()) as GuestOutcome[];
+    for (const outcome of [call!, script!]) {
+      const { reason, message, retriable } = failureOf(outcome);
+      assert.deepEqual([reason, retriable], ["descriptors", true]);
+      assert.match(message, /could not be started \(E(MFILE|NFILE|AGAIN|BADF)\)/);
+    }
+    assert.deepEqual(later, { ok: true, value: { kind: "json", value: 1 } });
+  });
+});
+
+/**
+ * A process with an executor of its own; `body` may use `executor` and `call(name)` of a program with `one` and
+ * `never`.
+ */
+function startService(body: string, setup = ""): ChildProcessByStdio<null, Readable, null> {
+  const program = `
+    import { closeSync, openSync } from "node:fs";
+    import { openExecutor } from ${JSON.stringify(new URL("../../src/executor/open.js", import.meta.url).href)};
+    const executor = await openExecutor({ mode: "auto", limits: ${JSON.stringify({ ...defaultLimits, guestSpareProcesses: 0 })} });
+    const code = () => Promise.resolve("export const never = () => new Promise((r) => setTimeout(r, 1e6)); export const one = () => 1");
+    const program = { tenant: "default", bundle: "b", code };
+    const call = (name) =>
+      executor.call(program, { shape: { export: name, style: "positional", params: [] }, args: {}, deadlineMs: 60_000 });
+    ${body}`;
+  const script = `${setup}exec "$0" --input-type=module -e "$1"`;
+  return spawn("sh", ["-c", script, process.execPath, program], { stdio: ["ignore", "pipe", "inherit"] });
+}
