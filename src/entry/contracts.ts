@@ -2,7 +2,7 @@ import type { PromptContract, ResourceContract, ResourceTemplateContract, ToolCo
 import type { DiscoveredTool } from "../discover/discovery.ts";
 import { isTemplate } from "../discover/uri-template.ts";
 import { isObject, type JsonObject, type JsonSchema } from "../lib/json.ts";
-import type { ConfiguredTool } from "./tool.ts";
+import type { ConfiguredTool } from "./tool-fields.ts";
 
 /** The contract of each thing that is offered, discovered or configured. */
 

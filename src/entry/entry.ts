@@ -3,11 +3,11 @@ import { ENTRY_NESTING_MAX, isDeeper, isObject, valuesIn, type Json, type JsonOb
 import type { AllowedHost } from "../network/allow-list.ts";
 import type { Problem } from "../lib/problem.ts";
 import { parseLauncher } from "../upstream/launcher.ts";
-import { readLimits, readNetwork, readSecretNames, readVariableNames, type ServerLimits } from "./given.ts";
-import { complain, inside, readFields, type ConfigPlace } from "./place.ts";
-import { readPrompt, type ConfiguredPrompt } from "./prompt.ts";
-import { readResource, type ConfiguredResource } from "./resource.ts";
-import { readTool, type ConfiguredTool, type ToolReading } from "./tool.ts";
+import { readLimits, readNetwork, readSecretNames, readVariableNames, type ServerLimits } from "./grants-fields.ts";
+import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
+import { readPrompt, type ConfiguredPrompt } from "./prompt-fields.ts";
+import { readResource, type ConfiguredResource } from "./resource-fields.ts";
+import { readTool, type ConfiguredTool, type ToolReading } from "./tool-fields.ts";
 
 /** The most `config_cid`s to follow in a row, as images of earlier versions have them. */
 export const CONFIG_CIDS_MAX = 4;

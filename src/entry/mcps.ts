@@ -4,9 +4,9 @@ import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Problem } from "../lib/problem.ts";
 import { parseInTurns, type ObjectBounds } from "../lib/json-spans.ts";
-import { knownFaults, type FaultOf } from "./tool.ts";
+import { knownFaults, type FaultOf } from "./tool-fields.ts";
 import { readEntry, type EntryReading, type ReadEntry } from "./entry.ts";
-import { complain, inside, type ConfigPlace } from "./place.ts";
+import { complain, inside, type ConfigPlace } from "./config-place.ts";
 
 /**
  * The variable `mcps` as a text: a JSON object of entries by server name. `parseMcps` is for serving and takes

@@ -5,10 +5,10 @@ import type { Problem } from "../lib/problem.ts";
 import { isOwn } from "./address.ts";
 import { configuredToolContract, discoveredToolContract, promptContract, resourceContract } from "./contracts.ts";
 import type { ServerEntry } from "./entry.ts";
-import { complain, inside, type ConfigPlace } from "./place.ts";
-import type { ConfiguredPrompt } from "./prompt.ts";
-import type { ConfiguredContent, ConfiguredResource } from "./resource.ts";
-import type { ConfiguredTool } from "./tool.ts";
+import { complain, inside, type ConfigPlace } from "./config-place.ts";
+import type { ConfiguredPrompt } from "./prompt-fields.ts";
+import type { ConfiguredContent, ConfiguredResource } from "./resource-fields.ts";
+import type { ConfiguredTool } from "./tool-fields.ts";
 
 /**
  * A server's offer, combined from its definition and its entry; transforms start from it. By name and by URI, in the

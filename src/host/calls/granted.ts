@@ -12,7 +12,7 @@ import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { DirectoryEntry } from "../catalog/directory.ts";
 import type { Offered } from "../../entry/offer.ts";
-import { complain, inside, type ConfigPlace } from "../../entry/place.ts";
+import { complain, inside, type ConfigPlace } from "../../entry/config-place.ts";
 
 /** The grants that a release gets by its entry, beyond what every server has. */
 export interface Granted {

@@ -1,6 +1,6 @@
 import type { Principal } from "../../access/principal.ts";
 import { Gate } from "../../admission/gate.ts";
-import type { ServerLimits } from "../../entry/given.ts";
+import type { ServerLimits } from "../../entry/grants-fields.ts";
 import type { GuestFailure, GuestLog } from "../../executor/executor.ts";
 import type { Cid } from "../../lib/cid.ts";
 import type { JsonObject, JsonText } from "../../lib/json.ts";

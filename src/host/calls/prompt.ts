@@ -6,7 +6,7 @@ import {
   type ConfiguredPrompt,
   type PromptTask,
   type PromptValues,
-} from "../../entry/prompt.ts";
+} from "../../entry/prompt-fields.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import type { Limits } from "../../limits/limits.ts";

@@ -11,7 +11,7 @@ import { compilingOnce, compiledDefinition, refused, type CompilingParts } from 
 import { createCompleter } from "../calls/completer.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { checkOptions, leaveOut, offerOf, type Offered } from "../../entry/offer.ts";
-import type { PromptTask } from "../../entry/prompt.ts";
+import type { PromptTask } from "../../entry/prompt-fields.ts";
 import { writtenPrompt, createPrompt } from "../calls/prompt.ts";
 import { grantProblems, grantTo, leaveOutNamesakes, type GrantDependencies } from "../calls/granted.ts";
 import { argumentsSchema } from "./defaults.ts";

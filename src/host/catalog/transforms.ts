@@ -1,9 +1,9 @@
 import type { Hook, ServerEntry } from "../../entry/entry.ts";
 import { contractsOf, putPrompt, putResource, putTool, type Found, type Offered } from "../../entry/offer.ts";
-import { complain, inside, type ConfigPlace } from "../../entry/place.ts";
-import { readPrompt } from "../../entry/prompt.ts";
-import { readResource } from "../../entry/resource.ts";
-import { knownFaults, readTool, type FaultOf } from "../../entry/tool.ts";
+import { complain, inside, type ConfigPlace } from "../../entry/config-place.ts";
+import { readPrompt } from "../../entry/prompt-fields.ts";
+import { readResource } from "../../entry/resource-fields.ts";
+import { knownFaults, readTool, type FaultOf } from "../../entry/tool-fields.ts";
 import type { HostPort, Executor, GuestOutcome, GuestProgram } from "../../executor/executor.ts";
 import { loadDefinition } from "../../image/definition.ts";
 import { jsonBlock, rawBlock, type Cid } from "../../lib/cid.ts";

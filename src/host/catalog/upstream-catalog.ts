@@ -1,7 +1,7 @@
 import type { Contract, ToolContract } from "../../contract/contract.ts";
 import { isOwn } from "../../entry/address.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
-import type { ConfiguredTool } from "../../entry/tool.ts";
+import type { ConfiguredTool } from "../../entry/tool-fields.ts";
 import { jsonBlock, rawBlock, type Block } from "../../lib/cid.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";

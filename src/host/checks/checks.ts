@@ -30,7 +30,7 @@ import type {
   CheckReport,
   Paths,
 } from "./tasks.ts";
-import type { PromptTask } from "../../entry/prompt.ts";
+import type { PromptTask } from "../../entry/prompt-fields.ts";
 import type { Draft } from "../../lib/draft.ts";
 import { serviceEnding, startCheckProcess, type CheckProcess, type CheckStart } from "./check-process.ts";
 import { evaluated, within, type Check } from "./work.ts";

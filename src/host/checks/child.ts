@@ -25,7 +25,7 @@ import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { CallResult, ContentBlock, PromptResult, ReadResult } from "../catalog/catalog.ts";
 import { sayBroken } from "../calls/failures.ts";
 import { completionIn } from "../calls/completer.ts";
-import { filledPrompt } from "../../entry/prompt.ts";
+import { filledPrompt } from "../../entry/prompt-fields.ts";
 import {
   BARE_TEXT,
   bareOf,

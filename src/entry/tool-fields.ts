@@ -1,7 +1,7 @@
 import type { ToolAnnotations } from "../contract/contract.ts";
 import { faultsOfHeaders } from "../contract/parameter-headers.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../lib/json.ts";
-import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./place.ts";
+import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./config-place.ts";
 
 /** Overrides what a tool's function says of itself; also the form in which a transform declares a tool. */
 export interface ConfiguredTool {

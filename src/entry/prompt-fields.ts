@@ -1,8 +1,8 @@
 import type { PromptArgument } from "../contract/contract.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
 import { isContentBlock, text, type ContentBlock, type PromptResult } from "../contract/content-block.ts";
-import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./place.ts";
-import { checkName } from "./tool.ts";
+import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./config-place.ts";
+import { checkName } from "./tool-fields.ts";
 
 /** A written prompt: `{{argument}}` in its messages stands for the argument's value. */
 export interface ConfiguredPrompt {

@@ -1,7 +1,7 @@
 import { faultOfUri, isTemplate, parseUriTemplate } from "../discover/uri-template.ts";
 import type { Json } from "../lib/json.ts";
 import { isOwn } from "./address.ts";
-import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./place.ts";
+import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./config-place.ts";
 
 /** A resource that the configuration or a transform declares. */
 export interface ConfiguredResource {
