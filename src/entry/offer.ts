@@ -1,14 +1,14 @@
 import type { PromptContract, ResourceContract, ResourceTemplateContract, ToolContract } from "../contract/contract.ts";
 import type { DiscoveredPrompt, DiscoveredResource, DiscoveredTool, Discovery } from "../discover/discovery.ts";
-import type { JsonObject } from "../lib/json.ts";
+import { type JsonObject, isObject, type JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { isOwn } from "./address.ts";
-import { configuredToolContract, discoveredToolContract, promptContract, resourceContract } from "./contracts.ts";
 import type { ServerEntry } from "./entry.ts";
 import { complain, inside, type ConfigPlace } from "./config-place.ts";
 import type { ConfiguredPrompt } from "./prompt-fields.ts";
 import type { ConfiguredContent, ConfiguredResource } from "./resource-fields.ts";
 import type { ConfiguredTool } from "./tool-fields.ts";
+import { isTemplate } from "../discover/uri-template.ts";
 
 /**
  * A server's offer, combined from its definition and its entry; transforms start from it. By name and by URI, in the
@@ -33,7 +33,7 @@ export interface OfferedResource {
   readonly source: ResourceSource;
 }
 
-export type ResourceSource =
+type ResourceSource =
   | { readonly kind: "function"; readonly function: DiscoveredResource }
   | { readonly kind: "content"; readonly content: ConfiguredContent };
 
@@ -182,4 +182,69 @@ function unknownArgument({ inputSchema }: DiscoveredTool, fixed: JsonObject | un
   const { properties, additionalProperties } = inputSchema;
   if (additionalProperties !== false) return undefined;
   return Object.keys(fixed ?? {}).find((name) => !Object.hasOwn((properties as object | undefined) ?? {}, name));
+}
+
+/** The contract of each thing that is offered, discovered or configured. */
+
+function discoveredToolContract(tool: DiscoveredTool): ToolContract {
+  const { name, title, description, inputSchema, outputSchema, annotations } = tool;
+  return {
+    name,
+    ...(title !== undefined && { title }),
+    ...(description !== undefined && { description }),
+    inputSchema,
+    ...(outputSchema !== null && { outputSchema }),
+    ...(Object.keys(annotations).length > 0 && { annotations }),
+  };
+}
+
+/** A configured field takes precedence over the discovered one. */
+function configuredToolContract(name: string, base: ToolContract, configured: ConfiguredTool): ToolContract {
+  const title = configured.title ?? base.title;
+  const description = configured.description ?? base.description;
+  const outputSchema = configured.outputSchema ?? base.outputSchema;
+  const annotations = { ...base.annotations, ...configured.annotations };
+  return {
+    name,
+    ...(title !== undefined && { title }),
+    ...(description !== undefined && { description }),
+    inputSchema: configured.inputSchema ?? withoutArguments(base.inputSchema, configured.arguments),
+    ...(outputSchema !== undefined && { outputSchema }),
+    ...(Object.keys(annotations).length > 0 && { annotations }),
+  };
+}
+
+function resourceContract(
+  resource: Omit<ResourceContract, "uri"> & { uri: string },
+): ResourceContract | ResourceTemplateContract {
+  const { uri, name, title, description, mimeType } = resource;
+  return {
+    ...(isTemplate(uri) ? { uriTemplate: uri } : { uri }),
+    name,
+    ...(title !== undefined && { title }),
+    ...(description !== undefined && { description }),
+    ...(mimeType !== undefined && { mimeType }),
+  };
+}
+
+function promptContract({ name, title, description, arguments: args }: PromptContract): PromptContract {
+  return {
+    name,
+    ...(title !== undefined && { title }),
+    ...(description !== undefined && { description }),
+    ...(args && args.length > 0 && { arguments: args }),
+  };
+}
+
+function withoutArguments(schema: JsonSchema, fixed: JsonObject | undefined): JsonSchema {
+  if (!fixed) return schema;
+  const { properties, required, ...rest } = schema;
+  const isFree = (name: unknown): boolean => !Object.hasOwn(fixed, name as string);
+  const left = Object.entries(isObject(properties) ? properties : {}).filter(([name]) => isFree(name));
+  const stillRequired = Array.isArray(required) ? required.filter(isFree) : [];
+  return {
+    ...rest,
+    properties: Object.fromEntries(left),
+    ...(stillRequired.length > 0 && { required: stillRequired }),
+  };
 }
