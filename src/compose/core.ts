@@ -13,7 +13,7 @@ import { openExplore } from "../host/builtin/explore-server.ts";
 import { Checks } from "../host/checks/checks.ts";
 import { compilingInTurn, QUICK_COMPILE_MS } from "../host/catalog/compile-in-turn.ts";
 import type { Problem } from "../lib/problem.ts";
-import { loadProblems } from "../edits/load-problems.ts";
+import { loadProblems } from "../edits/examine.ts";
 import { createEdits } from "../edits/create-edits.ts";
 import type { Edits } from "../edits/edits.ts";
 import { followChanges, openTenancy, type Tenancy } from "../host/serving/tenancy.ts";

@@ -11,18 +11,15 @@ import type { HostDependencies } from "../host/open-host.ts";
 import { isObject } from "../lib/json.ts";
 import { limitedPerMinute } from "../lib/token-buckets.ts";
 import { nextTurn, turnTaker } from "../lib/event-loop.ts";
-import { languageOfDraft, type DraftLimits } from "./draft-checks.ts";
-import { DraftRoom, type DraftRoomLimits } from "./draft-room.ts";
+import { languageOfDraft, type DraftLimits, DraftRoom, type DraftRoomLimits } from "./draft-checks.ts";
 import type { Current, Edits, Listed, Saved, SaveOptions, Subject } from "./edits.ts";
 import type { Draft } from "../lib/draft.ts";
 import { examine, type Examiner } from "./examine.ts";
 import { entryText, rawEntriesIn, readMcpsText, textAt, type RawEntries } from "./mcps-text.ts";
 import { withdraw } from "../host/catalog/withdrawn.ts";
-import { openPast, singleText, type PastLimits } from "./past.ts";
-import { planEdit, type EditPlan } from "./plan.ts";
-import type { VariableLimits } from "./plan-variable.ts";
-import { contractOf, planRestore } from "./releases.ts";
-import { reviewedStore } from "./reviewed-store.ts";
+import { contractOf, openPast, singleText, type PastLimits } from "./past.ts";
+import { planEdit, type EditPlan, type VariableLimits, planRestore } from "./plan.ts";
+import { reviewedStore } from "./proposed-store.ts";
 
 export interface EditsDependencies extends HostDependencies {
   readonly host: Host;

@@ -7,9 +7,16 @@ import { CONFIG_CIDS_MAX, referredIn } from "../entry/entry.ts";
 import { SCHEMA_KEY } from "../entry/fields.ts";
 import { entryBounds, mcpsBounds, type McpsLimits } from "../entry/mcps.ts";
 import type { ReadMcps } from "../host/catalog/directory.ts";
-import { parseInTurns, type ObjectBounds } from "../lib/json-spans.ts";
-import { withMember } from "./json-text.ts";
+import {
+  parseInTurns,
+  type ObjectBounds,
+  objectSpan,
+  type MemberSpan,
+  type ObjectSpan,
+  type Span,
+} from "../lib/json-spans.ts";
 import type { ProposedStore } from "./proposed-store.ts";
+import { placeProblems, type Reader } from "../lib/json-source.ts";
 
 /** The text of the configuration, and how it is stored: as the variable's value, or behind a CID that is the value. */
 export interface McpsText {
@@ -143,4 +150,95 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 /** The text of an entry as shown and saved: the same for the same value, whatever the rest of `mcps` looks like. */
 export function entryText(raw: unknown): string {
   return `${indentedJson(raw)}\n`;
+}
+
+/**
+ * Puts the JSON text `value` at a path of members, or removes the member when it is null, and leaves every other
+ * character of `text` as its author wrote it. `text` is JSON; all objects of the path but the last exist.
+ */
+export async function withMember(text: string, path: readonly string[], value: string | null): Promise<string> {
+  const name = path.at(-1)!;
+  const parent = await objectAt(text, path.slice(0, -1));
+  const member = memberOf(parent, name);
+  if (value === null) return member ? without(text, parent, member) : text;
+  if (member) return splice(text, member.value, indented(value, indentOf(text, member)));
+  return withNew(text, parent, `${JSON.stringify(name)}: `, value);
+}
+
+async function objectAt(text: string, path: readonly string[]): Promise<ObjectSpan> {
+  let object = await objectSpan(text, 0);
+  for (const name of path) {
+    const member = object && memberOf(object, name);
+    if (!member) throw new TypeError(`there is no "${name}"`);
+    object = await objectSpan(text, member.value.start);
+  }
+  if (!object) throw new TypeError("it is not an object");
+  return object;
+}
+
+/** Like `JSON.parse`, takes the last member where a key occurs twice. */
+function memberOf({ members }: ObjectSpan, name: string): MemberSpan | undefined {
+  return members.findLast((member) => member.name === name);
+}
+
+function splice(text: string, { start, end }: Span, value: string): string {
+  return text.slice(0, start) + value + text.slice(end);
+}
+
+function without(text: string, { members }: ObjectSpan, member: MemberSpan): string {
+  const index = members.indexOf(member);
+  const [before, after] = [members[index - 1], members[index + 1]];
+  // Removes the comma before it, too; for the first member, the comma after it.
+  const start = before ? before.end : member.start;
+  const end = before || !after ? member.end : after.start;
+  return text.slice(0, start) + text.slice(end);
+}
+
+function withNew(text: string, object: ObjectSpan, key: string, value: string): string {
+  const last = object.members.at(-1);
+  if (last) {
+    const indent = indentOf(text, last);
+    const written = indent === undefined ? `, ${key}${value}` : `,\n${indent}${key}${indented(value, indent)}`;
+    return text.slice(0, last.end) + written + text.slice(last.end);
+  }
+  const outer = lineIndent(text, object.start);
+  const indent = `${outer}  `;
+  return splice(text, object, `{\n${indent}${key}${indented(value, indent)}\n${outer}}`);
+}
+
+/** The white space before a member on a line of its own; undefined for one that follows another on its line. */
+function indentOf(text: string, { start }: Span): string | undefined {
+  const indent = lineIndent(text, start);
+  const lineStart = text.lastIndexOf("\n", start - 1) + 1;
+  return lineStart + indent.length === start ? indent : undefined;
+}
+
+function lineIndent(text: string, offset: number): string {
+  const line = text.slice(text.lastIndexOf("\n", offset - 1) + 1, offset);
+  return /^[ \t]*/.exec(line)![0];
+}
+
+/** JSON strings contain no line ends, so every line may move. */
+function indented(value: string, indent: string | undefined): string {
+  return indent === undefined ? value : value.replaceAll(/\r?\n/g, `\n${indent}`);
+}
+
+/** Gives problems their places in the text that a person sees. */
+export type EditPlace = (problems: readonly Problem[]) => Promise<Problem[]>;
+
+/**
+ * Places problems in a text by their JSON pointers. `prefix` is the part of the pointers that leads to the text itself:
+ * problems elsewhere stay as they are. A text that is no JSON places nothing.
+ */
+export function placeIn(reader: Reader, file: string, text: string, prefix: readonly string[] = []): EditPlace {
+  const start = prefix.map((name) => `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
+  const isInside = ({ pointer }: Problem): boolean =>
+    pointer !== undefined && (pointer === start || pointer.startsWith(`${start}/`));
+  const fromText = (problem: Problem): Problem => ({ ...problem, pointer: problem.pointer!.slice(start.length) });
+  return async (problems) => {
+    const own = problems.filter(isInside).map(fromText);
+    if (own.length === 0) return [...problems];
+    const placed = (await placeProblems(file, text, own, reader))?.values();
+    return problems.map((problem) => (placed && isInside(problem) ? placed.next().value! : problem));
+  };
 }

@@ -1,4 +1,7 @@
-import { decodeRecord, isCid, rawBlock, type Cid } from "../lib/cid.ts";
+import { decodeJsonInTurns, decodeRecord, isCid, rawBlock, type Cid } from "../lib/cid.ts";
+import type { Contract } from "../contract/contract.ts";
+import { soundContract } from "../contract/sound.ts";
+import type { ReleaseParts } from "../host/catalog/release.ts";
 import { loadDefinition } from "../image/definition.ts";
 import { isObject, isSameJson, type Json } from "../lib/json.ts";
 import { ifSound } from "../store/if-sound.ts";
@@ -354,6 +357,28 @@ const CHANGES_MAX = 2_000;
 /** The memory that a change takes. */
 const CHANGE_BYTES = 384;
 const nothing: RawEntries = new Map<string, unknown>();
+
+/** The contract that clients saw of a release; undefined when it is no release of this server. */
+export async function contractOf(
+  store: Store,
+  tenant: string,
+  server: string,
+  release: Cid,
+): Promise<Contract | undefined> {
+  if (!(await store.had(tenant, "release", server, release))) return undefined;
+  const parts = await partsOf(store, tenant, release);
+  const listed = parts && (await store.content(tenant, parts.contract));
+  return listed && soundContract(await decodeJsonInTurns(listed));
+}
+
+export async function partsOf(store: Store, tenant: string, release: Cid): Promise<ReleaseParts | undefined> {
+  return (await structureAt(store, tenant, release)) as ReleaseParts | undefined;
+}
+
+export async function structureAt(store: Store, tenant: string, cid: Cid): Promise<unknown> {
+  const bytes = await store.content(tenant, cid);
+  return bytes && decodeRecord(bytes);
+}
 
 export function singleText(name: string, text: string): Draft {
   return { entry: name, files: Object.fromEntries([[name, text]]) };

@@ -1,18 +1,39 @@
 import type { Rights } from "../access/rights.ts";
-import type { Cid } from "../lib/cid.ts";
+import { type Cid, isCid, rawBlock, decodeRecord, jsonBlock } from "../lib/cid.ts";
 import type { Problem } from "../lib/problem.ts";
-import type { Reader } from "../lib/json-source.ts";
-import type { McpsLimits } from "../entry/mcps.ts";
+import { type Reader, jsonProblems } from "../lib/json-source.ts";
+import { type McpsLimits, entryBounds, readNamedEntry } from "../entry/mcps.ts";
 import type { Directory, ReadMcps } from "../host/catalog/directory.ts";
-import { checkDraft, type DraftLimits } from "./draft-checks.ts";
+import { checkDraft, type DraftLimits, languageOfDraft } from "./draft-checks.ts";
 import type { Subject } from "./edits.ts";
 import type { Draft } from "../lib/draft.ts";
-import type { EditPlace } from "./place.ts";
-import { planDefinition } from "./plan-definition.ts";
-import { planEntry } from "./plan-entry.ts";
-import { planVariable, type VariableLimits } from "./plan-variable.ts";
-import type { ProposedStore } from "./proposed-store.ts";
-import type { ReviewedStore } from "./reviewed-store.ts";
+import {
+  type EditPlace,
+  textAt,
+  placeIn,
+  entryText,
+  rawEntriesIn,
+  readMcpsText,
+  unreadableMcps,
+  withEntry,
+  writeMember,
+  withMember,
+  guardMcps,
+  resolveEntry,
+  type McpsText,
+} from "./mcps-text.ts";
+import { partsOf, structureAt } from "./past.ts";
+import { type ProposedStore, type ReviewedStore, proposeTo } from "./proposed-store.ts";
+import { limitVariable, type Limits } from "../limits/limits.ts";
+import type { NameMove } from "../store/store.ts";
+import { type Json, isObject, type JsonObject } from "../lib/json.ts";
+import { parseInTurns } from "../lib/json-spans.ts";
+import { packDefinition } from "../image/definition.ts";
+import type { ServerRecord } from "../image/image.ts";
+import { ifSound } from "../store/if-sound.ts";
+import { hiddenOf } from "../host/catalog/visibility.ts";
+import { BerthError } from "../lib/errors.ts";
+import { refuseWithdrawn, withdrawnOf } from "../host/catalog/withdrawn.ts";
 
 /** The changes that an edit would make to a tenant's names, before their effect on its servers is known. */
 export interface EditPlan {
@@ -34,6 +55,8 @@ export interface EditPlan {
   /** Gives problems their places in the draft. */
   readonly place: EditPlace;
 }
+
+export type VariableLimits = Pick<Limits, "variablesPerTenant">;
 
 /** Neither compiles nor changes anything. `before` is the current directory. */
 export function planEdit(
@@ -65,7 +88,64 @@ export function planEdit(
   }
 }
 
-export interface PlanRequest extends Reader {
+/**
+ * Plans to restore a server to a release: its definition, and its entry as written then; with `keepEntry` its
+ * definition alone.
+ */
+export async function planRestore(
+  store: ReviewedStore,
+  reader: Reader & { readonly limits: McpsLimits },
+  before: Directory,
+  server: string,
+  release: Cid,
+  { keepEntry = false, rights }: { keepEntry?: boolean; rights: Rights },
+): Promise<EditPlan> {
+  const { tenant, limits } = reader;
+  const isKnown = await store.had(tenant, "release", server, release);
+  const parts = isKnown ? await partsOf(store, tenant, release) : undefined;
+  const config = parts && (await structureAt(store, tenant, parts.config));
+  if (!parts || !isObject(config)) throw new BerthError("not_found", `"${server}" has no such release`);
+  refuseWithdrawn(server, release, await withdrawnOf(store, tenant, server));
+
+  const mcps = await readMcpsText(store, tenant);
+  const proposed = proposeTo(store);
+  const whole = wholeOf(mcps, before);
+  const entries = await rawEntriesIn(mcps, whole, limits);
+  const mayReadAll = rights.has("contents", undefined);
+  const request = { store, tenant, limits, before, mayReadAll };
+  const plan = {
+    current: (await store.name(tenant, "release", server))?.cid ?? null,
+    next: release,
+    problems: unreadableMcps(entries),
+    before,
+    proposed,
+    isWritten: () => false,
+    place: placeInEntries({ reader, name: server, mcps, before, mayReadAll }),
+  };
+  if (keepEntry) {
+    const { definition } = parts;
+    if (definition === null || Object.hasOwn(config, "upstream")) {
+      throw new BerthError("invalid_params", "that release has no source; without entry=keep all of it is restored");
+    }
+    const unseen = await unseenSource(request, server, mcps);
+    if (unseen.length > 0) return { ...plan, problems: [...plan.problems, ...unseen] };
+    return { ...plan, mcps: await moveDefinition(proposed, request, server, definition, mcps) };
+  }
+  // The release of a server without an entry has an empty one.
+  const isNeeded = entries?.has(server) || Object.keys(config).length > 0;
+  let foreseen: ReadMcps | undefined;
+  if (isNeeded && plan.problems.length === 0) {
+    const variable = await writeMember(proposed, tenant, mcps, [server], entryText(config).trimEnd());
+    foreseen = withEntry(whole, variable, server, config as JsonObject);
+  } else await guardMcps(proposed, tenant, mcps);
+  if (parts.definition === null) await removeRecord(proposed, tenant, server);
+  else if (!Object.hasOwn(config, "definition")) {
+    await setRecord(proposed, tenant, server, { definition: parts.definition, enabled: true });
+  }
+  return { ...plan, mcps: foreseen, remedy: '; "entry=keep" restores its source alone' };
+}
+
+interface PlanRequest extends Reader {
   readonly store: ReviewedStore;
   readonly limits: McpsLimits & Reader["limits"];
   readonly before: Directory;
@@ -76,4 +156,257 @@ export interface PlanRequest extends Reader {
   readonly mayReadAll: boolean;
   /** Problems of the draft that are found without reading it. */
   readonly problems: readonly Problem[];
+}
+
+async function planVariable(request: PlanRequest, { variablesPerTenant }: VariableLimits): Promise<EditPlan> {
+  const { store, tenant, before, name, draft } = request;
+  const current = (await store.name(tenant, "variable", name))?.cid ?? null;
+  const text = draft?.files[draft.entry] ?? "";
+  const block = rawBlock(text);
+  const next = draft ? block.cid : null;
+  const written =
+    name === "mcps" && draft && request.problems.length === 0
+      ? await configurationIn(request, text)
+      : { text, problems: [] };
+  const tooMany =
+    draft && current === null && name !== "mcps" ? await problemOfNumber(request, variablesPerTenant) : [];
+  const proposed = proposeTo(store);
+  const set: NameMove[] = [{ kind: "variable", name, cid: next, expected: current }];
+  await proposed.change(tenant, { by: "edit", put: draft ? [block] : [], set });
+  return {
+    current,
+    next,
+    problems: [...request.problems, ...tooMany, ...written.problems],
+    before,
+    proposed,
+    isWritten: ({ pointer }) => pointer !== undefined,
+    place: placeIn(request, "mcps", written.text),
+  };
+}
+
+/** An existing variable can always be written, and so can `mcps`, without which nothing works. */
+async function problemOfNumber({ store, tenant }: PlanRequest, variablesPerTenant: number): Promise<Problem[]> {
+  const { length } = await store.names(tenant, "variable");
+  if (length < variablesPerTenant) return [];
+  const limit = `${variablesPerTenant} (${limitVariable("variablesPerTenant")})`;
+  return [{ code: "too-many", message: `There are ${length} variables, and the limit is ${limit}`, severity: "error" }];
+}
+
+/** The configuration in a value of `mcps`, or behind the CID in it. */
+async function configurationIn(request: PlanRequest, value: string): Promise<{ text: string; problems: Problem[] }> {
+  const { store, tenant } = request;
+  const cid = value.trim();
+  if (!isCid(cid)) return { text: value, problems: await jsonProblems("mcps", value, request) };
+  if (await store.content(tenant, cid)) {
+    const text = await textAt(store, tenant, cid);
+    return { text, problems: await jsonProblems(cid, text, request) };
+  }
+  const message = `There is no content with the CID ${cid}; save the configuration itself`;
+  const problem: Problem = { code: "missing-content", message, severity: "error", file: "mcps", line: 1, column: 1 };
+  return { text: "", problems: [problem] };
+}
+
+async function planEntry(request: PlanRequest): Promise<EditPlan> {
+  const { store, tenant, limits, before, name, draft } = request;
+  const mcps = await readMcpsText(store, tenant);
+  const whole = wholeOf(mcps, before);
+  const entries = await rawEntriesIn(mcps, whole, limits);
+  const raw = entries?.get(name);
+  const text = draft?.files[draft.entry] ?? "";
+  const { value, wrong } = await readWritten(request, text);
+  let foreseen: ReadMcps | undefined;
+  const problems = [...request.problems, ...wrong, ...unreadableMcps(entries)];
+  const proposed = proposeTo(store);
+  if (problems.length === 0) {
+    const variable = await writeMember(proposed, tenant, mcps, [name], draft ? text.trim() : null);
+    foreseen = withEntry(whole, variable, name, value);
+  }
+  return {
+    current: raw === undefined ? null : rawBlock(entryText(raw)).cid,
+    next: value === undefined ? null : rawBlock(entryText(value)).cid,
+    problems,
+    before,
+    mcps: foreseen,
+    proposed,
+    isWritten: ({ pointer }) => pointer !== undefined,
+    place: placeIn(request, name, text, [name]),
+  };
+}
+
+/** The value of a draft, or its problems before it is read as an entry. */
+async function readWritten(
+  request: PlanRequest,
+  text: string,
+): Promise<{ readonly value?: Json; readonly wrong: readonly Problem[] }> {
+  const { name, draft, limits } = request;
+  if (draft === null || request.problems.length > 0) return { wrong: [] };
+  const wrong = await jsonProblems(name, text, request);
+  if (wrong.length > 0) return { wrong };
+  const { value, tooMuch } = await parseInTurns(text, entryBounds(limits));
+  if (!tooMuch) return { value: value as Json, wrong };
+  return { wrong: readNamedEntry(name, null, { valuesMax: limits.entryValues, isTooLong: true }).problems };
+}
+
+async function planDefinition(request: PlanRequest): Promise<EditPlan> {
+  const { store, tenant, before, name, draft, mayReadAll } = request;
+  const mcps = await readMcpsText(store, tenant);
+  const problems = [...request.problems, ...(draft ? await unseenSource(request, name, mcps) : [])];
+  const proposed = proposeTo(store);
+  let next: Cid | null = null;
+  let foreseen: ReadMcps | undefined;
+  if (!draft) {
+    foreseen = await removeServer(proposed, request, name, mcps);
+  } else if (problems.length === 0) {
+    await dropDamagedVisibility(proposed, tenant, name);
+    const packed = packDefinition(draft.entry, draft.files);
+    next = packed.cid;
+    await proposed.change(tenant, { by: "edit", put: packed.blocks });
+    foreseen = await moveDefinition(proposed, request, name, packed.cid, mcps);
+  }
+  const current = before.servers.get(name)?.definition ?? null;
+  return {
+    current,
+    next,
+    ...(next !== null && next !== current && { written: { server: name, definition: next } }),
+    problems,
+    before,
+    mcps: foreseen,
+    proposed,
+    isWritten: ({ pointer }) => pointer === undefined,
+    place: placeOf(draft, { reader: request, name, mcps, before, mayReadAll }),
+  };
+}
+
+/** An unreadable record of what is hidden keeps its server refused. */
+async function dropDamagedVisibility(proposed: ProposedStore, tenant: string, name: string): Promise<void> {
+  const record = await proposed.name(tenant, "visibility", name);
+  if (!record || (await hiddenOf(proposed, tenant, name))) return;
+  const set: NameMove[] = [{ kind: "visibility", name, cid: null, expected: record.cid }];
+  await proposed.change(tenant, { by: "edit", set });
+}
+
+/** A definition of one file is compiled under its server's name, whatever its author calls it. */
+function placeOf(draft: Draft | null, configured: Configured): EditPlace {
+  const inMcps = placeInEntries(configured);
+  if (!draft || Object.keys(draft.files).length !== 1) return inMcps;
+  const compiledAs = `${configured.name}.${languageOfDraft(draft) === "shell" ? "sh" : "ts"}`;
+  const inDraft = (problem: Problem): Problem =>
+    problem.file === compiledAs ? { ...problem, file: draft.entry } : problem;
+  return async (problems) => (await inMcps(problems)).map(inDraft);
+}
+
+interface Configured {
+  readonly reader: Reader & { readonly limits: McpsLimits };
+  readonly name: string;
+  readonly mcps: McpsText;
+  readonly before: Directory;
+  readonly mayReadAll: boolean;
+}
+
+/**
+ * Places problems of entries for the author of one server's source. An author that may not read everything is shown
+ * only that server's entry: in the whole configuration, others may stand on the same line.
+ */
+function placeInEntries({ reader, name, mcps, before, mayReadAll }: Configured): EditPlace {
+  if (mayReadAll) return placeIn(reader, "mcps", mcps.text);
+  return async (problems) => {
+    const raw = (await rawEntriesIn(mcps, wholeOf(mcps, before), reader.limits))?.get(name);
+    return placeIn(reader, name, raw === undefined ? "" : entryText(raw), [name])(problems);
+  };
+}
+
+/** If the entry hosts an upstream, nobody would see the source until the entry changes. */
+async function unseenSource(
+  { store, tenant, limits, before }: Pick<PlanRequest, "store" | "tenant" | "limits" | "before">,
+  name: string,
+  mcps: McpsText,
+): Promise<Problem[]> {
+  const entries = await rawEntriesIn(mcps, wholeOf(mcps, before), limits);
+  const { entry } = await resolveEntry(store, tenant, entries?.get(name), limits);
+  if (!isObject(entry) || !Object.hasOwn(entry, "upstream")) return [];
+  const message = `The entry of "${name}" hosts an upstream, so that no source of its own is served; change the entry first`;
+  return [{ code: "two-kinds", message, severity: "error" }];
+}
+
+function wholeOf(mcps: McpsText, before: Directory): ReadMcps | undefined {
+  return before.mcps?.cid === mcps.variable ? before.mcps : undefined;
+}
+
+/**
+ * Sets a server's definition where it is named now: in its entry, or else in its own record. If the configuration
+ * changes and was read whole, returns what it will say: thousands of entries need not be read again.
+ */
+async function moveDefinition(
+  proposed: ProposedStore,
+  { tenant, limits, before, mayReadAll }: Pick<PlanRequest, "tenant" | "limits" | "before" | "mayReadAll">,
+  name: string,
+  definition: Cid,
+  mcps: McpsText,
+): Promise<ReadMcps | undefined> {
+  const whole = wholeOf(mcps, before);
+  const entries = await rawEntriesIn(mcps, whole, limits);
+  const raw = entries?.get(name);
+  const { entry, through } = await resolveEntry(proposed, tenant, raw, limits);
+  if (isObject(entry) && Object.hasOwn(entry, "definition")) {
+    const cid = await moveInEntry(proposed, tenant, name, definition, through, mcps);
+    return withEntry(whole, cid, name, { ...(entry as JsonObject), definition });
+  }
+  const record = await proposed.name(tenant, "server", name);
+  const stands = record && (await ifSound(proposed.content(tenant, record.cid)));
+  const now = stands && decodeRecord(stands);
+  await setRecord(proposed, tenant, name, { definition, enabled: !(isObject(now) && now["enabled"] === false) });
+  // A new server also gets an entry, which its owner can extend; its code reads no more than its author may.
+  const isNew = !record && raw === undefined && entries !== undefined;
+  if (isNew) {
+    const given: JsonObject = mayReadAll ? {} : { variables: [] };
+    return withEntry(whole, await writeMember(proposed, tenant, mcps, [name], JSON.stringify(given)), name, given);
+  }
+  await guardMcps(proposed, tenant, mcps);
+  return undefined;
+}
+
+/** An entry that stands in content of its own is rewritten there. Returns the CID of the variable's value. */
+async function moveInEntry(
+  proposed: ProposedStore,
+  tenant: string,
+  name: string,
+  definition: Cid,
+  through: Cid | undefined,
+  mcps: McpsText,
+): Promise<Cid> {
+  const member = JSON.stringify(definition);
+  if (through === undefined) return writeMember(proposed, tenant, mcps, [name, "definition"], member);
+  const content = rawBlock(await withMember(await textAt(proposed, tenant, through), ["definition"], member));
+  await proposed.change(tenant, { by: "edit", put: [content] });
+  return writeMember(proposed, tenant, mcps, [name, "config_cid"], JSON.stringify(content.cid));
+}
+
+/** A server without its definition no longer exists, so its record and its entry go, too. */
+async function removeServer(
+  proposed: ProposedStore,
+  { tenant, limits, before }: PlanRequest,
+  name: string,
+  mcps: McpsText,
+): Promise<ReadMcps | undefined> {
+  await removeRecord(proposed, tenant, name);
+  const whole = wholeOf(mcps, before);
+  if ((await rawEntriesIn(mcps, whole, limits))?.has(name)) {
+    return withEntry(whole, await writeMember(proposed, tenant, mcps, [name], null), name);
+  }
+  await guardMcps(proposed, tenant, mcps);
+  return undefined;
+}
+
+async function setRecord(proposed: ProposedStore, tenant: string, name: string, record: ServerRecord): Promise<void> {
+  const block = jsonBlock(record);
+  const expected = (await proposed.name(tenant, "server", name))?.cid ?? null;
+  const set: NameMove[] = [{ kind: "server", name, cid: block.cid, expected }];
+  await proposed.change(tenant, { by: "edit", put: [block], set });
+}
+
+async function removeRecord(proposed: ProposedStore, tenant: string, name: string): Promise<void> {
+  const record = await proposed.name(tenant, "server", name);
+  if (!record) return;
+  const set: NameMove[] = [{ kind: "server", name, cid: null, expected: record.cid }];
+  await proposed.change(tenant, { by: "edit", set });
 }

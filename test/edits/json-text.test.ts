@@ -9,7 +9,7 @@ import {
   runs,
   string,
 } from "../support/fast-check.ts";
-import { withMember } from "../../src/edits/json-text.ts";
+import { withMember } from "../../src/edits/mcps-text.ts";
 
 const name = string({ unit: "binary", maxLength: 6 }).filter((text) => text !== "__proto__");
 const members = dictionary(name, jsonValue({ maxDepth: 4, stringUnit: "binary" }), { noNullPrototype: true });

@@ -13,7 +13,7 @@ import {
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { openPast } from "../../../src/edits/past.ts";
 import { planEdit } from "../../../src/edits/plan.ts";
-import { reviewedStore } from "../../../src/edits/reviewed-store.ts";
+import { reviewedStore } from "../../../src/edits/proposed-store.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 
