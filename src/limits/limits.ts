@@ -503,3 +503,6 @@ export type TenantLimits = Readonly<Record<keyof typeof tenantLimitNames, number
 export function limitVariable(limit: string): string {
   return `BERTH_${limit.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
 }
+
+/** How often one request may go on after a question: for a function that never stops asking. Nothing may change it. */
+export const QUESTION_ROUNDS_MAX = 20;

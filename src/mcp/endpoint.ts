@@ -1,21 +1,19 @@
-import { randomBytes, randomUUID } from "node:crypto";
-import { Cancellation } from "../lib/cancellation.ts";
-import { defaultLimits, type Limits } from "../limits/limits.ts";
-import { BerthError, type ErrorCode } from "../lib/errors.ts";
+import { randomBytes } from "node:crypto";
+import { permittedCatalog } from "../host/catalog/permitted.ts";
 import type { Checks } from "../host/checks/checks.ts";
 import type { Host } from "../host/host.ts";
-import { permittedCatalog } from "../host/catalog/permitted.ts";
 import { isObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
-import { withMeta, type Trace } from "../lib/trace.ts";
 import { parseJson } from "../lib/parse-json.ts";
-import { tellable } from "../lib/error-mapping.ts";
+import { defaultLimits, type Limits } from "../limits/limits.ts";
 import { admit, admitMethods } from "./admit.ts";
-import { errorText, idOf, readMessage, resultText, type Message, type Request } from "./json-rpc.ts";
-import { createLegacy, type LegacyLimits } from "./legacy/legacy.ts";
-import { createModern, type ModernLimits } from "./modern/modern.ts";
-import { createNative } from "./native.ts";
-import type { Answer, Client, Codec, Listen, MethodCall, ServerPlace, Post } from "./protocol.ts";
+import { errorAnswer } from "./error-answer.ts";
+import { idOf, readMessage, type Message } from "./json-rpc.ts";
+import { closeLegacy, createLegacy, endSession, type LegacyLimits } from "./legacy/legacy.ts";
+import { listenLegacy } from "./legacy/listen.ts";
+import { receiveLegacy } from "./legacy/receive.ts";
+import { answerModern, createModern, type ModernLimits } from "./modern/modern.ts";
+import type { Answer, Listen, Post } from "./protocol.ts";
 import { inParts } from "./records-in-parts.ts";
 import type { Records } from "./records.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
@@ -77,153 +75,90 @@ export interface EndpointOptions {
 }
 
 export function createEndpoint(options: EndpointOptions): Endpoint {
-  const { host, checks, limits = defaultLimits, sealKey = randomBytes(32) } = options;
-  const sealer = createSealer(sealKey);
-  const records = inParts(options.records);
-  const modern = createModern({ ...options, records, limits, sealer });
-  const legacy = createLegacy({ ...options, records, limits, sealer, answer });
-  const native = createNative(host);
-  const closing = new Cancellation();
-  const inlineUnits = checks ? limits.inlineBodyBytes : Infinity;
+  const { host, checks, log, limits = defaultLimits, sealKey = randomBytes(32) } = options;
   const logs = { waitingLogBytes: limits.waitingLogBytes, dropped: 0 };
+  const parts = { ...options, records: inParts(options.records), limits, sealer: createSealer(sealKey), logs };
+  const modern = createModern(parts);
+  const legacy = createLegacy(parts);
+  const inlineUnits = checks ? limits.inlineBodyBytes : Infinity;
 
-  const endpoint: Endpoint = {
-    post(tenant, server, post) {
-      if (post.body.length > inlineUnits) return receiveLong(tenant, server, post);
+  return {
+    async post(tenant, server, post) {
       let body: unknown;
       try {
-        body = parseJson(post.body);
+        const parsed = read(tenant, post.body);
+        body = parsed instanceof Promise ? await parsed : parsed;
       } catch (error) {
-        return Promise.resolve(refusal(null, error, post.trace));
+        return errorAnswer(log, null, error, post.trace);
       }
-      return endpoint.receive(tenant, server, body, post);
+      return receive(tenant, server, body, post);
     },
 
-    read: (tenant, body) => (body.length > inlineUnits ? checks!.readMessage(tenant, body) : parseJson(body)),
+    read,
+    receive,
 
-    async receive(tenant, server, body, post) {
+    async listen(tenant, server, listen) {
       try {
-        const { principal } = post;
-        admit(principal, server);
-        const loaded = host.server(tenant, server);
-        const permitted = permittedCatalog(loaded instanceof Promise ? await loaded : loaded, principal);
-        const catalog = permitted instanceof Promise ? await permitted : permitted;
-        admitMethods(principal, catalog, body);
-        return await answerBody({ tenant, server, catalog, principal }, post, body);
+        admit(listen.principal, server);
+        await host.server(tenant, server);
+        return await listenLegacy(legacy, tenant, server, listen);
       } catch (error) {
-        return refusal(idOf(body), error, post.trace);
+        return errorAnswer(log, null, error);
       }
     },
 
-    listen: (tenant, server, listen) => orRefusal(tenant, server, listen, () => legacy.listen(tenant, server, listen)),
-    end: (tenant, server, post) => orRefusal(tenant, server, post, () => legacy.end(tenant, server, post)),
+    async end(tenant, server, post) {
+      try {
+        admit(post.principal, server);
+        await host.server(tenant, server);
+        return await endSession(legacy, tenant, server, post);
+      } catch (error) {
+        return errorAnswer(log, null, error);
+      }
+    },
 
-    stats: () => ({ sessions: legacy.sessions(), tasks: modern.runningTasks(), droppedLogs: logs.dropped }),
+    stats: () => ({ sessions: legacy.sessions.size, tasks: modern.tasks.running, droppedLogs: logs.dropped }),
 
     endTenant(tenant) {
-      modern.endTenant(tenant);
-      legacy.endTenant(tenant);
+      modern.listeners.endTenant(tenant);
+      legacy.sessions.forgetTenant(tenant);
     },
 
     close() {
-      closing.abort();
-      modern.close();
-      legacy.close();
+      modern.closing.abort();
+      modern.listeners.close();
+      closeLegacy(legacy);
     },
 
     async settled() {
-      await modern.settled();
-      await legacy.settled();
+      await modern.tasks.settled();
+      await legacy.store.close();
     },
   };
-  return endpoint;
 
-  async function receiveLong(tenant: string, server: string, post: Post): Promise<Answer> {
-    let body: unknown;
-    try {
-      body = await checks!.readMessage(tenant, post.body);
-    } catch (error) {
-      return refusal(null, error, post.trace);
-    }
-    return endpoint.receive(tenant, server, body, post);
+  function read(tenant: string, body: string): unknown {
+    return body.length > inlineUnits ? checks!.readMessage(tenant, body) : parseJson(body);
   }
 
-  function answerBody(place: ServerPlace, post: Post, body: unknown): Promise<Answer> {
-    if (Array.isArray(body)) return legacy.receive(place, post, body);
-    const message = readMessage(body);
-    if (!isModern(message, post)) return legacy.receive(place, post, message);
-    if (message.kind !== "request") return Promise.resolve({ status: 202 });
-    const client = modern.clientOf(message, post, place);
-    const answerTo = (known: Client): Promise<Answer> => answer(place, message, post, modern.codec, known);
-    return client instanceof Promise ? client.then(answerTo) : answerTo(client);
-  }
-
-  async function answer(
-    place: ServerPlace,
-    request: Request,
-    post: Post,
-    codec: Codec,
-    client: Client,
-  ): Promise<Answer> {
-    const { tenant, server, catalog, principal } = place;
-    const { id, method, params } = request;
-    const { events, signal, body } = post;
-    const meta = params["_meta"];
-    const trace = isObject(meta) ? withMeta(post.trace, meta) : post.trace;
+  /** The way of a message: whether it may come in, the catalog, the era. */
+  async function receive(tenant: string, server: string, body: unknown, post: Post): Promise<Answer> {
     try {
-      const run = codec.methods.get(method) ?? (await native.methodFor(place, method));
-      if (!run) throw new BerthError("method_not_found", method);
-      // One literal: spreading an object into another costs several microseconds here.
-      const call: MethodCall = {
-        tenant,
-        server,
-        catalog,
-        client,
-        principal,
-        trace,
-        id,
-        method,
-        params,
-        body,
-        codec,
-        events,
-        logs,
-        signal,
-        closing,
-      };
-      return { status: 200, body: resultText(id, await run(call)) };
-    } catch (error) {
-      return { ...refusal(id, error, trace), ...(isInBand(error, codec) && { status: 200 }) };
-    }
-  }
-
-  async function orRefusal<T>(
-    tenant: string,
-    server: string,
-    { principal }: Pick<Post, "principal">,
-    run: () => T | Promise<T>,
-  ): Promise<T | Answer> {
-    try {
+      const { principal } = post;
       admit(principal, server);
-      await host.server(tenant, server);
-      return await run();
+      const loaded = host.server(tenant, server);
+      const permitted = permittedCatalog(loaded instanceof Promise ? await loaded : loaded, principal);
+      const catalog = permitted instanceof Promise ? await permitted : permitted;
+      admitMethods(principal, catalog, body);
+      const place = { tenant, server, catalog, principal };
+      if (Array.isArray(body)) return await receiveLegacy(legacy, place, post, body);
+      const message = readMessage(body);
+      if (!isModern(message, post)) return await receiveLegacy(legacy, place, post, message);
+      if (message.kind !== "request") return { status: 202 };
+      return await answerModern(modern, place, post, message);
     } catch (error) {
-      return refusal(null, error);
+      return errorAnswer(log, idOf(body), error, post.trace);
     }
   }
-
-  function refusal(id: Request["id"] | null, error: unknown, trace?: Trace): Answer {
-    const requestId = trace?.requestId ?? randomUUID();
-    const shown = tellable(error, requestId, options.log, "a request failed in a way that nobody foresaw");
-    const denied = shown.code === "forbidden" ? { denied: shown } : undefined;
-    return { status: shown.status, body: errorText(id, shown), ...whenToRetry(shown), ...denied };
-  }
-}
-
-/** RFC 9110, 10.2.3. */
-function whenToRetry({ data }: BerthError): Pick<Answer, "headers"> | undefined {
-  const seconds = data?.["retryAfterSeconds"];
-  return typeof seconds === "number" ? { headers: { "Retry-After": String(seconds) } } : undefined;
 }
 
 /** A message with modern `_meta`, or with a modern version in its header, is modern; everything else is legacy. */
@@ -235,25 +170,3 @@ function isModern(message: Message, { headers }: Post): boolean {
   const claims = typeof header === "string" && isOfModernEra(header) && message.method !== "initialize";
   return claims || message.method === "server/discover";
 }
-
-/**
- * An error that a method itself reports is the payload of a successful exchange; only some codes are also HTTP
- * failures.
- */
-function isInBand(error: unknown, { era }: Codec): boolean {
-  if (!(error instanceof BerthError)) return false;
-  // Earlier revisions know no such error: it comes from an upstream, and is for the client that called.
-  if (error.code === "missing_capability" && era === "legacy") return true;
-  return !OUT_OF_BAND.has(error.code);
-}
-
-const OUT_OF_BAND: ReadonlySet<ErrorCode> = new Set([
-  "missing_capability",
-  "method_not_found",
-  "not_acceptable",
-  "internal",
-  "too_many_requests",
-  "too_many_processes",
-  "no_descriptors",
-  "check_failed",
-]);

@@ -7,25 +7,64 @@ import { permittedCatalog } from "../host/catalog/permitted.ts";
 import { isCid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, JsonText, type JsonObject } from "../lib/json.ts";
+import type { Text } from "../lib/long-text.ts";
 import { nearNames } from "../lib/near-names.ts";
 import { NATIVE_META, type NativeEvent } from "../native/events.ts";
 import { callerContextOf } from "../outcome/context.ts";
-import { relayLog } from "./methods/log.ts";
+import { relayLog } from "./methods/calls.ts";
 import { readInputResponses } from "./modern/questions.ts";
-import type { Method, ServerPlace, MethodCall } from "./protocol.ts";
+import type { MethodCall, ServerPlace } from "./protocol.ts";
 
 /**
  * Native calls: every tool is a JSON-RPC method of its own, `server.tool` or `server_tool`, beside MCP on the same
  * endpoints (seed 004, "Method Resolution"). It decides which tool a method name means. It needs no handshake and no
- * header, and knows nothing of eras: MCP's own methods are looked up first.
+ * header, and knows nothing of eras, which look up MCP's own methods first.
+ *
+ * The call is the same as `tools/call`, shown as its events and its final result. Rejects with `method_not_found` when
+ * the method names no tool, and like the host for a server that is not served.
  */
-export interface Native {
-  /**
-   * The method of this name at this place; undefined when it does not begin with a server's name. Throws or rejects
-   * with `method_not_found` when the server has no such tool, and like the host for a server that is not served.
-   */
-  methodFor(place: ServerPlace, name: string): Promise<Method | undefined>;
+export async function callNatively(host: Host, call: MethodCall): Promise<Text> {
+  const { params, principal, trace, events, signal } = call;
+  const found = await nativeTool(host, call, call.method);
+  if (!found) throw new BerthError("method_not_found", call.method);
+  const { catalog, tool } = found;
+  const { [NATIVE_META]: meta, ...given } = params;
+  const { arguments: long } = given;
+  const args = long instanceof JsonText ? long : (given as JsonObject);
+  const answers =
+    isObject(meta) && meta["inputResponses"] !== undefined ? readInputResponses(meta["inputResponses"]) : undefined;
+  const context = callerContextOf(meta);
+  if (!events) {
+    const options = { principal, trace, signal, answers, client, context };
+    return jsonOf(await tool.call(args, options));
+  }
+
+  const write = eventWriter(call);
+  const tell = (event: NativeEvent): void | Promise<void> => events.send(write(event));
+  void tell({ type: "start", server: catalog.server, tool: tool.contract.name, release: catalog.release });
+  try {
+    const outcome = await tool.call(args, {
+      principal,
+      signal,
+      answers,
+      client,
+      context,
+      trace,
+      onProgress: (data) => tell({ type: "data", data }),
+      onLog: relayLog(call, (line) => write({ type: "log", ...line })),
+      onCloseStream: events.release && (() => events.release?.()),
+    });
+    void tell(lastEvent(outcome));
+    return jsonOf(outcome);
+  } catch (error) {
+    const { message } = error instanceof BerthError ? error : new BerthError("internal");
+    void tell({ type: "error", message });
+    throw error;
+  }
 }
+
+/** A native caller can answer any question, by calling again. */
+const client = { capabilities: { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} } };
 
 /** The longest server name, a separator, the longest tool name, and some to spare for a release. */
 const NAME_CHARACTERS_MAX = 320;
@@ -35,53 +74,57 @@ export function isNativeName(method: string): boolean {
   return /[._]/.test(method);
 }
 
-export function createNative(host: Host): Native {
-  return {
-    async methodFor(place, name) {
-      if (!isNativeName(name) || name.length > NAME_CHARACTERS_MAX) return undefined;
-      const found = place.server === ALL_SERVERS ? await amongAll(place, name) : inOne(place.catalog, name);
-      if (!found) return undefined;
-      const { catalog, toolName } = found;
-      const tool = catalog.tool(toolName);
-      if (tool) return callNatively(catalog, tool);
-      if (!mayKnow(place, catalog.server)) return undefined;
-      const [near] = await nearNames(
-        toolName,
-        catalog.contract.tools.map((each) => each.name),
-      );
-      const suggestion = near === undefined ? "" : `; did you mean ${catalog.server}.${near}?`;
-      const message = `${name}; the server "${catalog.server}" has no tool "${toolName}"${suggestion}`;
-      throw new BerthError("method_not_found", message);
-    },
-  };
+/**
+ * The tool that a method of this name is at this place; undefined when the name does not begin with a server's. Rejects
+ * with `method_not_found` when the server has no such tool.
+ */
+export async function nativeTool(
+  host: Host,
+  place: ServerPlace,
+  name: string,
+): Promise<{ catalog: Catalog; tool: Tool } | undefined> {
+  if (!isNativeName(name) || name.length > NAME_CHARACTERS_MAX) return undefined;
+  const found = place.server === ALL_SERVERS ? await amongAll(host, place, name) : inOne(place.catalog, name);
+  if (!found) return undefined;
+  const { catalog, toolName } = found;
+  const tool = catalog.tool(toolName);
+  if (tool) return { catalog, tool };
+  if (!mayKnow(place, catalog.server)) return undefined;
+  const [near] = await nearNames(
+    toolName,
+    catalog.contract.tools.map((each) => each.name),
+  );
+  const suggestion = near === undefined ? "" : `; did you mean ${catalog.server}.${near}?`;
+  const message = `${name}; the server "${catalog.server}" has no tool "${toolName}"${suggestion}`;
+  throw new BerthError("method_not_found", message);
+}
 
-  /**
-   * The dot takes precedence over the underscore, and of several servers, the one with the longest name has the method,
-   * whether it has the tool or not: the meaning of a method does not depend on the tools that happen to be shown.
-   */
-  async function amongAll(place: ServerPlace, name: string): Promise<Found | undefined> {
-    for (const separator of SEPARATORS) {
-      for (let at = name.lastIndexOf(separator); at > 0; at = name.lastIndexOf(separator, at - 1)) {
-        const address = name.slice(0, at);
-        const server = withoutRelease(address);
-        // A server is loaded only if it exists: a name may have hundreds of separators.
-        const catalog = server !== undefined && host.has(place.tenant, server) && (await served(place, address));
-        if (catalog) return { catalog, toolName: name.slice(at + 1) };
-      }
+/**
+ * The dot takes precedence over the underscore, and of several servers, the one with the longest name has the method,
+ * whether it has the tool or not: the meaning of a method does not depend on the tools that happen to be shown.
+ */
+async function amongAll(host: Host, place: ServerPlace, name: string): Promise<Found | undefined> {
+  for (const separator of SEPARATORS) {
+    for (let at = name.lastIndexOf(separator); at > 0; at = name.lastIndexOf(separator, at - 1)) {
+      const address = name.slice(0, at);
+      const server = withoutRelease(address);
+      // A server is loaded only if it exists: a name may have hundreds of separators.
+      const catalog = server !== undefined && host.has(place.tenant, server) && (await served(host, place, address));
+      if (catalog) return { catalog, toolName: name.slice(at + 1) };
     }
-    return undefined;
   }
+  return undefined;
+}
 
-  /** For a principal that may not use a server, its tools look like missing ones. */
-  async function served(place: ServerPlace, server: string): Promise<Catalog | undefined> {
-    const { tenant, principal } = place;
-    try {
-      return await permittedCatalog(await host.server(tenant, server), principal);
-    } catch (error) {
-      if (!(error instanceof BerthError)) throw error;
-      if (error.code === "server_not_found" || !mayKnow(place, server)) return undefined;
-      throw error;
-    }
+/** For a principal that may not use a server, its tools look like missing ones. */
+async function served(host: Host, place: ServerPlace, server: string): Promise<Catalog | undefined> {
+  const { tenant, principal } = place;
+  try {
+    return await permittedCatalog(await host.server(tenant, server), principal);
+  } catch (error) {
+    if (!(error instanceof BerthError)) throw error;
+    if (error.code === "server_not_found" || !mayKnow(place, server)) return undefined;
+    throw error;
   }
 }
 
@@ -109,49 +152,6 @@ function inOne(catalog: Catalog, name: string): Found | undefined {
   const { server } = catalog;
   const isOwn = name.startsWith(server) && SEPARATORS.some((separator) => name[server.length] === separator);
   return isOwn ? { catalog, toolName: name.slice(server.length + 1) } : undefined;
-}
-
-/** A native caller can answer any question, by calling again. */
-const client = { capabilities: { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} } };
-
-/** One tool as a method: the same call as `tools/call`, shown as its events and its final result. */
-function callNatively(catalog: Catalog, tool: Tool): Method {
-  return async (call) => {
-    const { [NATIVE_META]: meta, ...params } = call.params;
-    const { arguments: long } = params;
-    const args = long instanceof JsonText ? long : (params as JsonObject);
-    const answers =
-      isObject(meta) && meta["inputResponses"] !== undefined ? readInputResponses(meta["inputResponses"]) : undefined;
-    const context = callerContextOf(meta);
-    const { principal, trace, events, signal } = call;
-    if (!events) {
-      const options = { principal, trace, signal, answers, client, context };
-      return jsonOf(await tool.call(args, options));
-    }
-
-    const write = eventWriter(call);
-    const tell = (event: NativeEvent): void | Promise<void> => events.send(write(event));
-    void tell({ type: "start", server: catalog.server, tool: tool.contract.name, release: catalog.release });
-    try {
-      const outcome = await tool.call(args, {
-        principal,
-        signal,
-        answers,
-        client,
-        context,
-        trace,
-        onProgress: (data) => tell({ type: "data", data }),
-        onLog: relayLog(call, (line) => write({ type: "log", ...line })),
-        onCloseStream: events.release && (() => events.release?.()),
-      });
-      void tell(lastEvent(outcome));
-      return jsonOf(outcome);
-    } catch (error) {
-      const { message } = error instanceof BerthError ? error : new BerthError("internal");
-      void tell({ type: "error", message });
-      throw error;
-    }
-  };
 }
 
 function eventWriter({ id, method }: MethodCall): (event: NativeEvent) => string {

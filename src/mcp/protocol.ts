@@ -1,24 +1,14 @@
 import type { Principal } from "../access/principal.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { BerthError } from "../lib/errors.ts";
-import type {
-  CallResult,
-  InputRequests,
-  Catalog,
-  Contract,
-  PromptResult,
-  ReadResult,
-  ToolContract,
-} from "../host/catalog/catalog.ts";
+import type { Catalog, Contract } from "../host/catalog/catalog.ts";
 import type { Trace } from "../lib/trace.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Text } from "../lib/long-text.ts";
 import type { LogLevel } from "../lib/log-level.ts";
-import type { Request } from "./json-rpc.ts";
-import type { ClientLogs } from "./methods/log.ts";
 
 /**
- * The types that transports, methods and codecs share. The protocol core knows no Express and no socket: a transport
+ * The types that transports, methods and eras share. The protocol core knows no Express and no socket: a transport
  * passes it its input, and gets the output to write.
  */
 export interface Post {
@@ -99,8 +89,16 @@ export interface Answer {
   readonly denied?: BerthError;
 }
 
+/** The log lines of all calls, on their way to clients. */
+export interface ClientLogs {
+  /** The limit per call for lines that its client has not taken yet. */
+  readonly waitingLogBytes: number;
+  /** The lines dropped because their client was too far behind. */
+  dropped: number;
+}
+
 /** One call of one method, independent of the revision. */
-export interface MethodCall {
+export interface MethodCall<C extends Client = Client> {
   readonly tenant: string;
   /** The requested name, which need not be the catalog's own. */
   readonly server: string;
@@ -110,15 +108,12 @@ export interface MethodCall {
   readonly params: Readonly<Record<string, unknown>>;
   /** The text that the message was parsed from: `params` change when defaults are filled into arguments. */
   readonly body: string;
-  readonly codec: Codec;
-  readonly client: Client;
+  readonly client: C;
   readonly principal: Principal | undefined;
   readonly trace: Trace | undefined;
   readonly events: EventSink | undefined;
   readonly logs: ClientLogs;
   readonly signal: CancelSignal | undefined;
-  /** Aborted when the service is about to end: everything that stays open by itself ends now, with its result. */
-  readonly closing: CancelSignal;
   /** The client's answers in earlier rounds of this request, by the keys of the input requests. */
   readonly answers?: JsonObject;
 }
@@ -133,47 +128,4 @@ export interface Client {
   readonly session?: string;
 }
 
-/** Returns the JSON text of the result. Throws `BerthError` for a protocol error. */
-export type Method = (call: MethodCall) => Text | Promise<Text>;
-
-/** How an era identifies a client, and how it answers. */
-export interface Era {
-  readonly codec: Codec;
-  /**
-   * Checks the mandatory parts of a request of the era, and returns its client. Throws `BerthError`, or rejects with
-   * one.
-   */
-  readonly clientOf: (request: Request, post: Post, place: ServerPlace) => Client | Promise<Client>;
-}
-
-/** How one era writes the results of the core: all differences between eras in a result are behind this. */
-export interface Codec {
-  readonly era: "modern" | "legacy";
-  /** Names the form of its lists; codecs of one shape share them. */
-  readonly shape: string;
-  readonly methods: ReadonlyMap<string, Method>;
-  /** An item of a list, as the era shows it. */
-  listItem(list: ListName, item: object): object;
-  /** The JSON text of a page of a list without its items. */
-  listPage(catalog: Catalog, page: ProtocolListPage): string;
-  callResult(catalog: Catalog, tool: ToolContract, result: CallResult): Text;
-  readResult(catalog: Catalog, result: ReadResult): Text;
-  promptResult(catalog: Catalog, result: PromptResult): Text;
-  /** Any other result, such as a completion. */
-  result(catalog: Catalog, result: object): Text;
-  /** The answers that this call begins with, from an earlier round of the same request. */
-  answersOf(call: MethodCall): JsonObject | undefined;
-  /**
-   * Asks the questions of guest code. Returns either the answers, to call it again with (legacy: asked on the stream),
-   * or the JSON text of a result that ends this request (modern: `input_required`). Throws `missing_capability`.
-   */
-  ask(call: MethodCall, inputRequests: InputRequests, answers: JsonObject): Promise<Asked>;
-}
-
-export type Asked = { readonly answers: JsonObject } | { readonly result: Text };
-
 export type ListName = Exclude<keyof Contract, "description">;
-
-export interface ProtocolListPage {
-  readonly nextCursor?: string;
-}

@@ -1,5 +1,5 @@
 import type { CancelSignal } from "../lib/cancellation.ts";
-import type { Limits } from "../limits/limits.ts";
+import { QUESTION_ROUNDS_MAX, type Limits } from "../limits/limits.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { joinAnswers } from "./answers.ts";
 import { defaultAnswer, readQuestionKey } from "./question.ts";
@@ -48,9 +48,6 @@ export interface FinalResult<R> {
   readonly needs?: string;
 }
 
-/** How often default answers may be used in one call. */
-const DEFAULT_ANSWERS_MAX = 20;
-
 /**
  * Continues after a result that is not final: retries a transient error (P5), and answers a question with its default
  * if nobody can be asked (P4). Any other result is final.
@@ -70,7 +67,7 @@ export async function retryUntilFinal<R, Options extends AttemptOptions>(
     const asked = unanswerable(attempts.questionsOf(result), options);
     const failure = asked ? undefined : attempts.transientOf(result);
     if (asked) {
-      const defaults = ++rounds <= DEFAULT_ANSWERS_MAX ? defaultsOf(asked) : undefined;
+      const defaults = ++rounds <= QUESTION_ROUNDS_MAX ? defaultsOf(asked) : undefined;
       if (!defaults) return { result, retries, needs: sayNeeds(contract.name, asked) };
       answers = joinAnswers(answers, defaults);
     } else {

@@ -3,14 +3,14 @@ import { describe, it } from "node:test";
 import type { Catalog } from "../../src/host/catalog/catalog.ts";
 import { viewRoom } from "../../src/host/catalog/view-room.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { listMethod, type ListedLimits } from "../../src/mcp/methods/lists.ts";
-import type { Codec, ListName, MethodCall } from "../../src/mcp/protocol.ts";
-import { createLegacyCodec } from "../../src/mcp/legacy/codec.ts";
+import { listPage, type ListedLimits, type ListForm } from "../../src/mcp/methods/lists.ts";
+import type { ListName } from "../../src/mcp/protocol.ts";
+import { shapeOf } from "../../src/mcp/legacy/shape.ts";
 
 const lists = ["tools", "resources", "resourceTemplates", "prompts"] as const;
 const written: string[] = [];
-const legacy = createLegacyCodec("2025-11-25", { limits: defaultLimits, sessions: {} as never });
-const codec: Codec = {
+const legacy = shapeOf("2025-11-25");
+const form: ListForm = {
   ...legacy,
   listItem(list, item) {
     written.push((item as { name: string }).name);
@@ -33,8 +33,8 @@ interface Page {
 }
 
 async function page(catalog: Catalog, list: ListName, limits: Partial<ListedLimits>, cursor?: string): Promise<Page> {
-  const asked = { catalog, codec, params: cursor === undefined ? {} : { cursor } } as unknown as MethodCall;
-  const result = JSON.parse(String(await listMethod(list, { ...defaultLimits, ...limits })(asked)));
+  const params = cursor === undefined ? {} : { cursor };
+  const result = JSON.parse(await listPage(list, { catalog, params }, form, { ...defaultLimits, ...limits }));
   const { [list]: items, ...rest } = result;
   return { names: items.map(({ name }: { name: string }) => name), ...rest };
 }

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import * as fc from "../support/fast-check.ts";
 import { ALL_SERVERS } from "../../src/host/catalog/aggregate.ts";
 import type { Host } from "../../src/host/host.ts";
-import { createNative } from "../../src/mcp/native.ts";
+import { nativeTool } from "../../src/mcp/native.ts";
 import type { ServerPlace } from "../../src/mcp/protocol.ts";
 import { callNative, NativeCallError, type NativeEvent, type NativeResult } from "../../src/native/client.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
@@ -224,10 +224,9 @@ describe("native calls", () => {
       has: (_tenant: string, name: string) => name === "echo",
       server: (_tenant: string, name: string) => (asked.push(name), assert.fail("nothing was to be asked for")),
     } as unknown as Host;
-    const native = createNative(host);
     const place = { tenant: "default", server: ALL_SERVERS } as ServerPlace;
     for (const name of ["x.".repeat(160), "_".repeat(320), `echo@${"._".repeat(157)}`, `echo@x.${"y_".repeat(150)}`]) {
-      assert.equal(await native.methodFor(place, name), undefined);
+      assert.equal(await nativeTool(host, place, name), undefined);
     }
     assert.deepEqual(asked, []);
   });

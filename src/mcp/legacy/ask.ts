@@ -1,35 +1,63 @@
 import { randomUUID } from "node:crypto";
-import type { InputRequest, InputRequests } from "../../host/catalog/catalog.ts";
+import type { CallOptions, InputRequest, InputRequests, InputRequired } from "../../host/catalog/catalog.ts";
 import { Cancellation, type CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
-import type { Limits } from "../../limits/limits.ts";
+import { QUESTION_ROUNDS_MAX, type Limits } from "../../limits/limits.ts";
+import { joinAnswers } from "../../outcome/answers.ts";
 import { notificationText, requestText } from "../json-rpc.ts";
-import type { Asked, MethodCall } from "../protocol.ts";
+import { callOptions } from "../methods/calls.ts";
 import { bytesOf, heldBytes, tooManyAnswers, whyTooLong } from "../question-length.ts";
-import type { LegacyClient, ClientAnswer, Session, SessionFacts } from "./session.ts";
+import type { ClientAnswer, LegacyCall, Session, SessionFacts } from "./session.ts";
 import { Stream } from "./stream.ts";
 
 /**
- * Asks the client the questions of guest code, by requests on the stream of the call. When the client cannot be asked,
- * or does not answer, the call fails with the reason. `earlier` are the answers of earlier rounds.
+ * Runs guest code until it has all the answers that it asks for: its client is asked by requests on the stream of the
+ * call. `run` starts from the top each time. `Unanswered` when the client cannot be asked, or does not answer.
  */
-export async function ask(
-  call: MethodCall,
+export async function runUntilAnswered<Outcome extends object>(
+  limits: AskLimits,
+  call: LegacyCall,
+  run: (options: CallOptions) => Promise<Outcome | InputRequired>,
+): Promise<Outcome | Unanswered> {
+  const options = callOptions(call);
+  let answers: JsonObject | undefined;
+  for (let round = 1; round <= QUESTION_ROUNDS_MAX; round++) {
+    const outcome = await run(answers ? { ...options, answers } : options);
+    if (!asks(outcome)) return outcome;
+    const asked = await ask(limits, call, outcome.inputRequests, answers ?? {});
+    if ("unanswered" in asked) return asked;
+    answers = joinAnswers(answers, asked.answers);
+  }
+  throw new BerthError("guest_failed", `it asked for input ${QUESTION_ROUNDS_MAX} times in one request`);
+}
+
+/** The reason why a question got no answer. */
+export interface Unanswered {
+  readonly unanswered: string;
+}
+
+function asks(outcome: object): outcome is InputRequired {
+  return "inputRequests" in outcome;
+}
+
+/** `earlier` are the answers of earlier rounds. */
+async function ask(
+  { answerMs, questionBytes, answerBytes }: AskLimits,
+  call: LegacyCall,
   inputRequests: InputRequests,
   earlier: JsonObject,
-  { answerMs, questionBytes, answerBytes }: AskLimits,
-): Promise<Asked> {
-  const { peer } = call.client as LegacyClient;
+): Promise<{ readonly answers: JsonObject } | Unanswered> {
+  const { peer } = call.client;
   const questions = Object.entries(inputRequests);
-  if (!peer) return failed(call, "it asks the client, for which a session is needed; send Mcp-Session-Id");
+  if (!peer) return { unanswered: "it asks the client, for which a session is needed; send Mcp-Session-Id" };
   const bytes = bytesOf(inputRequests);
   // While it waits, the call stays in memory as well, whether its client stays or leaves.
   const reason =
     whyNot(call, peer, questions) ??
     whyTooLong(bytes, questionBytes) ??
     call.events?.hold?.(bytes + call.body.length + WAITING_BYTES)?.message;
-  if (reason !== undefined) return failed(call, reason);
+  if (reason !== undefined) return { unanswered: reason };
   const answers: JsonObject = {};
   let error: string | undefined;
   let held = heldBytes(earlier, answerBytes);
@@ -55,7 +83,7 @@ export async function ask(
     noRoom.abort();
   });
   await Promise.all(asking);
-  return error === undefined ? { answers } : failed(call, error);
+  return error === undefined ? { answers } : { unanswered: error };
 }
 
 /** The memory that a waiting call takes besides its texts. */
@@ -63,7 +91,7 @@ const WAITING_BYTES = 4 * 1024;
 
 export type AskLimits = Pick<Limits, "answerMs" | "questionBytes" | "answerBytes">;
 
-function whyNot(call: MethodCall, peer: Session, questions: [string, InputRequest][]): string | undefined {
+function whyNot(call: LegacyCall, peer: Session, questions: [string, InputRequest][]): string | undefined {
   if (!call.events) return "it asks the client, for which a stream is needed; accept text/event-stream";
   if (call.events instanceof Stream && !call.events.tryOpen()) return "too many streams of its session are open to ask";
   const lacking = new Set(questions.flatMap(([, request]) => whatLacks(peer.facts, request) ?? []));
@@ -71,7 +99,7 @@ function whyNot(call: MethodCall, peer: Session, questions: [string, InputReques
 }
 
 async function askOne(
-  call: MethodCall,
+  call: LegacyCall,
   peer: Session,
   request: InputRequest,
   { answerMs, noRoom }: { readonly answerMs: number; readonly noRoom: CancelSignal },
@@ -96,13 +124,6 @@ async function askOne(
 function whyGivenUp(cancelled: CancelSignal | undefined, noRoom: CancelSignal): string | undefined {
   if (cancelled?.aborted) return "the call was cancelled";
   return noRoom.aborted ? "there is no room for more answers" : undefined;
-}
-
-/** A failure inside a tool is a result; all other methods only have errors. */
-function failed({ method, params }: MethodCall, reason: string): Asked {
-  if (method !== "tools/call") throw new BerthError("guest_failed", reason);
-  const text = `The tool "${String(params["name"])}" did not finish: ${reason}`;
-  return { result: JSON.stringify({ content: [{ type: "text", text }], isError: true }) };
 }
 
 /** The capability that a client lacks for a question, as its revision names it; undefined when it lacks none. */

@@ -1,17 +1,15 @@
 import type { Host } from "../../host/host.ts";
 import { Cancellation } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { Log } from "../../lib/log.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
+import type { Log } from "../../lib/log.ts";
 import type { Limits } from "../../limits/limits.ts";
-import { requestText, type Message, type Request } from "../json-rpc.ts";
-import type { Answer, Client, Codec, Listen, ServerPlace, Post } from "../protocol.ts";
+import { requestText } from "../json-rpc.ts";
+import type { ListedLimits } from "../methods/lists.ts";
+import type { Answer, ClientLogs, Post } from "../protocol.ts";
 import type { Records } from "../records.ts";
-import { LEGACY_VERSIONS } from "../revisions.ts";
 import type { Sealer } from "../seal.ts";
-import { createLegacyCodec, type LegacyCodecLimits } from "./codec.ts";
-import { createListen } from "./listen.ts";
-import { createReceive } from "./receive.ts";
+import type { AskLimits } from "./ask.ts";
 import type { Session } from "./session.ts";
 import { Sessions, type SessionLimits } from "./sessions.ts";
 import { StreamStore, type StreamStoreLimits } from "./stream-store.ts";
@@ -20,26 +18,15 @@ import { Streams, type SessionStreamLimits } from "./streams.ts";
 
 /**
  * The era of `initialize`: 2024-11-05 to 2025-11-25. It owns sessions, their streams, and the server's requests to a
- * client. It knows no HTTP library and no socket, and leaves the methods of both eras to `methods/`.
+ * client. The way of a POST is in `receive.ts`, and that of a GET in `listen.ts`. It knows no HTTP library and no
+ * socket.
  */
-export interface Legacy {
-  /** Answers one POST: a message, or a batch of them. Throws `BerthError` to refuse it as a whole. */
-  receive(place: ServerPlace, post: Post, body: Message | readonly unknown[]): Promise<Answer>;
-  /**
-   * Opens the stream of a session, or a broken one again, on `listen.events`; returns an answer when nothing more is to
-   * come. Rejects with `BerthError`.
-   */
-  listen(tenant: string, server: string, listen: Listen): Promise<Answer | undefined>;
-  /** Ends a session. Rejects with `session_not_found`. */
-  end(tenant: string, server: string, post: Pick<Post, "headers" | "headerless" | "principal">): Promise<Answer>;
-  /** The number of sessions that this process remembers. */
-  sessions(): number;
-  /** Forgets a tenant's sessions, and ends everything that they have in progress. */
-  endTenant(tenant: string): void;
-  /** Ends every stream, so that clients come back to the process that serves next. */
-  close(): void;
-  /** Resolves when everything that they missed is stored for them. */
-  settled(): Promise<void>;
+export interface Legacy extends LegacyOptions {
+  readonly sessions: Sessions;
+  readonly streams: Streams;
+  readonly store: StreamStore;
+  /** Aborted when streams end, so that clients come back to the process that serves next. */
+  readonly closing: Cancellation;
 }
 
 export interface LegacyOptions {
@@ -49,27 +36,24 @@ export interface LegacyOptions {
   readonly records: Records;
   readonly limits: LegacyLimits;
   readonly log: Log;
-  /** Carries out a request whose client is known. Never rejects. */
-  readonly answer: (place: ServerPlace, request: Request, post: Post, codec: Codec, client: Client) => Promise<Answer>;
+  readonly logs: ClientLogs;
 }
 
-export type LegacyLimits = LegacyCodecLimits &
+export type LegacyLimits = AskLimits &
+  ListedLimits &
   SessionLimits &
   SessionStreamLimits &
   StreamStoreLimits &
-  Pick<Limits, "silentCallMs" | "batchMessages" | "batchBytes" | "pingMs">;
+  Pick<Limits, "silentCallMs" | "batchMessages" | "batchBytes" | "pingMs" | "subscriptionsPerSession">;
 
 /** The longest interval at which sessions are maintained. */
 const TEND_MS = 5_000;
 
 export function createLegacy(options: LegacyOptions): Legacy {
-  const { limits } = options;
-  const sessions = new Sessions(options.sealer, options.records, limits);
-  const store = new StreamStore(options.records, options.log, limits);
+  const { sealer, records, log, limits } = options;
+  const sessions = new Sessions(sealer, records, limits);
+  const store = new StreamStore(records, log, limits);
   const streams = new Streams(store, limits);
-  const codecs = new Map(
-    LEGACY_VERSIONS.map((version) => [version as string, createLegacyCodec(version, { limits, sessions })]),
-  );
   const closing = new Cancellation();
   const pings = new Pings(limits.pingMs);
   let tend: Promise<void> | undefined;
@@ -84,32 +68,34 @@ export function createLegacy(options: LegacyOptions): Legacy {
     () => void (tend ??= tendAll().finally(() => (tend = undefined))),
     Math.min(TEND_MS, limits.pingMs, limits.replayMs),
   ).unref();
+  closing.addEventListener("abort", () => clearInterval(tending));
+  return { ...options, sessions, streams, store, closing };
+}
 
-  return {
-    receive: createReceive({ ...options, sessions, streams, codecs }),
-    listen: createListen({ ...options, sessions, streams, store, closing }),
-    async end(tenant, server, { headers, headerless, principal }) {
-      const token = headers["mcp-session-id"];
-      if (typeof token !== "string")
-        throw new BerthError("method_not_allowed", "DELETE ends the session of Mcp-Session-Id");
-      const session = await sessions.open({ tenant, server, principal }, token);
-      // Where a connection is the session, its client never saw the token.
-      await (headerless ? sessions.drop(session) : sessions.end(session));
-      return { status: 204 };
-    },
-    sessions: () => sessions.size,
-    endTenant: (tenant) => sessions.forgetTenant(tenant),
-    close() {
-      clearInterval(tending);
-      closing.abort();
-      for (const session of sessions.values()) {
-        session.stopWatching();
-        for (const stream of session.listeners) stream.end();
-        session.questions.giveUp();
-      }
-    },
-    settled: () => store.close(),
-  };
+/** DELETE: ends a session. Rejects with `session_not_found`. */
+export async function endSession(
+  { sessions }: Legacy,
+  tenant: string,
+  server: string,
+  { headers, headerless, principal }: Pick<Post, "headers" | "headerless" | "principal">,
+): Promise<Answer> {
+  const token = headers["mcp-session-id"];
+  if (typeof token !== "string")
+    throw new BerthError("method_not_allowed", "DELETE ends the session of Mcp-Session-Id");
+  const session = await sessions.open({ tenant, server, principal }, token);
+  // Where a connection is the session, its client never saw the token.
+  await (headerless ? sessions.drop(session) : sessions.end(session));
+  return { status: 204 };
+}
+
+/** Ends every stream, so that clients come back to the process that serves next. */
+export function closeLegacy({ closing, sessions }: Legacy): void {
+  closing.abort();
+  for (const session of sessions.values()) {
+    session.stopWatching();
+    for (const stream of session.listeners) stream.end();
+    session.questions.giveUp();
+  }
 }
 
 /**

@@ -1,115 +1,112 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Principal } from "../../access/principal.ts";
-import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { Limits } from "../../limits/limits.ts";
 import { mayHearOf } from "../admit.ts";
 import { errorText, type RequestId } from "../json-rpc.ts";
 import type { Answer, Listen } from "../protocol.ts";
-import type { Legacy, LegacyOptions } from "./legacy.ts";
+import type { Legacy } from "./legacy.ts";
 import { legacyClient, type Session } from "./session.ts";
-import type { Sessions } from "./sessions.ts";
-import { answerLost, type StreamStore, type StoredStream } from "./stream-store.ts";
-import { readEventId, eventId, type EventPosition, type Stream, type KeptEvents } from "./stream.ts";
-import { primes, type Streams } from "./streams.ts";
+import { answerLost, type StoredStream } from "./stream-store.ts";
+import { eventId, readEventId, type EventPosition, type KeptEvents, type Stream } from "./stream.ts";
+import { primes } from "./streams.ts";
+
+/**
+ * GET: opens the stream for messages that no request asked for, or a broken stream again, on `listen.events`. Resolves
+ * to an answer when nothing more is to come; rejects with `BerthError`.
+ */
+export async function listenLegacy(
+  legacy: Legacy,
+  tenant: string,
+  server: string,
+  listen: Listen,
+): Promise<Answer | undefined> {
+  const { headers, principal } = listen;
+  const token = headers["mcp-session-id"];
+  if (typeof token !== "string")
+    throw new BerthError("method_not_allowed", "a stream needs the session of Mcp-Session-Id");
+  const session = await legacy.sessions.open({ tenant, server, principal }, token);
+  legacyClient(headers, session);
+
+  const last = headers["last-event-id"];
+  if (last === undefined) return begin(legacy, session, listen);
+  const position = typeof last === "string" ? readEventId(last) : undefined;
+  if (!position) throw new BerthError("invalid_request", "Last-Event-ID is none that this server gave");
+  const stream = session.stream(position.stream);
+  if (!stream) return restore(legacy, session, listen, position);
+  // This status tells a client that there is nothing to come back for (the SSE standard).
+  if (!stream.hasAfter(position.seq)) return { status: 204 };
+  return resume(stream, listen, position);
+}
+
+function begin(legacy: Legacy, session: Session, { events, signal, principal }: Listen): undefined {
+  const stream = legacy.streams.create(session, undefined);
+  stream.attach(events);
+  if (!stream.tryOpen()) {
+    throw new BerthError("too_many_streams", `a session has at most ${legacy.limits.streamsPerSession}`);
+  }
+  signal?.addEventListener("abort", () => stream.detach(events));
+  session.unwatch ??= watch(legacy, session, principal);
+  return undefined;
+}
+
+function resume(stream: Stream, { events, signal }: Listen, { seq }: EventPosition): undefined {
+  stream.resume(events, seq);
+  signal?.addEventListener("abort", () => stream.detach(events));
+}
+
+/** Another process had the stream; its events are in the store. */
+async function restore(
+  legacy: Legacy,
+  session: Session,
+  listen: Listen,
+  position: EventPosition,
+): Promise<Answer | undefined> {
+  const stored = await legacy.store.readSoon(session, position.stream);
+  if (position.requests && stored) return follow(legacy, session, listen, position, stored);
+  if (position.requests) return lost(listen, position.requests);
+  if (stored) {
+    session.unwatch ??= watch(legacy, session, listen.principal);
+    resume(session.stream(position.stream) ?? legacy.streams.adopt(session, position, stored), listen, position);
+  } else begin(legacy, session, listen);
+  // No client was told what happened between the two processes.
+  for (const list of LISTS) session.notify(`notifications/${list}/list_changed`);
+  for (const uri of session.subscriptions) session.notify("notifications/resources/updated", { uri });
+  return undefined;
+}
 
 const LISTS = ["tools", "resources", "prompts"] as const;
 
-interface ListenParts extends LegacyOptions {
-  readonly sessions: Sessions;
-  readonly streams: Streams;
-  readonly store: StreamStore;
-  readonly closing: CancelSignal;
+/** The stream is no longer stored: the client learns which requests to repeat. */
+function lost({ events }: Listen, requests: readonly RequestId[]): undefined {
+  if (requests.length === 0) throw answerLost();
+  for (const id of requests) void events.send(errorText(id, answerLost()));
+  events.open?.();
+  events.close?.();
 }
 
-/** GET: the stream for messages that no request asked for, and the way back to any broken stream. */
-export function createListen({ host, sessions, streams, store, closing, limits }: ListenParts): Legacy["listen"] {
-  return async (tenant, server, listen) => {
-    const { headers, principal } = listen;
-    const token = headers["mcp-session-id"];
-    if (typeof token !== "string")
-      throw new BerthError("method_not_allowed", "a stream needs the session of Mcp-Session-Id");
-    const session = await sessions.open({ tenant, server, principal }, token);
-    legacyClient(headers, session);
-
-    const last = headers["last-event-id"];
-    if (last === undefined) return begin(session, listen);
-    const position = typeof last === "string" ? readEventId(last) : undefined;
-    if (!position) throw new BerthError("invalid_request", "Last-Event-ID is none that this server gave");
-    const stream = session.stream(position.stream);
-    if (!stream) return restore(session, listen, position);
-    // This status tells a client that there is nothing to come back for (the SSE standard).
-    if (!stream.hasAfter(position.seq)) return { status: 204 };
-    return resume(stream, listen, position);
-  };
-
-  function resume(stream: Stream, { events, signal }: Listen, { seq }: EventPosition): undefined {
-    stream.resume(events, seq);
-    signal?.addEventListener("abort", () => stream.detach(events));
-  }
-
-  function begin(session: Session, { events, signal, principal }: Listen): undefined {
-    const stream = streams.create(session, undefined);
-    stream.attach(events);
-    if (!stream.tryOpen())
-      throw new BerthError("too_many_streams", `a session has at most ${limits.streamsPerSession}`);
-    signal?.addEventListener("abort", () => stream.detach(events));
-    session.unwatch ??= watch(session, principal);
-    return undefined;
-  }
-
-  /** Another process had the stream; its events are in the store. */
-  async function restore(session: Session, listen: Listen, position: EventPosition): Promise<Answer | undefined> {
-    const stored = await store.readSoon(session, position.stream);
-    if (position.requests && stored) return follow(stored, { session, listen, position, store, closing, limits });
-    if (position.requests) return lost(listen, position.requests);
-    if (stored) {
-      session.unwatch ??= watch(session, listen.principal);
-      resume(session.stream(position.stream) ?? streams.adopt(session, position, stored), listen, position);
-    } else begin(session, listen);
-    // No client was told what happened between the two processes.
-    for (const list of LISTS) session.notify(`notifications/${list}/list_changed`);
-    for (const uri of session.subscriptions) session.notify("notifications/resources/updated", { uri });
-    return undefined;
-  }
-
-  /** The stream is no longer stored: the client learns which requests to repeat. */
-  function lost({ events }: Listen, requests: readonly RequestId[]): undefined {
-    if (requests.length === 0) throw answerLost();
-    for (const id of requests) void events.send(errorText(id, answerLost()));
-    events.open?.();
-    events.close?.();
-  }
-
-  function watch(session: Session, principal: Principal | undefined): () => void {
-    return host.watch(session.tenant, session.server, (change) => {
-      if (change.kind !== "resource") session.notify(`notifications/${change.kind}/list_changed`);
-      else if (session.subscriptions.has(change.uri) && mayHearOf(principal, change.server)) {
-        session.notify("notifications/resources/updated", { uri: change.uri });
-      }
-    });
-  }
+function watch({ host }: Legacy, session: Session, principal: Principal | undefined): () => void {
+  return host.watch(session.tenant, session.server, (change) => {
+    if (change.kind !== "resource") session.notify(`notifications/${change.kind}/list_changed`);
+    else if (session.subscriptions.has(change.uri) && mayHearOf(principal, change.server)) {
+      session.notify("notifications/resources/updated", { uri: change.uri });
+    }
+  });
 }
 
 /** How soon the output of another process is seen here. */
 const LOOK_MS = 200;
 
-interface Following {
-  readonly session: Session;
-  readonly listen: Listen;
-  readonly position: EventPosition;
-  readonly store: StreamStore;
-  readonly closing: CancelSignal;
-  readonly limits: Pick<Limits, "streamRetryMs">;
-}
-
 /**
  * Shows the stream of a call that another process carries out, or did, from the events in the store. When that process
  * is gone, answers each of its open requests with an error, so that no client waits forever.
  */
-async function follow(found: StoredStream, following: Following): Promise<Answer | undefined> {
-  const { session, listen, position, store, closing, limits } = following;
-  const { events, signal } = listen;
+async function follow(
+  { store, closing, limits }: Legacy,
+  session: Session,
+  { events, signal }: Listen,
+  position: EventPosition,
+  found: StoredStream,
+): Promise<Answer | undefined> {
   let seen = position.seq;
   if (found.kept.isEnded && !found.kept.events.some(({ seq }) => seq > seen)) return { status: 204 };
   events.open?.(

@@ -1,7 +1,10 @@
+import type { Catalog } from "../../host/catalog/catalog.ts";
 import { Cancellation } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
+import { nextTurn } from "../../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
 import { LongText, type Text } from "../../lib/long-text.ts";
+import { methodErrorAnswer } from "../error-answer.ts";
 import {
   errorText,
   idOf,
@@ -9,211 +12,252 @@ import {
   resultText,
   type ClientResponse,
   type Message,
+  type Params,
   type Request,
 } from "../json-rpc.ts";
-import { nextTurn } from "../../lib/event-loop.ts";
-import type { Answer, Codec, ServerPlace, Post } from "../protocol.ts";
-import { initialization, negotiate } from "./initialize.ts";
-import type { Legacy, LegacyOptions } from "./legacy.ts";
+import { methodCall } from "../methods/calls.ts";
+import type { Answer, Post, ServerPlace } from "../protocol.ts";
+import { isLegacy, LEGACY_VERSIONS } from "../revisions.ts";
 import { usedCapabilities } from "./ask.ts";
-import { legacyClient, type ClientAnswer, type Session } from "./session.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Legacy } from "./legacy.ts";
+import { callLegacyMethod } from "./methods.ts";
+import { legacyClient, type ClientAnswer, type LegacyCall, type Session } from "./session.ts";
 import { answerLost } from "./stream-store.ts";
-import { primes, requestIds, type Streams } from "./streams.ts";
+import { primes, requestIds } from "./streams.ts";
 
 /** Revisions in which a body may be an array of messages. */
 const BATCHING: ReadonlySet<string> = new Set(["2025-03-26", "2024-11-05"]);
 
-export interface ReceiveParts extends LegacyOptions {
-  readonly sessions: Sessions;
-  readonly streams: Streams;
-  readonly codecs: ReadonlyMap<string, Codec>;
+/** Answers a POST, in a session or without one. Rejects with `BerthError` to refuse it as a whole. */
+export async function receiveLegacy(
+  legacy: Legacy,
+  place: ServerPlace,
+  post: Post,
+  body: Message | readonly unknown[],
+): Promise<Answer> {
+  const found = sessionOf(legacy, place, post);
+  const session = found instanceof Promise ? await found : found;
+  if (!isBatch(body)) {
+    const message = body;
+    if (message.kind !== "request") return take(session, message, post.body.length);
+    if (message.method === "initialize") return initialize(legacy, place, message, session);
+    return inStream(legacy, post, session, [message], (streamed) =>
+      answerRequest(legacy, place, streamed, session, message),
+    );
+  }
+  checkBatch(legacy, body, legacyClient(post.headers, session).version);
+  return inStream(legacy, post, session, body, (streamed) => answerBatch(legacy, place, streamed, session, body));
 }
 
-/** Answers a POST, in a session or without one. */
-export function createReceive({
-  sessions,
-  streams,
-  codecs,
-  limits,
-  berthVersion,
-  answer,
-}: ReceiveParts): Legacy["receive"] {
-  return async (place, post, body) => {
-    const found = sessionOf(place, post);
-    const session = found instanceof Promise ? await found : found;
-    if (!isBatch(body)) {
-      const message = body;
-      if (message.kind !== "request") return take(session, message, post.body.length);
-      if (message.method === "initialize") return initialize(place, message, session);
-      return inStream(post, session, [message], (streamed) => answerRequest(place, streamed, session, message));
-    }
-    checkBatch(body, legacyClient(post.headers, session).version);
-    return inStream(post, session, body, (streamed) => answerBatch(place, streamed, session, body));
+function sessionOf(
+  { sessions }: Legacy,
+  place: ServerPlace,
+  { headers }: Post,
+): Session | Promise<Session> | undefined {
+  const token = headers["mcp-session-id"];
+  return token === undefined ? undefined : sessions.open(place, String(token));
+}
+
+/** A second `initialize` in a session changes nothing. */
+function initialize(legacy: Legacy, place: ServerPlace, { id, params }: Request, session: Session | undefined): Answer {
+  const version = negotiate(params);
+  if (version === undefined) {
+    return { status: 200, body: errorText(id, new BerthError("invalid_params", '"protocolVersion" must be a text')) };
+  }
+  const opened = session ?? legacy.sessions.issue(place, version, usedCapabilities(params["capabilities"]));
+  const result = JSON.stringify(initialization(place.catalog, opened.facts.version, legacy.berthVersion));
+  return { status: 200, body: resultText(id, result), headers: { "Mcp-Session-Id": opened.token } };
+}
+
+/**
+ * 2025-11-25 `basic/lifecycle`: the requested version if it is known here, otherwise the latest of the era; undefined
+ * without a version.
+ */
+function negotiate(params: Params): string | undefined {
+  const requested = params["protocolVersion"];
+  if (typeof requested !== "string") return undefined;
+  return isLegacy(requested) ? requested : LEGACY_VERSIONS[0];
+}
+
+/**
+ * Declares all capabilities, whatever the server offers now: a session outlives a release, and the next one may offer
+ * more.
+ */
+function initialization(catalog: Catalog, version: string, berthVersion: string): object {
+  const { description } = catalog.contract;
+  return {
+    protocolVersion: version,
+    capabilities: {
+      tools: { listChanged: true },
+      resources: { subscribe: true, listChanged: true },
+      prompts: { listChanged: true },
+      logging: {},
+      ...(version >= "2025-03-26" && { completions: {} }),
+    },
+    serverInfo: { name: catalog.server, version: `${berthVersion}+${catalog.release}` },
+    ...(description !== undefined && { instructions: description }),
   };
+}
 
-  function sessionOf(place: ServerPlace, { headers }: Post): Session | Promise<Session> | undefined {
-    const token = headers["mcp-session-id"];
-    if (token === undefined) return undefined;
-    return sessions.open(place, String(token));
+/** In a session, messages before the answer go on a stream that outlives the connection, if possible. */
+async function inStream(
+  legacy: Legacy,
+  post: Post,
+  session: Session | undefined,
+  bodies: readonly unknown[],
+  run: (streamed: Post) => Promise<Answer>,
+): Promise<Answer> {
+  const { events: sink, signal } = post;
+  if (!session) return run(post);
+  const left = stay(session, signal);
+  if (!sink) return run(post).finally(left);
+  if (!sink.open) {
+    const { events, letGo } = legacy.streams.holding(session, sink);
+    return run({ ...post, events })
+      .finally(letGo)
+      .finally(left);
   }
+  const stream = legacy.streams.create(session, requestIds(bodies));
+  stream.attach(sink);
+  const leave = (): void => stream.detach(sink);
+  signal?.addEventListener("abort", leave);
+  if (primes(session) && prefersEvents(post)) stream.tryOpen();
+  const silence = primes(session) ? setTimeout(() => stream.tryOpen(), legacy.limits.silentCallMs).unref() : undefined;
+  const answered = await run({ ...post, events: stream }).finally(left);
+  clearTimeout(silence);
+  signal?.removeEventListener("abort", leave);
+  if (!stream.isOpen) return answered;
+  if (answered.body instanceof LongText) await answered.body.decode();
+  if (answered.body !== undefined) void stream.send(answered.body, { lasting: true });
+  stream.end();
+  return { status: 200 };
+}
 
-  /** In a session, messages before the answer go on a stream that outlives the connection, if possible. */
-  async function inStream(
-    post: Post,
-    session: Session | undefined,
-    bodies: readonly unknown[],
-    run: (streamed: Post) => Promise<Answer>,
-  ): Promise<Answer> {
-    const { events: sink, signal } = post;
-    if (!session) return run(post);
-    const left = stay(session, signal);
-    if (!sink) return run(post).finally(left);
-    if (!sink.open) {
-      const { events, letGo } = streams.holding(session, sink);
-      return run({ ...post, events })
-        .finally(letGo)
-        .finally(left);
-    }
-    const stream = streams.create(session, requestIds(bodies));
-    stream.attach(sink);
-    const leave = (): void => stream.detach(sink);
-    signal?.addEventListener("abort", leave);
-    if (primes(session) && prefersEvents(post)) stream.tryOpen();
-    const silence = primes(session) ? setTimeout(() => stream.tryOpen(), limits.silentCallMs).unref() : undefined;
-    const answered = await run({ ...post, events: stream }).finally(left);
-    clearTimeout(silence);
-    signal?.removeEventListener("abort", leave);
-    if (!stream.isOpen) return answered;
-    if (answered.body instanceof LongText) await answered.body.decode();
-    if (answered.body !== undefined) void stream.send(answered.body, { lasting: true });
-    stream.end();
-    return { status: 200 };
+/** Carries out a request, which its session, if any, can cancel. */
+async function answerRequest(
+  legacy: Legacy,
+  place: ServerPlace,
+  post: Post,
+  session: Session | undefined,
+  message: Request,
+): Promise<Answer> {
+  const client = legacyClient(post.headers, session);
+  const { logs } = legacy;
+  if (!session) return answerCall(legacy, methodCall(place, post, message, client, logs));
+  const cancellation = new Cancellation();
+  session.calls.set(message.id, cancellation);
+  // A broken HTTP connection does not end a call of a session: the client comes back, or cancels by a notification.
+  if (post.headerless) post.signal?.addEventListener("abort", () => cancellation.abort());
+  const answered = await answerCall(legacy, methodCall(place, post, message, client, logs, cancellation));
+  if (session.calls.get(message.id) === cancellation) session.calls.delete(message.id);
+  if (cancellation.aborted) return cancelled(message, post);
+  return inBand(answered);
+}
+
+/** Never rejects. */
+async function answerCall(legacy: Legacy, call: LegacyCall): Promise<Answer> {
+  try {
+    return { status: 200, body: resultText(call.id, await callLegacyMethod(legacy, call)) };
+  } catch (error) {
+    return methodErrorAnswer(legacy.log, call, error, "legacy");
   }
+}
 
-  async function answerRequest(
-    place: ServerPlace,
-    post: Post,
-    session: Session | undefined,
-    message: Request,
-  ): Promise<Answer> {
-    const client = legacyClient(post.headers, session);
-    const codec = codecs.get(client.version)!;
-    if (!session) return answer(place, message, post, codec, client);
-    const cancellation = new Cancellation();
-    session.calls.set(message.id, cancellation);
-    // A broken HTTP connection does not end a call of a session: the client comes back, or cancels by a notification.
-    if (post.headerless) post.signal?.addEventListener("abort", () => cancellation.abort());
-    const answered = await answer(place, message, { ...post, signal: cancellation }, codec, client);
-    if (session.calls.get(message.id) === cancellation) session.calls.delete(message.id);
-    if (cancellation.aborted) return cancelled(message, post);
-    return inBand(answered);
-  }
-
-  async function answerBatch(
-    place: ServerPlace,
-    post: Post,
-    session: Session | undefined,
-    bodies: readonly unknown[],
-  ): Promise<Answer> {
-    let isOpen = false;
-    const { events } = post;
-    const tracked: Post = events
-      ? {
-          ...post,
-          events: {
-            send: (message, more) => ((isOpen = true), events.send(message, more)),
-            hold: (bytes) => events.hold?.(bytes),
-          },
-        }
-      : post;
-    const answerOne = async (body: unknown): Promise<Text | undefined> => {
-      const isLeft = isFull && isObject(body) && "method" in body && "id" in body;
-      const answered = isLeft
-        ? tooLarge(body, "this request was not carried out")
-        : await answerOfBatch(place, tracked, session, body);
-      const text = answered === undefined || isLeft ? answered : inBatch(body, answered);
-      if (text === undefined || !isOpen) return text;
-      // The answer stays in memory until the last of the batch, which may wait for the client.
-      const isLost = events?.hold?.(lengthOf(text)) !== undefined;
-      if (text instanceof LongText && !isLost) await text.decode();
-      void events?.send(isLost ? errorText(idOf(body), answerLost()) : text, { lasting: true });
-      return undefined;
-    };
-    let bytes = 0;
-    let isFull = false;
-    const tooLarge = (body: unknown, what: string): string => {
-      const most = `${limits.batchBytes} bytes (BERTH_BATCH_BYTES)`;
-      return errorText(idOf(body), new BerthError("batch_too_large", `${most}; ${what}`));
-    };
-    /** Many short answers, or the same one a hundred times, are long together. */
-    const inBatch = (body: unknown, text: Text): Text => {
-      const own = bytes > 0 && bytes + lengthOf(text) > limits.batchBytes ? Infinity : bytesOf(text);
-      if (bytes === 0 || bytes + own <= limits.batchBytes) {
-        bytes += own;
-        return text;
+async function answerBatch(
+  legacy: Legacy,
+  place: ServerPlace,
+  post: Post,
+  session: Session | undefined,
+  bodies: readonly unknown[],
+): Promise<Answer> {
+  const { limits } = legacy;
+  let isOpen = false;
+  const { events } = post;
+  const tracked: Post = events
+    ? {
+        ...post,
+        events: {
+          send: (message, more) => ((isOpen = true), events.send(message, more)),
+          hold: (bytes) => events.hold?.(bytes),
+        },
       }
-      isFull = true;
-      return tooLarge(body, "this answer is left out");
-    };
-    const begun: Promise<Text | undefined>[] = [];
-    for (const body of bodies) {
-      const answered = answerOne(body);
-      // Its error is handled with the others.
-      answered.catch(() => {});
-      begun.push(answered);
-      // An immediate answer is counted before the next request begins.
-      await Promise.race([answered, nextTurn()]).catch(() => {});
+    : post;
+  const answerOne = async (body: unknown): Promise<Text | undefined> => {
+    const isLeft = isFull && isObject(body) && "method" in body && "id" in body;
+    const answered = isLeft
+      ? tooLarge(body, "this request was not carried out")
+      : await answerOfBatch(legacy, place, tracked, session, body);
+    const text = answered === undefined || isLeft ? answered : inBatch(body, answered);
+    if (text === undefined || !isOpen) return text;
+    // The answer stays in memory until the last of the batch, which may wait for the client.
+    const isLost = events?.hold?.(lengthOf(text)) !== undefined;
+    if (text instanceof LongText && !isLost) await text.decode();
+    void events?.send(isLost ? errorText(idOf(body), answerLost()) : text, { lasting: true });
+    return undefined;
+  };
+  let bytes = 0;
+  let isFull = false;
+  const tooLarge = (body: unknown, what: string): string => {
+    const most = `${limits.batchBytes} bytes (BERTH_BATCH_BYTES)`;
+    return errorText(idOf(body), new BerthError("batch_too_large", `${most}; ${what}`));
+  };
+  /** Many short answers, or the same one a hundred times, are long together. */
+  const inBatch = (body: unknown, text: Text): Text => {
+    const own = bytes > 0 && bytes + lengthOf(text) > limits.batchBytes ? Infinity : bytesOf(text);
+    if (bytes === 0 || bytes + own <= limits.batchBytes) {
+      bytes += own;
+      return text;
     }
-    const answered = await Promise.all(begun);
-    const texts = answered.flatMap((text) => text ?? []);
-    if (!isOpen) return texts.length === 0 ? { status: 202 } : { status: 200, body: listOf(texts) };
-    for (const text of texts) {
-      if (text instanceof LongText) await text.decode();
-      await events?.send(text, { lasting: true });
-    }
-    return { status: 200 };
+    isFull = true;
+    return tooLarge(body, "this answer is left out");
+  };
+  const begun: Promise<Text | undefined>[] = [];
+  for (const body of bodies) {
+    const answered = answerOne(body);
+    // Its error is handled with the others.
+    answered.catch(() => {});
+    begun.push(answered);
+    // An immediate answer is counted before the next request begins.
+    await Promise.race([answered, nextTurn()]).catch(() => {});
   }
-
-  async function answerOfBatch(
-    place: ServerPlace,
-    post: Post,
-    session: Session | undefined,
-    body: unknown,
-  ): Promise<Text | undefined> {
-    try {
-      const message = readMessage(body);
-      if (message.kind === "request") {
-        return (await answerRequest(place, post, session, message)).body;
-      }
-      take(session, message, message.kind === "response" ? JSON.stringify(body).length : 0);
-      return undefined;
-    } catch (error) {
-      if (!(error instanceof BerthError)) throw error;
-      return errorText(idOf(body), error);
-    }
+  const answered = await Promise.all(begun);
+  const texts = answered.flatMap((text) => text ?? []);
+  if (!isOpen) return texts.length === 0 ? { status: 202 } : { status: 200, body: listOf(texts) };
+  for (const text of texts) {
+    if (text instanceof LongText) await text.decode();
+    await events?.send(text, { lasting: true });
   }
+  return { status: 200 };
+}
 
-  function checkBatch(bodies: readonly unknown[], version: string): void {
-    if (!BATCHING.has(version)) throw new BerthError("invalid_request", `${version} has no batches`);
-    if (bodies.length === 0) throw new BerthError("invalid_request", "a batch must not be empty");
-    if (bodies.length > limits.batchMessages) {
-      throw new BerthError("invalid_request", `a batch holds at most ${limits.batchMessages} messages`);
+async function answerOfBatch(
+  legacy: Legacy,
+  place: ServerPlace,
+  post: Post,
+  session: Session | undefined,
+  body: unknown,
+): Promise<Text | undefined> {
+  try {
+    const message = readMessage(body);
+    if (message.kind === "request") {
+      return (await answerRequest(legacy, place, post, session, message)).body;
     }
-    if (bodies.some((body) => isObject(body) && body["method"] === "initialize")) {
-      throw new BerthError("invalid_request", "initialize must not be in a batch");
-    }
+    take(session, message, message.kind === "response" ? JSON.stringify(body).length : 0);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof BerthError)) throw error;
+    return errorText(idOf(body), error);
   }
+}
 
-  /** A second `initialize` in a session changes nothing. */
-  function initialize(place: ServerPlace, { id, params }: Request, session: Session | undefined): Answer {
-    const version = negotiate(params);
-    if (version === undefined) {
-      return { status: 200, body: errorText(id, new BerthError("invalid_params", '"protocolVersion" must be a text')) };
-    }
-    const opened = session ?? sessions.issue(place, version, usedCapabilities(params["capabilities"]));
-    const result = JSON.stringify(initialization(place.catalog, opened.facts.version, berthVersion));
-    return { status: 200, body: resultText(id, result), headers: { "Mcp-Session-Id": opened.token } };
+function checkBatch({ limits }: Legacy, bodies: readonly unknown[], version: string): void {
+  if (!BATCHING.has(version)) throw new BerthError("invalid_request", `${version} has no batches`);
+  if (bodies.length === 0) throw new BerthError("invalid_request", "a batch must not be empty");
+  if (bodies.length > limits.batchMessages) {
+    throw new BerthError("invalid_request", `a batch holds at most ${limits.batchMessages} messages`);
+  }
+  if (bodies.some((body) => isObject(body) && body["method"] === "initialize")) {
+    throw new BerthError("invalid_request", "initialize must not be in a batch");
   }
 }
 

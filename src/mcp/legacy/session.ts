@@ -4,7 +4,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { LogLevel } from "../../lib/log-level.ts";
 import { notificationText, type RequestId } from "../json-rpc.ts";
-import type { ServerPlace, Client, Post } from "../protocol.ts";
+import type { Client, MethodCall, Post, ServerPlace } from "../protocol.ts";
 import { isLegacy, SUPPORTED_VERSIONS, VERSION_WITHOUT_HEADER } from "../revisions.ts";
 import { isToListen, type Stream } from "./stream.ts";
 
@@ -177,6 +177,9 @@ class SessionQuestions {
 export interface LegacyClient extends Client {
   readonly peer?: Session;
 }
+
+/** A method called in this era. */
+export type LegacyCall = MethodCall<LegacyClient>;
 
 /** The server decides what to log for a client that did not set a level (2025-11-25 `server/utilities/logging`). */
 const LOG_LEVEL_WITHOUT_SESSION = "info";

@@ -4,16 +4,13 @@ import { withoutAudio, withoutLink } from "../../host/calls/content.ts";
 import { LongObject, LongResult } from "../../host/calls/long-result.ts";
 import { isObject, NESTING_MAX, type JsonSchema } from "../../lib/json.ts";
 import { LongText, type Text } from "../../lib/long-text.ts";
-import type { ListName } from "../protocol.ts";
+import type { ListForm } from "../methods/lists.ts";
 
 /**
  * The results of each legacy revision, and how newer content is expressed in it. 2025-06-18 brought titles, output
  * schemas, `_meta`, structured content and resource links; 2025-03-26 tool annotations and audio.
  */
-interface Shape {
-  /** Revisions of one shape share their lists. */
-  readonly name: string;
-  listItem(list: ListName, item: object): object;
+export interface Shape extends ListForm {
   /** The result as JSON text. */
   callResult(tool: ToolContract, result: CallResult): Text;
   promptResult(result: PromptResult): object;
@@ -25,6 +22,7 @@ export function shapeOf(version: string): Shape {
 
 const structured: Shape = {
   name: "2025-06-18",
+  listPage,
   listItem: (list, item) => (list === "tools" ? withObjectOutput(withDraft7(item as ToolContract)) : item),
   callResult(tool, result) {
     if (result instanceof LongResult) {
@@ -46,6 +44,7 @@ const first: Shape = older("2024-11-05", (block) => withoutAudio(withoutLink(blo
 function older(name: "2025-03-26" | "2024-11-05", blockOf: (block: ContentBlock) => ContentBlock): Shape {
   return {
     name,
+    listPage,
     listItem(list, item) {
       const {
         title,
@@ -76,6 +75,10 @@ function older(name: "2025-03-26" | "2024-11-05", blockOf: (block: ContentBlock)
       };
     },
   };
+}
+
+function listPage(_catalog: unknown, page: object): string {
+  return JSON.stringify(page);
 }
 
 function withoutArgumentTitles(prompt: object & { arguments?: readonly object[] }): object {

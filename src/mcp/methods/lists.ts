@@ -3,7 +3,7 @@ import type { Catalog, ToolContract } from "../../host/catalog/catalog.ts";
 import { viewRoom, type Kept } from "../../host/catalog/view-room.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
-import type { Codec, ListName, Method } from "../protocol.ts";
+import type { ListName, MethodCall } from "../protocol.ts";
 import { META_CONTRACT, META_IMPLEMENTATION } from "../revisions.ts";
 
 export type ListedLimits = Pick<Limits, "listPageBytes" | "listPageItems">;
@@ -16,26 +16,37 @@ interface Pages {
   readonly making: Map<string, Promise<string>>;
 }
 
+/** One way to write lists. All revisions that write them in the same way share their pages, by its name. */
+export interface ListForm {
+  readonly name: string;
+  listItem(list: ListName, item: object): object;
+  /** The JSON text of a page without its items. */
+  listPage(catalog: Catalog, page: { readonly nextCursor?: string }): string;
+}
+
 /**
- * `tools/list` and its like: a page is written once per release, and then served as existing bytes while there is room
- * for it. It is the whole list unless that exceeds the limits: many clients never ask for a second page.
+ * The result of `tools/list` and its like: a page is written once per release, and then served as existing bytes while
+ * there is room for it. It is the whole list unless that exceeds the limits: many clients never ask for a second page.
  */
-export function listMethod(list: ListName, limits: ListedLimits): Method {
-  return ({ catalog, params, codec }) => {
-    const cursor = params["cursor"];
-    const start = cursor === undefined ? 0 : startOf(cursor, list, catalog.contract[list].length);
-    const pages = pagesOf(catalog.memo, codec.shape, list);
-    const found = pages.written.get(String(start));
-    if (!found) return makePage(pages, start, { list, catalog, codec, limits });
-    found.kept.used = true;
-    return found.page;
-  };
+export function listPage(
+  list: ListName,
+  { catalog, params }: Pick<MethodCall, "catalog" | "params">,
+  form: ListForm,
+  limits: ListedLimits,
+): string | Promise<string> {
+  const cursor = params["cursor"];
+  const start = cursor === undefined ? 0 : startOf(cursor, list, catalog.contract[list].length);
+  const pages = pagesOf(catalog.memo, form.name, list);
+  const found = pages.written.get(String(start));
+  if (!found) return makePage(pages, start, { list, catalog, form, limits });
+  found.kept.used = true;
+  return found.page;
 }
 
 interface PageSource {
   readonly list: ListName;
   readonly catalog: Catalog;
-  readonly codec: Codec;
+  readonly form: ListForm;
   readonly limits: ListedLimits;
 }
 
@@ -57,7 +68,7 @@ function makePage({ written, making }: Pages, start: number, source: PageSource)
 /** The size of a character in a text that is not all Latin-1. */
 const UNIT_BYTES = 2;
 
-async function writePage(start: number, { list, catalog, codec, limits }: PageSource): Promise<string> {
+async function writePage(start: number, { list, catalog, form, limits }: PageSource): Promise<string> {
   const { listPageBytes, listPageItems } = limits;
   const items: readonly object[] = catalog.contract[list];
   const texts: string[] = [];
@@ -67,7 +78,7 @@ async function writePage(start: number, { list, catalog, codec, limits }: PageSo
     const pause = turn();
     if (pause) await pause;
     const item = list === "tools" ? listedTool(items[at] as ToolContract, catalog) : items[at]!;
-    const text = JSON.stringify(codec.listItem(list, item));
+    const text = JSON.stringify(form.listItem(list, item));
     bytes += Buffer.byteLength(text) + 1;
     const isFull = bytes > listPageBytes || (listPageItems > 0 && texts.length >= listPageItems);
     // A page without an item would lead to itself.
@@ -75,7 +86,7 @@ async function writePage(start: number, { list, catalog, codec, limits }: PageSo
     texts.push(text);
   }
   const end = start + texts.length;
-  const rest = codec.listPage(catalog, end < items.length ? { nextCursor: cursorOf(list, end) } : {});
+  const rest = form.listPage(catalog, end < items.length ? { nextCursor: cursorOf(list, end) } : {});
   return `{"${list}":[${texts.join(",")}]${rest === "{}" ? "" : ","}${rest.slice(1)}`;
 }
 
@@ -90,8 +101,8 @@ export function listedTool(tool: ToolContract, catalog: Catalog): object {
   return { ...tool, _meta: { [META_CONTRACT]: contract, [META_IMPLEMENTATION]: implementation } };
 }
 
-function pagesOf(memo: Map<string, unknown>, shape: string, list: ListName): Pages {
-  const key = `list:${shape}:${list}`;
+function pagesOf(memo: Map<string, unknown>, form: string, list: ListName): Pages {
+  const key = `list:${form}:${list}`;
   let pages = memo.get(key) as Pages | undefined;
   if (!pages) memo.set(key, (pages = { written: new Map(), making: new Map() }));
   return pages;

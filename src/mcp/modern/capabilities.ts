@@ -1,8 +1,10 @@
 import type { Catalog } from "../../host/catalog/catalog.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
+import type { MethodCall } from "../protocol.ts";
 import { EXTENSION_TASKS } from "../revisions.ts";
 
-export type Capability = "tools" | "resources" | "prompts" | "completions";
+type Capability = "tools" | "resources" | "prompts" | "completions";
 
 /** The capabilities for `server/discover`: what the server offers, and nothing else. */
 export function capabilitiesOf(catalog: Catalog): JsonObject {
@@ -19,8 +21,15 @@ export function capabilitiesOf(catalog: Catalog): JsonObject {
   };
 }
 
-/** True when a server has anything of this kind; otherwise its methods do not exist for clients. */
-export function offers(catalog: Catalog, capability: Capability): boolean {
+/** Throws `method_not_found` when a server has nothing of this kind: then its methods do not exist for clients. */
+export function checkOffered(
+  { catalog, method }: Pick<MethodCall, "catalog" | "method">,
+  capability: Capability,
+): void {
+  if (!offers(catalog, capability)) throw new BerthError("method_not_found", method);
+}
+
+function offers(catalog: Catalog, capability: Capability): boolean {
   const { tools, resources, resourceTemplates, prompts } = catalog.contract;
   switch (capability) {
     case "tools":

@@ -15,13 +15,13 @@ import {
 } from "../revisions.ts";
 
 /** Reads the values that go into headers from long arguments. */
-export type ScalarReader = Pick<Checks, "scalarsIn">;
+type ScalarReader = Pick<Checks, "scalarsIn">;
 
 /**
  * Checks the mandatory parts of a modern request, in the order in which a client can fix them, and returns its client:
  * synchronously, except for long arguments with values that go into headers.
  */
-export function modernClient(
+export function checkRequest(
   request: Request,
   { headers, headerless }: Post,
   place: ServerPlace,

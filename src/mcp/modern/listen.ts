@@ -1,92 +1,99 @@
 import type { Catalog } from "../../host/catalog/catalog.ts";
+import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
-import type { Method, MethodCall } from "../protocol.ts";
+import type { EventSink, MethodCall } from "../protocol.ts";
 import { META_SERVER_INFO, META_SUBSCRIPTION_ID } from "../revisions.ts";
 import { capabilitiesOf } from "./capabilities.ts";
 import { notificationOn, PARTS, type Listeners } from "./listeners.ts";
+import type { ResultWriter } from "./results.ts";
 import { declaresTasks, lacksTasks, type Tasks } from "./tasks/tasks.ts";
 
 /** The most that a request to listen may take: it stays in memory as long as its stream is open. */
 const BODY_CHARACTERS_MAX = 16 * 1024;
 
-interface ListenOptions {
+interface ListenParts {
   readonly listeners: Listeners;
-  readonly tasks: Pick<Tasks, "find" | "has">;
-  readonly serverInfoOf: (catalog: Catalog) => object;
+  readonly tasks: Tasks;
+  readonly writer: ResultWriter;
+  /** Aborted when the service is about to end: every stream ends now, with its result. */
+  readonly closing: CancelSignal;
 }
 
 /** `subscriptions/listen` (2026-07-28 `basic/patterns/subscriptions`): a request that is answered when it ends. */
-export function listenMethod({ listeners, tasks, serverInfoOf }: ListenOptions): Method {
-  return async (call) => {
-    if (!call.events) {
-      throw new BerthError("not_acceptable", "subscriptions/listen needs text/event-stream, and a stream that is free");
-    }
-    if (call.body.length > BODY_CHARACTERS_MAX) {
-      throw new BerthError("invalid_params", `a request to listen has at most ${BODY_CHARACTERS_MAX} characters`);
-    }
-    const wishes = readFilter(call.params["notifications"]);
-    const filter = await honoured(wishes, call.catalog);
-    if (!wishes.taskIds?.length) return listen(call, filter);
-    if (!declaresTasks(call.client)) throw lacksTasks();
-    const taskIds = await knownTasks(call, wishes.taskIds);
-    return listen(call, taskIds.length > 0 ? { ...filter, taskIds } : filter);
+export async function listen(parts: ListenParts, call: MethodCall): Promise<string> {
+  if (!call.events) {
+    throw new BerthError("not_acceptable", "subscriptions/listen needs text/event-stream, and a stream that is free");
+  }
+  if (call.body.length > BODY_CHARACTERS_MAX) {
+    throw new BerthError("invalid_params", `a request to listen has at most ${BODY_CHARACTERS_MAX} characters`);
+  }
+  const wishes = readFilter(call.params["notifications"]);
+  const filter = await honoured(wishes, call.catalog);
+  if (!wishes.taskIds?.length) return openListener(parts, call, call.events, filter);
+  if (!declaresTasks(call.client)) throw lacksTasks();
+  const taskIds = await knownTasks(parts.tasks, call, wishes.taskIds);
+  return openListener(parts, call, call.events, taskIds.length > 0 ? { ...filter, taskIds } : filter);
+}
+
+function openListener(
+  { listeners, tasks, writer, closing }: ListenParts,
+  { tenant, server, catalog, principal, signal, id }: MethodCall,
+  events: EventSink,
+  filter: Filter,
+): string | Promise<string> {
+  events.stand?.();
+  const idText = JSON.stringify(id);
+  const acknowledge = (): void => {
+    const params = { notifications: filter };
+    void events.send(notificationOn(idText, "notifications/subscriptions/acknowledged", params));
   };
-
-  function listen({ tenant, server, catalog, principal, events, signal, closing, id }: MethodCall, filter: Filter) {
-    events!.stand?.();
-    const idText = JSON.stringify(id);
-    const acknowledge = (): void => {
-      const params = { notifications: filter };
-      void events!.send(notificationOn(idText, "notifications/subscriptions/acknowledged", params));
-    };
-    const result = (): string =>
-      JSON.stringify({
-        resultType: "complete",
-        _meta: { [META_SUBSCRIPTION_ID]: id, [META_SERVER_INFO]: serverInfoOf(catalog) },
-      });
-    // Nothing would ever come on this stream.
-    if (Object.keys(filter).length === 0 || closing.aborted || signal?.aborted) {
-      acknowledge();
-      return result();
-    }
-
-    return new Promise<string>((resolve) => {
-      let isOpen = true;
-      const end = (): void => {
-        isOpen = false;
-        remove();
-        signal?.removeEventListener("abort", end);
-        resolve(result());
-      };
-      const listener = { sink: events!, id: idText, principal, ...wantedOf(filter), end };
-      const remove = listeners.add(tenant, server, listener);
-      acknowledge();
-      signal?.addEventListener("abort", end);
-      // Changes of a task before the client listened would otherwise never be sent.
-      void tellNow(filter.taskIds ?? []).catch(end);
-
-      async function tellNow(taskIds: readonly string[]): Promise<void> {
-        const takeTurns = turnTaker();
-        for (const taskId of taskIds) {
-          await takeTurns();
-          const task = isOpen ? await tasks.find({ tenant, server, principal }, taskId) : undefined;
-          if (task && isOpen) await events!.send(notificationOn(idText, "notifications/tasks", task));
-        }
-      }
+  const result = (): string =>
+    JSON.stringify({
+      resultType: "complete",
+      _meta: { [META_SUBSCRIPTION_ID]: id, [META_SERVER_INFO]: writer.serverInfo(catalog) },
     });
+  // Nothing would ever come on this stream.
+  if (Object.keys(filter).length === 0 || closing.aborted || signal?.aborted) {
+    acknowledge();
+    return result();
   }
 
-  async function knownTasks({ tenant, server, principal }: MethodCall, taskIds: readonly string[]): Promise<string[]> {
-    const known: string[] = [];
-    const takeTurns = turnTaker();
-    for (const taskId of new Set(taskIds)) {
-      await takeTurns();
-      if (await tasks.has({ tenant, server, principal }, taskId)) known.push(taskId);
+  return new Promise<string>((resolve) => {
+    let isOpen = true;
+    const end = (): void => {
+      isOpen = false;
+      remove();
+      signal?.removeEventListener("abort", end);
+      resolve(result());
+    };
+    const listener = { sink: events, id: idText, principal, ...wantedOf(filter), end };
+    const remove = listeners.add(tenant, server, listener);
+    acknowledge();
+    signal?.addEventListener("abort", end);
+    // Changes of a task before the client listened would otherwise never be sent.
+    void tellNow(filter.taskIds ?? []).catch(end);
+
+    async function tellNow(taskIds: readonly string[]): Promise<void> {
+      const takeTurns = turnTaker();
+      for (const taskId of taskIds) {
+        await takeTurns();
+        const task = isOpen ? await tasks.find({ tenant, server, principal }, taskId) : undefined;
+        if (task && isOpen) await events.send(notificationOn(idText, "notifications/tasks", task));
+      }
     }
-    return known;
+  });
+}
+
+async function knownTasks(tasks: Tasks, call: MethodCall, taskIds: readonly string[]): Promise<string[]> {
+  const known: string[] = [];
+  const takeTurns = turnTaker();
+  for (const taskId of new Set(taskIds)) {
+    await takeTurns();
+    if (await tasks.has(call, taskId)) known.push(taskId);
   }
+  return known;
 }
 
 function wantedOf(filter: Filter) {

@@ -1,59 +1,197 @@
+import type { Catalog, InputRequests } from "../../host/catalog/catalog.ts";
+import type { Checks } from "../../host/checks/checks.ts";
+import { LongObject } from "../../host/calls/long-result.ts";
 import type { Host } from "../../host/host.ts";
-import type { Limits } from "../../limits/limits.ts";
+import { Cancellation } from "../../lib/cancellation.ts";
 import type { Log } from "../../lib/log.ts";
-import type { ListedLimits } from "../methods/lists.ts";
-import type { Era } from "../protocol.ts";
+import type { Text } from "../../lib/long-text.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { methodErrorAnswer } from "../error-answer.ts";
+import { resultText, type Request } from "../json-rpc.ts";
+import {
+  callOptions,
+  completion,
+  methodCall,
+  requestedPrompt,
+  requestedResource,
+  requestedTool,
+} from "../methods/calls.ts";
+import { listPage, type ListedLimits, type ListForm } from "../methods/lists.ts";
+import { callNatively } from "../native.ts";
+import type { Answer, ClientLogs, MethodCall, Post, ServerPlace } from "../protocol.ts";
+import { SUPPORTED_VERSIONS } from "../revisions.ts";
 import type { Sealer } from "../seal.ts";
-import { modernClient, type ScalarReader } from "./check-request.ts";
-import { createModernCodec } from "./codec.ts";
+import { capabilitiesOf, checkOffered } from "./capabilities.ts";
+import { checkRequest } from "./check-request.ts";
+import { listen } from "./listen.ts";
 import { Listeners } from "./listeners.ts";
-import { createResultWriter } from "./results.ts";
-import { createRounds, type RoundsLimits } from "./questions.ts";
+import { ask, isRepeated, withAnswers, type QuestionLimits } from "./questions.ts";
+import { ResultWriter } from "./results.ts";
 import type { TaskLimits } from "./tasks/task-runner.ts";
 import type { TaskRecords } from "./tasks/task-store.ts";
-import { createTasks } from "./tasks/tasks.ts";
+import { Tasks, taskTool } from "./tasks/tasks.ts";
 
 /**
  * The modern era, 2026-07-28 and later: no handshake and no session. Each request states its terms, and the client
- * carries any open state. Only listening streams, and tasks, outlive their request.
+ * carries any open state. Only listening streams, and tasks, outlive their request. This file is the way of a request,
+ * from its checks to the text of its answer; it knows no HTTP library and no socket.
  */
-export interface Modern extends Era {
-  /** Ends a tenant's listening streams, each with its result. */
-  endTenant(tenant: string): void;
-  /** The same for every tenant. */
-  close(): void;
-  runningTasks(): number;
-  /** Resolves when the outcomes of all ended tasks are stored. */
-  settled(): Promise<void>;
+export interface Modern extends ModernOptions {
+  readonly writer: ResultWriter;
+  readonly lists: ListForm;
+  readonly listeners: Listeners;
+  readonly tasks: Tasks;
+  /** Aborted when the service is about to end: everything that stays open by itself ends now, with its result. */
+  readonly closing: Cancellation;
 }
-
-export type ModernLimits = TaskLimits & RoundsLimits & ListedLimits & Pick<Limits, "listenersPerTask">;
 
 export interface ModernOptions {
   readonly host: Host;
   readonly berthVersion: string;
   readonly sealer: Sealer;
   readonly records: TaskRecords;
+  /** True when lists differ between principals. */
   readonly accessRequired?: boolean;
-  /** Without it, no arguments are long. */
-  readonly checks?: ScalarReader;
+  /** Reads the values that go into headers from long arguments. Without it, no arguments are long. */
+  readonly checks?: Pick<Checks, "scalarsIn">;
   readonly limits: ModernLimits;
   readonly log: Log;
+  readonly logs: ClientLogs;
 }
 
+export type ModernLimits = TaskLimits & QuestionLimits & ListedLimits & Pick<Limits, "listenersPerTask">;
+
 export function createModern(options: ModernOptions): Modern {
-  const { host, berthVersion, sealer, records, accessRequired = false, checks, limits, log } = options;
-  const writer = createResultWriter(berthVersion);
+  const { host, berthVersion, sealer, records, accessRequired, limits, log } = options;
+  const writer = new ResultWriter(berthVersion);
   const listeners = new Listeners(host, limits);
-  const rounds = createRounds({ host, sealer, limits });
-  const onChange = (tenant: string, id: string, task: object): void => listeners.tellOfTask(tenant, id, task);
-  const tasks = createTasks({ host, records, writer, limits, log, onChange });
+  const tasks = new Tasks({ host, sealer, records, writer, listeners, limits, log });
+  const lists: ListForm = {
+    name: "2026-07-28",
+    listItem: (_list, item) => item,
+    listPage: (catalog, page) => String(cacheable({ writer, accessRequired }, catalog, page)),
+  };
+  return { ...options, writer, listeners, tasks, lists, closing: new Cancellation() };
+}
+
+/** Answers a request. Throws `BerthError`, or rejects with one, for a request that fails the checks of the era. */
+export async function answerModern(modern: Modern, place: ServerPlace, post: Post, request: Request): Promise<Answer> {
+  const checked = checkRequest(request, post, place, modern.checks);
+  const client = checked instanceof Promise ? await checked : checked;
+  const call = methodCall(place, post, request, client, modern.logs);
+  try {
+    return { status: 200, body: resultText(call.id, await callMethod(modern, call)) };
+  } catch (error) {
+    return methodErrorAnswer(modern.log, call, error, "modern");
+  }
+}
+
+/** The JSON text of the result. Throws `BerthError` for a protocol error. */
+function callMethod(modern: Modern, call: MethodCall): Text | Promise<Text> {
+  switch (call.method) {
+    case "tools/call":
+      return callTool(modern, call);
+    case "tools/list":
+      checkOffered(call, "tools");
+      return listPage("tools", call, modern.lists, modern.limits);
+    case "resources/read":
+      return readResource(modern, call);
+    case "resources/list":
+      checkOffered(call, "resources");
+      return listPage("resources", call, modern.lists, modern.limits);
+    case "resources/templates/list":
+      checkOffered(call, "resources");
+      return listPage("resourceTemplates", call, modern.lists, modern.limits);
+    case "prompts/get":
+      return getPrompt(modern, call);
+    case "prompts/list":
+      checkOffered(call, "prompts");
+      return listPage("prompts", call, modern.lists, modern.limits);
+    case "completion/complete":
+      return complete(modern, call);
+    case "server/discover":
+      return cacheable(modern, call.catalog, discovery(call.catalog));
+    case "subscriptions/listen":
+      return listen(modern, call);
+    case "tasks/get":
+      return modern.tasks.get(call);
+    case "tasks/update":
+      return modern.tasks.update(call);
+    case "tasks/cancel":
+      return modern.tasks.cancel(call);
+    default:
+      return callNatively(modern.host, call);
+  }
+}
+
+/** `tools/call`. Any failure inside a tool is a result. */
+async function callTool(modern: Modern, request: MethodCall): Promise<Text> {
+  checkOffered(request, "tools");
+  const call = isRepeated(request) ? await withAnswers(modern, request) : request;
+  const asTask = taskTool(call);
+  if (asTask) return modern.tasks.call(call, asTask);
+  const { tool, args } = requestedTool(call);
+  const outcome = await tool.call(args, callOptions(call));
+  if ("inputRequests" in outcome) return question(modern, call, outcome.inputRequests);
+  return modern.writer.write(call.catalog, "complete", outcome);
+}
+
+async function readResource(modern: Modern, request: MethodCall): Promise<Text> {
+  checkOffered(request, "resources");
+  const call = isRepeated(request) ? await withAnswers(modern, request) : request;
+  const resource = await requestedResource(call);
+  const outcome = await resource.read(callOptions(call));
+  if ("inputRequests" in outcome) return question(modern, call, outcome.inputRequests);
+  // The content of a resource may change at any time and depend on the principal.
+  const result = outcome instanceof LongObject ? outcome.with(UNCACHED) : { ...outcome, ...UNCACHED };
+  return modern.writer.write(call.catalog, "complete", result);
+}
+
+async function getPrompt(modern: Modern, request: MethodCall): Promise<Text> {
+  checkOffered(request, "prompts");
+  const call = isRepeated(request) ? await withAnswers(modern, request) : request;
+  const { prompt, args } = requestedPrompt(call);
+  const outcome = await prompt.get(args, callOptions(call));
+  if ("inputRequests" in outcome) return question(modern, call, outcome.inputRequests);
+  return modern.writer.write(call.catalog, "complete", outcome);
+}
+
+/** The result that asks; only the three methods above may be answered with it (2026-07-28 `basic/patterns/mrtr`). */
+function question(modern: Modern, call: MethodCall, inputRequests: InputRequests): Text {
+  return modern.writer.write(call.catalog, "input_required", ask(modern, call, inputRequests));
+}
+
+async function complete(modern: Modern, call: MethodCall): Promise<Text> {
+  checkOffered(call, "completions");
+  return modern.writer.write(call.catalog, "complete", await completion(call));
+}
+
+function discovery(catalog: Catalog): object {
+  const { description } = catalog.contract;
   return {
-    codec: createModernCodec({ writer, rounds, tasks, listeners, accessRequired, limits }),
-    clientOf: (request, post, place) => modernClient(request, post, place, checks),
-    endTenant: (tenant) => listeners.endTenant(tenant),
-    close: () => listeners.close(),
-    runningTasks: () => tasks.running(),
-    settled: () => tasks.settled(),
+    supportedVersions: SUPPORTED_VERSIONS,
+    capabilities: capabilitiesOf(catalog),
+    ...(description !== undefined && { instructions: description }),
   };
 }
+
+function cacheable(
+  { writer, accessRequired }: Pick<Modern, "writer" | "accessRequired">,
+  catalog: Catalog,
+  result: object,
+): Text {
+  return writer.write(catalog, "complete", {
+    ...result,
+    ttlMs: catalog.pinned ? PINNED_TTL_MS : LIST_TTL_MS,
+    cacheScope: accessRequired || catalog.isNarrowed ? "private" : "public",
+  });
+}
+
+/**
+ * How long a client may consider a list fresh without asking. Listening clients are told of changes; this is for all
+ * others.
+ */
+const LIST_TTL_MS = 60_000;
+/** A release that is addressed by its CID never changes. */
+const PINNED_TTL_MS = 365 * 24 * 3_600_000;
+const UNCACHED = { ttlMs: 0, cacheScope: "private" };

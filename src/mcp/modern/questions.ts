@@ -9,7 +9,7 @@ import { JsonText, isObject, type JsonDigest, type JsonObject, type Json } from 
 import { parseJson } from "../../lib/parse-json.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { joinAnswers } from "../../outcome/answers.ts";
-import type { Method, MethodCall, ServerPlace } from "../protocol.ts";
+import type { MethodCall, ServerPlace } from "../protocol.ts";
 import { bytesOf, heldBytes, tooManyAnswers, whyTooLong } from "../question-length.ts";
 import type { Sealer } from "../seal.ts";
 
@@ -17,19 +17,46 @@ import type { Sealer } from "../seal.ts";
  * Questions in the modern era: a result that asks, and a repeated request with the answers (2026-07-28
  * `basic/patterns/mrtr`). Nothing is kept here between the two: the client carries the sealed state.
  */
-export interface Rounds {
-  /** Wraps a method whose requests may be repeated with answers: it continues in the release that asked. */
-  resumable(run: Method): Method;
-  /** The members that only a result with questions has. Throws `missing_capability`. */
-  ask(call: MethodCall, inputRequests: InputRequests, answers: JsonObject): AskingResult;
+export interface QuestionParts {
+  readonly host: Host;
+  readonly sealer: Sealer;
+  readonly limits: QuestionLimits;
 }
 
-interface AskingResult {
-  readonly inputRequests: InputRequests;
-  readonly requestState: string;
+export type QuestionLimits = Pick<Limits, "requestStateMs" | "questionBytes" | "answerBytes">;
+
+/** The members that only a result with questions has. Throws `missing_capability`. */
+export function ask({ sealer, limits }: QuestionParts, call: MethodCall, inputRequests: InputRequests): object {
+  const missing = missingCapabilities(call.client.capabilities, inputRequests);
+  if (missing) {
+    const names = Object.keys(missing).join(", ");
+    throw new BerthError("missing_capability", names, { data: { requiredCapabilities: missing } });
+  }
+  const tooLong = whyTooLong(bytesOf(inputRequests), limits.questionBytes);
+  if (tooLong !== undefined) throw new BerthError("guest_failed", tooLong);
+  const { shown, keys } = shownByName(inputRequests);
+  const asked = Object.fromEntries(Object.entries(shown).map(([key, { method }]) => [key, method]));
+  const { catalog, answers = {} } = call;
+  const state: State = { release: catalog.release, answers, asked, ...(keys && { keys }) };
+  return { inputRequests: shown, requestState: sealer.seal(bindingOf(call), state, limits.requestStateMs) };
 }
 
-export type RoundsLimits = Pick<Limits, "requestStateMs" | "questionBytes" | "answerBytes">;
+/** True for a request that repeats an earlier one, with answers. */
+export function isRepeated({ params }: MethodCall): boolean {
+  return params["requestState"] !== undefined || params["inputResponses"] !== undefined;
+}
+
+/** The call with all answers so far, in the release that asked. Rejects with `invalid_params`. */
+export async function withAnswers({ host, sealer, limits }: QuestionParts, call: MethodCall): Promise<MethodCall> {
+  const { requestState, inputResponses } = call.params;
+  if (requestState === undefined) return { ...call, answers: bounded(readInputResponses(inputResponses), limits) };
+  if (typeof requestState !== "string") throw new BerthError("invalid_params", '"requestState" must be a text');
+  const { release, answers, asked, keys } = sealer.unseal(bindingOf(call), requestState) as State;
+  const given = inputResponses === undefined ? {} : readInputResponses(inputResponses, asked);
+  const joined = bounded(joinAnswers(answers, keys ? underOwnKeys(given, keys) : given), limits);
+  const catalog = await catalogOfRelease(host, call, release);
+  return { ...call, catalog, answers: joined };
+}
 
 /** The state that a client carries from one round to the next. */
 interface State {
@@ -40,46 +67,9 @@ interface State {
   readonly keys?: Readonly<Record<string, string>>;
 }
 
-export function createRounds(options: { host: Host; sealer: Sealer; limits: RoundsLimits }): Rounds {
-  const { host, sealer, limits } = options;
-
-  return {
-    resumable: (run) => (call) => {
-      const { requestState, inputResponses } = call.params;
-      if (requestState === undefined && inputResponses === undefined) return run(call);
-      return resume(call, requestState, inputResponses).then(run);
-    },
-
-    ask(call, inputRequests, answers) {
-      const missing = missingCapabilities(call.client.capabilities, inputRequests);
-      if (missing) {
-        const names = Object.keys(missing).join(", ");
-        throw new BerthError("missing_capability", names, { data: { requiredCapabilities: missing } });
-      }
-      const tooLong = whyTooLong(bytesOf(inputRequests), limits.questionBytes);
-      if (tooLong !== undefined) throw new BerthError("guest_failed", tooLong);
-      const { shown, keys } = shownByName(inputRequests);
-      const asked = Object.fromEntries(Object.entries(shown).map(([key, { method }]) => [key, method]));
-      const state: State = { release: call.catalog.release, answers, asked, ...(keys && { keys }) };
-      return { inputRequests: shown, requestState: sealer.seal(bindingOf(call), state, limits.requestStateMs) };
-    },
-  };
-
-  async function resume(call: MethodCall, requestState: unknown, inputResponses: unknown): Promise<MethodCall> {
-    if (requestState === undefined) return { ...call, answers: bounded(readInputResponses(inputResponses)) };
-    if (typeof requestState !== "string") throw new BerthError("invalid_params", '"requestState" must be a text');
-    const { release, answers, asked, keys } = sealer.unseal(bindingOf(call), requestState) as State;
-    const given = inputResponses === undefined ? {} : readInputResponses(inputResponses, asked);
-    const joined = bounded(joinAnswers(answers, keys ? underOwnKeys(given, keys) : given));
-    const catalog = await catalogOfRelease(host, call, release);
-    return { ...call, catalog, answers: joined };
-  }
-
-  function bounded(answers: JsonObject): JsonObject {
-    const { answerBytes } = limits;
-    if (heldBytes(answers, answerBytes) <= answerBytes) return answers;
-    throw new BerthError("invalid_params", `a call takes no ${tooManyAnswers(answerBytes)}`);
-  }
+function bounded(answers: JsonObject, { answerBytes }: QuestionLimits): JsonObject {
+  if (heldBytes(answers, answerBytes) <= answerBytes) return answers;
+  throw new BerthError("invalid_params", `a call takes no ${tooManyAnswers(answerBytes)}`);
 }
 
 /** An upstream's questions under the names that it gave them, unless two are the same; `keys` has their own keys. */

@@ -4,12 +4,35 @@ import { LongText, type Text } from "../../lib/long-text.ts";
 import { META_SERVER_INFO } from "../revisions.ts";
 
 /** `task` belongs to the tasks extension (SEP-2663). */
-export type ResultType = "complete" | "input_required" | "task";
+type ResultType = "complete" | "input_required" | "task";
 
 /** Writes the members that every modern result has: its type, and the server that answered. */
-export interface ResultWriter {
-  readonly serverInfoOf: (catalog: Catalog) => object;
-  readonly write: (catalog: Catalog, type: ResultType, result: object) => Text;
+export class ResultWriter {
+  readonly #berthVersion: string;
+
+  constructor(berthVersion: string) {
+    this.#berthVersion = berthVersion;
+  }
+
+  serverInfo(catalog: Catalog): object {
+    return { name: catalog.server, version: `${this.#berthVersion}+${catalog.release}` };
+  }
+
+  write(catalog: Catalog, type: ResultType, result: object): Text {
+    const text = jsonOf(result);
+    if (text instanceof LongText) return text.closedBy(this.#tail(catalog, type));
+    return `${text.slice(0, -1)}${text === "{}" ? "" : ","}${this.#tail(catalog, type)}`;
+  }
+
+  #tail(catalog: Catalog, type: ResultType): string {
+    const key = TAIL_KEYS[type];
+    const known = catalog.memo.get(key) as string | undefined;
+    if (known !== undefined) return known;
+    const meta = JSON.stringify({ [META_SERVER_INFO]: this.serverInfo(catalog) });
+    const tail = `"resultType":"${type}","_meta":${meta}}`;
+    catalog.memo.set(key, tail);
+    return tail;
+  }
 }
 
 const TAIL_KEYS: Readonly<Record<ResultType, string>> = {
@@ -17,27 +40,3 @@ const TAIL_KEYS: Readonly<Record<ResultType, string>> = {
   input_required: "modern:tail:input_required",
   task: "modern:tail:task",
 };
-
-export function createResultWriter(berthVersion: string): ResultWriter {
-  const serverInfoOf = (catalog: Catalog): object => ({
-    name: catalog.server,
-    version: `${berthVersion}+${catalog.release}`,
-  });
-  const tailOf = (catalog: Catalog, type: ResultType): string => {
-    const key = TAIL_KEYS[type];
-    const known = catalog.memo.get(key) as string | undefined;
-    if (known !== undefined) return known;
-    const tail = `"resultType":"${type}","_meta":${JSON.stringify({ [META_SERVER_INFO]: serverInfoOf(catalog) })}}`;
-    catalog.memo.set(key, tail);
-    return tail;
-  };
-
-  return {
-    serverInfoOf,
-    write(catalog, type, result) {
-      const text = jsonOf(result);
-      if (text instanceof LongText) return text.closedBy(tailOf(catalog, type));
-      return `${text.slice(0, -1)}${text === "{}" ? "" : ","}${tailOf(catalog, type)}`;
-    },
-  };
-}

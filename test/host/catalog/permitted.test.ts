@@ -4,7 +4,7 @@ import { createPrincipal, type Principal } from "../../../src/access/principal.t
 import type { Catalog } from "../../../src/host/catalog/catalog.ts";
 import { permittedCatalog } from "../../../src/host/catalog/permitted.ts";
 import { ViewRoom, viewRoom, type Kept } from "../../../src/host/catalog/view-room.ts";
-import { listMethod } from "../../../src/mcp/methods/lists.ts";
+import { listPage } from "../../../src/mcp/methods/lists.ts";
 
 const ROOM = 128 * 1024 * 1024;
 
@@ -18,14 +18,14 @@ function catalogOf(names: readonly string[], description = ""): Catalog {
 const principalOf = (id: string, ...tools: string[]): Principal =>
   createPrincipal({ id, tenant: "default" }, [{ can: ["call"], tools }]);
 
-const codec = {
-  shape: "test",
+const form = {
+  name: "test",
   listItem: (_list: string, item: object) => item,
   listPage: (_catalog: Catalog, page: object) => JSON.stringify(page),
 };
 const limits = { listPageBytes: 16_000_000, listPageItems: 0 };
-const listTools = listMethod("tools", limits) as unknown as (asked: object) => string | Promise<string>;
-const listed = async (catalog: Catalog): Promise<string> => listTools({ catalog, params: {}, codec });
+const listed = async (catalog: Catalog, name = "test"): Promise<string> =>
+  listPage("tools", { catalog, params: {} }, { ...form, name }, limits);
 
 describe("what is kept for those who may use a part of a server", () => {
   it("is one for all who may use the same, however their rights say it", () => {
@@ -76,11 +76,10 @@ describe("what is kept for those who may use a part of a server", () => {
     const names = Array.from({ length: 12 }, (_, index) => `t${index}`);
     for (let server = 0; server < 8; server++) {
       const catalog = catalogOf(names, "d".repeat(1_000_000));
-      for (const shape of ["one", "other"]) {
-        const asked = { catalog, params: {}, codec: { ...codec, shape } };
-        const page = await listTools(asked);
+      for (const name of ["one", "other"]) {
+        const page = await listed(catalog, name);
         assert.ok(page.length > 11_000_000);
-        assert.equal(await listTools(asked), page);
+        assert.equal(await listed(catalog, name), page);
         assert.ok(viewRoom.bytes <= ROOM, `${viewRoom.bytes} bytes`);
       }
       const held = [...catalog.memo.values()] as { written: Map<string, unknown> }[];

@@ -8,8 +8,8 @@ import type { CallOptions, CallResult, InputRequests, InputRequired } from "../.
 import { LongResult } from "../../../src/host/calls/long-result.ts";
 import { JsonText, type JsonObject } from "../../../src/lib/json.ts";
 import { createLog } from "../../../src/lib/log.ts";
-import { ended } from "../../../src/mcp/modern/tasks/endings.ts";
-import type { Task } from "../../../src/mcp/modern/tasks/task.ts";
+import { ResultWriter } from "../../../src/mcp/modern/results.ts";
+import { ended, type Task } from "../../../src/mcp/modern/tasks/task.ts";
 import { TaskRunner } from "../../../src/mcp/modern/tasks/task-runner.ts";
 import { TaskStore } from "../../../src/mcp/modern/tasks/task-store.ts";
 import type { TaskOrder } from "../../../src/mcp/modern/tasks/work.ts";
@@ -576,6 +576,7 @@ describe("tasks and the process that runs them", () => {
       store,
       limits: { ...defaultLimits, taskLeaseMs: 60 },
       log: createLog("silent"),
+      writer: new ResultWriter("0"),
       onChange() {},
     });
     const text = JSON.stringify({ long: "x".repeat(1_000_000) });

@@ -1,18 +1,22 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import type { CallResult } from "../../../host/catalog/catalog.ts";
 import { BerthError } from "../../../lib/errors.ts";
 import { JsonText, type JsonObject } from "../../../lib/json.ts";
 import { limitVariable } from "../../../limits/limits.ts";
 import type { Log } from "../../../lib/log.ts";
+import { LongText } from "../../../lib/long-text.ts";
 import { heldBytes } from "../../question-length.ts";
 import { ProcessSilence } from "../../silence.ts";
-import { ended, failed, LOST, resultOf } from "./endings.ts";
-import { isOver, type Task } from "./task.ts";
+import type { ResultWriter } from "../results.ts";
+import { ended, failed, isOver, LOST, type Task, type TaskResult } from "./task.ts";
 import type { TaskStore } from "./task-store.ts";
 import { beginWork, type TaskCallee, type TaskOrder, type UntilTask, type TaskWork } from "./work.ts";
 
 /** The pause between two attempts to write the outcome of a task. */
 const KEEP_AGAIN_MS = 1_000;
+/** A longer text is stored apart and sent as it is: the serving thread never parses it. */
+const RESULT_UNITS = 64 * 1024;
 const UNKEPT = "It has ended, and what became of it cannot be written now: the store fails";
 
 export interface TaskLimits {
@@ -31,6 +35,7 @@ export interface TaskRunnerOptions {
   readonly store: TaskStore;
   readonly limits: TaskLimits;
   readonly log: Log;
+  readonly writer: ResultWriter;
   /** Called for every change made here; with the text of a result that is stored apart. */
   readonly onChange: (tenant: string, task: Task, longResult?: string) => void;
 }
@@ -246,14 +251,12 @@ export class TaskRunner {
 
   #follow(task: Task, order: TaskOrder, work: BegunWork): void {
     const { id } = task;
-    const { tenant, catalog, tool, codec } = order;
+    const { tenant, catalog } = order;
     // While it runs, no long part of the task is held, except the input of its tool.
     const brief = { ...task, args: {}, answers: {} };
     this.#running.set(id, { ...work, tenant, brief, said: undefined });
     this.#timer ??= setInterval(() => void this.#renew(), this.#options.limits.taskLeaseMs / 3).unref();
-    const settling = this.#settle(id, { tenant, catalog, tool, codec }, work).finally(() =>
-      this.#settling.delete(settling),
-    );
+    const settling = this.#settle(id, { tenant, catalog }, work).finally(() => this.#settling.delete(settling));
     this.#settling.add(settling);
   }
 
@@ -267,11 +270,17 @@ export class TaskRunner {
     await this.#keep(id, tenant, async () => {
       if (outcome instanceof Error) await this.fail(tenant, id, outcome);
       else {
-        const made = "inputRequests" in outcome ? outcome : await resultOf(outcome, order);
+        const made = "inputRequests" in outcome ? outcome : await this.#resultOf(outcome, order);
         const longResult = "text" in made && made.isLong ? made.text : undefined;
         await this.#end(tenant, id, (task) => ended(task, made), longResult);
       }
     });
+  }
+
+  async #resultOf(outcome: CallResult, { catalog }: Ended): Promise<TaskResult> {
+    const text = this.#options.writer.write(catalog, "complete", outcome);
+    if (text instanceof LongText) await text.decode();
+    return { text: String(text), isLong: typeof text !== "string" || text.length > RESULT_UNITS };
   }
 
   /** Retries while the store fails, since the task has already done its work. */
@@ -343,7 +352,7 @@ export class TaskRunner {
   }
 }
 
-type Ended = Pick<TaskOrder, "tenant" | "catalog" | "tool" | "codec">;
+type Ended = Pick<TaskOrder, "tenant" | "catalog">;
 
 interface BegunWork extends TaskWork {
   /** The size of its arguments and answers. */

@@ -1,7 +1,9 @@
-import type { InputRequest } from "../../../host/catalog/catalog.ts";
+import type { InputRequest, InputRequired } from "../../../host/catalog/catalog.ts";
+import { BerthError } from "../../../lib/errors.ts";
 import type { Json, JsonDigest, JsonObject } from "../../../lib/json.ts";
 import { LongText } from "../../../lib/long-text.ts";
 import type { CallerContext } from "../../../outcome/context.ts";
+import { missingCapabilities } from "../questions.ts";
 
 /** A tool call that outlives its request, as it is stored (SEP-2663). Times are milliseconds since the epoch. */
 export interface Task {
@@ -88,7 +90,7 @@ export function inDetail(task: Task, longResult?: string): JsonObject | LongText
 }
 
 /** The task with these questions open, each under a key that was never used before. */
-export function asking(task: Task, inputRequests: Readonly<Record<string, InputRequest>>): Task {
+function asking(task: Task, inputRequests: Readonly<Record<string, InputRequest>>): Task {
   const seenKeys = new Set(task.seenKeys);
   const asked = Object.entries(inputRequests).map(([key, request]): [string, TaskQuestion] => {
     let shown = key;
@@ -98,3 +100,40 @@ export function asking(task: Task, inputRequests: Readonly<Record<string, InputR
   });
   return { ...task, status: "input_required", asked: Object.fromEntries(asked), seenKeys: [...seenKeys] };
 }
+
+/** The answer of a tool as it is stored. */
+export interface TaskResult {
+  readonly text: string;
+  /** True when it is stored apart. */
+  readonly isLong: boolean;
+}
+
+/** The task after its tool has answered or asked. */
+export function ended(task: Task, outcome: InputRequired | TaskResult): Task {
+  if ("inputRequests" in outcome) {
+    const missing = missingCapabilities(task.capabilities, outcome.inputRequests);
+    if (task.seenKeys.length >= QUESTIONS_MAX) {
+      return failed(task, new BerthError("guest_failed", `it asked ${QUESTIONS_MAX} questions in one task`));
+    }
+    if (!missing) return asking(task, outcome.inputRequests);
+    const data = { requiredCapabilities: missing };
+    return failed(task, new BerthError("missing_capability", Object.keys(missing).join(", "), { data }));
+  }
+  if (outcome.isLong) return { ...task, status: "completed", hasLongResult: true };
+  return { ...task, status: "completed", result: JSON.parse(outcome.text) as Json };
+}
+
+export function failed(task: Task, { rpc: code, message, data }: BerthError): Task {
+  const error = { code, message, ...(data && { data: data as JsonObject }) };
+  return { ...task, status: "failed", statusMessage: message, asked: {}, error };
+}
+
+export const LOST = new BerthError(
+  "guest_failed",
+  "the process that ran it is gone, and what became of it is not known: what it does may have been done, wholly or " +
+    "in part. Look before you repeat the call.",
+  { data: { retriable: false } },
+);
+
+/** For a function that never stops asking: each question stays in the stored task. */
+const QUESTIONS_MAX = 1_000;

@@ -4,7 +4,6 @@ import type { CallOptions, CallResult, Catalog, InputRequired, Tool } from "../.
 import { isObject, type Json, type JsonObject, type JsonText } from "../../../lib/json.ts";
 import type { CallerContext } from "../../../outcome/context.ts";
 import type { Trace } from "../../../lib/trace.ts";
-import type { Codec } from "../../protocol.ts";
 
 /** The parts that make a task. */
 export interface TaskOrder {
@@ -13,7 +12,6 @@ export interface TaskOrder {
   readonly principal: Principal | undefined;
   readonly catalog: Catalog;
   readonly tool: Tool;
-  readonly codec: Codec;
   readonly args: JsonObject | JsonText;
   readonly capabilities: JsonObject;
   readonly answers: JsonObject;

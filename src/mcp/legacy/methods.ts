@@ -1,0 +1,153 @@
+import { failure } from "../../host/calls/content.ts";
+import { jsonOf } from "../../host/calls/long-result.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isLogLevel, LOG_LEVELS } from "../../lib/log-level.ts";
+import type { Text } from "../../lib/long-text.ts";
+import { completion, requestedPrompt, requestedResource, requestedTool } from "../methods/calls.ts";
+import { listPage } from "../methods/lists.ts";
+import { callNatively, isNativeName } from "../native.ts";
+import { runUntilAnswered, type Unanswered } from "./ask.ts";
+import type { Legacy } from "./legacy.ts";
+import type { LegacyCall, Session } from "./session.ts";
+import { shapeOf } from "./shape.ts";
+
+/**
+ * The methods of a revision from 2024-11-05 to 2025-11-25, and native calls. Results have the shape of the revision.
+ * Resolves to the JSON text of the result; rejects with `BerthError` for a protocol error.
+ */
+export async function callLegacyMethod(legacy: Legacy, call: LegacyCall): Promise<Text> {
+  try {
+    return await callMethod(legacy, call);
+  } catch (error) {
+    throw isNativeName(call.method) ? error : legacyError(error);
+  }
+}
+
+function callMethod(legacy: Legacy, call: LegacyCall): Text | Promise<Text> {
+  switch (call.method) {
+    case "tools/call":
+      return callTool(legacy, call);
+    case "tools/list":
+      return listPage("tools", call, shapeOf(call.client.version), legacy.limits);
+    case "resources/read":
+      return readResource(legacy, call);
+    case "resources/list":
+      return listPage("resources", call, shapeOf(call.client.version), legacy.limits);
+    case "resources/templates/list":
+      return listPage("resourceTemplates", call, shapeOf(call.client.version), legacy.limits);
+    case "resources/subscribe":
+      return subscribe(legacy, call);
+    case "resources/unsubscribe":
+      return unsubscribe(legacy, call);
+    case "prompts/get":
+      return getPrompt(legacy, call);
+    case "prompts/list":
+      return listPage("prompts", call, shapeOf(call.client.version), legacy.limits);
+    case "completion/complete":
+      return completion(call).then((result) => JSON.stringify(result));
+    case "logging/setLevel":
+      return setLevel(legacy, call);
+    case "ping":
+      return "{}";
+    default:
+      return callNatively(legacy.host, call);
+  }
+}
+
+/** A missing resource has an error code of its own before 2026-07-28 (2025-11-25 `server/resources`). */
+function legacyError(error: unknown): unknown {
+  if (!(error instanceof BerthError) || error.code !== "resource_not_found") return error;
+  return new BerthError("legacy_resource_not_found", error.detail, { ...(error.data && { data: error.data }) });
+}
+
+/** `tools/call`. Any failure inside a tool is a result. */
+async function callTool(legacy: Legacy, call: LegacyCall): Promise<Text> {
+  const { tool, args } = requestedTool(call);
+  const outcome = await runUntilAnswered(legacy.limits, call, (options) => tool.call(args, options));
+  const result =
+    "unanswered" in outcome
+      ? failure(`The tool "${String(call.params["name"])}" did not finish: ${outcome.unanswered}`)
+      : outcome;
+  return shapeOf(call.client.version).callResult(tool.contract, result);
+}
+
+async function readResource(legacy: Legacy, call: LegacyCall): Promise<Text> {
+  const resource = await requestedResource(call);
+  return jsonOf(answered(await runUntilAnswered(legacy.limits, call, (options) => resource.read(options))));
+}
+
+async function getPrompt(legacy: Legacy, call: LegacyCall): Promise<Text> {
+  const { prompt, args } = requestedPrompt(call);
+  const outcome = await runUntilAnswered(legacy.limits, call, (options) => prompt.get(args, options));
+  return jsonOf(shapeOf(call.client.version).promptResult(answered(outcome)));
+}
+
+function answered<Outcome extends object>(outcome: Outcome | Unanswered): Outcome {
+  if ("unanswered" in outcome) throw new BerthError("guest_failed", outcome.unanswered);
+  return outcome;
+}
+
+async function setLevel(legacy: Legacy, call: LegacyCall): Promise<string> {
+  const session = sessionOf(call);
+  const { level } = call.params;
+  if (!isLogLevel(level)) {
+    throw new BerthError("invalid_params", `"level" must be one of ${LOG_LEVELS.join(", ")}`);
+  }
+  session.logLevel = level;
+  return saved(legacy, session);
+}
+
+async function subscribe(legacy: Legacy, call: LegacyCall): Promise<string> {
+  const session = sessionOf(call);
+  const { subscriptions } = session;
+  const { subscriptionsPerSession } = legacy.limits;
+  const uri = uriOf(call);
+  if (uri.length > URI_CHARACTERS_MAX) {
+    throw new BerthError("invalid_params", `"uri" has at most ${URI_CHARACTERS_MAX} characters in a subscription`);
+  }
+  if (!(await call.catalog.resource(uri))) throw new BerthError("resource_not_found", uri, { data: { uri } });
+  if (subscriptions.has(uri)) return saved(legacy, session);
+  if (subscriptions.size >= subscriptionsPerSession) {
+    throw new BerthError("invalid_params", `a session has at most ${subscriptionsPerSession} subscriptions`);
+  }
+  let characters = uri.length;
+  for (const each of subscriptions) characters += each.length;
+  if (characters > URIS_CHARACTERS_MAX) {
+    throw new BerthError(
+      "invalid_params",
+      `the subscriptions of a session have at most ${URIS_CHARACTERS_MAX} characters`,
+    );
+  }
+  subscriptions.add(uri);
+  return saved(legacy, session);
+}
+
+/** A session remembers its subscriptions, so they must be small. */
+const URI_CHARACTERS_MAX = 2_048;
+/** The limit for all of them together: they are written whenever one is added or removed. */
+const URIS_CHARACTERS_MAX = 64 * 1_024;
+
+async function unsubscribe(legacy: Legacy, call: LegacyCall): Promise<string> {
+  const session = sessionOf(call);
+  session.subscriptions.delete(uriOf(call));
+  return saved(legacy, session);
+}
+
+/**
+ * Answers once the change is stored, so that it holds whatever happens to the process. Saves even if nothing changed
+ * here: another process may have made another change.
+ */
+async function saved({ sessions }: Legacy, session: Session): Promise<string> {
+  await sessions.save(session);
+  return "{}";
+}
+
+function uriOf({ params: { uri } }: LegacyCall): string {
+  if (typeof uri !== "string") throw new BerthError("invalid_params", '"uri" must be a text');
+  return uri;
+}
+
+function sessionOf({ client, method }: LegacyCall): Session {
+  if (client.peer) return client.peer;
+  throw new BerthError("invalid_request", `${method} needs the session that initialize gives; send Mcp-Session-Id`);
+}
