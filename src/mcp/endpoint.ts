@@ -15,7 +15,7 @@ import { receiveLegacy } from "./legacy/receive.ts";
 import { answerModern, createModern, type ModernLimits } from "./modern/modern.ts";
 import type { Answer, Listen, Post } from "./protocol.ts";
 import { inParts } from "./records-in-parts.ts";
-import type { Records } from "./records.ts";
+import type { Records } from "../lib/records.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
 import { createSealer } from "./seal.ts";
 

@@ -1,5 +1,5 @@
 import { BerthError } from "../lib/errors.ts";
-import type { ProtocolRecordKind, Records } from "./records.ts";
+import type { RecordKind, Records } from "../lib/records.ts";
 
 /** The most attempts at a change that loses against concurrent ones. */
 const TRIES_MAX = 20;
@@ -13,11 +13,11 @@ type KeptUntil = readonly [hour: number, records: number, bytes: number];
 /** Counts the records of one kind that each tenant keeps, in whichever process, and their bytes. */
 export class KeptCount {
   readonly #records: Pick<Records, "record" | "putRecord">;
-  readonly #kind: ProtocolRecordKind;
+  readonly #kind: RecordKind;
   /** The last count of each tenant in progress here: they run one after the other, so that they do not collide. */
   readonly #counting = new Map<string, Promise<void>>();
 
-  constructor(records: Pick<Records, "record" | "putRecord">, kind: ProtocolRecordKind) {
+  constructor(records: Pick<Records, "record" | "putRecord">, kind: RecordKind) {
     this.#records = records;
     this.#kind = kind;
   }

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { nextTurn } from "../lib/event-loop.ts";
-import type { ProtocolKeyedPut, ProtocolRecordKind, ProtocolRecordPut, Records } from "./records.ts";
+import type { KeyedRecordPut, RecordKind, RecordPut, Records } from "../lib/records.ts";
 
 /** The length of a part in UTF-16 units: the store writes or reads it in about a millisecond. */
 const PART_UNITS = 128 * 1024;
@@ -50,12 +50,7 @@ export function inParts(records: Records): Records {
     },
   };
 
-  async function joined(
-    tenant: string,
-    kind: ProtocolRecordKind,
-    key: string,
-    parts: Parts,
-  ): Promise<string | undefined> {
+  async function joined(tenant: string, kind: RecordKind, key: string, parts: Parts): Promise<string | undefined> {
     let value = "";
     for (let number = 0; number < parts.count; number++) {
       const part = await records.record(tenant, kind, partKey(key, parts, number));
@@ -66,11 +61,7 @@ export function inParts(records: Records): Records {
     return value;
   }
 
-  async function prepared(
-    tenant: string,
-    kind: ProtocolRecordKind,
-    puts: readonly ProtocolKeyedPut[],
-  ): Promise<Prepared[]> {
+  async function prepared(tenant: string, kind: RecordKind, puts: readonly KeyedRecordPut[]): Promise<Prepared[]> {
     const all: Prepared[] = [];
     for (const put of puts) {
       const { key, value, expected, expiresAt } = put;
@@ -93,7 +84,7 @@ export function inParts(records: Records): Records {
   /** Removes obsolete parts: the earlier ones, or those written in vain. */
   async function settle(
     tenant: string,
-    kind: ProtocolRecordKind,
+    kind: RecordKind,
     all: readonly Prepared[],
     revisions: readonly (number | undefined)[],
   ): Promise<void> {
@@ -120,14 +111,14 @@ interface Parts {
 }
 
 interface Prepared {
-  readonly put: ProtocolKeyedPut;
+  readonly put: KeyedRecordPut;
   /** The parts of the value that it replaces. */
   readonly before: Parts | undefined;
   readonly written: Parts | undefined;
 }
 
 /** True when the value is short and replaces nothing. */
-function isPlain({ value, expected }: ProtocolRecordPut): boolean {
+function isPlain({ value, expected }: RecordPut): boolean {
   return value.length <= PART_UNITS && expected === 0;
 }
 

@@ -1,16 +1,18 @@
 import type { AuditLinks } from "../audit/audit-entry.ts";
 import type { Block, Cid } from "../lib/cid.ts";
+import type { Records } from "../lib/records.ts";
 import type { Tenants } from "./tenants.ts";
 import type { TokenRecords } from "./tokens.ts";
 
 /**
- * The contract of every store: content by CID, names per tenant with their history, and derived results.
+ * The contract of every store: content by CID, names per tenant with their history, derived results, and records that
+ * expire.
  * It owns durability and integrity. It knows nothing of servers, of MCP or of HTTP.
  *
  * Bytes are verified against their CID before they are written and after they are read
  * (`content_corrupt` if they do not match). A tenant reads only the content that it put or was given.
  */
-export interface Store {
+export interface Store extends Records {
   /** The tenants, who own names here. */
   readonly tenants: Tenants;
 
@@ -73,25 +75,6 @@ export interface Store {
   /** Makes a tenant hold existing results; false, and it holds none of them, when one is missing. */
   holdDerived(tenant: string, keys: readonly string[]): Promise<boolean>;
 
-  /** A value that changes often and expires by itself; undefined when it is missing or expired. */
-  record(tenant: string, kind: RecordKind, key: string): Promise<StoredRecord | undefined>;
-
-  /**
-   * Writes a record that still has the revision `expected` (0: does not exist), and returns its new revision;
-   * undefined, with nothing written, when someone else was first.
-   */
-  putRecord(tenant: string, kind: RecordKind, key: string, put: RecordPut): Promise<number | undefined>;
-
-  /**
-   * As `putRecord` for several at once: the new revision of each, undefined for each where someone else was first. The
-   * records outlive this process at once, and a power cut a little later.
-   */
-  putRecords(
-    tenant: string,
-    kind: RecordKind,
-    puts: readonly KeyedRecordPut[],
-  ): Promise<readonly (number | undefined)[]>;
-
   /** Makes a trial save and keeps nothing of it. Rejects when a change could not be saved and kept. */
   check(): Promise<void>;
 
@@ -145,24 +128,6 @@ export interface SealedSecret {
 export interface SecretPut extends Pick<SealedSecret, "name" | "keyId" | "sealed" | "by"> {
   /** Called in the same step for the very first secret: a concurrent change of keys may have dropped the key. */
   readonly isKeyHeld?: () => boolean;
-}
-
-export type RecordKind = "task" | "session" | "stream";
-
-export interface StoredRecord {
-  readonly value: string;
-  readonly revision: number;
-}
-
-export interface RecordPut {
-  readonly value: string;
-  readonly expected: number;
-  /** Milliseconds since the epoch. A time in the past removes the record. */
-  readonly expiresAt: number;
-}
-
-export interface KeyedRecordPut extends RecordPut {
-  readonly key: string;
 }
 
 /**

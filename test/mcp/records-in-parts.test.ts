@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { ProtocolRecordPut, Records, ProtocolRecord } from "../../src/mcp/records.ts";
+import type { RecordPut, Records, StoredRecord } from "../../src/lib/records.ts";
 import { inParts } from "../../src/mcp/records-in-parts.ts";
 import { turnsIn } from "../support/turns-in.ts";
 
@@ -10,9 +10,9 @@ const LONGEST_UNITS = 128 * 1024;
 
 /** Keeps records as a store does. */
 function memory() {
-  const kept = new Map<string, ProtocolRecord>();
+  const kept = new Map<string, StoredRecord>();
   const seen = { longest: 0, onRead: (_key: string): void => {} };
-  const put = (key: string, { value, expected, expiresAt }: ProtocolRecordPut): number | undefined => {
+  const put = (key: string, { value, expected, expiresAt }: RecordPut): number | undefined => {
     seen.longest = Math.max(seen.longest, value.length);
     if ((kept.get(key)?.revision ?? 0) !== expected) return undefined;
     if (expiresAt <= Date.now()) kept.delete(key);
@@ -38,7 +38,7 @@ describe("a record with a long value", () => {
       const value = unit.repeat(4_000_000 / unit.length);
       const put = { value, expected: 0, expiresAt: LATER };
       assert.ok((await turnsIn(() => records.putRecord("a", "task", "long", put))) >= 30, unit);
-      let read: ProtocolRecord | undefined;
+      let read: StoredRecord | undefined;
       assert.ok((await turnsIn(async () => (read = await records.record("a", "task", "long")))) >= 30, unit);
       assert.ok(read?.value === value && read.revision === 1, unit);
       assert.ok(seen.longest <= LONGEST_UNITS, `${seen.longest} units at once`);

@@ -27,7 +27,7 @@ import { createEndpoint, type EndpointOptions } from "../../src/mcp/endpoint.ts"
 import { createMetrics } from "../../src/metrics/metrics.ts";
 import { SignIns } from "../../src/http/access/sign-in.ts";
 import { createSealer } from "../../src/mcp/seal.ts";
-import type { Records } from "../../src/mcp/records.ts";
+import type { Records } from "../../src/lib/records.ts";
 import { MODERN_META } from "./berth.ts";
 import { patientLimits } from "./patience.ts";
 

@@ -14,7 +14,7 @@ import { recordRefusal, type RefusalRecorder } from "./record-refusals.ts";
 import type { Resources } from "./resources.ts";
 import { randomUUID } from "node:crypto";
 import type { Limits } from "../../limits/limits.ts";
-import type { Records } from "../../mcp/records.ts";
+import type { Records } from "../../lib/records.ts";
 import type { Sealer } from "../../mcp/seal.ts";
 
 interface SignInOptions extends RefusalRecorder {

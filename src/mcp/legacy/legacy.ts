@@ -7,7 +7,7 @@ import type { Limits } from "../../limits/limits.ts";
 import { requestText } from "../json-rpc.ts";
 import type { ListedLimits } from "../methods/lists.ts";
 import type { Answer, ClientLogs, Post } from "../protocol.ts";
-import type { Records } from "../records.ts";
+import type { Records } from "../../lib/records.ts";
 import type { Sealer } from "../seal.ts";
 import type { AskLimits } from "./ask.ts";
 import type { Session } from "./session.ts";

@@ -5,7 +5,7 @@ import type { LogLevel } from "../../lib/log-level.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { limitVariable, type Limits } from "../../limits/limits.ts";
 import { KeptCount } from "../kept-count.ts";
-import type { Records, ProtocolRecord } from "../records.ts";
+import type { Records, StoredRecord } from "../../lib/records.ts";
 import { isLegacy } from "../revisions.ts";
 import type { Sealer } from "../seal.ts";
 import { Session, type SessionFacts, type Whose } from "./session.ts";
@@ -310,7 +310,7 @@ interface Stored {
 
 const NOTHING: Stored = { revision: 0, bytes: 0 };
 
-function storedAs(record: ProtocolRecord | undefined): Stored {
+function storedAs(record: StoredRecord | undefined): Stored {
   return record ? { revision: record.revision, bytes: RECORD_BYTES + Buffer.byteLength(record.value) } : NOTHING;
 }
 

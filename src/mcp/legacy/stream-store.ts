@@ -4,7 +4,7 @@ import type { Limits } from "../../limits/limits.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
-import type { ProtocolKeyedPut, Records } from "../records.ts";
+import type { KeyedRecordPut, Records } from "../../lib/records.ts";
 import { ProcessSilence } from "../silence.ts";
 import type { Session } from "./session.ts";
 import type { KeptEvents, Stream } from "./stream.ts";
@@ -109,9 +109,9 @@ export class StreamStore {
 
   async #writeChanges(all: boolean): Promise<void> {
     const [now, elapsed] = [Date.now(), performance.now()];
-    const due = new Map<string, { puts: ProtocolKeyedPut[]; streams: (Stream | undefined)[] }>();
+    const due = new Map<string, { puts: KeyedRecordPut[]; streams: (Stream | undefined)[] }>();
     let units = 0;
-    const add = ({ tenant }: Session, put: ProtocolKeyedPut, stream: Stream | undefined): Promise<void> | undefined => {
+    const add = ({ tenant }: Session, put: KeyedRecordPut, stream: Stream | undefined): Promise<void> | undefined => {
       let group = due.get(tenant);
       if (!group) due.set(tenant, (group = { puts: [], streams: [] }));
       group.puts.push(put);
@@ -160,7 +160,7 @@ export class StreamStore {
   /** A failure costs returning clients the events that they missed, and nobody else anything. */
   async #write(
     tenant: string,
-    puts: readonly ProtocolKeyedPut[],
+    puts: readonly KeyedRecordPut[],
     streams: readonly (Stream | undefined)[],
   ): Promise<void> {
     try {
@@ -204,7 +204,7 @@ export class StreamStore {
     for (const tenant of tenants) await this.#write(tenant, [this.#signOfLife(tenant, until)], []);
   }
 
-  #signOfLife(tenant: string, expiresAt: number, value = ""): ProtocolKeyedPut {
+  #signOfLife(tenant: string, expiresAt: number, value = ""): KeyedRecordPut {
     return { key: ownerKey(this.#owner), value, expected: this.#alive.get(tenant)?.revision ?? 0, expiresAt };
   }
 }

@@ -1,5 +1,5 @@
 import type Database from "#better-sqlite3";
-import type { KeyedRecordPut, RecordKind, RecordPut, StoredRecord } from "../store.ts";
+import type { KeyedRecordPut, RecordKind, RecordPut, StoredRecord } from "../../lib/records.ts";
 
 /** The most expired records that one write removes, so that no single write pays for all. */
 const EXPIRED_AT_ONCE = 100;

@@ -1,19 +1,10 @@
 import { BerthError } from "../../../lib/errors.ts";
 import { JsonText, type JsonObject } from "../../../lib/json.ts";
+import type { Records } from "../../../lib/records.ts";
 import { KeptCount } from "../../kept-count.ts";
 import type { Task } from "./task.ts";
 
-/** The storage of tasks, which outlive a process; several processes may have it open. A store implements it. */
-export interface TaskRecords {
-  record(tenant: string, kind: "task", key: string): Promise<{ value: string; revision: number } | undefined>;
-  /** Undefined when the record does not have the revision `expected` (0: does not exist). */
-  putRecord(
-    tenant: string,
-    kind: "task",
-    key: string,
-    put: { value: string; expected: number; expiresAt: number },
-  ): Promise<number | undefined>;
-}
+export type TaskRecords = Pick<Records, "record" | "putRecord">;
 
 /** The most attempts at a change that loses against concurrent ones. */
 const TRIES_MAX = 20;
