@@ -1,8 +1,7 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
-import type { Tenants } from "../store/tenants.ts";
-import type { TokenRecords } from "../store/tokens.ts";
+import type { Tenants, TokenRecords } from "../store/store.ts";
 import { AccessTokens, type AccessTokenLimits, type AskedResource } from "./oauth/access-tokens.ts";
 import type { OauthSettings } from "./oauth/settings.ts";
 import { createPrincipal, type Principal } from "./principal.ts";

@@ -2,7 +2,7 @@ import { randomBytes, timingSafeEqual } from "node:crypto";
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
-import type { TokenPart, TokenRecord, TokenRecords } from "../store/tokens.ts";
+import type { TokenPart, TokenRecord, TokenRecords } from "../store/store.ts";
 import { createPrincipal, type AccessGrant, type Principal } from "./principal.ts";
 import { isTokenText, newToken, tokenHash } from "./token-text.ts";
 import type { TokenRequest } from "./token-request.ts";

@@ -69,15 +69,15 @@ export interface AuditLinks {
   append(entries: readonly AuditEntry[], options?: { readonly patient?: boolean }): Promise<void>;
 
   /** At most `max` links between two moments, newest first, from a place on. */
-  newest(query: LinkQuery): AuditLink[];
+  newest(query: LinkQuery): Promise<AuditLink[]>;
 
   /** All links, in order. */
-  all(): Iterable<AuditLink>;
+  all(): AsyncIterable<AuditLink>;
 
   /** The log's own records of removals, newest first. */
-  retentions(): Retention[];
+  retentions(): Promise<Retention[]>;
 
-  head(): AuditHead | undefined;
+  head(): Promise<AuditHead | undefined>;
 
   /** Removes some links that are older or more than `keep` allows; true if there may be more to remove. */
   retain(keep: Keep): Promise<boolean>;

@@ -34,7 +34,7 @@ const PAGE_BYTES = 2 * 1024 * 1024;
 /** Undefined for a cursor that leads nowhere. */
 export async function searchLog(links: AuditLinks, query: AuditQuery): Promise<FoundRecords | undefined> {
   const { tenant, kind, since, until, limit, linksMax } = query;
-  const place = query.cursor === undefined ? undefined : placeAt(links, query);
+  const place = query.cursor === undefined ? undefined : await placeAt(links, query);
   if (query.cursor !== undefined && !place) return undefined;
   const takeTurn = turnTaker();
   const records: AuditRecord[] = [];
@@ -42,7 +42,7 @@ export async function searchLog(links: AuditLinks, query: AuditQuery): Promise<F
   let skip = place?.skip ?? 0;
   let bytes = 0;
   for (let looked = 0; ;) {
-    const page = links.newest({ tenant, kind, since, until, from, max: LINKS_AT_ONCE + 1 });
+    const page = await links.newest({ tenant, kind, since, until, from, max: LINKS_AT_ONCE + 1 });
     for (const link of page.slice(0, LINKS_AT_ONCE)) {
       if (looked === linksMax || bytes > PAGE_BYTES) return { records, next: cursorTo(link, 0) };
       const before = records.length;
@@ -70,16 +70,16 @@ function cursorTo({ at, hash }: AuditLink, skip: number): string {
 
 const CURSOR = /^([0-9a-z]{1,10})\.([0-9a-f]{16})\.(\d{1,6})$/;
 
-function placeAt(
-  links: AuditLinks,
+async function placeAt(
+  log: AuditLinks,
   { cursor = "", tenant }: AuditQuery,
-): { link: AuditLink; skip: number } | undefined {
+): Promise<{ link: AuditLink; skip: number } | undefined> {
   const [, time = "", hash = "", skip = ""] = CURSOR.exec(cursor) ?? [];
   const at = parseInt(time, 36);
   if (!Number.isSafeInteger(at)) return undefined;
-  const link = links
-    .newest({ tenant, from: { at, number: Number.MAX_SAFE_INTEGER }, since: at, max: SAME_MOMENT_MAX })
-    .find((each) => each.at === at && hexOf(each.hash).startsWith(hash));
+  const from = { at, number: Number.MAX_SAFE_INTEGER };
+  const links = await log.newest({ tenant, from, since: at, max: SAME_MOMENT_MAX });
+  const link = links.find((each) => each.at === at && hexOf(each.hash).startsWith(hash));
   return link && { link, skip: Number(skip) };
 }
 

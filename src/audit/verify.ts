@@ -27,8 +27,8 @@ export interface VerifiedLog {
  * that is removed must be covered by a record of retention. With the `kept` head of an earlier time, that very link
  * must be there: without one, a log that was cut off looks like one that ended there.
  */
-export function verifyLog(log: AuditLinks, kept?: AuditHead, limits: Keep = defaultLimits): VerifiedLog {
-  const removals = new Removals(log.retentions(), kept, limits);
+export async function verifyLog(log: AuditLinks, kept?: AuditHead, limits: Keep = defaultLimits): Promise<VerifiedLog> {
+  const removals = new Removals(await log.retentions(), kept, limits);
   const { cut } = removals;
   let previous: AuditHead = cut?.cut ?? GENESIS;
   let [links, records, removedRecords] = [0, 0, 0];
@@ -37,7 +37,7 @@ export function verifyLog(log: AuditLinks, kept?: AuditHead, limits: Keep = defa
     return { fault, first, head: links === 0 ? undefined : previous, links, records, removedRecords };
   };
 
-  for (const link of log.all()) {
+  for await (const link of log.all()) {
     const message =
       placeFault(previous, link, links === 0 && cut !== undefined, removals.damage) ??
       columnsFault(link) ??

@@ -44,7 +44,7 @@ export function verifyAudit(
     throw new BerthError("invalid_params", "--head is what an earlier berth audit verify has printed: NUMBER:HASH");
   }
   return withAudit(options, async (links, limits) => {
-    const verified = verifyLog(links, kept, limits);
+    const verified = await verifyLog(links, kept, limits);
     const { fault, first, head, links: count, records, removedRecords } = verified;
     const end = head && headText(head);
     if (options.json) {
@@ -59,7 +59,7 @@ export function verifyAudit(
   });
 }
 
-function saidOf({ first, head, links, records, removedRecords }: ReturnType<typeof verifyLog>): string {
+function saidOf({ first, head, links, records, removedRecords }: Awaited<ReturnType<typeof verifyLog>>): string {
   if (!head) return "The log is empty.";
   const removed = removedRecords > 0 ? `; retention has removed the contents of ${removedRecords} of them` : "";
   const begins = first === 1 ? "" : `; retention has removed what was before link ${first}`;

@@ -1,7 +1,6 @@
 import { readConfig } from "../config.ts";
 import { openKeyRing } from "../secrets/key-ring.ts";
-import { backupStore, restoreStore } from "../store/sqlite/backup.ts";
-import type { Verified } from "../store/sqlite/verify-database.ts";
+import { backupStore, restoreStore } from "../store/open-store.ts";
 import { environmentOf } from "./environment.ts";
 
 export interface BackupCommandOptions {
@@ -35,6 +34,6 @@ export async function restore(file: string, options: BackupCommandOptions): Prom
   return 1;
 }
 
-function said({ contents, bytes }: Verified): string {
+function said({ contents, bytes }: Awaited<ReturnType<typeof backupStore>>): string {
   return `${contents} contents, ${bytes} bytes, all of them verified`;
 }

@@ -1,10 +1,6 @@
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { BerthError } from "../lib/errors.ts";
 import { createLog } from "../lib/log.ts";
-import { DATABASE_FILE } from "../store/sqlite/open-database.ts";
-import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
-import { foreignLog } from "../store/sqlite/store-files.ts";
+import { hasStore, openStore } from "../store/open-store.ts";
 import type { SecretStore, Store } from "../store/store.ts";
 
 /**
@@ -15,14 +11,12 @@ export function openStoreFor(
   dataDir: string,
   { mayMake }: { readonly mayMake: boolean },
 ): Promise<Store & SecretStore> {
-  const file = join(dataDir, DATABASE_FILE);
-  // The remains of a store are refused below, with advice.
-  if (!existsSync(file) && foreignLog(file) === undefined) {
+  if (!hasStore({ dataDir })) {
     if (!mayMake) {
       const remedy = "name the data folder of Berth (--data, BERTH_DATA), or put it back where it was";
       throw new BerthError("store_failed", `there is no store in ${dataDir}: ${remedy}`);
     }
     console.error(`There was no store in ${dataDir}; a new one is made there.`);
   }
-  return openSqliteStore({ dataDir, log: createLog("error") });
+  return openStore({ dataDir, log: createLog("error") });
 }

@@ -10,7 +10,7 @@ import { readImage } from "../image/read.ts";
 import { importTenant, type Imported, checkImage, importImage } from "../image/tenant/import-tenant.ts";
 import { tenantFile, type Written } from "../image/tenant/tenant-file.ts";
 import type { Problem } from "../lib/problem.ts";
-import { inDraft, publish } from "../store/sqlite/draft-file.ts";
+import { inDraft, publish } from "../lib/draft-file.ts";
 import { basePathOf } from "../lib/tenant-name.ts";
 import { permitPrograms } from "./permit-programs.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
@@ -41,7 +41,7 @@ export function exportTenant(
       tellExported(name, written);
       return 0;
     } finally {
-      snapshot.close();
+      await snapshot.close();
     }
   });
 }
@@ -100,7 +100,8 @@ function importImageFolder(folder: string, options: ImportCommandOptions): Promi
     const image = await readImage(folder, "default");
     const mcps = image.manifest.variables.find(({ name }) => name === "mcps")?.definition_cid;
     const held = new Set(image.manifest.content);
-    const content = (cid: Cid): Uint8Array | undefined => (held.has(cid) ? image.content(cid) : undefined);
+    const content = async (cid: Cid): Promise<Uint8Array | undefined> =>
+      held.has(cid) ? image.content(cid) : undefined;
     permitPrograms(await importedPrograms(as, mcps, content, limits), options.programs || check);
     if (check) {
       checkImage(image, limits);
@@ -167,7 +168,7 @@ function said({ contents, bytes, changes }: { contents: number; bytes: number; c
   return `${contents} contents of ${bytes} bytes, and ${changes} changes of names`;
 }
 
-async function writeFile(file: string, lines: Generator<string, Written>): Promise<Written> {
+async function writeFile(file: string, lines: AsyncGenerator<string, Written>): Promise<Written> {
   return inDraft(file, async (draft) => {
     const handle = await open(draft, "r+");
     const stream = handle.createWriteStream();
@@ -181,7 +182,7 @@ async function writeFile(file: string, lines: Generator<string, Written>): Promi
 }
 
 /** Waits for the reader, so that a slow one delays the export and fills no memory. */
-async function writeTo(stream: NodeJS.WritableStream, lines: Generator<string, Written>): Promise<Written> {
+async function writeTo(stream: NodeJS.WritableStream, lines: AsyncGenerator<string, Written>): Promise<Written> {
   // The failing write reports it, before the stream does.
   const onError = (): void => {};
   stream.on("error", onError);
@@ -194,7 +195,7 @@ async function writeTo(stream: NodeJS.WritableStream, lines: Generator<string, W
   try {
     let text = "";
     for (;;) {
-      const { value, done } = lines.next();
+      const { value, done } = await lines.next();
       if (!done) text += value;
       if (text.length >= WRITE_BYTES || done) {
         await write(text);
@@ -206,6 +207,6 @@ async function writeTo(stream: NodeJS.WritableStream, lines: Generator<string, W
     }
   } finally {
     // Reading has to end before the source can be closed.
-    lines.return(undefined as never);
+    await lines.return(undefined as never);
   }
 }

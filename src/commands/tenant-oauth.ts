@@ -1,7 +1,7 @@
 import { readTenantOauth } from "../access/oauth/tenant-settings.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
-import type { Tenant } from "../store/tenants.ts";
+import type { Tenant } from "../store/store.ts";
 import { withTenants, type TenantOptions } from "./tenant.ts";
 
 /**

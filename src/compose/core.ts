@@ -36,7 +36,7 @@ import { Grants } from "../secrets/grants.ts";
 import { openKeyRing } from "../secrets/key-ring.ts";
 import { openSecrets } from "../secrets/secrets.ts";
 import type { Spawner } from "../processes/spawn/spawn.ts";
-import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
+import { openStore } from "../store/open-store.ts";
 import type { Store } from "../store/store.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { ChildRooms } from "../upstream/child.ts";
@@ -93,7 +93,7 @@ export async function openCore(
   const { guests: mode, limits } = config;
   const tried = tryGuests({ mode, limits, log });
   try {
-    const store = opened(await openSqliteStore({ dataDir: config.dataDir, log }));
+    const store = opened(await openStore({ dataDir: config.dataDir, log }));
     const audit = opened(await auditOf(config, store, log));
     starting("the image is applied");
     await fill(store, DEFAULT_TENANT);

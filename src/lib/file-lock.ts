@@ -1,5 +1,8 @@
 import Database from "#better-sqlite3";
 
+/** The suffixes of files that belong to a database and are worthless without it. */
+export const BESIDE = ["-wal", "-shm", "-journal"] as const;
+
 /**
  * Takes a file for this process alone, making it where it is missing; undefined when another process has it. The system
  * releases the lock when the process ends, however it ends: so the file beside the lock is known to be abandoned or

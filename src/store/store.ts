@@ -1,8 +1,7 @@
 import type { AuditLinks } from "../audit/audit-entry.ts";
 import type { Block, Cid } from "../lib/cid.ts";
 import type { Records } from "../lib/records.ts";
-import type { Tenants } from "./tenants.ts";
-import type { TokenRecords } from "./tokens.ts";
+import type { JsonObject } from "../lib/json.ts";
 
 /**
  * The contract of every store: content by CID, names per tenant with their history, derived results, and records that
@@ -195,4 +194,177 @@ export interface NameMove {
   readonly cid: Cid | null;
   /** When given, the change is refused unless the name means this now (null: does not exist). */
   readonly expected?: Cid | null;
+}
+
+/**
+ * The registry of tenants, which own the names in a store. It knows nothing of what a tenant owns, except that all of
+ * it goes when the tenant is deleted. The tenant `default` always exists, is served, and cannot be deleted.
+ */
+export interface Tenants {
+  find(name: string): Promise<Tenant | undefined>;
+
+  /** Sorted by name. */
+  list(): Promise<Tenant[]>;
+
+  /** The tenant behind each mapped host name. */
+  hosts(): Promise<ReadonlyMap<string, string>>;
+
+  /** Rejects with `tenant_exists`, or `tenant_invalid` for an invalid name, or a host name that is invalid or taken. */
+  create(name: string, settings: TenantSettings): Promise<Tenant>;
+
+  /** Changes the given settings. Rejects with `tenant_not_found` or `tenant_invalid`. */
+  change(name: string, settings: TenantSettings): Promise<Tenant>;
+
+  /**
+   * Removes the tenant with everything it has: names and their history, secrets, tokens, records, and the content that
+   * no other tenant holds. Rejects with `tenant_not_found`, and with `tenant_invalid` for `default`.
+   */
+  delete(name: string, by: string): Promise<TenantRemains>;
+
+  /** Everything that a tenant owns, to be read and closed. Rejects with `tenant_not_found`. */
+  snapshot(name: string): Promise<TenantSnapshot>;
+
+  /** Begins to assemble a tenant from a copy. Removes the leftovers of processes that ended during this. */
+  stage(): Promise<TenantStaging>;
+
+  /** True if a tenant has names or content, which would be lost if it was replaced. */
+  hasAnything(name: string): Promise<boolean>;
+
+  /**
+   * Calls `listener` when a tenant was added, changed or removed: at once after a change here, soon after one
+   * elsewhere.
+   */
+  onChange(listener: (name: string) => void): () => void;
+}
+
+export interface Tenant {
+  readonly name: string;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+  /** When an import last replaced all that it had, later each time; null for never. */
+  readonly replacedAt: number | null;
+  /** The time from which none of it is served; null while it is. */
+  readonly suspendedAt: number | null;
+  /** Host names that select it, sorted, without a port. */
+  readonly hosts: readonly string[];
+  /** The tenant's own limits, by their names; others are as for every tenant. */
+  readonly limits: JsonObject;
+  /** The authorization server whose access tokens it accepts, as it was set; null for none. */
+  readonly oauth: JsonObject | null;
+  /** The field that went bad on the disk, which counts as unset. */
+  readonly damaged?: "limits" | "oauth";
+}
+
+/** The remains of a deleted tenant. */
+interface TenantRemains {
+  readonly names: number;
+  /** Contents that are gone, because nobody else held them. */
+  readonly contents: number;
+}
+
+export interface TenantSettings {
+  /** The author, for its history. */
+  readonly by: string;
+  readonly suspended?: boolean;
+  /** The complete list: a host name that is left out is no longer mapped. */
+  readonly hosts?: readonly string[];
+  readonly limits?: JsonObject;
+  readonly oauth?: JsonObject | null;
+}
+
+/** A change of a name, with its time and author. */
+export interface NamedChange extends NameChange {
+  readonly kind: Exclude<NameKind, "secret">;
+  readonly name: string;
+}
+
+/**
+ * Everything that a tenant owned at one moment, however long reading takes and whatever changes meanwhile. Secrets
+ * appear by name alone; tokens, host names and expiring records are left out.
+ */
+export interface TenantSnapshot {
+  /** The tenant's own limits. */
+  readonly limits: JsonObject;
+  /** When one of its names was last changed, in milliseconds since the epoch; null when none ever was. */
+  readonly changedAt: number | null;
+  /** Sorted by CID. Rejects with `content_corrupt`. */
+  contents(): AsyncIterable<Block>;
+  /** Sorted by kind and name; the changes of one name from the first on. */
+  changes(): AsyncIterable<NamedChange>;
+  secrets(): Promise<readonly string[]>;
+  close(): Promise<void>;
+}
+
+/** A tenant that is being assembled where nobody sees it. Unpublished parts are gone once it is closed. */
+export interface TenantStaging {
+  /** Rejects with `content_corrupt` for bytes that do not match the CID. */
+  put(block: Block): Promise<void>;
+  /** Reads only content that was put here. */
+  content(cid: Cid): Promise<Uint8Array | undefined>;
+  /** Called in the order in which the changes happened; the last one of a name is its meaning. */
+  add(change: NamedChange): Promise<void>;
+  /**
+   * Makes a tenant what was put here, at one moment. Its previous data of these kinds goes; its secrets, tokens and
+   * host names stay. Rejects with `tenant_exists` for a tenant that has anything and may not be replaced, with
+   * `tenant_invalid` for an invalid name, and with `content_missing` for a name that stands for missing content.
+   */
+  publish(name: string, settings: PublishSettings): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface PublishSettings {
+  /** The author, for the tenant's history. */
+  readonly by: string;
+  readonly limits: JsonObject;
+  readonly replace: boolean;
+}
+
+/**
+ * The access tokens of all tenants, as far as a store knows them: never a token itself, nor the meaning of its grant.
+ * Revoked tokens are kept while there is room, for later questions.
+ */
+export interface TokenRecords {
+  /** Finds revoked and expired ones, too. */
+  byHash(hash: string): Promise<TokenRecord | undefined>;
+
+  /** The newest first: all of them, or a number of them after the one with an id. */
+  list(tenant: string, part?: TokenPart): Promise<TokenRecord[]>;
+
+  /**
+   * Where the tenant already has `tokensMax`, the tokens that ended longest ago are removed. Rejects with
+   * `tenant_not_found`, and with `token_invalid` where that makes no room.
+   */
+  add(token: NewTokenRecord, by: string, tokensMax?: number): Promise<TokenRecord>;
+
+  /** False when the tenant has no such token, or it was already revoked. */
+  revoke(tenant: string, id: string, by: string): Promise<boolean>;
+
+  /**
+   * Calls `listener` with the id of a token that was revoked or removed with its tenant: soon after another process did
+   * it.
+   */
+  onRevoke(listener: (id: string) => void): () => void;
+}
+
+export interface TokenPart {
+  /** By default all of them. */
+  readonly limit?: number;
+  readonly after?: string | undefined;
+}
+
+export interface NewTokenRecord {
+  /** Identifies the token, and is no secret. */
+  readonly id: string;
+  readonly tenant: string;
+  readonly hash: string;
+  /** Its name for people. */
+  readonly name: string;
+  readonly grant: JsonObject;
+  /** Milliseconds since the epoch; null for a token that never expires. */
+  readonly expiresAt: number | null;
+}
+
+export interface TokenRecord extends NewTokenRecord {
+  readonly createdAt: number;
+  readonly revokedAt: number | null;
 }

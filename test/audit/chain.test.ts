@@ -1,3 +1,4 @@
+import { gathered } from "../support/gathered.ts";
 import assert from "node:assert/strict";
 import { hash } from "node:crypto";
 import { join } from "node:path";
@@ -6,7 +7,7 @@ import Database from "#better-sqlite3";
 import { CallBlock } from "../../src/audit/call-block.ts";
 import { headText, readHead } from "../../src/audit/chain.ts";
 import { entryOf, SERVICE, type AuditHead } from "../../src/audit/audit-entry.ts";
-import { verifyLog } from "../../src/audit/verify.ts";
+import { verifyLog, type VerifiedLog } from "../../src/audit/verify.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { backupStore, restoreStore } from "../../src/store/sqlite/backup.ts";
 import { SqliteAudit } from "../../src/store/sqlite/audit.ts";
@@ -33,14 +34,13 @@ describe("the chain of the audit log", () => {
   const five = async (): Promise<void> => {
     for (const text of ["1", "2", "3", "4", "5"]) await setVariable("v", text);
   };
-  const faultOf = (kept?: AuditHead): { number: number; message: string } | undefined =>
-    verifyLog(store.audit, kept).fault;
+  const faultOf = async (kept?: AuditHead): Promise<VerifiedLog["fault"]> => (await verifyLog(store.audit, kept)).fault;
 
   it("C8 each record follows from the one before it, as the documentation says that it is computed", async () => {
     await five();
-    assert.deepEqual(verifyLog(store.audit).fault, undefined);
+    assert.deepEqual((await verifyLog(store.audit)).fault, undefined);
     let previous = "0".repeat(64);
-    for (const { hash: own, digest, body, ...link } of store.audit.all()) {
+    for (const { hash: own, digest, body, ...link } of await gathered(store.audit.all())) {
       const { number, at, since, tenant, kind, records, bytes } = link;
       const hex = hash("sha256", body!, "hex");
       assert.equal(Buffer.from(digest).toString("hex"), hex);
@@ -48,7 +48,7 @@ describe("the chain of the audit log", () => {
       previous = hash("sha256", `${previous}\n${line}`, "hex");
       assert.equal(Buffer.from(own).toString("hex"), previous);
     }
-    assert.equal(headText(store.audit.head()!), `5:${previous}`);
+    assert.equal(headText((await store.audit.head())!), `5:${previous}`);
     assert.deepEqual(readHead(`5:${previous}\n`)?.number, 5);
   });
 
@@ -59,32 +59,32 @@ describe("the chain of the audit log", () => {
       for (const column of ["hash", "digest", "body", "at", "bytes", "tenant"]) {
         for (const value of ["'x'", "x'ff'", "9e999"]) {
           await setVariable("v", `${column} ${value}`);
-          const { number } = store.audit.head()!;
+          const { number } = (await store.audit.head())!;
           const before = folder.rows("SELECT * FROM audit WHERE number = ?", number)[0] as Record<string, unknown>;
           folder.tamper(`UPDATE audit SET ${column} = ${value} WHERE number = ${number}`);
-          assert.equal(faultOf()?.number, number, `${column} = ${value}`);
+          assert.equal((await faultOf())?.number, number, `${column} = ${value}`);
           if (column !== "at") await setVariable("v", `after ${column} ${value}`);
           folder.tamper(`DELETE FROM audit WHERE number > ${number}`);
           folder.put(column, before[column], number);
         }
       }
-      assert.equal(faultOf(), undefined);
+      assert.equal(await faultOf(), undefined);
     });
 
     it("says which record of retention that is, and goes on with what else is known", async () => {
       const call = { tenant: "acme", kind: "call", body: "{}", records: 1 } as const;
       await store.audit.append([call]);
       while (await store.audit.retain(keep));
-      const gone = store.audit.retentions().find(({ bodies }) => bodies)!.number;
+      const gone = (await store.audit.retentions()).find(({ bodies }) => bodies)!.number;
       for (const body of ["'{\"limits'", "'[]'", '\'{"through": "x"}\'', "x'ff'", "NULL"]) {
         folder.tamper(`UPDATE audit SET body = ${body} WHERE number = ${gone}`);
-        assert.equal(store.audit.retentions().find(({ number }) => number === gone)?.isDamaged, true, body);
-        const { number, message } = faultOf()!;
+        assert.equal((await store.audit.retentions()).find(({ number }) => number === gone)?.isDamaged, true, body);
+        const { number, message } = (await faultOf())!;
         assert.ok(number === gone || message.endsWith(`; the record of retention ${gone} is damaged`), message);
         await store.audit.append([call]);
         while (await store.audit.retain(keep));
         assert.equal(
-          [...store.audit.all()].filter(({ kind, body }) => kind === "call" && body).length,
+          (await gathered(store.audit.all())).filter(({ kind, body }) => kind === "call" && body).length,
           0,
           "it goes on",
         );
@@ -96,7 +96,7 @@ describe("the chain of the audit log", () => {
       const block = new CallBlock("default");
       for (const tool of ["first", "second"]) block.add(callOf({ tool }));
       await store.audit.append([block.entry()!]);
-      const { body } = [...store.audit.all()].at(-1)!;
+      const { body } = (await gathered(store.audit.all())).at(-1)!;
       for (const [bad, shown] of [
         ["null", [{ damaged: 2 }]],
         ['{"tools', [{ damaged: 2 }]],
@@ -138,7 +138,7 @@ describe("the chain of the audit log", () => {
     it(`C8 ${what} is found, and where`, async () => {
       await five();
       assert.equal(folder.tamper(sql) > 0, true);
-      const fault = faultOf();
+      const fault = await faultOf();
       assert.equal(fault?.number, number);
       assert.match(fault.message, message);
     });
@@ -153,21 +153,24 @@ describe("the chain of the audit log", () => {
     ]) {
       folder.tamper(`UPDATE audit SET number = ${to} WHERE number = ${from}`);
     }
-    assert.equal(faultOf()?.number, 2);
+    assert.equal((await faultOf())?.number, 2);
   });
 
   it("C8 an end that was cut off, or written anew, is found by a head that was kept elsewhere", async () => {
     await five();
-    const kept = store.audit.head()!;
+    const kept = (await store.audit.head())!;
     await setVariable("v", "6");
-    assert.equal(faultOf(kept), undefined, "the log may have grown");
+    assert.equal(await faultOf(kept), undefined, "the log may have grown");
     folder.tamper("DELETE FROM audit WHERE number >= 4");
-    assert.equal(faultOf(), undefined, "without a head nothing tells");
-    assert.deepEqual(faultOf(kept), { number: 5, message: "the log ends at 3: what came after it was cut off" });
+    assert.equal(await faultOf(), undefined, "without a head nothing tells");
+    assert.deepEqual(await faultOf(kept), { number: 5, message: "the log ends at 3: what came after it was cut off" });
     await setVariable("v", "other");
     await setVariable("v", "than it was");
-    assert.equal(faultOf(), undefined);
-    assert.match(faultOf(kept)?.message ?? "", /^it is [0-9a-f]{64}, and was [0-9a-f]{64}: the log was written anew$/);
+    assert.equal(await faultOf(), undefined);
+    assert.match(
+      (await faultOf(kept))?.message ?? "",
+      /^it is [0-9a-f]{64}, and was [0-9a-f]{64}: the log was written anew$/,
+    );
   });
 
   it("C8 no change happens without its record, and no record without its change", async () => {
@@ -254,9 +257,9 @@ describe("the chain of the audit log", () => {
       { tenant: "acme", kind: "tenant", action: "changed", by, suspended: true },
       { tenant: "acme", kind: "tenant", action: "deleted", by, names: 0 },
     ]);
-    const text = JSON.stringify([...store.audit.all()]);
+    const text = JSON.stringify(await gathered(store.audit.all()));
     for (const secret of ["very secret", "sealed bytes", "hash-of-a-token"]) assert.ok(!text.includes(secret), secret);
-    assert.equal(faultOf(), undefined);
+    assert.equal(await faultOf(), undefined);
   });
 
   it("C8 two stores on one file write one chain", async () => {
@@ -272,7 +275,7 @@ describe("the chain of the audit log", () => {
       });
     }
     await other.close();
-    const verified = verifyLog(store.audit);
+    const verified = await verifyLog(store.audit);
     assert.deepEqual([verified.fault, verified.links], [undefined, 15]);
   });
 
@@ -281,15 +284,15 @@ describe("the chain of the audit log", () => {
     const file = join(folder.path, "backup.sqlite");
     await backupStore({ dataDir: folder.path, file });
     await setVariable("v", "after the backup");
-    const replaced = store.audit.head()!;
+    const replaced = (await store.audit.head())!;
     await store.close();
     const { kept } = await restoreStore({ dataDir: folder.path, file });
     store = await openSqliteStore({ dataDir: folder.path });
     const [{ at: _at, ...restored } = {}] = await recordsOf(store.audit, { kind: "service" });
     const facts = { action: "restored", by: "command", replaced: headText(replaced) };
     assert.deepEqual(restored, { tenant: null, kind: "service", ...facts });
-    assert.equal(faultOf(), undefined);
-    assert.equal(faultOf(replaced)?.number, 6);
+    assert.equal(await faultOf(), undefined);
+    assert.equal((await faultOf(replaced))?.number, 6);
     const before = new Database(kept, { readonly: true });
     assert.equal(headText(new SqliteAudit(before).head()!), headText(replaced), "the log that it replaces is kept");
     before.close();
@@ -298,13 +301,13 @@ describe("the chain of the audit log", () => {
   it("C8 the import of a tenant is recorded with it", async () => {
     const staging = await store.tenants.stage();
     const value = rawBlock("brought along");
-    staging.put(value);
-    staging.add({ kind: "variable", name: "v", cid: value.cid, changedAt: 1, by: "elsewhere" });
+    await staging.put(value);
+    await staging.add({ kind: "variable", name: "v", cid: value.cid, changedAt: 1, by: "elsewhere" });
     await staging.publish("acme", { by: "import", limits: {}, replace: false });
     await staging.close();
     const [{ at: _at, ...imported } = {}, ...others] = await recordsOf(store.audit);
     const facts = { replaced: false, changes: 1, limits: {} };
     assert.deepEqual(imported, { tenant: "acme", kind: "tenant", action: "imported", by: "import", ...facts });
-    assert.deepEqual([others.length, faultOf()], [0, undefined]);
+    assert.deepEqual([others.length, await faultOf()], [0, undefined]);
   });
 });

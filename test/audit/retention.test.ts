@@ -1,3 +1,4 @@
+import { gathered } from "../support/gathered.ts";
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it, mock } from "node:test";
 import { headText, hexOf, linkHash } from "../../src/audit/chain.ts";
@@ -24,25 +25,29 @@ describe("the retention of the audit log", () => {
   });
 
   const login = (): Promise<void> => store.audit.append([entryOf("acme", "login", { outcome: "ok" })]);
-  const faultOf = (kept?: AuditHead, limits?: typeof KEEP): VerifiedLog["fault"] =>
-    verifyLog(store.audit, kept, limits).fault;
+  const faultOf = async (kept?: AuditHead, limits?: typeof KEEP): Promise<VerifiedLog["fault"]> =>
+    (await verifyLog(store.audit, kept, limits)).fault;
 
   it("C8 what is too old is removed from the beginning, and the log says so and can be checked from there on", async () => {
     await daysAgo(3, async () => {
       for (let n = 0; n < 5; n++) await login();
     });
-    const old = verifyLog(store.audit).head!;
+    const old = (await verifyLog(store.audit)).head!;
     await retainAll({ ...KEEP, auditDays: 2 });
     await login();
-    const verified = verifyLog(store.audit);
+    const verified = await verifyLog(store.audit);
     assert.deepEqual([verified.fault, verified.first, verified.links], [undefined, 6, 2]);
     const [retention] = await recordsOf(store.audit, { kind: "retention" });
     assert.deepEqual([retention!["links"], retention!["through"], retention!["reason"]], [5, 5, "auditDays"]);
     assert.equal(retention!["hash"], headText(old).slice(2));
-    assert.equal(faultOf(old, { ...KEEP, auditDays: 2 }), undefined, "the last link that was removed is known still");
-    assert.match(faultOf({ number: 2, hash: old.hash })?.message ?? "", /the log begins after it, at 6/);
+    assert.equal(
+      await faultOf(old, { ...KEEP, auditDays: 2 }),
+      undefined,
+      "the last link that was removed is known still",
+    );
+    assert.match((await faultOf({ number: 2, hash: old.hash }))?.message ?? "", /the log begins after it, at 6/);
     folder.tamper("DELETE FROM audit WHERE number = 6");
-    assert.match(faultOf()?.message ?? "", /the link 1 to 6 before it is missing/);
+    assert.match((await faultOf())?.message ?? "", /the link 1 to 6 before it is missing/);
   });
 
   it("C8 of a tenant that has too much recorded the oldest contents go, their links stay, and others keep theirs", async () => {
@@ -53,12 +58,13 @@ describe("the retention of the audit log", () => {
     for (let turn = 0; turn < 10; turn++) await fat("acme");
     await retainAll({ ...KEEP, auditCallBytesPerTenant: 5_000 });
 
-    const verified = verifyLog(store.audit);
+    const verified = await verifyLog(store.audit);
     assert.equal(verified.fault, undefined);
     assert.equal(verified.removedRecords, 6 * 7, "so much that nine tenths of what is allowed are left");
-    const kept = (tenant: string): number =>
-      [...store.audit.all()].filter((link) => link.tenant === tenant && link.kind === "call" && link.body).length;
-    assert.deepEqual([kept("acme"), kept("other")], [4, 1]);
+    const kept = async (tenant: string): Promise<number> =>
+      (await gathered(store.audit.all())).filter((link) => link.tenant === tenant && link.kind === "call" && link.body)
+        .length;
+    assert.deepEqual([await kept("acme"), await kept("other")], [4, 1]);
     const [retention] = await recordsOf(store.audit, { kind: "retention" });
     const { at: _at, ...facts } = retention!;
     const reason = "auditCallBytesPerTenant";
@@ -68,7 +74,10 @@ describe("the retention of the audit log", () => {
     assert.equal((await recordsOf(store.audit, { kind: "login" })).length, 1);
 
     folder.tamper("UPDATE audit SET body = NULL WHERE number = 9");
-    assert.deepEqual([faultOf()?.number, faultOf()?.message.includes("no record of retention")], [9, true]);
+    assert.deepEqual(
+      [(await faultOf())?.number, (await faultOf())?.message.includes("no record of retention")],
+      [9, true],
+    );
   });
 
   it("C8 contents of calls go after their days, those of all else stay", async () => {
@@ -76,7 +85,7 @@ describe("the retention of the audit log", () => {
     await login();
     folder.tamper(`UPDATE audit SET at = at - ${3 * DAY_MS}`);
     await retainAll({ ...KEEP, auditCallDays: 2 });
-    const bodies = [...store.audit.all()].map(({ kind, body }) => [kind, body !== null]);
+    const bodies = (await gathered(store.audit.all())).map(({ kind, body }) => [kind, body !== null]);
     assert.deepEqual(bodies, [
       ["call", false],
       ["login", true],
@@ -93,7 +102,7 @@ describe("the retention of the audit log", () => {
     await retainAll({ ...KEEP, auditDays: 100 });
     await retainAll({ ...KEEP, auditDays: 200 });
     assert.deepEqual(await said(), [100, 100, 200]);
-    assert.equal(faultOf(), undefined);
+    assert.equal(await faultOf(), undefined);
   });
 
   describe("a record of it that somebody else has written", () => {
@@ -108,28 +117,35 @@ describe("the retention of the audit log", () => {
         records: 1,
       } as const;
       for (let n = 0; n < 100; n++) await store.audit.append([n % 2 ? block : entryOf("acme", "login", { n })]);
-      kept = verifyLog(store.audit).head!;
+      kept = (await verifyLog(store.audit)).head!;
     });
     const forge = (tenant: string, facts: JsonObject): Promise<void> =>
       store.audit.append([entryOf(tenant, "retention", facts)]);
     const through = 60;
-    const link = (number: number): AuditLink => [...store.audit.all()].find((each) => each.number === number)!;
+    const link = async (number: number): Promise<AuditLink> =>
+      (await gathered(store.audit.all())).find((each) => each.number === number)!;
     const lax = { ...limits, auditDays: 0.000001, auditCallDays: 0.000001, auditCallBytesPerTenant: 1 };
 
     for (const [how, more] of [
-      ["without limits, as earlier versions wrote it", () => ({})],
-      ["with limits of its own", () => ({ limits: lax })],
-      ["with a time of its own", () => ({ limits, last: { ...lastOf(link(through)), at: Date.now() - 400 * DAY_MS } })],
-      ["with limits of its own, and the last link as it was", () => ({ limits: lax, last: lastOf(link(through)) })],
+      ["without limits, as earlier versions wrote it", async () => ({})],
+      ["with limits of its own", async () => ({ limits: lax })],
+      [
+        "with a time of its own",
+        async () => ({ limits, last: { ...(await lastOf(await link(through))), at: Date.now() - 400 * DAY_MS } }),
+      ],
+      [
+        "with limits of its own, and the last link as it was",
+        async () => ({ limits: lax, last: await lastOf(await link(through)) }),
+      ],
     ] as const) {
       it(`does not hide from a kept head that links are gone, ${how}`, async () => {
-        const facts = { links: through, through, hash: hexOf(link(through).hash), reason: "auditDays" };
-        await forge("", { ...facts, ...more() });
+        const facts = { links: through, through, hash: hexOf((await link(through)).hash), reason: "auditDays" };
+        await forge("", { ...facts, ...(await more()) });
         folder.tamper(`DELETE FROM audit WHERE number <= ${through}`);
-        const fault = faultOf(kept, limits);
+        const fault = await faultOf(kept, limits);
         assert.equal(fault?.number, through + 1);
         assert.match(fault.message, /the links before it were removed.*auditDays was 365 at the kept head/);
-        assert.match(faultOf(kept)!.message, /auditDays was 730/, "whoever verifies says no limits");
+        assert.match((await faultOf(kept))!.message, /auditDays was 730/, "whoever verifies says no limits");
       });
     }
 
@@ -141,7 +157,10 @@ describe("the retention of the audit log", () => {
         const facts = { of, records: 30, bytes: 1, through, reason: "auditCallDays", limits: lax };
         await forge("acme", facts);
         folder.tamper(`UPDATE audit SET body = NULL WHERE ${bodies} AND number <= ${through}`);
-        assert.match(faultOf(kept)?.message ?? "", /its contents were removed, and were neither too old nor too much/);
+        assert.match(
+          (await faultOf(kept))?.message ?? "",
+          /its contents were removed, and were neither too old nor too much/,
+        );
       });
     }
 
@@ -155,9 +174,9 @@ describe("the retention of the audit log", () => {
       ] as const) {
         it(`does not hide from a kept head that contents of ${of} are gone, where that link ${what}`, async () => {
           await retainAll(wide);
-          kept = verifyLog(store.audit).head!;
+          kept = (await verifyLog(store.audit)).head!;
           await store.audit.append([{ tenant: "acme", kind, body: "{}", records: 1 }]);
-          const { previous, hash: _hash, body: _body, ...added } = withPrevious(kept.number + 1);
+          const { previous, hash: _hash, body: _body, ...added } = await withPrevious(kept.number + 1);
           const forged = { ...added, ...said };
           folder.tamper(
             `UPDATE audit SET at = ${forged.at}, bytes = ${forged.bytes}, hash = x'${hexOf(linkHash(previous, forged))}'
@@ -165,7 +184,7 @@ describe("the retention of the audit log", () => {
           );
           await forge("acme", { of, records: 51, bytes: 1, through: forged.number, reason: "auditCallDays" });
           folder.tamper(`UPDATE audit SET body = NULL WHERE kind = '${kind}'`);
-          const fault = faultOf(kept);
+          const fault = await faultOf(kept);
           assert.equal(fault?.number, forged.number);
           assert.match(fault.message, /its contents were removed, and were neither too old nor too much/);
         });
@@ -174,15 +193,15 @@ describe("the retention of the audit log", () => {
       it("hides no record of retention", async () => {
         await forge("", { of: "changes", records: 1, bytes: 1, through: 1, reason: "auditBytesPerTenant" });
         folder.tamper("UPDATE audit SET body = NULL WHERE number = 1");
-        assert.match(faultOf()?.message ?? "", /no record of retention says so/);
+        assert.match((await faultOf())?.message ?? "", /no record of retention says so/);
       });
     });
 
     it("is none where limits permit it: what Berth removes by them is within them", async () => {
       const small = { ...limits, auditCallBytesPerTenant: 2_000 };
       await retainAll(small);
-      assert.match(faultOf(kept)?.message ?? "", /auditCallBytesPerTenant 50000 at the kept head/);
-      const later = verifyLog(store.audit).head!;
+      assert.match((await faultOf(kept))?.message ?? "", /auditCallBytesPerTenant 50000 at the kept head/);
+      const later = (await verifyLog(store.audit)).head!;
       const block = {
         tenant: "acme",
         kind: "call",
@@ -191,8 +210,8 @@ describe("the retention of the audit log", () => {
       } as const;
       for (let n = 0; n < 20; n++) await store.audit.append([block]);
       await retainAll(small);
-      assert.equal(faultOf(later), undefined);
-      assert.equal(faultOf(), undefined);
+      assert.equal(await faultOf(later), undefined);
+      assert.equal(await faultOf(), undefined);
     });
   });
 
@@ -208,21 +227,22 @@ describe("the retention of the audit log", () => {
       await store.audit.append([call, call]);
     });
     for (const days of [10, 5]) await daysAgo(days, login);
-    const kept = verifyLog(store.audit).head!;
+    const kept = (await verifyLog(store.audit)).head!;
     await retainAll(limits);
-    const verified = verifyLog(store.audit, kept);
+    const verified = await verifyLog(store.audit, kept);
     assert.deepEqual([verified.fault, verified.first, verified.removedRecords], [undefined, 4, 2]);
   });
 
   describe("C8 by a clock that was put forward by years", () => {
     const limits = { ...KEEP, auditDays: 365, auditCallDays: 30 };
     const call = { tenant: "acme", kind: "call", body: "{}", records: 1 } as const;
-    const bodies = (): number => [...store.audit.all()].filter(({ body }) => body !== null).length;
+    const bodies = async (): Promise<number> =>
+      (await gathered(store.audit.all())).filter(({ body }) => body !== null).length;
 
     it("removes nothing, and the log fits once the clock is right again", async () => {
       await retainAll(limits);
       for (let n = 0; n < 3; n++) await store.audit.append([call]);
-      const before = bodies();
+      const before = await bodies();
       // Some days apart.
       for (const days of [0, 3, 6]) {
         await daysAgo(-3650 - days, async () => {
@@ -230,17 +250,17 @@ describe("the retention of the audit log", () => {
           await retainAll(limits);
         });
       }
-      assert.ok(bodies() >= before + 3);
+      assert.ok((await bodies()) >= before + 3);
       await retainAll(limits);
       await login();
-      assert.deepEqual([faultOf(), verifyLog(store.audit).first], [undefined, 1]);
+      assert.deepEqual([await faultOf(), (await verifyLog(store.audit)).first], [undefined, 1]);
     });
 
     it("removes what is too old still, once it is put back", async () => {
       await daysAgo(400, () => store.audit.append([call]));
       await daysAgo(-3650, login);
       await retainAll(limits);
-      assert.deepEqual([faultOf(), verifyLog(store.audit).first], [undefined, 2]);
+      assert.deepEqual([await faultOf(), (await verifyLog(store.audit)).first], [undefined, 2]);
     });
 
     it("removes what is too old once the log has gone on for a week after it was not written for long", async () => {
@@ -249,16 +269,16 @@ describe("the retention of the audit log", () => {
         await login();
         await retainAll(limits);
       });
-      assert.equal(verifyLog(store.audit).first, 1);
+      assert.equal((await verifyLog(store.audit)).first, 1);
       await daysAgo(3, login);
       await retainAll(limits);
-      assert.deepEqual([faultOf(), verifyLog(store.audit).first], [undefined, 2]);
+      assert.deepEqual([await faultOf(), (await verifyLog(store.audit)).first], [undefined, 2]);
     });
 
     it("is named where it emptied the log of an earlier version", async () => {
       await retainAll(limits);
       await store.audit.append([call]);
-      const { number, hash } = [...store.audit.all()].at(-1)!;
+      const { number, hash } = (await gathered(store.audit.all())).at(-1)!;
       await daysAgo(-3650, () =>
         store.audit.append([
           entryOf("", "retention", { links: number, through: number, hash: hexOf(hash), reason: "auditDays", limits }),
@@ -267,21 +287,22 @@ describe("the retention of the audit log", () => {
       folder.tamper(`DELETE FROM audit WHERE number <= ${number}`);
       await login();
       assert.match(
-        faultOf()!.message,
+        (await faultOf())!.message,
         /They were removed by a clock that stood at 20\d\d-.*; a head that was kept later/,
       );
-      assert.equal(faultOf(store.audit.head()), undefined);
+      assert.equal(await faultOf(await store.audit.head()), undefined);
     });
   });
 
-  function withPrevious(number: number): AuditLink & { previous: Uint8Array } {
-    const all = [...store.audit.all()];
+  async function withPrevious(number: number): Promise<AuditLink & { previous: Uint8Array }> {
+    const all = await gathered(store.audit.all());
     const [before, link] = [number - 1, number].map((each) => all.find((one) => one.number === each)!);
     return { ...link!, previous: before!.hash };
   }
 
-  function lastOf({ at, since, tenant, kind, records, bytes, digest, number }: AuditLink): JsonObject {
-    const { previous } = withPrevious(number);
+  async function lastOf(link: AuditLink): Promise<JsonObject> {
+    const { at, since, tenant, kind, records, bytes, digest, number } = link;
+    const { previous } = await withPrevious(number);
     return { at, since, tenant, kind, records, bytes, digest: hexOf(digest), previous: hexOf(previous) };
   }
 

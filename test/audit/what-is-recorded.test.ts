@@ -1,3 +1,4 @@
+import { gathered } from "../support/gathered.ts";
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -5,7 +6,7 @@ import { after, before, describe, it } from "node:test";
 import { promisify } from "node:util";
 import Database from "#better-sqlite3";
 import { verifyLog } from "../../src/audit/verify.ts";
-import { migrations } from "../../src/store/sqlite/migrations/index.ts";
+import { migrations } from "../../src/store/sqlite/migrations.ts";
 import { SqliteAudit } from "../../src/store/sqlite/audit.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { bearer, makeToken } from "../support/tokens.ts";
@@ -108,7 +109,7 @@ describe("the audit log of a service", () => {
         ["unauthorized", "/sign-in"],
       ],
     );
-    const text = JSON.stringify(await onStoreOf(berth, async (store) => [...store.audit.all()]));
+    const text = JSON.stringify(await onStoreOf(berth, async (store) => await gathered(store.audit.all())));
     for (const token of [caller.token, wrong, admin.token, theirs.token]) assert.ok(!text.includes(token));
   });
 
@@ -242,7 +243,7 @@ describe("the audit log of a Berth on an open loopback", () => {
       assert.equal(edits.length, 2, "and no edit is");
       const lives = records.filter(({ kind }) => kind === "service").map(({ action }) => action);
       assert.deepEqual(lives, ["started", "started", "stopped", "started"], "which the log shows");
-      assert.equal(verifyLog(store.audit).fault, undefined, "two processes, one chain");
+      assert.equal((await verifyLog(store.audit)).fault, undefined, "two processes, one chain");
       await store.close();
     } finally {
       await berth.close();

@@ -1,3 +1,4 @@
+import { gathered } from "../support/gathered.ts";
 import assert from "node:assert/strict";
 import { hash } from "node:crypto";
 import { join } from "node:path";
@@ -92,7 +93,7 @@ describe("what waits to be recorded", () => {
         { ...same, outcome: "asked", retries: 2, arguments: digestOf({ text: "hé" }) },
       ],
     );
-    assert.ok(!JSON.stringify([...store.audit.all()]).includes("hé"));
+    assert.ok(!JSON.stringify(await gathered(store.audit.all())).includes("hé"));
   });
 
   it("C8 many calls are one link, of each tenant its own, written soon and at the end", async () => {
@@ -100,7 +101,7 @@ describe("what waits to be recorded", () => {
     for (let n = 0; n < 300; n++) audit.observer!(callOf({ tenant: n % 3 === 0 ? "acme" : "default" }));
     assert.equal(audit.stats().queued, 300);
     await until(async () => (await recorded("call")) === 300);
-    const blocks = [...store.audit.all()].filter(({ kind }) => kind === "call");
+    const blocks = (await gathered(store.audit.all())).filter(({ kind }) => kind === "call");
     assert.deepEqual(blocks.map(({ tenant, records }) => `${tenant} ${records}`).sort(), ["acme 100", "default 200"]);
     audit.observer!(callOf());
     await audit.close();
@@ -109,7 +110,7 @@ describe("what waits to be recorded", () => {
       (await recordsOf(store.audit, { kind: "service" })).map(({ action }) => action),
       ["started", "stopped"],
     );
-    assert.equal(verifyLog(store.audit).fault, undefined);
+    assert.equal((await verifyLog(store.audit)).fault, undefined);
   });
 
   it("C8 a thousand calls do not wait", async () => {
@@ -131,7 +132,7 @@ describe("what waits to be recorded", () => {
       [8, 8, 8, 7],
     );
     assert.equal(new Set(written.map(({ turn }) => turn)).size, 4);
-    assert.equal(verifyLog(store.audit).fault, undefined);
+    assert.equal((await verifyLog(store.audit)).fault, undefined);
   });
 
   it("C8 of a flood that cannot be written, what there is no room for is counted, and other tenants lose nothing", async () => {
@@ -151,7 +152,7 @@ describe("what waits to be recorded", () => {
       [undefined, undefined, undefined, undefined, undefined, 7],
     );
     assert.equal((await recordsOf(store.audit, { tenant: "default", kind: "call" })).length, 3);
-    assert.equal(verifyLog(store.audit).fault, undefined);
+    assert.equal((await verifyLog(store.audit)).fault, undefined);
   });
 
   it("C8 of refused attempts so many are recorded in a minute, and the rest counted, for each tenant", async () => {

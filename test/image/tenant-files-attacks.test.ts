@@ -1,3 +1,4 @@
+import { gathered } from "../support/gathered.ts";
 import assert from "node:assert/strict";
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -89,9 +90,9 @@ describe("a tenant's file", () => {
     const set = [{ kind: "variable", name: "plan", cid: late.cid }] as const;
     await store.change("acme", { by: "test", put: [late], set });
     await addTenant(store, "other", { variables: { plan: "other" } });
-    assert.equal([...snapshot.contents()].length, 1);
-    assert.equal([...snapshot.changes()].length, 1);
-    snapshot.close();
+    assert.equal((await gathered(snapshot.contents())).length, 1);
+    assert.equal((await gathered(snapshot.changes())).length, 1);
+    await snapshot.close();
     assert.notEqual(await exported(store, "acme"), before);
   });
 

@@ -16,7 +16,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import Database from "#better-sqlite3";
 import { packageRoot } from "../../src/config.ts";
-import { removeLeftDrafts } from "../../src/store/sqlite/draft-file.ts";
+import { removeLeftDrafts } from "../../src/lib/draft-file.ts";
 import { WorkFolders } from "../../src/processes/work-folders.ts";
 import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";

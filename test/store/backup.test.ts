@@ -19,7 +19,7 @@ import Database from "#better-sqlite3";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { packageRoot } from "../../src/config.ts";
 import { backupStore, restoreStore } from "../../src/store/sqlite/backup.ts";
-import { migrations } from "../../src/store/sqlite/migrations/index.ts";
+import { migrations } from "../../src/store/sqlite/migrations.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { verifyDatabase } from "../../src/store/sqlite/verify-database.ts";

@@ -53,7 +53,7 @@ describe("a change of thousands of names", () => {
     await changed;
     assert.equal(await meaningOf(store, last), now.set.at(-1)!.cid);
     assert.ok(turns > 20, `others had ${turns} turns before it`);
-    const { body } = store.audit.newest({ max: 1 })[0]!;
+    const { body } = (await store.audit.newest({ max: 1 }))[0]!;
     assert.equal(JSON.parse(body!).names.length, NAMES, "it is one record");
   });
 

@@ -7,7 +7,7 @@ import Database from "#better-sqlite3";
 import { pino } from "pino";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { packageRoot } from "../../src/config.ts";
-import { migrations } from "../../src/store/sqlite/migrations/index.ts";
+import { migrations } from "../../src/store/sqlite/migrations.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { recordsOf } from "../support/audit.ts";
@@ -98,7 +98,7 @@ describe("the database of an earlier Berth", () => {
       await store.change("default", { by: "test", set });
       assert.equal((await store.history("default", "variable", "mcps")).length, 3);
       await store.tenants.delete("acme", "test");
-      const { fault, records } = verifyLog(store.audit);
+      const { fault, records } = await verifyLog(store.audit);
       const audited = await recordsOf(store.audit, { tenant: "acme", kind: "call" });
       assert.deepEqual(
         audited.map(({ at, server, principal }) => [at, server, principal]),

@@ -12,7 +12,7 @@ const store = await openSqliteStore({ dataDir });
 if (work === "export") {
   const snapshot = await store.tenants.snapshot("large");
   await writeFile(file, tenantFile(snapshot, { tenant: "large", berth: "0.1.0" }));
-  snapshot.close();
+  await snapshot.close();
 } else {
   const source = createReadStream(file);
   const options = { by: "import", replace: false, limits: defaultLimits, limitProblems: tenantLimitProblems };

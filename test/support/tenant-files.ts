@@ -1,3 +1,4 @@
+import { gathered } from "./gathered.ts";
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,9 +26,9 @@ export async function freshStore(t: Pick<TestContext, "after">): Promise<Store &
 export async function exported(store: Store, tenant: string): Promise<string> {
   const snapshot = await store.tenants.snapshot(tenant);
   try {
-    return [...tenantFile(snapshot, { tenant, berth: "0.1.0" })].join("");
+    return (await gathered(tenantFile(snapshot, { tenant, berth: "0.1.0" }))).join("");
   } finally {
-    snapshot.close();
+    await snapshot.close();
   }
 }
 

@@ -1,8 +1,7 @@
 import { join } from "node:path";
 import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import type { Store } from "../../src/store/store.ts";
-import type { TenantSettings } from "../../src/store/tenants.ts";
+import type { Store, TenantSettings } from "../../src/store/store.ts";
 import { MODERN_META, request, type TestBerth } from "./berth.ts";
 import { read, type EventReader } from "./legacy-client.ts";
 

@@ -16,7 +16,7 @@ export interface ImportedProgram {
 export async function importedPrograms(
   tenant: string,
   mcps: Cid | undefined,
-  content: (cid: Cid) => Uint8Array | undefined,
+  content: (cid: Cid) => Promise<Uint8Array | undefined>,
   limits: McpsLimits,
 ): Promise<ImportedProgram[]> {
   if (mcps === undefined) return [];
@@ -27,7 +27,7 @@ export async function importedPrograms(
     name: (_tenant: string, kind: string, name: string) =>
       Promise.resolve(kind === "variable" && name === "mcps" ? named : undefined),
     names: () => Promise.resolve([]),
-    content: (_tenant: string, cid: Cid) => Promise.resolve(content(cid)),
+    content: (_tenant: string, cid: Cid) => content(cid),
   };
   const { servers } = await readDirectory({ store, limits }, tenant);
   return Array.from(servers).flatMap(([server, { entry }]) =>

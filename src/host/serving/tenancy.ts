@@ -3,7 +3,7 @@ import type { JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import type { NameKind, Store } from "../../store/store.ts";
-import type { Tenant, Tenants } from "../../store/tenants.ts";
+import type { Tenant, Tenants } from "../../store/store.ts";
 import type { Host } from "../host.ts";
 
 /**

@@ -2,7 +2,7 @@ import { isStructure, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { DEFAULT_TENANT, checkTenantName } from "../../lib/tenant-name.ts";
 import type { Store } from "../../store/store.ts";
-import type { Tenants } from "../../store/tenants.ts";
+import type { Tenants } from "../../store/store.ts";
 import { applyImage, type ApplyReport } from "../apply.ts";
 import type { Image } from "../image.ts";
 import { checkNames, verifyImage } from "../read.ts";
@@ -20,8 +20,11 @@ export interface ImportOptions extends ReadOptions {
   /** Allows replacing a tenant that has anything. */
   readonly replace: boolean;
   /** Called once the whole file is known to be good; false, or an error, leaves everything as it is. */
-  readonly mayPublish?: (imported: Imported, content: (cid: Cid) => Uint8Array | undefined) => Promise<boolean>;
+  readonly mayPublish?: (imported: Imported, content: ContentOf) => Promise<boolean>;
 }
+
+/** Reads content of the file. */
+type ContentOf = (cid: Cid) => Promise<Uint8Array | undefined>;
 
 export interface Imported extends TenantFileCounts {
   readonly tenant: string;
@@ -68,7 +71,7 @@ export async function importTenant(
     const { header, counts, bytes, mcps, secretNames } = read;
     const tenant = as ?? header.tenant;
     const imported = { tenant, header, ...counts, bytes, mcps, secretNames };
-    const content = (cid: Cid): Uint8Array | undefined => staging.content(cid);
+    const content: ContentOf = (cid) => staging.content(cid);
     const isPublished = await mayPublish({ ...imported, isPublished: false }, content);
     if (isPublished) await staging.publish(tenant, { by, limits: header.limits, replace });
     return { ...imported, isPublished };

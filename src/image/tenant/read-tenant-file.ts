@@ -5,7 +5,7 @@ import { isObject, nestsTooDeep, type JsonObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { isTenantName } from "../../lib/tenant-name.ts";
 import { nameFault } from "../../secrets/rules.ts";
-import type { TenantStaging, NamedChange } from "../../store/tenant-copies.ts";
+import type { TenantStaging, NamedChange } from "../../store/store.ts";
 import { meaningProblem, structureProblem } from "./structures.ts";
 import {
   lineStarts,
@@ -55,7 +55,7 @@ export async function readTenantFile(
   const checks = new TenantFileChecks(into, options);
   const bounded = new BoundedSource(source, importBytes);
   for await (const line of linesOf(bounded, importLineBytes)) {
-    takeLine(checks, line, importLineBytes);
+    await takeLine(checks, line, importLineBytes);
     // If this is no tenant file, further problems would not help.
     if (!checks.header || checks.problems.length >= PROBLEMS_MAX) break;
     if (line.number === 1) await options.onHeader?.(checks.header);
@@ -68,7 +68,11 @@ export async function readTenantFile(
   return { problems: undefined, header, counts, bytes, mcps, secretNames };
 }
 
-function takeLine(checks: TenantFileChecks, { number, bytes, isWhole }: Line, importLineBytes: number): void {
+async function takeLine(
+  checks: TenantFileChecks,
+  { number, bytes, isWhole }: Line,
+  importLineBytes: number,
+): Promise<void> {
   checks.line = number;
   if (!bytes) {
     checks.leaveOut("line-too-long", `The line has more than ${importLineBytes} bytes (BERTH_IMPORT_LINE_BYTES)`);
@@ -79,7 +83,7 @@ function takeLine(checks: TenantFileChecks, { number, bytes, isWhole }: Line, im
   } else {
     const start = Buffer.from(bytes.subarray(0, 16)).toString("latin1");
     const [what] = Object.entries(lineStarts).find(([, text]) => start.startsWith(text)) ?? [];
-    checks.take(what as keyof typeof lineStarts | undefined, bytes);
+    await checks.take(what as keyof typeof lineStarts | undefined, bytes);
   }
 }
 
@@ -167,7 +171,7 @@ class TenantFileChecks {
     this.header = header;
   }
 
-  take(what: keyof typeof lineStarts | undefined, bytes: Uint8Array): void {
+  async take(what: keyof typeof lineStarts | undefined, bytes: Uint8Array): Promise<void> {
     if (this.#counts.end > 0) {
       this.complain("after-end", "Nothing may stand after the line that ends the file");
       return;
@@ -187,12 +191,12 @@ class TenantFileChecks {
     const expected = this.counts;
     this.#counts[what] += 1;
     if (what === "content") {
-      this.#takeContent(bytes);
+      await this.#takeContent(bytes);
       return;
     }
     const value = shortLine(bytes);
     if (!isObject(value)) this.#malformed();
-    else if (what === "change") this.#takeChange(value, bytes);
+    else if (what === "change") await this.#takeChange(value, bytes);
     else if (what === "secret") this.#takeSecret(value, bytes);
     else this.#takeEnd(value, bytes, expected);
   }
@@ -212,7 +216,7 @@ class TenantFileChecks {
     }
   }
 
-  #takeContent(bytes: Uint8Array): void {
+  async #takeContent(bytes: Uint8Array): Promise<void> {
     const content = readContent(bytes);
     if (!content) {
       this.#malformed();
@@ -229,10 +233,10 @@ class TenantFileChecks {
       if (wrong !== undefined) this.complain("bad-structure", `The structure ${cid} cannot be kept: ${wrong}`);
     }
     this.bytes += content.bytes.length;
-    this.#into.put(content);
+    await this.#into.put(content);
   }
 
-  #takeChange(value: Record<string, unknown>, bytes: Uint8Array): void {
+  async #takeChange(value: Record<string, unknown>, bytes: Uint8Array): Promise<void> {
     const { change: kind, name, cid, at, by } = value;
     const isRight =
       typeof name === "string" && (cid === null || typeof cid === "string") && isTime(at) && typeof by === "string";
@@ -253,20 +257,21 @@ class TenantFileChecks {
     }
     if (by.length > AUTHOR_UNITS_MAX) this.complain("bad-author", `"by" has more than ${AUTHOR_UNITS_MAX} characters`);
     this.#follows(`${kind} ${name}`, true, `the ${kind} ${JSON.stringify(name.slice(0, 100))}`);
-    if (cid !== null) this.#checkMeaning(kind, name, cid);
+    if (cid !== null) await this.#checkMeaning(kind, name, cid);
     if (this.#changedAt === null || at > this.#changedAt) this.#changedAt = at;
     if (kind === "variable" && name === "mcps") this.mcps = cid ?? undefined;
-    this.#into.add(change);
+    await this.#into.add(change);
   }
 
-  #checkMeaning(kind: NamedChange["kind"], name: string, cid: Cid): void {
-    const bytes = isCid(cid) ? this.#into.content(cid) : undefined;
+  async #checkMeaning(kind: NamedChange["kind"], name: string, cid: Cid): Promise<void> {
+    const bytes = isCid(cid) ? await this.#into.content(cid) : undefined;
     if (!bytes) {
       this.complain("missing-content", `The name stands for ${cid.slice(0, 100)}, which the file does not have`);
       return;
     }
     if (kind === "variable") this.#checkSize(name, bytes.length);
-    const wrong = meaningProblem(kind, { cid, bytes }, (each) => this.#into.content(each) !== undefined);
+    const has = async (each: Cid): Promise<boolean> => (await this.#into.content(each)) !== undefined;
+    const wrong = await meaningProblem(kind, { cid, bytes }, has);
     if (wrong !== undefined)
       this.complain("wrong-content", `The name stands for ${cid}, which is no ${kind}: ${wrong}`);
   }

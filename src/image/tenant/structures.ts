@@ -2,7 +2,7 @@ import { canonicalJson } from "../../lib/canonical-json.ts";
 import { decodeRecord, isCid, isStructure, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, NESTING_MAX } from "../../lib/json.ts";
-import type { NamedChange } from "../../store/tenant-copies.ts";
+import type { NamedChange } from "../../store/store.ts";
 import { parseManifest } from "../read.ts";
 
 /** A sentence about what is wrong with a structure's bytes, whatever it is for. */
@@ -23,11 +23,11 @@ export function structureProblem(bytes: Uint8Array, { sourceFiles }: { sourceFil
 }
 
 /** A sentence about why content cannot be the value of a name of this kind. The content was checked before. */
-export function meaningProblem(
+export async function meaningProblem(
   kind: NamedChange["kind"],
   { cid, bytes }: { cid: Cid; bytes: Uint8Array },
-  has: (cid: Cid) => boolean,
-): string | undefined {
+  has: (cid: Cid) => Promise<boolean>,
+): Promise<string | undefined> {
   if (kind === "variable") return undefined;
   const value = isStructure(cid) ? decodeRecord(bytes) : undefined;
   if (!isObject(value)) return "it is not a structure, or one longer than Berth writes";
@@ -57,15 +57,21 @@ export function meaningProblem(
       return isRight ? undefined : "it has to say { definition, approved, observed }";
     }
     case "image":
-      return manifestProblem(bytes, cid, has);
+      return await manifestProblem(bytes, cid, has);
   }
 }
 
 /** The content of an applied image is not brought again, so it has to be there. */
-function manifestProblem(bytes: Uint8Array, cid: Cid, has: (cid: Cid) => boolean): string | undefined {
+async function manifestProblem(
+  bytes: Uint8Array,
+  cid: Cid,
+  has: (cid: Cid) => Promise<boolean>,
+): Promise<string | undefined> {
   try {
-    const absent = parseManifest(bytes, cid).content.find((each) => !has(each));
-    return absent === undefined ? undefined : `it names ${absent}, which the file does not have`;
+    for (const each of parseManifest(bytes, cid).content) {
+      if (!(await has(each))) return `it names ${each}, which the file does not have`;
+    }
+    return undefined;
   } catch (error) {
     if (!(error instanceof BerthError)) throw error;
     return error.message;

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Cid } from "../../lib/cid.ts";
 import type { JsonObject } from "../../lib/json.ts";
-import type { NamedChange, TenantSnapshot } from "../../store/tenant-copies.ts";
+import type { NamedChange, TenantSnapshot } from "../../store/store.ts";
 
 /**
  * A tenant as one file: what `berth tenant export` writes and `berth tenant import` reads. It owns the format, and the
@@ -83,10 +83,10 @@ export interface Written extends TenantFileCounts {
  * Yields the lines of a tenant's file, with one content at a time in memory, and returns a summary. Throws
  * `content_corrupt`, after which the lines are useless: they have no end.
  */
-export function* tenantFile(
+export async function* tenantFile(
   snapshot: TenantSnapshot,
   { tenant, berth }: { tenant: string; berth: string },
-): Generator<string, Written> {
+): AsyncGenerator<string, Written> {
   const digest = createHash("sha256");
   const line = (text: string): string => {
     digest.update(text).update("\n");
@@ -104,16 +104,16 @@ export function* tenantFile(
   yield line(JSON.stringify(header));
 
   let [contents, bytes, changes] = [0, 0, 0];
-  for (const block of snapshot.contents()) {
+  for await (const block of snapshot.contents()) {
     contents += 1;
     bytes += block.bytes.length;
     yield line(contentLine(block.cid, block.bytes));
   }
-  for (const change of snapshot.changes()) {
+  for await (const change of snapshot.changes()) {
     changes += 1;
     yield line(changeLine(change));
   }
-  const secretNames = snapshot.secrets();
+  const secretNames = await snapshot.secrets();
   for (const secret of secretNames) yield line(JSON.stringify({ secret }));
 
   const counts: TenantFileCounts = { contents, changes, secrets: secretNames.length };

@@ -1,6 +1,6 @@
 import type Database from "#better-sqlite3";
 import { canonicalJson } from "../../lib/canonical-json.ts";
-import type { JsonObject } from "../../lib/json.ts";
+import { type JsonObject, isObject, soundObject } from "../../lib/json.ts";
 import { GENESIS, hexOf, linkAfter } from "../../audit/chain.ts";
 import {
   KEPT_SHARE,
@@ -12,8 +12,11 @@ import {
   type Keep,
   type Retention,
   type LinkQuery,
+  type AuditLinks,
+  type RemovedLink,
 } from "../../audit/audit-entry.ts";
-import { lastRemoved, readRetention, type RetentionRow } from "./audit-removals.ts";
+import { atOnce, attempt } from "./work.ts";
+import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** The most that one retention transaction removes, so that none delays calls for long. */
 const REMOVED_BYTES = 1024 * 1024;
@@ -272,4 +275,87 @@ function prepare(database: Database.Database) {
     ),
     removeThrough: database.prepare<[number]>("DELETE FROM audit WHERE number <= ?"),
   };
+}
+
+/** The audit log as the rest of Berth uses it. `busyMs` is how long it waits for other processes. */
+export function sqliteAuditLinks(
+  database: Database.Database,
+  log: WriteAheadLog,
+  audit: SqliteAudit,
+  busyMs: number,
+): AuditLinks {
+  return {
+    append(entries, { patient = false } = {}) {
+      const append = (): void => audit.appendAll(entries);
+      return log.write(() => (patient ? append() : atOnce(database, busyMs, append)));
+    },
+    async newest(query) {
+      return attempt(() => audit.newest(query));
+    },
+    async *all() {
+      yield* audit.all();
+    },
+    async retentions() {
+      return attempt(() => audit.retentions());
+    },
+    async head() {
+      return attempt(() => audit.head());
+    },
+    retain: (keep) => log.write(() => atOnce(database, busyMs, () => audit.retain(keep))),
+  };
+}
+
+/** The database row of a retention record. */
+interface RetentionRow {
+  readonly number: number;
+  readonly at: number;
+  readonly tenant: string;
+  readonly body: string | null;
+}
+
+interface Facts {
+  readonly limits?: Keep;
+  readonly through?: number;
+  readonly hash?: string;
+  readonly of?: string;
+  readonly last?: Omit<RemovedLink, "digest" | "previous"> & { readonly digest: string; readonly previous: string };
+}
+
+/** Reads a retention record. For one that went bad on the disk it only says that it is there. */
+function readRetention({ number, at, tenant, body }: RetentionRow): Retention {
+  const facts = soundObject(body ?? "");
+  if (!facts || !areFacts(facts)) return { number, at, tenant, isDamaged: true };
+  const { limits, through, hash, of, last } = facts;
+  const record = { number, at, tenant, ...(limits && { limits }) };
+  if (through === undefined) return record;
+  if (tenant !== SERVICE || hash === undefined) return { ...record, bodies: { through, isCall: of === "calls" } };
+  const removed = last && { ...last, digest: bytesOf(last.digest), previous: bytesOf(last.previous) };
+  return { ...record, cut: { number: through, hash: bytesOf(hash), last: removed } };
+}
+
+function areFacts(facts: JsonObject): facts is JsonObject & Facts {
+  const { limits, through, hash, of, last } = facts;
+  return (
+    (limits === undefined || (isObject(limits) && LIMITS.every((name) => Number.isFinite(limits[name])))) &&
+    (through === undefined || Number.isSafeInteger(through)) &&
+    [hash, of].every((text) => text === undefined || typeof text === "string") &&
+    (last === undefined ||
+      (isObject(last) &&
+        LAST_NUMBERS.every((name) => Number.isSafeInteger(last[name])) &&
+        LAST_TEXTS.every((name) => typeof last[name] === "string")))
+  );
+}
+
+const LIMITS = ["auditDays", "auditCallDays", "auditBytesPerTenant", "auditCallBytesPerTenant"] as const;
+const LAST_NUMBERS = ["at", "since", "records", "bytes"] as const;
+const LAST_TEXTS = ["tenant", "kind", "digest", "previous"] as const;
+
+/** The facts of the last link that is removed. */
+function lastRemoved(link: Omit<AuditLink, "body">, previous: Uint8Array): JsonObject {
+  const { at, since, tenant, kind, records, bytes, digest } = link;
+  return { at, since, tenant, kind, records, bytes, digest: hexOf(digest), previous: hexOf(previous) };
+}
+
+function bytesOf(hex: string): Uint8Array {
+  return Buffer.from(hex, "hex");
 }

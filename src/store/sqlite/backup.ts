@@ -6,10 +6,11 @@ import { headText } from "../../audit/chain.ts";
 import { entryOf, SERVICE } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { breakText, unreadLog } from "./broken-log.ts";
-import { inDraft, publish, sync } from "./draft-file.ts";
+import { inDraft, publish, sync } from "../../lib/draft-file.ts";
 import { SqliteAudit } from "./audit.ts";
 import { DATABASE_FILE, OTHER_FOLDER, upgradeDatabase, whyUnusable } from "./open-database.ts";
-import { BESIDE, foreignLog, newStoreId } from "./store-files.ts";
+import { BESIDE } from "../../lib/file-lock.ts";
+import { foreignLog, newStoreId } from "./store-files.ts";
 import { verifyDatabase, type Verified } from "./verify-database.ts";
 
 /**

@@ -5,7 +5,7 @@ import { entryOf, SERVICE } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
 import { keepBrokenLog, type KeptLog } from "./broken-log.ts";
-import { migrations } from "./migrations/index.ts";
+import { migrations } from "./migrations.ts";
 import { SqliteAudit } from "./audit.ts";
 import { foreignLog, newStoreId, stampLog } from "./store-files.ts";
 

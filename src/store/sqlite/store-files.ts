@@ -11,8 +11,6 @@ import { attempt } from "./work.ts";
  * file tells if they are the ones that were opened, and if the log is the database's own: SQLite replays any log that
  * it finds beside a database, and one of another database leaves nothing whole.
  */
-/** The suffixes of files that belong to a database and are worthless without it. */
-export const BESIDE = ["-wal", "-shm", "-journal"] as const;
 
 /** Identifies a file whatever it is called; undefined where there is none. */
 export function identityOf(file: string): string | undefined {

@@ -3,7 +3,7 @@ import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import { verified } from "./content.ts";
-import type { NamedChange, TenantSnapshot } from "../tenant-copies.ts";
+import type { NamedChange, TenantSnapshot } from "../store.ts";
 
 /** Changes that belong to the installation and not to the tenant, or concern a value that no copy has. */
 export const CHANGES_OF_PLACE = "('tenant', 'token', 'secret')";
@@ -40,12 +40,20 @@ function read(database: Database.Database, tenant: string): TenantSnapshot {
     limits: JSON.parse(limits) as JsonObject,
     changedAt:
       database.prepare<[string], number | null>(`SELECT max(changed_at) ${ofNames}`).pluck().get(tenant) ?? null,
-    *contents() {
+    async *contents() {
       for (const { id, cid } of cids.iterate(tenant)) yield { cid, bytes: verified(cid, bytesOf.get(id)!) };
     },
-    changes: () => changes.iterate(tenant),
-    secrets: () =>
-      database.prepare<[string], string>("SELECT name FROM secret WHERE tenant = ? ORDER BY name").pluck().all(tenant),
-    close: () => void database.close(),
+    async *changes() {
+      yield* changes.iterate(tenant);
+    },
+    async secrets() {
+      return database
+        .prepare<[string], string>("SELECT name FROM secret WHERE tenant = ? ORDER BY name")
+        .pluck()
+        .all(tenant);
+    },
+    async close() {
+      database.close();
+    },
   };
 }

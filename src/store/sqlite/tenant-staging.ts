@@ -1,4 +1,4 @@
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type Database from "#better-sqlite3";
 import type { Block, Cid } from "../../lib/cid.ts";
@@ -7,14 +7,17 @@ import type { JsonObject } from "../../lib/json.ts";
 import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
 import { SqliteContent, verified } from "./content.ts";
 import { CHANGES_OF_PLACE } from "./tenant-snapshot.ts";
-import { createStagingFile, isStaging, removeStagingFile, stagingIds, type StagingFile } from "./staging-file.ts";
-import type { NamedChange, PublishSettings, TenantStaging } from "../tenant-copies.ts";
+import type { NamedChange, PublishSettings, TenantStaging } from "../store.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
+import { randomBytes } from "node:crypto";
+import { existsSync, readdirSync, rmSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { inLock, lockFile } from "../../lib/file-lock.ts";
 
 /** The most bytes of content written in one transaction, while others wait. */
 const BYTES_AT_ONCE = 256 * 1024;
 
-export interface StagingOptions {
+interface StagingOptions {
   /** Part of the publishing transaction; returns the number of the change. */
   readonly record: (name: string, published: Published) => number;
   /** Called right after that transaction. */
@@ -87,9 +90,15 @@ export async function sqliteTenantStaging(
   });
 
   return {
-    put: ({ cid, bytes }) => void own.put.run(cid, verified(cid, bytes)),
-    content: (cid) => own.content.get(cid),
-    add: ({ kind, name, cid, changedAt, by }) => void own.add.run(kind, name, cid, changedAt, by),
+    async put({ cid, bytes }) {
+      own.put.run(cid, verified(cid, bytes));
+    },
+    async content(cid) {
+      return own.content.get(cid);
+    },
+    async add({ kind, name, cid, changedAt, by }) {
+      own.add.run(kind, name, cid, changedAt, by);
+    },
 
     publish: async (name, settings) => {
       for (const batch of batches(own.contents.iterate())) {
@@ -193,4 +202,62 @@ function prepareMain(database: Database.Database) {
       "INSERT INTO name (tenant, kind, name, cid, changed_at) VALUES (?, ?, ?, ?, ?)",
     ),
   };
+}
+
+/**
+ * Files of tenants that are being assembled, beside the database. The process that made one holds a lock on it that the
+ * system releases when the process ends, however it ends: so abandoned files are recognized.
+ */
+interface StagingFile {
+  readonly id: string;
+  readonly database: Database.Database;
+  /** Removes it. */
+  close(): void;
+}
+
+const NAME = /^import-([0-9a-f]{16})\.sqlite$/;
+const ATTEMPTS_MAX = 5;
+
+async function createStagingFile(dataDir: string): Promise<StagingFile> {
+  for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+    const id = randomBytes(8).toString("hex");
+    const file = fileOf(dataDir, id);
+    // It may hold secrets of the tenant.
+    await (await open(file, "wx", 0o600)).close();
+    const database = lockFile(file);
+    // A cleanup of leftovers may have removed the file in the moment before the lock.
+    if (database && existsSync(file)) {
+      return {
+        id,
+        database,
+        close() {
+          rmSync(file, { force: true });
+          database.close();
+        },
+      };
+    }
+    database?.close();
+  }
+  throw new BerthError("store_failed", `no file could be made in ${dataDir}`);
+}
+
+/** True while a process works on the file. */
+function isStaging(dataDir: string, id: string): boolean {
+  const file = fileOf(dataDir, id);
+  return existsSync(file) && inLock(file, () => {}) === "busy";
+}
+
+/** The ids of all such files, in use or not. */
+function stagingIds(dataDir: string): string[] {
+  return readdirSync(dataDir).flatMap((name) => NAME.exec(name)?.[1] ?? []);
+}
+
+/** Removes a file that nobody works on. */
+function removeStagingFile(dataDir: string, id: string): void {
+  const file = fileOf(dataDir, id);
+  if (existsSync(file) && inLock(file, () => rmSync(file, { force: true })) === "broken") rmSync(file, { force: true });
+}
+
+function fileOf(dataDir: string, id: string): string {
+  return join(dataDir, `import-${id}.sqlite`);
 }

@@ -10,7 +10,7 @@ import { sqliteTenantSnapshot } from "./tenant-snapshot.ts";
 import { attempt, attemptAll } from "./work.ts";
 import { hasAnything, removeLeftovers, sqliteTenantStaging, type Published } from "./tenant-staging.ts";
 import type { SqliteAudit } from "./audit.ts";
-import type { Tenant, Tenants, TenantSettings } from "../tenants.ts";
+import type { Tenant, Tenants, TenantSettings } from "../store.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /**

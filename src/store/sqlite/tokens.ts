@@ -4,7 +4,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
 import { soundObject } from "../../lib/json.ts";
 import type { SqliteAudit } from "./audit.ts";
-import type { NewTokenRecord, TokenRecord, TokenRecords } from "../tokens.ts";
+import type { NewTokenRecord, TokenRecord, TokenRecords } from "../store.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** Tokens in a SQLite file. Their changes are logged among the changed names, under the kind `token`. */

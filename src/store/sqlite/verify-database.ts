@@ -1,6 +1,6 @@
 import Database from "#better-sqlite3";
 import { matches } from "../../lib/cid.ts";
-import { migrations } from "./migrations/index.ts";
+import { migrations } from "./migrations.ts";
 
 /** The most problems that are listed. */
 const PROBLEMS_MAX = 20;

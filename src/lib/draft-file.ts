@@ -3,8 +3,7 @@ import { existsSync, lstatSync, readdirSync, rmSync } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type Database from "#better-sqlite3";
-import { inLock, lockFile } from "../../lib/file-lock.ts";
-import { BESIDE } from "./store-files.ts";
+import { BESIDE, inLock, lockFile } from "./file-lock.ts";
 
 /** Held, beside the draft, by the process that works on it. */
 const LOCK = "-berth-lock";

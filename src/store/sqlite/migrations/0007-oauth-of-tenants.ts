@@ -1,4 +1,0 @@
-export const sql = `
--- JSON: the authorization server whose access tokens the tenant takes; NULL for none.
-ALTER TABLE tenant ADD COLUMN oauth TEXT;
-`;
