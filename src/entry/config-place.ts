@@ -1,4 +1,5 @@
-import { isObject, type Json, type JsonObject } from "../lib/json.ts";
+import { fieldTypes, type FieldType, type FieldTypes } from "./fields.ts";
+import { isObject, type Json } from "../lib/json.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "../lib/problem.ts";
 
 /** A place in the configuration, and the list that collects all problems. */
@@ -45,36 +46,20 @@ export function unlessWrong<T>(place: ConfigPlace, read: () => T): T | undefined
   return isWrong ? undefined : value;
 }
 
-interface FieldTypes {
-  readonly text: string;
-  readonly boolean: boolean;
-  readonly object: JsonObject;
-  readonly list: Json[];
-  readonly any: Json;
-}
-
-const kinds: { readonly [Kind in keyof FieldTypes]: { what: string; fits: (value: Json) => boolean } } = {
-  text: { what: "a text", fits: (value) => typeof value === "string" },
-  boolean: { what: "true or false", fits: (value) => typeof value === "boolean" },
-  object: { what: "an object", fits: isObject },
-  list: { what: "a list", fits: Array.isArray },
-  any: { what: "a value", fits: () => true },
-};
-
-type Fields<Kinds extends Readonly<Record<string, keyof FieldTypes>>> = {
-  readonly [Name in keyof Kinds]?: FieldTypes[Kinds[Name]];
+type Fields<Types extends Readonly<Record<string, FieldType>>> = {
+  readonly [Name in keyof Types]?: FieldTypes[Types[Name]];
 };
 
 /**
  * Reads the members of an object that have the right names and types. Each of the others is a problem, and the rest is
  * still read, so that a person sees all problems at once. `what` begins a sentence: `A tool`.
  */
-export function readFields<const Kinds extends Readonly<Record<string, keyof FieldTypes>>>(
+export function readFields<const Types extends Readonly<Record<string, FieldType>>>(
   raw: Json,
-  types: Kinds,
+  types: Types,
   what: string,
   place: ConfigPlace,
-): Fields<Kinds> {
+): Fields<Types> {
   if (!isObject(raw)) {
     complain(place, "wrong-type", `${what} must be an object`);
     return {};
@@ -87,9 +72,9 @@ export function readFields<const Kinds extends Readonly<Record<string, keyof Fie
       complain(at, "unknown-field", `${what} has no field "${name}"; its fields are ${known}`);
       continue;
     }
-    const kind = kinds[types[name]!];
-    if (kind.fits(value)) fields[name] = value;
-    else complain(at, "wrong-type", `"${name}" must be ${kind.what}`);
+    const type = fieldTypes[types[name]!];
+    if (type.fits(value)) fields[name] = value;
+    else complain(at, "wrong-type", `"${name}" must be ${type.what}`);
   }
-  return fields as Fields<Kinds>;
+  return fields as Fields<Types>;
 }

@@ -5,6 +5,7 @@ import type { Problem } from "../lib/problem.ts";
 import { parseLauncher } from "../upstream/launcher.ts";
 import { readLimits, readNetwork, readSecretNames, readVariableNames, type ServerLimits } from "./grants-fields.ts";
 import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
+import { cidFields, entryFields } from "./fields.ts";
 import { readPrompt, type ConfiguredPrompt } from "./prompt-fields.ts";
 import { readResource, type ConfiguredResource } from "./resource-fields.ts";
 import { readTool, type ConfiguredTool, type ToolReading } from "./tool-fields.ts";
@@ -213,40 +214,9 @@ function deepPlace(value: unknown, place: ConfigPlace, levels: number): ConfigPl
   return deepPlace(inner, inside(place, key), levels - 1);
 }
 
-const entryFields = {
-  definition: "text",
-  upstream: "text",
-  contract_cid: "text",
-  schema_validation: "text",
-  config_cid: "text",
-  description: "text",
-  tools: "object",
-  resources: "object",
-  prompts: "object",
-  auto_discover: "boolean",
-  tools_transform_cid: "text",
-  resources_transform_cid: "text",
-  prompts_transform_cid: "text",
-  enabled: "boolean",
-  mcp_enabled: "boolean",
-  options: "object",
-  secrets: "list",
-  variables: "list",
-  network: "list",
-  limits: "object",
-} as const;
-
 function isSchemaValidation(value: string): value is EntrySchemaValidation {
   return value === "warn" || value === "error" || value === "ignore";
 }
-
-export const cidFields = [
-  "definition",
-  "contract_cid",
-  "tools_transform_cid",
-  "resources_transform_cid",
-  "prompts_transform_cid",
-] as const;
 
 /** The entry of a server that `mcps` does not name: it is discovered (seed 003, resolved question 4). */
 export const unnamedEntry: ServerEntry = readEntry("", {}).entry;

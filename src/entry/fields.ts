@@ -1,28 +1,74 @@
+import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { problemAt, type JsonNode } from "../lib/json-source.ts";
 
 /** Stands in place of a server in `mcps`, and names the JSON Schema for editors. */
 export const SCHEMA_KEY = "$schema";
 
-/** The types of source fields, with their names for people. */
-const fieldTypes = {
-  text: { what: "a text", fits: (node: JsonNode) => typeof node.value === "string" },
-  boolean: { what: "true or false", fits: (node: JsonNode) => typeof node.value === "boolean" },
-  object: { what: "an object", fits: (node: JsonNode) => node.members !== undefined },
+/** The fields of an entry of `mcps` (seed 003, "Configuration Options", and the mission's additions). */
+export const entryFields = {
+  definition: "text",
+  upstream: "text",
+  contract_cid: "text",
+  schema_validation: "text",
+  config_cid: "text",
+  description: "text",
+  tools: "object",
+  resources: "object",
+  prompts: "object",
+  auto_discover: "boolean",
+  tools_transform_cid: "text",
+  resources_transform_cid: "text",
+  prompts_transform_cid: "text",
+  enabled: "boolean",
+  mcp_enabled: "boolean",
+  options: "object",
+  secrets: "list",
+  variables: "list",
+  network: "list",
+  limits: "object",
+} as const satisfies Record<string, FieldType>;
+
+/** The fields of an entry that are CIDs. */
+export const cidFields = [
+  "definition",
+  "contract_cid",
+  "tools_transform_cid",
+  "resources_transform_cid",
+  "prompts_transform_cid",
+] as const satisfies readonly (keyof typeof entryFields)[];
+
+/** The types of fields, by their names in declarations such as `entryFields`. */
+export interface FieldTypes {
+  readonly text: string;
+  readonly boolean: boolean;
+  readonly object: JsonObject;
+  /** An object of objects. */
+  readonly objects: JsonObject;
+  readonly list: Json[];
+  readonly any: Json;
+}
+
+export type FieldType = keyof FieldTypes;
+
+/** `what` names a type for people. */
+export const fieldTypes: { readonly [Type in FieldType]: { what: string; fits: (value: Json) => boolean } } = {
+  text: { what: "a text", fits: (value) => typeof value === "string" },
+  boolean: { what: "true or false", fits: (value) => typeof value === "boolean" },
+  object: { what: "an object", fits: isObject },
   objects: {
     what: "an object whose values are objects",
-    fits: ({ members }: JsonNode) => members !== undefined && [...members.values()].every(({ node }) => node.members),
+    fits: (value) => isObject(value) && Object.values(value).every(isObject),
   },
-  list: { what: "a list", fits: (node: JsonNode) => node.elements !== undefined },
-} as const;
-
-export type FieldType = keyof typeof fieldTypes;
+  list: { what: "a list", fits: Array.isArray },
+  any: { what: "a value", fits: () => true },
+};
 
 /**
- * The members of an object that have the right names and types. Each of the others becomes a problem, and reading goes
- * on, so that a person sees everything that is wrong at once.
+ * Reads the members of an object in a source file that have the right names and types. Each of the others is a problem
+ * with its place in the file, and the rest is still read, so that a person sees all problems at once.
  */
-export function readFields<Name extends string>(
+export function readSourceFields<Name extends string>(
   node: JsonNode,
   types: Readonly<Record<Name, FieldType>>,
   what: string,
@@ -40,7 +86,7 @@ export function readFields<Name extends string>(
       continue;
     }
     const type = fieldTypes[types[name as Name]];
-    if (type.fits(value)) fields[name as Name] = value;
+    if (type.fits(value.value)) fields[name as Name] = value;
     else problems.push(problemAt(value.at, "wrong-type", `"${name}" must be ${type.what}`));
   }
   return fields;

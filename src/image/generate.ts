@@ -1,4 +1,4 @@
-import { readFields, serverNameProblem, variableNameProblem } from "../entry/fields.ts";
+import { readSourceFields, serverNameProblem, variableNameProblem } from "../entry/fields.ts";
 import { jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { parseJsonSource, problemAt, type JsonNode } from "../lib/json-source.ts";
 import { compareText, prettyJson } from "../lib/pretty-json.ts";
@@ -267,7 +267,7 @@ interface BootVariable {
 
 function readBootSource(root: JsonNode, folder: SourceFolder): BootSource {
   const problems: Problem[] = [];
-  const fields = readFields(root, { servers: "list", variables: "list" }, "A boot source", problems);
+  const fields = readSourceFields(root, { servers: "list", variables: "list" }, "A boot source", problems);
   const serverNodes = fields.servers?.elements ?? [];
   const variableNodes = fields.variables?.elements ?? [];
 
@@ -275,7 +275,7 @@ function readBootSource(root: JsonNode, folder: SourceFolder): BootSource {
   const references: Reference[] = [];
   const servers = serverNodes.flatMap((node): BootServer[] => {
     const types = { name: "text", definition_cid: "text", enabled: "boolean" } as const;
-    const { name, definition_cid: definition, enabled } = readFields(node, types, "A server", problems);
+    const { name, definition_cid: definition, enabled } = readSourceFields(node, types, "A server", problems);
     requireField(node, name, "A server", "name", problems);
     requireField(node, definition, "A server", "definition_cid", problems);
     if (name) names.check("server", name, serverNameProblem);
@@ -287,7 +287,7 @@ function readBootSource(root: JsonNode, folder: SourceFolder): BootSource {
 
   const variables = variableNodes.flatMap((node): BootVariable[] => {
     const types = { name: "text", definition: "text", definition_cid: "text", enabled: "boolean" } as const;
-    const read = readFields(node, types, "A variable", problems);
+    const read = readSourceFields(node, types, "A variable", problems);
     requireField(node, read.name, "A variable", "name", problems);
     if (read.name) names.check("variable", read.name, variableNameProblem);
     const value = readValue(node, read, folder, problems);

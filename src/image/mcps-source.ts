@@ -1,33 +1,15 @@
 import { jsonBlock, type Block, type Cid } from "../lib/cid.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { readFields, SCHEMA_KEY, serverNameProblem, type FieldType } from "../entry/fields.ts";
+import { entryFields, readSourceFields, SCHEMA_KEY, serverNameProblem } from "../entry/fields.ts";
 import { MCPS_SOURCE } from "./image.ts";
 import { nodeAt, parseJsonSource, problemAt, type JsonNode, type SourcePosition } from "../lib/json-source.ts";
 import { isFault, type SourceFolder } from "./source-folder.ts";
 import { notLocked, readUpstreamsLock, unusedProblems } from "./upstreams-lock.ts";
 
-/** The fields of an entry of `mcps` (seed 003, "Configuration Options", and the mission's additions). */
-const entryFields = {
-  definition: "text",
-  upstream: "text",
-  schema_validation: "text",
-  description: "text",
-  tools: "objects",
-  resources: "objects",
-  prompts: "objects",
-  auto_discover: "boolean",
-  tools_transform_cid: "text",
-  resources_transform_cid: "text",
-  prompts_transform_cid: "text",
-  enabled: "boolean",
-  mcp_enabled: "boolean",
-  options: "object",
-  secrets: "list",
-  variables: "list",
-  network: "list",
-  limits: "object",
-} as const satisfies Record<string, FieldType>;
+/** A source says no CID of a contract, which its lock gives; an entry with `config_cid` has no other field. */
+const { contract_cid: _contract, config_cid: _config, ...written } = entryFields;
+const sourceFields = { ...written, tools: "objects", resources: "objects", prompts: "objects" } as const;
 
 /** A file named by a source, which the image replaces by a CID. */
 export interface Reference {
@@ -102,7 +84,7 @@ interface Reading {
 function readEntry(node: JsonNode, server: string, chain: readonly string[], reading: Reading): Generate {
   if (node.members?.has("config_cid")) return readConfigFile(node, server, chain, reading);
 
-  const fields = readFields(node, entryFields, `The entry of "${server}"`, reading.problems);
+  const fields = readSourceFields(node, sourceFields, `The entry of "${server}"`, reading.problems);
   if (fields.definition && fields.upstream) {
     const message = `"${server}" has both a definition and an upstream; a server is one or the other`;
     reading.problems.push(problemAt(fields.upstream.at, "two-kinds", message));
@@ -166,7 +148,7 @@ function innerProblems(
 /** `{ "config_cid": "file.json" }`: the entry stands in that file, which may again name another. */
 function readConfigFile(node: JsonNode, server: string, chain: readonly string[], reading: Reading): Generate {
   const { folder, problems } = reading;
-  const { config_cid: field } = readFields(node, { config_cid: "text" }, `An entry with "config_cid"`, problems);
+  const { config_cid: field } = readSourceFields(node, { config_cid: "text" }, `An entry with "config_cid"`, problems);
   if (!field) return () => ({});
 
   const file = folder.read(field.value as string);

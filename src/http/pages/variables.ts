@@ -1,8 +1,7 @@
 import { reading } from "../access/permit.ts";
 import { randomBytes } from "node:crypto";
 import { isCid } from "../../lib/cid.ts";
-import { cidFields } from "../../entry/entry.ts";
-import { SCHEMA_KEY } from "../../entry/fields.ts";
+import { cidFields, SCHEMA_KEY } from "../../entry/fields.ts";
 import { mcpsBounds, type McpsLimits } from "../../entry/mcps.ts";
 import { parseInTurns } from "../../lib/json-spans.ts";
 import { BerthError } from "../../lib/errors.ts";
