@@ -1,7 +1,7 @@
-import type { Access } from "../access/access.ts";
+import { type Access, openAccess } from "../access/access.ts";
 import { Admission } from "../admission/admission.ts";
 import { tenantLimits } from "../admission/tenant-limits.ts";
-import type { TenantLimits } from "../limits/limits.ts";
+import type { Limits, TenantLimits } from "../limits/limits.ts";
 import { openAudit, type Audit } from "../audit/audit.ts";
 import { mayStartPrograms, packageVersion, type Config } from "../config.ts";
 import { openCompiler, type Compiler } from "../discover/compiler.ts";
@@ -16,7 +16,7 @@ import type { Problem } from "../lib/problem.ts";
 import { loadProblems } from "../edits/examine.ts";
 import { createEdits } from "../edits/create-edits.ts";
 import type { Edits } from "../edits/edits.ts";
-import { followChanges, openTenancy, type Tenancy } from "../host/serving/tenancy.ts";
+import { followChanges, openTenancy, ServedTenants, type Tenancy } from "../host/serving/tenancy.ts";
 import type { Host } from "../host/host.ts";
 import { logCalls, Observers } from "../host/calls/observe.ts";
 import { openHost } from "../host/open-host.ts";
@@ -26,7 +26,6 @@ import type { Log } from "../lib/log.ts";
 import { createEndpoint, type Endpoint } from "../mcp/endpoint.ts";
 import { showParts, timeCompiling } from "../metrics/figures.ts";
 import { createMetrics, type Metrics } from "../metrics/metrics.ts";
-import { accessOf } from "./open-access.ts";
 import { MessageRooms, programBacklog, unfinishedUpstream } from "../lib/message-room.ts";
 import { limitedPerMinute } from "../lib/token-buckets.ts";
 import { exploring, hostedOpener } from "./open-upstreams.ts";
@@ -35,12 +34,18 @@ import { readSealKey } from "./seal-key.ts";
 import { Grants } from "../secrets/grants.ts";
 import { openKeyRing } from "../secrets/key-ring.ts";
 import { openSecrets } from "../secrets/secrets.ts";
-import type { Spawner } from "../processes/spawn/spawn.ts";
+import type { Spawn, Spawner } from "../processes/spawn/spawn.ts";
 import { openStore } from "../store/open-store.ts";
 import type { Store } from "../store/store.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { ChildRooms } from "../upstream/child.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
+import { oauthOfConfig } from "../access/oauth/settings.ts";
+import { oauthOfTenant } from "../access/oauth/tenant-settings.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { JsonObject } from "../lib/json.ts";
+import { parseAddresses, type AllowedHost } from "../network/allow-list.ts";
+import { openPublicFetch } from "../network/public-fetch.ts";
 
 /** Most definitions are compiled in less, and on a machine that is always busy nobody waits much longer for this. */
 const COMPILER_GIVES_WAY_MS = 2_000;
@@ -99,32 +104,15 @@ export async function openCore(
     await fill(store, DEFAULT_TENANT);
 
     starting("guest code is tried");
-    let tenancy: Tenancy | undefined;
-    const limitsOf = (tenant: string): TenantLimits => tenantLimits(config.limits, tenancy?.limitsOf(tenant));
+    const served = new ServedTenants();
+    const limitsOf = (tenant: string): TenantLimits => tenantLimits(limits, served.limitsOf(tenant));
     const folders = opened(new WorkFolders());
     const { make: makeFolder } = folders;
     const executor = opened(await openExecutor({ mode, tried, limits, limitsOf, start, makeFolder, log }));
     if (executor.isolation === "trusted")
       log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
     starting("servers are read");
-    let isToldOfCompiler = false;
-    const compilerOf = (compileMs: number): Compiler =>
-      opened(
-        openCompiler(
-          { ...config.limits, compileMs },
-          {
-            start,
-            givesWayMs: COMPILER_GIVES_WAY_MS,
-            mode: confinementBy(config.guests),
-            onTrusted(reason) {
-              if (!isToldOfCompiler) log.warn({ reason }, "definitions are compiled outside of the sandbox");
-              isToldOfCompiler = true;
-            },
-          },
-        ),
-      );
-    const quickCompiler = compilerOf(Math.min(QUICK_COMPILE_MS, config.limits.compileMs));
-    const patientCompiler = compilerOf(config.limits.compileMs);
+    const [quickCompiler, patientCompiler] = compilersOf(config, start, log).map(opened) as [Compiler, Compiler];
 
     const secrets = openSecrets(store, openKeyRing(config.dataDir, config.secretKeys), config.limits);
     const checks = opened(
@@ -135,15 +123,7 @@ export async function openCore(
       }),
     );
     checks.warm();
-    const [unfinished, backlog] = [
-      new MessageRooms(unfinishedUpstream, limits),
-      new MessageRooms(programBacklog, limits),
-    ];
-    const roomsOf = (tenant: string): ChildRooms => ({
-      unfinished: unfinished.of(tenant),
-      backlog: backlog.of(tenant),
-    });
-    const reaching = { start, makeFolder, checks, roomsOf };
+    const reaching = { start, makeFolder, checks, roomsOf: childRoomsOf(limits) };
     const upstreams = opened(
       new Hosting({
         open: hostedOpener(limits, reaching),
@@ -200,7 +180,7 @@ export async function openCore(
         config,
         log,
         store,
-        (tenant) => tenancy?.oauthOf(tenant),
+        (tenant) => served.oauthOf(tenant),
         limitedPerMinute("make tokens", "savesPerMinute", (tenant) => limitsOf(tenant).savesPerMinute),
       ),
     );
@@ -216,8 +196,8 @@ export async function openCore(
       limits,
     });
     closers.push(() => endpoint.settled());
-    tenancy = opened(
-      await openTenancy({ tenants: store.tenants, ...serving({ host, endpoint, executor }), limits, log }),
+    const tenancy = opened(
+      await openTenancy({ served, tenants: store.tenants, ...serving({ host, endpoint, executor }), limits, log }),
     );
     closers.push(followChanges(store, host, tenancy, log));
     await tenancy.admit(DEFAULT_TENANT);
@@ -263,6 +243,26 @@ export async function openCore(
   }
 }
 
+/** A compiler for what takes little time, and one for the rest: nobody waits behind a long compilation. */
+function compilersOf({ limits, guests }: Config, start: Spawn, log: Log): Compiler[] {
+  let isTold = false;
+  const onTrusted = (reason: string): void => {
+    if (!isTold) log.warn({ reason }, "definitions are compiled outside of the sandbox");
+    isTold = true;
+  };
+  const parts = { start, givesWayMs: COMPILER_GIVES_WAY_MS, mode: confinementBy(guests), onTrusted };
+  return [Math.min(QUICK_COMPILE_MS, limits.compileMs), limits.compileMs].map((compileMs) =>
+    openCompiler({ ...limits, compileMs }, parts),
+  );
+}
+
+/** The memory that messages between Berth and upstream programs may take, by tenant. */
+function childRoomsOf(limits: Limits): (tenant: string) => ChildRooms {
+  const unfinished = new MessageRooms(unfinishedUpstream, limits);
+  const backlog = new MessageRooms(programBacklog, limits);
+  return (tenant) => ({ unfinished: unfinished.of(tenant), backlog: backlog.of(tenant) });
+}
+
 function auditOf({ audit, limits }: Config, store: Store, log: Log): Promise<Audit> {
   return openAudit({
     links: store.audit,
@@ -287,4 +287,38 @@ function serving({ host, endpoint, executor }: Pick<Core, "host" | "endpoint" | 
       await Promise.all([executor.suspend(tenant), host.close(tenant)]);
     },
   };
+}
+
+/**
+ * The access rules of a service from its configuration. `oauthOf` returns a tenant's own settings; the tenant `default`
+ * also has those of the configuration. Throws `config_invalid`.
+ */
+function accessOf(
+  config: Config,
+  log: Log,
+  store: Pick<Store, "tokens" | "tenants">,
+  oauthOf: (tenant: string) => JsonObject | undefined,
+  checkTokenPace: (tenant: string) => void,
+): Access {
+  const { limits, adminToken } = config;
+  const configured = oauthOfConfig(config);
+  return openAccess({
+    tokens: store.tokens,
+    tenants: store.tenants,
+    required: config.access === "required",
+    openPrograms: config.upstreamPrograms,
+    adminToken,
+    oauth: (tenant) => oauthOfTenant(oauthOf(tenant)) ?? (tenant === DEFAULT_TENANT ? configured : undefined),
+    checkedFetch: openPublicFetch(privateIssuers(config)),
+    limits,
+    checkTokenPace,
+    log,
+  });
+}
+
+function privateIssuers({ oauth: { privateIssuers: text } }: Config): readonly AllowedHost[] {
+  const addresses = text === undefined ? [] : parseAddresses(text);
+  if (typeof addresses === "string")
+    throw new BerthError("config_invalid", `BERTH_OAUTH_PRIVATE_ISSUERS: ${addresses}`);
+  return addresses;
 }

@@ -194,8 +194,6 @@ export async function startRig(
       opening: () => undefined,
       unmapped: true,
       ofHost: () => undefined,
-      limitsOf: () => ({}),
-      oauthOf: () => undefined,
       onChange() {},
       onEnd() {},
       async close() {},

@@ -2,8 +2,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
-import type { NameKind, Store } from "../../store/store.ts";
-import type { Tenant, Tenants } from "../../store/store.ts";
+import type { NameKind, Store, Tenant, Tenants } from "../../store/store.ts";
 import type { Host } from "../host.ts";
 
 /**
@@ -23,10 +22,6 @@ export interface Tenancy {
   readonly unmapped: boolean;
   /** The tenant that a host name, in lower case and without a port, stands for. */
   ofHost(hostname: string): string | undefined;
-  /** The limits that a served tenant has of its own. */
-  limitsOf(tenant: string): JsonObject;
-  /** The authorization server that a served tenant has of its own: the same object until it changes. */
-  oauthOf(tenant: string): JsonObject | undefined;
   /** Calls `listener` when the settings of a served tenant change. */
   onChange(listener: (tenant: string) => void): void;
   /** Calls `listener` when a served tenant is ended. */
@@ -35,7 +30,25 @@ export interface Tenancy {
   close(): Promise<void>;
 }
 
+/** The tenants that are served, with their settings: for parts that are made before a tenancy is opened. */
+export class ServedTenants {
+  /** By name; includes tenants that are being opened. For the tenancy alone. */
+  readonly entries = new Map<string, Served>();
+
+  /** The limits that a served tenant has of its own. */
+  limitsOf(tenant: string): JsonObject {
+    return this.entries.get(tenant)?.tenant?.limits ?? {};
+  }
+
+  /** The authorization server that a served tenant has of its own: the same object until it changes. */
+  oauthOf(tenant: string): JsonObject | undefined {
+    return this.entries.get(tenant)?.tenant?.oauth ?? undefined;
+  }
+}
+
 export interface TenancyOptions {
+  /** The tenancy keeps them up to date. */
+  readonly served: ServedTenants;
   readonly tenants: Tenants;
   readonly open: (tenant: string) => Promise<void>;
   /** Unloads a tenant that nobody uses. Does nothing, and returns false, while it is in use. */
@@ -56,9 +69,9 @@ interface Served {
 
 const IDLE_CHECK_MAX_MS = 60_000;
 
-export async function openTenancy({ tenants, open, rest, end, limits, log }: TenancyOptions): Promise<Tenancy> {
-  /** By name; includes tenants that are being opened. */
-  const served = new Map<string, Served>();
+export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
+  const { tenants, open, rest, end, limits, log } = options;
+  const served = options.served.entries;
   const ending = new Map<string, Promise<void>>();
   const listeners: ((tenant: string) => void)[] = [];
   const changeListeners: ((tenant: string) => void)[] = [];
@@ -144,8 +157,6 @@ export async function openTenancy({ tenants, open, rest, end, limits, log }: Ten
       return hosts.size === 0;
     },
     ofHost: (hostname) => hosts.get(hostname),
-    limitsOf: (name) => served.get(name)?.tenant?.limits ?? {},
-    oauthOf: (name) => served.get(name)?.tenant?.oauth ?? undefined,
     onChange: (listener) => void changeListeners.push(listener),
     onEnd: (listener) => void listeners.push(listener),
     close() {

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { rawBlock } from "../../../src/lib/cid.ts";
-import { openTenancy, type Tenancy } from "../../../src/host/serving/tenancy.ts";
+import { openTenancy, ServedTenants, type Tenancy } from "../../../src/host/serving/tenancy.ts";
 import { createLog } from "../../../src/lib/log.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../../src/store/store.ts";
@@ -22,6 +22,7 @@ describe("which tenants a process serves", () => {
     store = await openSqliteStore({ dataDir: folder });
     for (const name of ["acme", "umbrella", "idle"]) await store.tenants.create(name, { by: "test" });
     tenancy = await openTenancy({
+      served: new ServedTenants(),
       tenants: store.tenants,
       open: async (tenant) => void done.push(`open ${tenant}`),
       rest: (tenant) => !busy.has(tenant) && done.push(`rest ${tenant}`) > 0,
