@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { assert as assertProperty, asyncProperty, runs, uint8Array } from "./fast-check.ts";
+import { gathered } from "./gathered.ts";
 import { until } from "./until.ts";
+import { verifyLog } from "../../src/audit/verify.ts";
 import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import type { ChangedName, NameKind, SecretStore, Store } from "../../src/store/store.ts";
 
@@ -351,6 +353,151 @@ export function storeContract(
       await store.change("default", { by: "test", put: [rawBlock("x".repeat(200_000))] });
       const after = await store.size();
       assert.ok(before > 0 && after - before > 190_000, `${before} and ${after} bytes`);
+    });
+
+    const tokenOf = (id: string, tenant: string) => ({
+      id,
+      tenant,
+      hash: `hash of ${id}`,
+      name: id,
+      grant: { can: ["call"] },
+      expiresAt: null,
+    });
+
+    test("C8 a token is found by its hash, listed by its tenant, the newest first, and revoked once", async () => {
+      await assert.rejects(store.tokens.add(tokenOf("lost", "nobody"), "test"), { code: "tenant_not_found" });
+      await store.tenants.create("acme", { by: "test" });
+      const revoked: string[] = [];
+      const stop = store.tokens.onRevoke((id) => void revoked.push(id));
+      for (const id of ["a", "b", "c"]) await store.tokens.add(tokenOf(id, "acme"), "test");
+      const found = await store.tokens.byHash("hash of b");
+      assert.deepEqual(
+        [found?.id, found?.tenant, found?.grant, found?.revokedAt],
+        ["b", "acme", { can: ["call"] }, null],
+      );
+      assert.equal(await store.tokens.byHash("hash of d"), undefined);
+      const all = await store.tokens.list("acme");
+      assert.deepEqual(all.map(({ id }) => id).toSorted(), ["a", "b", "c"]);
+      const times = all.map(({ createdAt }) => createdAt);
+      assert.deepEqual(
+        times,
+        times.toSorted((x, y) => y - x),
+      );
+      assert.deepEqual(await store.tokens.list("acme", { limit: 1 }), all.slice(0, 1));
+      assert.deepEqual(await store.tokens.list("acme", { limit: 5, after: all[0]!.id }), all.slice(1));
+      assert.deepEqual(await store.tokens.list("default"), []);
+      assert.equal(await store.tokens.revoke("default", "b", "test"), false);
+      const other = await openAgain();
+      assert.equal(await other.tokens.revoke("acme", "b", "test"), true);
+      await other.close();
+      assert.equal(await store.tokens.revoke("acme", "b", "test"), false);
+      assert.ok((await store.tokens.byHash("hash of b"))!.revokedAt !== null);
+      await until(() => revoked.includes("b"));
+      await assert.rejects(store.tokens.add(tokenOf("d", "acme"), "test", 1), { code: "token_invalid" });
+      stop();
+    });
+
+    test("C8 a tenant is made, changed, told of and deleted with all that it has", async () => {
+      assert.equal((await store.tenants.find("default"))?.name, "default");
+      const told: string[] = [];
+      const stop = store.tenants.onChange((tenant) => void told.push(tenant));
+      await store.tenants.create("acme", { by: "test", hosts: ["acme.example"], limits: { calls: 3 } });
+      await assert.rejects(store.tenants.create("acme", { by: "test" }), { code: "tenant_exists" });
+      await assert.rejects(store.tenants.create("Not A Name", { by: "test" }), { code: "tenant_invalid" });
+      const taken = { by: "test", hosts: ["acme.example"] };
+      await assert.rejects(store.tenants.create("other", taken), { code: "tenant_invalid" });
+      await assert.rejects(store.tenants.change("nobody", { by: "test" }), { code: "tenant_not_found" });
+      assert.deepEqual([...(await store.tenants.hosts())], [["acme.example", "acme"]]);
+      const changed = await store.tenants.change("acme", { by: "test", suspended: true, hosts: [] });
+      assert.deepEqual([changed.suspendedAt !== null, changed.hosts, changed.limits], [true, [], { calls: 3 }]);
+      assert.equal(await store.tenants.hasAnything("acme"), false);
+      await set("acme", "hello");
+      assert.equal(await store.tenants.hasAnything("acme"), true);
+      assert.deepEqual(
+        (await store.tenants.list()).map(({ name }) => name),
+        ["acme", "default"],
+      );
+      assert.deepEqual(await store.tenants.delete("acme", "test"), { names: 1, contents: 1 });
+      assert.equal(await store.tenants.find("acme"), undefined);
+      assert.equal(await store.name("acme", "variable", "greeting"), undefined);
+      await assert.rejects(store.tenants.delete("default", "test"), { code: "tenant_invalid" });
+      await until(() => told.length >= 3);
+      stop();
+    });
+
+    test("C8 each change is recorded with it, in a chain that can be walked, searched and shortened", async () => {
+      assert.deepEqual([await store.audit.head(), await gathered(store.audit.all())], [undefined, []]);
+      await set("default", "one");
+      await set("other", "two");
+      await assert.rejects(set("default", "three", null), { code: "name_moved" });
+      await store.audit.append([{ tenant: "default", kind: "login", body: "{}", records: 1 }]);
+      const links = await gathered(store.audit.all());
+      assert.deepEqual(
+        links.map(({ number, tenant, kind }) => [number, tenant, kind]),
+        [
+          [1, "default", "edit"],
+          [2, "other", "edit"],
+          [3, "default", "login"],
+        ],
+      );
+      const head = await store.audit.head();
+      assert.deepEqual([head?.number, head?.hash], [3, links[2]!.hash]);
+      const newest = await store.audit.newest({ tenant: "default", max: 1 });
+      assert.deepEqual(
+        newest.map(({ number }) => number),
+        [3],
+      );
+      const edits = await store.audit.newest({ kind: "edit", max: 9 });
+      assert.deepEqual(
+        edits.map(({ number }) => number),
+        [2, 1],
+      );
+      assert.equal((await verifyLog(store.audit)).fault, undefined);
+      const keep = { auditDays: 0, auditCallDays: 0, auditBytesPerTenant: 1, auditCallBytesPerTenant: 0 };
+      while (await store.audit.retain(keep));
+      assert.ok((await store.audit.retentions()).length > 0);
+      assert.equal((await verifyLog(store.audit)).fault, undefined);
+    });
+
+    test("C8 a snapshot has what a tenant had at its moment, and a staged tenant appears at once or not at all", async () => {
+      await store.tenants.create("acme", { by: "test", limits: { calls: 3 } });
+      await set("acme", "one");
+      await set("acme", "two");
+      await store.putSecret("acme", sealedWith("first"));
+      const snapshot = await store.tenants.snapshot("acme");
+      await set("acme", "later");
+      const contents = await gathered(snapshot.contents());
+      const changes = await gathered(snapshot.changes());
+      assert.deepEqual(
+        contents.map(({ cid }) => cid),
+        [one.cid, two.cid].toSorted(),
+      );
+      assert.deepEqual(
+        changes.map(({ kind, name, cid }) => [kind, name, cid]),
+        [
+          ["variable", "greeting", one.cid],
+          ["variable", "greeting", two.cid],
+        ],
+      );
+      assert.deepEqual([snapshot.limits, await snapshot.secrets()], [{ calls: 3 }, ["A"]]);
+      await snapshot.close();
+      await assert.rejects(store.tenants.snapshot("nobody"), { code: "tenant_not_found" });
+
+      const settings = { by: "test", limits: { calls: 5 }, replace: false };
+      const staging = await store.tenants.stage();
+      await assert.rejects(staging.put({ cid: one.cid, bytes: two.bytes }), { code: "content_corrupt" });
+      await staging.add(changes[0]!);
+      await assert.rejects(staging.publish("copy", settings), { code: "content_missing" });
+      for (const block of contents) await staging.put(block);
+      assert.deepEqual(new Uint8Array((await staging.content(one.cid))!), one.bytes);
+      await staging.add(changes[1]!);
+      await assert.rejects(staging.publish("acme", settings), { code: "tenant_exists" });
+      assert.equal(await store.tenants.find("copy"), undefined);
+      await staging.publish("copy", settings);
+      await staging.close();
+      assert.equal((await store.name("copy", "variable", "greeting"))?.cid, two.cid);
+      assert.equal((await store.history("copy", "variable", "greeting")).length, 2);
+      assert.deepEqual((await store.tenants.find("copy"))?.limits, { calls: 5 });
     });
 
     test("what a tenant changed after a change is told, each name once, and of no other tenant", async () => {
