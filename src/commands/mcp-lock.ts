@@ -15,7 +15,7 @@ import { UPSTREAMS_LOCK_VERSION, type LockedUpstream, type UpstreamsLock } from 
 import { isObject } from "../lib/json.ts";
 import { hostedVariables } from "../upstream/hosted-variables.ts";
 import type { Launch } from "../upstream/launch.ts";
-import { parseLauncher } from "../upstream/launcher.ts";
+import { parseLauncher } from "../upstream/launcher-uri.ts";
 import type { Observed } from "../upstream/observed.ts";
 import { Upstream } from "../upstream/upstream.ts";
 import { printProblems } from "./print-problems.ts";

@@ -2,7 +2,7 @@ import { isCid, type Cid } from "../lib/cid.ts";
 import { ENTRY_NESTING_MAX, isDeeper, isObject, valuesIn, type Json, type JsonObject } from "../lib/json.ts";
 import type { AllowedHost } from "../network/allow-list.ts";
 import type { Problem } from "../lib/problem.ts";
-import { parseLauncher } from "../upstream/launcher.ts";
+import { parseLauncher } from "../upstream/launcher-uri.ts";
 import { readLimits, readNetwork, readSecretNames, readVariableNames, type ServerLimits } from "./grants-fields.ts";
 import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
 import { cidFields, entryFields } from "./fields.ts";

@@ -3,7 +3,7 @@ import { GrowingBytes } from "../lib/growing-bytes.ts";
 import { EventEnds, eventText } from "./events.ts";
 import type { Inflow } from "./inflow.ts";
 import { longResult, type LongMessage, type LongReader } from "./long-answers.ts";
-import type { LongResults } from "./results-aside.ts";
+import type { LongResults } from "./bypass.ts";
 import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 import { UpstreamError } from "./upstream-error.ts";
 

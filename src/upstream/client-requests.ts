@@ -7,7 +7,7 @@ import type { ListedTool } from "./lists.ts";
 import type { LongReader } from "./long-answers.ts";
 import type { LongArguments } from "./long-arguments.ts";
 import type { AnyResult, RequestOptions, RequestParams, Requests, UpstreamResult } from "./request.ts";
-import type { LongResults } from "./results-aside.ts";
+import type { LongResults } from "./bypass.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 /** Accepts any result from an upstream; it is checked where it is used. */

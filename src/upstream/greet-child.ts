@@ -8,7 +8,7 @@ import { discover, envelopeOf, initialize } from "./hello.ts";
 import type { ProgramLaunch } from "./launch.ts";
 import { OpenQuestions } from "./open-questions.ts";
 import { PipeInbox } from "./pipe-inbox.ts";
-import { PipeRequests } from "./pipe-requests.ts";
+import { PipeRequests } from "./pipe.ts";
 import type { Questions } from "./questions.ts";
 import { startChild } from "./start-child.ts";
 import { UpstreamError } from "./upstream-error.ts";

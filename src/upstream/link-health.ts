@@ -2,7 +2,7 @@ import type { UpstreamConnection } from "./connection.ts";
 import type { FailedStarts } from "./failed-starts.ts";
 
 /** The state of an upstream, for people and for metrics. */
-export interface LinkHealth {
+export interface UpstreamHealth {
   readonly state: "idle" | "starting" | "running" | "failed";
   /** Starts so far. */
   readonly starts: number;
@@ -20,7 +20,7 @@ export function healthOf(
   connection: UpstreamConnection | undefined,
   starts: { readonly failed: FailedStarts; readonly count: number; readonly isOneUnderWay: boolean },
   requests: number,
-): LinkHealth {
+): UpstreamHealth {
   const { reason, waitMs } = starts.failed;
   const whileNone = starts.isOneUnderWay ? "starting" : reason === undefined ? "idle" : "failed";
   const server = connection?.serverInfo;

@@ -3,7 +3,7 @@ import { isObject, type JsonObject } from "../lib/json.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { RequestMessage } from "./messages.ts";
 import type { OpenQuestions } from "./open-questions.ts";
-import type { PipeRequests } from "./pipe-requests.ts";
+import type { PipeRequests } from "./pipe.ts";
 import type { Questions } from "./questions.ts";
 import { UpstreamError } from "./upstream-error.ts";
 import { within } from "./within.ts";

@@ -2,7 +2,7 @@ import type { JsonObject } from "../lib/json.ts";
 import { invalidLauncher } from "./command.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { Launch } from "./launch.ts";
-import { parseLauncher } from "./launcher.ts";
+import { parseLauncher } from "./launcher-uri.ts";
 import type { Operation } from "./operation.ts";
 
 /** A server and an operation in a person's words: a launcher URI, or `@profile/tool?…`. */

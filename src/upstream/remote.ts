@@ -18,9 +18,9 @@ import { Inflow } from "./inflow.ts";
 import type { RemoteLaunch } from "./launch.ts";
 import { OpenQuestions } from "./open-questions.ts";
 import { LongArguments } from "./long-arguments.ts";
-import { RequestStreams } from "./request-streams.ts";
+import { Exchanges } from "./exchanges.ts";
 import { Resumption } from "./resumption.ts";
-import { LongResults, setResultsAside } from "./results-aside.ts";
+import { LongResults, setResultsAside } from "./bypass.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 export interface RemoteAddress {
@@ -75,7 +75,7 @@ export async function openByHttp(
       reconnectionScheduler: resumption.schedule,
     }),
     questions,
-    new RequestStreams(upstreamRequests),
+    new Exchanges(upstreamRequests),
   );
   const client = newClient();
   client.setVersionNegotiation({ mode: "auto" });
@@ -89,7 +89,7 @@ export async function openByHttp(
     const events = setResultsAside(
       new SSEClientTransport(url, { requestInit, fetch: withFewPosts(fetchIt, upstreamRequests) }),
       questions,
-      new RequestStreams(upstreamRequests),
+      new Exchanges(upstreamRequests),
     );
     try {
       await within(older.connect(events, { signal, timeout: upstreamStartMs }), signal);

@@ -11,9 +11,9 @@ import { hideInError } from "./hide-in-error.ts";
 import { hideInOffers, type HideWhole } from "./hide-in-offers.ts";
 import type { Launch, VariableLookup } from "./launch.ts";
 import { hostedCapabilities } from "./hosted-capabilities.ts";
-import { UpstreamLink, type LinkLimits } from "./link.ts";
-import type { LinkHealth } from "./link-health.ts";
-import { LookingAgain } from "./looking-again.ts";
+import { Supervisor, type SupervisorLimits } from "./supervisor.ts";
+import type { UpstreamHealth } from "./link-health.ts";
+import { Relisting } from "./relisting.ts";
 import { observe, subscribe, type Observed } from "./observed.ts";
 import type { Problem } from "../lib/problem.ts";
 import { UnderWay } from "./under-way.ts";
@@ -30,7 +30,7 @@ export interface UpstreamOptions extends Omit<
   readonly hide?: (value: Json) => Json;
   /** Removes the same values from the server's contract. */
   readonly hideWhole?: HideWhole;
-  readonly limits: ConnectOptions["limits"] & LinkLimits & Pick<Limits, "upstreamQuestionMs">;
+  readonly limits: ConnectOptions["limits"] & SupervisorLimits & Pick<Limits, "upstreamQuestionMs">;
   /** Called with the server's contract, on each start and whenever it reports a changed list. */
   readonly onContract: (observed: Observed) => Promise<void>;
   readonly onResourceUpdated: (uri: string) => void;
@@ -39,7 +39,7 @@ export interface UpstreamOptions extends Omit<
   readonly onError: (error: unknown) => void;
 }
 
-type ServerInfo = NonNullable<LinkHealth["server"]>;
+type ServerInfo = NonNullable<UpstreamHealth["server"]>;
 
 export interface UpstreamCall {
   /** The called tool, to learn which tools ask. */
@@ -58,19 +58,19 @@ export interface UpstreamCall {
 export class Upstream {
   readonly launch: Launch;
   readonly #options: UpstreamOptions;
-  readonly #link: UpstreamLink;
+  readonly #supervisor: Supervisor;
   readonly #attributed: AttributedCalls;
   readonly #calls = new UnderWay<UpstreamCall>();
   /** Failed subscriptions, without which its log lines or changes do not arrive. */
   #unheard: readonly Problem[] = [];
   #server: { readonly said: ServerInfo; readonly shown: ServerInfo } | undefined;
-  readonly #looking = new LookingAgain(() => this.#lookAgain());
+  readonly #relisting = new Relisting(() => this.#lookAgain());
 
   constructor(launch: Launch, options: UpstreamOptions) {
     this.launch = launch;
     this.#options = options;
     this.#attributed = new AttributedCalls(options.limits.upstreamQuestionMs);
-    this.#link = new UpstreamLink({
+    this.#supervisor = new Supervisor({
       name: launch.name,
       limits: options.limits,
       open: (signal) => this.#connect(signal),
@@ -81,29 +81,29 @@ export class Upstream {
     });
   }
 
-  get health(): LinkHealth {
-    const { server, ...health } = this.#link.health;
+  get health(): UpstreamHealth {
+    const { server, ...health } = this.#supervisor.health;
     return server ? { ...health, server: this.#hiddenServer(server) } : health;
   }
 
   /** The time of the last use, on the clock of `performance.now()`. */
   get usedAt(): number {
-    return this.#link.usedAt;
+    return this.#supervisor.usedAt;
   }
 
   /** Ends it if it runs idle; it is started again on demand. Undefined if there is nothing to end. */
   rest(): Promise<unknown> | undefined {
-    return this.#link.rest();
+    return this.#supervisor.rest();
   }
 
   /** Restarts it for the next caller, with the variables' values at that time. */
   renew(): void {
-    this.#link.renew();
+    this.#supervisor.renew();
   }
 
   /** Starts the server if it does not run, so that its contract is known. */
   async start(): Promise<void> {
-    await this.#link.use(() => Promise.resolve());
+    await this.#supervisor.use(() => Promise.resolve());
   }
 
   /** Runs `work` with the connection, and with the `ask` that it must pass on (`CallOptions.ask`). */
@@ -112,12 +112,12 @@ export class Upstream {
     work: (connection: UpstreamConnection, ask: Ask | undefined) => Promise<T>,
   ): Promise<T> {
     // Its contract is not known now: calls wait.
-    if (this.#looking.underWay) await this.#looking.underWay;
-    return this.#link.use((connection) => this.#carryOut(call, connection, work), call.digest);
+    if (this.#relisting.underWay) await this.#relisting.underWay;
+    return this.#supervisor.use((connection) => this.#carryOut(call, connection, work), call.digest);
   }
 
   close(): Promise<void> {
-    return this.#link.close();
+    return this.#supervisor.close();
   }
 
   async #carryOut<T>(
@@ -224,7 +224,7 @@ export class Upstream {
       case "notifications/tools/list_changed":
       case "notifications/resources/list_changed":
       case "notifications/prompts/list_changed":
-        this.#looking.hasChanged();
+        this.#relisting.hasChanged();
         return;
       case "notifications/resources/updated":
         if (typeof params["uri"] === "string") this.#options.onResourceUpdated(params["uri"]);
@@ -239,7 +239,7 @@ export class Upstream {
 
   async #lookAgain(): Promise<{ bytes: number }> {
     let bytes = 0;
-    const look = this.#link.peek(async (connection) => {
+    const look = this.#supervisor.peek(async (connection) => {
       try {
         const observed = await this.#observe(connection);
         ({ bytes } = observed);

@@ -4,7 +4,7 @@ import type { Limits } from "../../src/limits/limits.ts";
 import { connectUpstream, type ConnectOptions } from "../../src/upstream/connect.ts";
 import type { UpstreamConnection } from "../../src/upstream/connection.ts";
 import type { Launch } from "../../src/upstream/launch.ts";
-import { parseLauncher } from "../../src/upstream/launcher.ts";
+import { parseLauncher } from "../../src/upstream/launcher-uri.ts";
 import { patientLimits } from "./patience.ts";
 
 export const fixtures = join(packageRoot, "test", "fixtures", "upstreams");

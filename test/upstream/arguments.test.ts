@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { JsonSchema } from "../../src/lib/json.ts";
 import { convertArguments } from "../../src/upstream/arguments.ts";
-import { parseLauncher } from "../../src/upstream/launcher.ts";
+import { parseLauncher } from "../../src/upstream/launcher-uri.ts";
 
 function convert(query: string, schema: JsonSchema) {
   const parsed = parseLauncher(`mcp+node://./x.js?${query}`);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { LookingAgain } from "../../src/upstream/looking-again.ts";
+import { Relisting } from "../../src/upstream/relisting.ts";
 
 /** The waits before each look at a server that keeps reporting changes; nobody waits for real. */
 async function waits(t: TestContext, looks: number, bytes: number): Promise<number[]> {
@@ -11,12 +11,12 @@ async function waits(t: TestContext, looks: number, bytes: number): Promise<numb
     return { unref() {} };
   };
   t.mock.method(globalThis, "setTimeout", timer as never);
-  const looking = new LookingAgain(() => {
-    if (waited.length < looks) looking.hasChanged();
+  const relisting = new Relisting(() => {
+    if (waited.length < looks) relisting.hasChanged();
     return Promise.resolve({ bytes });
   });
-  looking.hasChanged();
-  while (looking.underWay) await looking.underWay;
+  relisting.hasChanged();
+  while (relisting.underWay) await relisting.underWay;
   return waited;
 }
 

@@ -4,7 +4,7 @@ import { defaultLimits } from "../../limits/limits.ts";
 import type { Child } from "../../upstream/child.ts";
 import { commandOf } from "../../upstream/command.ts";
 import type { Launch, ProgramLaunch } from "../../upstream/launch.ts";
-import { parseLauncher } from "../../upstream/launcher.ts";
+import { parseLauncher } from "../../upstream/launcher-uri.ts";
 import { startChild } from "../../upstream/start-child.ts";
 import { Interruption } from "./interruption.ts";
 

@@ -3,7 +3,7 @@ import type { Json } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { invalidLauncher } from "../../upstream/command.ts";
 import { placeOf, type Launch } from "../../upstream/launch.ts";
-import { parseLauncher } from "../../upstream/launcher.ts";
+import { parseLauncher } from "../../upstream/launcher-uri.ts";
 import { profileLaunch } from "../../upstream/profiles/launch.ts";
 import { readProfile, type ProfileFolder } from "../../upstream/profiles/locate.ts";
 import { parseReference } from "../../upstream/profiles/resolve.ts";

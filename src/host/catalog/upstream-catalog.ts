@@ -10,7 +10,7 @@ import type { Limits } from "../../limits/limits.ts";
 import type { RetryLimits } from "../../outcome/retry.ts";
 import type { Grants } from "../../secrets/grants.ts";
 import type { Launch } from "../../upstream/launch.ts";
-import { parseLauncher } from "../../upstream/launcher.ts";
+import { parseLauncher } from "../../upstream/launcher-uri.ts";
 import type { Activities } from "../calls/activity.ts";
 import { grantProblems } from "../calls/granted.ts";
 import { CallNotes, gateOf, type Observers } from "../calls/observe.ts";

@@ -7,8 +7,8 @@ import type { Log } from "../../lib/log.ts";
 import { TokenBuckets } from "../../lib/token-buckets.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import { placeOf, type Launch } from "../../upstream/launch.ts";
-import { launchedName } from "../../upstream/launcher.ts";
-import type { LinkHealth } from "../../upstream/link-health.ts";
+import { launchedName } from "../../upstream/launcher-uri.ts";
+import type { UpstreamHealth } from "../../upstream/link-health.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream } from "../../upstream/upstream.ts";
 import type { Directory } from "../catalog/directory.ts";
@@ -40,7 +40,7 @@ export interface UpstreamState {
   readonly name: string;
   /** `npx`, `uvx`, `node`, `python`, `http`, `https`. */
   readonly launcher: string;
-  readonly health: LinkHealth;
+  readonly health: UpstreamHealth;
   /** The end of its stderr before it failed, only for principals that may change its entry: it may hold anything. */
   readonly stderr: string;
   /** The change that waits for a person; absent while the upstream offers what is approved. */
@@ -57,7 +57,7 @@ export interface PendingChange {
 
 export interface HostingStats {
   /** The number of upstreams in each state. */
-  readonly states: Readonly<Record<LinkHealth["state"], number>>;
+  readonly states: Readonly<Record<UpstreamHealth["state"], number>>;
   readonly starts: number;
   /** The number of upstreams with changes that wait for a person. */
   readonly heldBack: number;

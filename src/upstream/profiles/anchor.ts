@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { parseLauncher } from "../launcher.ts";
+import { parseLauncher } from "../launcher-uri.ts";
 
 /** The URI of a script with its absolute path, so that it means the same wherever the profile is used. */
 export function anchorUri(uri: string, folder: string): string {

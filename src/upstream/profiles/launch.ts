@@ -3,7 +3,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { Json } from "../../lib/json.ts";
 import { invalidLauncher } from "../command.ts";
 import type { Launch, Template } from "../launch.ts";
-import { parseLauncher } from "../launcher.ts";
+import { parseLauncher } from "../launcher-uri.ts";
 import { META_FILE, type Profile, type ProfileMeta } from "./profile.ts";
 import { substitute } from "./substitute.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { test, type TestContext } from "node:test";
 import { BerthError } from "../../../src/lib/errors.ts";
-import { Silence } from "../../../src/upstream/silence.ts";
+import { Liveness } from "../../../src/upstream/liveness.ts";
 import { apiOf } from "../../support/api.ts";
 import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { isAlive } from "../../support/processes.ts";
@@ -93,24 +93,24 @@ test("a remote server that answers nothing any more is left, and reached anew", 
 
 test("whoever says anything at all while it is asked, or answers another call, is there", async () => {
   const said: { heard: number; isThere: () => Promise<boolean> } = { heard: 0, isThere: () => Promise.resolve(false) };
-  const silence = new Silence(said, 0);
+  const liveness = new Liveness(said, 0);
   const givenUp = new BerthError("cancelled");
-  silence.began();
-  assert.equal(await silence.isEndless(new BerthError("upstream_refused"), "a"), false, "it has answered");
-  silence.began();
+  liveness.began();
+  assert.equal(await liveness.isEndless(new BerthError("upstream_refused"), "a"), false, "it has answered");
+  liveness.began();
   said.heard++;
-  assert.equal(await silence.isEndless(givenUp, "a"), false, "it has said something since");
-  silence.began();
+  assert.equal(await liveness.isEndless(givenUp, "a"), false, "it has said something since");
+  liveness.began();
   said.isThere = () => Promise.resolve(++said.heard > 0);
-  assert.equal(await silence.isEndless(givenUp, "a"), false);
-  silence.began();
+  assert.equal(await liveness.isEndless(givenUp, "a"), false);
+  liveness.began();
   said.isThere = () => Promise.resolve(++said.heard === 0);
-  assert.equal(await silence.isEndless(givenUp, "b"), false, "it says something while it is asked");
-  silence.began();
+  assert.equal(await liveness.isEndless(givenUp, "b"), false, "it says something while it is asked");
+  liveness.began();
   said.isThere = () => Promise.resolve(false);
-  const both = await Promise.all([silence.isEndless(givenUp, "c"), silence.isEndless(givenUp, "d")]);
+  const both = await Promise.all([liveness.isEndless(givenUp, "c"), liveness.isEndless(givenUp, "d")]);
   assert.deepEqual(both, [true, false], "it is found once");
-  assert.deepEqual([...silence.calls], ["c", "d"]);
+  assert.deepEqual([...liveness.calls], ["c", "d"]);
 });
 
 async function toldBy(url: string): Promise<{ pid: number; pings: number }> {

@@ -8,7 +8,7 @@ type Asked = Pick<UpstreamConnection, "heard" | "isThere">;
  * once a call was given up and nothing has arrived since a request was made; any message proves that it is there,
  * however long a call takes.
  */
-export class Silence {
+export class Liveness {
   readonly #connection: Asked;
   readonly #pingMs: number;
   /** The value of `heard` at the start of the longest waiting request; NONE while none waits. */

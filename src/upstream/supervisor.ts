@@ -3,11 +3,11 @@ import type { Closed } from "./channel.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import { FailedStarts, type StartWaits } from "./failed-starts.ts";
 import { IdleTimer } from "./idle-timer.ts";
-import { healthOf, type LinkHealth } from "./link-health.ts";
-import { Silence } from "./silence.ts";
+import { healthOf, type UpstreamHealth } from "./link-health.ts";
+import { Liveness } from "./liveness.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
-export interface LinkLimits extends StartWaits {
+export interface SupervisorLimits extends StartWaits {
   /** An idle connection is ended after this time; it is made again on demand. */
   readonly upstreamIdleMs: number;
   /** Requests at once on one connection. */
@@ -15,9 +15,9 @@ export interface LinkLimits extends StartWaits {
   readonly upstreamPingMs: number;
 }
 
-export interface LinkOptions {
+export interface SupervisorOptions {
   readonly name: string;
-  readonly limits: LinkLimits;
+  readonly limits: SupervisorLimits;
   readonly open: (signal: AbortSignal) => Promise<UpstreamConnection>;
   /**
    * Makes room for one more connection before it is opened; resolves with a function to call at its end. Rejects if
@@ -35,7 +35,7 @@ export interface LinkOptions {
 interface Open {
   readonly connection: UpstreamConnection;
   readonly startedAt: number;
-  readonly silence: Silence;
+  readonly liveness: Liveness;
   /** Under way on it. */
   requests: number;
   /** The calls among them, by a key that identifies a repeated call. */
@@ -52,8 +52,8 @@ const LASTED_MS = 10_000;
  * One shared connection to an upstream: opened on demand, reopened when it is lost, with longer and longer waits while
  * that fails, and ended when idle.
  */
-export class UpstreamLink {
-  readonly #options: LinkOptions;
+export class Supervisor {
+  readonly #options: SupervisorOptions;
   readonly #ending = new AbortController();
   #opening: Promise<Open> | undefined;
   #current: Open | undefined;
@@ -70,7 +70,7 @@ export class UpstreamLink {
   /** The end of an idle connection; another one may be opened meanwhile. */
   #stopping: Promise<void> | undefined;
 
-  constructor(options: LinkOptions) {
+  constructor(options: SupervisorOptions) {
     this.#options = options;
     const { limits } = options;
     this.#failed = new FailedStarts(limits);
@@ -94,9 +94,9 @@ export class UpstreamLink {
       open = this.#current ?? (await this.#connected());
       open.requests++;
       if (call !== undefined) open.calls.push(call);
-      open.silence.began();
+      open.liveness.began();
       const result = await work(open.connection);
-      open.silence.ended();
+      open.liveness.ended();
       if (call !== undefined) this.#suspects.delete(call);
       return result;
     } catch (error) {
@@ -116,7 +116,7 @@ export class UpstreamLink {
     if (open) await work(open.connection);
   }
 
-  get health(): LinkHealth {
+  get health(): UpstreamHealth {
     const starts = { failed: this.#failed, count: this.#starts, isOneUnderWay: this.#opening !== undefined };
     return healthOf(this.#current?.connection, starts, this.#requests);
   }
@@ -197,8 +197,8 @@ export class UpstreamLink {
       if (leave) opening.catch(leave);
       const connection = await opening;
       if (leave) void connection.closed.then(leave);
-      const silence = new Silence(connection, this.#options.limits.upstreamPingMs);
-      const made = { connection, startedAt, silence, requests: 0, calls: [] };
+      const liveness = new Liveness(connection, this.#options.limits.upstreamPingMs);
+      const made = { connection, startedAt, liveness, requests: 0, calls: [] };
       void connection.closed.then((closed) => this.#ended(made, closed));
       try {
         await onOpen?.(connection);
@@ -217,12 +217,12 @@ export class UpstreamLink {
 
   /** A request has failed: if its server has become silent, new requests get another connection. */
   async #doubt(open: Open, error: unknown, call: string | undefined): Promise<void> {
-    const { silence, connection, startedAt } = open;
-    if (!(await silence.isEndless(error, call))) return;
-    const reason = `said nothing for ${Math.round((performance.now() - silence.since) / 1000)} s, not even to a ping`;
+    const { liveness, connection, startedAt } = open;
+    if (!(await liveness.isEndless(error, call))) return;
+    const reason = `said nothing for ${Math.round((performance.now() - liveness.since) / 1000)} s, not even to a ping`;
     if (this.#current === open) {
       this.#current = undefined;
-      this.#count(reason, [...open.calls, ...silence.calls], silence.since - startedAt);
+      this.#count(reason, [...open.calls, ...liveness.calls], liveness.since - startedAt);
       void connection.closed.then((closed) => this.#options.onLost?.(closed));
     }
     await connection.close(reason).catch((failure: unknown) => this.#options.onFailed?.(failure));

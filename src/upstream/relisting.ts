@@ -8,7 +8,7 @@ const FREE_MS = 20_000;
 const MIB = 1024 * 1024;
 
 /** Looks at something again whenever it has changed, one look after the other. */
-export class LookingAgain {
+export class Relisting {
   readonly #look: () => Promise<{ readonly bytes: number }>;
   #underWay: Promise<void> | undefined;
   #isDue = false;

@@ -3,7 +3,7 @@ import { isObject } from "../lib/json.ts";
 import { LongAnswer, LongPage } from "./long-answers.ts";
 import type { OpenQuestions } from "./open-questions.ts";
 import type { AnyResult, UpstreamResult } from "./request.ts";
-import type { RequestStreams } from "./request-streams.ts";
+import type { Exchanges } from "./exchanges.ts";
 import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 
 /** The member that holds a result set aside. */
@@ -31,13 +31,9 @@ const KEPT_MAX = 10_000;
  * Takes results past the client unchanged. In the modern era it checks every result against schemas of its own and
  * rejects a whole list for one tool's fault, or for a missing caching hint. So it gets a valid result that contains the
  * real one, which `LongResults` returns; the connection checks the real one, entry by entry. The client sees incoming
- * requests as far as `questions` permits; outgoing ones end as `streams` decides.
+ * requests as far as `questions` permits; outgoing ones end as `exchanges` decides.
  */
-export function setResultsAside<T extends Transport>(
-  transport: T,
-  questions: OpenQuestions,
-  streams: RequestStreams,
-): T {
+export function setResultsAside<T extends Transport>(transport: T, questions: OpenQuestions, exchanges: Exchanges): T {
   const methods = new Map<RequestId, string>();
   const send = transport.send.bind(transport);
   transport.send = (message, options) => {
@@ -45,7 +41,7 @@ export function setResultsAside<T extends Transport>(
       methods.set(message.id, message.method);
       if (methods.size > KEPT_MAX) methods.delete(methods.keys().next().value!);
     }
-    const sent = streams.send(send, message, options);
+    const sent = exchanges.send(send, message, options);
     if (!("method" in message)) questions.answering(message.id, sent);
     return sent;
   };
@@ -56,7 +52,7 @@ export function setResultsAside<T extends Transport>(
       if (questions.mayBeHeard(message)) handler?.(message, extra);
       return;
     }
-    streams.answered(message.id);
+    exchanges.answered(message.id);
     // The client handles a notification a moment after it arrives; by then it must not have forgotten its request.
     queueMicrotask(() => handler?.(rewrite(message), extra));
   };

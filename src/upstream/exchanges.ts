@@ -6,7 +6,7 @@ type Send = (message: JSONRPCMessage, options?: TransportSendOptions) => Promise
  * The open exchanges of one connection over HTTP. An exchange ends with its request: the client itself keeps the stream
  * of a legacy request open, and resumes it, after the request was answered, cancelled or given up.
  */
-export class RequestStreams {
+export class Exchanges {
   readonly #noticesMax: number;
   readonly #open = new Map<RequestId, AbortController>();
   /** Answered ones, in the order of their answers: servers may end them by themselves, so that the socket is reused. */
