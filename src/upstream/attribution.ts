@@ -1,10 +1,56 @@
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Ask, UpstreamQuestion } from "./request.ts";
-import { UnderWay } from "./under-way.ts";
+
+/**
+ * Calls of a legacy server that many callers share. Calls that may ask run one after the other, so that a question has
+ * one possible owner; calls of a tool that ended once without a question need not wait for each other.
+ */
+export class AttributedCalls {
+  /** Passes a question to its call. */
+  readonly ask: Ask;
+  readonly #attribution: Attribution;
+  /** Tools whose calls do not ask, as far as known. */
+  readonly #quiet = new Set<string>();
+  #turn: Promise<void> = Promise.resolve();
+
+  /** After `waitMs` a question that may belong to several calls is refused. */
+  constructor(waitMs: number) {
+    this.#attribution = new Attribution(waitMs);
+    this.ask = (question, signal) => this.#attribution.ask(question, signal);
+  }
+
+  /** `name` is the called tool; `ask` is undefined for a caller that cannot be asked. */
+  async run<T>(name: string, ask: Ask | undefined, work: () => Promise<T>): Promise<T> {
+    const mayAsk = ask !== undefined && !this.#quiet.has(name);
+    const endTurn = mayAsk ? await this.#takeTurn() : undefined;
+    while (this.#attribution.closed) await this.#attribution.closed;
+    let asked = false;
+    const own: Ask | undefined = ask && ((question, signal) => ((asked = true), ask(question, signal)));
+    const entered = { ask: own };
+    this.#attribution.enter(entered);
+    try {
+      const result = await work();
+      if (mayAsk && !asked && name !== "") this.#quiet.add(name);
+      return result;
+    } finally {
+      if (asked) this.#quiet.delete(name);
+      this.#attribution.leave(entered);
+      endTurn?.();
+    }
+  }
+
+  async #takeTurn(): Promise<() => void> {
+    const before = this.#turn;
+    let end = (): void => {};
+    this.#turn = new Promise((resolve) => (end = resolve));
+    await before;
+    return end;
+  }
+}
 
 /** A call under way on one connection. */
-export interface AskedCall {
+interface AskedCall {
   /** Undefined for a caller that cannot be asked. */
   readonly ask: Ask | undefined;
 }
@@ -83,4 +129,29 @@ export class Attribution {
 /** JSON-RPC code for an unanswerable question: the client has no such method. */
 function unanswerable(why: string): Error {
   return Object.assign(new Error(`The question cannot be answered: ${why}`), { code: -32601 });
+}
+
+/** Calls under way. A `Set` would do the same, but one that changes with each call leaves long-lived garbage. */
+export class UnderWay<Call> {
+  readonly #calls: Call[] = [];
+
+  get size(): number {
+    return this.#calls.length;
+  }
+
+  /** The only call under way; undefined for none, and for several. */
+  get only(): Call | undefined {
+    return this.#calls.length === 1 ? this.#calls[0] : undefined;
+  }
+
+  add(call: Call): void {
+    this.#calls.push(call);
+  }
+
+  remove(call: Call): void {
+    const at = this.#calls.indexOf(call);
+    if (at === -1) return;
+    const last = this.#calls.pop()!;
+    if (at < this.#calls.length) this.#calls[at] = last;
+  }
 }

@@ -1,10 +1,6 @@
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import type { Closed } from "./channel.ts";
 import type { UpstreamConnection } from "./connection.ts";
-import { FailedStarts, type StartWaits } from "./failed-starts.ts";
-import { IdleTimer } from "./idle-timer.ts";
-import { healthOf, type UpstreamHealth } from "./link-health.ts";
-import { Liveness } from "./liveness.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 export interface SupervisorLimits extends StartWaits {
@@ -15,7 +11,7 @@ export interface SupervisorLimits extends StartWaits {
   readonly upstreamPingMs: number;
 }
 
-export interface SupervisorOptions {
+interface SupervisorOptions {
   readonly name: string;
   readonly limits: SupervisorLimits;
   readonly open: (signal: AbortSignal) => Promise<UpstreamConnection>;
@@ -285,3 +281,207 @@ const OF_THE_SERVICE: ReadonlySet<ErrorCode> = new Set(["no_descriptors", "check
 function detailOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
+
+/** The state of an upstream, for people and for metrics. */
+export interface UpstreamHealth {
+  readonly state: "idle" | "starting" | "running" | "failed";
+  /** Starts so far. */
+  readonly starts: number;
+  readonly requests: number;
+  /** The last failure; safe to show. */
+  readonly failure?: string;
+  /** Milliseconds since the epoch: no retry before then. */
+  readonly retryAt?: number;
+  /** Facts of the running connection, such as `2026-07-28`. */
+  readonly protocolVersion?: string;
+  readonly server?: { readonly name: string; readonly version: string };
+}
+
+function healthOf(
+  connection: UpstreamConnection | undefined,
+  starts: { readonly failed: FailedStarts; readonly count: number; readonly isOneUnderWay: boolean },
+  requests: number,
+): UpstreamHealth {
+  const { reason, waitMs } = starts.failed;
+  const whileNone = starts.isOneUnderWay ? "starting" : reason === undefined ? "idle" : "failed";
+  const server = connection?.serverInfo;
+  return {
+    state: connection ? "running" : whileNone,
+    starts: starts.count,
+    requests,
+    ...(reason !== undefined && { failure: reason }),
+    // For people, by their clock as it is now.
+    // oxlint-disable-next-line no-restricted-properties
+    ...(!connection && waitMs !== undefined && { retryAt: Math.ceil(Date.now() + waitMs) }),
+    ...(connection && { protocolVersion: connection.protocolVersion }),
+    ...(server && { server: { name: server.name, version: server.version } }),
+  };
+}
+
+type Asked = Pick<UpstreamConnection, "heard" | "isThere">;
+
+/**
+ * Detects that an upstream has become silent: a stopped process, or one in an endless loop, still runs. It is pinged
+ * once a call was given up and nothing has arrived since a request was made; any message proves that it is there,
+ * however long a call takes.
+ */
+export class Liveness {
+  readonly #connection: Asked;
+  readonly #pingMs: number;
+  /** The value of `heard` at the start of the longest waiting request; NONE while none waits. */
+  #heard = NONE;
+  #since = 0;
+  #isAsked = false;
+  readonly #calls = new Set<string>();
+
+  constructor(connection: Asked, pingMs: number) {
+    this.#connection = connection;
+    this.#pingMs = pingMs;
+  }
+
+  /** The start of its silence, though a request waits: on the clock of `performance.now()`. */
+  get since(): number {
+    return this.#since;
+  }
+
+  /** The calls that were given up since then. */
+  get calls(): ReadonlySet<string> {
+    return this.#calls;
+  }
+
+  /** A request begins. */
+  began(): void {
+    const { heard } = this.#connection;
+    if (heard === this.#heard) return;
+    this.#heard = heard;
+    this.#since = performance.now();
+    this.#calls.clear();
+  }
+
+  /** A request has ended, other than by being given up. */
+  ended(): void {
+    this.#heard = NONE;
+  }
+
+  /** A request has failed. Resolves with true, once only, if the server turns out to be silent. */
+  async isEndless(error: unknown, call: string | undefined): Promise<boolean> {
+    if (!isGivenUp(error)) this.ended();
+    else if (call !== undefined) this.#calls.add(call);
+    if (this.#isAsked || !this.#lasts()) return false;
+    this.#isAsked = true;
+    if (!(await this.#connection.isThere(this.#pingMs)) && this.#lasts()) return true;
+    this.#isAsked = false;
+    return false;
+  }
+
+  #lasts(): boolean {
+    return this.#connection.heard === this.#heard && performance.now() - this.#since >= this.#pingMs;
+  }
+}
+
+const NONE = -1;
+
+/** True when nothing waits for the answer any more. */
+function isGivenUp(error: unknown): boolean {
+  return error instanceof BerthError && (error.code === "cancelled" || error.code === "upstream_timeout");
+}
+
+interface StartWaits {
+  /** The wait between a failed start and the next: the first one, and the longest. Each is twice the one before. */
+  readonly upstreamBackoffMs: number;
+  readonly upstreamBackoffMaxMs: number;
+}
+
+/** The back-off after failed starts. The first failure lets the next start try at once: most succeed. */
+class FailedStarts {
+  readonly #waits: StartWaits;
+  #count = 0;
+  #reason: string | undefined;
+  #notBefore = 0;
+
+  constructor(waits: StartWaits) {
+    this.#waits = waits;
+  }
+
+  /** Why the last start failed; undefined if it did not. */
+  get reason(): string | undefined {
+    return this.#reason;
+  }
+
+  /** Milliseconds until the next try; undefined if it may begin now. */
+  get waitMs(): number | undefined {
+    const waitMs = this.#notBefore - performance.now();
+    return waitMs > 0 ? waitMs : undefined;
+  }
+
+  add(reason: string): void {
+    const { upstreamBackoffMs, upstreamBackoffMaxMs } = this.#waits;
+    this.#reason = reason;
+    const before = this.#count++;
+    const waitMs = before === 0 ? 0 : Math.min(upstreamBackoffMs * 2 ** (before - 1), upstreamBackoffMaxMs);
+    this.#notBefore = performance.now() + waitMs;
+  }
+
+  /** One call caused the failure, so the next start need not wait. */
+  tell(reason: string): void {
+    this.#reason = reason;
+  }
+
+  /** A start worked. Earlier failures still count until it has lasted. */
+  worked(): void {
+    this.#reason = undefined;
+  }
+
+  /** The next failure counts as the first. */
+  lasted(): void {
+    this.#count = 0;
+  }
+
+  forget(): void {
+    this.#count = 0;
+    this.#reason = undefined;
+    this.#notBefore = 0;
+  }
+}
+
+/** Tells when something has not been used for a while, with a single timer. Keeps no process alive. */
+class IdleTimer {
+  readonly #ms: number;
+  readonly #isInUse: () => boolean;
+  readonly #onIdle: () => void;
+  #usedAt = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(ms: number, isInUse: () => boolean, onIdle: () => void) {
+    this.#ms = ms;
+    this.#isInUse = isInUse;
+    this.#onIdle = onIdle;
+  }
+
+  /** On the clock of `performance.now()`. */
+  get usedAt(): number {
+    return this.#usedAt;
+  }
+
+  used(): void {
+    this.#usedAt = performance.now();
+    this.#timer ??= this.#look(this.#ms);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #look(ms: number): NodeJS.Timeout {
+    const timer = setTimeout(() => {
+      this.#timer = undefined;
+      const leftMs = this.#usedAt + this.#ms - performance.now();
+      if (this.#isInUse() || leftMs > 0) this.#timer = this.#look(Math.max(leftMs, LEAST_MS));
+      else this.#onIdle();
+    }, ms);
+    timer.unref();
+    return timer;
+  }
+}
+
+const LEAST_MS = 1_000;

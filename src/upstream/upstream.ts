@@ -1,22 +1,19 @@
-import type { Limits } from "../limits/limits.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
+import { BerthError } from "../lib/errors.ts";
 import { valuesIn, type Json, type JsonObject } from "../lib/json.ts";
-import { AttributedCalls } from "./attributed-calls.ts";
+import type { Problem } from "../lib/problem.ts";
+import { lacksDescriptor, noDescriptors, withoutPaths } from "../lib/error-mapping.ts";
+import type { Limits } from "../limits/limits.ts";
+import { AttributedCalls, UnderWay } from "./attribution.ts";
 import type { Closed } from "./channel.ts";
 import { connectUpstream, type ConnectOptions } from "./connect.ts";
 import type { UpstreamConnection } from "./connection.ts";
-import type { CancelSignal } from "../lib/cancellation.ts";
-import type { Ask, UpstreamQuestion } from "./request.ts";
-import { lacksDescriptor, noDescriptors, withoutPaths } from "../lib/error-mapping.ts";
-import { hideInError } from "./hide-in-error.ts";
 import { hideInOffers, type HideWhole } from "./hide-in-offers.ts";
-import type { Launch, VariableLookup } from "./launch.ts";
 import { hostedCapabilities } from "./hosted-capabilities.ts";
-import { Supervisor, type SupervisorLimits } from "./supervisor.ts";
-import type { UpstreamHealth } from "./link-health.ts";
-import { Relisting } from "./relisting.ts";
+import type { Launch, VariableLookup } from "./launch.ts";
 import { observe, subscribe, type Observed } from "./observed.ts";
-import type { Problem } from "../lib/problem.ts";
-import { UnderWay } from "./under-way.ts";
+import type { Ask, UpstreamQuestion } from "./request.ts";
+import { Supervisor, type SupervisorLimits, type UpstreamHealth } from "./supervisor.ts";
 
 export interface UpstreamOptions extends Omit<
   ConnectOptions,
@@ -260,3 +257,71 @@ const METHOD_NOT_FOUND = -32601;
 
 /** Members and items of a log line; a larger one is dropped. */
 const LOG_VALUES_MAX = 10_000;
+
+/** The same error and its causes without hidden values: in messages, stacks, data and stderr. */
+function hideInError(error: unknown, hide: ((value: Json) => Json) | undefined): unknown {
+  if (!hide) return error;
+  const hidden = (text: string): string => hide(text) as string;
+  let depth = 0;
+  for (let each: unknown = error; each instanceof Error && depth < CAUSES_MAX; each = each.cause) {
+    each.message = hidden(each.message);
+    if (each.stack !== undefined) each.stack = hidden(each.stack);
+    if ("stderr" in each && typeof each.stderr === "string") Object.assign(each, { stderr: hidden(each.stderr) });
+    if (each instanceof BerthError && each.data) Object.assign(each, { data: hide(plain(each.data)) });
+    depth++;
+  }
+  return error;
+}
+
+/** Bounds the search, because causes may form a circle. */
+const CAUSES_MAX = 10;
+
+function plain(data: Readonly<Record<string, unknown>>): Json {
+  return JSON.parse(JSON.stringify(data)) as Json;
+}
+
+/** Changes within this time are looked at together. */
+const TOGETHER_MS = 50;
+/** The cost of one look and of each MiB seen, as time until the next: no server may use more than a fair share. */
+const LOOK_MS = 2_000;
+const MS_PER_MIB = 8_000;
+/** The credit after a time of rest. */
+const FREE_MS = 20_000;
+const MIB = 1024 * 1024;
+
+/** Looks at something again whenever it has changed, one look after the other. */
+export class Relisting {
+  readonly #look: () => Promise<{ readonly bytes: number }>;
+  #underWay: Promise<void> | undefined;
+  #isDue = false;
+  /** The time until which all looks so far are paid for, on the clock of `performance.now()`. */
+  #owedUntil = 0;
+
+  /** `look` must not reject, and resolves with the size of what it saw. */
+  constructor(look: () => Promise<{ readonly bytes: number }>) {
+    this.#look = look;
+  }
+
+  /** Pending from a change until it has been looked at; undefined if nothing is pending. */
+  get underWay(): Promise<void> | undefined {
+    return this.#underWay;
+  }
+
+  hasChanged(): void {
+    if (this.#isDue) return;
+    this.#isDue = true;
+    const looking = (this.#underWay ?? Promise.resolve()).then(() => this.#lookSoon());
+    this.#underWay = looking;
+    void looking.finally(() => {
+      if (this.#underWay === looking) this.#underWay = undefined;
+    });
+  }
+
+  async #lookSoon(): Promise<void> {
+    const wait = Math.max(TOGETHER_MS, this.#owedUntil - FREE_MS - performance.now());
+    await new Promise<void>((resolve) => setTimeout(resolve, wait).unref());
+    this.#isDue = false;
+    const { bytes } = await this.#look();
+    this.#owedUntil = Math.max(this.#owedUntil, performance.now()) + LOOK_MS + (bytes * MS_PER_MIB) / MIB;
+  }
+}

@@ -8,7 +8,7 @@ import { TokenBuckets } from "../../lib/token-buckets.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import { placeOf, type Launch } from "../../upstream/launch.ts";
 import { launchedName } from "../../upstream/launcher-uri.ts";
-import type { UpstreamHealth } from "../../upstream/link-health.ts";
+import type { UpstreamHealth } from "../../upstream/supervisor.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream } from "../../upstream/upstream.ts";
 import type { Directory } from "../catalog/directory.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { test, type TestContext } from "node:test";
 import { BerthError } from "../../../src/lib/errors.ts";
-import { Liveness } from "../../../src/upstream/liveness.ts";
+import { Liveness } from "../../../src/upstream/supervisor.ts";
 import { apiOf } from "../../support/api.ts";
 import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { isAlive } from "../../support/processes.ts";
