@@ -1,16 +1,14 @@
 import { setTimeout as after } from "node:timers/promises";
 import { BerthError } from "../lib/errors.ts";
-import type { Child } from "./child.ts";
+import { type Child, startChild } from "./child.ts";
 import { commandOf } from "./command.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { Peer } from "./channel.ts";
 import { discover, envelopeOf, initialize } from "./hello.ts";
 import type { ProgramLaunch } from "./launch.ts";
 import { OpenQuestions } from "./open-questions.ts";
-import { PipeInbox } from "./pipe-inbox.ts";
-import { PipeRequests } from "./pipe.ts";
+import { PipeInbox, PipeRequests } from "./pipe.ts";
 import type { Questions } from "./questions.ts";
-import { startChild } from "./start-child.ts";
 import { UpstreamError } from "./upstream-error.ts";
 import { within } from "./within.ts";
 

@@ -1,14 +1,17 @@
 import { randomUUID } from "node:crypto";
 import { CallTable } from "../lib/call-table.ts";
+import { type CancelSignal, Cancellation } from "../lib/cancellation.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, JsonText, type JsonObject } from "../lib/json.ts";
 import { Ticker } from "../lib/ticker.ts";
 import type { Child } from "./child.ts";
+import type { ConnectOptions } from "./connect.ts";
 import type { UpstreamMessage, RequestMessage } from "./messages.ts";
-import { PipeCall } from "./pipe-call.ts";
-import type { PipeAnswer } from "./pipe-inbox.ts";
-import type { AnyResult, RequestOptions, RequestParams, Requests, UpstreamResult } from "./request.ts";
+import type { OpenQuestions } from "./open-questions.ts";
+import type { Questions } from "./questions.ts";
+import type { AnyResult, RequestOptions, RequestParams, Requests, UpstreamResult, Progress } from "./request.ts";
 import { refusedByServer, UpstreamError } from "./upstream-error.ts";
+import { within } from "./within.ts";
 
 /**
  * Requests to a child, in lines of its pipe: numbers them, matches answers and progress notifications to them, and
@@ -185,3 +188,132 @@ const UNREAD_ANSWER = "answered a request that it had not read";
 const PROGRESS = "notifications/progress";
 const INTERNAL_ERROR = -32603;
 const NOTHING: UpstreamResult = {};
+
+/** One request to a child, from its creation to its answer. */
+class PipeCall {
+  id = 0;
+  /** The number of its message among those sent to the child. */
+  message = 0;
+  onAbort: (() => void) | undefined;
+  readonly what: string;
+  readonly onProgress: RequestOptions["onProgress"];
+  readonly signal: CancelSignal | undefined;
+  /** On the clock of `performance.now()`. */
+  readonly deadlineAt: number;
+  readonly resolve: (result: AnyResult) => void;
+  readonly reject: (error: BerthError) => void;
+
+  constructor(
+    what: string,
+    onProgress: RequestOptions["onProgress"],
+    signal: CancelSignal | undefined,
+    deadlineAt: number,
+    resolve: (result: AnyResult) => void,
+    reject: (error: BerthError) => void,
+  ) {
+    this.what = what;
+    this.onProgress = onProgress;
+    this.signal = signal;
+    this.deadlineAt = deadlineAt;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
+
+  /** Reports progress in the server's words. */
+  tell({ progress, total, message }: UpstreamResult): void {
+    if (!this.onProgress || typeof progress !== "number") return;
+    const told: Progress = {
+      progress,
+      ...(typeof total === "number" && { total }),
+      ...(typeof message === "string" && { message }),
+    };
+    try {
+      this.onProgress(told);
+    } catch {
+      // A listener that throws wants no more of it.
+    }
+  }
+}
+
+/** The messages that a server sends over its pipe by itself: questions, which are answered here, and notifications. */
+export class PipeInbox {
+  readonly #requests: PipeRequests;
+  readonly #questions: Questions;
+  readonly #asked: OpenQuestions;
+  readonly #onNotification: ConnectOptions["onNotification"];
+  /** Open questions, by the server's own ids. */
+  readonly #open = new Map<string | number, AbortController>();
+  #onAcknowledged = (): void => {};
+
+  constructor(
+    requests: PipeRequests,
+    questions: Questions,
+    asked: OpenQuestions,
+    onNotification: ConnectOptions["onNotification"],
+  ) {
+    this.#requests = requests;
+    this.#questions = questions;
+    this.#asked = asked;
+    this.#onNotification = onNotification;
+    requests.onOther = (message) => this.#take(message);
+    void requests.child.ended.then(() => this.#cancelAll());
+    asked.tooMany.addEventListener("abort", () => void requests.child.end(asked.fault));
+  }
+
+  /**
+   * Subscribes to a modern server's changes (2026-07-28 `basic/patterns/subscriptions`). Resolves when the server has
+   * agreed; it answers the request itself when the subscription ends.
+   */
+  async listen(filter: JsonObject, timeoutMs: number): Promise<void> {
+    const what = "listening for changes";
+    const stop = new Cancellation();
+    const said = this.#requests
+      .send("subscriptions/listen", { notifications: filter }, what, { timeoutMs: Infinity, signal: stop })
+      .then(() => "over" as const);
+    const agreed = new Promise<"agreed">((resolve) => (this.#onAcknowledged = () => resolve("agreed")));
+    const answer = await within(timeoutMs, Promise.race([said, agreed]));
+    // Nothing waits for its end any more.
+    said.catch(() => {});
+    if (answer === "agreed") return;
+    stop.abort();
+    if (answer === "over") throw new UpstreamError("upstream_protocol", `${what}: it does not begin to`);
+    throw new UpstreamError("upstream_timeout", what);
+  }
+
+  #take(message: RequestMessage): void {
+    if (!this.#asked.mayBeHeard(message)) return;
+    const { method } = message;
+    const params = isObject(message.params) ? (message.params as JsonObject) : {};
+    if ("id" in message) void this.#answer(message.id, method, params);
+    else if (method === "notifications/cancelled") this.#open.get(params["requestId"] as string | number)?.abort();
+    else if (method === "notifications/subscriptions/acknowledged") this.#onAcknowledged();
+    else this.#onNotification?.(method, params);
+  }
+
+  async #answer(id: string | number, method: string, params: JsonObject): Promise<void> {
+    const stop = new AbortController();
+    this.#open.set(id, stop);
+    const answer = await this.#answerTo(method, params, stop.signal);
+    if (this.#open.get(id) === stop) this.#open.delete(id);
+    // A cancelled question gets no answer.
+    if (!stop.signal.aborted) this.#asked.answering(id, this.#requests.answer(id, answer));
+  }
+
+  async #answerTo(method: string, params: JsonObject, signal: AbortSignal): Promise<PipeAnswer> {
+    // Older revisions let either side ping.
+    if (method === "ping") return { result: {} };
+    try {
+      return { result: await this.#questions.answer({ method, params }, signal) };
+    } catch (error) {
+      const { code, message } = error as Error & { code?: unknown };
+      return { error: { code: Number.isSafeInteger(code) ? (code as number) : INTERNAL_ERROR, message } };
+    }
+  }
+
+  #cancelAll(): void {
+    for (const stop of this.#open.values()) stop.abort();
+    this.#open.clear();
+  }
+}
+
+type PipeAnswer = { readonly result: JsonObject } | { readonly error: { code: number; message: string } };

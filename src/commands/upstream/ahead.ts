@@ -1,11 +1,10 @@
 import { readConfig } from "../../config.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { defaultLimits } from "../../limits/limits.ts";
-import type { Child } from "../../upstream/child.ts";
+import { startChild, type Child } from "../../upstream/child.ts";
 import { commandOf } from "../../upstream/command.ts";
 import type { Launch, ProgramLaunch } from "../../upstream/launch.ts";
 import { parseLauncher } from "../../upstream/launcher-uri.ts";
-import { startChild } from "../../upstream/start-child.ts";
 import { Interruption } from "./interruption.ts";
 
 const reaching: ReadonlySet<string> = new Set(["inspect", "cat", "head", "tail", "put"]);
