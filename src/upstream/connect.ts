@@ -74,7 +74,7 @@ async function channelTo(launch: Launch, options: ConnectOptions, questions: Que
     return pipeChannel(await greetChild(launch, options, questions));
   }
   if (!isClientLoaded) needDescriptors();
-  const { openRemote } = await import("./official-client.ts");
+  const { openRemote } = await import("./remote.ts");
   isClientLoaded = true;
   return openRemote(launch, addressOf(launch, options), options, questions);
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { CallTable } from "../lib/call-table.ts";
-import { type CancelSignal, Cancellation } from "../lib/cancellation.ts";
+import { Cancellation, type CancelSignal } from "../lib/cancellation.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, JsonText, type JsonObject } from "../lib/json.ts";
 import { Ticker } from "../lib/ticker.ts";

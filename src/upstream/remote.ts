@@ -1,46 +1,55 @@
 import {
+  Client,
   SdkError,
   SdkErrorCode,
   SdkHttpError,
   SSEClientTransport,
   StreamableHTTPClientTransport,
-  type Client,
+  ProtocolError,
   type FetchLike,
+  type StandardSchemaV1,
+  type Tool,
 } from "@modelcontextprotocol/client";
-import { BerthError } from "../lib/errors.ts";
-import type { JsonObject } from "../lib/json.ts";
+import { headerMarks } from "../contract/parameter-headers.ts";
+import { toAbortSignal, type CancelSignal } from "../lib/cancellation.ts";
+import { BerthError, type ErrorCode } from "../lib/errors.ts";
+import { isObject, JsonText, type JsonObject, type JsonSchema } from "../lib/json.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
-import { ClientRequests, type Aside } from "./client-requests.ts";
-import type { ConnectOptions } from "./connect.ts";
+import { LongResults, setResultsAside, LongArguments } from "./bypass.ts";
 import type { Channel, Closed, Peer } from "./channel.ts";
-import { failureOf, httpFailure, wordsOf } from "./failures.ts";
+import type { ConnectOptions } from "./connect.ts";
+import { Exchanges, Resumption } from "./exchanges.ts";
 import { Inflow } from "./inflow.ts";
 import type { RemoteLaunch } from "./launch.ts";
+import type { ListedTool } from "./lists.ts";
+import type { LongReader } from "./long-answers.ts";
 import { OpenQuestions } from "./open-questions.ts";
-import { LongArguments } from "./long-arguments.ts";
-import { Exchanges } from "./exchanges.ts";
-import { Resumption } from "./resumption.ts";
-import { LongResults, setResultsAside } from "./bypass.ts";
-import { UpstreamError } from "./upstream-error.ts";
+import type { Questions } from "./questions.ts";
+import type { AnyResult, RequestOptions, RequestParams, Requests, UpstreamResult } from "./request.ts";
+import { UpstreamError, refusedByServer } from "./upstream-error.ts";
 
-export interface RemoteAddress {
+interface RemoteAddress {
   readonly url: URL;
   readonly headers: Record<string, string>;
 }
 
-/** Streamable HTTP in either era; HTTP+SSE of 2024-11-05 for servers that know neither. */
-export async function openByHttp(
+/**
+ * Remote servers, by the official client, which knows the rules of HTTP in each era: Streamable HTTP in either; HTTP+SSE
+ * of 2024-11-05 for servers that know neither. Importing this file loads the client, which takes as long as many a
+ * server's own start.
+ */
+export async function openRemote(
   { name }: RemoteLaunch,
   { url, headers }: RemoteAddress,
-  newClient: () => Client,
   options: ConnectOptions,
+  questions: Questions,
 ): Promise<Channel> {
   const { limits } = options;
   const { upstreamStartMs, upstreamMessageBytes, batchMessages, upstreamRequests } = limits;
   const timeout = AbortSignal.timeout(upstreamStartMs);
   const inflow = new Inflow(limits.upstreamNotificationsPerSecond);
-  const questions = new OpenQuestions(limits.upstreamQuestions, inflow);
-  const signal = AbortSignal.any([timeout, questions.tooMany, ...(options.signal ? [options.signal] : [])]);
+  const asked = new OpenQuestions(limits.upstreamQuestions, inflow);
+  const signal = AbortSignal.any([timeout, asked.tooMany, ...(options.signal ? [options.signal] : [])]);
   const aside = {
     results: new LongResults(options.rooms?.unfinished),
     arguments: new LongArguments(),
@@ -60,7 +69,7 @@ export async function openByHttp(
   const what = `reaching ${name}`;
   const failed = (error: unknown): BerthError => {
     if (options.signal?.aborted) return new BerthError("cancelled", what);
-    if (questions.tooMany.aborted) return new UpstreamError("upstream_not_started", `${what}: it ${questions.fault}`);
+    if (asked.tooMany.aborted) return new UpstreamError("upstream_not_started", `${what}: it ${asked.fault}`);
     if (timeout.aborted || isTimeout(error)) {
       return new UpstreamError("upstream_timeout", `${what} within ${upstreamStartMs / 1000} s`, { cause: error });
     }
@@ -74,32 +83,45 @@ export async function openByHttp(
       fetch: fetchIt,
       reconnectionScheduler: resumption.schedule,
     }),
-    questions,
+    asked,
     new Exchanges(upstreamRequests),
   );
-  const client = newClient();
+  const client = newClient(options, questions);
   client.setVersionNegotiation({ mode: "auto" });
   try {
     await within(client.connect(streamable, { signal, timeout: upstreamStartMs }), signal);
-    return channelOf(client, aside, limits, questions, streamable);
+    return channelOf(client, aside, limits, asked, streamable);
   } catch (error) {
     await client.close().catch(() => {});
     if (signal.aborted || !isOlderServer(error)) throw failed(error);
-    const older = newClient();
+    const older = newClient(options, questions);
     const events = setResultsAside(
       new SSEClientTransport(url, { requestInit, fetch: withFewPosts(fetchIt, upstreamRequests) }),
-      questions,
+      asked,
       new Exchanges(upstreamRequests),
     );
     try {
       await within(older.connect(events, { signal, timeout: upstreamStartMs }), signal);
-      return channelOf(older, aside, limits, questions);
+      return channelOf(older, aside, limits, asked);
     } catch {
       await older.close().catch(() => {});
       // The first error is more useful: hardly any server speaks HTTP+SSE alone.
       throw failed(error);
     }
   }
+}
+
+function newClient({ clientInfo, capabilities, onNotification }: ConnectOptions, questions: Questions): Client {
+  const client = new Client(clientInfo, { capabilities: capabilities ?? {}, inputRequired: { autoFulfill: false } });
+  client.fallbackRequestHandler = ({ method, params }, { mcpReq }) =>
+    questions.answer({ method, params: (params ?? {}) as JsonObject }, mcpReq.signal);
+  if (onNotification) {
+    client.fallbackNotificationHandler = ({ method, params }) => {
+      onNotification(method, (params ?? {}) as JsonObject);
+      return Promise.resolve();
+    };
+  }
+  return client;
 }
 
 function fillingIn(args: LongArguments, fetchIt: FetchLike): FetchLike {
@@ -209,3 +231,171 @@ function peerOf(client: Client): Peer {
 
 /** How long a server may take to accept the goodbye. */
 const FAREWELL_MS = 1000;
+
+/** Accepts any result from an upstream; it is checked where it is used. */
+const anyResult: StandardSchemaV1<unknown, UpstreamResult> = {
+  "~standard": {
+    version: 1,
+    vendor: "berth",
+    validate: (value) => (isObject(value) ? { value } : { issues: [{ message: "the result is not an object" }] }),
+  },
+};
+
+/** The parts of messages that bypass the client. */
+interface Aside {
+  readonly results: LongResults;
+  readonly arguments: LongArguments;
+  /** Without a reader no message counts as long. */
+  readonly reader: LongReader | undefined;
+}
+
+/** Requests by the official client. */
+class ClientRequests implements Requests {
+  readonly #client: Client;
+  readonly #timeoutMs: number;
+  readonly #long: LongResults;
+  readonly #arguments: LongArguments;
+  readonly #reader: LongReader | undefined;
+  /** Tools with arguments that also go into headers (modern servers). */
+  readonly #headerTools = new Map<string, Tool>();
+  heard = 0;
+  /** Why no more requests can be sent. */
+  ended = "the connection was closed";
+
+  constructor(client: Client, timeoutMs: number, aside: Aside) {
+    this.#long = aside.results;
+    this.#arguments = aside.arguments;
+    this.#reader = aside.reader;
+    this.#client = client;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  async send(method: string, given: RequestParams, what: string, options: RequestOptions): Promise<AnyResult> {
+    const { arguments: args } = given;
+    const { meta } = options;
+    const all = meta ? { ...given, _meta: meta } : given;
+    if (!(args instanceof JsonText)) return this.#send(method, all, what, options);
+    const { params, forget } = this.#arguments.keep(all, await this.#headed(given["name"], args));
+    try {
+      return await this.#send(method, params, what, options);
+    } finally {
+      forget();
+    }
+  }
+
+  async #send(
+    method: string,
+    params: Record<string, unknown>,
+    what: string,
+    { signal, onProgress, timeoutMs = this.#timeoutMs }: RequestOptions,
+  ): Promise<AnyResult> {
+    const definition = method === "tools/call" ? this.#headerTools.get(params["name"] as string) : undefined;
+    const options = {
+      timeout: Math.min(timeoutMs, LONGEST_MS),
+      allowInputRequired: true,
+      ...(signal && { signal: toAbortSignal(signal) }),
+      ...(onProgress && { onprogress: onProgress }),
+    };
+    try {
+      if (definition) {
+        const called = {
+          ...(await this.#client.callTool(params as never, { ...options, toolDefinition: definition })),
+        };
+        this.heard++;
+        return this.#long.take(called);
+      }
+      const answer = await this.#client.request({ method, params }, anyResult, options);
+      this.heard++;
+      return this.#long.take(answer);
+    } catch (error) {
+      const failure = failureOf(error, what, signal, this.ended);
+      if (failure.code === "upstream_refused") this.heard++;
+      throw failure;
+    }
+  }
+
+  /** The members of long arguments that go into headers. */
+  async #headed(tool: unknown, args: JsonText): Promise<object> {
+    const definition = this.#headerTools.get(tool as string);
+    if (!definition) return {};
+    const paths = headerMarks(definition.inputSchema as JsonSchema).map(({ path }) => path);
+    const headed = plain();
+    for (const [at, value] of (await this.#reader!.scalars(args, paths)).entries()) {
+      if (value === undefined) continue;
+      const path = paths[at]!;
+      let place = headed;
+      for (const name of path.slice(0, -1)) place = (place[name] ??= plain()) as typeof headed;
+      place[path.at(-1)!] = value;
+    }
+    return headed;
+  }
+
+  noteTools(tools: readonly ListedTool[]): void {
+    this.#headerTools.clear();
+    if (this.#client.getProtocolEra() !== "modern") return;
+    for (const { name, inputSchema } of tools) {
+      if (!JSON.stringify(inputSchema).includes('"x-mcp-header"')) continue;
+      this.#headerTools.set(name, { name, inputSchema } as Tool);
+    }
+  }
+
+  /** True when the server misses a header that repeats an argument. */
+  needsTools(error: unknown, tool: string): boolean {
+    return error instanceof UpstreamError && error.data?.["rpc"] === HEADER_MISMATCH && !this.#headerTools.has(tool);
+  }
+}
+
+/** An object on which any name is an own property. */
+const plain = (): Record<string, unknown> => Object.create(null) as Record<string, unknown>;
+
+const HEADER_MISMATCH = -32020;
+/** The longest time of a timer. */
+const LONGEST_MS = 2 ** 31 - 1;
+
+/** The client's error for one request, in Berth's words. */
+function failureOf(error: unknown, what: string, signal: CancelSignal | undefined, ended: string): BerthError {
+  if (error instanceof BerthError) return error;
+  if (signal?.aborted) return new BerthError("cancelled", what, { cause: error });
+  if (error instanceof ProtocolError) return refusedByServer(what, error, error);
+  if (error instanceof SdkHttpError) return httpFailure(error, what);
+  if (error instanceof SdkError) {
+    switch (error.code) {
+      case SdkErrorCode.RequestTimeout:
+        return new UpstreamError("upstream_timeout", what, { cause: error });
+      case SdkErrorCode.ConnectionClosed:
+      case SdkErrorCode.NotConnected:
+      case SdkErrorCode.SendFailed:
+        return new UpstreamError("upstream_ended", `${what}: ${ended}`, { cause: error });
+      default:
+        return new UpstreamError("upstream_protocol", `${what}: ${error.message}`, { cause: error });
+    }
+  }
+  const message = error instanceof Error ? wordsOf(error) : String(error);
+  if (message === "Not connected") {
+    return new UpstreamError("upstream_ended", `${what}: ${ended}`, { cause: error });
+  }
+  return new UpstreamError("upstream_protocol", `${what}: ${message}`, { cause: error });
+}
+
+/** The cause says more than `fetch failed`. */
+function wordsOf(error: unknown): string {
+  const words: string[] = [];
+  for (let at: unknown = error; at instanceof Error; at = at.cause) {
+    if (at.message !== "" && !words.some((known) => known.includes(at.message))) words.push(at.message);
+    else if (at instanceof AggregateError && at.message === "") words.push(String(at.errors[0]));
+  }
+  return words.join(": ");
+}
+
+/** Why a connection over HTTP fails, and what a person can do. */
+function httpFailure(error: SdkHttpError, what: string, code: ErrorCode = "upstream_refused"): UpstreamError {
+  const { status, statusText } = error.data;
+  const advice =
+    status === 401 || status === 403
+      ? "; a token is given as header.Authorization=Bearer%20${TOKEN}"
+      : status === 404 || status === 405
+        ? "; is the path right?"
+        : "";
+  const said = `HTTP ${status}${statusText ? ` ${statusText}` : ""}`;
+  return new UpstreamError(code, `${what}: ${said}${advice}`, { data: { status }, cause: error });
+}

@@ -5,10 +5,9 @@ import { setImmediate as turn } from "node:timers/promises";
 import { test, type TestContext } from "node:test";
 import { gzipSync } from "node:zlib";
 import { openFetch } from "../../src/network/public-fetch.ts";
-import { boundedFetch } from "../../src/upstream/bounded-fetch.ts";
-import { eventText } from "../../src/upstream/events.ts";
+import { boundedFetch, eventText } from "../../src/upstream/bounded-fetch.ts";
 import { Inflow } from "../../src/upstream/inflow.ts";
-import { Resumption } from "../../src/upstream/resumption.ts";
+import { Resumption } from "../../src/upstream/exchanges.ts";
 import { connect } from "../support/upstreams.ts";
 import { until } from "../support/until.ts";
 
