@@ -9,7 +9,7 @@ import { openFetch, openPublicFetch } from "../network/public-fetch.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { ChildRooms } from "../upstream/child.ts";
-import { hostedVariables } from "../upstream/hosted-variables.ts";
+import { hostedVariables } from "../upstream/launch.ts";
 import { profileFolders } from "../upstream/profiles/locate.ts";
 import { Upstream } from "../upstream/upstream.ts";
 import type { MakeFolder } from "../processes/work-folders.ts";

@@ -8,7 +8,7 @@ import type { BerthError } from "../../src/lib/errors.ts";
 import { addressOf, commandOf, type LaunchCommand } from "../../src/upstream/command.ts";
 import { fillTemplate, type ProgramLaunch, type RemoteLaunch } from "../../src/upstream/launch.ts";
 import { parseLauncher } from "../../src/upstream/launcher-uri.ts";
-import { substitute } from "../../src/upstream/profiles/substitute.ts";
+import { substitute } from "../../src/upstream/profiles/launch.ts";
 import { stopwatch } from "../support/stopwatch.ts";
 import { launchOf } from "../support/upstreams.ts";
 

@@ -14,7 +14,7 @@ import {
   readProfile,
 } from "../../src/upstream/profiles/locate.ts";
 import { saveProfile } from "../../src/upstream/profiles/save.ts";
-import { substitute } from "../../src/upstream/profiles/substitute.ts";
+import { substitute } from "../../src/upstream/profiles/launch.ts";
 import { turnsIn } from "../support/turns-in.ts";
 
 test("J4 profiles of the project go before the user's, and those before bundled ones", async (t) => {

@@ -4,7 +4,7 @@ import { defaultLimits } from "../../../src/limits/limits.ts";
 import type { OpenUpstream } from "../../../src/host/serving/hosted.ts";
 import { Hosting } from "../../../src/host/serving/hosting.ts";
 import type { Log } from "../../../src/lib/log.ts";
-import { hostedVariables } from "../../../src/upstream/hosted-variables.ts";
+import { hostedVariables } from "../../../src/upstream/launch.ts";
 import { Upstream } from "../../../src/upstream/upstream.ts";
 import { apiOf } from "../../support/api.ts";
 import { call, MODERN_META, modern, type TestBerth } from "../../support/berth.ts";
