@@ -1,8 +1,7 @@
 import { jsonBlock } from "../lib/cid.ts";
 import { contractHash } from "../upstream/contract-hash.ts";
-import { contractOf } from "../upstream/contract-of.ts";
-import { hostedCapabilities } from "../upstream/hosted-capabilities.ts";
-import { surveyOf } from "../upstream/survey.ts";
+import { contractOf, surveyOf } from "../upstream/survey.ts";
+import { hostedCapabilities } from "../upstream/questions.ts";
 import { findTool } from "./upstream/perform.ts";
 import { oneOf, type RecordOptions } from "./upstream/options.ts";
 import { RecordOutput, recordFormats } from "./upstream/output.ts";

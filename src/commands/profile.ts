@@ -3,7 +3,7 @@ import { text as readText } from "node:stream/consumers";
 import { BerthError } from "../lib/errors.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
 import { printable } from "../lib/printable.ts";
-import { contractOf } from "../upstream/contract-of.ts";
+import { contractOf, surveyOf } from "../upstream/survey.ts";
 import { checkProfile, type ProfileCheck } from "../upstream/profiles/check.ts";
 import { anchorUri } from "../upstream/profiles/anchor.ts";
 import { draftProfile, pinProfile } from "../upstream/profiles/design.ts";
@@ -14,7 +14,6 @@ import { profileNameProblem, type Profile } from "../upstream/profiles/profile.t
 import { parseReference } from "../upstream/profiles/resolve.ts";
 import { checkFiles, saveProfile, type ProfileFiles } from "../upstream/profiles/save.ts";
 import { updateProfile } from "../upstream/profiles/update.ts";
-import { surveyOf } from "../upstream/survey.ts";
 import { exitCodes } from "./upstream/exit-codes.ts";
 import { CommandFailure, failureFields, printFailure, usageFailure } from "./upstream/failure.ts";
 import { oneOf } from "./upstream/options.ts";

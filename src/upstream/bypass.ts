@@ -4,7 +4,7 @@ import { isObject, JsonText } from "../lib/json.ts";
 import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 import type { Exchanges } from "./exchanges.ts";
 import { LongAnswer, LongPage } from "./long-answers.ts";
-import type { OpenQuestions } from "./open-questions.ts";
+import type { OpenQuestions } from "./questions.ts";
 import type { AnyResult, UpstreamResult } from "./request.ts";
 
 /** The member that holds a result set aside. */

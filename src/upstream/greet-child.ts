@@ -1,14 +1,13 @@
 import { setTimeout as after } from "node:timers/promises";
 import { BerthError } from "../lib/errors.ts";
-import { type Child, startChild } from "./child.ts";
+import { startChild, type Child } from "./child.ts";
 import { commandOf } from "./command.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { Peer } from "./channel.ts";
 import { discover, envelopeOf, initialize } from "./hello.ts";
 import type { ProgramLaunch } from "./launch.ts";
-import { OpenQuestions } from "./open-questions.ts";
+import { OpenQuestions, type Questions } from "./questions.ts";
 import { PipeInbox, PipeRequests } from "./pipe.ts";
-import type { Questions } from "./questions.ts";
 import { UpstreamError } from "./upstream-error.ts";
 import { within } from "./within.ts";
 

@@ -1,9 +1,9 @@
 import type { Contract } from "../contract/contract.ts";
-import type { JsonObject } from "../lib/json.ts";
+import { isObject, type JsonObject, type Json } from "../lib/json.ts";
 import { firstProblems, type Problem } from "../lib/problem.ts";
+import { turnTaker } from "../lib/event-loop.ts";
 import type { UpstreamConnection } from "./connection.ts";
-import { contractOf } from "./contract-of.ts";
-import { isOfOneMethod, methodProblem, surveyOf, type FailedList } from "./survey.ts";
+import { contractOf, isOfOneMethod, methodProblem, surveyOf, type FailedList } from "./survey.ts";
 
 /** The observed contract of a server. */
 export interface Observed {
@@ -50,4 +50,86 @@ function changesOf(capabilities: JsonObject): JsonObject {
     ...(changes("resources") && { resourcesListChanged: true }),
     ...(changes("prompts") && { promptsListChanged: true }),
   };
+}
+
+/** The whole text without any hidden value of at least that many characters. */
+export type HideWhole = (
+  text: string,
+  lengthMin: number,
+  takeTurns: () => Promise<void> | undefined,
+) => Promise<string>;
+
+/**
+ * For text that people read, and for text that programs use: a short value, such as a user's name, may be a word of a
+ * schema.
+ */
+const LENGTH_MIN = { prose: 6, other: 12 };
+const PROSE: ReadonlySet<string> = new Set(["description", "title"]);
+
+/**
+ * Removes hidden values from a server's contract, which clients list, the store keeps, and exports contain. A name is
+ * never rewritten: an entry with a secret in a name is left out, and a problem says so. Other calls get their turn
+ * meanwhile.
+ */
+export async function hideInOffers(observed: Observed, hide: HideWhole): Promise<Observed> {
+  const { contract, problems } = observed;
+  const takeTurns = turnTaker();
+  const text = (value: string, lengthMin: number): Promise<string> => hide(value, lengthMin, takeTurns);
+  const left: Problem[] = [];
+
+  const each = async <Item>(kind: string, items: readonly Item[]): Promise<readonly Item[]> => {
+    const shown: Item[] = [];
+    for (const item of items) {
+      const hidden = (await hasOpenNames(item as JsonObject))
+        ? await hiddenIn(item as Json, LENGTH_MIN.other)
+        : undefined;
+      if (hidden === undefined) left.push(leftOut(kind));
+      else shown.push(hidden as Item);
+    }
+    return shown.length === items.length && shown.every((item, index) => item === items[index]) ? items : shown;
+  };
+
+  const hasOpenNames = async (item: JsonObject): Promise<boolean> => {
+    for (const name of [item["name"], item["uri"], item["uriTemplate"]]) {
+      if (typeof name === "string" && (await text(name, LENGTH_MIN.other)) !== name) return false;
+    }
+    return true;
+  };
+
+  /** The same value if there is nothing to hide; undefined if a member's name would have to change. */
+  const hiddenIn = async (value: Json, lengthMin: number): Promise<Json | undefined> => {
+    if (typeof value === "string") return text(value, lengthMin);
+    if (typeof value !== "object" || value === null) return value;
+    await takeTurns();
+    let differs = false;
+    const made: [string, Json][] = [];
+    for (const [name, member] of Object.entries(value)) {
+      if (isObject(value) && (await text(name, LENGTH_MIN.other)) !== name) return undefined;
+      const hidden = await hiddenIn(member, PROSE.has(name) ? LENGTH_MIN.prose : LENGTH_MIN.other);
+      if (hidden === undefined) return undefined;
+      differs ||= hidden !== member;
+      made.push([name, hidden]);
+    }
+    if (!differs) return value;
+    return Array.isArray(value) ? made.map(([, member]) => member) : Object.fromEntries(made);
+  };
+
+  const { description } = contract;
+  const made = {
+    ...contract,
+    ...(description !== undefined && { description: await text(description, LENGTH_MIN.prose) }),
+    tools: await each("tool", contract.tools),
+    resources: await each("resource", contract.resources),
+    resourceTemplates: await each("resource template", contract.resourceTemplates),
+    prompts: await each("prompt", contract.prompts),
+  };
+  // They quote the server.
+  const told: Problem[] = [];
+  for (const each of problems) told.push({ ...each, message: await text(each.message, LENGTH_MIN.prose) });
+  return { ...observed, contract: made, problems: [...told, ...firstProblems(left)] };
+}
+
+function leftOut(kind: string): Problem {
+  const message = `It lists a ${kind} that has a secret of this server in a name, which is left out`;
+  return { code: "secret-in-name", message, severity: "warning" };
 }

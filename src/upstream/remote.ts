@@ -23,8 +23,7 @@ import { Inflow } from "./inflow.ts";
 import type { RemoteLaunch } from "./launch.ts";
 import type { ListedTool } from "./lists.ts";
 import type { LongReader } from "./long-answers.ts";
-import { OpenQuestions } from "./open-questions.ts";
-import type { Questions } from "./questions.ts";
+import { OpenQuestions, type Questions } from "./questions.ts";
 import type { AnyResult, RequestOptions, RequestParams, Requests, UpstreamResult } from "./request.ts";
 import { UpstreamError, refusedByServer } from "./upstream-error.ts";
 

@@ -8,10 +8,9 @@ import { AttributedCalls, UnderWay } from "./attribution.ts";
 import type { Closed } from "./channel.ts";
 import { connectUpstream, type ConnectOptions } from "./connect.ts";
 import type { UpstreamConnection } from "./connection.ts";
-import { hideInOffers, type HideWhole } from "./hide-in-offers.ts";
-import { hostedCapabilities } from "./hosted-capabilities.ts";
+import { hideInOffers, observe, subscribe, type HideWhole, type Observed } from "./observed.ts";
+import { hostedCapabilities } from "./questions.ts";
 import type { Launch, VariableLookup } from "./launch.ts";
-import { observe, subscribe, type Observed } from "./observed.ts";
 import type { Ask, UpstreamQuestion } from "./request.ts";
 import { Supervisor, type SupervisorLimits, type UpstreamHealth } from "./supervisor.ts";
 

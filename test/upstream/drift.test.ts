@@ -3,8 +3,7 @@ import { test } from "node:test";
 import { compareContracts } from "../../src/contract/compare.ts";
 import type { Contract } from "../../src/contract/contract.ts";
 import { contractHash, knownOf } from "../../src/upstream/contract-hash.ts";
-import { contractOf } from "../../src/upstream/contract-of.ts";
-import { surveyOf } from "../../src/upstream/survey.ts";
+import { contractOf, surveyOf } from "../../src/upstream/survey.ts";
 import { installed, withUpstream } from "../support/upstreams.ts";
 
 const context7 = (folder: string): string => installed(`${folder}/dist/index.js`);

@@ -5,7 +5,7 @@ import type { UpstreamConnection } from "../../upstream/connection.ts";
 import type { Ask } from "../../upstream/request.ts";
 import { connectUpstream } from "../../upstream/connect.ts";
 import type { Operation } from "../../upstream/operation.ts";
-import { hostedCapabilities } from "../../upstream/hosted-capabilities.ts";
+import { hostedCapabilities } from "../../upstream/questions.ts";
 import type { Profile } from "../../upstream/profiles/profile.ts";
 import { resolveReference, type ServerReference } from "../../upstream/reference.ts";
 import type { Launch, VariableLookup } from "../../upstream/launch.ts";

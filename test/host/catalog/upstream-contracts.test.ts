@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import * as fc from "../../support/fast-check.ts";
 import { decodeJson, decodeJsonInTurns, decodeRecord, jsonBlock, jsonBlockInTurns } from "../../../src/lib/cid.ts";
 import type { Contract, ToolContract } from "../../../src/contract/contract.ts";
-import { contractOf as contractIn } from "../../../src/upstream/contract-of.ts";
+import { contractOf as contractIn } from "../../../src/upstream/survey.ts";
 import { readPages } from "../../../src/upstream/list-pages.ts";
 import { mendTool, readEntries } from "../../../src/upstream/lists.ts";
 import { defaultLimits as limits } from "../../../src/limits/limits.ts";

@@ -10,7 +10,7 @@ import { createOffers } from "../../../src/http/pages/parts/offers.ts";
 import { createPages } from "../../../src/http/pages/pages.ts";
 import { openAssets } from "../../../src/http/assets.ts";
 import { isObject, type JsonObject } from "../../../src/lib/json.ts";
-import { contractOf } from "../../../src/upstream/contract-of.ts";
+import { contractOf } from "../../../src/upstream/survey.ts";
 import { mendPrompt, mendResource, mendTemplate, mendTool, readEntries } from "../../../src/upstream/lists.ts";
 import { apiOf } from "../../support/api.ts";
 import { call } from "../../support/berth.ts";
