@@ -3,9 +3,8 @@ import type { JSONRPCMessage, RequestId, Transport } from "@modelcontextprotocol
 import { isObject, JsonText } from "../lib/json.ts";
 import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 import type { Exchanges } from "./exchanges.ts";
-import { LongAnswer, LongPage } from "./long-answers.ts";
+import { LongAnswer, LongPage, type AnyResult, type UpstreamResult } from "./results.ts";
 import type { OpenQuestions } from "./questions.ts";
-import type { AnyResult, UpstreamResult } from "./request.ts";
 
 /** The member that holds a result set aside. */
 const ASIDE = "berth/aside";

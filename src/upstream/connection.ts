@@ -1,24 +1,23 @@
 import type { Limits } from "../limits/limits.ts";
 import { isObject, type JsonObject, type JsonText } from "../lib/json.ts";
 import type { Channel, Closed, Peer } from "./channel.ts";
-import { readPages, type ListLimits } from "./list-pages.ts";
 import {
+  readPages,
   problemsOf,
   mendPrompt,
   mendResource,
   mendTemplate,
   mendTool,
   readEntries,
+  type ListLimits,
   type UpstreamListed,
   type ListedPrompt,
   type ListedResource,
   type ListedTemplate,
   type ListedTool,
 } from "./lists.ts";
-import { LongAnswer, type LongReader } from "./long-answers.ts";
-import type { Questions } from "./questions.ts";
-import type { AnyResult, UpstreamCallOptions, RequestOptions, RequestParams, UpstreamResult } from "./request.ts";
 import {
+  LongAnswer,
   asks,
   broken,
   isText,
@@ -27,11 +26,16 @@ import {
   readResourceResult,
   readToolResult,
   shortResult,
+  type AnyResult,
+  type UpstreamResult,
   type UpstreamCompletion,
   type UpstreamPromptResult,
   type ResourceResult,
   type ToolResult,
 } from "./results.ts";
+import type { LongReader } from "./long-answers.ts";
+import type { Questions } from "./questions.ts";
+import type { UpstreamCallOptions, RequestOptions, RequestParams } from "./request.ts";
 
 export type ConnectionLimits = ListLimits & Pick<Limits, "upstreamRounds">;
 

@@ -2,8 +2,7 @@ import { isObject, type JsonObject } from "../lib/json.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { Peer } from "./channel.ts";
 import type { PipeRequests } from "./pipe.ts";
-import type { UpstreamResult } from "./request.ts";
-import { isText, shortResult } from "./results.ts";
+import { isText, shortResult, type UpstreamResult } from "./results.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 type Identity = Pick<ConnectOptions, "clientInfo" | "capabilities">;

@@ -1,9 +1,18 @@
 import type { Scalar } from "../contract/parameter-headers.ts";
-import { cutText } from "../lib/cut-text.ts";
 import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type JsonText } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
 import { messagesIn } from "./messages.ts";
-import type { UpstreamCompletion, UpstreamPromptResult, ResourceResult, ToolResult } from "./results.ts";
+import {
+  LongAnswer,
+  LongPage,
+  type UpstreamCompletion,
+  type UpstreamPromptResult,
+  type ResourceResult,
+  type ToolResult,
+  type PageParts,
+  type LeftOutEntry,
+} from "./results.ts";
+import { shortError } from "./upstream-error.ts";
 
 /**
  * Upstream messages that are too long for the serving thread to read. The connecting code supplies a `LongReader`,
@@ -23,42 +32,6 @@ export interface LongReader {
   resourceResult(what: string, answer: LongAnswer): Promise<ResourceResult>;
   promptResult(what: string, answer: LongAnswer): Promise<UpstreamPromptResult>;
   completion(what: string, answer: LongAnswer): Promise<UpstreamCompletion>;
-}
-
-/** The result of a request, as JSON in UTF-8. */
-export class LongAnswer {
-  readonly json: Uint8Array<ArrayBuffer>;
-
-  constructor(json: Uint8Array<ArrayBuffer>) {
-    this.json = json;
-  }
-}
-
-/** A page of a list, each of its entries as JSON text. */
-export class LongPage implements PageParts {
-  readonly entries: readonly string[];
-  readonly leftOut: readonly LeftOutEntry[];
-  readonly nextCursor: string | undefined;
-
-  constructor({ entries, leftOut, nextCursor }: PageParts) {
-    this.entries = entries;
-    this.leftOut = leftOut;
-    this.nextCursor = nextCursor;
-  }
-}
-
-interface PageParts {
-  readonly entries: readonly string[];
-  readonly leftOut: readonly LeftOutEntry[];
-  readonly nextCursor: string | undefined;
-}
-
-/** An entry of a list that is left out. */
-export interface LeftOutEntry {
-  /** Its name or key. */
-  readonly name: string;
-  /** The end of a sentence. */
-  readonly why: string;
 }
 
 /** The content of one message, or of a batch. */
@@ -94,22 +67,6 @@ export type LongLimits = Pick<
 /** Wraps a result of a long message. */
 export function longResult({ result }: LongMessage["results"][number]): LongAnswer | LongPage {
   return result instanceof Uint8Array ? new LongAnswer(result) : new LongPage(result);
-}
-
-/** Members and items of an error's data; larger data is dropped. */
-const ERROR_VALUES_MAX = 1_000;
-
-/** For the message, and for the data as JSON text: an error is read, compared and written many times. */
-const ERROR_UNITS_MAX = 16 * 1024;
-
-/** The error, cut to the limits above. */
-export function shortError<E extends object>(error: E & { readonly message?: unknown; readonly data?: unknown }): E {
-  const { message, data } = error;
-  const isLong =
-    valuesIn(data, ERROR_VALUES_MAX) > ERROR_VALUES_MAX || (JSON.stringify(data)?.length ?? 0) > ERROR_UNITS_MAX;
-  const short = { ...error, ...(typeof message === "string" && { message: cutText(message, ERROR_UNITS_MAX) }) };
-  if (isLong) delete short.data;
-  return short;
 }
 
 /** The work of a `LongReader` on one message. */

@@ -8,7 +8,8 @@ import type { Child } from "./child.ts";
 import type { ConnectOptions } from "./connect.ts";
 import type { UpstreamMessage, RequestMessage } from "./messages.ts";
 import type { OpenQuestions, Questions } from "./questions.ts";
-import type { AnyResult, RequestOptions, RequestParams, Requests, UpstreamResult, Progress } from "./request.ts";
+import type { AnyResult, UpstreamResult } from "./results.ts";
+import type { RequestOptions, RequestParams, Requests, Progress } from "./request.ts";
 import { refusedByServer, UpstreamError } from "./upstream-error.ts";
 import { within } from "./within.ts";
 

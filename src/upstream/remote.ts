@@ -24,7 +24,8 @@ import type { RemoteLaunch } from "./launch.ts";
 import type { ListedTool } from "./lists.ts";
 import type { LongReader } from "./long-answers.ts";
 import { OpenQuestions, type Questions } from "./questions.ts";
-import type { AnyResult, RequestOptions, RequestParams, Requests, UpstreamResult } from "./request.ts";
+import type { AnyResult, UpstreamResult } from "./results.ts";
+import type { RequestOptions, RequestParams, Requests } from "./request.ts";
 import { UpstreamError, refusedByServer } from "./upstream-error.ts";
 
 interface RemoteAddress {

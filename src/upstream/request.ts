@@ -1,7 +1,7 @@
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { Json, JsonObject, JsonText } from "../lib/json.ts";
 import type { ListedTool } from "./lists.ts";
-import type { LongAnswer, LongPage } from "./long-answers.ts";
+import type { AnyResult } from "./results.ts";
 
 /** Sends requests to one upstream and returns their results, over any transport. */
 export interface Requests {
@@ -22,11 +22,6 @@ export interface Requests {
 export interface RequestParams {
   readonly [name: string]: Json | JsonText | undefined;
 }
-
-export type UpstreamResult = Record<string, unknown>;
-
-/** A short result, or the object made from a long one. */
-export type AnyResult = UpstreamResult | LongAnswer | LongPage;
 
 export interface RequestOptions {
   /** Default: the limit `upstreamCallMs`. */

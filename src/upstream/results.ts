@@ -1,7 +1,10 @@
 import { isObject, type JsonObject } from "../lib/json.ts";
-import { LongAnswer, LongPage } from "./long-answers.ts";
-import type { AnyResult, UpstreamResult } from "./request.ts";
 import { UpstreamError } from "./upstream-error.ts";
+
+export type UpstreamResult = Record<string, unknown>;
+
+/** A short result, or the object made from a long one. */
+export type AnyResult = UpstreamResult | LongAnswer | LongPage;
 
 /** As the server sent it, valid in form. With `round`, `resultType` may be `input_required`. */
 export interface ToolResult {
@@ -96,4 +99,40 @@ function isBlock(value: unknown): value is UpstreamContentBlock {
 
 function isPromptMessage(value: unknown): boolean {
   return isObject(value) && isText(value["role"]) && isBlock(value["content"]);
+}
+
+/** The result of a request, as JSON in UTF-8. */
+export class LongAnswer {
+  readonly json: Uint8Array<ArrayBuffer>;
+
+  constructor(json: Uint8Array<ArrayBuffer>) {
+    this.json = json;
+  }
+}
+
+/** A page of a list, each of its entries as JSON text. */
+export class LongPage implements PageParts {
+  readonly entries: readonly string[];
+  readonly leftOut: readonly LeftOutEntry[];
+  readonly nextCursor: string | undefined;
+
+  constructor({ entries, leftOut, nextCursor }: PageParts) {
+    this.entries = entries;
+    this.leftOut = leftOut;
+    this.nextCursor = nextCursor;
+  }
+}
+
+export interface PageParts {
+  readonly entries: readonly string[];
+  readonly leftOut: readonly LeftOutEntry[];
+  readonly nextCursor: string | undefined;
+}
+
+/** An entry of a list that is left out. */
+export interface LeftOutEntry {
+  /** Its name or key. */
+  readonly name: string;
+  /** The end of a sentence. */
+  readonly why: string;
 }

@@ -1,5 +1,6 @@
-import { shortError } from "./long-answers.ts";
+import { cutText } from "../lib/cut-text.ts";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
+import { valuesIn } from "../lib/json.ts";
 
 /**
  * An error of an upstream. `stderr` is the end of its output there: for the log and the user who started it, never for
@@ -52,4 +53,20 @@ export class PassedOnError extends BerthError {
   override get rpc(): number {
     return this.#rpc;
   }
+}
+
+/** Members and items of an error's data; larger data is dropped. */
+const ERROR_VALUES_MAX = 1_000;
+
+/** For the message, and for the data as JSON text: an error is read, compared and written many times. */
+const ERROR_UNITS_MAX = 16 * 1024;
+
+/** The error, cut to the limits above. */
+export function shortError<E extends object>(error: E & { readonly message?: unknown; readonly data?: unknown }): E {
+  const { message, data } = error;
+  const isLong =
+    valuesIn(data, ERROR_VALUES_MAX) > ERROR_VALUES_MAX || (JSON.stringify(data)?.length ?? 0) > ERROR_UNITS_MAX;
+  const short = { ...error, ...(typeof message === "string" && { message: cutText(message, ERROR_UNITS_MAX) }) };
+  if (isLong) delete short.data;
+  return short;
 }

@@ -8,7 +8,8 @@ import { MessageRooms, unfinishedUpstream, type MessageRoom } from "../../src/li
 import { boundedFetch } from "../../src/upstream/bounded-fetch.ts";
 import { ChildOutput } from "../../src/upstream/child-output.ts";
 import { Inflow } from "../../src/upstream/inflow.ts";
-import { LongAnswer, readLongMessage, type LongReader } from "../../src/upstream/long-answers.ts";
+import { LongAnswer } from "../../src/upstream/results.ts";
+import { readLongMessage, type LongReader } from "../../src/upstream/long-answers.ts";
 import { LongResults } from "../../src/upstream/bypass.ts";
 import { refusedByServer } from "../../src/upstream/upstream-error.ts";
 import { until } from "../support/until.ts";

@@ -9,7 +9,7 @@ import { evaluated, GAVE_UP, own, within } from "../../../src/host/checks/work.t
 import type { BerthError } from "../../../src/lib/errors.ts";
 import type { Json, JsonObject, JsonSchema } from "../../../src/lib/json.ts";
 import * as fc from "../../support/fast-check.ts";
-import { LongAnswer } from "../../../src/upstream/long-answers.ts";
+import { LongAnswer } from "../../../src/upstream/results.ts";
 import { patientLimits } from "../../support/patience.ts";
 
 /** The plain library, without anything of ours. */
