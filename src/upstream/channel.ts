@@ -1,17 +1,40 @@
 import type { JsonObject } from "../lib/json.ts";
-import type { Requests } from "./request.ts";
+import type { Limits } from "../limits/limits.ts";
+import type { Spawn } from "../processes/spawn/spawn.ts";
+import type { MakeFolder } from "../processes/work-folders.ts";
+import type { Child, ChildLimits, ChildRooms } from "./child.ts";
+import type { Surroundings } from "./command.ts";
+import type { ListedTool, ListLimits } from "./lists.ts";
+import type { LongReader } from "./long-answers.ts";
+import type { Ask, RequestOptions, RequestParams } from "./request.ts";
+import type { AnyResult } from "./results.ts";
 
-/** An open connection to one upstream over any transport, and the facts that only the transport knows. */
+/** An open connection to one upstream over one transport. */
 export interface Channel {
   readonly transport: "stdio" | "http";
-  readonly peer: Peer;
-  readonly requests: Requests;
+  /**
+   * Sends a request. `what` names the action in errors: "calling echo". Resolves with the server's result as it is: an
+   * object, not checked further. Rejects with an `UpstreamError` or with `cancelled`.
+   */
+  send(method: string, params: RequestParams, what: string, options: RequestOptions): Promise<AnyResult>;
+  /** Counts the messages from the server so far. */
+  readonly heard: number;
+  /** Called with the server's tools each time they are listed. */
+  noteTools?(tools: readonly ListedTool[]): void;
+  /** True when a call of this tool failed because its tools were not listed yet. */
+  needsTools?(error: unknown, tool: string): boolean;
   /** A modern server sends change notifications only while the client listens; they go to `onNotification`. */
   listen(filter: JsonObject, timeoutMs: number): Promise<void>;
   /** Resolves once the connection is gone for whatever reason. Never rejects. */
   readonly closed: Promise<Closed>;
   /** `fault` completes "the server …" if it is the cause: then the end counts as unexpected. */
   close(fault?: string): Promise<void>;
+}
+
+/** A channel whose handshake is complete. */
+export interface Opened {
+  readonly channel: Channel;
+  readonly peer: Peer;
 }
 
 /** The facts that a server states about itself when the connection opens. */
@@ -32,4 +55,45 @@ export interface Closed {
   readonly stderr: string;
   /** True when it was closed from here. */
   readonly expected: boolean;
+}
+
+/** How a channel is opened, whatever its transport. */
+export interface ConnectOptions extends Surroundings {
+  readonly limits: ListLimits &
+    ChildLimits &
+    Pick<
+      Limits,
+      | "batchMessages"
+      | "upstreamRounds"
+      | "upstreamCallMs"
+      | "upstreamStartMs"
+      | "upstreamProbeMs"
+      | "upstreamEndMs"
+      | "upstreamMessageBytes"
+      | "upstreamNotificationsPerSecond"
+      | "upstreamQuestions"
+      | "upstreamRequests"
+      | "upstreamResumesPerSecond"
+    >;
+  /** The name that this client gives itself. */
+  readonly clientInfo: { readonly name: string; readonly version: string };
+  /** Requests that the server may make; questions go to the call's `ask`, or to this one. Default: none. */
+  readonly capabilities?: JsonObject;
+  readonly ask?: Ask;
+  /** Log messages, changed lists, updated resources: everything but progress. */
+  readonly onNotification?: (method: string, params: JsonObject) => void;
+  /** Starts a program; by default this process does. */
+  readonly start?: Spawn | undefined;
+  /** Makes a working folder for a program that specifies none; by default below the system's temporary folder. */
+  readonly makeFolder?: MakeFolder | undefined;
+  /** The server's process, if already started; the connection takes it over. */
+  readonly started?: Promise<Child> | undefined;
+  /** Reaches a remote server; by default any address. */
+  readonly fetch?: typeof fetch;
+  /** Reads long messages elsewhere. */
+  readonly long?: LongReader | undefined;
+  /** Memory for messages in transit; without it they are not counted. */
+  readonly rooms?: ChildRooms | undefined;
+  /** Aborts the start. */
+  readonly signal?: AbortSignal;
 }

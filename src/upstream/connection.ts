@@ -1,5 +1,5 @@
-import type { Limits } from "../limits/limits.ts";
 import { isObject, type JsonObject, type JsonText } from "../lib/json.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { Channel, Closed, Peer } from "./channel.ts";
 import {
   readPages,
@@ -16,6 +16,9 @@ import {
   type ListedTemplate,
   type ListedTool,
 } from "./lists.ts";
+import type { LongReader } from "./long-answers.ts";
+import type { Questions } from "./questions.ts";
+import type { UpstreamCallOptions, RequestOptions, RequestParams } from "./request.ts";
 import {
   LongAnswer,
   asks,
@@ -33,11 +36,8 @@ import {
   type ResourceResult,
   type ToolResult,
 } from "./results.ts";
-import type { LongReader } from "./long-answers.ts";
-import type { Questions } from "./questions.ts";
-import type { UpstreamCallOptions, RequestOptions, RequestParams } from "./request.ts";
 
-export type ConnectionLimits = ListLimits & Pick<Limits, "upstreamRounds">;
+type ConnectionLimits = ListLimits & Pick<Limits, "upstreamRounds">;
 
 /**
  * One open connection to an upstream over any transport. Any number of requests may be under way at once. Every method
@@ -46,13 +46,15 @@ export type ConnectionLimits = ListLimits & Pick<Limits, "upstreamRounds">;
 export class UpstreamConnection implements Peer {
   readonly era: Peer["era"];
   readonly #channel: Channel;
+  readonly #peer: Peer;
   readonly #limits: ConnectionLimits;
   readonly #questions: Questions;
   readonly #long: LongReader | undefined;
 
-  constructor(channel: Channel, limits: ConnectionLimits, questions: Questions, long?: LongReader) {
-    this.era = channel.peer.era;
+  constructor(channel: Channel, peer: Peer, limits: ConnectionLimits, questions: Questions, long?: LongReader) {
+    this.era = peer.era;
     this.#channel = channel;
+    this.#peer = peer;
     this.#limits = limits;
     this.#questions = questions;
     this.#long = long;
@@ -63,19 +65,19 @@ export class UpstreamConnection implements Peer {
   }
 
   get protocolVersion(): string {
-    return this.#channel.peer.protocolVersion;
+    return this.#peer.protocolVersion;
   }
 
   get serverInfo(): Peer["serverInfo"] {
-    return this.#channel.peer.serverInfo;
+    return this.#peer.serverInfo;
   }
 
   get capabilities(): JsonObject {
-    return this.#channel.peer.capabilities;
+    return this.#peer.capabilities;
   }
 
   get instructions(): string | undefined {
-    return this.#channel.peer.instructions;
+    return this.#peer.instructions;
   }
 
   get closed(): Promise<Closed> {
@@ -84,7 +86,7 @@ export class UpstreamConnection implements Peer {
 
   async listTools(options?: RequestOptions): Promise<UpstreamListed<ListedTool>> {
     const listed = await this.#list("tools", "tools/list", "tools", "The tool", "name", mendTool, options);
-    this.#channel.requests.noteTools?.(listed.items);
+    this.#channel.noteTools?.(listed.items);
     return listed;
   }
 
@@ -108,7 +110,7 @@ export class UpstreamConnection implements Peer {
     try {
       result = await this.#rounds("tools/call", params, what, options);
     } catch (error) {
-      if (!this.#channel.requests.needsTools?.(error, name)) throw error;
+      if (!this.#channel.needsTools?.(error, name)) throw error;
       await this.listTools(options);
       result = await this.#rounds("tools/call", params, what, options);
     }
@@ -137,14 +139,14 @@ export class UpstreamConnection implements Peer {
   /** `params` as in the specification: `{ ref, argument, context? }`. */
   async complete(params: JsonObject, options?: RequestOptions): Promise<UpstreamCompletion> {
     const what = "completing an argument";
-    const result = await this.#channel.requests.send("completion/complete", params, what, options ?? {});
+    const result = await this.#channel.send("completion/complete", params, what, options ?? {});
     if (result instanceof LongAnswer) return this.#long!.completion(what, result);
     return readCompletion(what, shortResult(what, result));
   }
 
   /** Any other request of the connection's era, such as `logging/setLevel` or `resources/subscribe`. */
   async request(method: string, params: JsonObject, options: RequestOptions = {}): Promise<UpstreamResult> {
-    return shortResult(method, await this.#channel.requests.send(method, params, method, options));
+    return shortResult(method, await this.#channel.send(method, params, method, options));
   }
 
   listen(filter: JsonObject, timeoutMs: number): Promise<void> {
@@ -153,7 +155,7 @@ export class UpstreamConnection implements Peer {
 
   /** Counts the messages from the server so far. */
   get heard(): number {
-    return this.#channel.requests.heard;
+    return this.#channel.heard;
   }
 
   /** Pings the server; true if it sends anything within `ms`, even that it knows no ping. */
@@ -161,7 +163,7 @@ export class UpstreamConnection implements Peer {
     const before = this.heard;
     // The newest revision has no ping.
     const method = this.era === "modern" ? "server/discover" : "ping";
-    const pinged = this.#channel.requests.send(method, {}, method, { timeoutMs: ms });
+    const pinged = this.#channel.send(method, {}, method, { timeoutMs: ms });
     await pinged.catch(() => undefined);
     return this.heard > before;
   }
@@ -183,9 +185,9 @@ export class UpstreamConnection implements Peer {
     options?: RequestOptions,
   ): Promise<UpstreamListed<T>> {
     if (this.capabilities[capability] === undefined) return { items: [], problems: [], bytes: 0 };
-    const { requests } = this.#channel;
+    const channel = this.#channel;
     const page = (params: { cursor?: string }): Promise<AnyResult> =>
-      requests.send(method, params, method, options ?? {});
+      channel.send(method, params, method, options ?? {});
     const { entries, leftOut, bytes } = await readPages(method, { key, nameKey }, this.#limits, page);
     const { items, problems } = await readEntries(what, entries, nameKey, mend);
     return { items, problems: [...problems, ...problemsOf(what, leftOut)], bytes };
@@ -194,18 +196,18 @@ export class UpstreamConnection implements Peer {
   /** Repeats the request for as long as the server asks for more input. */
   async #rounds(method: string, params: RequestParams, what: string, options: UpstreamCallOptions): Promise<AnyResult> {
     const { ask, round } = options;
-    const { requests } = this.#channel;
-    if (round) return requests.send(method, { ...params, ...round }, what, options);
+    const channel = this.#channel;
+    if (round) return channel.send(method, { ...params, ...round }, what, options);
     const leave = ask && this.#questions.enter(ask);
     try {
-      let result = await requests.send(method, params, what, options);
+      let result = await channel.send(method, params, what, options);
       for (let rounds = 0; asks(result); rounds++) {
         if (rounds >= this.#limits.upstreamRounds) throw broken(what, `it asked in more than ${rounds} rounds`);
         const { inputRequests, requestState } = shortResult(what, result);
         const asked = isObject(inputRequests) ? inputRequests : {};
         const inputResponses = await this.#questions.answerAll(asked, ask, what, options.signal);
         const more = { inputResponses, ...(isText(requestState) && { requestState }) };
-        result = await requests.send(method, { ...params, ...more }, what, options);
+        result = await channel.send(method, { ...params, ...more }, what, options);
       }
       return result;
     } finally {

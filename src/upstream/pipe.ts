@@ -4,38 +4,48 @@ import { Cancellation, type CancelSignal } from "../lib/cancellation.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, JsonText, type JsonObject } from "../lib/json.ts";
 import { Ticker } from "../lib/ticker.ts";
+import type { Limits } from "../limits/limits.ts";
+import type { Channel, Closed, ConnectOptions } from "./channel.ts";
 import type { Child } from "./child.ts";
-import type { ConnectOptions } from "./connect.ts";
 import type { UpstreamMessage, RequestMessage } from "./messages.ts";
-import type { OpenQuestions, Questions } from "./questions.ts";
+import { OpenQuestions, type Questions } from "./questions.ts";
+import type { RequestOptions, RequestParams, Progress } from "./request.ts";
 import type { AnyResult, UpstreamResult } from "./results.ts";
-import type { RequestOptions, RequestParams, Requests, Progress } from "./request.ts";
 import { refusedByServer, UpstreamError } from "./upstream-error.ts";
 import { within } from "./within.ts";
 
 /**
- * Requests to a child, in lines of its pipe: numbers them, matches answers and progress notifications to them, and
- * keeps every deadline with one timer. Other messages go to `onOther`. Every message of the server is hostile until
- * checked, and answers to no request are dropped. (With the official client a request costs several times what a server
- * does for it, and loading it takes as long as many a server's start.)
+ * JSON-RPC with a child, in lines of its pipes: numbers requests, matches answers and progress notifications to them,
+ * and keeps every deadline with one timer. Messages that the server sends by itself go to the inbox. Every message of
+ * the server is hostile until checked, and answers to no request are dropped. (With the official client a request costs
+ * several times what a server does for it, and loading it takes as long as many a server's start.)
  */
-export class PipeRequests implements Requests {
+export class Pipe implements Channel {
+  readonly transport = "stdio";
   readonly child: Child;
   heard = 0;
-  /** Receives the messages that the server sends by itself. */
-  onOther: (message: RequestMessage) => void = () => {};
   /** The members that a modern server expects in the `_meta` of each message. */
   envelope: JsonObject | undefined;
   readonly #timeoutMs: number;
+  readonly #inbox: PipeInbox;
   readonly #calls = new CallTable<PipeCall>();
   readonly #ticker = new Ticker((now) => this.#sweep(now));
   #end: string | undefined;
 
-  constructor(child: Child, timeoutMs: number) {
+  constructor(child: Child, { limits, onNotification }: PipeOptions, questions: Questions) {
     this.child = child;
-    this.#timeoutMs = timeoutMs;
+    this.#timeoutMs = limits.upstreamCallMs;
     child.onMessage = (message) => this.#hear(message);
     void child.ended.then(({ reason }) => this.#ended(reason));
+    this.#inbox = new PipeInbox(this, questions, new OpenQuestions(limits.upstreamQuestions), onNotification);
+  }
+
+  get closed(): Promise<Closed> {
+    return this.child.ended;
+  }
+
+  close(fault?: string): Promise<void> {
+    return this.child.end(fault);
   }
 
   send(method: string, params: RequestParams, what: string, options: RequestOptions): Promise<AnyResult> {
@@ -57,6 +67,27 @@ export class PipeRequests implements Requests {
       call.onAbort = () => this.#give(call, "cancelled", new BerthError("cancelled", what));
       signal.addEventListener("abort", call.onAbort);
     });
+  }
+
+  /**
+   * Subscribes to a modern server's changes (2026-07-28 `basic/patterns/subscriptions`). Resolves when the server has
+   * agreed; it answers the request itself when the subscription ends.
+   */
+  async listen(filter: JsonObject, timeoutMs: number): Promise<void> {
+    const what = "listening for changes";
+    const stop = new Cancellation();
+    const said = this.send("subscriptions/listen", { notifications: filter }, what, {
+      timeoutMs: Infinity,
+      signal: stop,
+    }).then(() => "over" as const);
+    const agreed = new Promise<"agreed">((resolve) => (this.#inbox.onAcknowledged = () => resolve("agreed")));
+    const answer = await within(timeoutMs, Promise.race([said, agreed]));
+    // Nothing waits for its end any more.
+    said.catch(() => {});
+    if (answer === "agreed") return;
+    stop.abort();
+    if (answer === "over") throw new UpstreamError("upstream_protocol", `${what}: it does not begin to`);
+    throw new UpstreamError("upstream_timeout", what);
   }
 
   /** Sends a message that needs no answer. Throws if the server is gone or reads nothing. */
@@ -109,7 +140,7 @@ export class PipeRequests implements Requests {
   /** An exception of a listener must not end this process from within a pipe's event. */
   #pass(message: RequestMessage): void {
     try {
-      this.onOther(message);
+      this.#inbox.take(message);
     } catch {
       // The message is of no use to it.
     }
@@ -236,57 +267,36 @@ class PipeCall {
 }
 
 /** The messages that a server sends over its pipe by itself: questions, which are answered here, and notifications. */
-export class PipeInbox {
-  readonly #requests: PipeRequests;
+class PipeInbox {
+  onAcknowledged = (): void => {};
+  readonly #pipe: Pipe;
   readonly #questions: Questions;
   readonly #asked: OpenQuestions;
   readonly #onNotification: ConnectOptions["onNotification"];
   /** Open questions, by the server's own ids. */
   readonly #open = new Map<string | number, AbortController>();
-  #onAcknowledged = (): void => {};
 
   constructor(
-    requests: PipeRequests,
+    pipe: Pipe,
     questions: Questions,
     asked: OpenQuestions,
     onNotification: ConnectOptions["onNotification"],
   ) {
-    this.#requests = requests;
+    this.#pipe = pipe;
     this.#questions = questions;
     this.#asked = asked;
     this.#onNotification = onNotification;
-    requests.onOther = (message) => this.#take(message);
-    void requests.child.ended.then(() => this.#cancelAll());
-    asked.tooMany.addEventListener("abort", () => void requests.child.end(asked.fault));
+    void pipe.child.ended.then(() => this.#cancelAll());
+    asked.tooMany.addEventListener("abort", () => void pipe.child.end(asked.fault));
   }
 
-  /**
-   * Subscribes to a modern server's changes (2026-07-28 `basic/patterns/subscriptions`). Resolves when the server has
-   * agreed; it answers the request itself when the subscription ends.
-   */
-  async listen(filter: JsonObject, timeoutMs: number): Promise<void> {
-    const what = "listening for changes";
-    const stop = new Cancellation();
-    const said = this.#requests
-      .send("subscriptions/listen", { notifications: filter }, what, { timeoutMs: Infinity, signal: stop })
-      .then(() => "over" as const);
-    const agreed = new Promise<"agreed">((resolve) => (this.#onAcknowledged = () => resolve("agreed")));
-    const answer = await within(timeoutMs, Promise.race([said, agreed]));
-    // Nothing waits for its end any more.
-    said.catch(() => {});
-    if (answer === "agreed") return;
-    stop.abort();
-    if (answer === "over") throw new UpstreamError("upstream_protocol", `${what}: it does not begin to`);
-    throw new UpstreamError("upstream_timeout", what);
-  }
-
-  #take(message: RequestMessage): void {
+  take(message: RequestMessage): void {
     if (!this.#asked.mayBeHeard(message)) return;
     const { method } = message;
     const params = isObject(message.params) ? (message.params as JsonObject) : {};
     if ("id" in message) void this.#answer(message.id, method, params);
     else if (method === "notifications/cancelled") this.#open.get(params["requestId"] as string | number)?.abort();
-    else if (method === "notifications/subscriptions/acknowledged") this.#onAcknowledged();
+    else if (method === "notifications/subscriptions/acknowledged") this.onAcknowledged();
     else this.#onNotification?.(method, params);
   }
 
@@ -296,7 +306,7 @@ export class PipeInbox {
     const answer = await this.#answerTo(method, params, stop.signal);
     if (this.#open.get(id) === stop) this.#open.delete(id);
     // A cancelled question gets no answer.
-    if (!stop.signal.aborted) this.#asked.answering(id, this.#requests.answer(id, answer));
+    if (!stop.signal.aborted) this.#asked.answering(id, this.#pipe.answer(id, answer));
   }
 
   async #answerTo(method: string, params: JsonObject, signal: AbortSignal): Promise<PipeAnswer> {
@@ -317,3 +327,7 @@ export class PipeInbox {
 }
 
 type PipeAnswer = { readonly result: JsonObject } | { readonly error: { code: number; message: string } };
+
+type PipeOptions = Pick<ConnectOptions, "onNotification"> & {
+  readonly limits: Pick<Limits, "upstreamCallMs" | "upstreamQuestions">;
+};

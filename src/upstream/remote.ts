@@ -14,18 +14,18 @@ import { headerMarks } from "../contract/parameter-headers.ts";
 import { toAbortSignal, type CancelSignal } from "../lib/cancellation.ts";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { isObject, JsonText, type JsonObject, type JsonSchema } from "../lib/json.ts";
+import type { Limits } from "../limits/limits.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
 import { LongResults, setResultsAside, LongArguments } from "./bypass.ts";
-import type { Channel, Closed, Peer } from "./channel.ts";
-import type { ConnectOptions } from "./connect.ts";
+import type { Channel, Closed, ConnectOptions, Opened, Peer } from "./channel.ts";
 import { Exchanges, Resumption } from "./exchanges.ts";
 import { Inflow } from "./inflow.ts";
 import type { RemoteLaunch } from "./launch.ts";
 import type { ListedTool } from "./lists.ts";
 import type { LongReader } from "./long-answers.ts";
 import { OpenQuestions, type Questions } from "./questions.ts";
+import type { RequestOptions, RequestParams } from "./request.ts";
 import type { AnyResult, UpstreamResult } from "./results.ts";
-import type { RequestOptions, RequestParams, Requests } from "./request.ts";
 import { UpstreamError, refusedByServer } from "./upstream-error.ts";
 
 interface RemoteAddress {
@@ -43,7 +43,7 @@ export async function openRemote(
   { url, headers }: RemoteAddress,
   options: ConnectOptions,
   questions: Questions,
-): Promise<Channel> {
+): Promise<Opened> {
   const { limits } = options;
   const { upstreamStartMs, upstreamMessageBytes, batchMessages, upstreamRequests } = limits;
   const timeout = AbortSignal.timeout(upstreamStartMs);
@@ -90,7 +90,7 @@ export async function openRemote(
   client.setVersionNegotiation({ mode: "auto" });
   try {
     await within(client.connect(streamable, { signal, timeout: upstreamStartMs }), signal);
-    return channelOf(client, aside, limits, asked, streamable);
+    return { channel: new RemoteChannel(client, aside, limits, asked, streamable), peer: peerOf(client) };
   } catch (error) {
     await client.close().catch(() => {});
     if (signal.aborted || !isOlderServer(error)) throw failed(error);
@@ -102,7 +102,7 @@ export async function openRemote(
     );
     try {
       await within(older.connect(events, { signal, timeout: upstreamStartMs }), signal);
-      return channelOf(older, aside, limits, asked);
+      return { channel: new RemoteChannel(older, aside, limits, asked), peer: peerOf(older) };
     } catch {
       await older.close().catch(() => {});
       // The first error is more useful: hardly any server speaks HTTP+SSE alone.
@@ -173,51 +173,6 @@ function within<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   ]);
 }
 
-function channelOf(
-  client: Client,
-  aside: Aside,
-  { upstreamCallMs }: ConnectOptions["limits"],
-  asked: OpenQuestions,
-  streamable?: StreamableHTTPClientTransport,
-): Channel {
-  const requests = new ClientRequests(client, upstreamCallMs, aside);
-  let tell: (closed: Closed) => void = () => {};
-  let expected = false;
-  let fault: string | undefined;
-  const closed = new Promise<Closed>((resolve) => (tell = resolve));
-  void closed.then(({ reason }) => (requests.ended = `it ${reason}`));
-  void closed.then(() => aside.results.clear());
-  const ended = (reason: string): void =>
-    tell({ reason: fault ?? reason, stderr: "", expected: expected && fault === undefined });
-  // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the client has no other way
-  client.onclose = () => ended("closed the connection");
-  const close = async (why?: string): Promise<void> => {
-    expected = true;
-    fault ??= why;
-    if (streamable?.sessionId !== undefined) {
-      const farewell = streamable.terminateSession().catch(() => {});
-      await Promise.race([farewell, new Promise((resolve) => setTimeout(resolve, FAREWELL_MS).unref())]);
-    }
-    await client.close();
-    ended("was left");
-  };
-  asked.tooMany.addEventListener("abort", () => void close(asked.fault).catch(() => {}));
-  return {
-    transport: "http",
-    peer: peerOf(client),
-    requests,
-    listen: async (filter, timeoutMs) => {
-      try {
-        await client.listen(filter, { timeout: timeoutMs });
-      } catch (error) {
-        throw failureOf(error, "listening for changes", undefined, requests.ended);
-      }
-    },
-    closed,
-    close,
-  };
-}
-
 function peerOf(client: Client): Peer {
   const [instructions, serverInfo] = [client.getInstructions(), client.getServerVersion()];
   return {
@@ -249,25 +204,40 @@ interface Aside {
   readonly reader: LongReader | undefined;
 }
 
-/** Requests by the official client. */
-class ClientRequests implements Requests {
+/** A connection of the official client. */
+class RemoteChannel implements Channel {
+  readonly transport = "http";
+  readonly closed: Promise<Closed>;
+  heard = 0;
   readonly #client: Client;
+  readonly #aside: Aside;
   readonly #timeoutMs: number;
-  readonly #long: LongResults;
-  readonly #arguments: LongArguments;
-  readonly #reader: LongReader | undefined;
+  readonly #streamable: StreamableHTTPClientTransport | undefined;
   /** Tools with arguments that also go into headers (modern servers). */
   readonly #headerTools = new Map<string, Tool>();
-  heard = 0;
   /** Why no more requests can be sent. */
-  ended = "the connection was closed";
+  #end = "the connection was closed";
+  #tellClosed: (closed: Closed) => void = () => {};
+  #isExpected = false;
+  #fault: string | undefined;
 
-  constructor(client: Client, timeoutMs: number, aside: Aside) {
-    this.#long = aside.results;
-    this.#arguments = aside.arguments;
-    this.#reader = aside.reader;
+  constructor(
+    client: Client,
+    aside: Aside,
+    { upstreamCallMs }: Pick<Limits, "upstreamCallMs">,
+    asked: OpenQuestions,
+    streamable?: StreamableHTTPClientTransport,
+  ) {
     this.#client = client;
-    this.#timeoutMs = timeoutMs;
+    this.#aside = aside;
+    this.#timeoutMs = upstreamCallMs;
+    this.#streamable = streamable;
+    this.closed = new Promise((resolve) => (this.#tellClosed = resolve));
+    void this.closed.then(({ reason }) => (this.#end = `it ${reason}`));
+    void this.closed.then(() => aside.results.clear());
+    // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the client has no other way
+    client.onclose = () => this.#ended("closed the connection");
+    asked.tooMany.addEventListener("abort", () => void this.close(asked.fault).catch(() => {}));
   }
 
   async send(method: string, given: RequestParams, what: string, options: RequestOptions): Promise<AnyResult> {
@@ -275,7 +245,7 @@ class ClientRequests implements Requests {
     const { meta } = options;
     const all = meta ? { ...given, _meta: meta } : given;
     if (!(args instanceof JsonText)) return this.#send(method, all, what, options);
-    const { params, forget } = this.#arguments.keep(all, await this.#headed(given["name"], args));
+    const { params, forget } = this.#aside.arguments.keep(all, await this.#headed(given["name"], args));
     try {
       return await this.#send(method, params, what, options);
     } finally {
@@ -302,13 +272,13 @@ class ClientRequests implements Requests {
           ...(await this.#client.callTool(params as never, { ...options, toolDefinition: definition })),
         };
         this.heard++;
-        return this.#long.take(called);
+        return this.#aside.results.take(called);
       }
       const answer = await this.#client.request({ method, params }, anyResult, options);
       this.heard++;
-      return this.#long.take(answer);
+      return this.#aside.results.take(answer);
     } catch (error) {
-      const failure = failureOf(error, what, signal, this.ended);
+      const failure = failureOf(error, what, signal, this.#end);
       if (failure.code === "upstream_refused") this.heard++;
       throw failure;
     }
@@ -320,7 +290,7 @@ class ClientRequests implements Requests {
     if (!definition) return {};
     const paths = headerMarks(definition.inputSchema as JsonSchema).map(({ path }) => path);
     const headed = plain();
-    for (const [at, value] of (await this.#reader!.scalars(args, paths)).entries()) {
+    for (const [at, value] of (await this.#aside.reader!.scalars(args, paths)).entries()) {
       if (value === undefined) continue;
       const path = paths[at]!;
       let place = headed;
@@ -342,6 +312,30 @@ class ClientRequests implements Requests {
   /** True when the server misses a header that repeats an argument. */
   needsTools(error: unknown, tool: string): boolean {
     return error instanceof UpstreamError && error.data?.["rpc"] === HEADER_MISMATCH && !this.#headerTools.has(tool);
+  }
+
+  async listen(filter: JsonObject, timeoutMs: number): Promise<void> {
+    try {
+      await this.#client.listen(filter, { timeout: timeoutMs });
+    } catch (error) {
+      throw failureOf(error, "listening for changes", undefined, this.#end);
+    }
+  }
+
+  async close(fault?: string): Promise<void> {
+    this.#isExpected = true;
+    this.#fault ??= fault;
+    if (this.#streamable?.sessionId !== undefined) {
+      const farewell = this.#streamable.terminateSession().catch(() => {});
+      await Promise.race([farewell, new Promise((resolve) => setTimeout(resolve, FAREWELL_MS).unref())]);
+    }
+    await this.#client.close();
+    this.#ended("was left");
+  }
+
+  #ended(reason: string): void {
+    const fault = this.#fault;
+    this.#tellClosed({ reason: fault ?? reason, stderr: "", expected: this.#isExpected && fault === undefined });
   }
 }
 

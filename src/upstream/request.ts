@@ -1,22 +1,5 @@
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { Json, JsonObject, JsonText } from "../lib/json.ts";
-import type { ListedTool } from "./lists.ts";
-import type { AnyResult } from "./results.ts";
-
-/** Sends requests to one upstream and returns their results, over any transport. */
-export interface Requests {
-  /**
-   * `what` names the action in errors: "calling echo". Resolves with the server's result as it is: an object, not
-   * checked further. Rejects with an `UpstreamError` or with `cancelled`.
-   */
-  send(method: string, params: RequestParams, what: string, options: RequestOptions): Promise<AnyResult>;
-  /** Counts the messages from the server so far. */
-  readonly heard: number;
-  /** Called with the server's tools each time they are listed. */
-  noteTools?(tools: readonly ListedTool[]): void;
-  /** True when a call of this tool failed because its tools were not listed yet. */
-  needsTools?(error: unknown, tool: string): boolean;
-}
 
 /** The arguments of a tool may be JSON text that is passed on unchanged. */
 export interface RequestParams {
