@@ -20,8 +20,11 @@ export class AttributedCalls {
     this.ask = (question, signal) => this.#attribution.ask(question, signal);
   }
 
-  /** `name` is the called tool; `ask` is undefined for a caller that cannot be asked. */
-  async run<T>(name: string, ask: Ask | undefined, work: () => Promise<T>): Promise<T> {
+  /**
+   * Waits for the turn of a call, which ends when the returned function is called. `name` is the called tool; `ask` is
+   * undefined for a caller that cannot be asked.
+   */
+  async enter(name: string, ask: Ask | undefined): Promise<(hasSucceeded: boolean) => void> {
     const mayAsk = ask !== undefined && !this.#quiet.has(name);
     const endTurn = mayAsk ? await this.#takeTurn() : undefined;
     while (this.#attribution.closed) await this.#attribution.closed;
@@ -29,15 +32,12 @@ export class AttributedCalls {
     const own: Ask | undefined = ask && ((question, signal) => ((asked = true), ask(question, signal)));
     const entered = { ask: own };
     this.#attribution.enter(entered);
-    try {
-      const result = await work();
-      if (mayAsk && !asked && name !== "") this.#quiet.add(name);
-      return result;
-    } finally {
+    return (hasSucceeded) => {
+      if (hasSucceeded && mayAsk && !asked && name !== "") this.#quiet.add(name);
       if (asked) this.#quiet.delete(name);
       this.#attribution.leave(entered);
       endTurn?.();
-    }
+    };
   }
 
   async #takeTurn(): Promise<() => void> {

@@ -28,6 +28,14 @@ interface SupervisorOptions {
   readonly onFailed?: (error: unknown) => void;
 }
 
+/** A connection for one request, which tells here how it ended: once, in either way. */
+interface AcquiredConnection {
+  readonly connection: UpstreamConnection;
+  succeeded(): void;
+  /** Returns the error for the caller: it may say how long to wait. */
+  failed(error: unknown): unknown;
+}
+
 interface Open {
   readonly connection: UpstreamConnection;
   readonly startedAt: number;
@@ -75,35 +83,34 @@ export class Supervisor {
   }
 
   /**
-   * Runs `work` with the connection. Rejects as `work` does, or with the reason why there is no connection. `call` is
-   * equal for repeated calls.
+   * Acquires the connection for one request, and opens it if there is none. Rejects with the reason why there is none.
+   * `call` is equal for repeated calls.
    */
-  async use<T>(work: (connection: UpstreamConnection) => Promise<T>, call?: string): Promise<T> {
+  async acquire(call?: string): Promise<AcquiredConnection> {
     const { name, limits } = this.#options;
     if (call !== undefined) this.#checkSuspect(call);
     if (this.#requests >= limits.upstreamRequests) {
       throw new UpstreamError("upstream_busy", `${name} has ${limits.upstreamRequests} requests under way`);
     }
     this.#requests++;
-    let open: Open | undefined;
-    try {
-      open = this.#current ?? (await this.#connected());
-      open.requests++;
-      if (call !== undefined) open.calls.push(call);
-      open.liveness.began();
-      const result = await work(open.connection);
-      open.liveness.ended();
-      if (call !== undefined) this.#suspects.delete(call);
-      return result;
-    } catch (error) {
-      if (open) void this.#doubt(open, error, call);
-      throw call === undefined ? error : this.#withWait(error, call);
-    } finally {
-      this.#requests--;
-      if (open && call !== undefined) open.calls.splice(open.calls.indexOf(call), 1);
-      if (open && --open.requests === 0 && open !== this.#current && this.#retired.has(open)) this.#end(open);
-      this.#idle.used();
-    }
+    const open = this.#current ?? (await this.#connected().catch((error: unknown) => this.#notAcquired(error, call)));
+    open.requests++;
+    if (call !== undefined) open.calls.push(call);
+    open.liveness.began();
+    return {
+      connection: open.connection,
+      succeeded: () => {
+        open.liveness.ended();
+        if (call !== undefined) this.#suspects.delete(call);
+        this.#release(open, call);
+      },
+      failed: (error) => {
+        void this.#doubt(open, error, call);
+        const told = this.#withWait(error, call);
+        this.#release(open, call);
+        return told;
+      },
+    };
   }
 
   /** Runs `work` with the connection if there is one, without counting as a request; never starts one. */
@@ -150,6 +157,19 @@ export class Supervisor {
     await this.#opening?.catch(() => {});
     const all = [...this.#retired, ...(this.#current ? [this.#current] : [])];
     await Promise.all([...all.map(({ connection }) => connection.close()), this.#stopping]);
+  }
+
+  #notAcquired(error: unknown, call: string | undefined): never {
+    this.#requests--;
+    this.#idle.used();
+    throw this.#withWait(error, call);
+  }
+
+  #release(open: Open, call: string | undefined): void {
+    this.#requests--;
+    if (call !== undefined) open.calls.splice(open.calls.indexOf(call), 1);
+    if (--open.requests === 0 && open !== this.#current && this.#retired.has(open)) this.#end(open);
+    this.#idle.used();
   }
 
   #end(open: Open): void {
@@ -260,8 +280,8 @@ export class Supervisor {
   }
 
   /** A retry makes sense only after the wait that the call itself has caused. */
-  #withWait(error: unknown, call: string): unknown {
-    const waitMs = this.#suspects.get(call)?.waitMs;
+  #withWait(error: unknown, call: string | undefined): unknown {
+    const waitMs = call === undefined ? undefined : this.#suspects.get(call)?.waitMs;
     if (waitMs === undefined || !(error instanceof UpstreamError) || error.code !== "upstream_ended") return error;
     const seconds = Math.ceil(waitMs / 1000);
     const detail = `${error.detail}, as it did when this call was made before; the next try is in ${seconds} s`;

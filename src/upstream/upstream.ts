@@ -50,6 +50,11 @@ export interface UpstreamCall {
 /**
  * An upstream that many callers share, over one connection. It knows which caller a question or a log line is for, as
  * far as that can be known, and the server's current contract.
+ *
+ * This folder is the only place that speaks MCP as a client. It knows launcher URIs, child processes and the official
+ * client, but nothing of what Berth itself serves; it imports leaves alone, so that it can be one file by itself. A call
+ * acquires the connection here (supervisor.ts keeps it running) and goes through connection.ts to pipe.ts and child.ts,
+ * or to remote.ts; its answer, or the reason why the child ended, comes back the same way as the call's promise.
  */
 export class Upstream {
   readonly launch: Launch;
@@ -99,7 +104,7 @@ export class Upstream {
 
   /** Starts the server if it does not run, so that its contract is known. */
   async start(): Promise<void> {
-    await this.#supervisor.use(() => Promise.resolve());
+    (await this.#supervisor.acquire()).succeeded();
   }
 
   /** Runs `work` with the connection, and with the `ask` that it must pass on (`CallOptions.ask`). */
@@ -109,18 +114,8 @@ export class Upstream {
   ): Promise<T> {
     // Its contract is not known now: calls wait.
     if (this.#relisting.underWay) await this.#relisting.underWay;
-    return this.#supervisor.use((connection) => this.#carryOut(call, connection, work), call.digest);
-  }
-
-  close(): Promise<void> {
-    return this.#supervisor.close();
-  }
-
-  async #carryOut<T>(
-    call: UpstreamCall,
-    connection: UpstreamConnection,
-    work: (connection: UpstreamConnection, ask: Ask | undefined) => Promise<T>,
-  ): Promise<T> {
+    const acquired = await this.#supervisor.acquire(call.digest);
+    const { connection } = acquired;
     this.#calls.add(call);
     let open = 0;
     let hasEnded = false;
@@ -133,16 +128,24 @@ export class Upstream {
         if (--open === 0 && !hasEnded) this.#calls.add(call);
         return answer;
       });
+    let leave: ((hasSucceeded: boolean) => void) | undefined;
     try {
-      return connection.era === "modern"
-        ? await work(connection, ask)
-        : await this.#attributed.run(call.name ?? "", call.ask, () => work(connection, undefined));
+      if (connection.era === "legacy") leave = await this.#attributed.enter(call.name ?? "", call.ask);
+      const result = await work(connection, leave ? undefined : ask);
+      leave?.(true);
+      acquired.succeeded();
+      return result;
     } catch (error) {
-      throw this.#tellable(error);
+      leave?.(false);
+      throw acquired.failed(this.#tellable(error));
     } finally {
       hasEnded = true;
       this.#calls.remove(call);
     }
+  }
+
+  close(): Promise<void> {
+    return this.#supervisor.close();
   }
 
   async #connect(signal: AbortSignal): Promise<UpstreamConnection> {
