@@ -1,13 +1,13 @@
-import { jsonBlockInTurns } from "../../lib/cid.ts";
 import type { Contract, ToolContract } from "../../contract/contract.ts";
+import { jsonBlockInTurns } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { isObject, type JsonObject, type JsonSchema } from "../../lib/json.ts";
+import { isObject, type JsonObject, type JsonSchema, type Json } from "../../lib/json.ts";
 import { contractHashInTurns, knownOf } from "../contract-hash.ts";
 import type { ProfileMeta, ProfileTool } from "./profile.ts";
 import type { ProfileFiles } from "./save.ts";
 
 /** The fields that say how to reach a server. */
-export type Reach = Pick<ProfileMeta, "uri" | "command" | "args" | "env" | "cwd" | "url" | "headers" | "transport">;
+type Reach = Pick<ProfileMeta, "uri" | "command" | "args" | "env" | "cwd" | "url" | "headers" | "transport">;
 
 /** The full profile of a server as it is now: the start for a person or a model to curate. */
 export async function draftProfile(reach: Reach, contract: Contract, now: Date): Promise<ProfileFiles> {
@@ -89,4 +89,33 @@ export function schemaOf(parameters: Readonly<Record<string, JsonObject>>): Json
     properties: Object.fromEntries(properties),
     ...(required.length > 0 && { required: required.map(([name]) => name) }),
   };
+}
+
+const OWN_FIELDS = new Set(["server", "launcher", "tools", "tested_with", "parameters"]);
+
+/**
+ * A whole profile in one JSON object, as a person or a model writes it (seed 000, "Profile Design"): the way to reach
+ * the server is at the top or under `launcher`, and `tools` has each tool by its name. Throws `profile_invalid`.
+ */
+export function readGivenProfile(value: Json): ProfileFiles {
+  if (!isObject(value)) throw new BerthError("profile_invalid", "it must be a JSON object");
+  const given: JsonObject = value;
+  const { launcher = {}, tools = {}, tested_with: tested = {} } = given;
+  for (const [name, part] of Object.entries({ launcher, tools, tested_with: tested })) {
+    if (!isObject(part)) throw new BerthError("profile_invalid", `/${name} must be an object`);
+  }
+  const rest = Object.entries(given).filter(([name]) => !OWN_FIELDS.has(name));
+  const meta = { ...(launcher as JsonObject), ...Object.fromEntries(rest) } as ProfileMeta;
+  return {
+    meta,
+    tools: Object.fromEntries(
+      Object.entries(tools as JsonObject).map(([name, tool]) => [name, withTested(name, tool, tested as JsonObject)]),
+    ),
+  };
+}
+
+function withTested(name: string, tool: Json, tested: JsonObject): ProfileTool {
+  if (!isObject(tool)) throw new BerthError("profile_invalid", `/tools/${name} must be an object`);
+  const queries = tested[name];
+  return { tool: name, ...(queries !== undefined && { tested_with: queries }), ...tool } as ProfileTool;
 }
