@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { JsonSchema } from "../../src/lib/json.ts";
-import { convertArguments } from "../../src/upstream/arguments.ts";
+import { convertArguments } from "../../src/upstream/uri-arguments.ts";
 import { parseLauncher } from "../../src/upstream/launcher-uri.ts";
 
 function convert(query: string, schema: JsonSchema) {

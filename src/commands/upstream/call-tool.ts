@@ -9,7 +9,7 @@ import { printableJson } from "../../lib/printable.ts";
 import type { UpstreamCallOptions } from "../../upstream/request.ts";
 import type { ToolResult } from "../../upstream/results.ts";
 import type { ListedTool } from "../../upstream/lists.ts";
-import { textOf, toolRecords } from "../../upstream/records.ts";
+import { textOf, toolRecords } from "../../upstream/result-records.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { CommandFailure } from "./failure.ts";
 import type { Reached } from "./reach.ts";

@@ -1,10 +1,10 @@
 import type { Json, JsonObject } from "../../lib/json.ts";
-import { convertArguments } from "../../upstream/arguments.ts";
+import { convertArguments } from "../../upstream/uri-arguments.ts";
 import type { UpstreamConnection } from "../../upstream/connection.ts";
 import type { UpstreamCallOptions, Progress } from "../../upstream/request.ts";
 import type { UpstreamListed, ListedTool } from "../../upstream/lists.ts";
 import type { GivenArguments, UpstreamListName, Operation } from "../../upstream/operation.ts";
-import { listRecords, promptRecords, resourceRecords } from "../../upstream/records.ts";
+import { listRecords, promptRecords, resourceRecords } from "../../upstream/result-records.ts";
 import { callTool, type CalledOutcome } from "./call-tool.ts";
 import { usageFailure } from "./failure.ts";
 import type { Reached } from "./reach.ts";

@@ -10,7 +10,7 @@ import { exampleArguments, firstExample, type Example } from "../../upstream/pro
 import { listProfiles, readProfile, type ProfileFolder } from "../../upstream/profiles/locate.ts";
 import type { ProfileTool } from "../../upstream/profiles/profile.ts";
 import { checkFiles, saveProfile, type ProfileFiles } from "../../upstream/profiles/save.ts";
-import { textOf } from "../../upstream/records.ts";
+import { textOf } from "../../upstream/result-records.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import { lazyValidator } from "../calls/arguments.ts";
 import { failure } from "../calls/content.ts";

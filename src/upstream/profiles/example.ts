@@ -1,5 +1,5 @@
 import type { JsonObject, JsonSchema } from "../../lib/json.ts";
-import { convertArguments } from "../arguments.ts";
+import { convertArguments } from "../uri-arguments.ts";
 import { readOperation } from "../operation.ts";
 import { isReservedKey } from "../query-keys.ts";
 import { splitQuery, UriProblems } from "../uri-text.ts";
