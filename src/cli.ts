@@ -45,7 +45,7 @@ program
   .option("--data <folder>", "folder of the store (BERTH_DATA, default .berth)")
   .option("--image <folder>", "folder of the boot image (BERTH_IMAGE_DIR, default: the one that comes with Berth)")
   .option("--readonly", "boot the read-only image: no writes, no shell definitions")
-  .option("--explore", "serve Berth's own server to explore servers of others and save profiles, and no other")
+  .option("--explore", "serve Berth's own server to explore upstreams and save profiles, and no other")
   .option("--no-mcp", "take native calls alone: JSON-RPC methods named server.tool, without a handshake")
   .action(async (server, options) => run((await import("./commands/stdio.ts")).stdio(server, options)));
 

@@ -46,8 +46,7 @@ export async function lock({ from = join(packageRoot, "reference_templates") }: 
   }
   const written: UpstreamsLock = { version: UPSTREAMS_LOCK_VERSION, upstreams };
   writeFileSync(join(from, UPSTREAMS_LOCK), prettyJson(written));
-  if (Object.keys(upstreams).length === 0)
-    console.error(`${MCPS_SOURCE} names no servers of others: the lock is empty`);
+  if (Object.keys(upstreams).length === 0) console.error(`${MCPS_SOURCE} names no upstreams: the lock is empty`);
   for (const [uri, { contract_cid, version }] of Object.entries(upstreams)) {
     const name = uri.replace(/\?.*$/s, "");
     console.error(`${name}${version === undefined ? "" : ` is ${version} now,`} ${contract_cid}`);

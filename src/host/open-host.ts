@@ -316,7 +316,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     async approveUpstream(tenant, server, approval) {
       const entry = directories.get(tenant)?.servers.get(server)?.entry;
       const hosted = entry && upstreams?.find(tenant, server, entry);
-      if (!hosted) throw new BerthError("server_not_found", `"${server}" is no running server of others`);
+      if (!hosted) throw new BerthError("server_not_found", `"${server}" is no running upstream`);
       if (!dependencies.writable) throw new BerthError("read_only");
       await approveUpstream(store, tenant, server, hosted, approval);
       forget(tenant, server);

@@ -51,18 +51,18 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
   });
   metrics.show({
     name: "berth_upstreams",
-    help: "Hosted servers of others that somebody has asked for, by how their process or connection is",
+    help: "Hosted upstreams that somebody has asked for, by how their process or connection is",
     label: "state",
     read: () => upstreams.stats().states,
   });
   metrics.show({
     name: "berth_upstream_starts_total",
-    help: "Starts of hosted servers of others, the first ones included",
+    help: "Starts of hosted upstreams, the first ones included",
     read: () => upstreams.stats().starts,
   });
   metrics.show({
     name: "berth_upstreams_held_back",
-    help: "Hosted servers of others of which something waits for a person's approval",
+    help: "Hosted upstreams of which something waits for a person's approval",
     read: () => upstreams.stats().heldBack,
   });
   metrics.show({ name: "berth_sessions", help: "Sessions that are remembered", read: () => endpoint.stats().sessions });

@@ -117,7 +117,7 @@ type Seen = Set<JsonSchema>;
 const SCHEMAS_MAX = 512;
 const STEPS_MAX = 50_000;
 
-/** Bounds the search through a schema that others wrote. */
+/** Bounds the search through an upstream's schema. */
 class Reach {
   readonly #root: JsonSchema;
   #steps = 0;

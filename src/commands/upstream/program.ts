@@ -7,7 +7,9 @@ import { registerUpstreamCommands } from "./register.ts";
 /** The commands that reach upstreams, and no others. */
 export function reachingProgram(name: string): Command {
   const program = new Command(name)
-    .description("Explores, calls and remembers MCP servers of others. One file of Berth, which hosts them, too.")
+    .description(
+      "Explores, calls and remembers upstreams (other MCP servers). One file of Berth, which hosts them, too.",
+    )
     .version(packageVersion())
     .showHelpAfterError()
     .configureHelp({ sortSubcommands: true });

@@ -132,7 +132,7 @@ export const designPrompt = {
 /** The contract for a model that explores MCP servers and saves what it learns (J8). */
 export const exploreContract: Contract = {
   description:
-    "Explores MCP servers of others and saves what was learned as profiles: explore, call some tools, draft_profile, save_profile. " +
+    "Explores upstreams (other MCP servers) and saves what was learned as profiles: explore, call some tools, draft_profile, save_profile. " +
     "The prompt design_profile guides through it. Servers are started on this machine.",
   tools: [exploreTool, callTool, draftProfileTool, saveProfileTool, listProfilesTool],
   resources: [],

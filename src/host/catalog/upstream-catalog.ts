@@ -69,7 +69,7 @@ export async function loadUpstream(
   dependencies: UpstreamDependencies,
 ): Promise<LoadedUpstream> {
   const { upstreams } = dependencies;
-  if (!upstreams) throw refused(server, [problem("no-upstreams", "No servers of others are started here")]);
+  if (!upstreams) throw refused(server, [problem("no-upstreams", "No upstreams are started here")]);
   const launch = allowedLaunch(tenant, server, { uri, secrets: entry.secrets }, dependencies);
   const grant = dependencies.grants?.of(tenant, server, entry.secrets);
   const hosted = upstreams.of(tenant, server, launch, grant);

@@ -67,7 +67,7 @@ export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions
     // The state of an upstream is read together with its server.
     await host.summary(tenant, name);
     const upstream = host.upstream(tenant, name);
-    if (!upstream) throw new BerthError("not_found", `"${name}" is no server of others`);
+    if (!upstream) throw new BerthError("not_found", `"${name}" is no upstream`);
     const { health, pending, launcher, stderr } = upstream;
     context.response.json({
       name: upstream.name,
