@@ -3,7 +3,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { GuestValue } from "../../executor/executor.ts";
 import type { Json } from "../../lib/json.ts";
 import type { Completer, Completion } from "../catalog/catalog.ts";
-import type { ReadGiven } from "../checks/tasks.ts";
+import type { OutcomeReader } from "../checks/tasks.ts";
 import { guestFailed } from "./failures.ts";
 import { LongObject } from "./long-result.ts";
 import type { Run } from "./run.ts";
@@ -15,14 +15,14 @@ const VALUES_MAX = 100;
 export function createCompleter(
   { of, argument, call }: DiscoveredCompletion,
   run: Run,
-  readGiven: ReadGiven,
+  readOutcome: OutcomeReader,
 ): Completer {
   const what = `The completion of "${argument}" of ${of}`;
   const isWhole = call.params.length === 0;
   return {
     async complete(value, others, options) {
       const start = isWhole ? value : "";
-      const read = await readGiven(await run({ value, others }, options), { as: "completion", start });
+      const read = await readOutcome(await run({ value, others }, options), { as: "completion", start });
       if ("object" in read) return new LongObject(read.object).read() as unknown as Completion;
       if (!read.ok) throw guestFailed(what, read.error);
       const completion = completionIn(read.value, start);

@@ -12,7 +12,7 @@ import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { ContentBlock, Prompt, PromptResult } from "../catalog/catalog.ts";
 import type { Validator } from "../checks/checks.ts";
-import type { ReadGiven } from "../checks/tasks.ts";
+import type { OutcomeReader } from "../checks/tasks.ts";
 import { blockOfBytes, textsOf, type ReturnedValue } from "./content.ts";
 import { guestFailed } from "./failures.ts";
 import { LongObject, LongResult, type LongObjectParts } from "./long-result.ts";
@@ -26,7 +26,7 @@ export function createPrompt(
   checkArguments: Validator,
   run: Run,
   redirects: Redirects,
-  readGiven: ReadGiven,
+  readOutcome: OutcomeReader,
   remake: Remake,
 ): Prompt {
   return {
@@ -37,7 +37,7 @@ export function createPrompt(
       if (invalid) throw new BerthError("invalid_params", `the prompt "${contract.name}": ${invalid}`);
 
       const { name, description } = contract;
-      const outcome = await readGiven(await run(given, options), { as: "prompt", name, description });
+      const outcome = await readOutcome(await run(given, options), { as: "prompt", name, description });
       if ("object" in outcome) return new LongObject(outcome.object);
       if (!outcome.ok) throw guestFailed(`The prompt "${contract.name}"`, outcome.error);
       if (outcome.value.kind === "asks") return { inputRequests: outcome.value.inputRequests };

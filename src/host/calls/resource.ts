@@ -2,7 +2,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { Resource } from "../catalog/catalog.ts";
 import { guestFailed } from "./failures.ts";
 import { LongObject } from "./long-result.ts";
-import type { ReadGiven } from "../checks/tasks.ts";
+import type { OutcomeReader } from "../checks/tasks.ts";
 import { type Findable, type Open } from "./uris/find-resource.ts";
 import { toContents } from "./resource-contents.ts";
 import type { Run } from "./run.ts";
@@ -17,12 +17,12 @@ export function functionResource(
   { name, mimeType }: Pick<Findable, "name" | "mimeType">,
   run: Run,
   redirects: Redirects,
-  readGiven: ReadGiven,
+  readOutcome: OutcomeReader,
 ): Open<Resource> {
   return (uri, args) => ({
     async read(options) {
       // A copy, because a resource without variables is read again and again.
-      const outcome = await readGiven(await run({ ...args }, options), { as: "resource", uri, mimeType });
+      const outcome = await readOutcome(await run({ ...args }, options), { as: "resource", uri, mimeType });
       if ("object" in outcome) return new LongObject(outcome.object);
       if (!outcome.ok) throw guestFailed(`The resource "${name}"`, outcome.error);
       if (outcome.value.kind === "asks") return { inputRequests: outcome.value.inputRequests };

@@ -1,3 +1,4 @@
+import { cutText } from "../../lib/cut-text.ts";
 import type { ToolContract, PromptContract } from "../../contract/contract.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
@@ -5,7 +6,7 @@ import type { Limits } from "../../limits/limits.ts";
 import { contextOf } from "../../outcome/answers.ts";
 import { contextMeta } from "../../outcome/context.ts";
 import type { RetryLimits } from "../../outcome/retry.ts";
-import { UpstreamError } from "../../upstream/upstream-error.ts";
+import { PassedOnError, UpstreamError } from "../../upstream/upstream-error.ts";
 import type {
   CallOptions,
   CallResult,
@@ -24,7 +25,7 @@ import { LongObject } from "./long-result.ts";
 import type { CallNotes } from "./observe.ts";
 import type { Ended } from "./outcomes.ts";
 import { callUpstream, withoutSuspended, type UpstreamRequest } from "./upstream-call.ts";
-import { passedOn, endedOf, completionOf, contentsOf, messagesOf, type PassedOnLimits } from "./upstream-results.ts";
+import { endedOf, completionOf, contentsOf, messagesOf } from "./upstream-results.ts";
 
 /** The parts of an upstream's tool besides its contract. */
 export interface UpstreamToolParts {
@@ -87,7 +88,7 @@ export function heldTool(contract: ToolContract, notes: CallNotes): Tool {
 }
 
 /** An upstream that did not finish makes a failed call; the error of one that refused the request is passed on. */
-function asFailure(error: unknown, { failuresReject }: CallOptions, limits: PassedOnLimits): CallResult {
+function asFailure(error: unknown, { failuresReject }: CallOptions, limits: HostedUpstream["limits"]): CallResult {
   const passed = passedOn(error, limits);
   if (!(passed instanceof BerthError) || failuresReject) throw passed;
   if (!(passed.code in UNFINISHED)) throw passed;
@@ -186,4 +187,47 @@ type Send<T> = UpstreamRequest<T>["send"];
 function isNotFound(error: unknown): boolean {
   if (!(error instanceof UpstreamError) || error.code !== "upstream_refused") return false;
   return [-32002, -32602].includes(error.data?.["rpc"] as number);
+}
+
+/** Turns a failure into the error that the caller gets. An upstream's own errors keep their code, message and data. */
+function passedOn(error: unknown, { upstreamErrorBytes }: HostedUpstream["limits"]): unknown {
+  // Only an administrator may see where it is wrong: the URI may hold what callers must not see.
+  if (error instanceof BerthError && error.code === "launcher_invalid") {
+    return new BerthError("upstream_not_started", error.message, { cause: error });
+  }
+  if (!(error instanceof UpstreamError) || error.code !== "upstream_refused") return error;
+  const { rpc, message, data } = error.data ?? {};
+  if (typeof rpc !== "number" || typeof message !== "string") return error;
+  if (!Number.isSafeInteger(rpc) || isOfTheWay(rpc)) return withoutData(error, rpc, message, upstreamErrorBytes);
+  const isShort = data !== undefined && Buffer.byteLength(JSON.stringify(data)) <= upstreamErrorBytes;
+  const said = { rpc, message: cutText(message, upstreamErrorBytes), data: isShort ? data : undefined };
+  const code =
+    rpc === INVALID_PARAMS ? "invalid_params" : rpc === MISSING_CAPABILITY ? "missing_capability" : error.code;
+  return new PassedOnError(code, said, error);
+}
+
+const INVALID_PARAMS = -32602;
+/** 2026-07-28: this caller's client lacks a capability; the upstream was told which ones it has. */
+const MISSING_CAPABILITY = -32021;
+
+/**
+ * True for a code about the connection between Berth and the upstream, or one that would read as an answer of Berth's
+ * own: that it does not know the client's method or session, or cannot read its message. Such an error becomes an
+ * internal one (-32603) with the code in its data.
+ */
+function isOfTheWay(rpc: number): boolean {
+  return OF_THE_WAY.has(rpc);
+}
+
+/**
+ * Parse error, invalid request, unknown method, internal error, not initialized or no such resource, wrong header,
+ * version, cancelled.
+ */
+const OF_THE_WAY: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32603, -32002, -32020, -32022, -32800]);
+
+function withoutData(error: UpstreamError, rpc: number, message: string, bytesMax: number): BerthError {
+  return new BerthError("upstream_refused", cutText(error.detail, bytesMax), {
+    data: { rpc, message: cutText(message, bytesMax) },
+    cause: error,
+  });
 }

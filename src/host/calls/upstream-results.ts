@@ -1,15 +1,7 @@
 import { isContentBlock } from "../../contract/content-block.ts";
-import { cutText } from "../../lib/cut-text.ts";
-import { BerthError } from "../../lib/errors.ts";
 import type { Json } from "../../lib/json.ts";
-import type { Limits } from "../../limits/limits.ts";
 import type { LongReader } from "../../upstream/long-answers.ts";
-import type {
-  UpstreamCompletion as GivenCompletion,
-  UpstreamPromptResult as GivenPrompt,
-  ToolResult,
-} from "../../upstream/results.ts";
-import { PassedOnError, UpstreamError } from "../../upstream/upstream-error.ts";
+import type { UpstreamCompletion, UpstreamPromptResult, ToolResult } from "../../upstream/results.ts";
 import type { CallResult, Completion, ContentBlock, PromptResult, ResourceContents } from "../catalog/catalog.ts";
 import type { Checks } from "../checks/checks.ts";
 import { LongObject, LongResult } from "./long-result.ts";
@@ -37,7 +29,7 @@ export function contentsOf(
   });
 }
 
-export function messagesOf({ description, messages }: GivenPrompt): PromptResult {
+export function messagesOf({ description, messages }: UpstreamPromptResult): PromptResult {
   return {
     ...(description !== undefined && { description }),
     messages: messages.flatMap(({ role, content }): PromptResult["messages"] => {
@@ -47,7 +39,7 @@ export function messagesOf({ description, messages }: GivenPrompt): PromptResult
   };
 }
 
-export function completionOf({ values: all, total, hasMore }: GivenCompletion): Completion {
+export function completionOf({ values: all, total, hasMore }: UpstreamCompletion): Completion {
   const values = all.slice(0, VALUES_MAX);
   return {
     values,
@@ -57,51 +49,6 @@ export function completionOf({ values: all, total, hasMore }: GivenCompletion): 
 }
 
 const VALUES_MAX = 100;
-
-/** Turns a failure into the error that the caller gets. An upstream's own errors keep their code, message and data. */
-export function passedOn(error: unknown, { upstreamErrorBytes }: PassedOnLimits): unknown {
-  // Only an administrator may see where it is wrong: the URI may hold what callers must not see.
-  if (error instanceof BerthError && error.code === "launcher_invalid") {
-    return new BerthError("upstream_not_started", error.message, { cause: error });
-  }
-  if (!(error instanceof UpstreamError) || error.code !== "upstream_refused") return error;
-  const { rpc, message, data } = error.data ?? {};
-  if (typeof rpc !== "number" || typeof message !== "string") return error;
-  if (!Number.isSafeInteger(rpc) || isOfTheWay(rpc)) return withoutData(error, rpc, message, upstreamErrorBytes);
-  const isShort = data !== undefined && Buffer.byteLength(JSON.stringify(data)) <= upstreamErrorBytes;
-  const said = { rpc, message: cutText(message, upstreamErrorBytes), data: isShort ? data : undefined };
-  const code =
-    rpc === INVALID_PARAMS ? "invalid_params" : rpc === MISSING_CAPABILITY ? "missing_capability" : error.code;
-  return new PassedOnError(code, said, error);
-}
-
-export type PassedOnLimits = Pick<Limits, "upstreamErrorBytes">;
-
-const INVALID_PARAMS = -32602;
-/** 2026-07-28: this caller's client lacks a capability; the upstream was told which ones it has. */
-const MISSING_CAPABILITY = -32021;
-
-/**
- * True for a code about the connection between Berth and the upstream, or one that would read as an answer of Berth's
- * own: that it does not know the client's method or session, or cannot read its message. Such an error becomes an
- * internal one (-32603) with the code in its data.
- */
-function isOfTheWay(rpc: number): boolean {
-  return OF_THE_WAY.has(rpc);
-}
-
-/**
- * Parse error, invalid request, unknown method, internal error, not initialized or no such resource, wrong header,
- * version, cancelled.
- */
-const OF_THE_WAY: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32603, -32002, -32020, -32022, -32800]);
-
-function withoutData(error: UpstreamError, rpc: number, message: string, bytesMax: number): BerthError {
-  return new BerthError("upstream_refused", cutText(error.detail, bytesMax), {
-    data: { rpc, message: cutText(message, bytesMax) },
-    cause: error,
-  });
-}
 
 /** Reads long messages of a tenant's upstreams in the process for checks. */
 export function longReader(

@@ -110,7 +110,7 @@ export async function buildCatalog(
   const activity = dependencies.activities.of(tenant, server);
   const { limits, observers } = dependencies;
   const readResult = (task: ResultTask): Promise<ReadGuestResult> => dependencies.checks.readResult(tenant, task);
-  const readGiven = dependencies.checks.given(tenant);
+  const readOutcome = dependencies.checks.outcomeReader(tenant);
   const fillPrompt = (task: PromptTask) => dependencies.checks.fillPrompt(tenant, task);
   const code = (): Promise<Uint8Array> => compileOnce.code(server, definition ?? "", bundle ?? "");
   const runOf = runFactory({ tenant, server, language, bundle, code, granted }, dependencies);
@@ -144,7 +144,7 @@ export async function buildCatalog(
       const check = validatorOf(argumentsSchema(inputSchema, source.function), { texts: true });
       return [
         contract.name,
-        createPrompt(contract, check, runOf({ name, call, takesUnread: true }), redirects, readGiven, remake),
+        createPrompt(contract, check, runOf({ name, call, takesUnread: true }), redirects, readOutcome, remake),
       ];
     }),
   );
@@ -153,11 +153,11 @@ export async function buildCatalog(
     const found = findable(resource);
     if (source.kind === "function") {
       const run = runOf({ ...source.function, takesUnread: true });
-      return { ...found, open: functionResource(found, run, redirects, readGiven) };
+      return { ...found, open: functionResource(found, run, redirects, readOutcome) };
     }
     const { content } = source;
     if (content.kind === "uri") return { ...found, open: linkedResource({ ...found, target: content.uri }, uris) };
-    return { ...found, open: functionResource(found, contentRun(content), redirects, readGiven) };
+    return { ...found, open: functionResource(found, contentRun(content), redirects, readOutcome) };
   });
   const ownResource = bySchemes(resources, (some) => uriFinder(some, validatorOf));
   const uriSet = new Set(resources.map(({ uri }) => uri));
@@ -170,7 +170,7 @@ export async function buildCatalog(
         createCompleter(
           completion,
           runOf({ name: completion.call.export, call: completion.call, takesUnread: true }),
-          readGiven,
+          readOutcome,
         ),
       ]),
   );

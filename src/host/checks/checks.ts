@@ -17,8 +17,8 @@ import type { SchemaCode, SchemaOptions } from "./schema-code.ts";
 import type {
   ReadTask,
   ResultTask,
-  GivenTask,
-  ReadGiven,
+  OutcomeTask,
+  OutcomeReader,
   FillTask,
   ListTask,
   ReadList,
@@ -196,13 +196,13 @@ export class Checks {
   }
 
   /** Like `readResult`, for a function that is no tool; a short result is returned as it is. */
-  given(tenant: string): ReadGiven {
+  outcomeReader(tenant: string): OutcomeReader {
     return async (outcome, as) => {
       if (!outcome.ok || outcome.value.kind !== "unread") return outcome;
       const { outputBytes, bodyBytes } = this.#limits;
       const unitsMax = UNITS_WRITTEN * outputBytes + bodyBytes;
       try {
-        const task: GivenTask = { given: outcome.value.frame, as, outputBytes, unitsMax };
+        const task: OutcomeTask = { given: outcome.value.frame, as, outputBytes, unitsMax };
         const { given, problems } = await this.#report(tenant, task);
         return given ?? { ok: false, error: resultNotRead(problems[0]) };
       } catch (error) {

@@ -51,9 +51,9 @@ import type {
   CheckTask,
   DraftTask,
   FillTask,
-  Given,
-  GivenKind,
-  GivenTask,
+  ReadOutcome,
+  OutcomeUse,
+  OutcomeTask,
   ListTask,
   ReadAnswer,
   ReadGuestResult,
@@ -260,7 +260,7 @@ function valueIn(frame: Uint8Array, outputBytes: number): GuestOutcome {
 }
 
 /** A value that cannot be converted becomes a short one, which is refused in the same words. */
-function givenOf({ given, as, outputBytes, unitsMax }: GivenTask): Given {
+function givenOf({ given, as, outputBytes, unitsMax }: OutcomeTask): ReadOutcome {
   const returned = valueIn(given, outputBytes);
   if (!returned.ok || returned.value.kind === "asks" || returned.value.kind === "redirect") return returned;
   const { value } = returned;
@@ -278,7 +278,7 @@ function promptedOf({ prompt, argumentNames: names, argumentTexts, outputBytes }
 
 const noneOf: GuestOutcome = { ok: true, value: { kind: "json", value: null } };
 
-function objectIn(value: ReturnedValue, given: GivenKind): Written<LongObjectParts> | undefined {
+function objectIn(value: ReturnedValue, given: OutcomeUse): Written<LongObjectParts> | undefined {
   switch (given.as) {
     case "completion": {
       const completion = completionIn(value, given.start);

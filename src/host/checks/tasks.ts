@@ -65,24 +65,24 @@ export interface BoundedResultTask extends ResultTask {
 }
 
 /** The kinds of results of functions that are no tools. */
-export type GivenKind =
+export type OutcomeUse =
   | { readonly as: "resource"; readonly uri: string; readonly mimeType: string | undefined }
   | { readonly as: "prompt"; readonly name: string; readonly description: string | undefined }
   | { readonly as: "completion"; readonly start: string };
 
 /** The task of reading the result of a function that is no tool. */
-export interface GivenTask {
+export interface OutcomeTask {
   /** The frame of its result. */
   readonly given: Uint8Array;
-  readonly as: GivenKind;
+  readonly as: OutcomeUse;
   readonly outputBytes: number;
   readonly unitsMax: number;
 }
 
 /** An outcome that is still to be converted, or the object made of a long result. */
-export type Given = GuestOutcome | { readonly object: LongObjectParts };
+export type ReadOutcome = GuestOutcome | { readonly object: LongObjectParts };
 
-export type ReadGiven = (outcome: GuestOutcome, as: GivenKind) => Promise<Given>;
+export type OutcomeReader = (outcome: GuestOutcome, as: OutcomeUse) => Promise<ReadOutcome>;
 
 /** The task of filling in a prompt. */
 export interface FillTask {
@@ -156,7 +156,7 @@ export type CheckProcessTask =
   | TextsTask
   | DraftTask
   | BoundedResultTask
-  | GivenTask
+  | OutcomeTask
   | FillTask
   | UpstreamTask
   | RemakeTask
@@ -196,7 +196,7 @@ export interface CheckReport {
   readonly texts?: readonly (string | undefined)[];
   readonly draft?: Draft | null;
   readonly ended?: ReadGuestResult;
-  readonly given?: Given;
+  readonly given?: ReadOutcome;
   /** Null where it is too long. */
   readonly prompted?: LongObjectParts | null;
   readonly upstream?: LongEvent;

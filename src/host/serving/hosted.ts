@@ -4,7 +4,7 @@ import type { Launch } from "../../upstream/launch.ts";
 import type { Observed } from "../../upstream/observed.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream, UpstreamOptions } from "../../upstream/upstream.ts";
-import type { PassedOnLimits } from "../calls/upstream-results.ts";
+import type { Limits } from "../../limits/limits.ts";
 import type { RememberedChanges } from "../catalog/remembered.ts";
 import { cidOf, makeCids } from "../catalog/structure-cid.ts";
 import { SuspendedCalls, type SuspendedLimits } from "../calls/upstream-call.ts";
@@ -12,7 +12,7 @@ import { SuspendedCalls, type SuspendedLimits } from "../calls/upstream-call.ts"
 /** Opens an upstream for its host; what else the connection needs is already bound. */
 export type OpenUpstream = (launch: Launch, listener: UpstreamListener) => Upstream;
 
-export type HostedLimits = SuspendedLimits & PassedOnLimits;
+export type HostedLimits = SuspendedLimits & Pick<Limits, "upstreamErrorBytes">;
 
 export type UpstreamListener = Pick<
   UpstreamOptions,

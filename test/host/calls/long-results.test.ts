@@ -70,7 +70,7 @@ describe("a long result is written as it was made where long values are read", (
     });
     // The event itself, which is as long as an error may be told.
     assert.ok(
-      seen.every((by) => /(call-answer|native\/call)/.test(by)),
+      seen.every((by) => /(servers-route|mcp\/native)/.test(by)),
       seen.join(),
     );
   });
