@@ -1,13 +1,12 @@
-import { jsonBlock, type Block, type Cid } from "../lib/cid.ts";
+import { isCid, jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
-import { compareText } from "../lib/pretty-json.ts";
+import { compareText, prettyJson } from "../lib/pretty-json.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { Store, NameKind, NameMove } from "../store/store.ts";
 import { APPLIED, beliefIn, compiledHere, isBelieved } from "./claimed.ts";
 import type { Image, Manifest, ServerRecord } from "./image.ts";
-import { mergeMcps } from "./merge-mcps.ts";
-import { mergeThreeWays } from "./merge.ts";
 import { parseManifest } from "./read.ts";
+import { ENTRY_NESTING_MAX, isDeeper, isObject } from "../lib/json.ts";
 
 /** The effect of applying an image on a tenant's names. */
 export interface ApplyReport {
@@ -254,4 +253,102 @@ async function cidsByName(store: Store, tenant: string, kind: NameKind): Promise
 
 function allNames(...maps: readonly ReadonlyMap<string, unknown>[]): string[] {
   return [...new Set(maps.flatMap((map) => Array.from(map.keys())))].sort(compareText);
+}
+
+interface McpsMerge {
+  /** The new value of the variable; undefined where the current one cannot be merged and stays. */
+  readonly value?: Block;
+  readonly entries: readonly EntryReport[];
+}
+
+/** `entry` is absent when it is about the whole variable. */
+type EntryReport = Pick<NameReport, "entry" | "outcome" | "message">;
+
+/**
+ * Merges two changed values of the variable `mcps` entry by entry, so that an edit of one server does not keep a
+ * new one out. A value may be the CID of the configuration; `read` resolves it.
+ */
+export async function mergeMcps(sides: {
+  /** Undefined when no image has been applied yet. */
+  base: Uint8Array | undefined;
+  mine: Uint8Array | undefined;
+  theirs: Uint8Array;
+  read: (cid: Cid) => Promise<Uint8Array | undefined>;
+}): Promise<McpsMerge> {
+  const [base, mine, theirs] = [
+    sides.base ? await entriesOf(sides.base, sides.read) : new Map<string, unknown>(),
+    await entriesOf(sides.mine, sides.read),
+    await entriesOf(sides.theirs, sides.read),
+  ];
+  if (!base || !mine || !theirs) {
+    const message = "The variable mcps as it stands is not an object of servers, so the image's changes are left out";
+    return { entries: [{ outcome: "conflict", message }] };
+  }
+  const deep = [...base, ...mine, ...theirs].find(([, entry]) => isDeeper(entry, ENTRY_NESTING_MAX));
+  if (deep) {
+    const why = `its entry "${deep[0]}" here or there nests more than ${ENTRY_NESTING_MAX} levels deep`;
+    const message = `The image's changes of the variable mcps are left out, since ${why}; write it flatter`;
+    return { entries: [{ outcome: "conflict", message }] };
+  }
+
+  const merged = new Map(mine);
+  const reports: EntryReport[] = [];
+  for (const entry of [...new Set([...base.keys(), ...mine.keys(), ...theirs.keys()])].sort(compareText)) {
+    const merge = mergeThreeWays(base.get(entry), mine.get(entry), theirs.get(entry), isSameJson);
+    const { outcome } = merge;
+    if (outcome === "same") continue;
+    if ("value" in merge) merged.set(entry, merge.value);
+    if (outcome === "removed") merged.delete(entry);
+    const ownEntry = !base.has(entry) && !theirs.has(entry);
+    if (ownEntry) continue;
+    const message = `The entry "${entry}" of mcps was changed here and by the image: the edit is kept`;
+    reports.push({ entry, outcome, ...(outcome === "conflict" && { message }) });
+  }
+  return { value: rawBlock(prettyJson(Object.fromEntries(merged))), entries: reports };
+}
+
+async function entriesOf(
+  bytes: Uint8Array | undefined,
+  read: (cid: Cid) => Promise<Uint8Array | undefined>,
+): Promise<Map<string, unknown> | undefined> {
+  if (!bytes) return undefined;
+  const text = new TextDecoder().decode(bytes).trim();
+  if (isCid(text)) {
+    const referred = await read(text);
+    return referred && !isCid(new TextDecoder().decode(referred).trim()) ? entriesOf(referred, read) : undefined;
+  }
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? new Map(Object.entries(value)) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isSameJson(a: unknown, b: unknown): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return a === b || prettyJson(a) === prettyJson(b);
+}
+
+/**
+ * The three-way rule for one thing that an image and a person may both change. `base` is what the last applied image
+ * said, `mine` the current state, `theirs` the new image; `undefined` is absence. A person's edit is never lost: the
+ * new image counts only where the last image's state is unedited.
+ */
+type Merge<T> =
+  | { readonly outcome: "same" | "kept" | "conflict" }
+  | { readonly outcome: "added" | "updated"; readonly value: T }
+  | { readonly outcome: "removed" };
+
+export function mergeThreeWays<T>(
+  base: T | undefined,
+  mine: T | undefined,
+  theirs: T | undefined,
+  isSame: (a: T | undefined, b: T | undefined) => boolean,
+): Merge<T> {
+  if (isSame(mine, theirs)) return { outcome: "same" };
+  if (isSame(base, theirs)) return { outcome: "kept" };
+  if (!isSame(mine, base)) return { outcome: "conflict" };
+  if (theirs === undefined) return { outcome: "removed" };
+  return { outcome: mine === undefined ? "added" : "updated", value: theirs };
 }

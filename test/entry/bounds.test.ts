@@ -9,7 +9,7 @@ import type { ToolContract } from "../../src/contract/contract.ts";
 import { schemaTables } from "../../src/http/pages/parts/schema-rows.ts";
 import { toolView } from "../../src/http/pages/parts/tool-view.ts";
 import { ENTRY_NESTING_MAX, type JsonSchema } from "../../src/lib/json.ts";
-import { mergeMcps } from "../../src/image/merge-mcps.ts";
+import { mergeMcps } from "../../src/image/apply.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { openHosted } from "../support/host.ts";

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { after, afterEach, beforeEach, describe, test } from "node:test";
 import { addressOfJson, isCid, jsonBlock, rawBlock, type Cid } from "../../src/lib/cid.ts";
-import { applyImage, type ApplyReport } from "../../src/image/apply.ts";
+import { applyImage, type ApplyReport, mergeThreeWays } from "../../src/image/apply.ts";
 import { claimedNow } from "../../src/image/claimed.ts";
 import { loadDefinition } from "../../src/image/definition.ts";
 import type { Image } from "../../src/image/image.ts";
 import { importImage } from "../../src/image/tenant/import-tenant.ts";
-import { mergeThreeWays } from "../../src/image/merge.ts";
 import { readImage } from "../../src/image/read.ts";
 import { writeImage } from "../../src/image/write.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
