@@ -11,14 +11,14 @@ import type { HostDependencies } from "../host/open-host.ts";
 import { isObject } from "../lib/json.ts";
 import { limitedPerMinute } from "../lib/token-buckets.ts";
 import { nextTurn, turnTaker } from "../lib/event-loop.ts";
-import { languageOfDraft, type DraftLimits, DraftRoom, type DraftRoomLimits } from "./draft-checks.ts";
+import { DraftRoom, languageOfDraft, type DraftLimits, type DraftRoomLimits } from "./draft-checks.ts";
 import type { Current, Edits, Listed, Saved, SaveOptions, Subject } from "./edits.ts";
 import type { Draft } from "../lib/draft.ts";
 import { examine, type Examiner } from "./examine.ts";
 import { entryText, rawEntriesIn, readMcpsText, textAt, type RawEntries } from "./mcps-text.ts";
 import { withdraw } from "../host/catalog/withdrawn.ts";
 import { contractOf, openPast, singleText, type PastLimits } from "./past.ts";
-import { planEdit, type EditPlan, type VariableLimits, planRestore } from "./plan.ts";
+import { planEdit, planRestore, type EditPlan, type VariableLimits } from "./plan.ts";
 import { reviewedStore } from "./proposed-store.ts";
 
 export interface EditsDependencies extends HostDependencies {

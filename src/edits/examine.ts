@@ -1,7 +1,7 @@
 import type { Rights, Power } from "../access/rights.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import { compareInTurns } from "../contract/compare.ts";
-import { type ContractChange, ToldChanges } from "../contract/change.ts";
+import { ToldChanges, type ContractChange } from "../contract/change.ts";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import type { Limits } from "../limits/limits.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "../lib/problem.ts";

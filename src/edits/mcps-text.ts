@@ -8,10 +8,10 @@ import { SCHEMA_KEY } from "../entry/fields.ts";
 import { entryBounds, mcpsBounds, type McpsLimits } from "../entry/mcps.ts";
 import type { ReadMcps } from "../host/catalog/directory.ts";
 import {
-  parseInTurns,
-  type ObjectBounds,
   objectSpan,
+  parseInTurns,
   type MemberSpan,
+  type ObjectBounds,
   type ObjectSpan,
   type Span,
 } from "../lib/json-spans.ts";

@@ -1,32 +1,32 @@
 import type { Rights } from "../access/rights.ts";
-import { type Cid, isCid, rawBlock, decodeRecord, jsonBlock } from "../lib/cid.ts";
+import { decodeRecord, isCid, jsonBlock, rawBlock, type Cid } from "../lib/cid.ts";
 import type { Problem } from "../lib/problem.ts";
-import { type Reader, jsonProblems } from "../lib/json-source.ts";
-import { type McpsLimits, entryBounds, readNamedEntry } from "../entry/mcps.ts";
+import { jsonProblems, type Reader } from "../lib/json-source.ts";
+import { entryBounds, readNamedEntry, type McpsLimits } from "../entry/mcps.ts";
 import type { Directory, ReadMcps } from "../host/catalog/directory.ts";
-import { checkDraft, type DraftLimits, languageOfDraft } from "./draft-checks.ts";
+import { checkDraft, languageOfDraft, type DraftLimits } from "./draft-checks.ts";
 import type { Subject } from "./edits.ts";
 import type { Draft } from "../lib/draft.ts";
 import {
-  type EditPlace,
-  textAt,
-  placeIn,
   entryText,
+  guardMcps,
+  placeIn,
   rawEntriesIn,
   readMcpsText,
+  resolveEntry,
+  textAt,
   unreadableMcps,
   withEntry,
-  writeMember,
   withMember,
-  guardMcps,
-  resolveEntry,
+  writeMember,
+  type EditPlace,
   type McpsText,
 } from "./mcps-text.ts";
 import { partsOf, structureAt } from "./past.ts";
-import { type ProposedStore, type ReviewedStore, proposeTo } from "./proposed-store.ts";
+import { proposeTo, type ProposedStore, type ReviewedStore } from "./proposed-store.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
 import type { NameMove } from "../store/store.ts";
-import { type Json, isObject, type JsonObject } from "../lib/json.ts";
+import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import { parseInTurns } from "../lib/json-spans.ts";
 import { packDefinition } from "../image/definition.ts";
 import type { ServerRecord } from "../image/image.ts";

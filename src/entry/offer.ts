@@ -1,6 +1,6 @@
 import type { PromptContract, ResourceContract, ResourceTemplateContract, ToolContract } from "../contract/contract.ts";
 import type { DiscoveredPrompt, DiscoveredResource, DiscoveredTool, Discovery } from "../discover/discovery.ts";
-import { type JsonObject, isObject, type JsonSchema } from "../lib/json.ts";
+import { isObject, type JsonObject, type JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { isOwn } from "./address.ts";
 import type { ServerEntry } from "./entry.ts";
