@@ -8,7 +8,7 @@ import { verifyLog } from "../audit/verify.ts";
 import { readConfig } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
 import { environmentOf } from "./environment.ts";
-import { openStoreFor } from "./open-store.ts";
+import { openStoreFor } from "./with-store.ts";
 
 export interface AuditCommandOptions {
   readonly data?: string;

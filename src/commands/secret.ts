@@ -6,7 +6,7 @@ import { openKeyRing } from "../secrets/key-ring.ts";
 import { openSecrets, type Secrets } from "../secrets/secrets.ts";
 import { environmentOf } from "./environment.ts";
 import { readHidden } from "./read-hidden.ts";
-import { openStoreFor } from "./open-store.ts";
+import { openStoreFor } from "./with-store.ts";
 
 export interface SecretOptions {
   readonly tenant: string;

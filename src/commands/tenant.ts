@@ -5,7 +5,7 @@ import { BerthError } from "../lib/errors.ts";
 import type { Store, Tenant, Tenants } from "../store/store.ts";
 import { basePathOf } from "../lib/tenant-name.ts";
 import { environmentOf } from "./environment.ts";
-import { openStoreFor } from "./open-store.ts";
+import { openStoreFor } from "./with-store.ts";
 
 export interface TenantOptions {
   readonly data?: string;

@@ -3,7 +3,7 @@ import { readTokenRequest } from "../access/token-request.ts";
 import { Tokens, type TokenInfo } from "../access/tokens.ts";
 import { readConfig } from "../config.ts";
 import { environmentOf } from "./environment.ts";
-import { openStoreFor } from "./open-store.ts";
+import { openStoreFor } from "./with-store.ts";
 
 export interface TokenOptions {
   readonly tenant: string;

@@ -67,24 +67,24 @@ export function registerUpstreamCommands(
     .addHelpText("after", examples(`echo '{"path":"/tmp"}' | berth put "${FILES}&tool=list_directory"`))
     .action(async (reference, options) => run((await load()).put(reference, options)));
 
-  const mcp = program.command("mcp").description("Explore upstreams.");
+  const mcp = program.command("mcp").description("Explore servers of others.");
   reaching(add(mcp, "explore", "Everything that a server offers, as JSON."))
     .option("--format <format>", "text or json", "json")
     .addHelpText("after", examples(`berth mcp explore "${CONTEXT7}" > context7.json`))
-    .action(async (reference, options) => run((await import("../mcp.ts")).explore(reference, options)));
+    .action(async (reference, options) => run((await import("./mcp.ts")).explore(reference, options)));
   reaching(add(mcp, "tools", "The tools of a server, one a line."))
     .option("--format <format>", RECORD_FORMATS, "ndjson")
     .addHelpText("after", examples(`berth mcp tools "${CONTEXT7}" | jq -r .name`))
-    .action(async (reference, options) => run((await import("../mcp.ts")).tools(reference, options)));
+    .action(async (reference, options) => run((await import("./mcp.ts")).tools(reference, options)));
   reaching(add(mcp, "schema", "The schemas of a tool, or of all tools by name."))
     .argument("[tool]", "name of the tool")
     .addHelpText("after", examples(`berth mcp schema "${CONTEXT7}" query-docs`))
-    .action(async (reference, tool, options) => run((await import("../mcp.ts")).schema(reference, tool, options)));
+    .action(async (reference, tool, options) => run((await import("./mcp.ts")).schema(reference, tool, options)));
   reaching(add(mcp, "hash", "The hash of what callers rely on, and the CID of the whole contract."))
     .option("--hosted", "of what it offers where it is hosted, to callers that can be asked, as mcp lock has it")
     .addHelpText("after", examples(`berth mcp hash "${CONTEXT7}"`, `berth mcp hash "${CONTEXT7}" --hosted`))
-    .action(async (reference, options) => run((await import("../mcp.ts")).hash(reference, options)));
-  add(mcp, "lock", "Lock what the upstreams in mcps.source.json are, for the image.")
+    .action(async (reference, options) => run((await import("./mcp.ts")).hash(reference, options)));
+  add(mcp, "lock", "Lock what the servers of others in mcps.source.json are, for the image.")
     .option("--from <folder>", "folder of sources (default: reference_templates)")
     .addHelpText("after", examples("berth mcp lock && berth boot"))
     .action(async (options) => run((await import("../mcp-lock.ts")).lock(options)));
@@ -96,8 +96,8 @@ function registerProfileCommands(
   add: (parent: Command, name: string, description: string) => Command,
   run: (command: Promise<number>) => Promise<void>,
 ): void {
-  const profile = program.command("profile").description("Saved ways to reach upstreams.");
-  const commands = () => import("../profile.ts");
+  const profile = program.command("profile").description("Saved ways to reach servers of others.");
+  const commands = () => import("./profile.ts");
   const timed = (command: Command): Command =>
     command
       .option("--timeout <seconds>", "for one call or list")

@@ -1,14 +1,14 @@
-import { isObject, type JsonObject } from "../lib/json.ts";
-import type { ListedTool } from "../upstream/lists.ts";
-import { callTool, type CalledOutcome } from "./upstream/call-tool.ts";
-import { exitCodes } from "./upstream/exit-codes.ts";
-import { CommandFailure, failureFields, printFailure, usageFailure } from "./upstream/failure.ts";
-import { inOrder } from "./upstream/in-order.ts";
-import { formatOf, wholeNumber, type RecordOptions } from "./upstream/options.ts";
-import { RecordOutput } from "./upstream/output.ts";
-import { argumentsFor, findTool } from "./upstream/perform.ts";
-import { reach, type Reached } from "./upstream/reach.ts";
-import { inputLines, type InputLine } from "./upstream/input-lines.ts";
+import { isObject, type JsonObject } from "../../lib/json.ts";
+import type { ListedTool } from "../../upstream/lists.ts";
+import { callTool, type CalledOutcome } from "./call-tool.ts";
+import { exitCodes } from "./exit-codes.ts";
+import { CommandFailure, failureFields, printFailure, usageFailure } from "./failure.ts";
+import { inOrder } from "./in-order.ts";
+import { formatOf, wholeNumber, type RecordOptions } from "./options.ts";
+import { RecordOutput } from "./output.ts";
+import { argumentsFor, findTool } from "./perform.ts";
+import { reach, type Reached } from "./reach.ts";
+import { inputLines, type InputLine } from "./input-lines.ts";
 
 export interface PutOptions extends RecordOptions {
   /** Calls under way at once; 1 by default. */

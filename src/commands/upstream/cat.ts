@@ -1,7 +1,7 @@
-import { perform } from "./upstream/perform.ts";
-import { RecordOutput } from "./upstream/output.ts";
-import { formatOf, type RecordOptions } from "./upstream/options.ts";
-import { reach } from "./upstream/reach.ts";
+import { perform } from "./perform.ts";
+import { RecordOutput } from "./output.ts";
+import { formatOf, type RecordOptions } from "./options.ts";
+import { reach } from "./reach.ts";
 
 /** `berth cat <reference>`: all records of a call, a resource, a prompt or a list (J3). */
 export function cat(reference: string, options: RecordOptions): Promise<number> {

@@ -1,7 +1,7 @@
-import { perform } from "./upstream/perform.ts";
-import { RecordOutput } from "./upstream/output.ts";
-import { countOf, formatOf, type CountOptions } from "./upstream/options.ts";
-import { reach } from "./upstream/reach.ts";
+import { perform } from "./perform.ts";
+import { RecordOutput } from "./output.ts";
+import { countOf, formatOf, type CountOptions } from "./options.ts";
+import { reach } from "./reach.ts";
 
 /** `berth head <reference>`: the first records (J3). */
 export function head(reference: string, options: CountOptions): Promise<number> {

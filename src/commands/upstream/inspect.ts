@@ -1,11 +1,11 @@
-import { printableLine } from "../lib/printable.ts";
-import { placeOf, type Launch } from "../upstream/launch.ts";
-import type { UpstreamConnection } from "../upstream/connection.ts";
-import { surveyOf, type Survey } from "../upstream/survey.ts";
-import { oneOf } from "./upstream/options.ts";
-import { RecordOutput } from "./upstream/output.ts";
-import { reach, type ReachOptions } from "./upstream/reach.ts";
-import { TextList } from "./upstream/text-list.ts";
+import { printableLine } from "../../lib/printable.ts";
+import { placeOf, type Launch } from "../../upstream/launch.ts";
+import type { UpstreamConnection } from "../../upstream/connection.ts";
+import { surveyOf, type Survey } from "../../upstream/survey.ts";
+import { oneOf } from "./options.ts";
+import { RecordOutput } from "./output.ts";
+import { reach, type ReachOptions } from "./reach.ts";
+import { TextList } from "./text-list.ts";
 
 export interface InspectOptions extends ReachOptions {
   readonly format?: string;

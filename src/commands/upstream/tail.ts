@@ -1,8 +1,8 @@
-import type { JsonObject } from "../lib/json.ts";
-import { perform } from "./upstream/perform.ts";
-import { RecordOutput } from "./upstream/output.ts";
-import { countOf, formatOf, type CountOptions } from "./upstream/options.ts";
-import { reach } from "./upstream/reach.ts";
+import type { JsonObject } from "../../lib/json.ts";
+import { perform } from "./perform.ts";
+import { RecordOutput } from "./output.ts";
+import { countOf, formatOf, type CountOptions } from "./options.ts";
+import { reach } from "./reach.ts";
 
 /** `berth tail <reference>`: the last records (J3). Holds no more of them than it prints. */
 export function tail(reference: string, options: CountOptions): Promise<number> {

@@ -1,14 +1,15 @@
-import { jsonBlock } from "../lib/cid.ts";
-import { contractHash } from "../upstream/contract-hash.ts";
-import { contractOf, surveyOf } from "../upstream/survey.ts";
-import { hostedCapabilities } from "../upstream/questions.ts";
-import { findTool } from "./upstream/perform.ts";
-import { oneOf, type RecordOptions } from "./upstream/options.ts";
-import { RecordOutput, recordFormats } from "./upstream/output.ts";
-import { reach } from "./upstream/reach.ts";
-import { TextList } from "./upstream/text-list.ts";
-import type { ListedTool } from "../upstream/lists.ts";
-import type { JsonObject } from "../lib/json.ts";
+import { jsonBlock } from "../../lib/cid.ts";
+import { contractHash } from "../../upstream/contract-hash.ts";
+import { contractOf } from "../../upstream/contract-of.ts";
+import { hostedCapabilities } from "../../upstream/hosted-capabilities.ts";
+import { surveyOf } from "../../upstream/survey.ts";
+import { findTool } from "./perform.ts";
+import { oneOf, type RecordOptions } from "./options.ts";
+import { RecordOutput, recordFormats } from "./output.ts";
+import { reach } from "./reach.ts";
+import { TextList } from "./text-list.ts";
+import type { ListedTool } from "../../upstream/lists.ts";
+import type { JsonObject } from "../../lib/json.ts";
 
 export { explore } from "./inspect.ts";
 
