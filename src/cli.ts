@@ -1,9 +1,7 @@
 #!/usr/bin/env node
-import { Command } from "commander";
-import { registerAuditCommands } from "./commands/register-audit.ts";
-import { registerSecretCommands } from "./commands/register-secret.ts";
-import { registerTenantCommands } from "./commands/register-tenant.ts";
-import { registerTokenCommands } from "./commands/register-token.ts";
+import { Command, Option } from "commander";
+import { AUDIT_KINDS } from "./audit/audit-entry.ts";
+import { OUTCOMES } from "./audit/filter.ts";
 import { run } from "./commands/run.ts";
 import { registerUpstreamCommands } from "./commands/upstream/register.ts";
 import { packageVersion } from "./config.ts";
@@ -19,6 +17,8 @@ const program = new Command("berth")
   .version(packageVersion())
   .showHelpAfterError()
   .configureHelp({ sortSubcommands: true });
+
+const dataOption = ["--data <folder>", "folder of the store (BERTH_DATA, default .berth)"] as const;
 
 program
   .command("serve")
@@ -47,7 +47,7 @@ program
   .option("--readonly", "boot the read-only image: no writes, no shell definitions")
   .option("--explore", "serve Berth's own server to explore upstreams and save profiles, and no other")
   .option("--no-mcp", "take native calls alone: JSON-RPC methods named server.tool, without a handshake")
-  .action(async (server, options) => run((await import("./commands/stdio.ts")).stdio(server, options)));
+  .action(async (server, options) => run((await import("./commands/serve.ts")).stdio(server, options)));
 
 program
   .command("dev")
@@ -106,8 +106,6 @@ program
   .option("--json", "print {tools, problems} as JSON")
   .action(async (file, options) => run((await import("./commands/discover.ts")).discover(file, options)));
 
-const dataOption = ["--data <folder>", "folder of the store (BERTH_DATA, default .berth)"] as const;
-
 program
   .command("backup")
   .description("Copy the store into one file, while Berth serves or not, and verify the copy.")
@@ -123,10 +121,220 @@ program
   .option(...dataOption)
   .action(async (file, options) => run((await import("./commands/backup.ts")).restore(file, options)));
 
-registerAuditCommands(program, run);
-registerSecretCommands(program, run);
-registerTenantCommands(program, run);
-registerTokenCommands(program, run);
-registerUpstreamCommands(program, run, () => import("./commands/upstream/commands.ts"));
+addAuditCommands();
+addSecretCommands();
+addTenantCommands();
+addTokenCommands();
+registerUpstreamCommands(program, () => import("./commands/upstream/pipes.ts"));
 
 await program.parseAsync();
+
+/** `berth audit` and `berth audit verify` (docs/audit.md), while Berth serves or not. */
+function addAuditCommands(): void {
+  const audit = program
+    .command("audit")
+    .description("Show what happened: edits, approvals, secrets, tokens, tenants, who came in, and calls.")
+    .option("--tenant <name>", "only of this tenant")
+    .addOption(new Option("--kind <kind>", "only of this kind").choices(AUDIT_KINDS))
+    .option("--server <name>", "only about this server")
+    .option("--tool <name>", "only calls of tools of this name")
+    .option("--principal <id>", "only of this token or person, as token:1a2b3c4d5e")
+    .addOption(new Option("--outcome <outcome>", "only what ended so").choices(OUTCOMES))
+    .option("--since <time>", "such as 2026-11-22T08:00Z, or back from now: 30m, 12h, 7d")
+    .option("--until <time>", "likewise")
+    .option("--limit <number>", "records to show at most, the newest first (default: 50)")
+    .option("--format <format>", "json: one object a line; text (default: text on a terminal, else json)")
+    .option(...dataOption)
+    .action(async (options) => run((await import("./commands/audit.ts")).searchAudit(options)));
+
+  audit
+    .command("verify")
+    .description("Check that nothing in the log was changed or taken away; prints its head.")
+    .option("--head <head>", "what an earlier verify has printed: it has to be there still")
+    .option("--json", "print what was found as JSON")
+    .option(...dataOption)
+    // The parent command takes --data, too, wherever it stands.
+    .action(async (_own, command: Command) =>
+      run((await import("./commands/audit.ts")).verifyAudit(command.optsWithGlobals())),
+    );
+}
+
+/**
+ * `berth secret set|list|delete|rotate` (docs/secrets.md). A running Berth on the same data sees changes within a
+ * second.
+ */
+function addSecretCommands(): void {
+  const tenantOption = ["--tenant <name>", "whose secrets", "default"] as const;
+  const secret = program.command("secret").description("Keep values that servers need and nobody may see.");
+
+  secret
+    .command("set")
+    .description("Set a secret; its value is typed without echo, or read from standard input.")
+    .argument("<name>", "as entries of mcps declare it: API_TOKEN")
+    .option(...tenantOption)
+    .option(...dataOption)
+    .action(async (name, options) => run((await import("./commands/secret.ts")).setSecret(name, options)));
+
+  secret
+    .command("list")
+    .description("List secrets with when they were changed and which servers declare them; values are never shown.")
+    .option(...tenantOption)
+    .option(...dataOption)
+    .option("--json", "print them as JSON")
+    .action(async (options) => run((await import("./commands/secret.ts")).listSecrets(options)));
+
+  secret
+    .command("delete")
+    .description("Delete a secret.")
+    .argument("<name>")
+    .option(...tenantOption)
+    .option(...dataOption)
+    .action(async (name, options) => run((await import("./commands/secret.ts")).deleteSecret(name, options)));
+
+  secret
+    .command("rotate")
+    .description("Seal all secrets of all tenants with another key, while Berth runs.")
+    .option(...dataOption)
+    .action(async (options) => run((await import("./commands/secret.ts")).rotateSecrets(options)));
+}
+
+/** `berth tenant …` (docs/tenants.md). A running Berth on the same data sees changes within a second. */
+function addTenantCommands(): void {
+  const tenant = program.command("tenant").description("Make, list, suspend, move and delete tenants.");
+
+  tenant
+    .command("create")
+    .description("Make a tenant, which is served at /t/<name>.")
+    .argument("<name>", "lower-case letters, digits and single hyphens")
+    .option("--host <name>", "a host name that stands for it, too; repeat it for several", several)
+    .option("--limit <name=number>", "a limit of its own, such as requestsPerSecond=50; repeat it for several", several)
+    .option(...dataOption)
+    .action(async (name, options) => run((await import("./commands/tenant.ts")).createTenant(name, options)));
+
+  tenant
+    .command("limit")
+    .description("Set what a tenant may have of what all share, or show it (docs/limits.md).")
+    .argument("<name>", "the tenant's name")
+    .argument("[limits...]", "such as requestsPerSecond=50; requestsPerSecond= is the default again")
+    .option(...dataOption)
+    .action(async (name, limits, options) =>
+      run((await import("./commands/tenant.ts")).limitTenant(name, limits, options)),
+    );
+
+  tenant
+    .command("oauth")
+    .description("Set whose access tokens a tenant takes, or show it (docs/access.md).")
+    .argument("<name>", "the tenant's name")
+    .argument("[settings...]", "issuer=<url>, audience=<text>, scopes=<json>; issuer= takes none any more")
+    .option(...dataOption)
+    .action(async (name, texts, options) =>
+      run((await import("./commands/tenant.ts")).setTenantOauth(name, texts, options)),
+    );
+
+  tenant
+    .command("list")
+    .description("List all tenants.")
+    .option("--json", "print them as JSON")
+    .option(...dataOption)
+    .action(async (options) => run((await import("./commands/tenant.ts")).listTenants(options)));
+
+  tenant
+    .command("suspend")
+    .description("Serve a tenant no more, and end what runs for it; all that it has is kept.")
+    .argument("<name>", "as the list shows it")
+    .option(...dataOption)
+    .action(async (name, options) => run((await import("./commands/tenant.ts")).setSuspended(name, true, options)));
+
+  tenant
+    .command("resume")
+    .description("Serve a suspended tenant again.")
+    .argument("<name>", "as the list shows it")
+    .option(...dataOption)
+    .action(async (name, options) => run((await import("./commands/tenant.ts")).setSuspended(name, false, options)));
+
+  tenant
+    .command("export")
+    .description("Write a tenant into one file, while Berth serves or not; no secrets, tokens and host names.")
+    .argument("<name>", "as the list shows it")
+    .option("--out <file>", "to write; without it, standard output is")
+    .option("--force", "replace the file")
+    .option(...dataOption)
+    .addHelpText(
+      "after",
+      examples("berth tenant export acme --out acme.berth", "berth tenant export acme | gzip > acme.berth.gz"),
+    )
+    .action(async (name, options) => run((await import("./commands/tenant.ts")).exportTenant(name, options)));
+
+  tenant
+    .command("import")
+    .description("Make a tenant of a file that export has written, while Berth serves or not.")
+    .argument("<file>", "the file; - is standard input; the folder of a boot image is merged into a tenant")
+    .option("--as <name>", "another name than it has in the file")
+    .option("--replace", "also a tenant that has something already; its secrets, tokens and host names stay")
+    .option("--yes", "do not ask before replacing")
+    .option("--programs", "also one whose servers start programs of this machine, which are listed")
+    .option("--check", "look at the whole file, and change nothing")
+    .option(...dataOption)
+    .addHelpText(
+      "after",
+      examples(
+        "berth tenant import acme.berth",
+        "berth tenant import acme.berth --as acme-next",
+        "gunzip -c acme.berth.gz | berth tenant import - --replace --yes",
+        "berth tenant import boot --as acme",
+      ),
+    )
+    .action(async (file, options) => run((await import("./commands/tenant.ts")).importTenantFile(file, options)));
+
+  tenant
+    .command("delete")
+    .description("Delete a tenant with all that it has; asks for the name again.")
+    .argument("<name>", "as the list shows it")
+    .option("--yes", "do not ask")
+    .option(...dataOption)
+    .action(async (name, options) => run((await import("./commands/tenant.ts")).deleteTenant(name, options)));
+}
+
+function examples(...lines: readonly string[]): string {
+  return ["", "Examples:", ...lines.map((line) => `  ${line}`)].join("\n");
+}
+
+/** `berth token create|list|revoke` (docs/access.md). A running Berth on the same data sees changes within a second. */
+function addTokenCommands(): void {
+  const tenantOption = ["--tenant <name>", "whose tokens", "default"] as const;
+  const token = program.command("token").description("Make, list and revoke the tokens by which callers are known.");
+
+  token
+    .command("create")
+    .description("Make a token and print it, once: only its hash is kept.")
+    .option(...tenantOption)
+    .option("--name <text>", "what people call it")
+    .option("--can <actions>", "some of call, read, edit, programs, admin, separated by commas", "call,read")
+    .option("--server <name>", "only on this server; repeat it for several", several)
+    .option("--tool <name>", "only tools of this name can be called; repeat it for several", several)
+    .option("--expires <time>", "after this time, such as 30d, 12h or 45m (default: never)")
+    .option("--json", "print all about it as JSON")
+    .option(...dataOption)
+    .action(async (options) => run((await import("./commands/token.ts")).createToken(options)));
+
+  token
+    .command("list")
+    .description("List tokens with what they permit; the tokens themselves nobody can show.")
+    .option(...tenantOption)
+    .option("--json", "print them as JSON")
+    .option(...dataOption)
+    .action(async (options) => run((await import("./commands/token.ts")).listTokens(options)));
+
+  token
+    .command("revoke")
+    .description("End a token; whoever uses it is refused within a second.")
+    .argument("<id>", "as the list shows it")
+    .option(...tenantOption)
+    .option(...dataOption)
+    .action(async (id, options) => run((await import("./commands/token.ts")).revokeToken(id, options)));
+}
+
+/** Collects the values of an option that may be repeated. */
+function several(value: string, before: readonly string[] = []): string[] {
+  return [...before, value];
+}

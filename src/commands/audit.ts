@@ -1,14 +1,11 @@
 import { stripVTControlCharacters } from "node:util";
 import { headText, readHead } from "../audit/chain.ts";
-import type { AuditLinks, Keep } from "../audit/audit-entry.ts";
-import { readFilter, type FilterTexts } from "../audit/filter.ts";
+import { type FilterTexts, readFilter } from "../audit/filter.ts";
 import type { AuditRecord } from "../audit/record.ts";
 import { searchLog } from "../audit/search.ts";
 import { verifyLog } from "../audit/verify.ts";
-import { readConfig } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
-import { environmentOf } from "./environment.ts";
-import { openStoreFor } from "./with-store.ts";
+import { withStore } from "./with-store.ts";
 
 export interface AuditCommandOptions {
   readonly data?: string;
@@ -27,7 +24,7 @@ export function searchAudit(options: SearchOptions): Promise<number> {
     throw new BerthError("invalid_params", `--format is json or text, not "${format}"`);
   }
   const filter = readFilter(options);
-  return withAudit(options, async (links) => {
+  return withStore(options, async ({ audit: links }) => {
     const found = await searchLog(links, { ...filter, tenant, linksMax: Infinity });
     for (const record of found?.records ?? []) console.log(format === "json" ? JSON.stringify(record) : lineOf(record));
     if (found?.next !== undefined) console.error("There are earlier records: say --until, or a larger --limit.");
@@ -43,7 +40,7 @@ export function verifyAudit(
   if (options.head !== undefined && !kept) {
     throw new BerthError("invalid_params", "--head is what an earlier berth audit verify has printed: NUMBER:HASH");
   }
-  return withAudit(options, async (links, limits) => {
+  return withStore(options, async ({ audit: links }, { limits }) => {
     const verified = await verifyLog(links, kept, limits);
     const { fault, first, head, links: count, records, removedRecords } = verified;
     const end = head && headText(head);
@@ -66,19 +63,6 @@ function saidOf({ first, head, links, records, removedRecords }: Awaited<ReturnT
   const kept =
     "Keep its head elsewhere, and give it to --head later: without it nothing tells whether the end was cut off.";
   return `The log is whole: ${records} records in ${links} links${removed}${begins}. ${kept}`;
-}
-
-async function withAudit(
-  { data }: AuditCommandOptions,
-  work: (links: AuditLinks, limits: Keep) => Promise<number>,
-): Promise<number> {
-  const { dataDir, limits } = readConfig(environmentOf(data === undefined ? {} : { data }));
-  const store = await openStoreFor(dataDir, { mayMake: false });
-  try {
-    return await work(store.audit, limits);
-  } finally {
-    await store.close();
-  }
 }
 
 /** As `2026-11-22T08:00:00.000Z  acme  call  ok  {"server":"echo",…}`, with common fields first. */

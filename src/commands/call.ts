@@ -1,7 +1,9 @@
 import type { Readable, Writable } from "node:stream";
 import { text as textOf } from "node:stream/consumers";
+import { lazyValidator } from "../host/calls/arguments.ts";
 import { BerthError } from "../lib/errors.ts";
-import { isObject, type JsonObject } from "../lib/json.ts";
+import { isObject, type Json, type JsonObject, type JsonSchema } from "../lib/json.ts";
+import { printable, printableJson, printableLine } from "../lib/printable.ts";
 import {
   callNative,
   inputSchemaOf,
@@ -11,11 +13,8 @@ import {
 } from "../native/client.ts";
 import { joinAnswers } from "../outcome/answers.ts";
 import { defaultAnswer, readQuestionKey } from "../outcome/question.ts";
-import { printable, printableJson, printableLine } from "../lib/printable.ts";
-import { askPerson } from "./ask-person.ts";
-import { argumentsOf } from "./call-arguments.ts";
 import { ownUrl, tokenFor } from "./own-berth.ts";
-import { Terminal } from "./terminal.ts";
+import { askPerson, Terminal } from "./terminal.ts";
 
 export interface CallCommandOptions {
   /** The URL of a running Berth; by default the one of the environment. */
@@ -141,4 +140,49 @@ async function writeLine(output: Writable & { readonly isTTY?: boolean }, value:
     };
     output.on("drain", onRoom).on("close", onRoom).on("error", onRoom);
   });
+}
+
+/**
+ * Arguments given as flags: `--message hi --times=3 --loud`. A flag without a value is `true`, and a repeated one makes
+ * a list. The tool's schema decides how a text is read: as itself where that is allowed, else as JSON. Throws
+ * `invalid_params` for anything that is no flag.
+ */
+export function argumentsOf(flags: readonly string[], schema: JsonSchema | undefined): JsonObject {
+  const texts = new Map<string, string[]>();
+  for (let index = 0; index < flags.length; index++) {
+    const [, name, joined] = /^--([^=]+)(?:=([\s\S]*))?$/.exec(flags[index]!) ?? [];
+    if (name === undefined) {
+      throw new BerthError("invalid_params", `"${flags[index]}" stands alone; arguments are given as --name value`);
+    }
+    const next = flags[index + 1];
+    const isNext = joined === undefined && next !== undefined && !next.startsWith("--");
+    texts.set(name, [...(texts.get(name) ?? []), joined ?? (isNext ? next : "true")]);
+    if (isNext) index++;
+  }
+  return Object.fromEntries([...texts].map(([name, given]) => [name, valueOf(given, propertyOf(schema, name))]));
+}
+
+function valueOf(texts: readonly string[], schema: JsonSchema | undefined): Json {
+  const values = texts.map(readJson);
+  const single: Json[] = texts.length === 1 ? [texts[0]!, values[0]!] : [];
+  const isRight = schema && lazyValidator(schema);
+  // The validator fills in defaults, so it gets a copy.
+  const right = [...single, [...texts], values].find((value) => isRight?.(structuredClone(value)).length === 0);
+  return right ?? (values.length === 1 ? values[0]! : values);
+}
+
+function readJson(text: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return text;
+  }
+}
+
+function propertyOf(schema: JsonSchema | undefined, name: string): JsonSchema | undefined {
+  const properties = schema?.["properties"];
+  if (!isObject(properties) || !Object.hasOwn(properties, name)) return undefined;
+  const property = properties[name];
+  if (!isObject(property)) return undefined;
+  return { ...property, ...(schema?.["$defs"] !== undefined && { $defs: schema["$defs"] }) };
 }

@@ -1,14 +1,25 @@
-import { access, writeFile } from "node:fs/promises";
+import { access, stat, writeFile } from "node:fs/promises";
+import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import { watch } from "chokidar";
+import { type Berth, startBerth } from "../compose/main.ts";
 import { readConfig } from "../config.ts";
-import { startBerth, type Berth } from "../compose/main.ts";
-import { DevFiles, fileServers, type FileServer } from "./dev-files.ts";
-import { announceServers, reportFailures, reportLines, reportServer } from "./dev-report.ts";
-import { starterOf } from "./dev-starter.ts";
-import { environmentOf, type StoreOptions } from "./environment.ts";
+import { gatherDefinition } from "../discover/gather.ts";
+import { serverNameProblem } from "../entry/fields.ts";
+import type { CallObserver, LineObserver } from "../host/calls/observe.ts";
+import type { ServerSummary } from "../host/catalog/overview.ts";
+import { clientName } from "../http/pages/parts/setup.ts";
+import { packDefinition, type PackedDefinition } from "../image/definition.ts";
+import type { ServerRecord } from "../image/image.ts";
+import { type Cid, jsonBlock } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
+import { printable } from "../lib/printable.ts";
+import { type Problem, strictly } from "../lib/problem.ts";
+import type { Limits } from "../limits/limits.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
-import { serviceLog } from "./service-log.ts";
-import { signalled } from "./signalled.ts";
+import type { Store } from "../store/store.ts";
+import { environmentOf, type StoreOptions } from "./environment.ts";
+import { countProblems, printProblems } from "./print-problems.ts";
+import { serviceLog, signalled } from "./serve.ts";
 
 export interface DevOptions extends Pick<StoreOptions, "data"> {
   readonly port?: string;
@@ -68,6 +79,29 @@ async function makeStarters(paths: readonly string[]): Promise<void> {
   }
 }
 
+/** A small definition of a file's kind that works as it stands. */
+function starterOf(path: string): string {
+  return path.endsWith(".sh") ? shell : typescript;
+}
+
+const typescript = `/**
+ * Greets somebody.
+ * @param name - Whom to greet.
+ * @param times - How often.
+ * @readOnly
+ */
+export function greet(name: string, times = 1): string {
+  return Array(times).fill(\`Hello, \${name}!\`).join(" ");
+}
+`;
+
+const shell = `#!/bin/sh
+# Greets somebody.
+# @param name - Whom to greet.
+# @readOnly
+printf 'Hello, %s!\\n' "$name"
+`;
+
 /** Checks whenever a file changes, or may have changed before it was watched. */
 async function watchFiles(
   berth: Berth,
@@ -116,4 +150,170 @@ async function watchFiles(
 
 interface Watching {
   close(): Promise<void>;
+}
+
+/** Prints the first message: what is served, and how to connect a client. */
+async function announceServers(berth: Berth, servers: readonly FileServer[], isStrict: boolean): Promise<void> {
+  for (const server of servers) await reportServer(berth, server, isStrict);
+  const [first] = servers;
+  console.error(
+    [
+      "",
+      "Give a client this address, for example",
+      `  claude mcp add --transport http ${clientName(first!.name)} ${urlOf(berth, first!)}`,
+      `or try the tools in a browser: ${berth.url}/mcp/meta/${encodeURIComponent(first!.name)}`,
+      "",
+      "Files are watched: save, and the change is served. Stop with Ctrl-C.",
+    ].join("\n"),
+  );
+}
+
+/**
+ * Prints the state of one server: its address, its tools, and every problem with its place. `isStrict`: type errors are
+ * reported as errors; the server is served all the same.
+ */
+async function reportServer(berth: Berth, server: FileServer, isStrict: boolean): Promise<void> {
+  const served = await berth.server(server.name);
+  if (!served) return;
+  const loading = served.catalog ? await berth.loadProblems(server.name) : [];
+  const found = { ...served, problems: [...served.problems, ...loading] };
+  const summary = isStrict ? { ...found, problems: strictly(found.problems) } : found;
+  console.error(`${clock()} ${server.name}  ${urlOf(berth, server)}  ${countsOf(summary)}`);
+  for (const { name, description } of summary.catalog?.contract.tools ?? []) {
+    const about = description === undefined ? "" : `  ${description.split("\n")[0]}`;
+    console.error(`         ${name}${about}`);
+  }
+  printProblems(inOwnFiles(summary.problems, server));
+}
+
+/** Prints where a function threw, with the line of its file: callers get the message alone. */
+function reportFailures(servers: readonly FileServer[]): CallObserver {
+  const byName = new Map(servers.map((server) => [server.name, server]));
+  return ({ tool, failure }) => {
+    const stack = failure?.stack;
+    const server = byName.get(tool.server);
+    if (!server || stack === undefined) return;
+    console.error(`${clock()} ${server.name}.${printable(tool.tool)} failed: ${printable(ownFiles(stack, server))}`);
+  };
+}
+
+/** Prints the lines that functions print and log, at any level. */
+function reportLines(servers: readonly FileServer[]): LineObserver {
+  const byName = new Map(servers.map((server) => [server.name, server]));
+  return ({ tool, line: { level, message } }) => {
+    const server = byName.get(tool.server);
+    if (!server) return;
+    const text = ownFiles(typeof message === "string" ? message : JSON.stringify(message), server);
+    console.error(`${clock()} ${server.name}.${printable(tool.tool)} ${level}: ${printable(text)}`);
+  };
+}
+
+/** Replaces file names by the person's own. */
+function ownFiles(text: string, server: FileServer): string {
+  return text.replaceAll(/definition:([^\s()]+?)(?=:\d+:\d+)/g, (_, file: string) => inOwnFolder(file, server));
+}
+
+function clock(): string {
+  return new Date().toLocaleTimeString("en-GB");
+}
+
+function countsOf({ catalog, problems }: ServerSummary): string {
+  const { tools = [], resources = [], resourceTemplates = [], prompts = [] } = catalog?.contract ?? {};
+  const counts: [number, string][] = [
+    [tools.length, "tool"],
+    [resources.length + resourceTemplates.length, "resource"],
+    [prompts.length, "prompt"],
+  ];
+  const offers = counts
+    .filter(([count], index) => count > 0 || index === 0)
+    .map(([count, what]) => `${count} ${what}${count === 1 ? "" : "s"}`);
+  return [catalog ? offers.join(", ") : "not served", countProblems(problems)].filter(Boolean).join(", ");
+}
+
+function urlOf({ url }: Berth, { name }: FileServer): string {
+  return `${url}/mcp/${encodeURIComponent(name)}`;
+}
+
+/** A definition that is served straight from its file. */
+interface FileServer {
+  /** The file's name without its ending. */
+  readonly name: string;
+  /** The path as the person wrote it. */
+  readonly path: string;
+}
+
+/**
+ * The servers that the files define, by name. Throws `config_invalid` with everything that is wrong: a missing file,
+ * one of another kind, an invalid server name, and two files of one name.
+ */
+async function fileServers(paths: readonly string[]): Promise<FileServer[]> {
+  const servers: FileServer[] = [];
+  const wrong: string[] = [];
+  for (const path of paths) {
+    const name = basename(path, extname(path));
+    const fault = (await faultOfFile(path)) ?? serverNameProblem(name);
+    const twin = servers.find((server) => server.name === name);
+    if (fault) wrong.push(`${path}: ${fault}`);
+    else if (twin) wrong.push(`${path}: ${twin.path} is the server "${name}" already`);
+    else servers.push({ name, path });
+  }
+  if (wrong.length > 0) throw new BerthError("config_invalid", wrong.join("; "));
+  return servers;
+}
+
+async function faultOfFile(path: string): Promise<string | undefined> {
+  if (![".ts", ".sh"].includes(extname(path))) return "a definition is a .ts or a .sh file";
+  const stats = await stat(path).catch(() => undefined);
+  if (!stats) return `there is no such file; \`berth dev --new ${path}\` makes one to begin with`;
+  return stats.isFile() ? undefined : "this is not a file";
+}
+
+/** Reads files as definitions and brings the names of a store to them. */
+class DevFiles {
+  readonly #store: Store;
+  readonly #tenant: string;
+  readonly #limits: Limits;
+  readonly #held = new Map<string, Cid>();
+
+  constructor(store: Store, tenant: string, limits: Limits) {
+    this.#store = store;
+    this.#tenant = tenant;
+    this.#limits = limits;
+  }
+
+  /** The absolute paths of all current files of the definition, and if it has changed. */
+  async read({ name, path }: FileServer): Promise<{ files: string[]; changed: boolean }> {
+    const folder = dirname(resolve(path));
+    const entry = basename(path);
+    const { files } = await gatherDefinition(folder, entry, this.#limits);
+    // The compiler misses an unreadable file as well, and reports where.
+    const definition = packDefinition(entry, { [entry]: "", ...files });
+    const changed = this.#held.get(name) !== definition.cid;
+    if (changed) await this.#name(name, definition);
+    return { files: [entry, ...Object.keys(files)].map((file) => join(folder, file)), changed };
+  }
+
+  async #name(name: string, { cid, blocks }: PackedDefinition): Promise<void> {
+    const record: ServerRecord = { definition: cid, enabled: true };
+    const block = jsonBlock(record);
+    await this.#store.change(this.#tenant, {
+      by: "dev",
+      put: [...blocks, block],
+      set: [{ kind: "server", name, cid: block.cid }],
+    });
+    this.#held.set(name, cid);
+  }
+}
+
+/** Problems with the person's own file names: a definition of one file is compiled under its server's name. */
+function inOwnFiles(problems: readonly Problem[], server: FileServer): Problem[] {
+  return problems.map((problem) => {
+    if (problem.file === undefined) return problem;
+    return { ...problem, file: inOwnFolder(problem.file, server) };
+  });
+}
+
+/** A file of a definition, relative to the person's working folder. */
+function inOwnFolder(file: string, { path }: FileServer): string {
+  return relative(process.cwd(), join(dirname(resolve(path)), file));
 }

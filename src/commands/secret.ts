@@ -1,12 +1,10 @@
+import { StringDecoder } from "node:string_decoder";
 import { stripVTControlCharacters } from "node:util";
-import { readConfig } from "../config.ts";
-import { BerthError } from "../lib/errors.ts";
 import { createSecretEdits, type ListedSecret, type SecretEdits } from "../edits/secret-edits.ts";
+import { BerthError } from "../lib/errors.ts";
 import { openKeyRing } from "../secrets/key-ring.ts";
 import { openSecrets, type Secrets } from "../secrets/secrets.ts";
-import { environmentOf } from "./environment.ts";
-import { readHidden } from "./read-hidden.ts";
-import { openStoreFor } from "./with-store.ts";
+import { withStore } from "./with-store.ts";
 
 export interface SecretOptions {
   readonly tenant: string;
@@ -61,22 +59,17 @@ export function rotateSecrets(options: Pick<SecretOptions, "data">): Promise<num
   });
 }
 
-async function withSecrets(
-  { mayMake = false, ...options }: Partial<SecretOptions> & { readonly mayMake?: boolean },
+function withSecrets(
+  { tenant, ...options }: Partial<SecretOptions> & { readonly mayMake?: boolean },
   work: (parts: { secrets: Secrets; edits: SecretEdits }) => Promise<number>,
 ): Promise<number> {
-  const { dataDir, secretKeys, limits } = readConfig(environmentOf(options));
-  const store = await openStoreFor(dataDir, { mayMake });
-  try {
-    const { tenant } = options;
+  return withStore(options, async (store, { dataDir, secretKeys, limits }) => {
     if (tenant !== undefined && !(await store.tenants.find(tenant))) {
       throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant create ${tenant}" makes it`);
     }
     const secrets = openSecrets(store, openKeyRing(dataDir, secretKeys), limits);
-    return await work({ secrets, edits: createSecretEdits({ store, limits, secrets, writable: true }) });
-  } finally {
-    await store.close();
-  }
+    return work({ secrets, edits: createSecretEdits({ store, limits, secrets, writable: true }) });
+  });
 }
 
 function linesOf(listed: readonly ListedSecret[]): string[] {
@@ -91,4 +84,47 @@ function linesOf(listed: readonly ListedSecret[]): string[] {
   return rows.map((row) =>
     stripVTControlCharacters(row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ")),
   );
+}
+
+/**
+ * A text that nobody may see: typed at the terminal without echo, else all of standard input without one final newline.
+ * Undefined when the person gives up (Ctrl-C, Ctrl-D).
+ */
+async function readHidden(prompt: string): Promise<string | undefined> {
+  if (process.stdin.isTTY) return typed(prompt);
+  const chunks: Buffer[] = [];
+  for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks)
+    .toString("utf8")
+    .replace(/\r?\n$/, "");
+}
+
+const [CTRL_C, CTRL_D, BACKSPACE, DELETE] = ["\u0003", "\u0004", "\b", "\u007f"];
+
+function typed(prompt: string): Promise<string | undefined> {
+  const { stdin } = process;
+  stdin.setRawMode(true);
+  stdin.resume();
+  return new Promise((resolve) => {
+    const decoder = new StringDecoder("utf8");
+    let text = "";
+    const end = (given: string | undefined): void => {
+      stdin.off("data", take).pause();
+      stdin.setRawMode(false);
+      process.stderr.write("\n");
+      resolve(given);
+    };
+    const take = (chunk: Buffer): void => {
+      // Arrow keys send sequences that are no text.
+      for (const character of stripVTControlCharacters(decoder.write(chunk))) {
+        if (character === CTRL_C || character === CTRL_D) return end(undefined);
+        if (character === "\r" || character === "\n") return end(text);
+        if (character === BACKSPACE || character === DELETE) text = Array.from(text).slice(0, -1).join("");
+        else if (!/\p{Cc}/u.test(character)) text += character;
+      }
+    };
+    stdin.on("data", take);
+    // Fast typing must not be shown either.
+    process.stderr.write(prompt);
+  });
 }

@@ -1,19 +1,18 @@
 import { createReadStream, statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { tenantLimitProblems } from "../admission/tenant-limits.ts";
-import { mayStartPrograms, readConfig, type Config } from "../config.ts";
 import type { Fill } from "../compose/core.ts";
-import { BerthError } from "../lib/errors.ts";
+import { type Berth, startBerth, startStdio } from "../compose/main.ts";
+import { type Config, mayStartPrograms, readConfig } from "../config.ts";
+import { EXPLORE } from "../host/builtin/explore-server.ts";
 import { importedPrograms } from "../host/serving/imported-programs.ts";
 import { importTenant } from "../image/tenant/import-tenant.ts";
-import { writeLastLines, type Log } from "../lib/log.ts";
-import { startBerth, type Berth } from "../compose/main.ts";
+import { BerthError } from "../lib/errors.ts";
+import { createLog, type Log, writeLastLines } from "../lib/log.ts";
 import { basePathOf, DEFAULT_TENANT } from "../lib/tenant-name.ts";
+import { WorkFolders } from "../processes/work-folders.ts";
 import { environmentOf, type StoreOptions } from "./environment.ts";
 import { permitPrograms } from "./permit-programs.ts";
-import { serviceLog } from "./service-log.ts";
-import { signalled } from "./signalled.ts";
-import { WorkFolders } from "../processes/work-folders.ts";
 
 export interface ServeOptions extends StoreOptions {
   readonly port?: string;
@@ -130,4 +129,75 @@ function announce(url: string, config: Config): void {
 function announceAccess({ access }: Config): void {
   if (access === "open") console.error("Nobody is asked for a token: every program of this machine may use it.");
   else console.error("Everybody is asked for a token; `berth token create` makes one.");
+}
+
+interface StdioCommandOptions extends StoreOptions {
+  /** False with `--no-mcp`. */
+  readonly mcp: boolean;
+  /** Serves only the server `explore`, which is off everywhere else unless `BERTH_EXPLORE` enables it. */
+  readonly explore?: boolean;
+}
+
+/**
+ * `berth stdio <server>`: one connection on standard input and output, until either ends or a signal comes. Nothing
+ * else is written to standard output.
+ */
+export async function stdio(server: string | undefined, options: StdioCommandOptions): Promise<number> {
+  if (options.explore && server !== undefined) {
+    throw new BerthError("config_invalid", `--explore serves the server "${EXPLORE}" alone; leave out "${server}"`);
+  }
+  const output = process.stdout;
+  // Stray prints go to the log.
+  Object.defineProperty(process, "stdout", { value: process.stderr });
+
+  const config = readConfig(
+    { BERTH_LOG: "warn", ...environmentOf(options) },
+    { ...(options.readonly && { image: "readonly" as const }), ...(options.explore && { explore: true }) },
+  );
+  const log = serviceLog(config);
+  const nativeOnly = !options.mcp;
+  const served = options.explore ? EXPLORE : server;
+  const signal = signalled();
+  const connection = await startStdio(config, log, { server: served, nativeOnly, input: process.stdin, output });
+  await Promise.race([connection.ended, signal]);
+  // A client that only ended the input still reads the answers; the sender of a signal will not wait for long.
+  await connection.close(signal);
+  process.stdin.destroy();
+  await writeLastLines(log);
+  return 0;
+}
+
+/** The log of a serving process. Node's warnings go there, too, each kind once, and no longer straight to stderr. */
+export function serviceLog({ logLevel, adminToken, limits }: Config): Log {
+  const log = createLog(logLevel, [adminToken], limits.logBufferBytes);
+  const told = new Set<string>();
+  // Node's own listener writes each of them to stderr, and waits for that.
+  process.removeAllListeners("warning").on("warning", (err: Error & { code?: string }) => {
+    const kind = `${err.name} ${err.code ?? ""}`;
+    if (told.has(kind)) return;
+    told.add(kind);
+    log.warn({ err }, "a warning of Node; further ones of its kind are not told");
+  });
+  return log;
+}
+
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+/** One Ctrl-C may come twice: from the terminal, and from npm, which passes it on. */
+const ONE_SIGNAL_MS = 500;
+
+/**
+ * Resolves with the first signal to end; a further one ends the process at once. SIGHUP, from a closing terminal, is
+ * one of them. Call it before anything tells the outside that it may send one: until then a signal ends the process
+ * without cleanup.
+ */
+export function signalled(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    const onSignal = (first: NodeJS.Signals): void => {
+      resolve(first);
+      setTimeout(() => {
+        for (const signal of SIGNALS) process.off(signal, onSignal);
+      }, ONE_SIGNAL_MS).unref();
+    };
+    for (const signal of SIGNALS) process.on(signal, onSignal);
+  });
 }

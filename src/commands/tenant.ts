@@ -1,26 +1,42 @@
+import { existsSync, statSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { createInterface } from "node:readline/promises";
-import { readTenantLimits, tenantLimits } from "../admission/tenant-limits.ts";
-import { readConfig, type Config } from "../config.ts";
+import { readTenantOauth } from "../access/oauth/tenant-settings.ts";
+import { readTenantLimits, tenantLimitProblems, tenantLimits } from "../admission/tenant-limits.ts";
+import { type Config, packageVersion, readConfig } from "../config.ts";
+import { importedPrograms } from "../host/serving/imported-programs.ts";
+import { readImage } from "../image/read.ts";
+import { checkImage, type Imported, importImage, importTenant } from "../image/tenant/import-tenant.ts";
+import { tenantFile, type Written } from "../image/tenant/tenant-file.ts";
+import type { Cid } from "../lib/cid.ts";
+import { inDraft, publish } from "../lib/draft-file.ts";
 import { BerthError } from "../lib/errors.ts";
-import type { Store, Tenant, Tenants } from "../store/store.ts";
+import type { JsonObject } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
 import { basePathOf } from "../lib/tenant-name.ts";
-import { environmentOf } from "./environment.ts";
-import { openStoreFor } from "./with-store.ts";
+import type { Tenant } from "../store/store.ts";
+import { permitPrograms } from "./permit-programs.ts";
+import { countProblems, printProblems } from "./print-problems.ts";
+import { withStore } from "./with-store.ts";
 
 export interface TenantOptions {
   readonly data?: string;
 }
 
-const BY = "command";
+const BY_COMMAND = "command";
+const BY_IMPORT = "import";
+/** Stands for standard input. */
+const STANDARD_INPUT = "-";
+const WRITE_BYTES = 64 * 1024;
 
 /** `berth tenant create NAME` */
 export function createTenant(
   name: string,
   options: TenantOptions & { readonly host?: string[]; readonly limit?: string[] },
 ): Promise<number> {
-  return withTenants({ ...options, mayMake: true }, async (tenants) => {
+  return withStore({ ...options, mayMake: true }, async ({ tenants }) => {
     const { host: hosts = [], limit: texts = [] } = options;
-    await tenants.create(name, { by: BY, hosts, limits: readTenantLimits({}, texts) });
+    await tenants.create(name, { by: BY_COMMAND, hosts, limits: readTenantLimits({}, texts) });
     const places = [`${basePathOf(name)}/mcp`, ...hosts.map((host) => `the host ${host}`)];
     console.error(`The tenant ${name} is there, at ${places.join(" and ")}.`);
     return 0;
@@ -29,11 +45,11 @@ export function createTenant(
 
 /** `berth tenant limit NAME [LIMIT=NUMBER…]`: sets limits, or shows all without any. `LIMIT=` restores the default. */
 export function limitTenant(name: string, texts: readonly string[], options: TenantOptions): Promise<number> {
-  return withTenants(options, async (tenants) => {
+  return withStore(options, async ({ tenants }) => {
     const tenant = await tenants.find(name);
     if (!tenant) throw new BerthError("tenant_not_found", `"${name}"`);
     const own = readTenantLimits(tenant.limits, texts);
-    if (texts.length > 0) await tenants.change(name, { by: BY, limits: own });
+    if (texts.length > 0) await tenants.change(name, { by: BY_COMMAND, limits: own });
     for (const [limit, value] of Object.entries(tenantLimits(readConfig(process.env).limits, own))) {
       console.log(`${limit}  ${value}${limit in own ? "" : "  (default)"}`);
     }
@@ -41,65 +57,46 @@ export function limitTenant(name: string, texts: readonly string[], options: Ten
   });
 }
 
+/**
+ * `berth tenant oauth NAME [SETTING=VALUE…]`: sets whose access tokens a tenant accepts, or shows it without settings.
+ */
+export function setTenantOauth(name: string, texts: readonly string[], options: TenantOptions): Promise<number> {
+  return withStore(options, async ({ tenants }) => {
+    const tenant = await tenants.find(name);
+    if (!tenant) throw new BerthError("tenant_not_found", `"${name}"`);
+    const oauth = readTenantOauth(tenant.oauth, texts);
+    if (texts.length > 0) {
+      checkOwnAudience(name, oauth, await tenants.list());
+      await tenants.change(name, { by: BY_COMMAND, oauth });
+    }
+    if (!oauth) console.error(`The tenant ${name} takes no access tokens of an authorization server of its own.`);
+    for (const [setting, value] of Object.entries(oauth ?? {})) {
+      console.log(`${setting}  ${typeof value === "string" ? value : JSON.stringify(value)}`);
+    }
+    return 0;
+  });
+}
+
+/** With the same issuer and audience, a token would be valid for two tenants. */
+function checkOwnAudience(name: string, oauth: JsonObject | null, tenants: readonly Tenant[]): void {
+  const { issuer, audience } = oauth ?? {};
+  if (audience === undefined) return;
+  const same = tenants.find(
+    (other) => other.name !== name && other.oauth?.["issuer"] === issuer && other.oauth?.["audience"] === audience,
+  );
+  if (!same) return;
+  const why = `tokens of this issuer for ${JSON.stringify(audience)} are those of "${same.name}" already; each needs an audience of its own`;
+  throw new BerthError("tenant_invalid", why);
+}
+
 /** `berth tenant list` */
 export function listTenants(options: TenantOptions & { readonly json?: boolean }): Promise<number> {
-  return withTenants(options, async (tenants) => {
+  return withStore(options, async ({ tenants }) => {
     const listed = await tenants.list();
     if (options.json) console.log(JSON.stringify(listed, null, 2));
     else for (const line of linesOf(listed)) console.log(line);
     return 0;
   });
-}
-
-/** `berth tenant suspend NAME` and `berth tenant resume NAME` */
-export function setSuspended(name: string, suspended: boolean, options: TenantOptions): Promise<number> {
-  return withTenants(options, async (tenants) => {
-    await tenants.change(name, { by: BY, suspended });
-    console.error(`The tenant ${name} is ${suspended ? "suspended: nothing of it is served" : "served again"}.`);
-    return 0;
-  });
-}
-
-/** `berth tenant delete NAME`: asks for the name again, and without a terminal requires `--yes`. */
-export function deleteTenant(name: string, options: TenantOptions & { readonly yes?: boolean }): Promise<number> {
-  return withTenants(options, async (tenants) => {
-    if (!(await tenants.find(name))) throw new BerthError("tenant_not_found", `"${name}"`);
-    if (!options.yes && !(await isTypedAgain(name))) {
-      console.error("Nothing was deleted.");
-      return 1;
-    }
-    const { names, contents } = await tenants.delete(name, BY);
-    console.error(`The tenant ${name} is deleted: ${names} names, and ${contents} contents that nobody else holds.`);
-    return 0;
-  });
-}
-
-async function isTypedAgain(name: string): Promise<boolean> {
-  if (!process.stdin.isTTY || !process.stderr.isTTY) {
-    console.error("This cannot be asked without a terminal; --yes deletes all that the tenant has.");
-    return false;
-  }
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    const question = `All that the tenant ${name} has goes: servers, variables, secrets, tokens, releases. Type its name: `;
-    return (await terminal.question(question)).trim() === name;
-  } finally {
-    terminal.close();
-  }
-}
-
-/** Opens the registry of a data folder, with the configuration, for one piece of work. */
-export async function withTenants(
-  { data, mayMake = false }: TenantOptions & { readonly mayMake?: boolean },
-  work: (tenants: Tenants, config: Config, store: Store) => Promise<number>,
-): Promise<number> {
-  const config = readConfig(environmentOf(data === undefined ? {} : { data }));
-  const store = await openStoreFor(config.dataDir, { mayMake });
-  try {
-    return await work(store.tenants, config, store);
-  } finally {
-    await store.close();
-  }
 }
 
 function linesOf(listed: readonly Tenant[]): string[] {
@@ -109,4 +106,230 @@ function linesOf(listed: readonly Tenant[]): string[] {
     const made = `made ${new Date(createdAt).toISOString()}`;
     return [name.padEnd(width), made, state, hosts.join(", ")].filter(Boolean).join("  ");
   });
+}
+
+/** `berth tenant suspend NAME` and `berth tenant resume NAME` */
+export function setSuspended(name: string, suspended: boolean, options: TenantOptions): Promise<number> {
+  return withStore(options, async ({ tenants }) => {
+    await tenants.change(name, { by: BY_COMMAND, suspended });
+    console.error(`The tenant ${name} is ${suspended ? "suspended: nothing of it is served" : "served again"}.`);
+    return 0;
+  });
+}
+
+/** `berth tenant delete NAME`: asks for the name again, and without a terminal requires `--yes`. */
+export function deleteTenant(name: string, options: TenantOptions & { readonly yes?: boolean }): Promise<number> {
+  return withStore(options, async ({ tenants }) => {
+    if (!(await tenants.find(name))) throw new BerthError("tenant_not_found", `"${name}"`);
+    if (!options.yes && !(await confirmDeletion(name))) {
+      console.error("Nothing was deleted.");
+      return 1;
+    }
+    const { names, contents } = await tenants.delete(name, BY_COMMAND);
+    console.error(`The tenant ${name} is deleted: ${names} names, and ${contents} contents that nobody else holds.`);
+    return 0;
+  });
+}
+
+/** `berth tenant export NAME`: to standard output, or to a file that is there whole or not at all. */
+export function exportTenant(
+  name: string,
+  options: TenantOptions & { readonly out?: string; readonly force?: boolean },
+): Promise<number> {
+  return withStore(options, async ({ tenants }) => {
+    const { out, force = false } = options;
+    if (out === undefined && process.stdout.isTTY) {
+      throw new BerthError("backup_failed", "a terminal is no place for a tenant's file; say --out FILE");
+    }
+    if (out !== undefined && !force && existsSync(out)) {
+      throw new BerthError("backup_failed", `${out} is there already; --force replaces it`);
+    }
+    const snapshot = await tenants.snapshot(name);
+    try {
+      const lines = tenantFile(snapshot, { tenant: name, berth: packageVersion() });
+      const written = await (out === undefined ? writeTo(process.stdout, lines) : writeFile(out, lines));
+      tellExported(name, written);
+      return 0;
+    } finally {
+      await snapshot.close();
+    }
+  });
+}
+
+interface ImportCommandOptions extends TenantOptions {
+  readonly as?: string;
+  readonly replace?: boolean;
+  readonly yes?: boolean;
+  readonly check?: boolean;
+  /** Servers may start programs of this machine. */
+  readonly programs?: boolean;
+}
+
+/**
+ * `berth tenant import FILE`: imports a file of `berth tenant export`; `-` is standard input. The folder of a boot
+ * image is merged into a tenant.
+ */
+export function importTenantFile(file: string, options: ImportCommandOptions): Promise<number> {
+  if (statSync(file, { throwIfNoEntry: false })?.isDirectory()) return importImageFolder(file, options);
+  return withStore({ ...options, mayMake: true }, async ({ tenants }, config) => {
+    const { as, replace = false, yes = false, check = false } = options;
+    const isReplaced = async (tenant: string): Promise<boolean> => replace && (await tenants.hasAnything(tenant));
+    try {
+      const imported = await importTenant(tenants, await read(file), {
+        by: BY_IMPORT,
+        as,
+        replace: replace || check,
+        limits: config.limits,
+        limitProblems: tenantLimitProblems,
+        async mayPublish(found, content) {
+          checkRoom(found, config);
+          const programs = await importedPrograms(found.tenant, found.mcps, content, config.limits);
+          permitPrograms(programs, options.programs || check);
+          return !check && (yes || !(await isReplaced(found.tenant)) || confirmReplacement(found.tenant, file));
+        },
+      });
+      if (check) console.error(`${nameOf(file)} is whole: the tenant ${imported.header.tenant}, ${said(imported)}.`);
+      else if (imported.isPublished) tellImported(imported);
+      else console.error("Nothing was imported.");
+      return check || imported.isPublished ? 0 : 1;
+    } catch (error) {
+      const problems = error instanceof BerthError && error.code === "tenant_file_invalid" && error.data?.["problems"];
+      if (!problems) throw error;
+      printProblems((problems as Problem[]).map((problem) => Object.assign({}, problem, { file: nameOf(file) })));
+      console.error(`Nothing was imported: ${countProblems(problems as Problem[])}.`);
+      return 1;
+    }
+  });
+}
+
+function importImageFolder(folder: string, options: ImportCommandOptions): Promise<number> {
+  return withStore({ ...options, mayMake: true }, async (store, { limits }) => {
+    const { as, replace, check } = options;
+    if (as === undefined) throw new BerthError("tenant_invalid", "an image is of no tenant; say --as NAME");
+    if (replace) throw new BerthError("tenant_invalid", "an image is merged into what is there; leave --replace out");
+    const image = await readImage(folder, "default");
+    const mcps = image.manifest.variables.find(({ name }) => name === "mcps")?.definition_cid;
+    const held = new Set(image.manifest.content);
+    const content = async (cid: Cid): Promise<Uint8Array | undefined> =>
+      held.has(cid) ? image.content(cid) : undefined;
+    permitPrograms(await importedPrograms(as, mcps, content, limits), options.programs || check);
+    if (check) {
+      checkImage(image, limits);
+      console.error(`${folder} is whole: the image ${image.cid}.`);
+      return 0;
+    }
+    const { changed, kept } = await importImage(store, as, image, { by: BY_IMPORT, limits });
+    console.error(`The tenant ${as} is there, at ${basePathOf(as)}/mcp: ${changed.length} names follow the image.`);
+    for (const { kind, name, message } of kept) console.error(message ?? `The ${kind} ${name} stays as it was edited.`);
+    return 0;
+  });
+}
+
+async function read(file: string): Promise<AsyncIterable<Uint8Array>> {
+  if (file === STANDARD_INPUT) return process.stdin;
+  try {
+    return (await open(file)).createReadStream();
+  } catch (error) {
+    throw new BerthError("tenant_file_invalid", `${file} cannot be read: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+}
+
+function nameOf(file: string): string {
+  return file === STANDARD_INPUT ? "standard input" : file;
+}
+
+function checkRoom({ bytes, header }: Imported, { limits }: Config): void {
+  const { storedBytes } = tenantLimits(limits, header.limits);
+  if (bytes <= storedBytes) return;
+  const detail = `the file brings ${bytes} bytes of content, and the tenant may have ${storedBytes}`;
+  throw new BerthError("storage_full", `${detail} (BERTH_STORED_BYTES_PER_TENANT)`);
+}
+
+async function confirmDeletion(tenant: string): Promise<boolean> {
+  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+    console.error("This cannot be asked without a terminal; --yes deletes all that the tenant has.");
+    return false;
+  }
+  const goes = "goes: servers, variables, secrets, tokens, releases";
+  return isTyped(tenant, `All that the tenant ${tenant} has ${goes}. Type its name: `);
+}
+
+async function confirmReplacement(tenant: string, file: string): Promise<boolean> {
+  if (file === STANDARD_INPUT || !process.stdin.isTTY || !process.stderr.isTTY) {
+    console.error(`It cannot be asked here whether to replace the tenant ${tenant}; --yes replaces it.`);
+    return false;
+  }
+  const goes = "goes, but for its secrets, tokens and host names";
+  return isTyped(tenant, `What the tenant ${tenant} has ${goes}. Type its name: `);
+}
+
+async function isTyped(name: string, question: string): Promise<boolean> {
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return (await terminal.question(question)).trim() === name;
+  } finally {
+    terminal.close();
+  }
+}
+
+function tellExported(name: string, { secretNames, ...written }: Written): void {
+  console.error(`The tenant ${name} is exported: ${said(written)}.`);
+  console.error("Tokens, authorization server and host names stay here, and no value of a secret is in it.");
+  if (secretNames.length > 0) console.error(`Set again where it goes: ${secretNames.join(", ")}.`);
+}
+
+function tellImported({ tenant, secretNames, header, ...imported }: Imported): void {
+  console.error(`The tenant ${tenant} is there, at ${basePathOf(tenant)}/mcp: ${said(imported)}.`);
+  const limits = Object.entries(header.limits).map(([limit, value]) => `${limit}=${JSON.stringify(value)}`);
+  if (limits.length > 0) console.error(`Limits of its own: ${limits.join(", ")}.`);
+  for (const secret of secretNames) console.error(`Set its secret: berth secret set ${secret} --tenant ${tenant}`);
+}
+
+function said({ contents, bytes, changes }: { contents: number; bytes: number; changes: number }): string {
+  return `${contents} contents of ${bytes} bytes, and ${changes} changes of names`;
+}
+
+async function writeFile(file: string, lines: AsyncGenerator<string, Written>): Promise<Written> {
+  return inDraft(file, async (draft) => {
+    const handle = await open(draft, "r+");
+    const stream = handle.createWriteStream();
+    const written = await writeTo(stream, lines);
+    await new Promise<void>((resolve, reject) =>
+      stream.end((error?: Error | null) => (error ? reject(error) : resolve())),
+    );
+    await publish(draft, file);
+    return written;
+  });
+}
+
+/** Waits for the reader, so that a slow one delays the export and fills no memory. */
+async function writeTo(stream: NodeJS.WritableStream, lines: AsyncGenerator<string, Written>): Promise<Written> {
+  // The failing write reports it, before the stream does.
+  const onError = (): void => {};
+  stream.on("error", onError);
+  const write = (text: string): Promise<void> =>
+    new Promise((resolve, reject) => {
+      stream.write(text, (error) =>
+        error ? reject(new BerthError("backup_failed", `the file cannot be written: ${error.message}`)) : resolve(),
+      );
+    });
+  try {
+    let text = "";
+    for (;;) {
+      const { value, done } = await lines.next();
+      if (!done) text += value;
+      if (text.length >= WRITE_BYTES || done) {
+        await write(text);
+        text = "";
+      }
+      if (!done) continue;
+      stream.removeListener("error", onError);
+      return value;
+    }
+  } finally {
+    // Reading has to end before the source can be closed.
+    await lines.return(undefined as never);
+  }
 }

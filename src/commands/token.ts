@@ -1,9 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import { readTokenRequest } from "../access/token-request.ts";
-import { Tokens, type TokenInfo } from "../access/tokens.ts";
-import { readConfig } from "../config.ts";
-import { environmentOf } from "./environment.ts";
-import { openStoreFor } from "./with-store.ts";
+import { type TokenInfo, Tokens } from "../access/tokens.ts";
+import { withStore } from "./with-store.ts";
 
 export interface TokenOptions {
   readonly tenant: string;
@@ -58,19 +56,18 @@ export function revokeToken(id: string, options: TokenOptions): Promise<number> 
   });
 }
 
-async function withTokens(
-  { mayMake = false, ...options }: Pick<TokenOptions, "data"> & { readonly mayMake?: boolean },
+function withTokens(
+  options: Pick<TokenOptions, "data"> & { readonly mayMake?: boolean },
   work: (tokens: Tokens) => Promise<number>,
 ): Promise<number> {
-  const { dataDir, limits } = readConfig(environmentOf(options));
-  const store = await openStoreFor(dataDir, { mayMake });
-  const tokens = new Tokens(store.tokens, { ...limits, onRevoked: () => {} });
-  try {
-    return await work(tokens);
-  } finally {
-    tokens.close();
-    await store.close();
-  }
+  return withStore(options, async (store, { limits }) => {
+    const tokens = new Tokens(store.tokens, { ...limits, onRevoked: () => {} });
+    try {
+      return await work(tokens);
+    } finally {
+      tokens.close();
+    }
+  });
 }
 
 function lineOf(token: TokenInfo): string {

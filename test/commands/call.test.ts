@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
-import { argumentsOf } from "../../src/commands/call-arguments.ts";
+import { argumentsOf } from "../../src/commands/call.ts";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { CLI, type Said } from "../support/stdio-session.ts";
 import { until } from "../support/until.ts";

@@ -9,9 +9,8 @@ import { printableJson } from "../../lib/printable.ts";
 import type { UpstreamCallOptions } from "../../upstream/request.ts";
 import type { ToolResult } from "../../upstream/results.ts";
 import type { ListedTool } from "../../upstream/lists.ts";
-import { textOf, toolRecords } from "../../upstream/result-records.ts";
-import { exitCodes } from "./exit-codes.ts";
-import { CommandFailure } from "./failure.ts";
+import { textOf, toolRecords } from "../../upstream/records.ts";
+import { CommandFailure, exitCodes } from "./failure.ts";
 import type { Reached } from "./reach.ts";
 
 /** The outcome of a reference: records for pipes, and the whole as the server gave it. */

@@ -1,7 +1,6 @@
-import { BerthError } from "../../lib/errors.ts";
+import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import { printableJson } from "../../lib/printable.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
-import { exitCodeOf, exitCodes } from "./exit-codes.ts";
 
 /** A wrong use of a command, or a tool's own failure: errors without a `BerthError`. */
 export class CommandFailure extends Error {
@@ -42,4 +41,26 @@ export function failureFields(error: unknown): PrintedFailure {
 export function printFailure({ fields }: PrintedFailure): void {
   const { code, message, ...more } = fields;
   process.stderr.write(`${printableJson(JSON.stringify({ error: { code, message, ...more } }))}\n`);
+}
+
+/** The exit codes of every command that reaches an upstream; documented in docs/upstream-commands.md. */
+export const exitCodes = {
+  ok: 0,
+  usage: 2,
+  notStarted: 3,
+  protocol: 4,
+  tool: 5,
+  timeout: 6,
+} as const;
+
+const byCode: Partial<Record<ErrorCode, number>> = {
+  upstream_not_started: exitCodes.notStarted,
+  upstream_ended: exitCodes.protocol,
+  upstream_protocol: exitCodes.protocol,
+  upstream_refused: exitCodes.protocol,
+  upstream_timeout: exitCodes.timeout,
+};
+
+function exitCodeOf(error: BerthError): number {
+  return byCode[error.code] ?? exitCodes.usage;
 }

@@ -1,27 +1,28 @@
 import { join } from "node:path";
+import { createInterface } from "node:readline/promises";
 import { text as readText } from "node:stream/consumers";
 import { BerthError } from "../../lib/errors.ts";
 import type { Json, JsonObject } from "../../lib/json.ts";
 import { printable } from "../../lib/printable.ts";
 import { contractOf } from "../../upstream/contract-of.ts";
-import { checkProfile, type ProfileCheck } from "../../upstream/profiles/check.ts";
 import { anchorUri } from "../../upstream/profiles/anchor.ts";
+import { checkProfile, type ProfileCheck } from "../../upstream/profiles/check.ts";
 import { draftProfile, pinProfile } from "../../upstream/profiles/design.ts";
+import { type Example, exampleArguments, firstExample } from "../../upstream/profiles/example.ts";
 import { listChanges } from "../../upstream/profiles/explain.ts";
 import { readGivenProfile } from "../../upstream/profiles/given.ts";
 import { listProfiles, profileFolders, readProfile } from "../../upstream/profiles/locate.ts";
-import { profileNameProblem, type Profile } from "../../upstream/profiles/profile.ts";
+import { type Profile, profileNameProblem, type ProfileTool } from "../../upstream/profiles/profile.ts";
 import { parseReference } from "../../upstream/profiles/resolve.ts";
-import { checkFiles, saveProfile, type ProfileFiles } from "../../upstream/profiles/save.ts";
+import { checkFiles, type ProfileFiles, saveProfile } from "../../upstream/profiles/save.ts";
 import { updateProfile } from "../../upstream/profiles/update.ts";
 import { surveyOf } from "../../upstream/survey.ts";
-import { exitCodes } from "./exit-codes.ts";
-import { CommandFailure, failureFields, printFailure, usageFailure } from "./failure.ts";
+import { callTool } from "./call-tool.ts";
+import { CommandFailure, exitCodes, failureFields, printFailure, usageFailure } from "./failure.ts";
 import { oneOf } from "./options.ts";
-import { RecordOutput, ReaderGone, recordFormats } from "./output.ts";
-import { confirm } from "./confirm.ts";
-import { tryExamples } from "./try-examples.ts";
-import { reach, type ReachOptions } from "./reach.ts";
+import { ReaderGone, recordFormats, RecordOutput } from "./output.ts";
+import { findTool } from "./perform.ts";
+import { reach, type Reached, type ReachOptions } from "./reach.ts";
 
 interface ProfileOptions extends ReachOptions {
   readonly format?: string;
@@ -210,5 +211,66 @@ async function guarded(work: () => Promise<number>): Promise<number> {
     const failure = failureFields(error);
     printFailure(failure);
     return failure.exitCode;
+  }
+}
+
+/** Asks a person; an empty line means yes. Without a terminal only `--yes` does. */
+async function confirm(question: string, { yes }: { readonly yes?: boolean }): Promise<boolean> {
+  if (yes) return true;
+  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+    throw usageFailure(`"${question}" cannot be asked without a terminal; --yes answers it.`);
+  }
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return /^(?:y(?:es)?)?$/i.test((await terminal.question(`${question} (Y/n) `)).trim());
+  } finally {
+    terminal.close();
+  }
+}
+
+/**
+ * Calls each tool with its first example, and reports as the seed does (seed 000, "User Experience"). Returns the names
+ * of the tools that failed.
+ */
+async function tryExamples(
+  reached: Reached,
+  profile: string,
+  tools: Readonly<Record<string, ProfileTool>>,
+  output: RecordOutput,
+): Promise<string[]> {
+  const failed: string[] = [];
+  for (const [name, tool] of Object.entries(tools)) {
+    const example = firstExample(tool);
+    if (!example) continue;
+    const { query } = example;
+    await output.text(`Running: berth cat "@${profile}/${name}${query && `?${query}`}"\n`);
+    const failure = await failureOf(reached, name, tool, example);
+    if (failure !== undefined) failed.push(name);
+    await output.text(failure === undefined ? "✓ Success\n" : `✗ ${printable(failure)}\n`);
+  }
+  return failed;
+}
+
+/** Why the call fails; undefined when it does not. */
+async function failureOf(
+  reached: Reached,
+  name: string,
+  tool: ProfileTool,
+  example: Example,
+): Promise<string | undefined> {
+  const { upstream, signal } = reached;
+  const { options } = tool;
+  const reference = options ? { ...reached.reference, options } : reached.reference;
+  try {
+    const listed = await findTool(upstream, tool.tool ?? name, { signal });
+    const args = exampleArguments(example, tool, listed.inputSchema);
+    if (typeof args === "string") return args;
+    await callTool({ ...reached, reference }, listed, args, { signal });
+    return undefined;
+  } catch (error) {
+    // A fault of the call itself, rather than of the connection.
+    const isAnswer = error instanceof BerthError && error.code === "upstream_refused";
+    if (isAnswer || error instanceof CommandFailure) return error.message;
+    throw error;
   }
 }

@@ -1,6 +1,6 @@
 import { isatty } from "node:tty";
 import { packageVersion, readConfig } from "../../config.ts";
-import { limitVariable, type Limits } from "../../limits/limits.ts";
+import { type Limits, limitVariable } from "../../limits/limits.ts";
 import type { UpstreamConnection } from "../../upstream/connection.ts";
 import type { Ask } from "../../upstream/request.ts";
 import { connectUpstream } from "../../upstream/connect.ts";
@@ -13,8 +13,7 @@ import { tokenIfOwn } from "../own-berth.ts";
 import { progressLine } from "../progress.ts";
 import type { Ahead } from "./ahead.ts";
 import { CallClock } from "./call-clock.ts";
-import { exitCodes } from "./exit-codes.ts";
-import { failureFields, printFailure, usageFailure } from "./failure.ts";
+import { exitCodes, failureFields, printFailure, usageFailure } from "./failure.ts";
 import { Interruption } from "./interruption.ts";
 import { ReaderGone } from "./output.ts";
 
@@ -77,7 +76,7 @@ export async function reach(
   const clock = new CallClock();
   const person =
     options.attended && isatty(0)
-      ? (await import("./person.ts")).personAtTerminal(clock, interrupted.signal, () => line.end())
+      ? (await import("../terminal.ts")).personAtTerminal(clock, interrupted.signal, () => line.end())
       : undefined;
   const ask = person?.ask;
   try {

@@ -1,6 +1,9 @@
+import { Command } from "commander";
+import { packageVersion } from "../../config.ts";
 import type { Ahead } from "./ahead.ts";
-import { reachingProgram } from "./program.ts";
+import * as commands from "./pipes.ts";
 import { beginWith } from "./reach.ts";
+import { registerUpstreamCommands } from "./register.ts";
 
 /** Runs the commands that reach upstreams; `name` is the program's name. */
 export async function runReaching(name: "berth" | "berth-mcp", ahead: Ahead | undefined): Promise<void> {
@@ -10,4 +13,15 @@ export async function runReaching(name: "berth" | "berth-mcp", ahead: Ahead | un
   } finally {
     await ahead?.drop();
   }
+}
+
+/** The commands that reach upstreams, and no others. */
+function reachingProgram(name: string): Command {
+  const program = new Command(name)
+    .description("Explores, calls and remembers MCP servers of others. One file of Berth, which hosts them, too.")
+    .version(packageVersion())
+    .showHelpAfterError()
+    .configureHelp({ sortSubcommands: true });
+  registerUpstreamCommands(program, () => Promise.resolve(commands));
+  return program;
 }

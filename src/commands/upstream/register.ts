@@ -1,11 +1,8 @@
 import type { Command } from "commander";
+import { run } from "../run.ts";
 
 /** The commands that reach upstreams. A wrong use is reported like their other errors, as one JSON object on stderr. */
-export function registerUpstreamCommands(
-  program: Command,
-  run: (command: Promise<number>) => Promise<void>,
-  load: () => Promise<typeof import("./commands.ts")>,
-): void {
+export function registerUpstreamCommands(program: Command, load: () => Promise<typeof import("./pipes.ts")>): void {
   const add = (parent: Command, name: string, description: string): Command =>
     parent
       .command(name)
@@ -88,13 +85,12 @@ export function registerUpstreamCommands(
     .option("--from <folder>", "folder of sources (default: reference_templates)")
     .addHelpText("after", examples("berth mcp lock && berth boot"))
     .action(async (options) => run((await import("../mcp-lock.ts")).lock(options)));
-  registerProfileCommands(program, add, run);
+  registerProfileCommands(program, add);
 }
 
 function registerProfileCommands(
   program: Command,
   add: (parent: Command, name: string, description: string) => Command,
-  run: (command: Promise<number>) => Promise<void>,
 ): void {
   const profile = program.command("profile").description("Saved ways to reach servers of others.");
   const commands = () => import("./profile.ts");
