@@ -17,11 +17,11 @@ import { type Problem, strictly } from "../lib/problem.ts";
 import type { Limits } from "../limits/limits.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
 import type { Store } from "../store/store.ts";
-import { environmentOf, type StoreOptions } from "./environment.ts";
+import { environmentOf, type EnvironmentOptions } from "./environment.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 import { serviceLog, signalled } from "./serve.ts";
 
-export interface DevOptions extends Pick<StoreOptions, "data"> {
+export interface DevOptions extends Pick<EnvironmentOptions, "data"> {
   readonly port?: string;
   readonly host?: string;
   /** Makes missing files. */

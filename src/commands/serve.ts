@@ -11,10 +11,10 @@ import { BerthError } from "../lib/errors.ts";
 import { createLog, type Log, writeLastLines } from "../lib/log.ts";
 import { basePathOf, DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
-import { environmentOf, type StoreOptions } from "./environment.ts";
+import { environmentOf, type EnvironmentOptions } from "./environment.ts";
 import { permitPrograms } from "./permit-programs.ts";
 
-export interface ServeOptions extends StoreOptions {
+export interface ServeOptions extends EnvironmentOptions {
   readonly port?: string;
   readonly host?: string;
   /** The name of the tenant that a tenant's file becomes. */
@@ -131,7 +131,7 @@ function announceAccess({ access }: Config): void {
   else console.error("Everybody is asked for a token; `berth token create` makes one.");
 }
 
-interface StdioCommandOptions extends StoreOptions {
+interface StdioCommandOptions extends EnvironmentOptions {
   /** False with `--no-mcp`. */
   readonly mcp: boolean;
   /** Serves only the server `explore`, which is off everywhere else unless `BERTH_EXPLORE` enables it. */
