@@ -9,7 +9,8 @@ import { printableJson } from "../../lib/printable.ts";
 import type { UpstreamCallOptions } from "../../upstream/request.ts";
 import type { ToolResult } from "../../upstream/results.ts";
 import type { ListedTool } from "../../upstream/lists.ts";
-import { textOf, toolRecords } from "../../upstream/records.ts";
+import { textOf } from "../../upstream/result-records.ts";
+import { toolRecords } from "../../upstream/result-records.ts";
 import { CommandFailure, exitCodes } from "./failure.ts";
 import type { Reached } from "./reach.ts";
 

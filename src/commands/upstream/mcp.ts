@@ -1,7 +1,7 @@
 import { jsonBlock } from "../../lib/cid.ts";
 import { contractHash } from "../../upstream/contract-hash.ts";
-import { contractOf } from "../../upstream/contract-of.ts";
-import { hostedCapabilities } from "../../upstream/hosted-capabilities.ts";
+import { contractOf } from "../../upstream/survey.ts";
+import { hostedCapabilities } from "../../upstream/questions.ts";
 import { surveyOf } from "../../upstream/survey.ts";
 import { findTool } from "./perform.ts";
 import { oneOf, type RecordOptions } from "./options.ts";
