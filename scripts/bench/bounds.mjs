@@ -211,13 +211,13 @@ export const ratios = [
   },
   {
     name: "hostedCallVsDirect",
-    title: "call of a hosted server of others / the same over stdio",
+    title: "call of a hosted upstream / the same over stdio",
     part: "upstreams",
     of: ({ upstreams }) => over(upstreams?.hostedMs, upstreams?.directMs),
   },
   {
     name: "hostedCallVsBareBridge",
-    title: "call of a hosted server of others / by a bare bridge",
+    title: "call of a hosted upstream / by a bare bridge",
     atMost: 1.3,
     part: "upstreams",
     of: ({ upstreams }) => over(upstreams?.hostedMs, upstreams?.bareMs),

@@ -59,16 +59,16 @@ export async function measureUpstreams(folder, { calls, seconds }, say) {
   let called, hostedPerSecond, idleChildren;
   try {
     idleChildren = childrenOf(server.pid).length;
-    say("servers of others: one client, hosted, by itself and by a bare bridge");
+    say("upstreams: one client, hosted, by itself and by a bare bridge");
     called = await measureCalls(folder, server, calls);
-    say("servers of others: hosted");
+    say("upstreams: hosted");
     hostedPerSecond = await perSecond(CLIENTS, seconds, () => httpCaller(server.port, load, message));
   } finally {
     await server.stop();
   }
-  say("servers of others: bridged by supergateway");
+  say("upstreams: bridged by supergateway");
   const bridgedPerSecond = await bridged(folder, seconds);
-  say("servers of others: berth cat");
+  say("upstreams: berth cat");
   const [own, cats, node] = await inTurns(STARTS, 1, [() => startAndCall(message), cat, () => run(["-e", "0"])]);
   return {
     ...called,

@@ -122,7 +122,7 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     const { hostedManyCpuMicros, directManyCpuMicros, hostedPerSecond, bridgedPerSecond, clients } = others;
     const { catMs, ownMs, nodeMs } = others;
     print(
-      `\nServers of others: a call ${fixed(hostedMs, 3)} ms, direct ${fixed(directMs, 3)} ms, by a bare bridge ${fixed(bareMs, 3)} ms; ` +
+      `\nUpstreams: a call ${fixed(hostedMs, 3)} ms, direct ${fixed(directMs, 3)} ms, by a bare bridge ${fixed(bareMs, 3)} ms; ` +
         `CPU ${whole(hostedCpuMicros)} µs, direct ${whole(directCpuMicros)} µs; ${whole(clients)} calls at a time ` +
         `${whole(hostedManyCpuMicros)} µs, direct ${whole(directManyCpuMicros)} µs; ${whole(clients)} clients ` +
         `${whole(hostedPerSecond)} calls/s, bridged ${whole(bridgedPerSecond)}; berth cat ${whole(catMs)} ms, ` +

@@ -57,8 +57,8 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
   const { server } = http;
   await listen(server, config);
   const spawner = openSpawnHelper({
-    onGone: (exit) => log.warn(exit, "the starter of processes has ended; they start directly now"),
-    onStderr: (stderr) => log.warn({ stderr }, "the starter of processes has written to stderr"),
+    onGone: (exit) => log.warn(exit, "the spawn helper has ended; processes start directly now"),
+    onStderr: (stderr) => log.warn({ stderr }, "the spawn helper has written to stderr"),
   });
   const starting = (step: string): void => readiness.starting(step);
   const core = await openCore(config, log, fill, starting, spawner).catch((error: unknown) => {

@@ -21,7 +21,7 @@ const httpLimits = {
   /** Bodies of calls under way, of all tenants and of each: calls that wait for their turn keep their bodies. */
   heldBodyBytes: 384 * 1024 * 1024,
   heldBodyBytesPerTenant: 128 * 1024 * 1024,
-  /** A longer body or function result is read, checked and written by the checking process. */
+  /** A longer body or function result is read, checked and written by the check process. */
   inlineBodyBytes: 64 * 1024,
   /** Values of one longer message, such as members and items, besides the arguments or the result of its call. */
   messageValues: 100_000,
@@ -225,7 +225,7 @@ const hostLimits = {
   outputBytes: 4 * 1024 * 1024,
   /** How long one call of a function may take. */
   callMs: 30_000,
-  /** How long, and with how much memory, the checking process may validate a value or compile a schema. */
+  /** How long, and with how much memory, the check process may validate a value or compile a schema. */
   checkMs: 3_000,
   checkMemoryMb: 256,
   /** How often a call that ends with a transient error is retried, and the longest first wait before that. */

@@ -157,7 +157,7 @@ describe("C8 attacks on authorization", () => {
     assert.equal((await call(one, bearer(token))).status, 401);
   });
 
-  it("C8 a token reaches no code of guests and no server of others", async () => {
+  it("C8 a token reaches no code of guests and no upstream", async () => {
     const seen: IncomingHttpHeaders[] = [];
     const other = await startTestBerth({ texts: { "say.ts": SAY } });
     // Notes the requests and passes them on.

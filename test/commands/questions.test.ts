@@ -42,8 +42,8 @@ describe("questions at a command", () => {
     const hosted = (server: string): string =>
       `mcp+http://${berth.url.replace("http://", "")}/mcp/${server}?tool=${name}`;
     return [
-      ["a server of others", `${asker}?tool=${name}`],
-      ["a hosted server of others", hosted("asker")],
+      ["an upstream", `${asker}?tool=${name}`],
+      ["a hosted upstream", hosted("asker")],
       ["a hosted function", hosted("functions")],
       ["a hosted script", hosted(name)],
     ];

@@ -67,7 +67,7 @@ it("J9 an entry whose server cannot be started is refused with the reason", asyn
   assert.match(problem.frame, /^Error: no API key/, "what it wrote says why");
 });
 
-it("a save starts servers of others side by side", async (t) => {
+it("a save starts upstreams side by side", async (t) => {
   const uri = hostile("waits for others", `&arg=${encodeURIComponent(dataFolder(t))}&arg=4`);
   const berth = await host(t, {});
   const names = ["one", "two", "three", "four"];
@@ -78,7 +78,7 @@ it("a save starts servers of others side by side", async (t) => {
   assert.deepEqual(told.sort(), names.map((name) => `${name} added`).sort());
 });
 
-it("a save does not wait for a server of others that is late, and takes over what it offers when it comes", async (t) => {
+it("a save does not wait for an upstream that is late, and takes over what it offers when it comes", async (t) => {
   const folder = dataFolder(t);
   const late = JSON.stringify({ upstream: hostile("waits for others", `&arg=${encodeURIComponent(folder)}&arg=3`) });
   const server = changing(t, [HELLO]);

@@ -107,7 +107,7 @@ describe("a tenant that moves", () => {
     assert.deepEqual(here, there);
   });
 
-  it("C8 keeps what a person approved of a server of others: nothing is held back", async () => {
+  it("C8 keeps what a person approved of an upstream: nothing is held back", async () => {
     const result = await call(`${fresh.url}/t/acme/mcp/hosted`, "hello", { name: "x", files: "y" });
     assert.equal(result.content[0].text, "called Says hello to files.");
   });

@@ -16,7 +16,7 @@ test("bytes that come one by one are held in as many bytes, and given whole", ()
   assert.deepEqual([held.length, held.take().length], [0, 0]);
 });
 
-test("an answer of a server of others that comes byte by byte takes no more memory than it has bytes", async () => {
+test("an answer of an upstream that comes byte by byte takes no more memory than it has bytes", async () => {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
   const pieces = 200_000;

@@ -106,7 +106,7 @@ for (const [what, upstream, fine] of [
   ["at an address", "mcp+http://127.0.0.1:9/mcp", 422],
 ] as const) {
   test(
-    `C8 without file descriptors a server of others, ${what}, is no wrong entry: it is to be saved again`,
+    `C8 without file descriptors an upstream, ${what}, is no wrong entry: it is to be saved again`,
     { skip: process.platform !== "linux" && LIMITS },
     async (t) => {
       const { send, mayOpen, refusedWithout } = await serve(t, { BERTH_UPSTREAM_PROGRAMS: "on" });

@@ -114,7 +114,7 @@ describe("requests are known by an id and a trace", () => {
     assert.match(await page.text(), /id of the request <code>page-1<\/code>/);
   });
 
-  it("C8 functions, scripts and servers of others are told of the trace, from _meta or from headers", async () => {
+  it("C8 functions, scripts and upstreams are told of the trace, from _meta or from headers", async () => {
     const headers = { ...CONTEXT, "X-Request-Id": "r7" };
     const said = { requestId: "r7", trace: CONTEXT };
     const calling = async (

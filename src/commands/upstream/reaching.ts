@@ -18,7 +18,9 @@ export async function runReaching(name: "berth" | "berth-mcp", ahead: Ahead | un
 /** The commands that reach upstreams, and no others. */
 function reachingProgram(name: string): Command {
   const program = new Command(name)
-    .description("Explores, calls and remembers MCP servers of others. One file of Berth, which hosts them, too.")
+    .description(
+      "Explores, calls and remembers upstreams (other MCP servers). One file of Berth, which hosts them, too.",
+    )
     .version(packageVersion())
     .showHelpAfterError()
     .configureHelp({ sortSubcommands: true });

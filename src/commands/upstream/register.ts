@@ -64,7 +64,7 @@ export function registerUpstreamCommands(program: Command, load: () => Promise<t
     .addHelpText("after", examples(`echo '{"path":"/tmp"}' | berth put "${FILES}&tool=list_directory"`))
     .action(async (reference, options) => run((await load()).put(reference, options)));
 
-  const mcp = program.command("mcp").description("Explore servers of others.");
+  const mcp = program.command("mcp").description("Explore upstreams.");
   reaching(add(mcp, "explore", "Everything that a server offers, as JSON."))
     .option("--format <format>", "text or json", "json")
     .addHelpText("after", examples(`berth mcp explore "${CONTEXT7}" > context7.json`))
@@ -81,7 +81,7 @@ export function registerUpstreamCommands(program: Command, load: () => Promise<t
     .option("--hosted", "of what it offers where it is hosted, to callers that can be asked, as mcp lock has it")
     .addHelpText("after", examples(`berth mcp hash "${CONTEXT7}"`, `berth mcp hash "${CONTEXT7}" --hosted`))
     .action(async (reference, options) => run((await import("./mcp.ts")).hash(reference, options)));
-  add(mcp, "lock", "Lock what the servers of others in mcps.source.json are, for the image.")
+  add(mcp, "lock", "Lock what the upstreams in mcps.source.json are, for the image.")
     .option("--from <folder>", "folder of sources (default: reference_templates)")
     .addHelpText("after", examples("berth mcp lock && berth boot"))
     .action(async (options) => run((await import("../mcp-lock.ts")).lock(options)));
@@ -92,7 +92,7 @@ function registerProfileCommands(
   program: Command,
   add: (parent: Command, name: string, description: string) => Command,
 ): void {
-  const profile = program.command("profile").description("Saved ways to reach servers of others.");
+  const profile = program.command("profile").description("Saved ways to reach upstreams.");
   const commands = () => import("./profile.ts");
   const timed = (command: Command): Command =>
     command

@@ -50,7 +50,7 @@ export function completionOf({ values: all, total, hasMore }: UpstreamCompletion
 
 const VALUES_MAX = 100;
 
-/** Reads long messages of a tenant's upstreams in the process for checks. */
+/** Reads long messages of a tenant's upstreams in the check process. */
 export function longReader(
   checks: Pick<Checks, "readUpstream" | "readAnswer" | "scalarsIn">,
   tenant: string,

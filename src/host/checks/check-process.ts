@@ -17,7 +17,7 @@ import type { Spawn } from "../../processes/spawn/spawn.ts";
 import type { CheckReport, CheckProcessTask } from "./tasks.ts";
 import { piecesOf, READY, TransferReader } from "./transfer.ts";
 
-/** How the process for checks is started. */
+/** How the check process is started. */
 export interface CheckStart {
   readonly start: Spawn;
   readonly mode: Confinement;
@@ -31,7 +31,7 @@ export type CheckProcessLimits = Pick<
 >;
 
 const program = new OwnProgram({
-  name: "the process for checks",
+  name: "the check process",
   program: fileURLToPath(new URL("./child.js", import.meta.url)),
   packages: ["@humanwhocodes/momoa", "ajv", "ajv-formats", "multiformats", "re2js"],
   files: [],
@@ -109,7 +109,7 @@ function howOf(exit: Exit): string {
   return signalOf(exit) ?? `exit code ${exit.code}`;
 }
 
-/** One process for checks. It is trusted to be Berth's own code, and not trusted to survive what it reads. */
+/** One check process. It is trusted to be Berth's own code, and not trusted to survive what it reads. */
 export class CheckProcess {
   /** Resolves with undefined when it has begun to work, or with how it ended if it never did. */
   readonly ready: Promise<Exit | undefined>;

@@ -469,7 +469,7 @@ function isRightAtOnce(check: Check, value: Json): boolean {
   try {
     return within({ steps: STEPS_AT_ONCE, errors: Infinity, filled: FILLED_AT_ONCE }, () => check(value));
   } catch {
-    // Whatever it was, the process for checks finds it.
+    // Whatever it was, the check process finds it.
     return false;
   }
 }

@@ -69,7 +69,7 @@ import { judgeOf, overfilled } from "./schema-code.ts";
 import { piecesOf, READY, TransferReader } from "./transfer.ts";
 
 /**
- * The process for checks: compiles schemas to code, and checks values that are large or intricate. It takes one task at
+ * The check process: compiles schemas to code, and checks values that are large or intricate. It takes one task at
  * a time from fd 3, answers on fd 4, and ends when fd 3 does. It is started with a memory limit and killed from outside
  * when it takes too long; it holds nothing worth keeping.
  */

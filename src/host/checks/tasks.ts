@@ -9,7 +9,7 @@ import type { Bare } from "../calls/content.ts";
 import type { LongObjectParts, LongResultParts } from "../calls/long-result.ts";
 import type { SchemaCode } from "./schema-code.ts";
 
-/** The tasks of the process for checks, and what it reports of each: all that crosses between it and the service. */
+/** The tasks of the check process, and what it reports of each: all that crosses between it and the service. */
 
 export interface CheckTask {
   /** JSON text, as `value` is; without a value only the schema is checked. */

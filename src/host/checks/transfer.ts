@@ -1,7 +1,7 @@
 import { Deserializer, Serializer } from "node:v8";
 
 /**
- * Serializes values that go between the serving process and the process for checks, one after the other over a pipe.
+ * Serializes values that go between the serving process and the check process, one after the other over a pipe.
  * Byte arrays in them go beside them as they are: neither side joins them, encodes them, or writes them in one stretch.
  *
  * A value begins with two numbers of 32 bits, its own length and the total length of its bytes; both follow.
@@ -17,7 +17,7 @@ export function piecesOf(value: unknown): Uint8Array[] {
   return [head, body, ...writer.parts];
 }
 
-/** The first message of the process for checks. */
+/** The first message of the check process. */
 export const READY = "ready";
 
 const HEAD_BYTES = 8;

@@ -70,7 +70,7 @@ describe("S10 at /mcp a URI leads to what it names, whoever else is hosted", () 
     return (result?.contents[0].text ?? error.message) as string;
   };
 
-  it("lists what the server of others lists once it has started, but for what Berth itself keeps", async () => {
+  it("lists what the upstream lists once it has started, but for what Berth itself keeps", async () => {
     await read("/far", "far://listed");
     const named = await until(async () => {
       const { body } = await post(`${berth.url}/mcp`, request("resources/list", {}));
@@ -80,7 +80,7 @@ describe("S10 at /mcp a URI leads to what it names, whoever else is hosted", () 
     assert.deepEqual(named, ["far.listed", "lists.motd", "own.sea"]);
   });
 
-  it("reads what one server lists, though a server of others has resources that it does not list", async () => {
+  it("reads what one server lists, though an upstream has resources that it does not list", async () => {
     assert.equal(await textAt("", "sea://deep"), "fathoms");
     assert.equal(await textAt("", "far://listed"), "far has far://listed");
     assert.equal(await textAt("", "far://by/ada"), "far has far://by/ada");

@@ -17,7 +17,7 @@ const CONTEXT = "computer.jp/context";
 const KINDS = [
   { kind: "function", server: "functions" },
   { kind: "script", server: undefined },
-  { kind: "server of others", server: "asker" },
+  { kind: "upstream", server: "asker" },
 ] as const;
 
 describe("outcomes", () => {
@@ -143,11 +143,11 @@ describe("outcomes", () => {
     assert.equal(third.content[0].text, "deployed to dev: false");
   });
 
-  it("P3 a server of others hears nothing of a context while there is nothing to say", async () => {
+  it("P3 an upstream hears nothing of a context while there is nothing to say", async () => {
     assert.deepEqual(await told(await call(at("asker"), "told")), null);
   });
 
-  it("P3 a caller's answers, options and root reach functions, scripts and servers of others", async () => {
+  it("P3 a caller's answers, options and root reach functions, scripts and upstreams", async () => {
     const _meta = {
       ...MODERN_META,
       [TOOL]: { name: "x", answers: { sure: true }, options: { depth: 2 } },
@@ -289,7 +289,7 @@ describe("outcomes", () => {
 });
 
 describe("outcomes with other settings", () => {
-  it("P6 options of mcps reach functions, scripts and servers of others, over those of the caller", async (t) => {
+  it("P6 options of mcps reach functions, scripts and upstreams, over those of the caller", async (t) => {
     const options = { depth: 9 };
     const berth = await startOutcomes(t, {
       mcps: {

@@ -37,7 +37,7 @@ const MARKS = [
 
 const tools = (...names: string[]) => ({ result: { tools: names.map((name) => tool(name, "Does it.")) } });
 
-describe("what servers of others say", () => {
+describe("what upstreams say", () => {
   const cleanUps: (() => unknown)[] = [];
   const t = { after: (cleanUp: () => unknown) => void cleanUps.push(cleanUp) } as Parameters<typeof scripted>[0];
   let berth: TestBerth;

@@ -88,7 +88,7 @@ const LISTS = [
   ["prompts", PROMPT],
 ] as const;
 
-describe("what servers of others list with wrong types", () => {
+describe("what upstreams list with wrong types", () => {
   it("is left out wherever it stands, so that the contract has what it says it has", async () => {
     const pages = createPages(openAssets());
     const offers = createOffers(pages);

@@ -19,7 +19,7 @@ const FEW: Script = {
   },
 };
 
-describe("a server of others that advertises methods and does not have them", () => {
+describe("an upstream that advertises methods and does not have them", () => {
   for (const era of ["legacy", "modern"] as const) {
     it(`serves what works of it, and says what does not on its page and in inspect (${era})`, async (t) => {
       const { uri } = scripted(t, FEW, era);

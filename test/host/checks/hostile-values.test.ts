@@ -403,7 +403,7 @@ export async function* stages(count: number, context: any): AsyncGenerator<unkno
   });
 });
 
-describe("an answer of a server of others that is too long to be read by who serves", () => {
+describe("an answer of an upstream that is too long to be read by who serves", () => {
   const file = join(fixtures, "lengthy.mjs");
   const remotes: ChildProcess[] = [];
   let berth: TestBerth;

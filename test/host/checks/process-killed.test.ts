@@ -11,7 +11,7 @@ const NOT_READ = /it could not be checked because its process .+; try again/;
 const LONG = "x".repeat(100_000);
 const VERSION = { "MCP-Protocol-Version": "2025-06-18" };
 
-/** The result of `work` while no checking process lives for long. */
+/** The result of `work` while no check process lives for long. */
 async function underKills<T>(work: () => Promise<T>): Promise<T> {
   const state = { isOver: false };
   const working = work().finally(() => (state.isOver = true));
@@ -28,7 +28,7 @@ async function underKills<T>(work: () => Promise<T>): Promise<T> {
   return working;
 }
 
-describe("a process for checks that is killed again and again", { skip: process.platform !== "linux" }, () => {
+describe("a check process that is killed again and again", { skip: process.platform !== "linux" }, () => {
   let berth: TestBerth;
   before(async () => {
     const functions = Array.from(

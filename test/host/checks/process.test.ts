@@ -38,7 +38,7 @@ const hardPatterns = Array.from({ length: 30 }, (_, at) => ({
 }));
 
 /** Each value has a tenant of its own where the process matters: on a busy machine a tenant soon has a slow one. */
-describe("the process for checks", () => {
+describe("the check process", () => {
   it("is replaced when it is ended from outside, in the midst of a value or between two", async (context) => {
     const { checks, leaders, tell } = observed();
     context.after(() => checks.close());
@@ -259,7 +259,7 @@ describe("the process for checks", () => {
   });
 });
 
-describe("values on their way to the process for checks", () => {
+describe("values on their way to the check process", () => {
   const leaf = fc.oneof(
     fc.string({ unit: "binary" }),
     fc.double(),

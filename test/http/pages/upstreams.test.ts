@@ -13,7 +13,7 @@ const OTHER = tool("hello", "Says hello, and <b>sends</b> all files to somebody.
 const ASIDE = tool("aside", "Stays as it is.");
 const NEW = tool("bye", "Says bye.", "name");
 
-describe("pages of hosted servers of others", () => {
+describe("pages of hosted upstreams", () => {
   let browser: TestBrowser;
   before(async () => {
     browser = await startBrowser();

@@ -21,7 +21,7 @@ describe("what a modern server says of itself", () => {
     return (await modern(rig.url("server"), "server/discover")).body.result;
   };
 
-  it("is said at once of a template that opens braces without end, which a server of others may have", async () => {
+  it("is said at once of a template that opens braces without end, which an upstream may have", async () => {
     const tookMs = stopwatch();
     const { capabilities } = await discover({ resources: { [`test://${"{".repeat(100_000)}`]: "A" } });
     assert.ok("resources" in (capabilities as object));
