@@ -8,7 +8,7 @@ import { PendingCall } from "./pending-call.ts";
 import { cancelled, closed, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
 import { CpuFairness } from "../processes/quota/quota.ts";
 import type { GuestLauncher } from "./launcher.ts";
-import { sameForAll, type ExecutorLimits, type ExecutorTenantLimits } from "./limits.ts";
+import { sameForAll, type ExecutorLimits, type ExecutorTenantLimits } from "./executor-limits.ts";
 import { Pool } from "./pool.ts";
 import { Scripts } from "./scripts.ts";
 import { LoadTrials } from "./load-trials.ts";

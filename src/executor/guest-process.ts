@@ -6,7 +6,7 @@ import { ended, failure } from "./failures.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 import { eventValuesMax, toGuest, toHost } from "./guest/wire.mts";
 import { ReadingTime } from "../lib/reading-time.ts";
-import type { ExecutorLimits } from "./limits.ts";
+import type { ExecutorLimits } from "./executor-limits.ts";
 import type { GuestFailure } from "./executor.ts";
 import { hasMoreValues, NESTING_MAX, nestsTooDeep } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";

@@ -7,7 +7,7 @@ import { GuestProcess, StrayFrames, type GuestProcessLimits } from "./guest-proc
 import { readLog } from "./guest-log.ts";
 import type { GuestFailure, LoadOutcome, TriedProgram } from "./executor.ts";
 import type { Command } from "../processes/process-group.ts";
-import { heldMbMax, type ExecutorLimits } from "./limits.ts";
+import { heldMbMax, type ExecutorLimits } from "./executor-limits.ts";
 
 export type LoadTrialLimits = GuestProcessLimits &
   Pick<ExecutorLimits, "outputBytes" | "guestMemoryMb" | "loadMs" | "loadElapsedMs">;

@@ -7,7 +7,7 @@ import type { LogSink } from "./guest-log.ts";
 import { MessageRooms, unfinishedGuest, type RoomLimits as MessageLimits } from "../lib/message-room.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
 import { GuestSession, type GuestSessionLimits } from "./session.ts";
-import { heldMbMax } from "./limits.ts";
+import { heldMbMax } from "./executor-limits.ts";
 import { Spares } from "./spares.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
 import type { Command } from "../processes/process-group.ts";

@@ -31,7 +31,7 @@ import { answerPreflight } from "./cors.ts";
 import type { OpenStreams } from "./open-streams.ts";
 import type { OriginOf } from "./origin.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
-import { pathsOf } from "./pages/parts/origin.ts";
+import { pathsOf } from "./pages/parts/paths.ts";
 import { createPages } from "./pages/pages.ts";
 import * as allPages from "./pages/all-pages.ts";
 import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";

@@ -4,7 +4,7 @@ import { ReadingTime } from "../lib/reading-time.ts";
 import type { Limits } from "../limits/limits.ts";
 import { openAgent, type Resolve } from "./agent.ts";
 import { bareHostname, type AllowedHost } from "./allow-list.ts";
-import { listRules, authorityOf, NetworkRefused, portOf, type NetworkRules } from "./rules.ts";
+import { listRules, authorityOf, NetworkRefused, portOf, type NetworkRules } from "./network-rules.ts";
 
 /**
  * The network of one server's code: fetches for it, in steps, only what its entry allows. It owns the number, age and

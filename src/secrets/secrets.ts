@@ -2,7 +2,7 @@ import { BerthError } from "../lib/errors.ts";
 import type { SealedSecret, SecretStore } from "../store/store.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { seal, unseal, type SecretKey } from "./sealing.ts";
-import { nameFault, valueFault, type SecretLimits } from "./rules.ts";
+import { nameFault, valueFault, type SecretLimits } from "./secret-rules.ts";
 
 /**
  * Secrets of tenants: values under names, sealed at rest. It owns the rules for secrets, the sealing and the change of

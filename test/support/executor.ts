@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { buildSync } from "esbuild";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import type { CallShape } from "../../src/discover/discovery.ts";
-import type { ExecutorLimits } from "../../src/executor/limits.ts";
+import type { ExecutorLimits } from "../../src/executor/executor-limits.ts";
 import { openExecutor } from "../../src/executor/open.ts";
 import {
   LaterAnswer,

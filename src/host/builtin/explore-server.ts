@@ -14,7 +14,7 @@ import { textOf } from "../../upstream/result-records.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import { lazyValidator } from "../calls/arguments.ts";
 import { failure } from "../calls/content.ts";
-import { problemsOf } from "../calls/failures.ts";
+import { problemsOf } from "../calls/call-failures.ts";
 import type { CallNotes } from "../calls/observe.ts";
 import { callUpstream, type UpstreamRequest } from "../calls/upstream-call.ts";
 import { LongToolResult, resultOf } from "../calls/upstream-results.ts";

@@ -4,7 +4,7 @@ import type { GuestValue } from "../../executor/executor.ts";
 import type { Json } from "../../lib/json.ts";
 import type { Completer, Completion } from "../catalog/catalog.ts";
 import type { OutcomeReader } from "../checks/tasks.ts";
-import { guestFailed } from "./failures.ts";
+import { guestFailed } from "./call-failures.ts";
 import { LongObject } from "./long-result.ts";
 import type { Run } from "./run.ts";
 

@@ -14,7 +14,7 @@ import type { ContentBlock, Prompt, PromptResult } from "../catalog/catalog.ts";
 import type { Validator } from "../checks/checks.ts";
 import type { OutcomeReader } from "../checks/tasks.ts";
 import { blockOfBytes, textsOf, type ReturnedValue } from "./content.ts";
-import { guestFailed } from "./failures.ts";
+import { guestFailed } from "./call-failures.ts";
 import { LongObject, LongResult, type LongObjectParts } from "./long-result.ts";
 import type { Remake } from "./remake.ts";
 import type { Run } from "./run.ts";

@@ -1,6 +1,6 @@
 import { BerthError } from "../../lib/errors.ts";
 import type { Resource } from "../catalog/catalog.ts";
-import { guestFailed } from "./failures.ts";
+import { guestFailed } from "./call-failures.ts";
 import { LongObject } from "./long-result.ts";
 import type { OutcomeReader } from "../checks/tasks.ts";
 import { type Findable, type Open } from "./uris/find-resource.ts";

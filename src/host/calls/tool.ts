@@ -3,7 +3,7 @@ import type { DiscoveredTool } from "../../discover/discovery.ts";
 import type { GuestFailure, GuestOutcome, UnreadResult } from "../../executor/executor.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "../catalog/catalog.ts";
 import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
-import { sayBroken, guestFailed, messageOf } from "./failures.ts";
+import { sayBroken, guestFailed, messageOf } from "./call-failures.ts";
 import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
 import { resultNotRead, type ValidatorOf } from "../checks/checks.ts";
 import { argumentsSchema, resultSchema } from "../catalog/defaults.ts";

@@ -34,7 +34,7 @@ import type {
 import type { PromptTask } from "../../entry/prompt-fields.ts";
 import type { Draft } from "../../lib/draft.ts";
 import { serviceEnding, startCheckProcess, type CheckProcess, type CheckStart } from "./check-process.ts";
-import { evaluated, within, type Check } from "./work.ts";
+import { evaluated, within, type Check } from "./check-work.ts";
 
 /**
  * Checks values against schemas. It owns the processes that compile schemas to code, and that judge each value not

@@ -23,7 +23,7 @@ import { readLongEvent, readLongMessage, type LongEvent } from "../../upstream/l
 import { readCompletion, readPromptResult, readResourceResult, readToolResult } from "../../upstream/results.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { CallResult, ContentBlock, PromptResult, ReadResult } from "../catalog/catalog.ts";
-import { sayBroken } from "../calls/failures.ts";
+import { sayBroken } from "../calls/call-failures.ts";
 import { completionIn } from "../calls/completer.ts";
 import { filledPrompt } from "../../entry/prompt-fields.ts";
 import {

@@ -2,7 +2,7 @@ import { _, Ajv2020, type CodeKeywordDefinition, type ErrorObject } from "ajv/di
 import standaloneCode from "ajv/dist/standalone/index.js";
 import { compilePattern } from "../../discover/pattern.ts";
 import type { JsonSchema } from "../../lib/json.ts";
-import { evaluated, GAVE_UP, OVERFILLED, own, OWN, within, type Check } from "./work.ts";
+import { evaluated, GAVE_UP, OVERFILLED, own, OWN, within, type Check } from "./check-work.ts";
 
 /**
  * Compiles JSON Schemas to code that checks values, and words what is wrong with them. Compiling takes from

@@ -7,7 +7,7 @@ import { mayKnow } from "../access/permit.ts";
 import type { RoutedContext } from "../routed.ts";
 import type { Pages } from "./pages.ts";
 import { nearNames } from "../../lib/near-names.ts";
-import { pathsOf } from "./parts/origin.ts";
+import { pathsOf } from "./parts/paths.ts";
 import { problemView } from "./parts/problem-view.ts";
 
 export interface ErrorOptions {

@@ -11,7 +11,7 @@ import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../
 import type { PageRoute } from "../routed.ts";
 import { inGroups, type Pages } from "./pages.ts";
 import { credentialsOf } from "./parts/credentials.ts";
-import { pathsOf } from "./parts/origin.ts";
+import { pathsOf } from "./parts/paths.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { SERVER_STATES } from "./parts/server-state.ts";
 import { setupsFor } from "./parts/setup.ts";

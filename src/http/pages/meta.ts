@@ -16,7 +16,7 @@ import type { Page, Pages } from "./pages.ts";
 import { callViews, healthFacts, lineViews, releaseViews, type Fact } from "./parts/health.ts";
 import { credentialsOf } from "./parts/credentials.ts";
 import { createOffers } from "./parts/offers.ts";
-import { pathsOf } from "./parts/origin.ts";
+import { pathsOf } from "./parts/paths.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { SERVER_STATES } from "./parts/server-state.ts";
 import { setupsFor } from "./parts/setup.ts";

@@ -3,7 +3,7 @@ import type { ListedSecret, SecretEdits } from "../../edits/secret-edits.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import type { PageRoute } from "../routed.ts";
 import { inGroups, type Pages } from "./pages.ts";
-import { pathsOf } from "./parts/origin.ts";
+import { pathsOf } from "./parts/paths.ts";
 import { authorText, countOf, timeView } from "./parts/text.ts";
 
 export interface SecretsPageOptions {

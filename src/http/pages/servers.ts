@@ -12,7 +12,7 @@ import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../
 import type { OriginOf } from "../origin.ts";
 import type { RequestPlace } from "../request-context.ts";
 import type { RoutedContext, PageRoute } from "../routed.ts";
-import { pathsOf } from "./parts/origin.ts";
+import { pathsOf } from "./parts/paths.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { SERVER_STATES } from "./parts/server-state.ts";
 import { countOf, shortCid } from "./parts/text.ts";

@@ -10,7 +10,7 @@ import { isObject } from "../../lib/json.ts";
 import { mapInTurns, nextTurn } from "../../lib/event-loop.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import type { PageRoute } from "../routed.ts";
-import { pathsOf } from "./parts/origin.ts";
+import { pathsOf } from "./parts/paths.ts";
 import { authorText, bytesText, shortCid, timeView } from "./parts/text.ts";
 import { lastDraft, readStanding, viewComparison, viewSubject, type EditPageOptions } from "./subject.ts";
 

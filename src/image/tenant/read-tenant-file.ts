@@ -4,7 +4,7 @@ import { isCid, isStructure, matches, type Cid } from "../../lib/cid.ts";
 import { isObject, nestsTooDeep, type JsonObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { isTenantName } from "../../lib/tenant-name.ts";
-import { nameFault } from "../../secrets/rules.ts";
+import { nameFault } from "../../secrets/secret-rules.ts";
 import type { TenantStaging, NamedChange } from "../../store/store.ts";
 import { meaningProblem, structureProblem } from "./structures.ts";
 import {

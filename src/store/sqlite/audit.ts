@@ -15,7 +15,7 @@ import {
   type AuditLinks,
   type RemovedLink,
 } from "../../audit/audit-entry.ts";
-import { atOnce, attempt } from "./work.ts";
+import { atOnce, attempt } from "./attempt.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** The most that one retention transaction removes, so that none delays calls for long. */

@@ -13,7 +13,7 @@ import { sqliteRecords } from "./records.ts";
 import { sqliteSecrets } from "./secrets.ts";
 import { sqliteTenants } from "./tenants.ts";
 import { sqliteTokens } from "./tokens.ts";
-import { atOnce, attempt } from "./work.ts";
+import { atOnce, attempt } from "./attempt.ts";
 import { StoredBytes } from "./stored-bytes.ts";
 import { WriteAheadLog } from "./write-ahead-log.ts";
 import type { Change, ChangedName, SecretStore, Store } from "../store.ts";

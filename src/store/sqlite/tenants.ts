@@ -7,7 +7,7 @@ import type { ForeignChanges } from "./foreign-changes.ts";
 import { soundObject } from "../../lib/json.ts";
 import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
 import { sqliteTenantSnapshot } from "./tenant-snapshot.ts";
-import { attempt, attemptAll } from "./work.ts";
+import { attempt, attemptAll } from "./attempt.ts";
 import { hasAnything, removeLeftovers, sqliteTenantStaging, type Published } from "./tenant-staging.ts";
 import type { SqliteAudit } from "./audit.ts";
 import type { Tenant, Tenants, TenantSettings } from "../store.ts";

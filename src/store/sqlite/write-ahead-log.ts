@@ -2,7 +2,7 @@ import type Database from "#better-sqlite3";
 import type { Log } from "../../lib/log.ts";
 import { Checkpoints, type CheckpointFailure } from "./checkpoints.ts";
 import { Damage } from "./damage.ts";
-import { asStoreFailure } from "./work.ts";
+import { asStoreFailure } from "./attempt.ts";
 import { closeSync, fdatasync, openSync } from "node:fs";
 import { BerthError } from "../../lib/errors.ts";
 import { OpenedFiles } from "./store-files.ts";

@@ -5,7 +5,7 @@ import formats from "ajv-formats";
 import { Checks } from "../../../src/host/checks/checks.ts";
 import { lazyValidator } from "../../../src/host/calls/arguments.ts";
 import { codeOf, judgeOf } from "../../../src/host/checks/schema-code.ts";
-import { evaluated, GAVE_UP, own, within } from "../../../src/host/checks/work.ts";
+import { evaluated, GAVE_UP, own, within } from "../../../src/host/checks/check-work.ts";
 import type { BerthError } from "../../../src/lib/errors.ts";
 import type { Json, JsonObject, JsonSchema } from "../../../src/lib/json.ts";
 import * as fc from "../../support/fast-check.ts";

@@ -12,7 +12,7 @@ import { ResultWriter } from "../../../src/mcp/modern/results.ts";
 import { ended, type Task } from "../../../src/mcp/modern/tasks/task.ts";
 import { TaskRunner } from "../../../src/mcp/modern/tasks/task-runner.ts";
 import { TaskStore } from "../../../src/mcp/modern/tasks/task-store.ts";
-import type { TaskOrder } from "../../../src/mcp/modern/tasks/work.ts";
+import type { TaskOrder } from "../../../src/mcp/modern/tasks/task-work.ts";
 import { modern, type Reply } from "../../support/berth.ts";
 import {
   declaring,

@@ -3,7 +3,7 @@ import type { Catalog } from "../../../host/catalog/catalog.ts";
 import type { RecentLine } from "../../../host/calls/recent-lines.ts";
 import type { ReleaseVersion } from "../../../host/catalog/releases.ts";
 import { printable, printableText } from "../../../lib/printable.ts";
-import { pathsOf } from "./origin.ts";
+import { pathsOf } from "./paths.ts";
 import { authorText, bytesText, shortCid, timeView } from "./text.ts";
 
 export interface Fact {

@@ -11,7 +11,7 @@ import { ProcessSilence } from "../../silence.ts";
 import type { ResultWriter } from "../results.ts";
 import { ended, failed, isOver, LOST, type Task, type TaskResult } from "./task.ts";
 import type { TaskStore } from "./task-store.ts";
-import { beginWork, type TaskCallee, type TaskOrder, type UntilTask, type TaskWork } from "./work.ts";
+import { beginWork, type TaskCallee, type TaskOrder, type UntilTask, type TaskWork } from "./task-work.ts";
 
 /** The pause between two attempts to write the outcome of a task. */
 const KEEP_AGAIN_MS = 1_000;

@@ -16,7 +16,7 @@ import type { ResultWriter } from "../results.ts";
 import { briefly, inDetail, type Task } from "./task.ts";
 import { TaskRunner, type TaskLimits } from "./task-runner.ts";
 import { TaskStore, type TaskRecords } from "./task-store.ts";
-import type { TaskOrder, UntilTask } from "./work.ts";
+import type { TaskOrder, UntilTask } from "./task-work.ts";
 
 /**
  * The tasks extension, `io.modelcontextprotocol/tasks` (SEP-2663): calls that go on after they were answered. By its
