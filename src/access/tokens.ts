@@ -1,3 +1,4 @@
+import { BoundedMap } from "../lib/bounded-map.ts";
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
@@ -14,8 +15,7 @@ import type { TokenRequest } from "./token-request.ts";
 export class Tokens {
   readonly #records: TokenRecords;
   /** By hash: a call costs one hash and one look-up here. */
-  readonly #known = new Map<string, Known>();
-  readonly #knownMax: number;
+  readonly #known: BoundedMap<string, Known>;
   readonly #tokensMax: number;
   readonly #checkPace: (tenant: string) => void;
   readonly #onRevoked: (principalId: string) => void;
@@ -25,7 +25,7 @@ export class Tokens {
 
   constructor(records: TokenRecords, options: TokensOptions) {
     this.#records = records;
-    this.#knownMax = options.knownTokens;
+    this.#known = new BoundedMap(options.knownTokens);
     this.#tokensMax = options.tokensPerTenant;
     this.#checkPace = options.checkPace ?? (() => {});
     this.#onRevoked = options.onRevoked;
@@ -83,14 +83,8 @@ export class Tokens {
     const known = this.#known.get(hash) ?? { id: record.id, principal: principalOf(record) };
     const principal = inForce(known.principal, tenant);
     // A token revoked meanwhile must not be remembered as valid.
-    if (this.#changes === changes) this.#remember(hash, known);
+    if (this.#changes === changes) this.#known.set(hash, known);
     return principal;
-  }
-
-  #remember(hash: string, known: Known): void {
-    const [oldest] = this.#known.keys();
-    if (this.#known.size >= this.#knownMax && oldest !== undefined) this.#known.delete(oldest);
-    this.#known.set(hash, known);
   }
 
   #forget(id: string): void {

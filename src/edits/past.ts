@@ -1,3 +1,4 @@
+import { BoundedMap } from "../lib/bounded-map.ts";
 import { decodeJsonInTurns, decodeRecord, isCid, rawBlock, type Cid } from "../lib/cid.ts";
 import type { Contract } from "../contract/contract.ts";
 import { soundContract } from "../contract/sound.ts";
@@ -279,13 +280,11 @@ function isSame(one: NameChange, other: NameChange): boolean {
 
 /** The last two values read: saves may alternate between two. */
 class LastRead {
-  readonly #known = new Map<Cid, RawEntries | undefined>();
+  readonly #known = new BoundedMap<Cid, RawEntries | undefined>(2);
 
   async of(cid: Cid, read: () => Promise<RawEntries | undefined>): Promise<RawEntries | undefined> {
     if (this.#known.has(cid)) return this.#known.get(cid);
     const entries = await read();
-    const [oldest] = this.#known.keys();
-    if (oldest !== undefined && this.#known.size >= 2) this.#known.delete(oldest);
     this.#known.set(cid, entries);
     return entries;
   }

@@ -1,3 +1,4 @@
+import { BoundedMap } from "../lib/bounded-map.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { PendingCall } from "./pending-call.ts";
 import { failure, heldTooMuch, timedOut } from "./failures.ts";
@@ -299,7 +300,7 @@ interface Record {
  * time; a process that ended while it worked may be replaced a few times at once, then twice a second.
  */
 export class Backoff {
-  readonly #records = new Map<string, Record>();
+  readonly #records = new BoundedMap<string, Record>(PROGRAMS_MAX);
 
   /** Why the program may not be started at `now`. */
   refusal(key: string, now: number): GuestFailure | undefined {
@@ -316,7 +317,6 @@ export class Backoff {
   onEnded(key: string, now: number, error: GuestFailure, loaded: boolean): void {
     const record = this.#records.get(key) ?? { loadFailures: 0, pausedUntil: 0, refilledAt: now, error };
     record.error = error;
-    this.#records.delete(key);
     this.#records.set(key, record);
     if (loaded) {
       record.loadFailures = 0;
@@ -325,6 +325,5 @@ export class Backoff {
     } else {
       record.pausedUntil = now + Math.min(LOAD_PAUSE_MS * 2 ** record.loadFailures++, LOAD_PAUSE_MAX_MS);
     }
-    if (this.#records.size > PROGRAMS_MAX) this.#records.delete(this.#records.keys().next().value!);
   }
 }

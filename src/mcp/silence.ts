@@ -1,10 +1,11 @@
+import { BoundedMap } from "../lib/bounded-map.ts";
 /**
  * Decides when another process counts as gone that has no sign of life in the store: once the observer has found none
  * for `ms`, by its own monotonic clock. Expiry in the store depends on the time of day, and that clock may jump.
  */
 export class ProcessSilence {
   readonly #ms: number;
-  readonly #silent = new Map<string, { readonly since: number; lookedAt: number }>();
+  readonly #silent = new BoundedMap<string, { readonly since: number; lookedAt: number }>(OWNERS_MAX);
 
   constructor(ms: number) {
     this.#ms = ms;
@@ -17,7 +18,6 @@ export class ProcessSilence {
     const now = performance.now();
     const since = known && now - known.lookedAt < FORGOTTEN_AFTER * this.#ms ? known.since : now;
     this.#silent.set(owner, { since, lookedAt: now });
-    if (this.#silent.size > OWNERS_MAX) this.#silent.delete(this.#silent.keys().next().value!);
     return now - since >= this.#ms;
   }
 }

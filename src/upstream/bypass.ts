@@ -1,3 +1,4 @@
+import { BoundedMap } from "../lib/bounded-map.ts";
 import { randomUUID } from "node:crypto";
 import type { JSONRPCMessage, RequestId, Transport } from "@modelcontextprotocol/client";
 import { isObject, JsonText } from "../lib/json.ts";
@@ -34,12 +35,11 @@ const KEPT_MAX = 10_000;
  * requests as far as `questions` permits; outgoing ones end as `exchanges` decides.
  */
 export function setResultsAside<T extends Transport>(transport: T, questions: OpenQuestions, exchanges: Exchanges): T {
-  const methods = new Map<RequestId, string>();
+  const methods = new BoundedMap<RequestId, string>(KEPT_MAX);
   const send = transport.send.bind(transport);
   transport.send = (message, options) => {
     if ("method" in message && "id" in message && soundResults[message.method]) {
       methods.set(message.id, message.method);
-      if (methods.size > KEPT_MAX) methods.delete(methods.keys().next().value!);
     }
     const sent = exchanges.send(send, message, options);
     if (!("method" in message)) questions.answering(message.id, sent);

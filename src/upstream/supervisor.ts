@@ -1,3 +1,4 @@
+import { BoundedMap } from "../lib/bounded-map.ts";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import type { Closed } from "./channel.ts";
 import type { UpstreamConnection } from "./connection.ts";
@@ -69,7 +70,7 @@ export class Supervisor {
   #starts = 0;
   readonly #failed: FailedStarts;
   /** Calls during which the server ended: these wait before they are repeated; other calls do not. */
-  readonly #suspects = new Map<string, FailedStarts>();
+  readonly #suspects = new BoundedMap<string, FailedStarts>(SUSPECTS_MAX);
   readonly #idle: IdleTimer;
   /** The end of an idle connection; another one may be opened meanwhile. */
   #stopping: Promise<void> | undefined;
@@ -265,10 +266,7 @@ export class Supervisor {
   #suspect(call: string, reason: string): void {
     const known = this.#suspects.get(call) ?? new FailedStarts(this.#options.limits);
     known.add(reason);
-    this.#suspects.delete(call);
     this.#suspects.set(call, known);
-    const [oldest] = this.#suspects.keys();
-    if (this.#suspects.size > SUSPECTS_MAX) this.#suspects.delete(oldest!);
   }
 
   #checkSuspect(call: string): void {

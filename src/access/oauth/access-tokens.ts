@@ -1,3 +1,4 @@
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { hash } from "node:crypto";
 import { errors as joseErrors, jwtVerify, type JWTPayload } from "jose";
 import { BerthError } from "../../lib/errors.ts";
@@ -42,10 +43,11 @@ const SKEW_S = 5;
 export class AccessTokens {
   readonly #limits: AccessTokenLimits;
   readonly #issuers: Issuers;
-  readonly #verified = new Map<string, Verified>();
+  readonly #verified: BoundedMap<string, Verified>;
 
   constructor(limits: AccessTokenLimits, asking: Asking) {
     this.#limits = limits;
+    this.#verified = new BoundedMap(limits.knownTokens);
     this.#issuers = new Issuers(limits, asking);
   }
 
@@ -65,7 +67,7 @@ export class AccessTokens {
         believedUntil: performance.now() + this.#limits.verifiedTokenMs,
         principals: new Map<string, Principal>(),
       };
-      this.#remember(key, fresh);
+      this.#verified.set(key, fresh);
       return principalAt(asked, fresh);
     });
   }
@@ -97,12 +99,6 @@ export class AccessTokens {
     } catch (error) {
       throw error instanceof BerthError ? error : unauthorized(reasonOf(error), error);
     }
-  }
-
-  #remember(key: string, verified: Verified): void {
-    const [oldest] = this.#verified.keys();
-    if (this.#verified.size >= this.#limits.knownTokens && oldest !== undefined) this.#verified.delete(oldest);
-    this.#verified.set(key, verified);
   }
 }
 

@@ -1,3 +1,4 @@
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { createRemoteJWKSet, customFetch, errors as joseErrors, type JWTVerifyGetKey } from "jose";
 import { BerthError } from "../../lib/errors.ts";
 import { GrowingBytes } from "../../lib/growing-bytes.ts";
@@ -13,20 +14,18 @@ import { isTrustworthy, type OauthSettings } from "./settings.ts";
 export class Issuers {
   readonly #limits: IssuersLimits;
   readonly #asking: Asking;
-  readonly #kept = new Map<string, Kept>();
+  readonly #kept: BoundedMap<string, Kept>;
 
   constructor(limits: IssuersLimits, asking: Asking) {
     this.#limits = limits;
+    this.#kept = new BoundedMap(limits.issuers);
     this.#asking = asking;
   }
 
   of(tenant: string, settings: OauthSettings): Issuer {
     const kept = this.#kept.get(tenant);
     const used = kept?.settings === settings ? kept : { settings, issuer: this.#open(tenant, settings) };
-    // Moves it to the end, as the most recently used.
-    this.#kept.delete(tenant);
-    const [oldest] = this.#kept.keys();
-    if (this.#kept.size >= this.#limits.issuers && oldest !== undefined) this.#kept.delete(oldest);
+    // Set again, as the most recently used.
     this.#kept.set(tenant, used);
     return used.issuer;
   }
