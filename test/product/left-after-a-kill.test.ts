@@ -58,7 +58,7 @@ test("C8 what a Berth that is killed with -9 leaves is gone after the next start
     );
   };
   const drafting = async (name: string): Promise<{ child: ChildProcess; draft: string }> => {
-    const module = JSON.stringify(join(packageRoot, "dist", "src", "store", "draft-file.js"));
+    const module = JSON.stringify(join(packageRoot, "dist", "src", "lib", "draft-file.js"));
     const work = "(draft) => (console.log(draft), new Promise(() => setInterval(() => {}, 1000)))";
     const script = `const { inDraft } = await import(${module}); await inDraft(${JSON.stringify(name)}, ${work});`;
     const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
