@@ -8,8 +8,8 @@ import { foreignLog } from "./sqlite/store-files.ts";
 import type { SecretStore, Store } from "./store.ts";
 
 /**
- * The only place outside of `sqlite/` that names an implementation of the store: the configuration chooses it here.
- * There is one, a SQLite database in the data folder.
+ * The only place outside of `sqlite/` that names an implementation of the store. There is one, a SQLite database in the
+ * data folder; with another, the options name which.
  */
 export interface StoreOptions {
   readonly dataDir: string;

@@ -1,4 +1,4 @@
-/** Every page. A new page is its own file here, its template in `views/pages/`, and one line below. */
+/** Every page but those of errors and of signing in. A new page is its own file here, its template in `views/pages/`, and one line below. */
 export { auditPage } from "./audit.ts";
 export { cidPage } from "./cid.ts";
 export { mcpPage } from "./mcp.ts";

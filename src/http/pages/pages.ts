@@ -14,7 +14,7 @@ import { handlebars } from "../handlebars.ts";
 
 /**
  * Renders pages: `views/pages/<view>.hbs` in `views/layout.hbs`, with every `views/partials/*.hbs` as a partial
- * (views.ts turns templates into functions). A script of a page is a file of src/browser/, named in `scripts`; nothing
+ * (scripts/compile-views.mjs turns templates into functions). A script of a page is a file of src/browser/, named in `scripts`; nothing
  * is ever inline. It knows nothing of what pages are about.
  */
 export interface Pages {
