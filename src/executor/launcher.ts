@@ -75,7 +75,7 @@ const MEGABYTE = 1024 * 1024;
 
 /**
  * Defines what guests and scripts see and may use in the sandbox, with Node's permission model as an extra safeguard.
- * Whether it works on this machine is for others to try.
+ * It does not try if it works on this machine.
  */
 export function sandboxedLauncher(parts: SandboxParts, limits: LauncherLimits): GuestLauncher {
   return {

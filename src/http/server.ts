@@ -181,7 +181,7 @@ function createAnswer(options: HttpOptions): Answer {
     ...options,
     locate: createLocate(tenancy),
     guard: createGuard({ allowedHosts: hosts, allowedOrigins: origins }, tenancy),
-    requestLimits: new RequestLimits({ ...options, strangers: new AnonymousLimits(limits), required, isProxied }),
+    requestLimits: new RequestLimits({ ...options, anonymous: new AnonymousLimits(limits), required, isProxied }),
     authenticate: createAuthenticate(access, resources, options.signIns),
     routes: [createSseRoute(parts), createMcpRoute(parts), createApp({ ...parts, isProxied, resources, originOf })],
   });

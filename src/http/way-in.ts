@@ -260,7 +260,7 @@ const AUTHORIZATION = "authorization";
 
 interface RequestLimitsOptions {
   readonly admission: Pick<Admission, "enter" | "enterAs">;
-  readonly strangers: Pick<AnonymousLimits, "enter">;
+  readonly anonymous: Pick<AnonymousLimits, "enter">;
   /** True when a client without a token is refused. */
   readonly required: boolean;
   /** True when a proxy is configured, which states where requests come from. */
@@ -283,7 +283,7 @@ export class RequestLimits {
   enter(context: RequestContext): void {
     const { admission, required } = this.#options;
     if (required) {
-      if (!hasCredential(context.request)) this.#enterStranger(context);
+      if (!hasCredential(context.request)) this.#enterAnonymous(context);
       return;
     }
     // The route refuses a tenant that is not served in its own way.
@@ -301,12 +301,12 @@ export class RequestLimits {
 
   /** Counts a request whose credential is not asked for, or is invalid. */
   enterUnknown(context: RequestContext): void {
-    if (this.#options.required && hasCredential(context.request)) this.#enterStranger(context);
+    if (this.#options.required && hasCredential(context.request)) this.#enterAnonymous(context);
   }
 
-  #enterStranger(context: RequestContext): void {
-    const { strangers, isProxied } = this.#options;
-    context.atClose(strangers.enter(peerOf(context.request, isProxied)));
+  #enterAnonymous(context: RequestContext): void {
+    const { anonymous, isProxied } = this.#options;
+    context.atClose(anonymous.enter(peerOf(context.request, isProxied)));
   }
 }
 
