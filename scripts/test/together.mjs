@@ -12,18 +12,18 @@ const TESTS = "dist/test";
  */
 const ALONE = [
   /^(browser\/tester|commands|executor|processes|product|scripts|store|upstream)\b/,
-  /^access\/(from-another|rights)/,
+  /^access\/(tokens-from-another|rights)/,
   /^admission\/abandoned/,
   /^clients\/(command-lines|reference-servers|setup|stdio)/,
   /^discover\/(author-mistakes|compiler|fuzz)/,
   /^entry\/bounds/,
-  /^host\/(explore|calls\/(long-arguments|upstream-(errors|pass|questions))|serving\/upstream)/,
+  /^host\/(builtin\/explore|calls\/(long-arguments|upstream-(errors|pass|questions))|serving\/upstream)/,
   /^host\/catalog\/(permitted|upstream-(hostile|methods))/,
-  /^host\/checks\/(hostile-values|process)/,
-  /^http\/(bodies|pages\/setup|unread)/,
+  /^host\/checks\/(hostile-values|check-process)/,
+  /^http\/(body|pages\/setup|unread)/,
   /^image\/(committed|tenant-files-processes)/,
   /^lib\/growing-bytes/,
-  /^mcp\/(legacy\/(replay-shares|resumption|stream-store)|modern\/tasks-full-disk|stdio)/,
+  /^mcp\/(legacy\/(replay-shares|resumption|stream-store)|modern\/tasks\/tasks-full-disk|stdio)/,
   /^(native\/stdio|network\/read-in-turns|tenants\/attacks)/,
 ];
 

@@ -3,9 +3,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { rawBlock } from "../../../src/lib/cid.ts";
-import { post, request, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
-import { until } from "../../support/until.ts";
+import { rawBlock } from "../../../../src/lib/cid.ts";
+import { post, request, startTestBerth, type Reply, type TestBerth } from "../../../support/berth.ts";
+import { until } from "../../../support/until.ts";
 
 /** Answers every URI, as a server that lists only some of its resources may. */
 const UPSTREAM = `

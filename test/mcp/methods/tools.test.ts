@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
-import { until } from "../support/until.ts";
+import { call, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { until } from "../../support/until.ts";
 
 const SIXTY = Array.from(
   { length: 60 },

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { readConfig } from "../../src/config.ts";
-import { startTestBerth } from "../support/berth.ts";
-import { berth, cli } from "../support/commands.ts";
-import { isAlive, processesWith } from "../support/processes.ts";
-import { everything, hostile, installed } from "../support/upstreams.ts";
-import { until } from "../support/until.ts";
+import { readConfig } from "../../../src/config.ts";
+import { startTestBerth } from "../../support/berth.ts";
+import { berth, cli } from "../../support/commands.ts";
+import { isAlive, processesWith } from "../../support/processes.ts";
+import { everything, hostile, installed } from "../../support/upstreams.ts";
+import { until } from "../../support/until.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into results freely
 type Loose = any;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { rawBlock } from "../../../src/lib/cid.ts";
-import { call, MODERN_META, modern, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
+import { rawBlock } from "../../../../src/lib/cid.ts";
+import { call, MODERN_META, modern, startTestBerth, type Reply, type TestBerth } from "../../../support/berth.ts";
 
 const DEFINITION = `
 import type { ToolContext } from "berth";

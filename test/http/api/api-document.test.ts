@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { packageRoot } from "../../src/config.ts";
-import type { ApiOptions } from "../../src/http/api/add-route.ts";
-import { apiRoutes } from "../../src/http/api/api.ts";
-import { post, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { packageRoot } from "../../../src/config.ts";
+import type { ApiOptions } from "../../../src/http/api/add-route.ts";
+import { apiRoutes } from "../../../src/http/api/api.ts";
+import { post, startTestBerth, type TestBerth } from "../../support/berth.ts";
 
 const document = readFileSync(join(packageRoot, "docs", "api.md"), "utf8");
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import type { CallResult, Catalog, InputRequired } from "../../../src/host/catalog/catalog.ts";
-import type { InputRequest } from "../../../src/executor/executor.ts";
-import type { JsonObject } from "../../../src/lib/json.ts";
-import { openHosted, type Hosted } from "../../support/host.ts";
+import type { CallResult, Catalog, InputRequired } from "../../src/host/catalog/catalog.ts";
+import type { InputRequest } from "../../src/executor/executor.ts";
+import type { JsonObject } from "../../src/lib/json.ts";
+import { openHosted, type Hosted } from "../support/host.ts";
 
 /** The answers of the suite's client. */
 function answerTo({ method, params }: InputRequest): JsonObject {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { post, request, startTestBerth } from "../../support/berth.ts";
+import { post, request, startTestBerth } from "../../../support/berth.ts";
 
 const TREE = `
 const nodes: Record<string, { text: string; children: string[] }> = {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { rawBlock } from "../../../src/lib/cid.ts";
-import { call, modern, post, request, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
-import { openHosted, type Hosted } from "../../support/host.ts";
+import { rawBlock } from "../../../../src/lib/cid.ts";
+import { call, modern, post, request, startTestBerth, type Reply, type TestBerth } from "../../../support/berth.ts";
+import { openHosted, type Hosted } from "../../../support/host.ts";
 
 const NOTES = `
 /** Adds up. */

@@ -1,19 +1,19 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Cancellation } from "../../../src/lib/cancellation.ts";
-import { defaultLimits } from "../../../src/limits/limits.ts";
-import { BerthError } from "../../../src/lib/errors.ts";
-import type { CallOptions, CallResult, InputRequests, InputRequired } from "../../../src/host/catalog/catalog.ts";
-import { LongResult } from "../../../src/host/calls/long-result.ts";
-import { JsonText, type JsonObject } from "../../../src/lib/json.ts";
-import { createLog } from "../../../src/lib/log.ts";
-import { ResultWriter } from "../../../src/mcp/modern/results.ts";
-import { ended, type Task } from "../../../src/mcp/modern/tasks/task.ts";
-import { TaskRunner } from "../../../src/mcp/modern/tasks/task-runner.ts";
-import { TaskStore } from "../../../src/mcp/modern/tasks/task-store.ts";
-import type { TaskOrder } from "../../../src/mcp/modern/tasks/task-work.ts";
-import { modern, type Reply } from "../../support/berth.ts";
+import { Cancellation } from "../../../../src/lib/cancellation.ts";
+import { defaultLimits } from "../../../../src/limits/limits.ts";
+import { BerthError } from "../../../../src/lib/errors.ts";
+import type { CallOptions, CallResult, InputRequests, InputRequired } from "../../../../src/host/catalog/catalog.ts";
+import { LongResult } from "../../../../src/host/calls/long-result.ts";
+import { JsonText, type JsonObject } from "../../../../src/lib/json.ts";
+import { createLog } from "../../../../src/lib/log.ts";
+import { ResultWriter } from "../../../../src/mcp/modern/results.ts";
+import { ended, type Task } from "../../../../src/mcp/modern/tasks/task.ts";
+import { TaskRunner } from "../../../../src/mcp/modern/tasks/task-runner.ts";
+import { TaskStore } from "../../../../src/mcp/modern/tasks/task-store.ts";
+import type { TaskOrder } from "../../../../src/mcp/modern/tasks/task-work.ts";
+import { modern, type Reply } from "../../../support/berth.ts";
 import {
   declaring,
   memoryRecords,
@@ -22,9 +22,9 @@ import {
   startRig,
   type Offer,
   type Rig,
-} from "../../support/mcp-host.ts";
-import { longJsonIn } from "../../support/long-json.ts";
-import { inOneOf, until } from "../../support/until.ts";
+} from "../../../support/mcp-host.ts";
+import { longJsonIn } from "../../../support/long-json.ts";
+import { inOneOf, until } from "../../../support/until.ts";
 
 const EXTENSION = "io.modelcontextprotocol/tasks";
 const WITH_TASKS = declaring({ elicitation: {}, extensions: { [EXTENSION]: {} } });

@@ -3,14 +3,14 @@ import { PassThrough } from "node:stream";
 import { createInterface } from "node:readline";
 import { it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { CallOptions } from "../../src/host/catalog/catalog.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
-import { createLog } from "../../src/lib/log.ts";
-import { createEndpoint } from "../../src/mcp/endpoint.ts";
-import { openStdio } from "../../src/mcp/stdio/stdio.ts";
-import { request } from "../support/berth.ts";
-import { memoryRecords, MemoryHost } from "../support/mcp-host.ts";
-import { until } from "../support/until.ts";
+import type { CallOptions } from "../../../src/host/catalog/catalog.ts";
+import { defaultLimits } from "../../../src/limits/limits.ts";
+import { createLog } from "../../../src/lib/log.ts";
+import { createEndpoint } from "../../../src/mcp/endpoint.ts";
+import { openStdio } from "../../../src/mcp/stdio/stdio.ts";
+import { request } from "../../support/berth.ts";
+import { memoryRecords, MemoryHost } from "../../support/mcp-host.ts";
+import { until } from "../../support/until.ts";
 
 it("S1 once its end has begun a connection answers what is under way, and everything else with -32002", async () => {
   const host = new MemoryHost();

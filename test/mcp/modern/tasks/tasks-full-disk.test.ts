@@ -4,9 +4,9 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { call, modern, startTestBerth, type Reply } from "../../support/berth.ts";
-import { declaring } from "../../support/mcp-host.ts";
-import { until } from "../../support/until.ts";
+import { call, modern, startTestBerth, type Reply } from "../../../support/berth.ts";
+import { declaring } from "../../../support/mcp-host.ts";
+import { until } from "../../../support/until.ts";
 
 const WITH_TASKS = declaring({ extensions: { "io.modelcontextprotocol/tasks": {} } });
 const WORKER = `
