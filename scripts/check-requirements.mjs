@@ -1,7 +1,8 @@
 // docs/requirements.md and the titles of tests tell the same: each id at the beginning or the end of a title is on the
-// page, and each entry of the page links exactly the files whose tests carry its id, or says why there is no test.
+// page, and each entry of the page links exactly the files whose tests carry its id, or says why there is no test. The
+// tests that docs/security.md names exist.
 // `--write` writes the links anew, as after a move of tests.
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 
 const PAGE = "docs/requirements.md";
 const ID = String.raw`(?:[CJPST]\d{1,2}(?:\.\d{1,2})?)`;
@@ -49,6 +50,13 @@ const written = page.replaceAll(ENTRY, (entry, id, tests) => {
 });
 for (const [id, of] of files)
   if (!seen.has(id)) faults.push(`${id} stands in ${[...of].join(", ")}, and not on the page`);
+
+const SECURITY = "docs/security.md";
+for (const [, file] of readFileSync(SECURITY, "utf8").matchAll(/`(support\/[\w.-]+|[\w/-]+\.test)`/g)) {
+  if (existsSync(`test/${file}.ts`)) continue;
+  console.error(`${SECURITY} names ${file}, which is not there.`);
+  process.exitCode = 1;
+}
 
 if (process.argv.includes("--write")) {
   writeFileSync(PAGE, written);
