@@ -1,7 +1,7 @@
 // Measures a warm call into a guest, without any protocol around it: `node scripts/bench/executor-call.mjs`.
 // Options: --mode sandboxed|trusted, --flight N (calls in flight), --seconds N, --json.
 import { parseArgs } from "node:util";
-import { openExecutor } from "../../dist/src/executor/open.js";
+import { openExecutor } from "../../dist/src/executor/open-executor.js";
 import { defaultLimits } from "../../dist/src/limits/limits.js";
 
 const { values } = parseArgs({

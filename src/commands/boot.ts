@@ -6,7 +6,7 @@ import type { Limits } from "../limits/limits.ts";
 import { openCompiler } from "../discover/compiler.ts";
 import type { Executor } from "../executor/executor.ts";
 import { loadProblem } from "../executor/load-problem.ts";
-import { openExecutor, type ExecutorOptions } from "../executor/open.ts";
+import { openExecutor, type ExecutorOptions } from "../executor/open-executor.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import { compileKey } from "../discover/key.ts";

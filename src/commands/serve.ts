@@ -12,7 +12,7 @@ import { createLog, type Log, writeLastLines } from "../lib/log.ts";
 import { basePathOf, DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
 import { environmentOf, type EnvironmentOptions } from "./environment.ts";
-import { permitPrograms } from "./permit-programs.ts";
+import { permitPrograms } from "./permit-imported-programs.ts";
 
 export interface ServeOptions extends EnvironmentOptions {
   readonly port?: string;

@@ -15,7 +15,7 @@ import type { JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { basePathOf } from "../lib/tenant-name.ts";
 import type { Tenant } from "../store/store.ts";
-import { permitPrograms } from "./permit-programs.ts";
+import { permitPrograms } from "./permit-imported-programs.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 import { withStore } from "./with-store.ts";
 

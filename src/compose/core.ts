@@ -8,7 +8,7 @@ import { openCompiler, type Compiler } from "../discover/compiler.ts";
 import type { DefinitionSource } from "../discover/discovery.ts";
 import { compileKey, compilerCid } from "../discover/key.ts";
 import type { Executor } from "../executor/executor.ts";
-import { openExecutor, tryGuests } from "../executor/open.ts";
+import { openExecutor, tryGuests } from "../executor/open-executor.ts";
 import { openExplore } from "../host/builtin/explore-server.ts";
 import { Checks } from "../host/checks/checks.ts";
 import { compilingInTurn, QUICK_COMPILE_MS } from "../host/catalog/compile-in-turn.ts";

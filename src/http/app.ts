@@ -29,7 +29,7 @@ import { openAssets } from "./assets.ts";
 import type { Bodies } from "./body.ts";
 import { answerPreflight } from "./cors.ts";
 import type { OpenStreams } from "./open-streams.ts";
-import type { OriginOf } from "./origin.ts";
+import type { OriginOf } from "./public-origin.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
 import { pathsOf } from "./pages/parts/paths.ts";
 import { createPages } from "./pages/pages.ts";

@@ -25,7 +25,7 @@ import { Connections } from "./connections.ts";
 import { createHealth, type Readiness } from "./health.ts";
 import { createGuard, createLocate, RequestLimits, createWayIn } from "./way-in.ts";
 import { createMcpRoute } from "./mcp-route.ts";
-import { createOriginOf } from "./origin.ts";
+import { createOriginOf } from "./public-origin.ts";
 import { OpenStreams, type StreamLimits } from "./open-streams.ts";
 import { createSseRoute } from "./sse-route.ts";
 import type { ListPageLimits } from "./list-page.ts";

@@ -21,7 +21,7 @@ import type { Bodies } from "./body.ts";
 import { type EventStream, endResponse } from "./event-stream.ts";
 import { checkContent, decodeName } from "./mcp-route.ts";
 import type { OpenStreams } from "./open-streams.ts";
-import type { OriginOf } from "./origin.ts";
+import type { OriginOf } from "./public-origin.ts";
 import type { RequestContext } from "./request-context.ts";
 import { contextOf } from "./routed.ts";
 import { wantsPage } from "./pages/error.ts";

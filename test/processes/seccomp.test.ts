@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { openExecutor } from "../../src/executor/open.ts";
+import { openExecutor } from "../../src/executor/open-executor.ts";
 import type { Executor } from "../../src/executor/executor.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { seccompFilter } from "../../src/processes/seccomp.ts";

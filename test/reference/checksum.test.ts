@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test, type TestContext } from "node:test";
-import { openExecutor } from "../../src/executor/open.ts";
+import { openExecutor } from "../../src/executor/open-executor.ts";
 import { scriptRun } from "../../src/host/calls/run.ts";
 import { patientLimits } from "../support/patience.ts";
 import { compileTemplate } from "../support/reference.ts";

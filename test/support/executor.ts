@@ -4,7 +4,7 @@ import { buildSync } from "esbuild";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import type { CallShape } from "../../src/discover/discovery.ts";
 import type { ExecutorLimits } from "../../src/executor/executor-limits.ts";
-import { openExecutor } from "../../src/executor/open.ts";
+import { openExecutor } from "../../src/executor/open-executor.ts";
 import {
   LaterAnswer,
   type Executor,

@@ -5,7 +5,7 @@ import { jsonBlock, rawBlock, type Cid } from "../../src/lib/cid.ts";
 import type { Limits } from "../../src/limits/limits.ts";
 import type { Compiled, DefinitionSource } from "../../src/discover/discovery.ts";
 import { compileKey, compilerCid } from "../../src/discover/key.ts";
-import { openExecutor } from "../../src/executor/open.ts";
+import { openExecutor } from "../../src/executor/open-executor.ts";
 import type { Catalog } from "../../src/host/catalog/catalog.ts";
 import type { Host } from "../../src/host/host.ts";
 import type { ServerSummary } from "../../src/host/catalog/overview.ts";

@@ -7,7 +7,7 @@ import { packageRoot } from "../../src/config.ts";
 import type { Compiled, DiscoveredTool } from "../../src/discover/discovery.ts";
 import { gatherDefinition } from "../../src/discover/gather.ts";
 import type { GuestLog, GuestValue, HostPort } from "../../src/executor/executor.ts";
-import { openExecutor } from "../../src/executor/open.ts";
+import { openExecutor } from "../../src/executor/open-executor.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
 import { compile } from "./compiler.ts";
 import { patientLimits } from "./patience.ts";

@@ -3,7 +3,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json.ts";
 import { parseJson } from "../../lib/parse-json.ts";
 import type { Bodies } from "../body.ts";
-import type { OriginOf } from "../origin.ts";
+import type { OriginOf } from "../public-origin.ts";
 import type { Pages } from "../pages/pages.ts";
 import { peerOf } from "../peer.ts";
 import { isTenantName } from "../../lib/tenant-name.ts";

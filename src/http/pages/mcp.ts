@@ -6,7 +6,7 @@ import type { Overview } from "../../host/catalog/overview.ts";
 import { areMore } from "../../lib/problem.ts";
 import { mapInTurns } from "../../lib/event-loop.ts";
 import { mayKnow, toolsShown } from "../access/permit.ts";
-import type { OriginOf } from "../origin.ts";
+import type { OriginOf } from "../public-origin.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import type { PageRoute } from "../routed.ts";
 import { inGroups, type Pages } from "./pages.ts";

@@ -9,7 +9,7 @@ import { permittedCatalog } from "../../host/catalog/permitted.ts";
 import { indentedJson } from "../../lib/json.ts";
 import { listedTool } from "../../mcp/methods/lists.ts";
 import { checkPermitted, mayChange, checkReadable, toolsShown } from "../access/permit.ts";
-import type { OriginOf } from "../origin.ts";
+import type { OriginOf } from "../public-origin.ts";
 import type { RequestPlace } from "../request-context.ts";
 import type { RoutedContext, PageRoute } from "../routed.ts";
 import type { Page, Pages } from "./pages.ts";

@@ -9,7 +9,7 @@ import { listedProblems } from "../../lib/problem.ts";
 import { mapInTurns } from "../../lib/event-loop.ts";
 import { checkPermitted, mayKnow, named, reading } from "../access/permit.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
-import type { OriginOf } from "../origin.ts";
+import type { OriginOf } from "../public-origin.ts";
 import type { RequestPlace } from "../request-context.ts";
 import type { RoutedContext, PageRoute } from "../routed.ts";
 import { pathsOf } from "./parts/paths.ts";

@@ -6,7 +6,7 @@ import { turnTaker } from "../../lib/event-loop.ts";
 import type { EventSink, MethodCall } from "../protocol.ts";
 import { META_SERVER_INFO, META_SUBSCRIPTION_ID } from "../revisions.ts";
 import { capabilitiesOf } from "./capabilities.ts";
-import { notificationOn, PARTS, type Listeners } from "./listeners.ts";
+import { notificationOn, PARTS, type Listeners } from "./notify-listeners.ts";
 import type { ResultWriter } from "./results.ts";
 import { declaresTasks, lacksTasks, type Tasks } from "./tasks/tasks.ts";
 

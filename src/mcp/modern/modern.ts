@@ -24,7 +24,7 @@ import type { Sealer } from "../seal.ts";
 import { capabilitiesOf, checkOffered } from "./capabilities.ts";
 import { checkRequest } from "./check-request.ts";
 import { listen } from "./listen.ts";
-import { Listeners } from "./listeners.ts";
+import { Listeners } from "./notify-listeners.ts";
 import { ask, isRepeated, withAnswers, type QuestionLimits } from "./questions.ts";
 import { ResultWriter } from "./results.ts";
 import type { TaskLimits } from "./tasks/task-runner.ts";

@@ -10,7 +10,7 @@ import { logReporter, progressReporter } from "../../methods/calls.ts";
 import type { Client, MethodCall } from "../../protocol.ts";
 import { heldBytes, tooManyAnswers } from "../../question-length.ts";
 import { EXTENSION_TASKS } from "../../revisions.ts";
-import type { Listeners } from "../listeners.ts";
+import type { Listeners } from "../notify-listeners.ts";
 import { ask, catalogOfRelease, readInputResponses, type QuestionLimits, type QuestionParts } from "../questions.ts";
 import type { ResultWriter } from "../results.ts";
 import { briefly, inDetail, type Task } from "./task.ts";

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { createPrincipal } from "../../../src/access/principal.ts";
 import type { ServerChange } from "../../../src/host/catalog/catalog.ts";
 import { LongText, type Text } from "../../../src/lib/long-text.ts";
-import { Listeners, type Listener } from "../../../src/mcp/modern/listeners.ts";
+import { Listeners, type Listener } from "../../../src/mcp/modern/notify-listeners.ts";
 import { until } from "../../support/until.ts";
 
 describe("those who listen", () => {

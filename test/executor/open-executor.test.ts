@@ -7,7 +7,7 @@ import type { Readable } from "node:stream";
 import { after, describe, it } from "node:test";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import type { ExecutorLog } from "../../src/executor/guest-log.ts";
-import { openExecutor } from "../../src/executor/open.ts";
+import { openExecutor } from "../../src/executor/open-executor.ts";
 import type { GuestOutcome } from "../../src/executor/executor.ts";
 import { assertNothingLeft, failureOf } from "../support/executor.ts";
 import { descendants, isAlive } from "../support/processes.ts";
@@ -200,7 +200,7 @@ describe("opening an executor", () => {
 function startService(body: string, setup = ""): ChildProcessByStdio<null, Readable, null> {
   const program = `
     import { closeSync, openSync } from "node:fs";
-    import { openExecutor } from ${JSON.stringify(new URL("../../src/executor/open.js", import.meta.url).href)};
+    import { openExecutor } from ${JSON.stringify(new URL("../../src/executor/open-executor.js", import.meta.url).href)};
     const executor = await openExecutor({ mode: "auto", limits: ${JSON.stringify({ ...defaultLimits, guestSpareProcesses: 0 })} });
     const code = () => Promise.resolve("export const never = () => new Promise((r) => setTimeout(r, 1e6)); export const one = () => 1");
     const program = { tenant: "default", bundle: "b", code };
