@@ -2,6 +2,7 @@ import { access, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import { watch } from "chokidar";
 import { type Berth, startBerth } from "../compose/main.ts";
+import { serviceLog } from "../compose/service-log.ts";
 import { readConfig } from "../config.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import { serverNameProblem } from "../entry/fields.ts";
@@ -19,7 +20,7 @@ import { WorkFolders } from "../processes/work-folders.ts";
 import type { Store } from "../store/store.ts";
 import { environmentOf, type EnvironmentOptions } from "./environment.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
-import { serviceLog, signalled } from "./serve.ts";
+import { signalled } from "./serve.ts";
 
 export interface DevOptions extends Pick<EnvironmentOptions, "data"> {
   readonly port?: string;

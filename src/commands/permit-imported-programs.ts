@@ -1,9 +1,15 @@
+import type { McpsLimits } from "../entry/mcps.ts";
+import { readDirectory } from "../host/catalog/directory.ts";
+import { programOf } from "../host/serving/tenant-rules.ts";
+import type { Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
-import type { ImportedProgram } from "../host/serving/imported-programs.ts";
 import { printableLine } from "../lib/printable.ts";
 
-/** As many as a person reads. */
-const SHOWN_MAX = 100;
+export interface ImportedProgram {
+  readonly server: string;
+  /** The launcher URI. */
+  readonly upstream: string;
+}
 
 /** Lists the programs that would be started. Throws `programs_refused` if there are any and they are not permitted. */
 export function permitPrograms(programs: readonly ImportedProgram[], isPermitted = false): void {
@@ -15,4 +21,35 @@ export function permitPrograms(programs: readonly ImportedProgram[], isPermitted
   if (programs.length > SHOWN_MAX) console.error(`  … and ${programs.length - SHOWN_MAX} more`);
   if (isPermitted) return;
   throw new BerthError("programs_refused", "nothing was changed; say --programs if you trust each of these programs");
+}
+
+/** As many as a person reads. */
+const SHOWN_MAX = 100;
+
+/**
+ * The servers of a tenant about to be imported that start programs on this machine, or read its environment, by the
+ * `mcps` value that comes with it; disabled ones too. Sorted by server.
+ */
+export async function importedPrograms(
+  tenant: string,
+  mcps: Cid | undefined,
+  content: (cid: Cid) => Promise<Uint8Array | undefined>,
+  limits: McpsLimits,
+): Promise<ImportedProgram[]> {
+  if (mcps === undefined) return [];
+  const named = { kind: "variable", name: "mcps", cid: mcps, changedAt: 0 } as const;
+  const store = {
+    latestChange: () => Promise.resolve(0),
+    changesAfter: () => Promise.resolve(undefined),
+    name: (_tenant: string, kind: string, name: string) =>
+      Promise.resolve(kind === "variable" && name === "mcps" ? named : undefined),
+    names: () => Promise.resolve([]),
+    content: (_tenant: string, cid: Cid) => content(cid),
+  };
+  const { servers } = await readDirectory({ store, limits }, tenant);
+  return Array.from(servers).flatMap(([server, { entry }]) =>
+    entry.upstream !== undefined && programOf(tenant, { entry, enabled: true }) !== undefined
+      ? [{ server, upstream: entry.upstream }]
+      : [],
+  );
 }

@@ -3,16 +3,16 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { tenantLimitProblems } from "../admission/tenant-limits.ts";
 import type { Fill } from "../compose/core.ts";
 import { type Berth, startBerth, startStdio } from "../compose/main.ts";
+import { serviceLog } from "../compose/service-log.ts";
 import { type Config, mayStartPrograms, readConfig } from "../config.ts";
 import { EXPLORE } from "../host/builtin/explore-server.ts";
-import { importedPrograms } from "../host/serving/imported-programs.ts";
 import { importTenant } from "../image/tenant/import-tenant.ts";
 import { BerthError } from "../lib/errors.ts";
-import { createLog, type Log, writeLastLines } from "../lib/log.ts";
+import { type Log, writeLastLines } from "../lib/log.ts";
 import { basePathOf, DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
 import { environmentOf, type EnvironmentOptions } from "./environment.ts";
-import { permitPrograms } from "./permit-imported-programs.ts";
+import { importedPrograms, permitPrograms } from "./permit-imported-programs.ts";
 
 export interface ServeOptions extends EnvironmentOptions {
   readonly port?: string;
@@ -165,20 +165,6 @@ export async function stdio(server: string | undefined, options: StdioCommandOpt
   process.stdin.destroy();
   await writeLastLines(log);
   return 0;
-}
-
-/** The log of a serving process. Node's warnings go there, too, each kind once, and no longer straight to stderr. */
-export function serviceLog({ logLevel, adminToken, limits }: Config): Log {
-  const log = createLog(logLevel, [adminToken], limits.logBufferBytes);
-  const told = new Set<string>();
-  // Node's own listener writes each of them to stderr, and waits for that.
-  process.removeAllListeners("warning").on("warning", (err: Error & { code?: string }) => {
-    const kind = `${err.name} ${err.code ?? ""}`;
-    if (told.has(kind)) return;
-    told.add(kind);
-    log.warn({ err }, "a warning of Node; further ones of its kind are not told");
-  });
-  return log;
 }
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;

@@ -4,7 +4,6 @@ import { createInterface } from "node:readline/promises";
 import { readTenantOauth } from "../access/oauth/tenant-settings.ts";
 import { readTenantLimits, tenantLimitProblems, tenantLimits } from "../admission/tenant-limits.ts";
 import { type Config, packageVersion, readConfig } from "../config.ts";
-import { importedPrograms } from "../host/serving/imported-programs.ts";
 import { readImage } from "../image/read.ts";
 import { checkImage, type Imported, importImage, importTenant } from "../image/tenant/import-tenant.ts";
 import { tenantFile, type Written } from "../image/tenant/tenant-file.ts";
@@ -15,7 +14,7 @@ import type { JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { basePathOf } from "../lib/tenant-name.ts";
 import type { Tenant } from "../store/store.ts";
-import { permitPrograms } from "./permit-imported-programs.ts";
+import { importedPrograms, permitPrograms } from "./permit-imported-programs.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 import { withStore } from "./with-store.ts";
 
