@@ -213,15 +213,6 @@ test("a change that another process keeps out longer than the limit fails and ca
   await store.close();
 });
 
-test("a database of a newer Berth is refused with what to do", async () => {
-  const dataDir = dataFolder();
-  await (await openSqliteStore({ dataDir })).close();
-  const database = new Database(join(dataDir, DATABASE_FILE));
-  database.pragma("user_version = 1000");
-  database.close();
-  await assert.rejects(openSqliteStore({ dataDir }), { code: "store_failed", message: /newer Berth/ });
-});
-
 test("a file that is no database, and a folder that cannot be made, are refused", async () => {
   const dataDir = dataFolder();
   await (await openSqliteStore({ dataDir })).close();

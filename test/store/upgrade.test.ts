@@ -169,10 +169,8 @@ describe("the database of a newer Berth", () => {
     const dataDir = folderOf(`${migrations.join("\n")} CREATE TABLE later (a);`, version);
     const file = join(dataDir, DATABASE_FILE);
     const before = readFileSync(file);
-    await assert.rejects(openSqliteStore({ dataDir }), (error: Error) => {
-      assert.match(error.message, new RegExp(`version ${version} .*knows ${migrations.length}.*newer Berth`));
-      return true;
-    });
+    const message = new RegExp(`version ${version} .*knows ${migrations.length}.*newer Berth`);
+    await assert.rejects(openSqliteStore({ dataDir }), { code: "store_failed", message });
     assert.ok(readFileSync(file).equals(before));
   });
 });

@@ -8,9 +8,10 @@ import { BerthError } from "../../lib/errors.ts";
 import { breakText, unreadLog } from "./broken-log.ts";
 import { inDraft, publish, sync } from "../../lib/draft-file.ts";
 import { SqliteAudit } from "./audit.ts";
-import { DATABASE_FILE, OTHER_FOLDER, upgradeDatabase, whyUnusable } from "./open-database.ts";
+import { DATABASE_FILE, OTHER_FOLDER, whyUnusable } from "./open-database.ts";
 import { BESIDE } from "../../lib/file-lock.ts";
 import { foreignLog, newStoreId } from "./store-files.ts";
+import { upgradeDatabase } from "./upgrade.ts";
 import { verifyDatabase, type Verified } from "./verify-database.ts";
 
 /**
