@@ -1,5 +1,5 @@
 import { digestOfJson } from "../lib/canonical-json.ts";
-import { JsonText, isObject } from "../lib/json.ts";
+import { JsonText, isObject, type JsonDigest } from "../lib/json.ts";
 import { LongJson } from "../lib/long-text.ts";
 import type { AuditEntry } from "./audit-entry.ts";
 import type { AuditFilter } from "./filter.ts";
@@ -109,16 +109,9 @@ interface RecordedCall {
   readonly ms: number;
   readonly retries: number;
   readonly requestId: string | undefined;
-  readonly arguments: Digest;
+  readonly arguments: JsonDigest;
   /** Undefined if there was none: questions, or a protocol error. */
-  readonly result: Digest | undefined;
-}
-
-/** Size and digest of canonical JSON, as UTF-8. */
-interface Digest {
-  readonly bytes: number;
-  /** In hexadecimal. */
-  readonly sha256: string;
+  readonly result: JsonDigest | undefined;
 }
 
 /** The format that `CallBlock` writes. */

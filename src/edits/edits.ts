@@ -1,11 +1,10 @@
-import type { Draft } from "../lib/draft.ts";
+import type { Current, Draft } from "../lib/draft.ts";
 import type { ReleaseVersion } from "../host/catalog/releases.ts";
 import type { Rights } from "../access/rights.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { Cid } from "../lib/cid.ts";
-import type { ContractChange } from "../contract/change.ts";
 import type { Contract } from "../contract/contract.ts";
-import type { Problem } from "../lib/problem.ts";
+import type { Review, Saved } from "../contract/review.ts";
 
 /**
  * Changes variables, definitions and servers' entries in `mcps` while Berth runs. A save checks everything, takes
@@ -75,15 +74,6 @@ export type Subject =
   /** A server's entry in the variable `mcps`, as JSON. */
   | { readonly kind: "entry"; readonly name: string };
 
-export interface Current extends Draft {
-  /** CID of the current version: the ETag of its URL. */
-  readonly cid: Cid;
-  readonly language: "typescript" | "shell" | "json" | "text";
-  /** Milliseconds since the epoch. */
-  readonly changedAt: number;
-  readonly by: string;
-}
-
 export interface Listed {
   readonly name: string;
   readonly cid: Cid;
@@ -100,32 +90,6 @@ export interface SaveOptions {
   readonly by: string;
   /** The rights of the principal that saves. */
   readonly rights: Rights;
-}
-
-export interface Review {
-  /** Errors refuse the save; warnings do not. Each with file, line and column, or a JSON pointer with its line. */
-  readonly problems: readonly Problem[];
-  /** The servers that would change, sorted by name. */
-  readonly servers: readonly ServerEffect[];
-  /** True when a change of some server is breaking. */
-  readonly breaking: boolean;
-}
-
-export interface ServerEffect {
-  readonly server: string;
-  /** `refused`: it serves now and no longer would. `starting`: what it offers is not known yet. */
-  readonly outcome: "added" | "removed" | "changed" | "refused" | "starting";
-  /** CIDs of the releases. */
-  readonly before?: Cid;
-  readonly after?: Cid;
-  readonly changes: readonly ContractChange[];
-  /** Tools whose code changes under the same contract. */
-  readonly newBehaviour: readonly string[];
-}
-
-export interface Saved {
-  readonly cid: Cid | null;
-  readonly review: Review;
 }
 
 export interface Version {

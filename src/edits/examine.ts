@@ -18,7 +18,7 @@ import type { HostDependencies } from "../host/open-host.ts";
 import { Observers } from "../host/calls/observe.ts";
 import { loadCatalog } from "../host/catalog/load-catalog.ts";
 import { withdrawnOf } from "../host/catalog/withdrawn.ts";
-import type { Review, ServerEffect } from "./edits.ts";
+import type { Review, ServerEffect } from "../contract/review.ts";
 import type { EditPlan } from "./plan.ts";
 import { proposeTo, type ProposedStore, type ReviewedStore } from "./proposed-store.ts";
 import { isSameJson, type Json } from "../lib/json.ts";

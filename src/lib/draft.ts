@@ -8,6 +8,16 @@ export interface Draft {
   readonly files: Readonly<Record<string, string>>;
 }
 
+/** The draft that stands now. */
+export interface Current extends Draft {
+  /** CID of the current version: the ETag of its URL. */
+  readonly cid: string;
+  readonly language: "typescript" | "shell" | "json" | "text";
+  /** Milliseconds since the epoch. */
+  readonly changedAt: number;
+  readonly by: string;
+}
+
 /** Parses a draft from JSON; null means none. Throws `parse_error` or `invalid_params`. */
 export function parseDraft(body: string): Draft | null {
   let draft: unknown;

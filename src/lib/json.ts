@@ -29,8 +29,10 @@ export class JsonText {
   }
 }
 
+/** Size and digest of canonical JSON, as UTF-8. */
 export interface JsonDigest {
   readonly bytes: number;
+  /** In hexadecimal. */
   readonly sha256: string;
 }
 

@@ -1,33 +1,12 @@
-import type { ContractChange } from "../../contract/change.ts";
+import type { Review, Saved } from "../../contract/review.ts";
 import type { Problem } from "../../lib/problem.ts";
-import type { Draft } from "./draft.ts";
+import type { Current, Draft } from "../../lib/draft.ts";
 import { asksForToken, withTyped } from "../shared/ask-token.ts";
 
 /** The JSON API of edits, as pages use it. The outcome of a save is a value, not an exception. */
 
-export interface Current extends Draft {
-  readonly cid: string;
-  readonly changedAt: number;
-  readonly by: string;
-}
-
-export interface Review {
-  readonly problems: readonly Problem[];
-  readonly servers: readonly ServerEffect[];
-  readonly breaking: boolean;
-}
-
-export interface ServerEffect {
-  readonly server: string;
-  readonly outcome: "added" | "removed" | "changed" | "refused" | "starting";
-  readonly before?: string;
-  readonly after?: string;
-  readonly changes: readonly ContractChange[];
-  readonly newBehaviour: readonly string[];
-}
-
 export type SaveOutcome =
-  | { readonly kind: "saved"; readonly cid: string | null; readonly review: Review }
+  | ({ readonly kind: "saved" } & Saved)
   /** In all of the following, nothing was changed. */
   | { readonly kind: "refused"; readonly problems: readonly Problem[] }
   | { readonly kind: "breaking"; readonly review: Review }
@@ -35,12 +14,6 @@ export type SaveOutcome =
   /** It takes a token, or a different one. */
   | { readonly kind: "forbidden"; readonly message: string }
   | { readonly kind: "failed"; readonly message: string };
-
-export interface SaveOptions {
-  /** The CID that the writer saw; null if there was nothing. */
-  readonly expected: string | null;
-  readonly allowBreaking: boolean;
-}
 
 /** `url` is the address of one variable, definition or entry under /api. */
 export class EditApi {
@@ -65,7 +38,8 @@ export class EditApi {
     return await bodyOf<Review>(await fetch(`${this.#url}/review`, { ...sending("POST", draft), signal }));
   }
 
-  async save(draft: Draft | null, { expected, allowBreaking }: SaveOptions): Promise<SaveOutcome> {
+  /** `expected` is the CID that the writer saw; null if there was nothing. */
+  async save(draft: Draft | null, expected: string | null, allowBreaking: boolean): Promise<SaveOutcome> {
     const request = sending(draft === null ? "DELETE" : "PUT", draft);
     if (expected === null) request.headers["If-None-Match"] = "*";
     else request.headers["If-Match"] = `"${expected}"`;
@@ -80,7 +54,7 @@ export class EditApi {
 
 async function outcomeOf(response: Response): Promise<SaveOutcome> {
   if (response.ok) {
-    const { cid, review } = (await response.json()) as { cid: string | null; review: Review };
+    const { cid, review } = (await response.json()) as Saved;
     return { kind: "saved", cid, review };
   }
   const { code, message, data } = await errorOf(response);

@@ -1,12 +1,6 @@
 import { Chunk } from "@codemirror/merge";
 import { Text } from "@codemirror/state";
-
-/** Texts by path, as the JSON API has them. */
-export interface Draft {
-  /** The path of the main text. */
-  readonly entry: string;
-  readonly files: Readonly<Record<string, string>>;
-}
+import type { Draft } from "../../lib/draft.ts";
 
 export function isSameDraft(one: Draft, other: Draft): boolean {
   const paths = Object.keys(one.files);

@@ -1,5 +1,5 @@
 import type { ContractChange } from "../../contract/change.ts";
-import type { Review, ServerEffect } from "./api.ts";
+import type { Review, ServerEffect } from "../../contract/review.ts";
 import { element } from "../shared/dom.ts";
 
 /** Describes what a save does to servers and their callers. */

@@ -3,8 +3,10 @@ import { ask } from "../shared/ask.ts";
 import { button, element, tenantBase } from "../shared/dom.ts";
 import type { Notices } from "../shared/notices.ts";
 import { timeOf } from "../shared/times.ts";
-import type { EditApi, Review, SaveOutcome } from "./api.ts";
-import { type Draft, mergeDrafts } from "./draft.ts";
+import type { Review } from "../../contract/review.ts";
+import type { EditApi, SaveOutcome } from "./api.ts";
+import type { Draft } from "../../lib/draft.ts";
+import { mergeDrafts } from "./draft.ts";
 import type { EditedText } from "./edited-text.ts";
 import { showBreaking, showEffects } from "./effects.ts";
 import type { LiveReview } from "./live-review.ts";
@@ -46,7 +48,7 @@ export class Saver {
   /** Undefined when the person declined. */
   async #send(draft: Draft | null, verb: string, allowBreaking: boolean): Promise<SaveOutcome | undefined> {
     const { api, text } = this.#parts;
-    const outcome = await api.save(draft, { expected: text.base.cid, allowBreaking });
+    const outcome = await api.save(draft, text.base.cid, allowBreaking);
     if (outcome.kind === "breaking") {
       return (await askBreaking(outcome.review, verb)) ? await this.#send(draft, verb, true) : undefined;
     }

@@ -1,8 +1,8 @@
 import { Router, type Response } from "express";
 import { rightsOf } from "../../access/rights.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { Saved, Subject } from "../../edits/edits.ts";
-import type { Draft } from "../../lib/draft.ts";
+import type { Saved } from "../../contract/review.ts";
+import type { Subject } from "../../edits/edits.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import type { RoutedContext, RouteHandler } from "../routed.ts";
 import { changing, listing, mayKnow, named, reading } from "../access/permit.ts";
@@ -11,7 +11,7 @@ import type { ApiOptions } from "./add-route.ts";
 import { etagOf, requirePrecondition, saveOptions } from "./preconditions.ts";
 import { turnAmongAll } from "../../lib/event-loop.ts";
 import { textDiff } from "./text-diff.ts";
-import { parseDraft } from "../../lib/draft.ts";
+import { parseDraft, type Draft } from "../../lib/draft.ts";
 import type { RequestContext } from "../request-context.ts";
 
 /** The name of each list, in its address and in its answer. */

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { Current, Subject } from "../../edits/edits.ts";
-import type { Draft } from "../../lib/draft.ts";
+import type { Subject } from "../../edits/edits.ts";
+import type { Current, Draft } from "../../lib/draft.ts";
 import type { Host } from "../../host/host.ts";
 import type { ServerSummary } from "../../host/catalog/overview.ts";
 import { listedProblems } from "../../lib/problem.ts";
