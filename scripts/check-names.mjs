@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** Scripts of pages run in browsers, share no code with the service, and name the API's data by the same words. */
+/** Scripts of pages run in browsers, among names that their libraries and pages give them. */
 const APART = /^browser\//;
 const EXPORTED = /^export (?:abstract )?(?:interface|type|class|enum) ([A-Za-z0-9_]+)/gm;
 

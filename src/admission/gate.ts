@@ -1,3 +1,4 @@
+import { TokenBucket } from "../lib/token-buckets.ts";
 import { Refusals, TooManyRequests } from "./refusals.ts";
 
 /** The share of one tenant or principal. */
@@ -19,18 +20,16 @@ export class Gate {
   readonly #what: string;
   readonly #limits: GateLimits;
   readonly #burst: number;
+  readonly #bucket = new TokenBucket();
   #refusals: Refusals | undefined;
   #underWay = 0;
-  #tokens: number;
-  #filledAt = 0;
 
   /** Refusals name `who`, and `what` is counted. */
   constructor(who: string, limits: GateLimits, what = "requests") {
     this.#who = who;
     this.#what = what;
     this.#limits = limits;
-    this.#burst = Math.max(1, limits.requestBurst || limits.requestsPerSecond);
-    this.#tokens = this.#burst;
+    this.#burst = limits.requestBurst || limits.requestsPerSecond;
   }
 
   get underWay(): number {
@@ -39,7 +38,7 @@ export class Gate {
 
   /** True when it can be forgotten and made again unnoticed. */
   isAtRest(now: number): boolean {
-    return this.#underWay === 0 && this.#tokensAt(now) >= this.#burst;
+    return this.#underWay === 0 && this.#bucket.isFull(now, this.#limits.requestsPerSecond / 1000, this.#burst);
   }
 
   /** One request enters, at `now` in milliseconds of any steady clock. Throws `too_many_requests`. */
@@ -49,14 +48,10 @@ export class Gate {
       throw this.#refusal(`has ${requests} ${this.#what} under way, the most that it may`, 1);
     }
     if (requestsPerSecond > 0) {
-      const tokens = this.#tokensAt(now);
-      this.#tokens = tokens;
-      this.#filledAt = now;
-      if (tokens < 1) {
-        const seconds = Math.ceil((1 - tokens) / requestsPerSecond);
-        throw this.#refusal(`may begin ${requestsPerSecond} ${this.#what} a second`, seconds);
+      const waitMs = this.#bucket.take(now, requestsPerSecond / 1000, this.#burst);
+      if (waitMs > 0) {
+        throw this.#refusal(`may begin ${requestsPerSecond} ${this.#what} a second`, Math.ceil(waitMs / 1000));
       }
-      this.#tokens = tokens - 1;
     }
     this.#underWay += 1;
   }
@@ -69,10 +64,5 @@ export class Gate {
   #refusal(why: string, seconds: number): TooManyRequests {
     this.#refusals ??= new Refusals();
     return new TooManyRequests(`${this.#who} ${why}`, seconds, this.#refusals);
-  }
-
-  #tokensAt(now: number): number {
-    const gained = ((now - this.#filledAt) / 1000) * this.#limits.requestsPerSecond;
-    return Math.min(this.#burst, this.#tokens + gained);
   }
 }

@@ -7,10 +7,37 @@ export interface BucketRate {
   readonly burst: number;
 }
 
-/** Limits how often something may begin for each tenant (a token bucket each). */
+/** Fills at a steady rate up to its burst, and whatever begins takes a token. `now` is in milliseconds of any steady clock. */
+export class TokenBucket {
+  /** The tokens at `#filledAt`; at first more than it can hold. */
+  #tokens = Infinity;
+  #filledAt = 0;
+
+  /** Takes a token and returns 0, or returns the milliseconds until there is one. */
+  take(now: number, perMs: number, burst: number): number {
+    const tokens = this.#tokensAt(now, perMs, burst);
+    this.#filledAt = now;
+    if (tokens < 1) {
+      this.#tokens = tokens;
+      return Math.ceil((1 - tokens) / perMs);
+    }
+    this.#tokens = tokens - 1;
+    return 0;
+  }
+
+  isFull(now: number, perMs: number, burst: number): boolean {
+    return this.#tokensAt(now, perMs, burst) >= Math.max(1, burst);
+  }
+
+  #tokensAt(now: number, perMs: number, burst: number): number {
+    return Math.min(Math.max(1, burst), this.#tokens + (now - this.#filledAt) * perMs);
+  }
+}
+
+/** Limits how often something may begin for each tenant. */
 export class TokenBuckets {
   readonly #rateOf: (tenant: string) => BucketRate;
-  readonly #buckets = new Map<string, { tokens: number; filledAt: number }>();
+  readonly #buckets = new Map<string, TokenBucket>();
 
   constructor(rateOf: (tenant: string) => BucketRate) {
     this.#rateOf = rateOf;
@@ -22,11 +49,7 @@ export class TokenBuckets {
     if (perMinute === 0) return 0;
     const perMs = perMinute / 60_000;
     const bucket = this.#buckets.get(tenant) ?? this.#create(tenant, burst, now, perMs);
-    bucket.tokens = Math.min(Math.max(1, burst), bucket.tokens + (now - bucket.filledAt) * perMs);
-    bucket.filledAt = now;
-    if (bucket.tokens < 1) return Math.ceil((1 - bucket.tokens) / perMs);
-    bucket.tokens -= 1;
-    return 0;
+    return bucket.take(now, perMs, burst);
   }
 
   /** Takes a token, or throws `too_many_requests` with the allowed rate and the time of the next one. */
@@ -38,13 +61,13 @@ export class TokenBuckets {
     throw new BerthError("too_many_requests", detail, { data: { retryAfterSeconds } });
   }
 
-  #create(tenant: string, burst: number, now: number, perMs: number): { tokens: number; filledAt: number } {
+  #create(tenant: string, burst: number, now: number, perMs: number): TokenBucket {
     if (this.#buckets.size >= REMEMBERED_MAX) {
-      for (const [name, { tokens, filledAt }] of this.#buckets) {
-        if (tokens + (now - filledAt) * perMs >= burst) this.#buckets.delete(name);
+      for (const [name, bucket] of this.#buckets) {
+        if (bucket.isFull(now, perMs, burst)) this.#buckets.delete(name);
       }
     }
-    const bucket = { tokens: Math.max(1, burst), filledAt: now };
+    const bucket = new TokenBucket();
     this.#buckets.set(tenant, bucket);
     return bucket;
   }
