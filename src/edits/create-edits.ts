@@ -5,7 +5,7 @@ import { loadDefinition } from "../image/definition.ts";
 import { locationOf, type Problem } from "../lib/problem.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { ChangeSubject } from "../store/store.ts";
-import { readDirectory, type Directory } from "../host/catalog/directory.ts";
+import { nowStored, readDirectory, type Directory } from "../host/catalog/directory.ts";
 import type { Host } from "../host/host.ts";
 import type { HostDependencies } from "../host/open-host.ts";
 import { isObject } from "../lib/json.ts";
@@ -98,7 +98,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       await nextTurn();
       try {
         const storedBytesMax = dependencies.storedBytesOf?.(tenant);
-        await store.change(tenant, {
+        const changes = await store.change(tenant, {
           by,
           subject: { ...subject, breaking: review.breaking },
           put: [...releases.put, ...put],
@@ -106,6 +106,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
           derived: [...releases.derived, ...derived],
           ...(storedBytesMax !== undefined && { storedBytesMax }),
         });
+        if (after) nowStored(after, changes);
       } catch (error) {
         if (!(error instanceof BerthError && error.code === "name_moved") || attempt === ATTEMPTS_MAX) throw error;
         continue;

@@ -56,6 +56,7 @@ export function proposeTo(store: ReviewedStore): ProposedStore {
         moves.push(move);
         latest.set(keyOf(move.kind, move.name), move);
       }
+      return [];
     },
 
     tenants: store.tenants,

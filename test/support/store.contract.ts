@@ -189,6 +189,37 @@ export function storeContract(
       assert.equal((await store.history("default", "variable", "greeting")).length, 2);
     });
 
+    test("a change tells its numbers, which follow that of the latest change where nobody came in between", async () => {
+      const other = await openAgain();
+      try {
+        const moves = (count: number) =>
+          Array.from({ length: count }, (_, index) => ({ kind: "server", name: `s${index}`, cid: one.cid }) as const);
+        for (const count of [3, 700]) {
+          const latest = await store.latestChange();
+          const numbers = await store.change("default", { by: "test", put: [one], set: moves(count) });
+          const isNew = count === 3 ? 3 : 697;
+          assert.deepEqual(
+            numbers,
+            Array.from({ length: isNew }, (_, index) => latest + 1 + index),
+          );
+          assert.equal(await store.latestChange(), latest + isNew);
+        }
+        assert.deepEqual(await store.change("default", { by: "test", put: [two], set: moves(3) }), []);
+
+        for (const elsewhere of [
+          () => other.change("acme", { by: "test", put: [one], set: moves(1) }),
+          () => other.putSecret("default", { name: "A", keyId: "k", sealed: one.bytes, by: "test" }),
+        ]) {
+          const latest = await store.latestChange();
+          await elsewhere();
+          const [number] = await set("default", `after ${latest}`);
+          assert.equal(number, latest + 2);
+        }
+      } finally {
+        await other.close();
+      }
+    });
+
     test("names that another process has changed are told within a second, and nothing else", async () => {
       const other = await openAgain();
       const told: ChangedName[] = [];

@@ -100,6 +100,15 @@ export async function readDirectory(
   return directory ?? readWhole(source, tenant, known, foreseen);
 }
 
+/**
+ * Tells that the changes which `foreseen` was read with now have these numbers in the store. If nobody changed a name
+ * since that reading, it reflects them all, and the next one begins after them; otherwise all of them are read again.
+ */
+export function nowStored(foreseen: Directory, changes: readonly number[]): void {
+  const [first, last] = [changes[0], changes.at(-1)];
+  if (first !== undefined && readUpTo.get(foreseen) === first - 1) readUpTo.set(foreseen, last!);
+}
+
 /** A copy of the directory in which a server hides other names. */
 export function withHidden(directory: Directory, server: string, hidden: readonly string[]): Directory {
   const listed = directory.servers.get(server);

@@ -72,16 +72,17 @@ export class ForeignChanges {
     };
   }
 
-  /** Notes a change that was committed here. */
-  add(ids: readonly number[]): void {
+  /** Notes changes that were committed here, and returns their numbers. */
+  add(ids: readonly number[]): readonly number[] {
     if (this.#timer) for (const id of ids) this.#own.add(id);
+    return ids;
   }
 
   /** As `add`, for a change that another thread commits, which until then would look like one of another process. */
-  async adding(changing: Promise<readonly number[]>): Promise<void> {
+  async adding(changing: Promise<readonly number[]>): Promise<readonly number[]> {
     this.#underWay += 1;
     try {
-      this.add(await changing);
+      return this.add(await changing);
     } finally {
       this.#underWay -= 1;
     }

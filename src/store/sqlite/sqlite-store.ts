@@ -126,7 +126,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       const kept = isLongChange(change)
         ? log.keepAside(() => foreignChanges.adding(changeAside(tenant, change)))
         : log.keep(() => foreignChanges.add(changeHere(tenant, change)));
-      await foreignChanges.tellIfUnsure(namesOf(tenant, change), kept);
+      return foreignChanges.tellIfUnsure(namesOf(tenant, change), kept);
     },
 
     onReplaced: (listener) => foreignChanges.listenToReplacing(listener),
