@@ -6,7 +6,7 @@ import { locationOf, type Problem } from "../lib/problem.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { ChangeSubject } from "../store/store.ts";
 import { nowStored, readDirectory, type Directory } from "../host/catalog/directory.ts";
-import type { Host } from "../host/host.ts";
+import type { Foreseen, Host } from "../host/host.ts";
 import type { HostDependencies } from "../host/open-host.ts";
 import { isObject } from "../lib/json.ts";
 import { limitedPerMinute } from "../lib/token-buckets.ts";
@@ -51,7 +51,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
 
   /** Reloads run one after the other, so that an earlier one cannot end last with what it had read by then. */
   let reloading: Promise<void> = Promise.resolve();
-  function reload(tenant: string, foreseen: Directory | undefined): Promise<void> {
+  function reload(tenant: string, foreseen: Foreseen | undefined): Promise<void> {
     const next = reloading.catch(() => {}).then(() => host.reload(tenant, foreseen));
     reloading = next;
     return next;
@@ -106,7 +106,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
           derived: [...releases.derived, ...derived],
           ...(storedBytesMax !== undefined && { storedBytesMax }),
         });
-        if (after) nowStored(after, changes);
+        if (after) nowStored(after.directory, changes);
       } catch (error) {
         if (!(error instanceof BerthError && error.code === "name_moved") || attempt === ATTEMPTS_MAX) throw error;
         continue;

@@ -6,6 +6,7 @@ import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import type { Limits } from "../limits/limits.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "../lib/problem.ts";
 import type { Store } from "../store/store.ts";
+import { BoundedMap } from "../lib/bounded-map.ts";
 import { nextTurn, turnTaker } from "../lib/event-loop.ts";
 import { Activities } from "../host/calls/activity.ts";
 import type { LoadDependencies } from "../host/catalog/build-catalog.ts";
@@ -13,10 +14,10 @@ import type { Catalog } from "../host/catalog/catalog.ts";
 import type { CompileFor } from "../host/catalog/compile-in-turn.ts";
 import { readDirectory, saidOf, type Directory, type DirectoryEntry } from "../host/catalog/directory.ts";
 import { guestPort } from "../host/calls/guest-port.ts";
-import type { Host } from "../host/host.ts";
+import type { Foreseen, Host } from "../host/host.ts";
 import type { HostDependencies } from "../host/open-host.ts";
 import { Observers } from "../host/calls/observe.ts";
-import { loadCatalog } from "../host/catalog/load-catalog.ts";
+import { loadCatalog, type PreparedServer } from "../host/catalog/load-catalog.ts";
 import { withdrawnOf } from "../host/catalog/withdrawn.ts";
 import type { Review, ServerEffect } from "../contract/review.ts";
 import type { EditPlan } from "./plan.ts";
@@ -39,7 +40,7 @@ interface Examined {
   readonly review: Review;
   readonly releases: ReturnType<ProposedStore["proposal"]>;
   /** All servers as they would be; undefined when the plan has problems. */
-  readonly after: Directory | undefined;
+  readonly after: Foreseen | undefined;
 }
 
 /**
@@ -62,9 +63,11 @@ export async function examine(
   const told = new ToldChanges();
   // The current release may never have been loaded, and must still be addressable once it is replaced.
   const standing = proposeTo(examiner.store);
-  let after: Directory | undefined;
+  const prepared = new BoundedMap<string, PreparedServer>(PREPARED_MAX);
+  let foreseen: Foreseen | undefined;
   if (plan.problems.length === 0) {
-    after = await readDirectory({ ...examiner, store: plan.proposed }, tenant, plan.before, plan.mcps);
+    const after = await readDirectory({ ...examiner, store: plan.proposed }, tenant, plan.before, plan.mcps);
+    foreseen = { directory: after, prepared };
     problems.add(newProblems(plan, plan.before.problems, after.problems));
     // A configuration that is refused as a whole would only remove servers.
     const names = problems.areWarnings ? await differing(plan.before, after) : [];
@@ -82,6 +85,7 @@ export async function examine(
       const would =
         states.get(stands.get(name)) ?? (await stateOf(examiner, tenant, name, after.servers.get(name), plan.proposed));
       await nextTurn();
+      if (would.prepared) prepared.set(name, would.prepared);
       problems.add(newProblems(plan, was.problems, would.problems));
       if (name === plan.written?.server && would.kind === "served") {
         problems.add(await loadProblems(tenant, plan.written, { ...examiner, store: plan.proposed }));
@@ -92,8 +96,11 @@ export async function examine(
     }
   }
   const releases = standing.proposal();
-  return { review: await reviewOf(problems, plan, servers), releases, after };
+  return { review: await reviewOf(problems, plan, servers), releases, after: foreseen };
 }
+
+/** Few saves change more servers, and each is held in memory until the host has it. */
+const PREPARED_MAX = 4;
 
 async function reviewOf(problems: GatheredProblems, plan: EditPlan, servers: readonly ServerEffect[]): Promise<Review> {
   const { first, further } = problems.told();
@@ -254,6 +261,7 @@ interface State {
   /** `starting`: what it offers is not known yet. */
   readonly kind: "absent" | "disabled" | "refused" | "served" | "starting";
   readonly catalog?: Catalog;
+  readonly prepared?: PreparedServer;
   readonly problems: readonly Problem[];
 }
 
@@ -280,8 +288,8 @@ async function stateOf(
   if (!listed.enabled) return { kind: "disabled", problems: listed.problems };
   try {
     const port = guestPort(tenant, name, quiet(examiner.host), store);
-    const catalog = await loadCatalog(tenant, name, listed, port, loading(examiner, store));
-    return { kind: "served", catalog, problems: catalog.problems };
+    const loaded = await loadCatalog(tenant, name, listed, port, loading(examiner, store));
+    return { kind: "served", ...loaded, problems: loaded.catalog.problems };
   } catch (error) {
     if (!(error instanceof BerthError) || ofTheService.has(error.code)) throw error;
     return { kind: "refused", problems: problemsOf(error) };

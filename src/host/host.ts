@@ -3,11 +3,19 @@ import type { Problem } from "../lib/problem.ts";
 import type { Activity } from "./calls/activity.ts";
 import type { Catalog } from "./catalog/catalog.ts";
 import type { Directory } from "./catalog/directory.ts";
+import type { PreparedServer } from "./catalog/load-catalog.ts";
 import type { ReleaseVersion } from "./catalog/releases.ts";
 import type { RecentLine } from "./calls/recent-lines.ts";
 import type { Overview, ServerSummary } from "./catalog/overview.ts";
 import type { UpstreamState } from "./serving/hosting.ts";
 import type { AnyChangeListener, ChangeListener } from "./serving/watchers.ts";
+
+/** A tenant's servers as they will be after a change. */
+export interface Foreseen {
+  readonly directory: Directory;
+  /** Some servers of the directory, by name. */
+  readonly prepared: ReadonlyMap<string, PreparedServer>;
+}
 
 /**
  * Maps names to catalogs, and carries out calls. It knows no MCP revision, no HTTP, no SQL and no compiler: it is
@@ -51,9 +59,9 @@ export interface Host {
   problems(tenant: string): readonly Problem[];
   /**
    * Reads the tenant's names again after a change. Servers whose definition and entry are unchanged stay loaded. What
-   * is as in `foreseen`, by default the current directory, is not read again.
+   * is as in `foreseen`, by default the current directory, is neither read nor made again.
    */
-  reload(tenant: string, foreseen?: Directory): Promise<void>;
+  reload(tenant: string, foreseen?: Foreseen): Promise<void>;
   /**
    * Unloads a tenant that nobody uses, until it is loaded again. Does nothing, and returns false, while it is in use.
    */

@@ -9,13 +9,13 @@ import { unnamedEntry } from "../entry/entry.ts";
 import { CatalogCache } from "./catalog/catalog-cache.ts";
 import { createEarlierReleases, readReleases } from "./catalog/releases.ts";
 import { guestPort, type PortHost } from "./calls/guest-port.ts";
-import type { Host } from "./host.ts";
+import type { Foreseen, Host } from "./host.ts";
 import { withBuiltIn, type BuiltInServer } from "./builtin/with-built-in.ts";
 import { withAllServers } from "./catalog/aggregate.ts";
 import type { LoadDependencies } from "./catalog/build-catalog.ts";
 import type { McpsLimits } from "../entry/mcps.ts";
 import type { Limits } from "../limits/limits.ts";
-import { loadCatalog } from "./catalog/load-catalog.ts";
+import { loadCatalog, type PreparedServer } from "./catalog/load-catalog.ts";
 import { Observers } from "./calls/observe.ts";
 import { RecentLines } from "./calls/recent-lines.ts";
 import { Overviews, createSummarize } from "./catalog/overview.ts";
@@ -74,10 +74,10 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const readings = new Map<string, number>();
   let readingsBegun = 0;
 
-  const reload = async (tenant: string, foreseen = directories.get(tenant)): Promise<void> => {
+  const reload = async (tenant: string, foreseen?: Foreseen): Promise<void> => {
     const before = closings.get(tenant);
     const reading = ++readingsBegun;
-    const directory = await readDirectory(dependencies, tenant, foreseen);
+    const directory = await readDirectory(dependencies, tenant, foreseen?.directory ?? directories.get(tenant));
     const withdrawnNow = await readWithdrawn(store, tenant, withdrawn.get(tenant));
     // A reading that began before a tenant was closed does not bring it back.
     if (closings.get(tenant) !== before) return;
@@ -91,6 +91,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     }
     withdrawn.set(tenant, withdrawnNow);
     if (directory !== known) replace(tenant, known, directory);
+    if (foreseen) await adopt(tenant, foreseen);
     for (const server of watchers.watched(tenant)) {
       const isSame = known?.servers.get(server) === directory.servers.get(server);
       if (isSame && watchers.isKnown(tenant, server)) continue;
@@ -108,6 +109,18 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     activities.keepOnly(tenant, directory.servers);
     recentLines.keepOnly(tenant, directory.servers);
     upstreams?.keepOnly(tenant, directory);
+  };
+
+  /** Loads servers that are still what they were foreseen to be. */
+  const adopt = async (tenant: string, { directory, prepared }: Foreseen): Promise<void> => {
+    for (const [server, one] of prepared) {
+      if (directories.get(tenant)?.servers.get(server) !== directory.servers.get(server)) continue;
+      try {
+        await lookOn(tenant, server, { prepared: one });
+      } catch {
+        // It is loaded anew when it is asked for, and refused then if that fails, too.
+      }
+    }
   };
 
   /** Compares a watched server with what its listeners know. One that cannot be served now may come back unchanged. */
@@ -195,14 +208,15 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const load = (
     tenant: string,
     name: string,
-    options?: { ifRoom: boolean; recordsLater?: boolean },
+    options?: LookOptions & { ifRoom: boolean },
   ): Catalog | Promise<Catalog> => {
     const listed = directories.get(tenant)?.servers.get(name);
     if (!listed) return pinned(tenant, name);
     if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
     const record = options?.recordsLater ? recorder.recordLater : recorder.record;
     const make = async (): Promise<Catalog> => {
-      const catalog = await loadCatalog(tenant, name, listed, portOf(tenant, name), loading, record);
+      const { prepared } = options ?? {};
+      const { catalog } = await loadCatalog(tenant, name, listed, portOf(tenant, name), loading, { record, prepared });
       checkNotWithdrawn(tenant, name, catalog.release);
       return catalog;
     };
@@ -210,11 +224,13 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   };
 
   /** Loads a server to list or watch it, without evicting any that is called. */
-  const lookOn = (tenant: string, name: string, recordsLater = false): Catalog | Promise<Catalog> =>
-    catalogs.peek(tenant, name) ?? load(tenant, name, { ifRoom: true, recordsLater });
+  const lookOn = (tenant: string, name: string, options: LookOptions = {}): Catalog | Promise<Catalog> =>
+    catalogs.peek(tenant, name) ?? load(tenant, name, { ...options, ifRoom: true });
 
   const summarize = createSummarize(dependencies, catalogs, (tenant, name) => lookOn(tenant, name));
-  const summarizeOneOfAll = createSummarize(dependencies, catalogs, (tenant, name) => lookOn(tenant, name, true));
+  const summarizeOneOfAll = createSummarize(dependencies, catalogs, (tenant, name) =>
+    lookOn(tenant, name, { recordsLater: true }),
+  );
 
   const setVisible = createSetVisible({
     ...dependencies,
@@ -332,6 +348,11 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const { recentCalls } = limits;
   const more = builtIn ? withBuiltIn(own, builtIn.tenant, builtIn.server, { recentCalls, observers }) : own;
   return withAllServers(more, limits);
+}
+
+interface LookOptions {
+  readonly recordsLater?: boolean;
+  readonly prepared?: PreparedServer;
 }
 
 /** A removed server has no grants, but what was begun in one of its releases may end. */

@@ -11,6 +11,8 @@ import type { Host } from "../../src/host/host.ts";
 import type { ServerSummary } from "../../src/host/catalog/overview.ts";
 import { Checks } from "../../src/host/checks/checks.ts";
 import { openHost } from "../../src/host/open-host.ts";
+import { createEdits } from "../../src/edits/create-edits.ts";
+import type { Edits } from "../../src/edits/edits.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -21,6 +23,7 @@ import { patientLimits } from "./patience.ts";
 export interface Hosted {
   readonly host: Host;
   readonly store: Store;
+  readonly edits: Edits;
   catalog(server: string): Promise<Catalog>;
   /** Gives a server another definition, and has the host read its names again. */
   define(server: string, text: string): Promise<void>;
@@ -44,24 +47,27 @@ const own: Compiler = { identity: compilerCid(), compile };
 export async function openHosted(
   texts: Readonly<Record<string, string>>,
   overrides: Partial<Limits> = {},
+  watched: (store: Store) => Store = (store) => store,
 ): Promise<Hosted> {
   const dataDir = await mkdtemp(join(tmpdir(), "berth-hosted-"));
   const open = async (writable: boolean, compiler: Compiler = own) => {
-    const store = await openSqliteStore({ dataDir });
+    const store = watched(await openSqliteStore({ dataDir }));
     const executor = await openExecutor({ mode: "trusted", limits: { ...patientLimits, guestSpareProcesses: 1 } });
     const checks = new Checks(patientLimits);
-    const host = await openHost([TENANT], {
+    const hosting = {
       store,
       executor,
       checks,
-      compile: (source) => compiler.compile(source),
-      compileKey: (definition, source, identity = compiler.identity) => compileKey(definition, source, identity),
+      compile: (source: DefinitionSource) => compiler.compile(source),
+      compileKey: (definition: Cid, source: Parameters<typeof compileKey>[1], identity = compiler.identity) =>
+        compileKey(definition, source, identity),
       compiler: compiler.identity,
       log: createLog("silent"),
       writable,
       limits: { ...patientLimits, ...overrides },
-    });
-    return { store, executor, checks, host };
+    };
+    const host = await openHost([TENANT], hosting);
+    return { store, executor, checks, host, edits: createEdits({ ...hosting, host }) };
   };
   let parts = await open(true);
   const closeParts = async (): Promise<void> => {
@@ -75,6 +81,9 @@ export async function openHosted(
     },
     get store() {
       return parts.store;
+    },
+    get edits() {
+      return parts.edits;
     },
     catalog: async (server) => parts.host.server(TENANT, server),
     async define(server, text) {

@@ -7,7 +7,14 @@ import type { HostPort } from "../../executor/executor.ts";
 import { valuesIn, type JsonObject } from "../../lib/json.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Catalog, Offer } from "./catalog.ts";
-import { compilingOnce, compiledDefinition, refused, type CompilingParts } from "./compile-once.ts";
+import {
+  compilingOnce,
+  compiledDefinition,
+  refused,
+  type CompiledDefinition,
+  type CompileOnce,
+  type CompilingParts,
+} from "./compile-once.ts";
 import { createCompleter } from "../calls/completer.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { checkOptions, leaveOut, offerOf, type Offered } from "../../entry/offer.ts";
@@ -57,39 +64,77 @@ export interface Made {
   readonly isEarlier?: boolean;
 }
 
-/** Makes a release and the catalog that serves it. `blocks` belong to the release. */
+/** A release with what its code was compiled to: all of a catalog that does not depend on the host. */
+export interface PreparedRelease extends CompiledDefinition {
+  readonly release: Release;
+}
+
+interface Built {
+  readonly catalog: Catalog;
+  /** They belong to the release. */
+  readonly blocks: readonly Block[];
+  /** Absent for an upstream, which makes its release. */
+  readonly prepared?: PreparedRelease;
+}
+
+/** Makes a release, unless it is `prepared`, and the catalog that serves it. */
 export async function buildCatalog(
+  tenant: string,
+  server: string,
+  made: Made,
+  port: HostPort,
+  dependencies: LoadDependencies,
+  prepared?: PreparedRelease,
+): Promise<Built> {
+  const { entry, isHidden, isEarlier = false } = made;
+  if (entry.upstream !== undefined) {
+    return loadUpstream(tenant, server, { uri: entry.upstream, entry, isHidden, isEarlier }, dependencies);
+  }
+  const compileOnce = compilingOnce(tenant, dependencies);
+  const ready = prepared ?? (await prepareRelease(tenant, server, made, port, compileOnce, dependencies));
+  // A trial, which may have prepared it, holds nothing.
+  if (prepared) await compileOnce.hold(prepared);
+  const catalog = await serveRelease(tenant, server, made, ready, port, compileOnce, dependencies);
+  const { block, contractBlock, configBlock } = ready.release;
+  return { catalog, blocks: [block, contractBlock, configBlock], prepared: ready };
+}
+
+async function prepareRelease(
   tenant: string,
   server: string,
   { definition, entry, isHidden, isEarlier = false }: Made,
   port: HostPort,
+  compileOnce: CompileOnce,
   dependencies: LoadDependencies,
-): Promise<{ catalog: Catalog; blocks: readonly Block[] }> {
-  if (entry.upstream !== undefined) {
-    return loadUpstream(tenant, server, { uri: entry.upstream, entry, isHidden, isEarlier }, dependencies);
-  }
+): Promise<PreparedRelease> {
   const hasCode = definition !== undefined || Object.keys(entry.transforms).length > 0;
   const strange = hasCode ? codeProblems(tenant, dependencies.executor) : [];
   if (strange.length > 0) throw refused(server, strange);
-  const compileOnce = compilingOnce(tenant, dependencies);
   const own = { definition, entry };
-  const { found, language, bundle, compiled } = await compiledDefinition(
-    tenant,
-    server,
-    own,
-    compileOnce,
-    dependencies,
-  );
+  const code = await compiledDefinition(tenant, server, own, compileOnce, dependencies);
+  const { found, language, bundle, compiled } = code;
   const offered = offerOf(server, found, entry);
   const given = { definition: definition ?? null, found: compiled, entry: rawBlock(JSON.stringify(entry.raw)).cid };
   await applyTransforms(offered, { tenant, server, given, entry, found }, port, { ...dependencies, compileOnce });
   leaveOut(offered, entry);
   checkOptions(server, offered, entry);
   if (!isEarlier) checkSize(server, offered, dependencies.limits);
-  const granted = await grantTo({ tenant, server, entry }, port, dependencies);
   if (language === "shell") leaveOutNamesakes(server, offered, entry);
   const release = await createRelease({ definition: definition ?? null, bundle, entry, offered, isHidden });
+  return { ...code, release };
+}
 
+/** The catalog of a release for one host, to which its code turns through `port`. */
+async function serveRelease(
+  tenant: string,
+  server: string,
+  { definition, entry }: Made,
+  { release, found, language, bundle }: PreparedRelease,
+  port: HostPort,
+  compileOnce: CompileOnce,
+  dependencies: LoadDependencies,
+): Promise<Catalog> {
+  const granted = await grantTo({ tenant, server, entry }, port, dependencies);
   const validatorOf = dependencies.checks.of(tenant);
   const readsAll = entry.variables === undefined;
   const remake = remaking(dependencies.checks, tenant);
@@ -194,7 +239,7 @@ export async function buildCatalog(
     completer: (of, argument) => completers.get(completerKey(of, argument)),
     memo: new Map(),
   };
-  return { catalog, blocks: [release.block, release.contractBlock, release.configBlock] };
+  return catalog;
 }
 
 /** Looks up Berth's own URI schemes separately, so that a template with another beginning cannot match them. */

@@ -14,6 +14,8 @@ export interface CompileOnce {
   (definition: Cid, source: DefinitionSource): Promise<CompiledResult>;
   /** The compiled code of a definition in UTF-8. A copy damaged on disk is compiled again from the definition. */
   code(server: string, definition: Cid, bundle: Cid): Promise<Uint8Array>;
+  /** Keeps the stored result as long as the tenant. One that is gone is made again when its code is needed. */
+  hold(compiled: Pick<CompiledDefinition, "found" | "compiled">): Promise<void>;
 }
 
 const RETRY_AFTER_S = 5;
@@ -82,11 +84,14 @@ export function compilingOnce(
     if (!bytes) throw new BerthError("content_missing", bundle);
     return bytes;
   };
-  return Object.assign(compileOnce, { code });
+  const hold: CompileOnce["hold"] = async ({ found, compiled }) => {
+    if (compiled !== null) await isHeld(tenant, derivedKeys(compiled, found));
+  };
+  return Object.assign(compileOnce, { code, hold });
 }
 
 /** The compiled definition of a server. */
-interface CompiledDefinition {
+export interface CompiledDefinition {
   readonly found: CompiledResult;
   readonly language: DefinitionSource["language"];
   readonly bundle: Cid | null;

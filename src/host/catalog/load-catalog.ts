@@ -1,14 +1,34 @@
 import { BerthError } from "../../lib/errors.ts";
 import type { HostPort } from "../../executor/executor.ts";
-import { buildCatalog, type LoadDependencies } from "./build-catalog.ts";
+import { buildCatalog, type LoadDependencies, type PreparedRelease } from "./build-catalog.ts";
 import type { Catalog, Offer } from "./catalog.ts";
 import { refused } from "./compile-once.ts";
+import type { ReadEntry, ServerEntry } from "../../entry/entry.ts";
 import { readCheckedEntry } from "../../entry/mcps.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import { recordRelease, type RecordRelease } from "./release-recorder.ts";
 import { valuesIn } from "../../lib/json.ts";
+import type { Problem } from "../../lib/problem.ts";
 import type { Log } from "../../lib/log.ts";
 import { lacksDescriptor, noDescriptors } from "../../lib/error-mapping.ts";
+
+/** A server as one host has loaded it, which another host of the same tenant need not load again. */
+export interface PreparedServer {
+  readonly checked: ReadEntry;
+  readonly release: PreparedRelease;
+}
+
+export interface Loaded {
+  readonly catalog: Catalog;
+  /** Absent if loading the server again may give something else. */
+  readonly prepared?: PreparedServer;
+}
+
+interface LoadOptions {
+  readonly record?: RecordRelease;
+  /** The result of loading the server by the same directory entry. */
+  readonly prepared?: PreparedServer | undefined;
+}
 
 /** Makes a server ready to serve: definition and entry → what was compiled and configured → release → catalog. */
 export async function loadCatalog(
@@ -17,11 +37,11 @@ export async function loadCatalog(
   listed: DirectoryEntry,
   port: HostPort,
   dependencies: LoadDependencies,
-  record: RecordRelease = (...release) => recordRelease(dependencies, ...release),
-): Promise<Catalog> {
+  options: LoadOptions = {},
+): Promise<Loaded> {
   if (listed.refused) throw refused(server, listed.problems);
   try {
-    return await load(tenant, server, listed, port, dependencies, record);
+    return await load(tenant, server, listed, port, dependencies, options);
   } catch (error) {
     throw refusalOf(tenant, server, error, dependencies.log);
   }
@@ -33,26 +53,34 @@ async function load(
   { definition, hidden, entry: read }: DirectoryEntry,
   port: HostPort,
   dependencies: LoadDependencies,
-  record: RecordRelease,
-): Promise<Catalog> {
+  { prepared, record = (...release) => recordRelease(dependencies, ...release) }: LoadOptions,
+): Promise<Loaded> {
   // The directory read it without its schemas, because most servers are never requested.
-  const { entry, problems } = await readCheckedEntry(server, read.raw, (schema) =>
-    dependencies.checks.faultOf(tenant, schema),
-  );
+  const checked =
+    prepared?.checked ??
+    (await readCheckedEntry(server, read.raw, (schema) => dependencies.checks.faultOf(tenant, schema)));
+  const { entry, problems } = checked;
   const hiddenNames = new Set(hidden);
   const isHidden = ({ name }: Offer): boolean => hiddenNames.has(name);
   const made = { definition, entry, isHidden };
-  const { catalog, blocks } = await buildCatalog(tenant, server, made, port, dependencies).catch((error: unknown) => {
+  const building = buildCatalog(tenant, server, made, port, dependencies, prepared?.release);
+  const built = await building.catch((error: unknown) => {
     throw damaged(server, error);
   });
+  const { catalog, blocks } = built;
   if (dependencies.writable) await record(tenant, server, catalog.release, blocks, entry.upstream !== undefined);
   const written = blocks.find(({ cid }) => cid === catalog.contractCid)?.bytes.length;
   const heldBytes = written && written + VALUE_BYTES * valuesIn(catalog.contract, dependencies.limits.contractValues);
+  const all = [...problems, ...catalog.problems];
   return {
-    ...catalog,
-    ...(heldBytes !== undefined && { heldBytes }),
-    problems: [...problems, ...catalog.problems],
+    catalog: { ...catalog, ...(heldBytes !== undefined && { heldBytes }), problems: all },
+    ...(built.prepared && isLasting(entry, all) && { prepared: { checked, release: built.prepared } }),
   };
+}
+
+/** False if loading it again may give something else: code of a tenant takes part, or what failed may succeed. */
+function isLasting({ transforms }: ServerEntry, problems: readonly Problem[]): boolean {
+  return Object.keys(transforms).length === 0 && problems.every(({ severity }) => severity !== "error");
 }
 
 /** Memory that an object, a list or a member takes besides its text. */
