@@ -1,48 +1,53 @@
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject, JsonText } from "../../lib/json.ts";
+import type { TaskSupport } from "../../discover/discovery.ts";
 import { refusal } from "../../outcome/answers.ts";
 import type { GuestFailure, GuestLog } from "../../executor/executor.ts";
 import { retryUntilFinal, type FinalResult, type RetryLimits } from "../../outcome/retry.ts";
-import type { CallOptions, CallResult, InputRequired, InputRequests, ToolContract } from "../catalog/catalog.ts";
+import type { CallOptions, CallResult, InputRequired, Tool, ToolContract } from "../catalog/catalog.ts";
 import type { Validator } from "../checks/checks.ts";
 import type { CallOutcome } from "./activity.ts";
 import { failure } from "./content.ts";
 import type { CallNotes } from "./observe.ts";
 
+/** Makes a tool of what says how it is carried out: every call of it goes the same way. */
+export function invocableTool<Returned>(invocable: Invocable<Returned>, task?: TaskSupport): Tool {
+  const { contract } = invocable;
+  return { contract, ...(task && { task }), call: (args, options) => invoke(invocable, args, options) };
+}
+
 /**
- * The way of every tool call, of definitions and of upstreams alike: check the arguments → admit → run → retry, or ask →
- * record → answer. It knows neither guests nor upstreams: each kind of tool says how it runs, and how to read what came
- * back.
+ * The way of every tool call, of definitions and of upstreams alike: check the arguments → admit → run → read what came
+ * back → retry, or ask → record → answer. It knows neither guests nor upstreams: each kind of tool says how it runs, and
+ * how to read what came back.
  */
-export async function invoke<Outcome>(
-  tool: Invocable<Outcome>,
+async function invoke<Returned>(
+  tool: Invocable<Returned>,
   args: JsonObject | JsonText,
   options: CallOptions,
-): Promise<CallResult | InputRequired> {
-  const call: Invocation<Outcome> = { tool, args, options, beganAt: performance.now() };
+): Promise<Answer> {
+  const call: Invocation<Returned> = { tool, args, options, beganAt: performance.now() };
   const checked = tool.checkArguments?.(args);
   // Awaited only when necessary: most arguments are checked at once.
   const invalid = checked === undefined ? undefined : await checked;
   if (invalid !== undefined) return refuseArguments(call, invalid);
   const refused = admit(call);
   if (refused !== undefined) return record(call, { outcome: "error", result: failure(refused) });
-  let final: FinalResult<Outcome>;
+  let final: FinalResult<CallEnd>;
   try {
     final = await runUntilFinal(call);
   } catch (error) {
     return record(call, tool.readThrown(error, options));
   } finally {
-    // Before the result is read: a redirect may lead to another call of this server.
+    // Before the answer: a redirect may lead to another call of this server.
     tool.notes.left();
   }
-  const { result, retries, needs } = final;
-  if (needs !== undefined) return record(call, { outcome: "error", result: failure(needs) }, retries);
-  const end = tool.read(result, options);
-  return record(call, end instanceof Promise ? await end : end, retries);
+  const { result: end, retries, needs } = final;
+  return record(call, needs === undefined ? end : { outcome: "error", result: failure(needs) }, retries);
 }
 
 /** How one kind of tool is carried out. */
-export interface Invocable<Outcome> {
+export interface Invocable<Returned> {
   readonly contract: ToolContract;
   readonly notes: CallNotes;
   readonly limits: RetryLimits;
@@ -51,27 +56,28 @@ export interface Invocable<Outcome> {
   /** Absent where the arguments are checked elsewhere. */
   readonly checkArguments?: Validator;
   /** Makes one attempt; `onLine` hears its lines before the caller does. */
-  run(args: JsonObject | JsonText, options: CallOptions, onLine: OnLine | undefined): Promise<Outcome>;
+  run(args: JsonObject | JsonText, options: CallOptions, onLine: OnLine | undefined): Promise<Returned>;
   /** The options for further attempts. */
   optionsToRetry(options: CallOptions): CallOptions;
-  /** The message of a transient error; undefined for any other outcome. */
-  transientOf(outcome: Outcome): string | undefined;
-  questionsOf(outcome: Outcome): InputRequests | undefined;
-  read(outcome: Outcome, options: CallOptions): CallEnd | Promise<CallEnd>;
-  /** Reads what `run` threw. */
+  /** Reads what `run` resolved with. */
+  read(returned: Returned, options: CallOptions): CallEnd | Promise<CallEnd>;
+  /** Reads what was thrown instead. */
   readThrown(error: unknown, options: CallOptions): CallEnd;
 }
 
 type OnLine = (line: GuestLog) => void;
 
-/** The end of a call: the record of it, and the answer for its caller. */
+/** The end of a call, or of an attempt at it: the record of it, and the answer for its caller. */
 export type CallEnd = {
   readonly outcome: CallOutcome;
   readonly failure?: GuestFailure | undefined;
+  /** The message of an error that may not come again. */
+  readonly transient?: string | undefined;
 } & (
-  | { readonly result: CallResult }
+  | { readonly result: CallResult; readonly asked?: undefined }
+  | { readonly result?: undefined; readonly asked: InputRequired }
   /** Answers the caller once the call is recorded: with something else than a result of this tool, or by throwing. */
-  | { readonly result?: undefined; readonly answer: () => Answer | Promise<Answer> }
+  | { readonly result?: undefined; readonly asked?: undefined; readonly answer: () => Answer | Promise<Answer> }
 );
 
 type Answer = CallResult | InputRequired;
@@ -84,15 +90,15 @@ export function rejectWith(error: unknown, failure?: GuestFailure): CallEnd {
   return { outcome: "error", failure, answer };
 }
 
-interface Invocation<Outcome> {
-  readonly tool: Invocable<Outcome>;
+interface Invocation<Returned> {
+  readonly tool: Invocable<Returned>;
   readonly args: JsonObject | JsonText;
   readonly options: CallOptions;
   /** On the process's clock (`performance.now`). */
   readonly beganAt: number;
 }
 
-function refuseArguments<Outcome>(call: Invocation<Outcome>, invalid: string): Answer | Promise<Answer> {
+function refuseArguments<Returned>(call: Invocation<Returned>, invalid: string): Answer | Promise<Answer> {
   const { name } = call.tool.contract;
   if (!call.options.invalidRejects) {
     return record(call, {
@@ -105,35 +111,33 @@ function refuseArguments<Outcome>(call: Invocation<Outcome>, invalid: string): A
 }
 
 /** Begins the call, which lasts until `notes.left`; or returns why it is refused. */
-function admit<Outcome>({ tool, options }: Invocation<Outcome>): string | undefined {
+function admit<Returned>({ tool, options }: Invocation<Returned>): string | undefined {
   const refused = options.answers && refusal(tool.contract.name, options.answers);
   return refused ?? tool.notes.enter();
 }
 
-async function runUntilFinal<Outcome>(call: Invocation<Outcome>): Promise<FinalResult<Outcome>> {
+async function runUntilFinal<Returned>(call: Invocation<Returned>): Promise<FinalResult<CallEnd>> {
   const { tool, args, options, beganAt } = call;
   const { contract, notes, limits } = tool;
-  const first = await tool.run(args, options, notes.onLine);
+  const read = tool.read(await tool.run(args, options, notes.onLine), options);
+  // Awaited only when necessary, as above.
+  const first = read instanceof Promise ? await read : read;
   // Most calls end at once, with content or with an error that is not transient.
-  if (isFinal(tool, first)) return { result: first, retries: 0 };
+  if (first.transient === undefined && first.asked === undefined) return { result: first, retries: 0 };
   const attempts = {
-    run: (again: CallOptions) => tool.run(args, again, undefined),
-    transientOf: (outcome: Outcome) => tool.transientOf(outcome),
-    questionsOf: (outcome: Outcome) => tool.questionsOf(outcome),
+    run: async (again: CallOptions) => tool.read(await tool.run(args, again, undefined), options),
+    transientOf: (end: CallEnd) => end.transient,
+    questionsOf: (end: CallEnd) => end.asked?.inputRequests,
   };
   const deadlineAt = beganAt + (options.deadlineMs ?? tool.callMs);
   return retryUntilFinal(first, attempts, { contract, options: tool.optionsToRetry(options), deadlineAt, limits });
 }
 
-function isFinal<Outcome>(tool: Invocable<Outcome>, outcome: Outcome): boolean {
-  return tool.transientOf(outcome) === undefined && tool.questionsOf(outcome) === undefined;
-}
-
-function record<Outcome>(
-  { tool, args, options, beganAt }: Invocation<Outcome>,
+function record<Returned>(
+  { tool, args, options, beganAt }: Invocation<Returned>,
   end: CallEnd,
   retries = 0,
 ): Answer | Promise<Answer> {
   tool.notes.ended(end.outcome, beganAt, args, options, end.result, retries, end.failure);
-  return end.result ?? end.answer();
+  return end.result ?? end.asked ?? end.answer();
 }

@@ -10,7 +10,7 @@ import { argumentsSchema, resultSchema } from "../catalog/defaults.ts";
 import { LongResult } from "./long-result.ts";
 import { withoutEnvelope } from "./outcomes.ts";
 import type { RetryLimits } from "../../outcome/retry.ts";
-import { invoke, rejectWith, type CallEnd, type Invocable } from "./invoke.ts";
+import { invocableTool, rejectWith, type CallEnd, type Invocable } from "./invoke.ts";
 import type { CallNotes } from "./observe.ts";
 import { placeThrownAt } from "./recent-lines.ts";
 import type { Redirects } from "./uris/redirect.ts";
@@ -27,7 +27,7 @@ export interface ToolParts {
   readonly limits: RetryLimits & { readonly callMs: number };
 }
 
-/** A tool that a function or a script carries out: it checks arguments before `run`, and turns failures into results. */
+/** A tool that a function or a script carries out by `run`; here what comes back is read, and failures become results. */
 export function createTool(
   contract: ToolContract,
   run: Run,
@@ -41,63 +41,61 @@ export function createTool(
   const promised = isOwnOutput ? resultSchema(contract.outputSchema) : contract.outputSchema;
   const checkOutput = promised && validatorOf(promised);
   const promisesNothing = outputSchema === null;
-  const read = checkOutput && promisesNothing ? toConfiguredResult : toResult;
+  const resultOf = checkOutput && promisesNothing ? toConfiguredResult : toResult;
 
-  const invocable: Invocable<ToolOutcome> = {
+  const invocable: Invocable<GuestOutcome> = {
     contract,
     notes,
     limits,
     callMs: limits.callMs,
     checkArguments: validatorOf(argumentsSchema(contract.inputSchema, own)),
-    async run(args, options, onLine) {
-      const outcome = await run(args, options, onLine);
-      if (outcome.ok && outcome.value.kind === "unread") return readElsewhere(outcome.value);
-      return withoutEnvelope(outcome, promisesNothing);
-    },
+    run,
     optionsToRetry: (options) => notes.heard(options),
-    transientOf,
-    questionsOf: (outcome) => (outcome.ok && outcome.value.kind === "asks" ? outcome.value.inputRequests : undefined),
-    read(outcome, options) {
-      if (!outcome.ok) return failed(outcome.error, options);
-      const { value } = outcome;
-      switch (value.kind) {
-        case "asks":
-          return { outcome: "asked", answer: () => ({ inputRequests: value.inputRequests }) };
-        case "redirect":
-          return { outcome: "ok", answer: () => redirects.asResult(value.location, options) };
-        case "made":
-          return ended(value.result);
-        default:
-          return returned(value);
-      }
-    },
+    read: (outcome, options) =>
+      outcome.ok && outcome.value.kind === "unread"
+        ? readElsewhere(outcome.value, options)
+        : readHere(withoutEnvelope(outcome, promisesNothing), options),
     readThrown: (error) => rejectWith(error),
   };
-  return { contract, ...(task && { task }), call: (args, options) => invoke(invocable, args, options) };
+  return invocableTool(invocable, task);
 
-  async function readElsewhere({ frame }: UnreadResult): Promise<ToolOutcome> {
+  async function readElsewhere({ frame }: UnreadResult, options: CallOptions): Promise<CallEnd> {
     const read = await parts.readResult({ frame, outputSchema: promised, promisesNothing });
-    if ("outcome" in read) return read.outcome;
-    const result = "broken" in read ? brokenBy(read.broken) : new LongResult(read.result);
-    return { ok: true, value: { kind: "made", result } };
+    if ("outcome" in read) return readHere(read.outcome, options);
+    return ended("broken" in read ? brokenBy(read.broken) : new LongResult(read.result));
+  }
+
+  function readHere(outcome: GuestOutcome, options: CallOptions): CallEnd | Promise<CallEnd> {
+    if (!outcome.ok) return failed(outcome.error, options);
+    const { value } = outcome;
+    switch (value.kind) {
+      case "asks":
+        return { outcome: "asked", asked: { inputRequests: value.inputRequests } };
+      case "redirect":
+        return { outcome: "ok", answer: () => redirects.asResult(value.location, options) };
+      default:
+        return returned(value);
+    }
   }
 
   function failed(error: GuestFailure, options: CallOptions): CallEnd {
     const what = `The tool "${name}"`;
     const { reason, protocol } = error;
+    // Transient only if the function itself says so: only it knows if its work may be done twice.
+    const transient = error.retriable && reason === "thrown" ? error.message : undefined;
     const isOwn = reason === "thrown" || reason === "unwritable";
     if (protocol || reason === "descriptors" || (options.failuresReject && !isOwn)) {
-      return rejectWith(guestFailed(what, error), error);
+      return { ...rejectWith(guestFailed(what, error), error), transient };
     }
     const setting = options.deadlineMs === undefined ? "BERTH_CALL_MS" : "BERTH_TASK_MS";
     const thrownAt = parts.errorPlaces && reason === "thrown" ? placeThrownAt(error.stack) : undefined;
     const place = thrownAt === undefined ? "" : ` (at ${thrownAt})`;
     const message = messageOf(what, error) + (reason === "timeout" ? ` (${setting})` : "") + place;
-    return { outcome: "error", result: failure(message), failure: error };
+    return { outcome: "error", result: failure(message), failure: error, transient };
   }
 
   function returned(value: ReturnedValue): CallEnd | Promise<CallEnd> {
-    const result = read(value, checkOutput !== undefined);
+    const result = resultOf(value, checkOutput !== undefined);
     if (!checkOutput || result.isError) return ended(result);
     const checked = checkOutput(result.structuredContent ?? null);
     if (checked === undefined) return ended(result);
@@ -113,18 +111,6 @@ export function createTool(
   }
 }
 
-/** How its function ended, or a result that is already complete. */
-type ToolOutcome =
-  | GuestOutcome
-  | { readonly ok: true; readonly value: { readonly kind: "made"; readonly result: CallResult } };
-
 function ended(result: CallResult): CallEnd {
   return { outcome: result.isError ? "error" : "ok", result };
-}
-
-/** Transient only if the function itself says so: only it knows if its work may be done twice. */
-function transientOf(outcome: ToolOutcome): string | undefined {
-  return !outcome.ok && outcome.error.retriable && outcome.error.reason === "thrown"
-    ? outcome.error.message
-    : undefined;
 }

@@ -20,7 +20,7 @@ import type {
 } from "../catalog/catalog.ts";
 import { heldBack, type HostedUpstream } from "../serving/hosted.ts";
 import { failure } from "./content.ts";
-import { invoke, type Invocable } from "./invoke.ts";
+import { invocableTool, type Invocable } from "./invoke.ts";
 import { LongObject } from "./long-result.ts";
 import type { CallNotes } from "./observe.ts";
 import type { Ended } from "./outcomes.ts";
@@ -63,15 +63,13 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
     // A retry resumes no suspended call.
     optionsToRetry: (options) =>
       options.answers ? { ...options, answers: withoutSuspended(options.answers) } : options,
-    transientOf: ({ transient }) => transient,
-    questionsOf: ({ result }) => ("inputRequests" in result ? result.inputRequests : undefined),
-    read({ result }) {
-      if ("inputRequests" in result) return { outcome: "asked", answer: () => result };
-      return { outcome: result.isError ? "error" : "ok", result };
+    read({ result, transient }) {
+      if ("inputRequests" in result) return { outcome: "asked", asked: result };
+      return { outcome: result.isError ? "error" : "ok", result, transient };
     },
     readThrown: (error, options) => ({ outcome: "error", answer: () => asFailure(error, options, hosted.limits) }),
   };
-  return { contract, call: (args, options) => invoke(invocable, args, options) };
+  return invocableTool(invocable);
 }
 
 /** A tool that waits for a person: a client that knows it from before is told why it is not called. */
