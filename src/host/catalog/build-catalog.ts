@@ -73,7 +73,7 @@ interface Built {
   readonly catalog: Catalog;
   /** They belong to the release. */
   readonly blocks: readonly Block[];
-  /** Absent for an upstream, which makes its release. */
+  /** Absent for an upstream, whose own process says what it offers. */
   readonly prepared?: PreparedRelease;
 }
 
@@ -90,32 +90,33 @@ export async function buildCatalog(
   if (entry.upstream !== undefined) {
     return loadUpstream(tenant, server, { uri: entry.upstream, entry, isHidden, isEarlier }, dependencies);
   }
-  const compileOnce = compilingOnce(tenant, dependencies);
-  const ready = prepared ?? (await prepareRelease(tenant, server, made, port, compileOnce, dependencies));
+  const parts = { ...dependencies, compileOnce: compilingOnce(tenant, dependencies) };
+  const ready = prepared ?? (await prepareRelease(tenant, server, made, port, parts));
   // A trial, which may have prepared it, holds nothing.
-  if (prepared) await compileOnce.hold(prepared);
-  const catalog = await serveRelease(tenant, server, made, ready, port, compileOnce, dependencies);
+  if (prepared) await parts.compileOnce.hold(prepared);
+  const catalog = await serveRelease(tenant, server, made, ready, port, parts);
   const { block, contractBlock, configBlock } = ready.release;
   return { catalog, blocks: [block, contractBlock, configBlock], prepared: ready };
 }
+
+type BuildingParts = LoadDependencies & { readonly compileOnce: CompileOnce };
 
 async function prepareRelease(
   tenant: string,
   server: string,
   { definition, entry, isHidden, isEarlier = false }: Made,
   port: HostPort,
-  compileOnce: CompileOnce,
-  dependencies: LoadDependencies,
+  dependencies: BuildingParts,
 ): Promise<PreparedRelease> {
   const hasCode = definition !== undefined || Object.keys(entry.transforms).length > 0;
   const strange = hasCode ? codeProblems(tenant, dependencies.executor) : [];
   if (strange.length > 0) throw refused(server, strange);
   const own = { definition, entry };
-  const code = await compiledDefinition(tenant, server, own, compileOnce, dependencies);
+  const code = await compiledDefinition(tenant, server, own, dependencies.compileOnce, dependencies);
   const { found, language, bundle, compiled } = code;
   const offered = offerOf(server, found, entry);
   const given = { definition: definition ?? null, found: compiled, entry: rawBlock(JSON.stringify(entry.raw)).cid };
-  await applyTransforms(offered, { tenant, server, given, entry, found }, port, { ...dependencies, compileOnce });
+  await applyTransforms(offered, { tenant, server, given, entry, found }, port, dependencies);
   leaveOut(offered, entry);
   checkOptions(server, offered, entry);
   if (!isEarlier) checkSize(server, offered, dependencies.limits);
@@ -131,8 +132,7 @@ async function serveRelease(
   { definition, entry }: Made,
   { release, found, language, bundle }: PreparedRelease,
   port: HostPort,
-  compileOnce: CompileOnce,
-  dependencies: LoadDependencies,
+  dependencies: BuildingParts,
 ): Promise<Catalog> {
   const granted = await grantTo({ tenant, server, entry }, port, dependencies);
   const validatorOf = dependencies.checks.of(tenant);
@@ -157,7 +157,7 @@ async function serveRelease(
   const readResult = (task: ResultTask): Promise<ReadGuestResult> => dependencies.checks.readResult(tenant, task);
   const readOutcome = dependencies.checks.outcomeReader(tenant);
   const fillPrompt = (task: PromptTask) => dependencies.checks.fillPrompt(tenant, task);
-  const code = (): Promise<Uint8Array> => compileOnce.code(server, definition ?? "", bundle ?? "");
+  const code = (): Promise<Uint8Array> => dependencies.compileOnce.code(server, definition ?? "", bundle ?? "");
   const runOf = runFactory({ tenant, server, language, bundle, code, granted }, dependencies);
   const gate = gateOf(server, entry.limits);
   const tools = new Map(
