@@ -4,8 +4,6 @@ import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } 
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { countProblems, printProblems } from "../../src/commands/print-problems.ts";
-import { progressLine } from "../../src/commands/progress.ts";
 import { compileKey } from "../../src/discover/key.ts";
 import { readCompiled } from "../../src/image/compiled.ts";
 import { readImage, verifyImage } from "../../src/image/read.ts";
@@ -235,49 +233,5 @@ describe("berth boot", () => {
     assert.equal(asked.code, 2);
     assert.match(asked.stderr, /mcps\.source\.json: error: There is no file/);
     assert.ok(existsSync(join(out, "default.boot.cid")));
-  });
-});
-
-describe("a line of progress", () => {
-  const written = (isTTY: boolean): string => {
-    let text = "";
-    const stream = { isTTY, columns: 20, write: (part: string) => ((text += part), true) };
-    const line = progressLine(stream as unknown as NodeJS.WriteStream);
-    line.update("Compiling 3 definitions");
-    line.update("Compiled 1 of 3");
-    line.end();
-    return text;
-  };
-
-  test("is written over on a terminal, cut to its width, and gone at the end", () => {
-    assert.equal(written(true), "\r\u001b[KCompiling 3 definit\r\u001b[KCompiled 1 of 3\r\u001b[K");
-  });
-
-  test("is told once elsewhere", () => {
-    assert.equal(written(false), "Compiling 3 definitions\n");
-  });
-});
-
-describe("problems are printed", () => {
-  const print = (...problems: Parameters<typeof printProblems>[0]): string => {
-    let text = "";
-    printProblems(problems, (part) => (text += part));
-    return text;
-  };
-
-  test("as a place, a sentence and the line at fault", () => {
-    const at = { file: "a.ts", line: 3, column: 5, frame: "3 | bad\n  | ^" };
-    const error = { code: "x", message: "It is bad", severity: "error", tool: "t", ...at } as const;
-    const warning = { code: "y", message: "Hm", severity: "warning" } as const;
-    assert.equal(print(error), "a.ts:3:5: error (tool t): It is bad [x]\n    3 | bad\n      | ^\n");
-    assert.equal(print(warning), "warning: Hm [y]\n");
-    assert.equal(countProblems([error, warning, warning]), "1 error, 2 warnings");
-  });
-
-  test("without what would steer the terminal of whoever reads them", () => {
-    const escape = "\u001b[2J\u0007\r";
-    const problem = { code: "x", message: escape, severity: "error", file: escape, frame: `1 | ${escape}` } as const;
-    // oxlint-disable-next-line no-control-regex -- control characters are what must not be there
-    assert.doesNotMatch(print(problem), /[\u0000-\u0009\u000b-\u001f]/);
   });
 });

@@ -6,9 +6,8 @@ import { findRenamed, wordLikeness, wordsOf } from "../../src/contract/compare-n
 import { comparisonLimits, spend, within } from "../../src/contract/compare-steps.ts";
 import { ToldChanges, type ContractChange } from "../../src/contract/change.ts";
 import type { Contract, ToolContract } from "../../src/contract/contract.ts";
-import { signatureOf } from "../../src/contract/signature.ts";
-import { sampleArguments } from "../../src/http/pages/parts/setup.ts";
 import type { JsonSchema } from "../../src/lib/json.ts";
+import { countedReads } from "../support/counted-reads.ts";
 
 const text = { type: "string" };
 const named = (count: number, prefix: string, schema: JsonSchema = text): JsonSchema =>
@@ -23,26 +22,6 @@ const nested = (levels: number, leaf: JsonSchema): JsonSchema =>
   levels === 0
     ? leaf
     : { anyOf: ["a", "b", "c"].map((name) => object({ inner: nested(levels - 1, leaf), [name]: text })) };
-
-/** Counts every written string and every member access as one read; all work on a schema consists of these. */
-function reads(schema: JsonSchema): { schema: JsonSchema; readonly count: number } {
-  let count = 0;
-  const watch = (value: unknown): unknown =>
-    typeof value !== "object" || value === null
-      ? value
-      : new Proxy(value, {
-          get(target, key, receiver) {
-            count++;
-            return watch(Reflect.get(target, key, receiver));
-          },
-        });
-  return {
-    schema: watch(schema) as JsonSchema,
-    get count() {
-      return count;
-    },
-  };
-}
 
 function lettersOf(changes: readonly ContractChange[]): number {
   return changes.reduce(
@@ -142,7 +121,7 @@ describe("the work of comparing contracts", () => {
   ];
   for (const [what, before, after] of cases) {
     it(`is given up at its limit, and what is left counts as breaking: ${what}`, () => {
-      const watched = reads(object(after));
+      const watched = countedReads(object(after));
       const changes = compareContracts(
         contract(tool("t", before)),
         contract({ name: "t", inputSchema: watched.schema }),
@@ -289,51 +268,5 @@ describe("the work of comparing contracts", () => {
       /a fault/,
     );
     spend(1_000_000);
-  });
-});
-
-describe("the signature of a tool", () => {
-  it("reads what is required once, and not once for each parameter", () => {
-    const properties = named(2_000, "p");
-    const required = reads(Object.keys(properties) as unknown as JsonSchema);
-    const signature = signatureOf({
-      name: "t",
-      inputSchema: { type: "object", properties, required: required.schema },
-    });
-    assert.match(signature, /^t\(p0: string, p1: string,.*p1999: string\)$/);
-    assert.ok(required.count < 10 * 2_000, `${required.count} reads`);
-  });
-
-  it("does not double with each level of a list of types that names one twice", () => {
-    let schema: JsonSchema = text;
-    for (let level = 0; level < 60; level++) schema = { type: ["array", "array"], items: schema };
-    assert.equal(signatureOf({ name: "t", inputSchema: object({ a: schema }) }), `t(a?: string${"[]".repeat(60)})`);
-  });
-
-  it("reads a schema no more often because it names thousands of types", () => {
-    const keywords = named(2_000, "x", {});
-    const types = Array.from({ length: 2_000 }, (_, index) => `t${index}`);
-    const inputSchema = reads(object({ p: { type: types, ...keywords } }));
-    const signature = signatureOf({ name: "t", inputSchema: inputSchema.schema });
-    assert.match(signature, /^t\(p\?: t0 \| t1 \|/);
-    assert.ok(inputSchema.count < 20_000, `${inputSchema.count} reads`);
-  });
-});
-
-describe("the sample of arguments", () => {
-  it("takes each value once, however often and under whatever name a schema requires it", () => {
-    const level = (depth: number): JsonSchema =>
-      depth === 0
-        ? { type: "boolean" }
-        : { type: "object", required: Array.from({ length: 8 }, () => ""), properties: { "": level(depth - 1) } };
-    const counted = reads(level(5));
-    assert.deepEqual(sampleArguments(counted.schema), { "": { "": { "": { "": { "": true } } } } });
-    assert.ok(counted.count < 1_000, `${counted.count} reads`);
-  });
-
-  it("is given up where it has too many values, though they have hardly a letter", () => {
-    const names = Array.from({ length: 3_000 }, (_, index) => String.fromCharCode(0x4e00 + index));
-    const properties = Object.fromEntries(names.map((name) => [name, { type: "array" }]));
-    assert.deepEqual(sampleArguments({ type: "object", required: names, properties }), {});
   });
 });

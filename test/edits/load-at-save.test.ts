@@ -1,11 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { GuestExecutor } from "../../src/executor/guest-executor.ts";
-import { loadProblem } from "../../src/executor/load-problem.ts";
-import { trustedLauncher } from "../../src/executor/launcher.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { startTestBerth, type TestBerth } from "../support/berth.ts";
-import { patientLimits } from "../support/patience.ts";
 
 const GOOD = "export const one = (): number => 1;\n";
 const FETCHES = `const rates = await fetch("https://example.com/rates");\n${GOOD}`;
@@ -82,45 +78,5 @@ describe("a definition is loaded when it is saved", () => {
     const { release } = releases.find(({ current }: { current: boolean }) => !current);
     const { status, body } = await api.send("POST", `/servers/old/releases/${release}/restore?allow_breaking=1`);
     assert.equal(status, 200, JSON.stringify(body));
-  });
-});
-
-describe("trying to load a program", () => {
-  const node = { file: process.execPath, major: Number(process.versions.node.split(".")[0]) };
-  const limits = { ...patientLimits, guestSpareProcesses: 0 };
-
-  const loaded = async (code: string, changed: Partial<typeof limits> = {}): Promise<unknown> => {
-    const executor = new GuestExecutor(trustedLauncher(node, limits), { limits: { ...limits, ...changed } });
-    try {
-      return await executor.load({ tenant: "default", code: async () => code });
-    } finally {
-      await executor.close();
-    }
-  };
-
-  it("says nothing of a program that the service cannot try", async () => {
-    const nowhere = { ...trustedLauncher(node, limits), guest: { file: "/nowhere/node", args: [] } };
-    const executor = new GuestExecutor(nowhere as never, { limits });
-    try {
-      const outcome = await executor.load({ tenant: "default", code: async () => GOOD });
-      assert.equal(loadProblem(outcome, "x.ts"), undefined);
-      assert.deepEqual(outcome, { kind: "unknown" });
-    } finally {
-      await executor.close();
-    }
-  });
-
-  it("loadElapsedMs: waits no longer for a top level that waits", async () => {
-    const outcome = await loaded("await new Promise(() => {});", { loadElapsedMs: 3_000 });
-    const kind = (outcome as { kind: string }).kind;
-    assert.ok(kind === "unfinished" || kind === "unknown", kind);
-    const problem = loadProblem({ kind: "unfinished", loadElapsedMs: 3_000 }, "x.ts");
-    assert.equal(problem?.severity, "warning");
-    assert.match(problem.message, /not done after 3000 ms \(BERTH_LOAD_ELAPSED_MS\)/);
-  });
-
-  it("tells of a top level that ends its process", async () => {
-    const problem = loadProblem((await loaded("process.exit(4);")) as never, "x.ts");
-    assert.match(problem!.message, /its top level fails: its process ended with exit code 4$/);
   });
 });

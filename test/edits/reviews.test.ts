@@ -2,15 +2,12 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { join } from "node:path";
 import Database from "#better-sqlite3";
-import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
+import { jsonBlock } from "../../src/lib/cid.ts";
 import { withdraw } from "../../src/host/catalog/withdrawn.ts";
-import { DraftRoom } from "../../src/edits/draft-checks.ts";
-import { reviewedStore } from "../../src/edits/proposed-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
-import { until } from "../support/until.ts";
 
 const say = (text: string): string =>
   `/** Says it. */\nexport function say(): string { return ${JSON.stringify(text)}; }\n`;
@@ -93,54 +90,6 @@ describe("a review", () => {
   });
 });
 
-describe("the drafts of saves and reviews under way", () => {
-  const limits = { draftsPerTenant: 2, draftBytes: 100, draftBytesPerTenant: 60 };
-  const draft = (length: number) => ({ entry: "", files: { "": "x".repeat(length) } });
-
-  it("are counted by number and by length, of each tenant and of all, until they are answered", async () => {
-    const room = new DraftRoom(limits);
-    const answers: (() => void)[] = [];
-    const hold = (tenant: string, length: number) =>
-      room.hold(tenant, draft(length), () => new Promise<void>((resolve) => answers.push(resolve)));
-    const long = hold("acme", 1_000);
-    await assert.rejects(hold("acme", 1), { code: "too_many_requests", message: /BERTH_DRAFT_BYTES_PER_TENANT/ });
-    await assert.rejects(hold("other", 1), { code: "too_many_requests", message: /BERTH_DRAFT_BYTES\)/ });
-    answers.pop()!();
-    await long;
-    const short = [hold("acme", 10), hold("acme", 10)];
-    await assert.rejects(hold("acme", 0), { code: "too_many_requests", message: /BERTH_DRAFTS_PER_TENANT/ });
-    const other = hold("other", 60);
-    for (const answer of answers) answer();
-    await Promise.all([...short, other]);
-    const last = hold("acme", 60);
-    answers.pop()!();
-    await last;
-  });
-
-  it("are refused beyond that, and there is room again when those before are answered or given up", async () => {
-    const berth = await startTestBerth({
-      texts: { "say.ts": say("hello") },
-      env: { BERTH_DRAFT_BYTES_PER_TENANT: "5000" },
-    });
-    try {
-      const api = apiOf(berth);
-      const review = (name: string) => api.send("POST", `/definitions/${name}/review`, say("x".repeat(3_000)));
-      const [first, ...others] = await Promise.all([review("a"), review("b"), review("c")]);
-      const statuses = [first, ...others].map(({ status }) => status).sort((one, other) => one - other);
-      assert.deepEqual(statuses, [200, 429, 429]);
-      const leaving = new AbortController();
-      const url = `${berth.url}/api/definitions/d/review`;
-      const headers = { "Content-Type": "text/plain" };
-      const left = fetch(url, { method: "POST", headers, body: say("y".repeat(3_000)), signal: leaving.signal });
-      leaving.abort();
-      await assert.rejects(left);
-      await until(async () => (await review("e")).status === 200);
-    } finally {
-      await berth.close();
-    }
-  });
-});
-
 describe("a withdrawal", () => {
   it("C8 counts to the room of its tenant; what is reinstated is let through", async () => {
     const changes: (number | undefined)[] = [];
@@ -159,26 +108,5 @@ describe("a withdrawal", () => {
     } as unknown as Store;
     await withdraw(holding, "acme", { ...release, isWithdrawn: false });
     assert.deepEqual(changes, [10, undefined]);
-  });
-});
-
-describe("what reviews have compiled", () => {
-  const entry = (text: string) => ({ key: text, block: rawBlock(text) });
-  const nothing = { derived: async () => undefined } as unknown as Store;
-  const keysIn = (store: ReturnType<typeof reviewedStore>): string[] =>
-    store.reviewed(["one", "two", "three", "much longer"]).map(({ key }) => key);
-
-  it("is kept as long as there is room, what was used last longest, and always what came last", async () => {
-    const store = reviewedStore(nothing, 8);
-    await store.putDerived("acme", [entry("one")]);
-    await store.putDerived("acme", [entry("two")]);
-    assert.deepEqual(await store.derived("one"), entry("one").block.bytes);
-    await store.putDerived("acme", [entry("three")]);
-    assert.deepEqual(keysIn(store), ["one", "three"]);
-    assert.equal(await store.derived("two"), undefined);
-    await store.putDerived("acme", [entry("much longer"), entry("two")]);
-    assert.deepEqual(keysIn(store), ["two", "much longer"]);
-    await store.putDerived("acme", [entry("one")]);
-    assert.deepEqual(keysIn(store), ["one", "two"]);
   });
 });

@@ -7,6 +7,7 @@ import { gatherDefinition } from "../../src/discover/gather.ts";
 import type { Compiling } from "../../src/image/compiling.ts";
 import { generateImage, type GeneratedImage, type GenerateOptions } from "../../src/image/generate.ts";
 import { readLock } from "../../src/image/lock.ts";
+import { writeImage } from "../../src/image/write.ts";
 import type { Problem } from "../../src/lib/problem.ts";
 
 /** Folders of sources for the tests of the image, and a compiler that only counts. */
@@ -118,4 +119,24 @@ export async function generated(
   const { image, problems } = await generateImage({ from, out, earlier, ...options }, compiling);
   if (!image) throw new Error(`bad sources: ${JSON.stringify(problems, null, 2)}`);
   return image;
+}
+
+/** Twelve servers, whose texts have the word in them. */
+export function sourcesSaying(word: string): string {
+  const servers = Array.from({ length: 12 }, (_, index) => `server-${index}`);
+  const bootSource = { servers: [], variables: [mcpsVariable, { name: "word", definition: word }] };
+  return writeSources(
+    sourcesWith(Object.fromEntries(servers.map((server) => [server, { definition: `${server}.ts` }])), {
+      ...Object.fromEntries(servers.map((server) => [`${server}.ts`, `// ${word} ${server}\n${helloSource}`])),
+      "default.boot.source.json": bootSource,
+      "readonly.boot.source.json": bootSource,
+    }),
+  );
+}
+
+/** The folder of an image of these. */
+export async function writtenImage(word = "one"): Promise<string> {
+  const out = join(temporaryFolder(), "boot");
+  writeImage(out, await generated(sourcesSaying(word)));
+  return out;
 }

@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { rawBlock } from "../../../src/lib/cid.ts";
 import { compareContracts } from "../../../src/contract/compare.ts";
 import type { Contract } from "../../../src/contract/contract.ts";
 import { soundContract } from "../../../src/contract/sound.ts";
-import { loadCatalog } from "../../../src/host/catalog/load-catalog.ts";
-import { createSummarize } from "../../../src/host/catalog/overview.ts";
 import { createOffers } from "../../../src/http/pages/parts/offers.ts";
 import { createPages } from "../../../src/http/pages/pages.ts";
 import { openAssets } from "../../../src/http/assets.ts";
@@ -156,35 +153,6 @@ describe("what upstreams list with wrong types", () => {
     assert.equal(off.status, 200, JSON.stringify(off.body));
     const gone = await api.send("DELETE", "/entries/u", undefined, { "If-Match": "*", "Berth-Allow-Breaking": "true" });
     assert.equal(gone.status, 200, JSON.stringify(gone.body));
-  });
-});
-
-describe("a server that fails in a way that nobody foresaw", () => {
-  const errors: object[] = [];
-  const log = { error: (about: object) => errors.push(about) };
-  const listed = { entry: { raw: {} }, enabled: true, hidden: [], problems: [], refused: false } as never;
-
-  it("is refused alone, and the log has the reason", async () => {
-    const content = (): never => assert.fail("nobody foresaw this");
-    const failing = {
-      log,
-      store: { content },
-      executor: { isolation: "sandboxed" },
-      checks: {},
-      writable: true,
-    } as never;
-    const code = { ...(listed as object), definition: rawBlock("").cid } as never;
-    await assert.rejects(loadCatalog("default", "s", code, {} as never, failing), { code: "server_refused" });
-    assert.equal(errors.length, 1);
-  });
-
-  it("is told of as refused in lists", async () => {
-    const look = (): never => {
-      throw new TypeError("nobody foresaw this");
-    };
-    const summarize = createSummarize({ log } as never, { peek: () => undefined }, look);
-    const { state, problems } = await summarize("default", "s", listed);
-    assert.deepEqual([state, problems[0]?.code], ["refused", "unforeseen"]);
   });
 });
 

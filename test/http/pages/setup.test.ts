@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { packageRoot } from "../../../src/config.ts";
 import type { JsonSchema } from "../../../src/lib/json.ts";
-import { setupsFor, type SetupFor } from "../../../src/http/pages/parts/setup.ts";
+import { countedReads } from "../../support/counted-reads.ts";
+import { setupsFor, type SetupFor, sampleArguments } from "../../../src/http/pages/parts/setup.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 import { request, startTestBerth, post, type TestBerth } from "../../support/berth.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
@@ -68,6 +69,24 @@ describe("arguments for a first call", () => {
 
   it("know no format by the name of something else", () => {
     assert.deepEqual(sampleOf(objectOf({ code: { ...text, format: "constructor" } })), { code: "hello" });
+  });
+});
+
+describe("the sample of arguments", () => {
+  it("takes each value once, however often and under whatever name a schema requires it", () => {
+    const level = (depth: number): JsonSchema =>
+      depth === 0
+        ? { type: "boolean" }
+        : { type: "object", required: Array.from({ length: 8 }, () => ""), properties: { "": level(depth - 1) } };
+    const counted = countedReads(level(5));
+    assert.deepEqual(sampleArguments(counted.schema), { "": { "": { "": { "": { "": true } } } } });
+    assert.ok(counted.count < 1_000, `${counted.count} reads`);
+  });
+
+  it("is given up where it has too many values, though they have hardly a letter", () => {
+    const names = Array.from({ length: 3_000 }, (_, index) => String.fromCharCode(0x4e00 + index));
+    const properties = Object.fromEntries(names.map((name) => [name, { type: "array" }]));
+    assert.deepEqual(sampleArguments({ type: "object", required: names, properties }), {});
   });
 });
 

@@ -4,7 +4,6 @@ import { after, before, describe, it } from "node:test";
 import type { InputRequests } from "../../../src/executor/executor.ts";
 import type { CallOptions, CallResult, InputRequired } from "../../../src/host/catalog/catalog.ts";
 import type { Json, JsonObject } from "../../../src/lib/json.ts";
-import { createSealer } from "../../../src/mcp/seal.ts";
 import { modern, type Reply } from "../../support/berth.ts";
 import { declaring, MemoryHost, startRig, type Rig } from "../../support/mcp-host.ts";
 
@@ -293,44 +292,5 @@ describe("questions in the modern era", () => {
         assert.deepEqual(body.error.data.requiredCapabilities, missing, what);
       } else assert.equal(body.result.resultType, "input_required", what);
     }
-  });
-});
-
-describe("a sealer", () => {
-  it("refuses what is too old", () => {
-    let now = 1000;
-    const sealer = createSealer(randomBytes(32), () => now);
-    const text = sealer.seal(["a"], { kept: true }, 500);
-    now = 1499;
-    assert.deepEqual(sealer.unseal(["a"], text), { kept: true });
-    now = 1500;
-    assert.throws(() => sealer.unseal(["a"], text), /expired/);
-  });
-
-  it("tells equal values apart and shows nothing of them", () => {
-    const sealer = createSealer(randomBytes(32));
-    const texts = ["a", "a"].map((value) => sealer.seal(["x"], { value, secret: "swordfish" }, 1000));
-    assert.notEqual(texts[0], texts[1]);
-    for (const text of texts) {
-      assert.doesNotMatch(Buffer.from(text.slice(2), "base64url").toString("latin1"), /swordfish/);
-    }
-  });
-
-  it("refuses every change of every byte, and another binding", () => {
-    const sealer = createSealer(randomBytes(32));
-    const text = sealer.seal(["a", "b"], 1, 1000);
-    const bytes = Buffer.from(text.slice(2), "base64url");
-    for (let at = 0; at < bytes.length; at++) {
-      const changed = Buffer.from(bytes);
-      changed[at]! ^= 1;
-      assert.throws(() => sealer.unseal(["a", "b"], `1.${changed.toString("base64url")}`), { code: "invalid_params" });
-    }
-    for (const binding of [["a"], ["ab"], ["a", "b", ""], ["b", "a"]]) {
-      assert.throws(() => sealer.unseal(binding, text), { code: "invalid_params" });
-    }
-  });
-
-  it("takes no key that could be guessed", () => {
-    assert.throws(() => createSealer(randomBytes(16)), TypeError);
   });
 });

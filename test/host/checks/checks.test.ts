@@ -1,0 +1,178 @@
+import assert from "node:assert/strict";
+import { after, describe, it } from "node:test";
+import { Checks } from "../../../src/host/checks/checks.ts";
+import { codeOf } from "../../../src/host/checks/schema-code.ts";
+import type { BerthError } from "../../../src/lib/errors.ts";
+import type { JsonObject } from "../../../src/lib/json.ts";
+import { LongAnswer } from "../../../src/upstream/results.ts";
+import { patientLimits } from "../../support/patience.ts";
+
+describe("values that are checked by the process for it", () => {
+  const checks = new Checks(patientLimits);
+  after(() => checks.close());
+  const list = { type: "object", properties: { list: { type: "array", items: { type: "number", default: 1 } } } };
+
+  it("is asked for the first value, and no more for those that are found right at once", async () => {
+    const check = checks.of("one")(list);
+    assert.equal(await check({ list: [1] }), undefined);
+    assert.equal(check({ list: [1, 2] }), undefined);
+    assert.equal(await check({ list: [1, "a"] }), "/list/1 must be number");
+  });
+
+  it("makes code again that was forgotten for that of others, and finds the same", async () => {
+    const checks = new Checks(patientLimits, { codesBytes: 1 });
+    try {
+      const properties = Object.fromEntries(
+        Array.from({ length: 300 }, (_, at) => [`p${at}`, { type: "string", pattern: "a" }]),
+      );
+      const validators = Array.from({ length: 4 }, (_, at) =>
+        checks.of("one")({ type: "object", title: `${at}`, properties }),
+      );
+      for (let round = 0; round < 3; round++) {
+        for (const validate of validators) {
+          assert.equal(await validate({ p1: "a" }), undefined);
+          assert.match((await validate({ p1: "b" }))!, /p1 must match pattern/);
+        }
+      }
+    } finally {
+      await checks.close();
+    }
+  });
+
+  it("checkMemoryMb: gives up a value that takes more, and says so", async () => {
+    const small = new Checks({ ...patientLimits, checkMemoryMb: 16 });
+    try {
+      const body = `[${"[],".repeat(1_000_000)}0]`;
+      await assert.rejects(small.readMessage("one", body), /with 16 MB of memory \(BERTH_CHECK_MEMORY_MB\)/);
+    } finally {
+      await small.close();
+    }
+  });
+
+  it("checkMemoryMb: has room for an answer of millions of numbers", async () => {
+    const small = new Checks({ ...patientLimits, checkMemoryMb: 64 });
+    try {
+      const zeros = `[${Array(2_000_000).fill(0).join()}]`;
+      const json = new TextEncoder().encode(`{"content":[],"structuredContent":{"list":${zeros}}}`);
+      const { tool } = await small.readAnswer("one", "tools/call", "tool", new LongAnswer(json));
+      assert.ok(tool && "structured" in tool && new TextDecoder().decode(tool.structured) === `{"list":${zeros}}`);
+    } finally {
+      await small.close();
+    }
+  });
+
+  it("queuedChecksPerTenant: refuses what one tenant has beyond it, says when to try again, and takes another's", async () => {
+    const short = new Checks({ ...patientLimits, queuedChecksPerTenant: 1 });
+    try {
+      const taken = [short.readMessage("one", "1"), short.readMessage("one", "2")];
+      await assert.rejects(short.readMessage("one", "3"), ({ code, message, data }: BerthError) => {
+        assert.match(message, /BERTH_QUEUED_CHECKS_PER_TENANT/);
+        assert.deepEqual([code, data], ["too_many_requests", { retryAfterSeconds: 1 }]);
+        return true;
+      });
+      assert.deepEqual(await Promise.all([...taken, short.readMessage("two", "4")]), [1, 2, 4]);
+    } finally {
+      await short.close();
+    }
+  });
+
+  for (const limit of ["queuedCheckBytesPerTenant", "queuedCheckBytes"] as const) {
+    it(`${limit}: refuses a long value beside others beyond it, and takes it alone`, async () => {
+      const short = new Checks({ ...patientLimits, [limit]: 10 });
+      try {
+        const [tenant, variable] =
+          limit === "queuedCheckBytes"
+            ? ["two", /BERTH_QUEUED_CHECK_BYTES\)/]
+            : ["one", /BERTH_QUEUED_CHECK_BYTES_PER/];
+        const long = JSON.stringify("x".repeat(20));
+        const taken = short.readMessage("one", "1");
+        await assert.rejects(short.readMessage(tenant, long), ({ code, message, data }: BerthError) => {
+          assert.match(message, variable);
+          assert.deepEqual([code, data], ["too_many_requests", { retryAfterSeconds: 1 }]);
+          return true;
+        });
+        if (tenant === "one") assert.equal(await short.readMessage("two", long), "x".repeat(20));
+        assert.equal(await taken, 1);
+        assert.equal(await short.readMessage(tenant, long), "x".repeat(20));
+      } finally {
+        await short.close();
+      }
+    });
+  }
+
+  it("fills in what it was given, where that took the process", async () => {
+    const check = checks.of("one")({
+      type: "object",
+      properties: { a: { default: 1 }, b: { type: "array", items: list } },
+    });
+    const first: JsonObject = { b: [{}] };
+    assert.equal(await check(first), undefined);
+    assert.deepEqual(first, { b: [{}], a: 1 });
+    const large: JsonObject = { b: Array.from({ length: 100_000 }, () => ({})) };
+    const judged = check(large);
+    assert.ok(judged instanceof Promise);
+    assert.equal(await judged, undefined);
+    assert.equal(large["a"], 1);
+  });
+
+  it("says of a default that leads to itself that it does, each time, and goes on", async () => {
+    const checks = new Checks(patientLimits);
+    try {
+      const n = { type: "object", properties: { a: { $ref: "#/$defs/n", default: {} } } };
+      const schema = { type: "object", properties: { o: { $ref: "#/$defs/n" } }, $defs: { n } };
+      const check = checks.of("t")(schema);
+      assert.equal(await check({}), undefined, "the quick code is there from now on");
+      for (let turn = 0; turn < 3; turn++) {
+        assert.match((await check({ o: {} })) ?? "", /the defaults of its schema (lead back to themselves|would make)/);
+      }
+      const fresh = checks.of("u")(schema);
+      assert.match((await fresh({ o: {} })) ?? "", /the defaults of its schema (lead back to themselves|would make)/);
+      assert.equal(await fresh({}), undefined);
+    } finally {
+      await checks.close();
+    }
+  });
+
+  it("inlineBodyBytes: takes no more defaults into a short value, and says so", async () => {
+    const checks = new Checks({ ...patientLimits, inlineBodyBytes: 10_000 });
+    try {
+      const a = { default: Array.from({ length: 1_000 }, () => []) };
+      const lengths = {
+        3: undefined,
+        4: /would make it longer by more than 10000 characters/,
+        4_000: /more than 10000/,
+      };
+      for (const [length, says] of Object.entries(lengths)) {
+        const value: JsonObject[] = Array.from({ length: Number(length) }, () => ({}));
+        const problem = await checks.of("one")({ type: "array", items: { properties: { a } } })(value);
+        if (says) assert.match(String(problem), says);
+        else assert.equal(problem, undefined);
+        assert.ok(value.filter((item) => "a" in item).length < 100);
+      }
+    } finally {
+      await checks.close();
+    }
+  });
+
+  it("lets a tenant's value pass the queue of another", async () => {
+    const [one, other] = [checks.of("one")(list), checks.of("other")(list)];
+    const order: string[] = [];
+    const wrong = { list: ["a"] };
+    await Promise.all([
+      ...Array.from({ length: 20 }, () => one(wrong)?.then(() => order.push("one"))),
+      other(wrong)?.then(() => order.push("other")),
+    ]);
+    assert.ok(order.indexOf("other") < 3, order.join(" "));
+  });
+
+  it("makes code of a schema that is made to grow", async () => {
+    const properties = Object.fromEntries(
+      Array.from({ length: 100 }, (_, n) => [`p${n}`, { type: "string", minLength: 1 }]),
+    );
+    const anyOf = Array.from({ length: 200 }, () => ({ $ref: "#/$defs/a" }));
+    const schema = { type: "object", $defs: { a: { properties } }, anyOf };
+    assert.ok(codeOf(schema, { texts: false }, true).code.length < 1024 * 1024);
+    assert.equal(await checks.faultOf("one", schema), undefined);
+    assert.match((await checks.faultOf("one", { type: "nothing" })) ?? "", /schema is invalid/);
+  });
+});

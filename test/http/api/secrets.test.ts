@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { apiOf } from "../../support/api.ts";
+import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
+
+const GUEST = `/** Tells a secret. */
+export async function tell(name: string, context: import("berth").ToolContext): Promise<string> {
+  return (await context.secret(name)) ?? "nothing";
+}
+`;
+
+const VALUE = "-----BEGIN KEY-----\nvery <b>secret</b>\n-----END KEY-----";
+
+const secrets = ["API_TOKEN", "OTHER_TOKEN"];
+
+describe("the API of secrets", () => {
+  let berth: TestBerth;
+  before(async () => {
+    berth = await startTestBerth({
+      texts: { "guest.ts": GUEST },
+      mcps: { guest: { definition: "guest.ts", secrets } },
+    });
+  });
+  after(() => berth.close());
+
+  it("C8 takes a value and gives none back, by any method", async () => {
+    const api = apiOf(berth);
+    assert.equal((await api.send("PUT", "/secrets/API_TOKEN", VALUE)).status, 204);
+    assert.equal((await api.send("PUT", "/secrets/OTHER_TOKEN", { value: "in JSON" })).status, 204);
+    for (const [method, path] of [
+      ["GET", "/secrets/API_TOKEN"],
+      ["POST", "/secrets/API_TOKEN"],
+      ["GET", "/secrets/API_TOKEN/history"],
+      ["GET", "/variables/API_TOKEN"],
+      ["POST", "/secrets"],
+    ] as const) {
+      const { status, body } = await api.send(method, path);
+      assert.ok(status === 404 || status === 405, `${method} ${path}: ${status}`);
+      assert.doesNotMatch(JSON.stringify(body), /very/);
+    }
+    const { body } = await api.send("GET", "/secrets");
+    const facts = { isSet: true, by: "api", servers: ["guest"] };
+    const [one, other] = body.secrets;
+    assert.deepEqual(one, { name: "API_TOKEN", changedAt: one.changedAt, ...facts });
+    assert.deepEqual(other, { name: "OTHER_TOKEN", changedAt: other.changedAt, ...facts });
+  });
+
+  it("C8 says what is wrong with a request, and never what the value was", async () => {
+    const api = apiOf(berth);
+    const json = { "Content-Type": "application/json" };
+    const refused: [string, unknown, Record<string, string>, number][] = [
+      ["API-TOKEN", VALUE, {}, 422],
+      ["SHORT", "tiny", {}, 422],
+      ["LONG", "x".repeat(65 * 1024), {}, 422],
+      ["FORM", "value=tiny-secret", { "Content-Type": "application/x-www-form-urlencoded" }, 403],
+      ["XML", "tiny-secret", { "Content-Type": "application/xml" }, 415],
+      ["BAD", '{"value":"tiny-secret"', json, 400],
+      ["BAD", '"tiny-secret"', json, 400],
+      ["BAD", { value: 1 }, {}, 400],
+      ["BAD", { value: "tiny-secret", more: 1 }, {}, 400],
+      ["API_TOKEN", VALUE, { "If-None-Match": "*" }, 412],
+    ];
+    for (const [name, body, headers, status] of refused) {
+      const answer = await api.send("PUT", `/secrets/${name}`, body, headers);
+      assert.equal(answer.status, status, `${name}: ${JSON.stringify(answer.body)}`);
+      assert.doesNotMatch(JSON.stringify(answer.body), /tiny|very|xxx/);
+    }
+    const gone = await api.send("DELETE", "/secrets/NOT_THERE");
+    assert.deepEqual([gone.status, gone.body.error.code], [404, "secret_not_found"]);
+  });
+
+  it("C8 is guarded as other writes: no page of another site and nobody from elsewhere sets a secret", async () => {
+    const api = apiOf(berth);
+    for (const headers of [
+      { Origin: "http://localhost:9999" },
+      { "Sec-Fetch-Site": "cross-site" },
+      { "X-Forwarded-For": "203.0.113.9" },
+      { Authorization: "Bearer wrong-token-of-somebody" },
+    ] as Record<string, string>[]) {
+      for (const [method, body] of [
+        ["PUT", "another value"],
+        ["DELETE", undefined],
+      ] as const) {
+        const { status } = await api.send(method, "/secrets/API_TOKEN", body, headers);
+        assert.ok(status === 401 || status === 403, `${method} ${JSON.stringify(headers)}: ${status}`);
+      }
+    }
+    assert.equal((await call(`${berth.url}/mcp/guest`, "tell", { name: "API_TOKEN" })).content[0].text, VALUE);
+  });
+
+  it("C8 a read-only instance shows names and changes nothing", async (t) => {
+    const readonly = await startTestBerth({ texts: { "guest.ts": GUEST }, config: { image: "readonly" } });
+    t.after(() => readonly.close());
+    const { status, body } = await apiOf(readonly).send("PUT", "/secrets/API_TOKEN", VALUE);
+    assert.deepEqual([status, body.error.code], [403, "read_only"]);
+    const page = await (await fetch(`${readonly.url}/secrets`, { headers: { Accept: "text/html" } })).text();
+    assert.match(page, /started read-only/);
+    assert.doesNotMatch(page, /<form/);
+  });
+});

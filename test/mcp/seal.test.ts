@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { describe, it } from "node:test";
+import { createSealer } from "../../src/mcp/seal.ts";
+
+describe("a sealer", () => {
+  it("refuses what is too old", () => {
+    let now = 1000;
+    const sealer = createSealer(randomBytes(32), () => now);
+    const text = sealer.seal(["a"], { kept: true }, 500);
+    now = 1499;
+    assert.deepEqual(sealer.unseal(["a"], text), { kept: true });
+    now = 1500;
+    assert.throws(() => sealer.unseal(["a"], text), /expired/);
+  });
+
+  it("tells equal values apart and shows nothing of them", () => {
+    const sealer = createSealer(randomBytes(32));
+    const texts = ["a", "a"].map((value) => sealer.seal(["x"], { value, secret: "swordfish" }, 1000));
+    assert.notEqual(texts[0], texts[1]);
+    for (const text of texts) {
+      assert.doesNotMatch(Buffer.from(text.slice(2), "base64url").toString("latin1"), /swordfish/);
+    }
+  });
+
+  it("refuses every change of every byte, and another binding", () => {
+    const sealer = createSealer(randomBytes(32));
+    const text = sealer.seal(["a", "b"], 1, 1000);
+    const bytes = Buffer.from(text.slice(2), "base64url");
+    for (let at = 0; at < bytes.length; at++) {
+      const changed = Buffer.from(bytes);
+      changed[at]! ^= 1;
+      assert.throws(() => sealer.unseal(["a", "b"], `1.${changed.toString("base64url")}`), { code: "invalid_params" });
+    }
+    for (const binding of [["a"], ["ab"], ["a", "b", ""], ["b", "a"]]) {
+      assert.throws(() => sealer.unseal(binding, text), { code: "invalid_params" });
+    }
+  });
+
+  it("takes no key that could be guessed", () => {
+    assert.throws(() => createSealer(randomBytes(16)), TypeError);
+  });
+});
