@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
-import { chmodSync, existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, before, describe, it, type TestContext } from "node:test";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { bearer, makeToken } from "../support/tokens.ts";
 import { apiOf, type Api, type ApiReply } from "../support/api.ts";
 import { post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
@@ -242,29 +240,6 @@ describe("content by its CID", () => {
       (await post(`${berth.url}/mcp/gam`, request("resources/read", { uri: `cid://${cid}` }), bearer(token))).body;
     assert.match((await read(limited)).error.message, /No such resource/);
     assert.equal((await read(reader)).result.contents[0].text, "blue");
-  });
-});
-
-describe("a data folder that others can read", () => {
-  it("C8 is closed to them when Berth starts, unless others keep something in it", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "berth-folder-"));
-    const modeOf = (): number => statSync(folder).mode & 0o777;
-    const open = async (): Promise<void> => (await openSqliteStore({ dataDir: folder })).close();
-    try {
-      chmodSync(folder, 0o755);
-      await open();
-      assert.equal(modeOf(), 0o700);
-      chmodSync(folder, 0o750);
-      await open();
-      assert.equal(modeOf(), 0o700);
-      chmodSync(folder, 0o755);
-      writeFileSync(join(folder, "notes.txt"), "of somebody else");
-      await open();
-      assert.equal(modeOf(), 0o755);
-      assert.equal(statSync(join(folder, "berth.sqlite")).mode & 0o777, 0o600);
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
   });
 });
 

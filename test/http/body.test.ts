@@ -130,6 +130,21 @@ describe("a body of the JSON API", () => {
   });
 });
 
+describe("a body of an MCP request", () => {
+  it("larger than bodyBytes is 413, and the next request is served", async () => {
+    const berth = await startTestBerth({ texts: { "own.ts": own }, env: { BERTH_BODY_BYTES: "10000" } });
+    try {
+      const url = `${berth.url}/mcp/own`;
+      const { status, body } = await post(url, request("ping", { filler: "x".repeat(20_000) }));
+      assert.equal(status, 413);
+      assert.match(body.error.message, /10000 bytes/);
+      assert.equal((await post(url, request("ping"))).status, 200);
+    } finally {
+      await berth.close();
+    }
+  });
+});
+
 describe("a body longer than inlineBodyBytes, where that is set", () => {
   let berth: TestBerth;
   const env = { BERTH_INLINE_BODY_BYTES: "1000" };

@@ -1,13 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { createPrincipal } from "../../src/access/principal.ts";
-import { composeServers, partOf } from "../../src/host/catalog/aggregate-catalog.ts";
-import { withAllServers } from "../../src/host/catalog/aggregate.ts";
-import { permittedCatalog } from "../../src/host/catalog/permitted.ts";
 import { namesOnPage, readListPage } from "../../src/http/list-page.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { modern, startTestBerth, type TestBerth } from "../support/berth.ts";
-import { openHosted } from "../support/host.ts";
 
 const LIMITS = { pageItems: 3, pageItemsMax: 10 };
 const nameOf = (index: number): string => `s${String(index).padStart(4, "0")}`;
@@ -173,87 +168,5 @@ describe("lists of a Berth with thousands of servers", () => {
     const { result } = (await listed).body;
     assert.deepEqual([result.prompts.length, result.nextCursor], [SERVERS, undefined], "all are on one page");
     assert.ok(answered >= 5, `${answered} others were answered meanwhile`);
-  });
-});
-
-describe("a page that edits a text", () => {
-  it("has every letter of it that HTML can hold as it is read without scripts, and all others for the script", async () => {
-    const berth = await startTestBerth({ mcps: {} });
-    try {
-      const files = { "lines.txt": "one\r\ntwo\rthree & <four>\u{1f4a1}\n".repeat(2_000), "zero.txt": "a\0b" };
-      const api = apiOf(berth);
-      const setups = await Promise.all(
-        Object.entries(files).map(async ([name, text]) => {
-          assert.equal((await api.put(`/variables/${name}`, text)).status, 201);
-          const page = await fetch(`${berth.url}/variables/${name}`, { headers: { Accept: "text/html" } });
-          const html = await page.text();
-          const setup = JSON.parse(/<script type="application\/json">(.*)<\/script>/.exec(html)![1]!);
-          return { area: /<textarea data-path="[^"]+"[^>]*>\n([^]*?)<\/textarea>/.exec(html)![1]!, files: setup.files };
-        }),
-      );
-      const escaped = "one&#13;\ntwo&#13;three &amp; &lt;four&gt;\u{1f4a1}\n".repeat(2_000);
-      assert.deepEqual(setups[0], { area: escaped, files: {} });
-      assert.deepEqual(setups[1]!.files, { "zero.txt": "a\0b" });
-    } finally {
-      await berth.close();
-    }
-  });
-});
-
-describe("the whole of all servers", () => {
-  it("looks again at those alone that have changed, and loads none that somebody only watches", async () => {
-    const text = (name: string): string => `export function ${name}(): number { return 1; }`;
-    const hosted = await openHosted({ alpha: text("one"), beta: text("two"), gamma: text("three") });
-    try {
-      const looked: string[] = [];
-      const { host: inner } = hosted;
-      const host = withAllServers({
-        ...inner,
-        summary(tenant, name, options) {
-          looked.push(name);
-          return inner.summary(tenant, name, options);
-        },
-      });
-      await host.server("default", "");
-      assert.deepEqual(looked.splice(0), ["alpha", "beta", "gamma"]);
-      await hosted.change("beta", text("other"));
-      await host.reload("default");
-      assert.ok((await host.server("default", "")).tool("beta.other"));
-      assert.deepEqual(looked, ["beta"]);
-    } finally {
-      await hosted.close();
-    }
-  });
-
-  it("is composed, and narrowed to what somebody may use, with turns for others meanwhile", async () => {
-    const hosted = await openHosted({ one: "export function first(): number { return 1; }" });
-    try {
-      const of = partOf((await hosted.host.summary("default", "one"))!);
-      const parts = Array.from({ length: 10_000 }, (_, index) => {
-        const server = nameOf(index);
-        const tools = [{ ...of.offer!.tools[0]!, name: `${server}.first` }];
-        return { ...of, server, offer: { ...of.offer!, tools } };
-      });
-      let turns = 0;
-      const counting = setInterval(() => (turns += 1), 0);
-      const whole = await composeServers("default", parts, hosted.host);
-      assert.equal(whole.contract.tools.length, parts.length);
-      assert.ok(turns > 0, "others have turns while it is composed");
-
-      turns = 0;
-      const grants = [{ can: ["read", "call"] as const, servers: parts.slice(1).map(({ server }) => server) }];
-      const some = createPrincipal({ id: "ada", tenant: "default" }, grants);
-      const narrowing = permittedCatalog(whole, some);
-      assert.equal(permittedCatalog(whole, some), narrowing, "it is narrowed once, whoever asks meanwhile");
-      const narrow = await narrowing;
-      assert.equal(narrow.contract.tools.length, parts.length - 1);
-      assert.ok(turns > 0, "others have turns while it is narrowed");
-      assert.equal(permittedCatalog(whole, some), narrow);
-      clearInterval(counting);
-      const everything = createPrincipal({ id: "root", tenant: "default" }, [{ can: ["admin"] }]);
-      assert.equal(await permittedCatalog(whole, everything), whole);
-    } finally {
-      await hosted.close();
-    }
   });
 });

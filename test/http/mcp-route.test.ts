@@ -6,7 +6,7 @@ import { post, request, startTestBerth, type TestBerth } from "../support/berth.
 
 const PING = JSON.stringify(request("ping"));
 
-describe("HTTP", () => {
+describe("the endpoint of a server over HTTP", () => {
   let berth: TestBerth;
   let url: string;
   before(async () => {
@@ -14,7 +14,6 @@ describe("HTTP", () => {
       files: ["test/fixtures/servers/everyday.ts"],
       mcps: { everyday: { definition: "everyday.ts", description: "<script>alert(1)</script>" } },
       env: {
-        BERTH_BODY_BYTES: "10000",
         BERTH_ALLOWED_HOSTS: "berth.example",
         BERTH_ALLOWED_ORIGINS: "http://localhost:5173, https://client.example",
       },
@@ -97,13 +96,6 @@ describe("HTTP", () => {
     assert.equal((await send({ Host: "evil.example" }, "GET", "/mcp")).status, 403);
     assert.equal((await send({ ...json, Host: "berth.example" })).status, 200);
     assert.equal((await send({ ...json, Host: "[::1]:7420" })).status, 200);
-  });
-
-  it("a body larger than bodyBytes is 413, and the next request is served", async () => {
-    const { status, body } = await post(url, request("ping", { filler: "x".repeat(20_000) }));
-    assert.equal(status, 413);
-    assert.match(body.error.message, /10000 bytes/);
-    assert.equal((await post(url, request("ping"))).status, 200);
   });
 
   it("GET and DELETE of an endpoint are 405 and say what is allowed", async () => {

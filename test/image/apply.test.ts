@@ -1,21 +1,20 @@
 import assert from "node:assert/strict";
 import { after, afterEach, beforeEach, describe, test } from "node:test";
-import { addressOfJson, isCid, jsonBlock, rawBlock, type Cid } from "../../src/lib/cid.ts";
+import { isCid, jsonBlock, rawBlock, type Cid } from "../../src/lib/cid.ts";
 import { applyImage, type ApplyReport, mergeThreeWays } from "../../src/image/apply.ts";
 import { claimedNow } from "../../src/image/claimed.ts";
 import { loadDefinition } from "../../src/image/definition.ts";
 import type { Image } from "../../src/image/image.ts";
-import { importImage } from "../../src/image/tenant/import-tenant.ts";
 import { readImage } from "../../src/image/read.ts";
 import { writeImage } from "../../src/image/write.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { NameKind, Store } from "../../src/store/store.ts";
 import {
   countingCompiling,
+  definitionOf,
+  imageOf,
+  type WantedImage,
   generated,
-  helloSource,
-  mcpsVariable,
   removeTemporaryFolders,
   sourcesWith,
   temporaryFolder,
@@ -23,36 +22,6 @@ import {
 } from "../support/image-sources.ts";
 
 after(removeTemporaryFolders);
-
-interface Wanted {
-  /** Server → the text of its definition. */
-  readonly servers?: Record<string, string>;
-  readonly disabled?: readonly string[];
-  readonly variables?: Record<string, string>;
-  readonly mcps?: Record<string, object>;
-}
-
-const definition = (word: string): string => `// ${word}\n${helloSource}`;
-
-async function imageOf({ servers = {}, disabled = [], variables = {}, mcps }: Wanted): Promise<Image> {
-  const boot = {
-    servers: Object.keys(servers).map((name) => ({
-      name,
-      definition_cid: `${name}.ts`,
-      enabled: !disabled.includes(name),
-    })),
-    variables: [
-      ...Object.entries(variables).map(([name, definition]) => ({ name, definition })),
-      ...(mcps ? [mcpsVariable] : []),
-    ],
-  };
-  const files = Object.fromEntries(Object.entries(servers).map(([name, word]) => [`${name}.ts`, definition(word)]));
-  const shared = { "shared.ts": definition("shared"), ...files };
-  const from = writeSources(sourcesWith(mcps ?? {}, { ...shared, "default.boot.source.json": boot }));
-  const out = temporaryFolder();
-  writeImage(out, await generated(from, { out }));
-  return readImage(out, "default");
-}
 
 describe("the three-way rule", () => {
   const sides = ["a", "b", "c", undefined];
@@ -77,7 +46,8 @@ describe("applying an image", () => {
   });
   afterEach(() => store.close());
 
-  const apply = async (wanted: Wanted): Promise<ApplyReport> => applyImage(store, "default", await imageOf(wanted));
+  const apply = async (wanted: WantedImage): Promise<ApplyReport> =>
+    applyImage(store, "default", await imageOf(wanted));
 
   const edit = async (kind: NameKind, name: string, text: string | null): Promise<void> => {
     const block = text === null ? undefined : rawBlock(text);
@@ -111,10 +81,10 @@ describe("applying an image", () => {
     ]);
     assert.equal(await valueOf("greeting"), "Ahoy");
     assert.deepEqual(JSON.parse((await valueOf("mcps"))!), {
-      echo: { definition: rawBlock(definition("shared")).cid },
+      echo: { definition: rawBlock(definitionOf("shared")).cid },
     });
     const server = (await store.name("default", "server", "other"))!;
-    const record = jsonBlock({ definition: rawBlock(definition("two")).cid, enabled: false });
+    const record = jsonBlock({ definition: rawBlock(definitionOf("two")).cid, enabled: false });
     assert.equal(server.cid, record.cid);
     const history = await store.history("default", "variable", "greeting");
     assert.deepEqual(
@@ -128,9 +98,9 @@ describe("applying an image", () => {
     await applyImage(store, "default", image);
     const read = (cid: Cid) => store.content("default", cid);
     for (const [server, word] of Object.entries({ mcp: "one", echo: "shared" })) {
-      const { cid } = rawBlock(definition(word));
+      const { cid } = rawBlock(definitionOf(word));
       const source = await loadDefinition(read, cid, server);
-      assert.equal(source.files[`${server}.ts`], definition(word));
+      assert.equal(source.files[`${server}.ts`], definitionOf(word));
       const key = countingCompiling().key(cid, { language: "typescript", server });
       const { bundle, tools } = (await claimedNow(store, "default", key))!;
       assert.deepEqual(
@@ -140,36 +110,6 @@ describe("applying an image", () => {
       assert.match(new TextDecoder().decode(await read(bundle!)), /bundle of/);
       assert.equal(await store.derived(key), undefined, "another tenant compiles its own");
     }
-  });
-
-  test("C8 of elsewhere is merged into a tenant, and what it says was compiled is believed by nobody", async () => {
-    const image = await imageOf({ servers: { mcp: "one" }, variables: { greeting: "Ahoy" } });
-    const importing = { by: "import", limits: defaultLimits };
-    await importImage(store, "acme", image, importing);
-    const key = countingCompiling().key(rawBlock(definition("one")).cid, { language: "typescript", server: "mcp" });
-    assert.ok(await store.name("acme", "server", "mcp"));
-    assert.equal(await store.derived(key), undefined);
-    const set = [{ kind: "variable", name: "greeting", cid: rawBlock("Hello").cid }] as const;
-    await store.change("acme", { by: "person", put: [rawBlock("Hello")], set });
-    const { kept } = await importImage(store, "acme", await imageOf({ variables: { greeting: "Hey" } }), importing);
-    assert.deepEqual(
-      kept.map(({ name, outcome }) => [name, outcome]),
-      [["greeting", "conflict"]],
-    );
-    await assert.rejects(importImage(store, "default", image, importing), { code: "tenant_invalid" });
-
-    const path = { name: "../up", definition_cid: image.manifest.variables[0]!.definition_cid, enabled: true };
-    const tricky = { ...image, manifest: { ...image.manifest, servers: [path] } };
-    await assert.rejects(importImage(store, "evil", tricky, importing), { code: "image_invalid" });
-    const spaced = new TextEncoder().encode('{"tools" : []}');
-    const cid = addressOfJson(spaced);
-    const content = (each: Cid): Uint8Array => (each === cid ? spaced : image.content(each));
-    const manifest = { ...image.manifest, content: [...image.manifest.content, cid] };
-    await assert.rejects(importImage(store, "evil", { ...image, manifest, content }, importing), {
-      code: "image_invalid",
-      message: /cannot be kept: it is not written in Berth's one form of JSON/,
-    });
-    assert.equal(await store.tenants.find("evil"), undefined);
   });
 
   test("a second time changes nothing, and looks up one name and whether it is believed", async () => {
@@ -242,7 +182,7 @@ describe("applying an image", () => {
 
   test("an edited server keeps its edit by the same rule", async () => {
     await apply({ servers: { a: "one", b: "one" } });
-    const mine = jsonBlock({ definition: rawBlock(definition("mine")).cid, enabled: true });
+    const mine = jsonBlock({ definition: rawBlock(definitionOf("mine")).cid, enabled: true });
     await store.change("default", { by: "page", put: [mine], set: [{ kind: "server", name: "a", cid: mine.cid }] });
     const report = await apply({ servers: { a: "two", b: "two" } });
     assert.deepEqual(said(report), ["updated server b", "conflict server a"]);

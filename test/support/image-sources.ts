@@ -4,6 +4,8 @@ import { dirname, join } from "node:path";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { nothingFound, type Compiled, type DefinitionSource } from "../../src/discover/discovery.ts";
 import { gatherDefinition } from "../../src/discover/gather.ts";
+import type { Image } from "../../src/image/image.ts";
+import { readImage } from "../../src/image/read.ts";
 import type { Compiling } from "../../src/image/compiling.ts";
 import { generateImage, type GeneratedImage, type GenerateOptions } from "../../src/image/generate.ts";
 import { readLock } from "../../src/image/lock.ts";
@@ -139,4 +141,35 @@ export async function writtenImage(word = "one"): Promise<string> {
   const out = join(temporaryFolder(), "boot");
   writeImage(out, await generated(sourcesSaying(word)));
   return out;
+}
+
+export interface WantedImage {
+  /** Server → the text of its definition. */
+  readonly servers?: Record<string, string>;
+  readonly disabled?: readonly string[];
+  readonly variables?: Record<string, string>;
+  readonly mcps?: Record<string, object>;
+}
+
+export const definitionOf = (word: string): string => `// ${word}\n${helloSource}`;
+
+/** An image of these, as it is read. */
+export async function imageOf({ servers = {}, disabled = [], variables = {}, mcps }: WantedImage): Promise<Image> {
+  const boot = {
+    servers: Object.keys(servers).map((name) => ({
+      name,
+      definition_cid: `${name}.ts`,
+      enabled: !disabled.includes(name),
+    })),
+    variables: [
+      ...Object.entries(variables).map(([name, definition]) => ({ name, definition })),
+      ...(mcps ? [mcpsVariable] : []),
+    ],
+  };
+  const files = Object.fromEntries(Object.entries(servers).map(([name, word]) => [`${name}.ts`, definitionOf(word)]));
+  const shared = { "shared.ts": definitionOf("shared"), ...files };
+  const from = writeSources(sourcesWith(mcps ?? {}, { ...shared, "default.boot.source.json": boot }));
+  const out = temporaryFolder();
+  writeImage(out, await generated(from, { out }));
+  return readImage(out, "default");
 }

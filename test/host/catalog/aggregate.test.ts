@@ -7,6 +7,9 @@ import { openHosted, type Hosted } from "../../support/host.ts";
 import { toAnswer } from "../../support/clients/real-client.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
 import { until } from "../../support/until.ts";
+import { createPrincipal } from "../../../src/access/principal.ts";
+import { composeServers, partOf } from "../../../src/host/catalog/aggregate-catalog.ts";
+import { permittedCatalog } from "../../../src/host/catalog/permitted.ts";
 
 const ALPHA = `
 /** Says which server it is of. */
@@ -20,6 +23,7 @@ export function greet(name: string): string { return "Greet " + name + " from al
 /** @completes greet.name */
 export function names(value: string): string[] { return ["Ada", "Alan"].filter((name) => name.startsWith(value)); }
 `;
+
 const BETA = `
 /** Says which server it is of. */
 export function who(): string { return "beta"; }
@@ -28,6 +32,8 @@ export function shared(): string { return "shared by beta"; }
 /** @resource test://beta/{id} text/plain */
 export function item(id: string): string { return "item " + id; }
 `;
+
+const nameOf = (index: number): string => `s${String(index).padStart(4, "0")}`;
 
 describe("S10 one endpoint for all servers", () => {
   let berth: TestBerth;
@@ -251,5 +257,63 @@ describe("S10 the whole of all servers", () => {
     assert.ok((await host.server("default", "")).tool("gamma.third"));
     assert.deepEqual(kinds, ["tools", "tools"]);
     unwatch();
+  });
+});
+
+describe("the whole of all servers", () => {
+  it("looks again at those alone that have changed, and loads none that somebody only watches", async () => {
+    const text = (name: string): string => `export function ${name}(): number { return 1; }`;
+    const hosted = await openHosted({ alpha: text("one"), beta: text("two"), gamma: text("three") });
+    try {
+      const looked: string[] = [];
+      const { host: inner } = hosted;
+      const host = withAllServers({
+        ...inner,
+        summary(tenant, name, options) {
+          looked.push(name);
+          return inner.summary(tenant, name, options);
+        },
+      });
+      await host.server("default", "");
+      assert.deepEqual(looked.splice(0), ["alpha", "beta", "gamma"]);
+      await hosted.change("beta", text("other"));
+      await host.reload("default");
+      assert.ok((await host.server("default", "")).tool("beta.other"));
+      assert.deepEqual(looked, ["beta"]);
+    } finally {
+      await hosted.close();
+    }
+  });
+
+  it("is composed, and narrowed to what somebody may use, with turns for others meanwhile", async () => {
+    const hosted = await openHosted({ one: "export function first(): number { return 1; }" });
+    try {
+      const of = partOf((await hosted.host.summary("default", "one"))!);
+      const parts = Array.from({ length: 10_000 }, (_, index) => {
+        const server = nameOf(index);
+        const tools = [{ ...of.offer!.tools[0]!, name: `${server}.first` }];
+        return { ...of, server, offer: { ...of.offer!, tools } };
+      });
+      let turns = 0;
+      const counting = setInterval(() => (turns += 1), 0);
+      const whole = await composeServers("default", parts, hosted.host);
+      assert.equal(whole.contract.tools.length, parts.length);
+      assert.ok(turns > 0, "others have turns while it is composed");
+
+      turns = 0;
+      const grants = [{ can: ["read", "call"] as const, servers: parts.slice(1).map(({ server }) => server) }];
+      const some = createPrincipal({ id: "ada", tenant: "default" }, grants);
+      const narrowing = permittedCatalog(whole, some);
+      assert.equal(permittedCatalog(whole, some), narrowing, "it is narrowed once, whoever asks meanwhile");
+      const narrow = await narrowing;
+      assert.equal(narrow.contract.tools.length, parts.length - 1);
+      assert.ok(turns > 0, "others have turns while it is narrowed");
+      assert.equal(permittedCatalog(whole, some), narrow);
+      clearInterval(counting);
+      const everything = createPrincipal({ id: "root", tenant: "default" }, [{ can: ["admin"] }]);
+      assert.equal(await permittedCatalog(whole, everything), whole);
+    } finally {
+      await hosted.close();
+    }
   });
 });

@@ -7,8 +7,8 @@ import type { Log } from "../../../src/lib/log.ts";
 import { hostedVariables } from "../../../src/upstream/launch.ts";
 import { Upstream } from "../../../src/upstream/upstream.ts";
 import { apiOf } from "../../support/api.ts";
-import { call, MODERN_META, modern, type TestBerth } from "../../support/berth.ts";
-import { changing, host, open, tool } from "../../support/hosted-upstreams.ts";
+import { call } from "../../support/berth.ts";
+import { changing, host, tool } from "../../support/hosted-upstreams.ts";
 import { processesWith } from "../../support/processes.ts";
 import { hostile, launchOf } from "../../support/upstreams.ts";
 import { until } from "../../support/until.ts";
@@ -134,52 +134,6 @@ describe("hosted servers that behave badly", () => {
   });
 });
 
-describe("questions of a hosted legacy server", () => {
-  it("J9 of several calls at once reach nobody but the caller that each belongs to", async (t) => {
-    const berth = await host(t, { asks: { upstream: hostile("asks each later", "&arg=100") } });
-    const people = ["Ada", "Bob", "Cleo", "Dan"];
-    const asked = new Map<string, string[]>();
-    await Promise.all(
-      people.map(async (who, index) => {
-        const heard: string[] = [];
-        asked.set(who, heard);
-        const mode = index % 2 === 0 ? "legacy" : "auto";
-        const answer = { action: "accept", content: { name: who } };
-        const client = await open(t, berth, "asks", mode, () => answer);
-        client.setRequestHandler("elicitation/create", ({ params }) => {
-          heard.push(params.message);
-          return answer as never;
-        });
-        for (let round = 0; round < 2; round++) {
-          const result = await client.callTool({ name: "ask", arguments: { who } }, { timeout: 120_000 });
-          assert.equal(textOf(result), `${who} got the answer of ${who}`);
-        }
-      }),
-    );
-    for (const who of people) assert.deepEqual(asked.get(who), [`For ${who}`, `For ${who}`]);
-  });
-
-  it("J9 upstreamQuestionMs: one that cannot be told to be of one call is answered by nobody", async (t) => {
-    const env = { BERTH_UPSTREAM_QUESTION_MS: "150" };
-    const berth = await host(t, { asks: { upstream: hostile("asks while another waits") } }, env);
-    const url = `${berth.url}/mcp/asks`;
-    // Any number of callers that cannot be asked may call at once, so a question may belong to any of them.
-    const [asked, waited] = await Promise.all([call(url, "ask"), call(url, "wait")]);
-    assert.match(textOf(asked), /^nobody: .*several calls are under way/);
-    assert.equal(textOf(waited), "waited");
-  });
-
-  it("J9 upstreamSuspended: calls that wait for an answer are not without number", async (t) => {
-    const berth = await host(
-      t,
-      { asks: { upstream: hostile("asks each later", "&arg=1") } },
-      { BERTH_UPSTREAM_SUSPENDED: "0" },
-    );
-    const result = await asking(berth);
-    assert.match(JSON.stringify(result), /too many calls wait for the answer to a question/);
-  });
-});
-
 describe("many hosted servers", () => {
   it("J9 fifty that nobody uses hold no process, and cost next to nothing at boot", async (t) => {
     const mark = `fifty-${process.pid}`;
@@ -268,12 +222,6 @@ const BUSY = { BERTH_UPSTREAM_REQUESTS: "2", BERTH_UPSTREAM_CALL_MS: "5000" };
 
 // oxlint-disable-next-line typescript/no-explicit-any -- a result has any shape
 const textOf = (result: any): string => result.content?.[0]?.text ?? JSON.stringify(result);
-
-async function asking({ url }: TestBerth): Promise<unknown> {
-  const capabilities = { "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {} } } };
-  const _meta = { ...MODERN_META, ...capabilities };
-  return (await modern(`${url}/mcp/asks`, "tools/call", { name: "ask", arguments: { who: "Ada" }, _meta })).body;
-}
 
 function heapMb(): number {
   globalThis.gc?.();
