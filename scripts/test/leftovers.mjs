@@ -6,6 +6,8 @@ import { setTimeout as later } from "node:timers/promises";
 /** The time for processes that were told to end. */
 const END_MS = 30_000;
 const LINE_CHARS = 200;
+/** The command line of a run, and not that of a shell that starts one. */
+const RUNNER = /^(\S*\/)?node .*scripts\/test\.mjs/;
 /** Node (22 and later) keeps its compiled code of npm here, for all that share a temporary folder. */
 const CACHE_OF_NODE = "node-compile-cache";
 
@@ -18,10 +20,14 @@ const CACHE_OF_NODE = "node-compile-cache";
  */
 export function watchLeftovers(project, folder) {
   const others = new Set(processes().map(({ id }) => id));
-  // Most know TMPDIR. Guests and the compiler get no variables; their command lines name files of the project.
-  const isOfRun = ({ id, words }) =>
-    !others.has(id) && [folder, join(project, "dist")].some((of) => words.includes(of));
-  const find = () => processes().filter(isOfRun);
+  // Most know TMPDIR. Guests and the compiler get no variables; their command lines name files of the project, which
+  // other runs of the same project start, too.
+  const isOfRun = ({ id, words, pid }, all) =>
+    !others.has(id) && (words.includes(folder) || (words.includes(join(project, "dist")) && !isOfOtherRun(pid, all)));
+  const find = () => {
+    const all = processes();
+    return all.filter((each) => isOfRun(each, all));
+  };
 
   return {
     async find() {
@@ -35,6 +41,16 @@ export function watchLeftovers(project, folder) {
   };
 }
 
+/** True for a process that another run has started, directly or through others, and that this run has not. */
+function isOfOtherRun(pid, all) {
+  const byPid = new Map(all.map((each) => [each.pid, each]));
+  for (let parent = byPid.get(pid)?.parent; parent !== String(process.pid); parent = byPid.get(parent)?.parent) {
+    if (parent === undefined) return false;
+    if (RUNNER.test(byPid.get(parent)?.command)) return true;
+  }
+  return false;
+}
+
 function filesIn(folder) {
   return readdirSync(folder).filter((name) => name !== CACHE_OF_NODE);
 }
@@ -45,11 +61,12 @@ function processes() {
     try {
       const read = (name) => readFileSync(`/proc/${pid}/${name}`, "utf8");
       const command = read("cmdline").replaceAll("\0", " ").trim();
-      // Its id and start time: ids are reused.
-      const started = read("stat")
+      const stat = read("stat")
         .replace(/^.*\) /s, "")
-        .split(" ")[19];
-      return [{ pid, id: `${pid} ${started}`, command, words: `${command} ${read("environ")}` }];
+        .split(" ");
+      const [parent, started] = [stat[1], stat[19]];
+      // Its id and start time: ids are reused.
+      return [{ pid, parent, id: `${pid} ${started}`, command, words: `${command} ${read("environ")}` }];
     } catch {
       return []; // It has gone, or is another user's.
     }

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { isAlive } from "../support/processes.ts";
 import { runTests } from "../support/test-run.ts";
@@ -91,6 +91,29 @@ describe("a run of the tests", () => {
       test("starts npm", () => mkdirSync(tmpdir() + "/node-compile-cache"));`,
     );
     assert.equal(code, 0, told);
+  });
+
+  it("passes while another run goes on with processes of the same project", LINUX, async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), "berth-beside-"));
+    t.after(() => rm(folder, { recursive: true, force: true }));
+    const [begun, beside] = [join(folder, "begun"), join(folder, "beside")];
+    const run = runOf(
+      t,
+      `import { existsSync, writeFileSync } from "node:fs"; import { setTimeout as later } from "node:timers/promises";
+      test("lasts", async () => {
+        writeFileSync(${JSON.stringify(begun)}, "");
+        while (!existsSync(${JSON.stringify(beside)})) await later(10);
+      });`,
+    );
+    await until(() => existsSync(begun));
+    // As a guest: without variables.
+    const guest = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", resolve("dist")], { env: {} });
+    t.after(() => guest.kill());
+    await once(guest, "spawn");
+    await writeFile(beside, "");
+    const { code, told } = await run;
+    assert.equal(code, 0, told);
+    assert.equal(guest.exitCode, null);
   });
 });
 
