@@ -1,7 +1,6 @@
 import ts from "#typescript";
-import { valuesIn } from "../lib/json.ts";
+import { valuesIn, type JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { readCompletion, type Completable, readPrompt, readResource, readTool } from "./features.ts";
 import {
   nothingFound,
   type ContractLimits,
@@ -11,14 +10,24 @@ import {
   type DiscoveredResource,
   type DiscoveredTool,
   type Discovery,
+  type TaskSupport,
+  type PromptArgument,
+  type CallShape,
 } from "./discovery.ts";
-import { tagOf, type Tag } from "./doc-comments.ts";
+import { tagOf, type Tag, tagText, withLinks, type Doc } from "./doc-comments.ts";
 import { exportedFunctions, type Candidate } from "./exports.ts";
 import { nothingExported, unofferedExports } from "./unoffered.ts";
 import { openProgram, type DefinitionProgram } from "./program.ts";
-import { placeIn, problemAt } from "./reporter.ts";
+import { placeIn, problemAt, Reporter, textPart } from "./reporter.ts";
 import { typeErrors } from "./type-errors.ts";
-import { parseUriTemplate } from "./uri-template.ts";
+import { parseUriTemplate, type Variable } from "./uri-template.ts";
+import { faultsOfHeaders } from "../contract/parameter-headers.ts";
+import { Budget } from "./budget.ts";
+import { readGivenInput, readInput, type Input } from "./input.ts";
+import { readOutput, resultOf } from "./output.ts";
+import { settle } from "./overloads.ts";
+import { takenParameters } from "./parameters.ts";
+import { annotationsOf } from "./tags.ts";
 
 /**
  * Finds what a TypeScript definition offers, in this process. Loads the compiler, and types can be written to make
@@ -42,6 +51,7 @@ export function discover(source: DefinitionSource, limits?: ContractLimits): Dis
 /** A tag turns a function into something else than a tool. */
 const roles = ["resource", "prompt", "completes"];
 
+/** Reads the functions one by one, and tells names and sizes of all of them apart. */
 class Finder {
   readonly #program: DefinitionProgram;
   readonly #tools: DiscoveredTool[] = [];
@@ -205,4 +215,315 @@ function syntaxProblems({ program, own, nameOf }: DefinitionProgram): Problem[] 
     const first = program.getSyntacticDiagnostics(file).toSorted((a, b) => (a.start ?? 0) - (b.start ?? 0))[0];
     return first ? [toProblem(file, first)] : [];
   });
+}
+
+/** One exported function, as what its tags make of it: a tool, a resource, a prompt or a completion. */
+
+/** One exported function as a tool; without the tool when a problem leaves it out. */
+function readTool(found: Candidate, program: DefinitionProgram): { tool?: DiscoveredTool; problems: Problem[] } {
+  const reporter = new Reporter(found.name, program);
+  const candidate = settle(found, program, reporter);
+  if (!candidate) return { problems: reporter.problems };
+  const naming = namingOf(candidate, reporter);
+
+  const budget = new Budget();
+  const given = readGivenInput(candidate, program, reporter);
+  const input = given ?? readInput(candidate, program, budget, reporter);
+  const output = readOutput(candidate, program, budget, reporter);
+  for (const { header, message } of faultsOfHeaders(input.schema)) {
+    const tag = given ? tagOf(candidate.doc, "inputschema") : undefined;
+    const node = input.headers.get(header) ?? tag?.node ?? candidate.nameNode;
+    reporter.add("error", "invalid-header", message, node, tag && textPart(tag));
+  }
+  if (reporter.hasErrors) return { problems: reporter.problems };
+
+  const task = taskOf(candidate.doc, reporter);
+  const tool: DiscoveredTool = {
+    ...naming,
+    inputSchema: withExamples(input.schema, candidate),
+    outputSchema: output.schema && withTitle(output.schema, candidate),
+    annotations: annotationsOf(candidate.doc),
+    ...(task ? { task } : {}),
+    call: callOf(candidate, input, output.isStreaming),
+    ...standingOf(candidate, program),
+  };
+  return { tool, problems: reporter.problems };
+}
+
+/** `@task`, `@task required`, `@task deferred` or both. */
+function taskOf(doc: Doc, reporter: Reporter): TaskSupport | undefined {
+  const tag = tagOf(doc, "task");
+  if (!tag) return undefined;
+  const words = tag.text.split(/[\s,]+/).filter(Boolean);
+  const unknown = words.find((word) => !["optional", "required", "deferred"].includes(word));
+  if (unknown !== undefined) {
+    const part = textPart(tag, tag.text.indexOf(unknown), unknown.length);
+    reporter.add("warning", "unknown-task-word", `@task takes required and deferred, not "${unknown}"`, tag.node, part);
+  }
+  return { required: words.includes("required"), deferred: words.includes("deferred") };
+}
+
+/** `@returns` is the title of what is given back: a description belongs to the type. */
+function withTitle(schema: JsonSchema, { doc }: Candidate): JsonSchema {
+  return doc.returns === "" ? schema : { title: doc.returns, ...schema };
+}
+
+/** Examples of a whole call, where they are written as its arguments. */
+function withExamples(schema: JsonSchema, { doc }: Candidate): JsonSchema {
+  const examples = doc.tags
+    .filter((tag) => tag.name === "example" || tag.name === "examples")
+    .flatMap((tag) => {
+      try {
+        const value: unknown = JSON.parse(tag.text.replace(/^```\w*\n|\n?```$/g, ""));
+        return typeof value === "object" && value !== null && !Array.isArray(value) ? [value] : [];
+      } catch {
+        return [];
+      }
+    });
+  return examples.length > 0 ? { ...schema, examples } : schema;
+}
+
+/** `@resource <uri or RFC 6570 template> [mime type]`: a function that is called when the URI is read. */
+function readResource(
+  found: Candidate,
+  tag: Tag,
+  program: DefinitionProgram,
+): { resource?: DiscoveredResource; problems: Problem[] } {
+  const reporter = new Reporter(found.name, program);
+  const candidate = settle(found, program, reporter);
+  if (!candidate) return { problems: reporter.problems };
+  const naming = namingOf(candidate, reporter);
+
+  const [, uri = "", mimeType = ""] = /^(\S*)\s*([^\n]*)/.exec(tag.text) ?? [];
+  const variables = readUri(uri, tag, reporter);
+  if (mimeType !== "" && !/^[\w.+-]+\/[\w.+-]+(;.*)?$/.test(mimeType)) {
+    const message = `"${mimeType}" is no media type, as text/plain is one`;
+    const part = textPart(tag, tag.text.indexOf(mimeType, uri.length), mimeType.length);
+    reporter.add("error", "invalid-mime-type", message, tag.node, part);
+  }
+  const input = readInput(candidate, program, new Budget(), reporter);
+  if (variables) checkParameters(variables, input, candidate, tag, reporter);
+  if (reporter.hasErrors) return { problems: reporter.problems };
+
+  const resource: DiscoveredResource = {
+    ...naming,
+    uri,
+    ...(mimeType === "" ? {} : { mimeType }),
+    inputSchema: input.schema,
+    call: callOf(candidate, input, resultOf(candidate, program).isStreaming),
+    ...standingOf(candidate, program),
+  };
+  return { resource, problems: reporter.problems };
+}
+
+function readUri(uri: string, tag: Tag, reporter: Reporter): readonly Variable[] | undefined {
+  if (uri === "") {
+    reporter.add(
+      "error",
+      "invalid-uri",
+      "@resource needs a URI or a URI template, as in data://report",
+      tag.node,
+      textPart(tag),
+    );
+    return undefined;
+  }
+  const template = parseUriTemplate(uri);
+  if ("parts" in template) return template.variables;
+  const part = textPart(tag, template.offset, template.length);
+  reporter.add("error", "invalid-uri", `@resource ${uri}: ${template.message}`, tag.node, part);
+  return undefined;
+}
+
+/** The template must give exactly the variables that the function takes. */
+function checkParameters(
+  variables: readonly Variable[],
+  { schema }: Input,
+  { nameNode }: Candidate,
+  tag: Tag,
+  reporter: Reporter,
+): void {
+  const properties = (schema["properties"] ?? {}) as Record<string, JsonSchema>;
+  for (const { name, offset } of variables) {
+    if (Object.hasOwn(properties, name)) continue;
+    const message = `the URI's variable "${name}" is no parameter of the function`;
+    reporter.add("error", "unknown-variable", message, tag.node, textPart(tag, offset, name.length));
+  }
+  const required = (schema["required"] ?? []) as string[];
+  for (const [name, property] of Object.entries(properties)) {
+    const variable = variables.find((variable) => variable.name === name);
+    if (!variable && required.includes(name)) {
+      const message = `nothing gives the parameter "${name}" a value; put {${name}} into the URI, or give it a default`;
+      reporter.add("error", "unfilled-parameter", message, nameNode);
+    } else if (variable && !isTextual(property, true)) {
+      const message = `the parameter "${name}" comes from a URI, so it has to be a string, a number, a boolean or a list of those`;
+      reporter.add("error", "parameter-not-textual", message, nameNode);
+    }
+  }
+}
+
+/** `@prompt`: a function whose parameters are a prompt's arguments, and whose result is its messages. */
+function readPrompt(found: Candidate, program: DefinitionProgram): { prompt?: DiscoveredPrompt; problems: Problem[] } {
+  const reporter = new Reporter(found.name, program);
+  const candidate = settle(found, program, reporter);
+  if (!candidate) return { problems: reporter.problems };
+  const naming = namingOf(candidate, reporter);
+
+  const input = readInput(candidate, program, new Budget(), reporter);
+  const prompt: DiscoveredPrompt = {
+    ...naming,
+    arguments: argumentsOf(input, candidate, reporter),
+    inputSchema: input.schema,
+    call: callOf(candidate, input, resultOf(candidate, program).isStreaming),
+    ...standingOf(candidate, program),
+  };
+  return reporter.hasErrors ? { problems: reporter.problems } : { prompt, problems: reporter.problems };
+}
+
+function argumentsOf({ schema }: Input, { nameNode }: Candidate, reporter: Reporter): PromptArgument[] {
+  const required = (schema["required"] ?? []) as string[];
+  return Object.entries((schema["properties"] ?? {}) as Record<string, JsonSchema>).map(([name, property]) => {
+    if (!isTextual(property, false)) {
+      const message = `clients give a prompt's arguments as texts, so "${name}" has to be a string, a number or a boolean`;
+      reporter.add("error", "parameter-not-textual", message, nameNode);
+    }
+    const { description } = property;
+    const argument = { name, required: required.includes(name) };
+    return typeof description === "string" ? Object.assign(argument, { description }) : argument;
+  });
+}
+
+/** True if a text can stand for a value of this schema: it is then turned into a number or a boolean as needed. */
+function isTextual(schema: JsonSchema, orList: boolean): boolean {
+  const alternatives = schema["anyOf"] as JsonSchema[] | undefined;
+  if (alternatives) return alternatives.every((alternative) => isTextual(alternative, orList));
+  const values = (schema["enum"] ?? ("const" in schema ? [schema["const"]] : undefined)) as unknown[] | undefined;
+  if (values) return values.every((value) => typeof value !== "object" || value === null);
+  const types = [schema["type"] ?? []].flat() as string[];
+  if (orList && types.length === 1 && types[0] === "array") {
+    return isTextual((schema["items"] ?? {}) as JsonSchema, false);
+  }
+  return (
+    types.every((type) => ["string", "number", "integer", "boolean", "null"].includes(type)) && !("$ref" in schema)
+  );
+}
+
+/** A prompt or a resource whose arguments can be completed. */
+interface Completable {
+  /** The argument's name in the function, and as it is published. */
+  readonly names: readonly string[];
+  /** The name that clients use: a prompt's name, a resource's URI template. */
+  readonly of: string;
+  readonly arguments: readonly string[];
+}
+
+/** `@completes <function>.<argument>`: a function `(value, others) => string[]` that helps to fill an argument in. */
+function readCompletion(
+  found: Candidate,
+  tag: Tag,
+  completables: readonly Completable[],
+  program: DefinitionProgram,
+): { completion?: DiscoveredCompletion; problems: Problem[] } {
+  const reporter = new Reporter(found.name, program);
+  const candidate = settle(found, program, reporter);
+  if (!candidate) return { problems: reporter.problems };
+
+  const target = readTarget(tag, completables, reporter);
+  const { parameters, context } = takenParameters(candidate, program, reporter);
+  if (parameters.length > 2) {
+    const message = "a completion takes what is typed so far and the other arguments: (value: string, others)";
+    reporter.add("error", "completion-parameters", message, parameters[2]!.declaration ?? candidate.nameNode);
+  }
+  if (!target || reporter.hasErrors) return { problems: reporter.problems };
+
+  const params = ["value", "others"].slice(0, parameters.length);
+  const call = callOf(
+    candidate,
+    { style: "positional", params, rest: false, context, dates: [], urls: [], spokenDefaults: [] },
+    false,
+  );
+  return { completion: { ...target, call }, problems: reporter.problems };
+}
+
+function readTarget(
+  tag: Tag,
+  completables: readonly Completable[],
+  reporter: Reporter,
+): Pick<DiscoveredCompletion, "of" | "argument"> | undefined {
+  const [, name = "", argument = ""] = /^(\S+)\.([^\s.]+)/.exec(tag.text) ?? [];
+  const fault = (code: string, message: string): undefined => {
+    reporter.add("error", code, message, tag.node, textPart(tag));
+  };
+  if (name === "") return fault("unknown-completion", "@completes wants a function and its argument: @completes f.x");
+  const target = completables.find(({ names }) => names.includes(name));
+  if (!target) {
+    return fault("unknown-completion", `"${name}" is no function that is a @prompt or a @resource without problems`);
+  }
+  if (target.arguments.includes(argument)) return { of: target.of, argument };
+  const known = target.arguments.map((each) => `"${each}"`).join(", ");
+  return fault("unknown-completion", `"${name}" has no argument "${argument}"; it has ${known || "none"}`);
+}
+
+/** An exported function's name, description and place: the same for a tool, a resource and a prompt. */
+interface Naming {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+}
+
+interface Standing {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+/** `@name other-name` publishes a function under another name than its own. */
+function namingOf(candidate: Candidate, reporter: Reporter): Naming {
+  const { name, doc, nameNode } = candidate;
+  const tag = tagOf(doc, "name");
+  if (tag && !/^[A-Za-z0-9_./-]{1,64}$/.test(tag.text)) {
+    const wanted = "a name has 1 to 64 characters of A-Z, a-z, 0-9, _, ., / and -";
+    reporter.add("error", "invalid-name", `@name ${tag.text}: ${wanted}`, tag.node, textPart(tag));
+  } else if (!tag && !/^[A-Za-z0-9_.-]{1,128}$/.test(name)) {
+    const reason = `the name has characters that clients refuse; publish it under another: @name …`;
+    reporter.add("error", "invalid-tool-name", reason, nameNode);
+  }
+  const title = tagText(doc, "title");
+  const description = [doc.description, deprecationOf(candidate)].filter(Boolean).join("\n\n");
+  return {
+    name: tag?.text ?? name,
+    ...(title ? { title } : {}),
+    ...(description ? { description } : {}),
+  };
+}
+
+/** In words, as nothing else of a tool can say it. Of several signatures it may be about one alone. */
+function deprecationOf({ doc, signatures }: Candidate): string {
+  const text = tagText(doc, "deprecated");
+  if (text === undefined || signatures.length > 1) return "";
+  return text === "" ? "Deprecated." : `Deprecated: ${withLinks(text)}`;
+}
+
+/** Where the function stands, from 1. */
+function standingOf({ nameNode }: Candidate, program: DefinitionProgram): Standing {
+  const file = nameNode.getSourceFile();
+  const { line, character } = file.getLineAndCharacterOfPosition(nameNode.getStart(file));
+  return { file: program.nameOf(file), line: line + 1, column: character + 1 };
+}
+
+function callOf(
+  candidate: Candidate,
+  input: Pick<Input, "style" | "params" | "rest" | "context" | "dates" | "urls" | "spokenDefaults">,
+  isStreaming: boolean,
+): CallShape {
+  return {
+    export: candidate.export,
+    style: input.style,
+    params: input.params,
+    ...(input.rest ? { rest: true } : {}),
+    ...(input.context ? { context: true } : {}),
+    ...(isStreaming ? { streaming: true } : {}),
+    ...(input.dates.length > 0 ? { dates: input.dates } : {}),
+    ...(input.urls.length > 0 ? { urls: input.urls } : {}),
+    ...(input.spokenDefaults.length > 0 ? { spokenDefaults: input.spokenDefaults } : {}),
+  };
 }
