@@ -33,13 +33,32 @@ import type { OriginOf } from "./public-origin.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
 import { pathsOf } from "./pages/parts/paths.ts";
 import { createPages } from "./pages/pages.ts";
-import * as allPages from "./pages/all-pages.ts";
+import { auditPage } from "./pages/audit.ts";
+import { cidPage } from "./pages/cid.ts";
+import { mcpPage } from "./pages/mcp.ts";
+import { metaPage } from "./pages/meta.ts";
+import { secretsPage } from "./pages/secrets.ts";
+import { serverPage, serversPage } from "./pages/servers.ts";
+import { variablePage, variablesPage } from "./pages/variables.ts";
 import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
 import { contextOf, handOn, routed, type RouteHandler } from "./routed.ts";
 import { serversRoute, type ServersRouteOptions } from "./servers-route.ts";
 import type { Route } from "./way-in.ts";
 import { sayWhenToRetry } from "./write-answer.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
+
+/** Every page but those of errors and of signing in: each is a file in `pages/`, with its template in `views/pages/`. */
+const allPages = [
+  auditPage,
+  cidPage,
+  mcpPage,
+  metaPage,
+  secretsPage,
+  serverPage,
+  serversPage,
+  variablePage,
+  variablesPage,
+];
 
 interface AppOptions {
   readonly host: Host;
@@ -100,7 +119,7 @@ export function createApp(options: AppOptions): Route {
   app.use(serversRoute(options));
   const { host, edits, secrets, audit, isolation, access, originOf, writable, limits } = options;
   const pageParts = { host, edits, secrets, audit, isolation, access, originOf, writable, limits, pages };
-  for (const page of Object.values(allPages)) app.get(page.path, routed(page.create(pageParts), page.permit));
+  for (const page of allPages) app.get(page.path, routed(page.create(pageParts), page.permit));
   app.get("/mcp/:server", showServer);
   app.all("/mcp", refuseMethod);
   app.all("/mcp/:server", refuseMethod);
