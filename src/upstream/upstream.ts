@@ -1,17 +1,20 @@
+import type { PromptContract, ToolContract } from "../contract/contract.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import { BerthError } from "../lib/errors.ts";
-import { valuesIn, type Json, type JsonObject } from "../lib/json.ts";
+import { isObject, valuesIn, type Json, type JsonObject, type JsonText } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
+import type { TraceContext } from "../lib/trace.ts";
 import { lacksDescriptor, noDescriptors, withoutPaths } from "../lib/error-mapping.ts";
 import type { Limits } from "../limits/limits.ts";
 import { AttributedCalls, UnderWay } from "./attribution.ts";
-import type { Closed, ConnectOptions } from "./channel.ts";
+import type { Closed, ConnectOptions, Peer } from "./channel.ts";
 import { connectUpstream } from "./connect.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import { hideInOffers, observe, subscribe, type HideWhole, type Observed } from "./observed.ts";
 import { hostedCapabilities } from "./questions.ts";
 import type { Launch, VariableLookup } from "./launch.ts";
-import type { Ask, UpstreamQuestion } from "./request.ts";
+import type { Ask, Progress, UpstreamCallOptions, UpstreamQuestion } from "./request.ts";
+import type { ResourceResult, ToolResult, UpstreamCompletion, UpstreamPromptResult } from "./results.ts";
 import { Supervisor, type SupervisorLimits, type UpstreamHealth } from "./supervisor.ts";
 
 export interface UpstreamOptions extends Omit<
@@ -30,6 +33,8 @@ export interface UpstreamOptions extends Omit<
   /** Called with the server's contract, on each start and whenever it reports a changed list. */
   readonly onContract: (observed: Observed) => Promise<void>;
   readonly onResourceUpdated: (uri: string) => void;
+  /** Called before each request. Throws for one that must not be sent: the server no longer offers what was served. */
+  readonly check?: (request: UpstreamRequest) => void;
   readonly onLost: (closed: Closed) => void;
   /** A failure that no request would report. */
   readonly onError: (error: unknown) => void;
@@ -37,14 +42,51 @@ export interface UpstreamOptions extends Omit<
 
 type ServerInfo = NonNullable<UpstreamHealth["server"]>;
 
-export interface UpstreamCall {
-  /** The called tool, to learn which tools ask. */
-  readonly name?: string;
-  /** Equal for repeated calls, to learn which one ends the server. */
+/** A request for an upstream: the method of MCP, and its parameters. */
+export type UpstreamRequest = {
+  /** Goes into `_meta`. */
+  readonly meta?: JsonObject | undefined;
+  /** Equal for repeated requests, to learn which one ends the server. */
   readonly digest?: string | undefined;
+} & (
+  | {
+      readonly method: "tools/call";
+      readonly name: string;
+      readonly args: JsonObject | JsonText;
+      /** The contract by which it was offered, for `UpstreamOptions.check`. */
+      readonly served?: ToolContract;
+    }
+  | {
+      readonly method: "prompts/get";
+      readonly name: string;
+      readonly args: Record<string, string>;
+      readonly served?: PromptContract;
+    }
+  | { readonly method: "resources/read"; readonly uri: string }
+  /** `params` as in the specification: `{ ref, argument, context? }`. */
+  | { readonly method: "completion/complete"; readonly params: JsonObject }
+);
+
+/** The result of each method. */
+export interface UpstreamResults {
+  readonly "tools/call": ToolResult;
+  readonly "prompts/get": UpstreamPromptResult;
+  readonly "resources/read": ResourceResult;
+  readonly "completion/complete": UpstreamCompletion;
+}
+
+/** The caller behind a request, as far as an upstream may know it. */
+export interface UpstreamCaller {
+  readonly signal?: CancelSignal | undefined;
+  /** Default: the limit `upstreamCallMs`. */
+  readonly timeoutMs?: number;
+  /** Those of its client; by default a modern server is told those of the connection. */
+  readonly capabilities?: JsonObject;
+  readonly trace?: TraceContext | undefined;
   /** Answers questions; undefined if the caller cannot be asked. */
   readonly ask?: Ask | undefined;
   readonly onLog?: ((params: JsonObject) => void) | undefined;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
 
 /**
@@ -61,7 +103,7 @@ export class Upstream {
   readonly #options: UpstreamOptions;
   readonly #supervisor: Supervisor;
   readonly #attributed: AttributedCalls;
-  readonly #calls = new UnderWay<UpstreamCall>();
+  readonly #calls = new UnderWay<UpstreamCaller>();
   /** Failed subscriptions, without which its log lines or changes do not arrive. */
   #unheard: readonly Problem[] = [];
   #server: { readonly said: ServerInfo; readonly shown: ServerInfo } | undefined;
@@ -107,40 +149,42 @@ export class Upstream {
     (await this.#supervisor.acquire()).succeeded();
   }
 
-  /** Runs `work` with the connection, and with the `ask` that it must pass on (`CallOptions.ask`). */
-  async request<T>(
-    call: UpstreamCall,
-    work: (connection: UpstreamConnection, ask: Ask | undefined) => Promise<T>,
-  ): Promise<T> {
+  /** Sends a request over the connection, which is opened if there is none. */
+  async request<Request extends UpstreamRequest>(
+    request: Request,
+    caller: UpstreamCaller,
+  ): Promise<UpstreamResults[Request["method"]]> {
     // Its contract is not known now: calls wait.
     if (this.#relisting.underWay) await this.#relisting.underWay;
-    const acquired = await this.#supervisor.acquire(call.digest);
+    const acquired = await this.#supervisor.acquire(request.digest);
     const { connection } = acquired;
-    this.#calls.add(call);
+    this.#calls.add(caller);
     let open = 0;
     let hasEnded = false;
     // A modern server does no work for a call while its questions are open, so no log line belongs to it.
     const ask: Ask | undefined =
-      call.ask &&
+      caller.ask &&
       (async (question, signal) => {
-        if (open++ === 0) this.#calls.remove(call);
-        const answer = await call.ask!(question, signal);
-        if (--open === 0 && !hasEnded) this.#calls.add(call);
+        if (open++ === 0) this.#calls.remove(caller);
+        const answer = await caller.ask!(question, signal);
+        if (--open === 0 && !hasEnded) this.#calls.add(caller);
         return answer;
       });
     let leave: ((hasSucceeded: boolean) => void) | undefined;
     try {
-      if (connection.era === "legacy") leave = await this.#attributed.enter(call.name ?? "", call.ask);
-      const result = await work(connection, leave ? undefined : ask);
+      if (connection.era === "legacy") leave = await this.#attributed.enter(toolOf(request), caller.ask);
+      this.#options.check?.(request);
+      const options = optionsOf(request, caller, connection.era, leave ? undefined : ask);
+      const result = await send(connection, request, options);
       leave?.(true);
       acquired.succeeded();
-      return result;
+      return result as UpstreamResults[Request["method"]];
     } catch (error) {
       leave?.(false);
       throw acquired.failed(this.#tellable(error));
     } finally {
       hasEnded = true;
-      this.#calls.remove(call);
+      this.#calls.remove(caller);
     }
   }
 
@@ -253,6 +297,68 @@ export class Upstream {
     return { bytes };
   }
 }
+
+/** The called tool, to learn which tools ask. */
+function toolOf(request: UpstreamRequest): string {
+  return request.method === "tools/call" ? request.name : "";
+}
+
+function send(
+  connection: UpstreamConnection,
+  request: UpstreamRequest,
+  options: UpstreamCallOptions,
+): Promise<UpstreamResults[UpstreamRequest["method"]]> {
+  switch (request.method) {
+    case "tools/call":
+      return connection.callTool(request.name, request.args, options);
+    case "prompts/get":
+      return connection.getPrompt(request.name, request.args, options);
+    case "resources/read":
+      return connection.readResource(request.uri, options);
+    case "completion/complete":
+      return connection.complete(request.params, options);
+  }
+}
+
+function optionsOf(
+  { meta }: UpstreamRequest,
+  { signal, timeoutMs, capabilities, trace, onLog, onProgress }: UpstreamCaller,
+  era: Peer["era"],
+  ask: Ask | undefined,
+): UpstreamCallOptions {
+  // Tells a modern upstream what this caller can be asked. The connection told a legacy one what callers may be asked.
+  const told = era === "modern" ? capabilities : undefined;
+  return {
+    ...(signal && { signal }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    ...(onProgress && { onProgress }),
+    ...(ask && { ask }),
+    ...((meta || trace || onLog || told) && {
+      meta: {
+        ...meta,
+        ...trace,
+        ...(onLog && { [LOG_LEVEL]: "debug" }),
+        ...(told && { [CLIENT_CAPABILITIES]: askable(told) }),
+      },
+    }),
+  };
+}
+
+/** Only those of a client's capabilities that are about questions. */
+function askable({ elicitation, sampling, roots }: JsonObject): JsonObject {
+  const modes = ["form", "url"].filter((mode) => isObject(elicitation) && isObject(elicitation[mode]));
+  return {
+    ...(isObject(elicitation) && { elicitation: Object.fromEntries(modes.map((mode) => [mode, {}])) }),
+    ...(isObject(sampling) && { sampling: {} }),
+    ...(isObject(roots) && { roots: {} }),
+  };
+}
+
+/** 2026-07-28 `basic`: each request states the client's capabilities. */
+const CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
+
+/** 2026-07-28 `server/utilities/logging`: the lowest level that a request wants to receive. */
+const LOG_LEVEL = "io.modelcontextprotocol/logLevel";
 
 /** Says that nobody is there to answer a question, or that its caller has no such capability. */
 const METHOD_NOT_FOUND = -32601;

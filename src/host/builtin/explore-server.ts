@@ -11,12 +11,12 @@ import { listProfiles, readProfile, type ProfileFolder } from "../../upstream/pr
 import type { ProfileTool } from "../../upstream/profiles/profile.ts";
 import { checkFiles, saveProfile, type ProfileFiles } from "../../upstream/profiles/save.ts";
 import { textOf } from "../../upstream/result-records.ts";
+import type { ToolResult } from "../../upstream/results.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import { lazyValidator } from "../calls/arguments.ts";
 import { failure } from "../calls/content.ts";
 import { problemsOf } from "../calls/call-failures.ts";
 import type { CallNotes } from "../calls/observe.ts";
-import { callUpstream, type UpstreamRequest } from "../calls/upstream-call.ts";
 import { LongToolResult, resultOf } from "../calls/upstream-results.ts";
 import type {
   Catalog,
@@ -138,18 +138,18 @@ function explore({ servers }: Workplace): Work {
 function call({ servers }: Workplace): Work {
   return async ({ uri, tool, arguments: given }, options) => {
     const explored = await servers.open(uri as string, options);
-    const { upstream, suspended } = explored.hosted;
     const name = tool as string;
     refuseUnknown(explored, [name]);
     const args = given as JsonObject;
-    const send: UpstreamRequest<CallResult | InputRequired>["send"] = async (connection, sent) => {
-      const given = await connection.callTool(name, args, sent);
-      return given instanceof LongToolResult ? given.ended.result : resultOf(given);
-    };
-    const result = await callUpstream(upstream, suspended, { name, send }, options);
+    const end = await explored.hosted.suspended.run({ method: "tools/call", name, args }, options);
+    const result = "inputRequests" in end ? end : resultIn(end.ended);
     if (!("inputRequests" in result) && !result.isError) remember(explored, name, args);
     return result;
   };
+}
+
+function resultIn(given: ToolResult): CallResult | InputRequired {
+  return given instanceof LongToolResult ? given.ended.result : resultOf(given);
 }
 
 function draft({ servers, folder }: Workplace): Work {
@@ -237,7 +237,7 @@ async function failureOf(
   const args = exampleArguments(example, tool, inputSchema);
   if (typeof args === "string") return args;
   try {
-    const result = await upstream.request({ name }, (connection) => connection.callTool(name, args, { signal }));
+    const result = await upstream.request({ method: "tools/call", name, args }, { signal });
     return result.isError ? textOf(result) || "The tool failed and did not say why." : undefined;
   } catch (error) {
     if (error instanceof BerthError && error.code === "upstream_refused") return error.message;

@@ -1,122 +1,15 @@
 import { CallTable } from "../../lib/call-table.ts";
 import { Cancellation } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { isObject, JsonText, type JsonObject, type Json } from "../../lib/json.ts";
+import { isObject, type JsonObject, type Json } from "../../lib/json.ts";
 import { isLogLevel } from "../../lib/log-level.ts";
 import { Ticker } from "../../lib/ticker.ts";
 import { limitVariable, type Limits } from "../../limits/limits.ts";
-import type { UpstreamConnection } from "../../upstream/connection.ts";
-import type { Ask, UpstreamCallOptions as SentOptions, UpstreamQuestion } from "../../upstream/request.ts";
+import type { UpstreamQuestion } from "../../upstream/request.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
-import type { Upstream, UpstreamCall } from "../../upstream/upstream.ts";
-import type { CallOptions, GuestLog, InputRequired, InputRequest } from "../catalog/catalog.ts";
-import { hash, randomUUID } from "node:crypto";
-
-/** A request's name and parameters, and how a connection sends it. */
-export interface UpstreamRequest<T> {
-  readonly name?: string;
-  /** The arguments of a tool call. */
-  readonly args?: JsonObject | JsonText;
-  readonly meta?: JsonObject;
-  readonly send: (connection: UpstreamConnection, options: SentOptions) => Promise<T>;
-}
-
-/** Sends a request to an upstream, with all of the caller's options that an upstream can use. */
-export function callUpstream<T>(
-  upstream: Upstream,
-  suspended: SuspendedCalls,
-  { name = "", args, meta, send }: UpstreamRequest<T>,
-  options: CallOptions,
-): Promise<T | InputRequired> {
-  return suspended.run<T>(options, (caller) => {
-    const digest = args && digestOf(name, args);
-    const call: UpstreamCall = { name, digest, ask: askOf(caller), onLog: options.onLog && logTo(caller) };
-    return upstream.request(call, (connection, ask) => send(connection, sentOptions(caller, connection, meta, ask)));
-  });
-}
-
-/** Recognizes a call that comes again. Long arguments already have a digest. */
-function digestOf(name: string, args: JsonObject | JsonText): string {
-  const what = args instanceof JsonText ? args.givenDigest.sha256 : args;
-  return hash("sha256", JSON.stringify([name, what]), "base64url");
-}
-
-/** Returns how to ask the caller; undefined for a caller that cannot be asked anything. */
-function askOf(caller: Caller): Ask | undefined {
-  const capabilities = caller.options.client?.capabilities;
-  if (!capabilities) return undefined;
-  const { elicitation, sampling, roots } = capabilities;
-  if (!isObject(elicitation) && !isObject(sampling) && !isObject(roots)) return undefined;
-  return async (question) => {
-    const capability = CAPABILITIES[question.method];
-    if (capability !== undefined && isObject(caller.options.client?.capabilities[capability]))
-      return caller.ask(question);
-    throw Object.assign(new Error(`The caller has no capability for ${question.method}`), { code: -32601 });
-  };
-}
-
-function logTo(caller: Caller): UpstreamCall["onLog"] {
-  return (params) => caller.options.onLog?.(logLine(params));
-}
-
-function sentOptions(
-  caller: Caller,
-  { era }: UpstreamConnection,
-  meta: JsonObject | undefined,
-  ask: Ask | undefined,
-): SentOptions {
-  const { onProgress, onLog, client, trace } = caller.options;
-  const isModern = era === "modern";
-  return {
-    signal: caller.signal,
-    // `SuspendedCalls` limits the time of a call, since it can leave out the time for an answer.
-    timeoutMs: Infinity,
-    ...(onProgress && { onProgress: (event) => void caller.options.onProgress?.({ ...event }) }),
-    ...(ask && { ask }),
-    ...((meta || onLog || isModern || trace?.context) && {
-      meta: {
-        ...meta,
-        ...trace?.context,
-        ...(onLog && { [LOG_LEVEL]: "debug" }),
-        // Tells a modern upstream what this caller can be asked. The connection told a legacy one what callers may be
-        // asked.
-        ...(isModern && { [CLIENT_CAPABILITIES]: askable(client?.capabilities ?? {}) }),
-      },
-    }),
-  };
-}
-
-/** The capability that a client needs for each kind of question. */
-const CAPABILITIES: Readonly<Record<string, string>> = {
-  "elicitation/create": "elicitation",
-  "sampling/createMessage": "sampling",
-  "roots/list": "roots",
-};
-
-/** Only those of a client's capabilities that are about questions. */
-function askable(capabilities: JsonObject): JsonObject {
-  const { elicitation, sampling, roots } = capabilities;
-  const modes = ["form", "url"].filter((mode) => isObject(elicitation) && isObject(elicitation[mode]));
-  return {
-    ...(isObject(elicitation) && { elicitation: Object.fromEntries(modes.map((mode) => [mode, {}])) }),
-    ...(isObject(sampling) && { sampling: {} }),
-    ...(isObject(roots) && { roots: {} }),
-  };
-}
-
-/** 2026-07-28 `basic`: each request states the client's capabilities. */
-const CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
-
-/** 2026-07-28 `server/utilities/logging`: the lowest level that a request wants to receive. */
-const LOG_LEVEL = "io.modelcontextprotocol/logLevel";
-
-function logLine({ level, data, logger }: JsonObject): GuestLog {
-  return {
-    level: isLogLevel(level) ? level : "info",
-    message: data ?? null,
-    ...(typeof logger === "string" && { logger }),
-  };
-}
+import type { Upstream, UpstreamCaller, UpstreamRequest, UpstreamResults } from "../../upstream/upstream.ts";
+import type { CallOptions, ClientFacts, GuestLog, InputRequired, InputRequest } from "../catalog/catalog.ts";
+import { randomUUID } from "node:crypto";
 
 export type SuspendedLimits = Pick<Limits, "answerMs" | "questionBytes" | "upstreamSuspended" | "upstreamCallMs">;
 
@@ -126,24 +19,31 @@ export type SuspendedLimits = Pick<Limits, "answerMs" | "questionBytes" | "upstr
  * a time limit, in which the time for an answer does not count.
  */
 export class SuspendedCalls {
+  readonly #upstream: Requested;
   readonly #limits: SuspendedLimits;
-  readonly #suspended = new Map<string, OpenCall<unknown>>();
-  readonly #running = new CallTable<OpenCall<unknown>>();
+  readonly #suspended = new Map<string, OpenCall<UpstreamRequest>>();
+  readonly #running = new CallTable<OpenCall<UpstreamRequest>>();
   readonly #ticker = new Ticker((now) => this.#sweep(now));
 
-  constructor(limits: SuspendedLimits) {
+  constructor(upstream: Requested, limits: SuspendedLimits) {
+    this.#upstream = upstream;
     this.#limits = limits;
   }
 
   /** Begins the call, or resumes the one that the answers are for. Rejects when that one is gone. */
-  async run<T>(options: CallOptions, begin: Begin<T>): Promise<T | InputRequired> {
-    const call = this.#resumed<T>(options) ?? new OpenCall(begin, options.principal?.id, this.#limits.questionBytes);
+  async run<Request extends UpstreamRequest>(
+    request: Request,
+    options: CallOptions,
+  ): Promise<RoundEnd<ResultOf<Request>>> {
+    const call =
+      this.#resumed<Request>(options) ??
+      new OpenCall(this.#upstream, request, options.principal?.id, this.#limits.questionBytes);
     this.#running.add(call);
     this.#ticker.wake();
     let asks: InputRequired | undefined;
     try {
       const outcome = await call.goOn(options, options.deadlineMs ?? this.#limits.upstreamCallMs);
-      if ("ended" in outcome) return outcome.ended;
+      if ("ended" in outcome) return outcome;
       asks = outcome;
     } finally {
       this.#running.remove(call);
@@ -157,16 +57,16 @@ export class SuspendedCalls {
     return asks;
   }
 
-  #resumed<T>({ answers, principal }: CallOptions): OpenCall<T> | undefined {
+  #resumed<Request extends UpstreamRequest>({ answers, principal }: CallOptions): OpenCall<Request> | undefined {
     if (!answers) return undefined;
     const keys = Object.keys(answers);
-    const callOf = (key: string): OpenCall<unknown> | undefined => {
+    const callOf = (key: string): OpenCall<UpstreamRequest> | undefined => {
       const call = this.#suspended.get(openCallOfKey(key));
       return call?.principal === principal?.id ? call : undefined;
     };
     const suspended = keys.findLast(callOf);
     if (suspended !== undefined) {
-      const call = callOf(suspended) as OpenCall<T>;
+      const call = callOf(suspended) as OpenCall<Request>;
       this.#suspended.delete(call.key);
       return call;
     }
@@ -189,20 +89,16 @@ export function withoutSuspended(answers: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(answers).filter(([key]) => !isKeyOfOpenCall(key)));
 }
 
-/** Makes the call at the upstream. */
-export type Begin<T> = (caller: Caller) => Promise<T>;
+/** The upstream, as far as its calls need it. */
+type Requested = Pick<Upstream, "request">;
 
-/** A call's view of its caller. */
-export interface Caller {
-  /** Aborted when nobody waits for the call any more. */
-  readonly signal: Cancellation;
-  /** The options of the request that waits now. */
-  readonly options: CallOptions;
-  ask(question: UpstreamQuestion): Promise<JsonObject>;
-}
+/** A call's result, or the questions to answer first. */
+export type RoundEnd<Result> = { readonly ended: Result } | InputRequired;
 
-interface Round<T> {
-  resolve(outcome: { ended: T } | InputRequired): void;
+type ResultOf<Request extends UpstreamRequest> = UpstreamResults[Request["method"]];
+
+interface Round<Result> {
+  resolve(end: RoundEnd<Result>): void;
   reject(error: unknown): void;
   /** The time that it may take, and its deadline on the clock of `performance.now()`. */
   readonly ms: number;
@@ -219,16 +115,18 @@ interface AskedQuestion {
  * One call at an upstream, over as many requests of its client as it takes: each is a round, which ends with the call
  * or with its questions. Most calls ask nothing, so the structures for questions are made on demand.
  */
-export class OpenCall<T> implements Caller {
+export class OpenCall<Request extends UpstreamRequest> {
   /** Its number while a round is under way. */
   id = 0;
   readonly signal = new Cancellation();
   /** The id of the principal that made the call; no other may answer its questions. */
   readonly principal: string | undefined;
-  readonly #begin: Begin<T>;
+  readonly #upstream: Requested;
+  readonly #request: Request;
+  /** Those of the client's request that waits now. */
   #options: CallOptions = {};
-  #call: Promise<T> | undefined;
-  #round: Round<T> | undefined;
+  #call: Promise<ResultOf<Request>> | undefined;
+  #round: Round<ResultOf<Request>> | undefined;
   #key: string | undefined;
   #questions: Map<string, AskedQuestion> | undefined;
   readonly #questionBytes: number;
@@ -238,8 +136,9 @@ export class OpenCall<T> implements Caller {
   #failure: BerthError | undefined;
   #expiry: NodeJS.Timeout | undefined;
 
-  constructor(begin: Begin<T>, principal: string | undefined, questionBytes: number) {
-    this.#begin = begin;
+  constructor(upstream: Requested, request: Request, principal: string | undefined, questionBytes: number) {
+    this.#upstream = upstream;
+    this.#request = request;
     this.#questionBytes = questionBytes;
     this.principal = principal;
   }
@@ -249,12 +148,8 @@ export class OpenCall<T> implements Caller {
     return (this.#key ??= `upstream-${randomUUID()}`);
   }
 
-  get options(): CallOptions {
-    return this.#options;
-  }
-
   /** Resolves with the call's result, or with the questions to answer first; `ms` is the limit of this round. */
-  async goOn(options: CallOptions, ms: number): Promise<{ ended: T } | InputRequired> {
+  async goOn(options: CallOptions, ms: number): Promise<RoundEnd<ResultOf<Request>>> {
     clearTimeout(this.#expiry);
     this.#options = options;
     if (this.#failure) throw this.#failure;
@@ -268,7 +163,7 @@ export class OpenCall<T> implements Caller {
     try {
       return await new Promise((resolve, reject) => {
         this.#round = { resolve, reject, ms, deadlineAt: performance.now() + ms };
-        void this.#tellEnd((this.#call ??= this.#begin(this)));
+        void this.#tellEnd((this.#call ??= this.#upstream.request(this.#request, this.#caller())));
       });
     } finally {
       signal?.removeEventListener("abort", onAbort);
@@ -292,11 +187,30 @@ export class OpenCall<T> implements Caller {
     this.#expiry.unref();
   }
 
-  ask({ key: name, method, params }: UpstreamQuestion): Promise<JsonObject> {
+  #caller(): UpstreamCaller {
+    const { client, trace, onLog, onProgress } = this.#options;
+    return {
+      signal: this.signal,
+      // Limited here by rounds, since the time for an answer does not count.
+      timeoutMs: Infinity,
+      capabilities: client?.capabilities ?? {},
+      trace: trace?.context,
+      ask: canBeAsked(client) ? (question) => this.#ask(question) : undefined,
+      onLog: onLog && ((params) => this.#options.onLog?.(logLine(params))),
+      onProgress: onProgress && ((event) => void this.#options.onProgress?.({ ...event })),
+    };
+  }
+
+  async #ask({ key: name, method, params }: UpstreamQuestion): Promise<JsonObject> {
+    const capability = CAPABILITIES[method];
+    // The client's next request may state other capabilities than its first.
+    if (capability === undefined || !isObject(this.#options.client?.capabilities[capability])) {
+      throw Object.assign(new Error(`The caller has no capability for ${method}`), { code: -32601 });
+    }
     const key = `${this.key}:${++this.#asked}${name === undefined ? "" : `:${name}`}`;
     const bytes = Buffer.byteLength(name ?? "") + Buffer.byteLength(JSON.stringify(params));
     this.#askedBytes += bytes;
-    if (this.#askedBytes > this.#questionBytes) return Promise.reject(this.#asksTooMuch());
+    if (this.#askedBytes > this.#questionBytes) throw this.#asksTooMuch();
     const questions = (this.#questions ??= new Map<string, AskedQuestion>());
     return new Promise((answer) => {
       questions.set(key, { request: { method: method as InputRequest["method"], params }, bytes, answer });
@@ -318,7 +232,7 @@ export class OpenCall<T> implements Caller {
   }
 
   /** The call may have ended before this round, or may end in a later one. */
-  async #tellEnd(call: Promise<T>): Promise<void> {
+  async #tellEnd(call: Promise<ResultOf<Request>>): Promise<void> {
     try {
       const ended = await call;
       this.#endRound()?.resolve({ ended });
@@ -328,7 +242,7 @@ export class OpenCall<T> implements Caller {
   }
 
   /** Takes the round that is under way; the caller has to settle it. */
-  #endRound(): Round<T> | undefined {
+  #endRound(): Round<ResultOf<Request>> | undefined {
     const round = this.#round;
     this.#round = undefined;
     return round;
@@ -350,16 +264,36 @@ export class OpenCall<T> implements Caller {
   }
 }
 
+function canBeAsked(client: ClientFacts | undefined): boolean {
+  const { elicitation, sampling, roots } = client?.capabilities ?? {};
+  return isObject(elicitation) || isObject(sampling) || isObject(roots);
+}
+
+/** The capability that a client needs for each kind of question. */
+const CAPABILITIES: Readonly<Record<string, string>> = {
+  "elicitation/create": "elicitation",
+  "sampling/createMessage": "sampling",
+  "roots/list": "roots",
+};
+
+function logLine({ level, data, logger }: JsonObject): GuestLog {
+  return {
+    level: isLogLevel(level) ? level : "info",
+    message: data ?? null,
+    ...(typeof logger === "string" && { logger }),
+  };
+}
+
 /** The key of its call, a number, and the name that a modern upstream gave the question. */
 const KEY = /^(upstream-[0-9a-f-]{36}):\d+(?::(.*))?$/s;
 
 /** True when an answer is for the question of an open call. */
-export function isKeyOfOpenCall(key: string): boolean {
+function isKeyOfOpenCall(key: string): boolean {
   return KEY.test(key);
 }
 
 /** Extracts the call's key from the key of its question. */
-export function openCallOfKey(key: string): string {
+function openCallOfKey(key: string): string {
   return KEY.exec(key)?.[1] ?? "";
 }
 

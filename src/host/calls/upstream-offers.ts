@@ -1,31 +1,22 @@
 import { cutText } from "../../lib/cut-text.ts";
 import type { ToolContract, PromptContract } from "../../contract/contract.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
-import type { JsonObject } from "../../lib/json.ts";
+import { JsonText, type JsonObject } from "../../lib/json.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { contextOf } from "../../outcome/answers.ts";
 import { contextMeta } from "../../outcome/context.ts";
 import type { RetryLimits } from "../../outcome/retry.ts";
+import type { ToolResult } from "../../upstream/results.ts";
 import { PassedOnError, UpstreamError } from "../../upstream/upstream-error.ts";
-import type {
-  CallOptions,
-  CallResult,
-  Tool,
-  Completer,
-  Completion,
-  Prompt,
-  PromptResult,
-  ReadResult,
-  Resource,
-} from "../catalog/catalog.ts";
+import type { CallOptions, CallResult, Tool, Completer, Prompt, Resource } from "../catalog/catalog.ts";
 import { heldBack, type HostedUpstream } from "../serving/hosted.ts";
 import { failure } from "./content.ts";
 import { invocableTool, type Invocable } from "./invoke.ts";
 import { LongObject } from "./long-result.ts";
 import type { CallNotes } from "./observe.ts";
-import type { Ended } from "./outcomes.ts";
-import { callUpstream, withoutSuspended, type UpstreamRequest } from "./upstream-call.ts";
+import { withoutSuspended, type RoundEnd } from "./upstream-call.ts";
 import { endedOf, completionOf, contentsOf, messagesOf } from "./upstream-results.ts";
+import { hash } from "node:crypto";
 
 /** The parts of an upstream's tool besides its contract. */
 export interface UpstreamToolParts {
@@ -44,32 +35,36 @@ export interface UpstreamToolParts {
 export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): Tool {
   const { hosted, original, configured, notes, limits, warn } = parts;
   const { name } = original;
-  const invocable: Invocable<Ended> = {
+  const invocable: Invocable<RoundEnd<ToolResult>> = {
     contract,
     notes,
     limits,
     callMs: limits.upstreamCallMs,
-    async run(args, options) {
+    run(args, options) {
       // Repeats the arguments if there is anything else to say, which is rare.
       const context = contextMeta(contextOf(name, args, options, configured));
-      const send: UpstreamRequest<Ended>["send"] = async (connection, sent) => {
-        hosted.check("tool", original);
-        return endedOf(await connection.callTool(name, args, sent), warn);
-      };
-      const request = { name, args, ...(!isEmpty(context) && { meta: context }), send };
-      const ended = await callUpstream(hosted.upstream, hosted.suspended, request, options);
-      return "inputRequests" in ended ? { result: ended } : ended;
+      const meta = isEmpty(context) ? undefined : context;
+      const digest = digestOf(name, args);
+      return hosted.suspended.run({ method: "tools/call", name, args, served: original, meta, digest }, options);
     },
     // A retry resumes no suspended call.
     optionsToRetry: (options) =>
       options.answers ? { ...options, answers: withoutSuspended(options.answers) } : options,
-    read({ result, transient }) {
+    read(end) {
+      if ("inputRequests" in end) return { outcome: "asked", asked: end };
+      const { result, transient } = endedOf(end.ended, warn);
       if ("inputRequests" in result) return { outcome: "asked", asked: result };
       return { outcome: result.isError ? "error" : "ok", result, transient };
     },
     readThrown: (error, options) => ({ outcome: "error", answer: () => asFailure(error, options, hosted.limits) }),
   };
   return invocableTool(invocable);
+}
+
+/** Recognizes a call that comes again. Long arguments already have a digest. */
+function digestOf(name: string, args: JsonObject | JsonText): string {
+  const what = args instanceof JsonText ? args.givenDigest.sha256 : args;
+  return hash("sha256", JSON.stringify([name, what]), "base64url");
 }
 
 /** A tool that waits for a person: a client that knows it from before is told why it is not called. */
@@ -110,15 +105,14 @@ function isEmpty(value: JsonObject): boolean {
 }
 
 /** A resource that the upstream reads, listed or not. */
-export function upstreamResource({ upstream, suspended, limits }: HostedUpstream, uri: string): Resource {
-  const send: Send<ReadResult> = async (connection, sent) => {
-    const result = await connection.readResource(uri, sent);
-    return result instanceof LongObject ? result : { contents: contentsOf(result.contents) };
-  };
+export function upstreamResource({ suspended, limits }: HostedUpstream, uri: string): Resource {
   return {
     async read(options) {
       try {
-        return await callUpstream(upstream, suspended, { send }, options);
+        const end = await suspended.run({ method: "resources/read", uri }, options);
+        if ("inputRequests" in end) return end;
+        const { ended } = end;
+        return ended instanceof LongObject ? ended : { contents: contentsOf(ended.contents) };
       } catch (error) {
         if (isNotFound(error)) throw new BerthError("resource_not_found", uri, { data: { uri }, cause: error });
         throw passedOn(error, limits);
@@ -127,21 +121,18 @@ export function upstreamResource({ upstream, suspended, limits }: HostedUpstream
   };
 }
 
-export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract): Prompt {
-  const { upstream, suspended, limits } = hosted;
+export function upstreamPrompt({ suspended, limits }: HostedUpstream, contract: PromptContract): Prompt {
+  const { name } = contract;
   return {
     contract,
     async get(args, options) {
       const wrong = Object.keys(args).find((name) => typeof args[name] !== "string");
       if (wrong !== undefined) throw new BerthError("invalid_params", `/${wrong} must be a text`);
       const texts = args as Record<string, string>;
-      const send: Send<PromptResult> = async (connection, sent) => {
-        hosted.check("prompt", contract);
-        const result = await connection.getPrompt(contract.name, texts, sent);
-        return result instanceof LongObject ? result : messagesOf(result);
-      };
       try {
-        return await callUpstream(upstream, suspended, { send }, options);
+        const end = await suspended.run({ method: "prompts/get", name, args: texts, served: contract }, options);
+        if ("inputRequests" in end) return end;
+        return end.ended instanceof LongObject ? end.ended : messagesOf(end.ended);
       } catch (error) {
         throw passedOn(error, limits);
       }
@@ -154,11 +145,7 @@ export function heldPrompt(contract: PromptContract): Prompt {
   return { contract, get: () => Promise.reject(heldBack("prompt", contract.name)) };
 }
 
-export function upstreamCompleter(
-  { upstream, suspended, limits }: HostedUpstream,
-  ref: JsonObject,
-  argument: string,
-): Completer {
+export function upstreamCompleter({ suspended, limits }: HostedUpstream, ref: JsonObject, argument: string): Completer {
   return {
     async complete(value, others, options) {
       const params = {
@@ -167,19 +154,15 @@ export function upstreamCompleter(
         ...(Object.keys(others).length > 0 && { context: { arguments: others } }),
       };
       try {
-        const send: Send<Completion> = async (connection, sent) =>
-          completionOf(await connection.complete(params, sent));
-        const completion = await callUpstream(upstream, suspended, { send }, options);
-        if ("inputRequests" in completion) throw new BerthError("guest_failed", "a completion cannot ask");
-        return completion;
+        const end = await suspended.run({ method: "completion/complete", params }, options);
+        if ("inputRequests" in end) throw new BerthError("guest_failed", "a completion cannot ask");
+        return completionOf(end.ended);
       } catch (error) {
         throw passedOn(error, limits);
       }
     },
   };
 }
-
-type Send<T> = UpstreamRequest<T>["send"];
 
 /** -32002 until 2025-11-25, -32602 since. */
 function isNotFound(error: unknown): boolean {

@@ -3,7 +3,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import type { Observed } from "../../upstream/observed.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
-import type { Upstream, UpstreamOptions } from "../../upstream/upstream.ts";
+import type { Upstream, UpstreamOptions, UpstreamRequest } from "../../upstream/upstream.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { RememberedChanges } from "../catalog/remembered.ts";
 import { cidOf, makeCids } from "../catalog/structure-cid.ts";
@@ -16,7 +16,7 @@ export type HostedLimits = SuspendedLimits & Pick<Limits, "upstreamErrorBytes">;
 
 export type UpstreamListener = Pick<
   UpstreamOptions,
-  "onContract" | "onResourceUpdated" | "onLost" | "onError" | "takePlace"
+  "check" | "onContract" | "onResourceUpdated" | "onLost" | "onError" | "takePlace"
 >;
 
 /** One upstream, hosted under one name, with what was last seen of it. */
@@ -37,12 +37,12 @@ export class HostedUpstream {
     launch: Launch,
     open: OpenUpstream,
     limits: HostedLimits,
-    listener: Omit<UpstreamListener, "onContract"> & { onChange: () => void },
+    listener: Omit<UpstreamListener, "check" | "onContract"> & { onChange: () => void },
   ) {
     this.limits = limits;
-    this.suspended = new SuspendedCalls(limits);
     this.upstream = open(launch, {
       ...listener,
+      check: (request) => this.#check(request),
       onContract: async (observed) => {
         const isOther = await this.#take(observed);
         this.stderr = "";
@@ -57,15 +57,18 @@ export class HostedUpstream {
         listener.onError(error);
       },
     });
+    this.suspended = new SuspendedCalls(this.upstream, limits);
   }
 
   get observed(): Observed | undefined {
     return this.#observed;
   }
 
-  /** Throws when the upstream no longer has an item of that name, or has one that differs from `served`. */
-  check(kind: HeldKind, served: ToolContract | PromptContract): void {
-    const { name } = served;
+  /** Throws when the upstream no longer has an item of that name, or has one that differs from the served one. */
+  #check(request: UpstreamRequest): void {
+    if (!("served" in request && request.served)) return;
+    const { served, name, method } = request;
+    const kind = method === "tools/call" ? "tool" : "prompt";
     const now = this.#offered[kind].get(name);
     if (now === served || (now !== undefined && cidOf(now) === cidOf(served))) return;
     if (now !== undefined) throw heldBack(kind, name);

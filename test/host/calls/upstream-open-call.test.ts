@@ -1,13 +1,21 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { OpenCall, type Caller } from "../../../src/host/calls/upstream-call.ts";
+import { OpenCall } from "../../../src/host/calls/upstream-call.ts";
+import type { Upstream, UpstreamCaller } from "../../../src/upstream/upstream.ts";
+
+/** What a call needs of its upstream. */
+type Requested = Pick<Upstream, "request">;
+
+const request = { method: "tools/call", name: "any", args: {} } as const;
+const client = { capabilities: { elicitation: {} } };
 
 test("a call of a server that asks more than questionBytes at once fails, and keeps none of its questions", async () => {
-  let caller!: Caller;
-  const call = new OpenCall<never>((given) => new Promise(() => (caller = given)), undefined, 1_000);
-  const round = call.goOn({}, 60_000);
+  let caller!: UpstreamCaller;
+  const upstream: Requested = { request: (_request, given) => new Promise(() => (caller = given)) };
+  const call = new OpenCall(upstream, request, undefined, 1_000);
+  const round = call.goOn({ client }, 60_000);
   const message = "x".repeat(300);
-  const ask = (): Promise<unknown> => caller.ask({ method: "elicitation/create", params: { message } });
+  const ask = (): Promise<unknown> => caller.ask!({ method: "elicitation/create", params: { message } });
   const asked = Array.from({ length: 3 }, () => ask());
   void Promise.allSettled(asked);
   const outcome = await round;
@@ -19,22 +27,19 @@ test("a call of a server that asks more than questionBytes at once fails, and ke
 });
 
 test("a call of a server asks as much as questionBytes again when it has its answers", async () => {
-  let caller!: Caller;
-  const call = new OpenCall<string>(
-    async (given) => {
-      caller = given;
+  const upstream = {
+    async request(_request: unknown, { ask }: UpstreamCaller) {
       for (let questions = 0; questions < 5; questions++) {
-        await caller.ask({ method: "elicitation/create", params: { message: "x".repeat(700) } });
+        await ask!({ method: "elicitation/create", params: { message: "x".repeat(700) } });
       }
       return "done";
     },
-    undefined,
-    1_000,
-  );
-  let outcome = await call.goOn({}, 60_000);
+  };
+  const call = new OpenCall(upstream as unknown as Requested, request, undefined, 1_000);
+  let outcome = await call.goOn({ client }, 60_000);
   while ("inputRequests" in outcome) {
     const [key = ""] = Object.keys(outcome.inputRequests);
-    outcome = await call.goOn({ answers: { [key]: { action: "accept" } } }, 60_000);
+    outcome = await call.goOn({ client, answers: { [key]: { action: "accept" } } }, 60_000);
   }
   assert.deepEqual(outcome, { ended: "done" });
 });
