@@ -16,6 +16,7 @@ import type { Launch, VariableLookup } from "./launch.ts";
 import type { Ask, Progress, UpstreamCallOptions, UpstreamQuestion } from "./request.ts";
 import type { ResourceResult, ToolResult, UpstreamCompletion, UpstreamPromptResult } from "./results.ts";
 import { Supervisor, type SupervisorLimits, type UpstreamHealth } from "./supervisor.ts";
+import { UpstreamError } from "./upstream-error.ts";
 
 export interface UpstreamOptions extends Omit<
   ConnectOptions,
@@ -106,6 +107,7 @@ export class Upstream {
   readonly #calls = new UnderWay<UpstreamCaller>();
   /** Failed subscriptions, without which its log lines or changes do not arrive. */
   #unheard: readonly Problem[] = [];
+  #stderr = "";
   #server: { readonly said: ServerInfo; readonly shown: ServerInfo } | undefined;
   readonly #relisting = new Relisting(() => this.#lookAgain());
 
@@ -119,14 +121,19 @@ export class Upstream {
       open: (signal) => this.#connect(signal),
       takePlace: options.takePlace,
       onOpen: (connection) => this.#opened(connection),
-      onLost: (closed) => options.onLost(this.#hiddenEnd(closed)),
-      onFailed: options.onError,
+      onLost: (closed) => this.#lost(closed),
+      onFailed: (error) => this.#failed(error),
     });
   }
 
   get health(): UpstreamHealth {
     const { server, ...health } = this.#supervisor.health;
     return server ? { ...health, server: this.#hiddenServer(server) } : health;
+  }
+
+  /** The end of its stderr before it last ended or failed to start, for principals that may change its entry. */
+  get stderr(): string {
+    return this.#stderr;
   }
 
   /** The time of the last use, on the clock of `performance.now()`. */
@@ -226,7 +233,7 @@ export class Upstream {
   async #opened(connection: UpstreamConnection): Promise<void> {
     try {
       this.#unheard = await subscribe(connection, this.#options.limits.upstreamCallMs);
-      await this.#options.onContract(await this.#observe(connection));
+      await this.#tell(await this.#observe(connection));
     } catch (error) {
       throw this.#tellable(error);
     }
@@ -256,10 +263,23 @@ export class Upstream {
     return hideWhole ? hideInOffers(observed, hideWhole) : observed;
   }
 
-  #hiddenEnd(closed: Closed): Closed {
+  async #tell(observed: Observed): Promise<void> {
+    await this.#options.onContract(observed);
+    this.#stderr = "";
+  }
+
+  #lost(closed: Closed): void {
     const { hide } = this.#options;
-    if (!hide) return closed;
-    return { ...closed, reason: hide(closed.reason) as string, stderr: hide(closed.stderr) as string };
+    const told = hide
+      ? { ...closed, reason: hide(closed.reason) as string, stderr: hide(closed.stderr) as string }
+      : closed;
+    this.#stderr = told.stderr;
+    this.#options.onLost(told);
+  }
+
+  #failed(error: unknown): void {
+    if (error instanceof UpstreamError && error.stderr !== "") this.#stderr = error.stderr;
+    this.#options.onError(error);
   }
 
   #heard(method: string, params: JsonObject): void {
@@ -286,14 +306,14 @@ export class Upstream {
       try {
         const observed = await this.#observe(connection);
         ({ bytes } = observed);
-        await this.#options.onContract(observed);
+        await this.#tell(observed);
       } catch (error) {
         // Its new contract is not known, so nothing of it may be called; the next start looks again.
         await connection.close();
         throw error;
       }
     });
-    await look.catch(this.#options.onError);
+    await look.catch((error: unknown) => this.#failed(error));
     return { bytes };
   }
 }

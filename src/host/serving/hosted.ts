@@ -24,8 +24,6 @@ export class HostedUpstream {
   readonly upstream: Upstream;
   readonly suspended: SuspendedCalls;
   readonly limits: HostedLimits;
-  /** The end of its stderr before it last ended or failed to start, for principals that may change its entry. */
-  stderr = "";
   /** The record to use where nothing can be stored. */
   remembered: RememberedChanges | undefined;
   #observed: Observed | undefined;
@@ -44,17 +42,7 @@ export class HostedUpstream {
       ...listener,
       check: (request) => this.#check(request),
       onContract: async (observed) => {
-        const isOther = await this.#take(observed);
-        this.stderr = "";
-        if (isOther) listener.onChange();
-      },
-      onLost: (closed) => {
-        this.stderr = closed.stderr;
-        listener.onLost(closed);
-      },
-      onError: (error) => {
-        if (error instanceof UpstreamError && error.stderr !== "") this.stderr = error.stderr;
-        listener.onError(error);
+        if (await this.#take(observed)) listener.onChange();
       },
     });
     this.suspended = new SuspendedCalls(this.upstream, limits);

@@ -134,7 +134,7 @@ export class Hosting {
       name: hosted?.upstream.launch.name ?? launchedName(launcher, path),
       launcher,
       health: hosted?.upstream.health ?? { state: "idle", starts: 0, requests: 0 },
-      stderr: hosted?.stderr ?? "",
+      stderr: hosted?.upstream.stderr ?? "",
       ...(pending && { pending }),
     };
   }
