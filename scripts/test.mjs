@@ -1,5 +1,5 @@
 // Runs the test suite with Node's own runner over dist/test, files side by side.
-// Extra arguments choose files by a part of their path: `npm test -- discover store/log`; a JavaScript file is taken as it
+// Extra arguments choose files by a part of their path: `npm test -- discover store/backup`; a JavaScript file is taken as it
 // is. Exit code 0: every test passed, and nothing of the run was left behind. SIGUSR2 has it say where each file is.
 import { once } from "node:events";
 import { fork } from "node:child_process";

@@ -19,7 +19,7 @@ const ALONE = [
   /^entry\/bounds/,
   /^host\/(builtin\/explore|calls\/(long-arguments|upstream-(errors|pass|questions))|serving\/upstream)/,
   /^host\/catalog\/(permitted|upstream-(hostile|methods))/,
-  /^host\/checks\/(hostile-values|check-process)/,
+  /^host\/checks\/(hostile-values|long-values|check-process)/,
   /^http\/(body|pages\/setup|unread)/,
   /^image\/(committed|tenant-files-processes)/,
   /^lib\/growing-bytes/,

@@ -1,0 +1,422 @@
+import assert from "node:assert/strict";
+import { fork, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { call, modern, post, request, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
+import { fixtures } from "../../support/upstreams.ts";
+
+describe("a body that is too long to be read by who serves", () => {
+  const echo = `
+export function count(list: number[], times = 2): string { return [list.length, times, Object.keys({ list })].join(); }
+`;
+  let berth: TestBerth;
+  let url: string;
+  before(async () => {
+    berth = await startTestBerth({
+      texts: { "long.ts": echo, "script.sh": '#!/bin/sh\n# Counts.\n# @param {string} text\nprintf %s "${#text}"\n' },
+      env: { BERTH_MESSAGE_VALUES: "1000" },
+    });
+    url = `${berth.url}/mcp/long`;
+  });
+  after(() => berth.close());
+  const list = Array.from({ length: 100_000 }, (_, n) => n);
+
+  it("calls its tool with all of its arguments, filled in with their defaults", async () => {
+    assert.equal((await call(url, "count", { list })).content[0].text, "100000,2,list");
+    const wrong = await call(url, "count", { list: [...list, "x"] });
+    assert.match(wrong.content[0].text, /\/list\/100000 must be number$/);
+    const params = { name: "count", arguments: { list, times: 3 } };
+    assert.equal((await modern(url, "tools/call", params)).body.result.content[0].text, "100000,3,list");
+  });
+
+  it("calls its tool natively and over plain HTTP, too", async () => {
+    const { body } = await post(url, request("long.count", { list, times: 4, _meta: {} }));
+    assert.equal(body.result.content[0].text, "100000,4,list");
+    const response = await fetch(`${berth.url}/servers/long/count`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ list }),
+    });
+    assert.equal(await response.text(), "100000,2,list");
+    const wrong = await fetch(`${berth.url}/servers/long/count`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(list),
+    });
+    assert.deepEqual([wrong.status, ((await wrong.json()) as Reply["body"]).error.code], [400, "invalid_params"]);
+  });
+
+  it("reaches a script, too", async () => {
+    const result = await call(`${berth.url}/mcp/script`, "script", { text: "x".repeat(70_000) });
+    assert.equal(result.content[0].text, "70000");
+  });
+
+  it("is answered as a short one where it is none or says too much", async () => {
+    const replies = await Promise.all([
+      post(url, `${JSON.stringify(list)}x`),
+      post(url, `${"[".repeat(40_000)}${"]".repeat(40_000)}`),
+      post(url, request("tools/list", { list })),
+    ]);
+    const errors = replies.map(({ body }) => body.error);
+    assert.deepEqual(
+      errors.map(({ code }) => code),
+      [-32700, -32600, -32600],
+    );
+    assert.match(errors[1].message, /nests at most 256 levels deep/);
+    assert.match(errors[2].message, /at most 1000 values \(BERTH_MESSAGE_VALUES\)/);
+  });
+
+  it("is one of a batch", async () => {
+    const one = (id: number) => request("tools/call", { name: "count", arguments: { list } }, id);
+    const { body } = await post(url, [one(1), request("ping", {}, 2), one(3)], {
+      "MCP-Protocol-Version": "2025-03-26",
+    });
+    assert.deepEqual(
+      body.map(({ id, result }: Reply["body"]) => [id, result.content?.[0].text]),
+      [
+        [1, "100000,2,list"],
+        [2, undefined],
+        [3, "100000,2,list"],
+      ],
+    );
+  });
+});
+
+describe("a result that is too long to be read by who serves", () => {
+  const source = `
+/** Numbers from zero. */
+export function numbers(count: number): number[] { return Array.from({ length: count }, (_, n) => n); }
+export function named(count: number): { list: number[] } { return { list: numbers(count) }; }
+export function texts(count: number): string { return '"é\\n'.repeat(count); }
+export function lies(count: number): string[] { return numbers(count) as unknown as string[]; }
+export function blocks(count: number): any { return numbers(count).map((n) => ({ type: "text", text: String(n) })); }
+export function links(count: number): any {
+  return numbers(count).map((n) => ({ type: "resource_link", uri: "urn:" + n, name: String(n) }));
+}
+export function failed(count: number): any {
+  return { content: blocks(count), isError: true, structuredContent: { count } };
+}
+export function bytes(count: number): Uint8Array { return new Uint8Array(count).fill(7); }
+export function envelope(count: number): any { return { type: "success", content: "x".repeat(count) }; }
+export function empty(count: number): any { return numbers(count).map(() => []); }
+/** @resource n:{count} */
+export function listed(count: number): any { return count % 2 ? numbers(count) : { contents: blocks(count).map(({ text }: any) => ({ uri: "n:" + text, text })) }; }
+/** @prompt */
+export function asked(count: number): any { return count % 3 ? blocks(count) : links(count); }
+/** @completes asked.count */
+export function completed(): any { return numbers(2_000).map((n) => "1" + n); }
+/** @prompt */
+export function wrong(count: number): any { return numbers(count); }
+export async function* steps(count: number): AsyncGenerator<unknown, string> { yield numbers(count); return "done"; }
+export async function* stages(count: number, context: any): AsyncGenerator<unknown> { context.log.info(numbers(count)); yield numbers(count); yield "last"; }
+`;
+  const tools = ["numbers", "named", "texts", "blocks", "links", "failed", "bytes", "envelope", "empty"];
+  let berth: TestBerth;
+  let plain: TestBerth;
+  before(async () => {
+    const texts = { "long.ts": source };
+    const written = ["a", "constructor", "__proto__"].map((name) => `{{${name}}}`).join(" ");
+    const prompts = {
+      filled: {
+        description: "Filled in",
+        arguments: ["a", "constructor", "__proto__"].map((name) => ({ name })),
+        messages: [
+          { role: "user", content: `${written} {{ a }}` },
+          { role: "assistant", content: { type: "resource_link", uri: "note://{{a}}", name: "{{a}}" } },
+        ],
+      },
+    };
+    const mcps = { long: { definition: "long.ts", prompts } };
+    const patient = { BERTH_CHECK_MS: "60000", BERTH_SILENT_CALL_MS: "600000", BERTH_MESSAGE_VALUES: "2000" };
+    berth = await startTestBerth({ mcps, texts, env: { ...patient, BERTH_INLINE_BODY_BYTES: "1000" } });
+    plain = await startTestBerth({ mcps, texts, env: { ...patient, BERTH_INLINE_BODY_BYTES: "4000000" } });
+  });
+  after(async () => {
+    await berth.close();
+    await plain.close();
+  });
+
+  const versions = ["2024-11-05", "2025-03-26", "2025-06-18"];
+
+  it("is answered as if it had been read there, in every revision", async () => {
+    for (const name of tools) {
+      const params = { name, arguments: { count: 1_500 } };
+      for (const version of versions) {
+        const [long, short] = await Promise.all(
+          [berth, plain].map(async ({ url }) => {
+            const body = request("tools/call", params);
+            return (await post(`${url}/mcp/long`, body, { "MCP-Protocol-Version": version })).body;
+          }),
+        );
+        assert.ok(short.result, JSON.stringify(short));
+        assert.deepEqual(long, short, `${name} in ${version}`);
+      }
+      const [long, short] = await Promise.all(
+        [berth, plain].map(async ({ url }) => (await modern(`${url}/mcp/long`, "tools/call", params)).body),
+      );
+      assert.deepEqual(long, short, name);
+      const [native, other] = await Promise.all(
+        [berth, plain].map(
+          async ({ url }) => (await post(`${url}/mcp/long`, request(`long.${name}`, { count: 1_500 }))).body,
+        ),
+      );
+      assert.deepEqual(native, other, `${name} natively`);
+    }
+  });
+
+  it("is answered so over plain HTTP", async () => {
+    for (const name of tools) {
+      const [long, short] = await Promise.all(
+        [berth, plain].map(async ({ url }) => {
+          const response = await fetch(`${url}/servers/long/${name}`, {
+            method: "POST",
+            headers: { "Content-Type": "application/json" },
+            body: JSON.stringify({ count: 1_500 }),
+          });
+          return { status: response.status, type: response.headers.get("content-type"), text: await response.text() };
+        }),
+      );
+      assert.deepEqual([long?.status, long?.type], [short?.status, short?.type], name);
+      // A refusal has the id of its request.
+      if (short?.status === 200) assert.equal(long?.text, short.text, name);
+    }
+  });
+
+  it("is answered so where it is of a resource, a prompt or a completion", async () => {
+    const asks = [
+      ["resources/read", { uri: "n:1500" }],
+      ["resources/read", { uri: "n:1501" }],
+      ["prompts/get", { name: "asked", arguments: { count: "1500" } }],
+      ["prompts/get", { name: "asked", arguments: { count: "1501" } }],
+      ["prompts/get", { name: "wrong", arguments: { count: "1500" } }],
+      ["completion/complete", { ref: { type: "ref/prompt", name: "asked" }, argument: { name: "count", value: "11" } }],
+    ] as const;
+    for (const [method, params] of asks) {
+      for (const version of versions) {
+        const [long, short] = await Promise.all(
+          [berth, plain].map(async ({ url }) => {
+            const headers = { "MCP-Protocol-Version": version };
+            return (await post(`${url}/mcp/long`, request(method, params), headers)).body;
+          }),
+        );
+        assert.deepEqual(long, short, `${method} ${JSON.stringify(params)} in ${version}`);
+      }
+      const [long, short] = await Promise.all(
+        [berth, plain].map(async ({ url }) => (await modern(`${url}/mcp/long`, method, params)).body),
+      );
+      assert.deepEqual(long, short, `${method} ${JSON.stringify(params)}`);
+      assert.match(JSON.stringify(short), /1499|are no messages|"11"/);
+    }
+  });
+
+  it("is answered so where a prompt is written out", async () => {
+    for (const args of [{ a: "é/\u0001\ud800 ".repeat(100), constructor: "c" }, { a: "{{a}}" }, {}]) {
+      const [long, short] = await Promise.all(
+        [berth, plain].map(async ({ url }) => {
+          const params = { name: "filled", arguments: args };
+          return (
+            await post(`${url}/mcp/long`, request("prompts/get", params), { "MCP-Protocol-Version": "2025-06-18" })
+          ).body.result;
+        }),
+      );
+      assert.deepEqual(long, short);
+      const { a = "", constructor } = { constructor: "", ...args };
+      assert.equal(short.messages[0].content.text, `${a} ${constructor}  ${a}`);
+      assert.equal(short.messages[1].content.uri, `note://${encodeURIComponent(Buffer.from(a).toString())}`);
+    }
+    const most = { name: "filled", arguments: { a: "\u0001".repeat(200_000) } };
+    const { body } = await post(`${berth.url}/mcp/long`, request("prompts/get", most), {
+      "MCP-Protocol-Version": "2025-06-18",
+    });
+    assert.match(body.error.message, /with these values it has more than 4194304 characters/);
+  });
+
+  it("is neither read nor written by who serves where it is of a resource, a prompt or a completion", async () => {
+    const url = `${berth.url}/mcp/long`;
+    const asks = [
+      ["resources/read", { uri: "n:30000" }],
+      ["resources/read", { uri: "n:30001" }],
+      ["prompts/get", { name: "asked", arguments: { count: "30001" } }],
+      ["prompts/get", { name: "wrong", arguments: { count: "30000" } }],
+      ["prompts/get", { name: "filled", arguments: { a: "a".repeat(5_000) } }],
+      ["completion/complete", { ref: { type: "ref/prompt", name: "asked" }, argument: { name: "count", value: "1" } }],
+    ] as const;
+    for (const [method, params] of asks) {
+      const longest = await longestJson(async () => {
+        const response = await fetch(url, {
+          method: "POST",
+          headers: {
+            "Content-Type": "application/json",
+            Accept: "application/json",
+            "MCP-Protocol-Version": "2025-06-18",
+          },
+          body: JSON.stringify(request(method, params)),
+        });
+        await response.text();
+      });
+      assert.ok(longest < 10_000, `${method} ${JSON.stringify(params)}: ${longest}`);
+    }
+  });
+
+  it("has to be what its schema says", async () => {
+    const result = await call(`${berth.url}/mcp/long`, "lies", { count: 1_500 });
+    assert.equal(result.isError, true);
+    assert.match(result.content[0].text, /returned what its own type does not allow: \/0 must be string/);
+  });
+
+  it("is neither read nor written by who serves", async () => {
+    let text = "";
+    const longest = await longestJson(async () => {
+      const response = await fetch(`${berth.url}/mcp/long`, {
+        method: "POST",
+        headers: {
+          "Content-Type": "application/json",
+          Accept: "application/json, text/event-stream",
+          "MCP-Protocol-Version": "2025-06-18",
+        },
+        body: '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"named","arguments":{"count":300000}}}',
+      });
+      text = await response.text();
+    });
+    assert.ok(text.includes('"structuredContent":{"list":[0,1,2,'), text.slice(0, 200));
+    assert.ok(longest < 100_000, String(longest));
+  });
+
+  it("is a text where it is progress or a log line", async () => {
+    const { content, isError } = await call(`${plain.url}/mcp/long`, "stages", { count: 12_000 });
+    assert.ok(!isError, JSON.stringify(content).slice(0, 200));
+    const texts = content.map((block: { text: string }) => block.text);
+    assert.deepEqual(texts, [JSON.stringify(Array.from({ length: 12_000 }, (_, at) => at)), "last"]);
+  });
+
+  it("is no other message: those have at most so many values", async () => {
+    const result = await call(`${berth.url}/mcp/long`, "steps", { count: 3_000 });
+    assert.equal(result.isError, true);
+    assert.match(result.content[0].text, /a message of more than 2000 values \(BERTH_MESSAGE_VALUES\)/);
+  });
+});
+
+describe("an answer of an upstream that is too long to be read by who serves", () => {
+  const file = join(fixtures, "lengthy.mjs");
+  const remotes: ChildProcess[] = [];
+  let berth: TestBerth;
+  let plain: TestBerth;
+  before(async () => {
+    const remote = async (manner: string): Promise<string> => {
+      const child = fork(file, ["http", manner]);
+      remotes.push(child);
+      const [port] = (await once(child, "message")) as [number];
+      return `mcp+http://127.0.0.1:${port}/mcp`;
+    };
+    const mcps = {
+      pipe: { upstream: `mcp+node://${file}` },
+      json: { upstream: await remote("json") },
+      events: { upstream: await remote("events") },
+    };
+    const env = { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_CHECK_MS: "60000" };
+    berth = await startTestBerth({ mcps, env: { ...env, BERTH_INLINE_BODY_BYTES: "1000" } });
+    plain = await startTestBerth({ mcps, env: { ...env, BERTH_INLINE_BODY_BYTES: "4000000" } });
+  });
+  after(async () => {
+    await berth.close();
+    await plain.close();
+    for (const each of remotes) each.kill("SIGKILL");
+  });
+
+  const versions = ["2024-11-05", "2025-03-26", "2025-06-18"];
+  const both = (ask: (berth: TestBerth) => Promise<unknown>) => Promise.all([ask(berth), ask(plain)]);
+
+  for (const server of ["pipe", "json", "events"]) {
+    it(`is passed on as if it had been read there, in every revision: ${server}`, async () => {
+      const asked = [
+        ...["numbers", "blocks", "links", "failed", "unknown", "envelope", "broken"].map(
+          (name) => ["tools/call", { name, arguments: { count: 1_500 } }] as const,
+        ),
+        ["resources/read", { uri: "n:1500" }] as const,
+        ["prompts/get", { name: "numbers", arguments: { count: "1500" } }] as const,
+        [
+          "completion/complete",
+          { ref: { type: "ref/prompt", name: "numbers" }, argument: { name: "count", value: "" } },
+        ] as const,
+      ];
+      for (const [method, params] of asked) {
+        for (const version of versions) {
+          const [long, short] = await both(async ({ url }) => {
+            const headers = { "MCP-Protocol-Version": version };
+            return (await post(`${url}/mcp/${server}`, request(method, params), headers)).body;
+          });
+          assert.deepEqual(long, short, `${method} ${JSON.stringify(params)} in ${version}`);
+        }
+        const [long, short] = await both(
+          async ({ url }) => (await modern(`${url}/mcp/${server}`, method, params)).body,
+        );
+        assert.deepEqual(long, short, `${method} ${JSON.stringify(params)}`);
+      }
+    });
+
+    it(`fails alone where it nests too deep: ${server}`, async () => {
+      const { body } = await post(`${berth.url}/mcp/${server}`, request("tools/call", deepCall), current);
+      assert.match(JSON.stringify(body), /its result nests more than 256 levels deep/);
+      assert.equal((await call(`${berth.url}/mcp/${server}`, "blocks", { count: 1 })).content[0].text, "0");
+    });
+
+    it(`lists all tools but those that are too large: ${server}`, async () => {
+      for (const { url } of [berth, plain]) {
+        const { body } = await post(`${url}/mcp/${server}`, request("tools/list"), current);
+        const names = body.result.tools.map(({ name }: { name: string }) => name);
+        assert.ok(names.includes("numbers") && names.includes("last"), String(names));
+        assert.ok(!names.includes("huge") && !names.includes("nested"), String(names));
+        const messages = await (await fetch(`${url}/api/servers`)).text();
+        assert.match(messages, /\\"huge\\" is left out: it has more than 131072 bytes \(BERTH_UPSTREAM_ENTRY_BYTES\)/);
+        assert.match(messages, /\\"nested\\" is left out: it nests more than 256 levels deep/);
+      }
+    });
+
+    it(`is neither read nor written by who serves: ${server}`, async () => {
+      for (const name of ["numbers", "blocks"]) {
+        const longest = await longestJson(async () => {
+          const body = JSON.stringify(request("tools/call", { name, arguments: { count: 100_000 } }));
+          const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
+          const response = await fetch(`${berth.url}/mcp/${server}`, {
+            method: "POST",
+            headers: { ...headers, ...current },
+            body,
+          });
+          assert.ok((await response.text()).length > 500_000);
+        });
+        assert.ok(longest < 100_000, `${name}: ${longest}`);
+      }
+    });
+  }
+
+  const current = { "MCP-Protocol-Version": "2025-06-18" };
+  const deepCall = { name: "deep", arguments: { count: 100_000 } };
+});
+
+/** The length of the longest JSON text that this thread reads, writes or scans meanwhile. */
+async function longestJson(work: () => Promise<void>): Promise<number> {
+  let longest = 0;
+  const { parse, stringify } = JSON;
+  const byteLength = Buffer.byteLength.bind(Buffer);
+  Buffer.byteLength = (text, ...more) => {
+    if (typeof text === "string") longest = Math.max(longest, text.length);
+    return byteLength(text, ...more);
+  };
+  JSON.parse = (...given) => {
+    longest = Math.max(longest, given[0].length);
+    return parse(...given) as unknown;
+  };
+  JSON.stringify = (value: unknown, ...more: []) => {
+    const text = stringify(value, ...more);
+    longest = Math.max(longest, text?.length ?? 0);
+    return text;
+  };
+  try {
+    await work();
+  } finally {
+    Object.assign(JSON, { parse, stringify });
+    Buffer.byteLength = byteLength;
+  }
+  return longest;
+}
