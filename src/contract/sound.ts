@@ -18,7 +18,7 @@ interface FieldType {
   readonly name: string;
 }
 
-const TEXT: FieldType = { is: isText, name: "a text" };
+const TEXT: FieldType = { is: isText, name: "a string" };
 const FLAG: FieldType = { is: (value) => typeof value === "boolean", name: "true or false" };
 const NUMBER: FieldType = { is: (value) => typeof value === "number", name: "a number" };
 const OBJECT: FieldType = { is: isObject, name: "an object" };
@@ -73,10 +73,10 @@ export function soundArguments(args: readonly unknown[], leftOut: LeftOut = () =
 export function faultOfShape(schema: unknown): string | undefined {
   if (!isObject(schema)) return "not an object";
   const { $schema, properties, required } = schema;
-  if ($schema !== undefined && !isText($schema)) return 'no schema: its "$schema" is not a text';
+  if ($schema !== undefined && !isText($schema)) return 'no schema: its "$schema" is not a string';
   if (properties !== undefined && !isObject(properties)) return 'no schema: its "properties" are not an object';
   const isList = required === undefined || (Array.isArray(required) && required.every(isText));
-  return isList ? undefined : 'no schema: its "required" is not a list of texts';
+  return isList ? undefined : 'no schema: its "required" is not a list of strings';
 }
 
 /** True for a valid name or URI of an entry. */

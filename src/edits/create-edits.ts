@@ -250,6 +250,6 @@ function refusedFor(problems: readonly Problem[], count: number): BerthError {
 
 function moved(current: Cid | null, expected: Cid | null | undefined): BerthError {
   const wanted = expected === undefined ? "" : `, not ${expected ?? "absent"}`;
-  const detail = `it is ${current ?? "not there"}${wanted}`;
+  const detail = `it is ${current ?? "absent"}${wanted}`;
   return new BerthError("name_moved", detail, { data: { current, expected } });
 }

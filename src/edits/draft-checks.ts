@@ -21,10 +21,10 @@ export function checkDraft({ kind, name }: Subject, draft: Draft, limits: DraftL
   const problems = nameProblem === undefined ? [] : [fault("bad-name", nameProblem)];
   const paths = Object.keys(draft.files);
   if (!Object.hasOwn(draft.files, draft.entry)) {
-    problems.push(fault("missing-file", `"${draft.entry}" is named as the main file, and there is none of that name`));
+    problems.push(fault("missing-file", `"${draft.entry}" is named as the main file, but the draft has no such file`));
   }
   if (kind !== "definition" && paths.length > 1) {
-    problems.push(fault("too-many-files", `A ${kind} is one text, not ${paths.length} files`));
+    problems.push(fault("too-many-files", `A ${kind} is one file, not ${paths.length}`));
   }
   return [
     ...problems,
@@ -51,7 +51,7 @@ function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
   const all = Object.entries(files);
   if (all.length > limits.sourceFiles) {
     problems.push(
-      fault("too-many-files", `It has ${all.length} files, and at most ${limits.sourceFiles} are one definition`),
+      fault("too-many-files", `It has ${all.length} files, and a definition has at most ${limits.sourceFiles}`),
     );
   }
   let total = 0;
@@ -59,7 +59,7 @@ function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
     const bytes = Buffer.byteLength(text);
     total += bytes;
     if (bytes > limits.sourceFileBytes) {
-      const message = `${file} has ${bytes} bytes, and at most ${limits.sourceFileBytes} are one file`;
+      const message = `${file} has ${bytes} bytes, and a file has at most ${limits.sourceFileBytes}`;
       problems.push({ ...fault("too-large", message), file });
     }
     if (!isOwnPath(file)) {
@@ -71,7 +71,9 @@ function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
     }
   }
   if (total > limits.sourceBytes) {
-    problems.push(fault("too-large", `All files have ${total} bytes, and at most ${limits.sourceBytes} are allowed`));
+    problems.push(
+      fault("too-large", `The files have ${total} bytes together, and at most ${limits.sourceBytes} are allowed`),
+    );
   }
   return problems;
 }
@@ -119,7 +121,7 @@ export class DraftRoom {
     if (held.drafts >= draftsPerTenant) throw full(`${draftsPerTenant} saves and reviews`, "draftsPerTenant");
     if (units === 0) return;
     if (held.units > 0 && held.units + units > draftBytesPerTenant) {
-      throw full(`drafts of ${draftBytesPerTenant} characters of the tenant`, "draftBytesPerTenant");
+      throw full(`drafts of ${draftBytesPerTenant} characters in this tenant`, "draftBytesPerTenant");
     }
     if (this.#units > 0 && this.#units + units > draftBytes) {
       throw full(`drafts of ${draftBytes} characters`, "draftBytes");

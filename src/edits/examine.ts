@@ -253,7 +253,7 @@ async function lookSideBySide(
 }
 
 function starting(name: string, ms: number): State {
-  const message = `"${name}" has not answered within ${ms / 1000} s: it is still starting, and what it offers is taken over when it comes.`;
+  const message = `"${name}" has not answered within ${ms / 1000} s: it is still starting, and its contract is taken over when it arrives.`;
   return { kind: "starting", problems: [{ code: "upstream-starting", message, severity: "warning" }] };
 }
 
@@ -351,12 +351,12 @@ async function effectOn(
 }
 
 function furtherBehaviour(all: readonly string[], told: readonly string[]): ContractChange {
-  const message = `The code of ${all.length - told.length} more tools is another one behind the same contract.`;
+  const message = `The code of ${all.length - told.length} more tools has changed behind the same contract.`;
   return { subject: "server", name: "", effect: "review", message };
 }
 
 function unknownChange(server: string): ContractChange {
-  const message = `What "${server}" will offer is not known before it has started, so that nobody can tell what breaks.`;
+  const message = `Nobody knows what "${server}" will offer before it has started, so nobody can tell what breaks.`;
   return { subject: "server", name: "", effect: "breaking", message };
 }
 
@@ -472,7 +472,7 @@ function checkVariables(server: string, would: DirectoryEntry | undefined, right
   if (!would || would.entry.variables !== undefined) return;
   if (rights.has("contents", undefined)) return;
   const doing =
-    `the code of the server "${server}" may read every variable until its entry in mcps names those that it may read ` +
+    `the code of the server "${server}" may read every variable until its entry in mcps lists the ones it may read ` +
     '("variables": ["…"], or [] for none); to write such code';
   throw rights.refusal("contents", undefined, doing);
 }

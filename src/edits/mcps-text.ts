@@ -104,7 +104,7 @@ export function withEntry(known: ReadMcps | undefined, cid: Cid, name: string, r
 /** An entry can only be put into a readable configuration. */
 export function unreadableMcps(entries: RawEntries | undefined): Problem[] {
   if (entries) return [];
-  const message = "The variable mcps cannot be read as it stands; mend it first";
+  const message = "The variable mcps cannot be read; fix it first";
   return [{ code: "mcps-unreadable", message, severity: "error" }];
 }
 

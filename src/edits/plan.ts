@@ -125,7 +125,7 @@ export async function planRestore(
   if (keepEntry) {
     const { definition } = parts;
     if (definition === null || Object.hasOwn(config, "upstream")) {
-      throw new BerthError("invalid_params", "that release has no source; without entry=keep all of it is restored");
+      throw new BerthError("invalid_params", "that release has no source; leave out entry=keep to restore all of it");
     }
     const unseen = await unseenSource(request, server, mcps);
     if (unseen.length > 0) return { ...plan, problems: [...plan.problems, ...unseen] };
@@ -142,7 +142,7 @@ export async function planRestore(
   else if (!Object.hasOwn(config, "definition")) {
     await setRecord(proposed, tenant, server, { definition: parts.definition, enabled: true });
   }
-  return { ...plan, mcps: foreseen, remedy: '; "entry=keep" restores its source alone' };
+  return { ...plan, mcps: foreseen, remedy: '; "entry=keep" restores the source alone' };
 }
 
 interface PlanRequest extends Reader {
@@ -201,7 +201,7 @@ async function configurationIn(request: PlanRequest, value: string): Promise<{ t
     const text = await textAt(store, tenant, cid);
     return { text, problems: await jsonProblems(cid, text, request) };
   }
-  const message = `There is no content with the CID ${cid}; save the configuration itself`;
+  const message = `There is no content with the CID ${cid}; save the configuration itself, not its CID`;
   const problem: Problem = { code: "missing-content", message, severity: "error", file: "mcps", line: 1, column: 1 };
   return { text: "", problems: [problem] };
 }
@@ -324,7 +324,7 @@ async function unseenSource(
   const entries = await rawEntriesIn(mcps, wholeOf(mcps, before), limits);
   const { entry } = await resolveEntry(store, tenant, entries?.get(name), limits);
   if (!isObject(entry) || !Object.hasOwn(entry, "upstream")) return [];
-  const message = `The entry of "${name}" hosts an upstream, so that no source of its own is served; change the entry first`;
+  const message = `The entry of "${name}" hosts an upstream, so a definition would not be served; change the entry first`;
   return [{ code: "two-kinds", message, severity: "error" }];
 }
 

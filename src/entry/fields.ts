@@ -53,7 +53,7 @@ export type FieldType = keyof FieldTypes;
 
 /** `what` names a type for people. */
 export const fieldTypes: { readonly [Type in FieldType]: { what: string; fits: (value: Json) => boolean } } = {
-  text: { what: "a text", fits: (value) => typeof value === "string" },
+  text: { what: "a string", fits: (value) => typeof value === "string" },
   boolean: { what: "true or false", fits: (value) => typeof value === "boolean" },
   object: { what: "an object", fits: isObject },
   objects: {

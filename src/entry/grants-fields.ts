@@ -56,7 +56,7 @@ function readTexts<Item>(
 ): Item[] {
   return raw.flatMap((value, index) => {
     const at = inside(place, index);
-    const item = typeof value === "string" ? read(value, at) : complain(at, "wrong-type", "It must be a text");
+    const item = typeof value === "string" ? read(value, at) : complain(at, "wrong-type", "It must be a string");
     return item === undefined ? [] : [item];
   });
 }

@@ -70,7 +70,7 @@ function entriesIn(value: unknown, place: ConfigPlace): JsonObject {
   }
   const { [SCHEMA_KEY]: schema, ...entries } = value as JsonObject;
   if (schema !== undefined && typeof schema !== "string") {
-    complain(inside(place, SCHEMA_KEY), "wrong-type", `"${SCHEMA_KEY}" must be a text`);
+    complain(inside(place, SCHEMA_KEY), "wrong-type", `"${SCHEMA_KEY}" must be a string`);
   }
   return entries;
 }

@@ -320,7 +320,7 @@ export class FrameReader {
       return this.#fault(`wrote a message of more than ${messageValues} values (BERTH_MESSAGE_VALUES)`);
     }
     if (line.length > eventValuesMax && !MANY.test(line) && hasMoreValues(line, eventValuesMax + FRAME_VALUES)) {
-      return this.#fault(`wrote a message of more than ${eventValuesMax} values that is no result`);
+      return this.#fault(`wrote a message of more than ${eventValuesMax} values that is not a result`);
     }
     let frame: unknown;
     try {

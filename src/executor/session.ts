@@ -281,7 +281,7 @@ export class GuestSession {
 }
 
 /** Arguments count towards their caller until the call is over: unread ones would stay in the pipe, uncounted. */
-const UNREAD_ANSWER = "answered a call that it had not read";
+const UNREAD_ANSWER = "answered a call before reading it";
 
 /**
  * Tells a caller about its guest's events during the call: progress, a log line, that it goes on as a task, that the

@@ -48,7 +48,8 @@ export function readMcpsSource(root: JsonNode, folder: SourceFolder, checkEntry:
     reading.problems.push(problemAt(root.at, "wrong-type", `The file ${MCPS_SOURCE} must be an object of servers`));
   for (const [server, { at, node }] of root.members ?? []) {
     if (server === SCHEMA_KEY) {
-      if (typeof node.value !== "string") reading.problems.push(problemAt(node.at, "wrong-type", "It must be a text"));
+      if (typeof node.value !== "string")
+        reading.problems.push(problemAt(node.at, "wrong-type", "It must be a string"));
       continue;
     }
     const wrong = serverNameProblem(server);

@@ -40,11 +40,14 @@ export function readMessage(value: unknown): Message {
     if (!isId(id)) throw new BerthError("invalid_request", "a response needs the id of its request");
     return { kind: "response", id, body: value };
   }
-  if (typeof method !== "string" || method === "") throw new BerthError("invalid_request", '"method" must be a text');
+  if (typeof method !== "string" || method === "") throw new BerthError("invalid_request", '"method" must be a string');
   if (params !== undefined && !isObject(params)) throw new BerthError("invalid_request", '"params" must be an object');
   if (id === undefined) return { kind: "notification", method, params: params ?? NO_PARAMS };
   if (!isId(id)) {
-    throw new BerthError("invalid_request", `"id" must be a text of at most ${ID_UNITS_MAX} characters or an integer`);
+    throw new BerthError(
+      "invalid_request",
+      `"id" must be a string of at most ${ID_UNITS_MAX} characters or an integer`,
+    );
   }
   return { kind: "request", id, method, params: params ?? NO_PARAMS };
 }

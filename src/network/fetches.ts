@@ -133,11 +133,11 @@ const REDIRECTS: readonly unknown[] = ["follow", "manual", "error"] satisfies Wa
 
 function readWanted(params: JsonObject): Wanted {
   const { url, method, headers, redirect = "follow", length, parts } = params;
-  if (typeof url !== "string" || typeof method !== "string") throw new TypeError('"url" and "method" must be texts');
+  if (typeof url !== "string" || typeof method !== "string") throw new TypeError('"url" and "method" must be strings');
   if (!REDIRECTS.includes(redirect)) throw new TypeError('"redirect" is "follow", "manual" or "error"');
   const isHeader = (pair: Json): pair is [string, string] =>
     Array.isArray(pair) && pair.length === 2 && pair.every((text) => typeof text === "string");
-  if (!Array.isArray(headers) || !headers.every(isHeader)) throw new TypeError('"headers" must be pairs of texts');
+  if (!Array.isArray(headers) || !headers.every(isHeader)) throw new TypeError('"headers" must be pairs of strings');
   const known = length === undefined ? undefined : numberIn(params, "length");
   const body = parts === true ? { length: known } : bytesIn(params);
   return { url, method, headers, redirect: redirect as Wanted["redirect"], body };
@@ -154,7 +154,7 @@ function numberIn(params: JsonObject, name: string): number {
 function bytesIn(params: JsonObject): Uint8Array | undefined {
   const { base64 } = params;
   if (base64 === undefined) return undefined;
-  if (typeof base64 !== "string") throw new TypeError('"base64" must be a text');
+  if (typeof base64 !== "string") throw new TypeError('"base64" must be a string');
   return Buffer.from(base64, "base64");
 }
 

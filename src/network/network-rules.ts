@@ -23,7 +23,7 @@ export function listRules(list: readonly AllowedHost[], { privateToo }: { privat
     notAllowed: '"network" of this server\'s entry in mcps does not list it',
     explain: (addresses) =>
       privateToo
-        ? `${addresses.join(", ")} is no public address, and "network" has to name such an address itself: ` +
+        ? `${addresses.join(", ")} is not a public address, so "network" must name it: ` +
           `add ${addresses.map((address) => `"${isIP(address) === 6 ? `[${address}]` : address}:<port>"`).join(" or ")}`
         : NOT_PUBLIC,
   });

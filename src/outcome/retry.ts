@@ -121,7 +121,7 @@ function sayNeeds(tool: string, asked: Asked): string {
         ? `one of ${answerType.options.map((option) => JSON.stringify(option)).join(", ")}`
         : answerType.type === "boolean"
           ? "true or false"
-          : "a text";
+          : "a string";
     return `${JSON.stringify(params["message"])} ("${id}": ${kind})`;
   });
   return `The tool "${tool}" needs an answer, and this client cannot be asked: ${said.join("; ")}`;

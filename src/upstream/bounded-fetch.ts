@@ -40,7 +40,7 @@ export function boundedFetch(reading: BoundedReading, fetchIt: typeof fetch = fe
     const reader = response.body.getReader();
     // The client reads any answer to a GET as events; a server that sends anything else has no stream there.
     if (ok && !isStream && (init?.method ?? "GET") === "GET") {
-      leave(reader, new Error("no event stream"));
+      leave(reader, new Error("not an event stream"));
       return new Response(null, { status: NO_STREAM, statusText: "Not an event stream" });
     }
     const headers = new Headers(response.headers);

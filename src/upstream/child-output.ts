@@ -166,7 +166,7 @@ export class ChildOutput {
     if (this.#firstGarbage === "") this.#firstGarbage = line.toString("utf8", 0, GARBAGE_SHOWN_BYTES).trim();
     this.#garbageBytes += line.length + 1;
     if (this.#garbageBytes > this.#limits.upstreamGarbageBytes) {
-      this.fail(`sent more than ${this.#limits.upstreamGarbageBytes} bytes that are no messages ("${this.garbage}")`);
+      this.fail(`sent more than ${this.#limits.upstreamGarbageBytes} bytes that are not messages ("${this.garbage}")`);
     }
   }
 

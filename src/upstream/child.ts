@@ -177,7 +177,7 @@ export class Child {
     if (!this.isRunning) throw new Error("The server has ended.");
     // One message may have any length; a queue of messages may not.
     if (this.#outbox.bytes > this.#limits.upstreamMessageBytes) {
-      throw new Error("The server does not read what is sent to it.");
+      throw new Error("The server does not read its input.");
     }
     const message = this.#outbox.add(`${json}\n`);
     if (onTaken) this.#untaken.push({ message, onTaken });

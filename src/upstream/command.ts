@@ -55,7 +55,7 @@ export function commandOf(launch: ProgramLaunch, { env, variable, folder }: Surr
   const given = fillAll(launch.uri, Object.entries(launch.env), lookUp, problems);
   // Names the paths in the message, so that callers can leave out their folders before they pass it on.
   let cause: Error | undefined;
-  const missing = (path: string): Error => Object.assign(new Error("it is not there", { cause }), { path });
+  const missing = (path: string): Error => Object.assign(new Error("it does not exist", { cause }), { path });
   const cwd = launch.cwd === undefined ? undefined : resolve(folder, launch.cwd);
   if (cwd !== undefined && !statSync(cwd, { throwIfNoEntry: false })?.isDirectory()) {
     cause = missing(cwd);
@@ -87,7 +87,7 @@ export function addressOf(launch: RemoteLaunch, { env, variable }: Surroundings)
     if (!/[\u0000-\u0008\u000a-\u001f\u007f]|[^\u0000-\u00ff]/.test(value)) continue;
     const { offset } = launch.headers[name]!;
     problems.push(
-      problemAt(launch.uri, "bad-header", offset, `The value of ${name} has characters no header may have.`),
+      problemAt(launch.uri, "bad-header", offset, `The value of ${name} has characters that a header must not have.`),
     );
   }
   const query = fillAll(

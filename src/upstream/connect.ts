@@ -137,7 +137,7 @@ async function whyNot(
   if (signal?.aborted) return new BerthError("cancelled", `starting ${name}`);
   const seconds = limits.upstreamStartMs / 1000;
   const { garbage: printed = "", stderr = "" } = child ?? {};
-  const garbage = printed === "" ? "" : `; on stdout came "${printed}", which is no message`;
+  const garbage = printed === "" ? "" : `; it wrote "${printed}" to stdout, which is not a message`;
   if (timeout.aborted) {
     return new UpstreamError("upstream_timeout", `${name} did not say hello within ${seconds} s${garbage}`, { stderr });
   }
@@ -149,7 +149,7 @@ async function whyNot(
   const remedy =
     folder === undefined
       ? ""
-      : `: an installation of it was cut off, and npm does not mend that; remove the folder _npx/${folder} from npm's cache ("npm config get cache" says where that is), and start it again`;
+      : `: an earlier installation was interrupted, and npm does not repair it; remove the folder _npx/${folder} from npm's cache (see "npm config get cache"), and start it again`;
   return new UpstreamError("upstream_not_started", `${name} ${end.reason}${remedy}${garbage}`, { stderr: end.stderr });
 }
 
@@ -228,7 +228,7 @@ function readInitialized(result: UpstreamResult): Peer {
   const { protocolVersion, capabilities } = result;
   if (!isText(protocolVersion) || !LEGACY_VERSIONS.includes(protocolVersion)) {
     const shown = isText(protocolVersion) ? `"${protocolVersion}"` : "none";
-    throw new Error(`the revision that it speaks is none that Berth knows: ${shown}`);
+    throw new Error(`it speaks a revision that Berth does not know: ${shown}`);
   }
   if (!isObject(capabilities)) throw new Error("its hello names no capabilities");
   return { era: "legacy", protocolVersion, ...readSaid(result) };

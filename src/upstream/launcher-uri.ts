@@ -92,10 +92,14 @@ function readUrl(launcher: "http" | "https", { text, offset }: UriPiece, problem
   const authority = text.split("/", 1)[0]!;
   if (authority === "") return problems.add("missing-host", offset, `Which host? Write ${start(launcher)}host/path.`);
   if (authority.includes("@")) {
-    return problems.add("credentials", offset, "Names and passwords go into header.Authorization=…, not into the URI.");
+    return problems.add(
+      "credentials",
+      offset,
+      "Put user names and passwords into header.Authorization=…, not into the URI.",
+    );
   }
   const url = tryUrl(`${launcher}://${text}`);
-  return url?.href ?? problems.add("bad-url", offset, `"${launcher}://${text}" is no URL.`);
+  return url?.href ?? problems.add("bad-url", offset, `"${launcher}://${text}" is not a URL.`);
 }
 
 function tryUrl(text: string): URL | undefined {
@@ -143,7 +147,7 @@ function readPackage(launcher: "npx" | "uvx", path: UriPiece, problems: UriProbl
   const parts = text.split("/");
   const wanted = text.startsWith("@") && launcher === "npx" ? 2 : 1;
   if (parts.length < wanted || parts[wanted - 1] === "") {
-    return problems.add("missing-package", path.offset, `"${text}" names a scope and no package; write ${example}.`);
+    return problems.add("missing-package", path.offset, `"${text}" names a scope but no package; write ${example}.`);
   }
   if (parts.length > wanted + 1) {
     return problems.add("bad-package", path.offset, `"${text}" has too many slashes; write ${example}.`);
@@ -154,14 +158,14 @@ function readPackage(launcher: "npx" | "uvx", path: UriPiece, problems: UriProbl
   const version = at === -1 ? undefined : named.slice(at + 1);
   const program = parts[wanted];
   if (!nameForm.test(name)) {
-    return problems.add("bad-package", path.offset, `"${name}" is not the name of a package; write ${example}.`);
+    return problems.add("bad-package", path.offset, `"${name}" is not a package name; write ${example}.`);
   }
   if (version !== undefined && !versionForm.test(version)) {
     return problems.add("bad-version", path.offset + at + 1, `"${version}" is not a version, a range or a tag.`);
   }
   if (program !== undefined && !programForm.test(program)) {
     const offset = path.offset + named.length + 1;
-    return problems.add("bad-program", offset, `"${program}" is not the name of a program of a package.`);
+    return problems.add("bad-program", offset, `"${program}" is not the name of a package's program.`);
   }
   return { target: version === undefined ? name : `${name}@${version}`, ...(program !== undefined && { program }) };
 }

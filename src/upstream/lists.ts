@@ -45,7 +45,7 @@ export async function readEntries<T>(
     await turn();
     const name = isObject(entry) ? entry[key] : undefined;
     if (!isObject(entry) || !isKey(name)) {
-      problems.push(problem("error", `${what} number ${index + 1} has no sound ${key} and is left out.`));
+      problems.push(problem("error", `${what} number ${index + 1} has no valid ${key} and is left out.`));
       continue;
     }
     if (seen.has(name)) {
@@ -188,7 +188,7 @@ export async function readPages(
       }
     }
     cursor = isText(nextCursor) && nextCursor !== "" ? nextCursor : undefined;
-    if (cursor !== undefined && cursors.has(cursor)) throw broken(method, "its pages go round in a circle");
+    if (cursor !== undefined && cursors.has(cursor)) throw broken(method, "its pages repeat");
     cursors.add(cursor ?? "");
     if (cursors.size > upstreamListPages) throw broken(method, `it has more than ${upstreamListPages} pages`);
   } while (cursor !== undefined);

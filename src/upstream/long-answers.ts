@@ -120,7 +120,7 @@ export function readLongEvent(event: string, limits: LongLimits): LongEvent {
 }
 
 function faulty(which: string): LongMessage {
-  return { text: undefined, results: [], fault: `sent a message ${which} that is no result` };
+  return { text: undefined, results: [], fault: `sent a message ${which} that is not a result` };
 }
 
 /** An entry of a list, if it is within the limits; `bytes` and `values` are the totals of the entries before it. */

@@ -130,6 +130,6 @@ export async function hideInOffers(observed: Observed, hide: HideWhole): Promise
 }
 
 function leftOut(kind: string): Problem {
-  const message = `It lists a ${kind} that has a secret of this server in a name, which is left out`;
+  const message = `It lists a ${kind} with one of the server's secrets in its name; the ${kind} is left out`;
   return { code: "secret-in-name", message, severity: "warning" };
 }

@@ -31,7 +31,7 @@ export function readOperation(query: readonly QueryPair[], problems: UriProblems
   const [first, second] = targets;
   if (second) {
     const { kind, pair } = second;
-    return problems.add("two-targets", pair.keyOffset, `${kind}= cannot stand beside ${first!.kind}=; one at a time.`);
+    return problems.add("two-targets", pair.keyOffset, `${kind}= and ${first!.kind}= exclude each other; give one.`);
   }
   if (!first) return { arguments: given };
   const { kind, pair } = first;
@@ -48,8 +48,8 @@ function readArguments(query: readonly QueryPair[], problems: UriProblems): Give
   for (const { key, value, keyOffset } of query) {
     if (isReservedKey(key) && !key.startsWith("args.")) continue;
     const name = key.startsWith("args.") ? key.slice("args.".length) : key;
-    if (name === "") problems.add("missing-key", keyOffset, "args. needs the name of an argument after its dot.");
-    if (Object.hasOwn(json, name)) problems.add("duplicate-key", keyOffset, `args={…} gives "${name}" already.`);
+    if (name === "") problems.add("missing-key", keyOffset, "args. needs the name of an argument after the dot.");
+    if (Object.hasOwn(json, name)) problems.add("duplicate-key", keyOffset, `"${name}" is already given in args={…}.`);
     const values = texts.get(name);
     if (values) values.push(value);
     else texts.set(name, [value]);

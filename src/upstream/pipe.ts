@@ -86,7 +86,7 @@ export class Pipe implements Channel {
     said.catch(() => {});
     if (answer === "agreed") return;
     stop.abort();
-    if (answer === "over") throw new UpstreamError("upstream_protocol", `${what}: it does not begin to`);
+    if (answer === "over") throw new UpstreamError("upstream_protocol", `${what}: it does not start`);
     throw new UpstreamError("upstream_timeout", what);
   }
 
@@ -215,7 +215,7 @@ function written(params: RequestParams): string {
 }
 
 /** Arguments count to their caller until the call is over: unread ones would go on to wait, uncounted. */
-const UNREAD_ANSWER = "answered a request that it had not read";
+const UNREAD_ANSWER = "answered a request before reading it";
 const PROGRESS = "notifications/progress";
 const INTERNAL_ERROR = -32603;
 const NOTHING: UpstreamResult = {};

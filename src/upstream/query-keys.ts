@@ -36,12 +36,12 @@ export function readProgramKeys(query: readonly QueryPair[], problems: UriProble
 }
 
 export function readRemoteKeys(query: readonly QueryPair[], problems: UriProblems): RemoteKeys {
-  refuse(query, [...programKeys, ...programPrefixes], problems, "is for servers that are started here");
+  refuse(query, [...programKeys, ...programPrefixes], problems, "is for upstreams that Berth starts");
   const headers = named(query, "header.", headerForm, "header", problems);
   for (const { key, keyOffset } of query) {
     const header = key.slice("header.".length);
     if (key.startsWith("header.") && ownHeaders.test(header)) {
-      problems.add("bad-header", keyOffset, `The header ${header} is set by the connection itself.`);
+      problems.add("bad-header", keyOffset, `The connection itself sets the header ${header}.`);
     }
   }
   return {
@@ -55,7 +55,7 @@ export function readRemoteKeys(query: readonly QueryPair[], problems: UriProblem
 /** The only pair with this key; a second one is a problem. */
 export function single(query: readonly QueryPair[], key: string, problems: UriProblems): QueryPair | undefined {
   const [first, second] = query.filter((pair) => pair.key === key);
-  if (second) problems.add("duplicate-key", second.keyOffset, `${key}= stands here a second time; it has one value.`);
+  if (second) problems.add("duplicate-key", second.keyOffset, `${key}= is given twice; it takes one value.`);
   return first;
 }
 
@@ -71,8 +71,8 @@ function named(
   for (const pair of query.filter(({ key }) => key.startsWith(prefix))) {
     const name = pair.key.slice(prefix.length);
     const same = prefix === "header." ? name.toLowerCase() : name;
-    if (!form.test(name)) problems.add("bad-name", pair.keyOffset, `"${name}" is not the name of a ${what}.`);
-    if (seen.has(same)) problems.add("duplicate-key", pair.keyOffset, `${pair.key}= stands here a second time.`);
+    if (!form.test(name)) problems.add("bad-name", pair.keyOffset, `"${name}" is not a valid name for a ${what}.`);
+    if (seen.has(same)) problems.add("duplicate-key", pair.keyOffset, `${pair.key}= is given twice.`);
     seen.add(same);
     found.set(name, template(pair, problems));
   }
@@ -94,7 +94,7 @@ function refuse(query: readonly QueryPair[], keys: readonly string[], problems: 
     problems.add(
       "misplaced-key",
       keyOffset,
-      `${key}= ${why}; an argument of that name is written args.${key}=…, or in args={…}.`,
+      `${key}= ${why}; write an argument of that name as args.${key}=…, or in args={…}.`,
     );
   }
 }

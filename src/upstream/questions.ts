@@ -50,7 +50,7 @@ export class Questions {
     const answers = Object.entries(requests).map(async ([key, request]) => {
       const method = isObject(request) ? request["method"] : undefined;
       if (!isObject(request) || typeof method !== "string" || !askable.has(method)) {
-        throw new UpstreamError("upstream_protocol", `${what}: its question "${key}" is of no known kind`);
+        throw new UpstreamError("upstream_protocol", `${what}: its question "${key}" is of an unknown kind`);
       }
       try {
         return [key, await ask!({ key, method, params: (request["params"] ?? {}) as JsonObject }, signal)] as const;

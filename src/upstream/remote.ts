@@ -140,7 +140,7 @@ function withFewPosts(fetchIt: FetchLike, max: number): FetchLike {
     const post = new AbortController();
     open.add(post);
     const [oldest] = open;
-    if (open.size > max) oldest!.abort(new Error("the server does not take what it is sent"));
+    if (open.size > max) oldest!.abort(new Error("the server does not read what it is sent"));
     try {
       const signal = AbortSignal.any([post.signal, ...(init.signal ? [init.signal] : [])]);
       const response = await fetchIt(url, { ...init, signal });
@@ -386,7 +386,7 @@ function httpFailure(error: SdkHttpError, what: string, code: ErrorCode = "upstr
   const { status, statusText } = error.data;
   const advice =
     status === 401 || status === 403
-      ? "; a token is given as header.Authorization=Bearer%20${TOKEN}"
+      ? "; give a token as header.Authorization=Bearer%20${TOKEN}"
       : status === 404 || status === 405
         ? "; is the path right?"
         : "";

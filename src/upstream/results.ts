@@ -65,14 +65,13 @@ export function readPromptResult(what: string, result: UpstreamResult): Upstream
 
 export function readCompletion(what: string, { completion }: UpstreamResult): UpstreamCompletion {
   const values = isObject(completion) ? completion["values"] : undefined;
-  if (!Array.isArray(values) || !values.every(isText)) throw broken(what, "it gave no list of values");
+  if (!Array.isArray(values) || !values.every(isText)) throw broken(what, "it did not return a list of values");
   return completion as UpstreamCompletion;
 }
 
 /** Rejects long results, for methods that have only short ones. */
 export function shortResult(what: string, result: AnyResult): UpstreamResult {
-  if (result instanceof LongAnswer || result instanceof LongPage)
-    throw broken(what, "its answer is one of something else");
+  if (result instanceof LongAnswer || result instanceof LongPage) throw broken(what, "its answer is of another kind");
   return result;
 }
 

@@ -236,7 +236,7 @@ export class Supervisor {
   async #doubt(open: Open, error: unknown, call: string | undefined): Promise<void> {
     const { liveness, connection, startedAt } = open;
     if (!(await liveness.isEndless(error, call))) return;
-    const reason = `said nothing for ${Math.round((performance.now() - liveness.since) / 1000)} s, not even to a ping`;
+    const reason = `sent nothing for ${Math.round((performance.now() - liveness.since) / 1000)} s, not even an answer to a ping`;
     if (this.#current === open) {
       this.#current = undefined;
       this.#count(reason, [...open.calls, ...liveness.calls], liveness.since - startedAt);

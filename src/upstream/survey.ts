@@ -89,7 +89,7 @@ export function isOfOneMethod(error: unknown): error is UpstreamError {
 /** A server that advertises what it does not have is used for the rest. */
 export function methodProblem(method: string, error: UpstreamError): Problem {
   if (isUnknownMethod(error)) {
-    const message = `It says that it has ${method}, and does not know that method; it is left out.`;
+    const message = `It advertises ${method} but does not know that method; it is left out.`;
     return { code: "method-missing", message, severity: "warning" };
   }
   const message = `${method} fails and is left out: ${cutText(error.message, MESSAGE_UNITS_MAX)}`;

@@ -201,7 +201,7 @@ const articles: Record<string, string> = {
   number: "a number",
   array: "a list",
   object: "a JSON object",
-  string: "a text",
+  string: "a string",
 };
 
 function parseJson(text: string): unknown {

@@ -60,13 +60,13 @@ export function decodePiece(
     return problems.add(
       "bad-percent-encoding",
       offset + broken.index,
-      `"${text.slice(broken.index, broken.index + 3)}" is no percent-encoding; a literal % is written %25.`,
+      `"${text.slice(broken.index, broken.index + 3)}" is not percent-encoding; write a literal % as %25.`,
     );
   }
   try {
     const decoded = decodeURIComponent(plusIsSpace ? text.replaceAll("+", " ") : text);
     if (!decoded.includes("\0")) return decoded;
-    return problems.add("bad-character", offset, "A zero byte (%00) cannot be passed to any program.");
+    return problems.add("bad-character", offset, "A zero byte (%00) cannot be passed to a program.");
   } catch {
     return problems.add("bad-percent-encoding", offset, `The percent-encoded bytes in "${text}" are not UTF-8.`);
   }
@@ -85,11 +85,11 @@ export function splitQuery({ text, offset }: UriPiece, problems: UriProblems): Q
     const key = equals === -1 ? part : part.slice(0, equals);
     const valueOffset = at + key.length + 1;
     if (part === "") {
-      if (text !== "") problems.add("empty-pair", at, "There is nothing between two & here.");
+      if (text !== "") problems.add("empty-pair", at, "There is nothing between these two &.");
     } else if (equals === -1) {
       problems.add("missing-value", at, `"${part}" has no value; write ${part}=… (an empty one is ${part}=).`);
     } else if (key === "") {
-      problems.add("missing-key", at, "A value has no name before its =.");
+      problems.add("missing-key", at, "This value has no name before its =.");
     } else {
       const decodedKey = decodePiece({ text: key, offset: at }, problems, true);
       const value = decodePiece({ text: part.slice(equals + 1), offset: valueOffset }, problems, true);

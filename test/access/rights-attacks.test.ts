@@ -127,7 +127,7 @@ describe("what was taken from a server", () => {
       assert.match(await say(pinned, "load", caller, { url }), /^refused: .*this server has no network/);
       assert.match(
         await say(pinned, "variable", caller, { name: "colour" }),
-        /^refused: .*not given the variable "colour"/,
+        /^refused: .*may not read the variable "colour"/,
       );
     };
     await nothing();
@@ -541,7 +541,7 @@ describe("a pinned release", () => {
     const unlimited = `gam@${await giveTo(served, "gam", all)}`;
     const reads = (at: string, name: string): Promise<string> => served.say(at, "variable", ADMIN, { name });
     const loads = (at: string): Promise<string> => served.say(at, "load", ADMIN, { url: `http://${host}/` });
-    assert.match(await reads(limited, "colour"), /^refused: .*not given the variable "colour"/);
+    assert.match(await reads(limited, "colour"), /^refused: .*may not read the variable "colour"/);
     assert.match(await served.say(limited, "secret", ADMIN), NO_SECRET);
     assert.match(await loads(limited), /^refused: .*this server has no network/);
     assert.equal(await reads(limited, "shape"), "round");

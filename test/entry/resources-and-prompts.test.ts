@@ -142,7 +142,7 @@ describe("resources and prompts that are configured", () => {
   it("a URI is looked for no further than that takes a bounded time", async () => {
     const { code, message } = await ask("written", "resources/read", { uri: `note:${"/".repeat(8_000)}` });
     assert.equal(code, -32602);
-    assert.match(message, /too long for templates as long as these/);
+    assert.match(message, /too long to be matched against templates this long/);
     const found = await ask("written", "resources/read", { uri: "note:a,b/cd" });
     assert.equal(found.contents[0].uri, "note:a,b/cd");
   });
@@ -156,7 +156,7 @@ describe("resources and prompts that are configured", () => {
   it("T7.5 wrong arguments of a prompt are told", async () => {
     const wrong: [args: object | undefined, message: RegExp][] = [
       [undefined, /needs the property "what"/],
-      [{ what: 7 }, /\/what must be a text/],
+      [{ what: 7 }, /\/what must be a string/],
       [{ what: "it", who: "me" }, /has no property "who"/],
     ];
     for (const [args, message] of wrong) {

@@ -106,7 +106,7 @@ describe("frames", () => {
     assert.equal(all(toHost.progress, 9_999).frames.length, 1);
     for (const kind of [toHost.progress, toHost.log, toHost.request]) {
       const { frames, faults } = all(kind, 11_000);
-      assert.deepEqual([frames, faults], [[], ["wrote a message of more than 10000 values that is no result"]]);
+      assert.deepEqual([frames, faults], [[], ["wrote a message of more than 10000 values that is not a result"]]);
     }
     assert.equal(all(toHost.json, 11_000).frames.length, 1);
     assert.equal(all(toHost.asks, 11_000).frames.length, 1);

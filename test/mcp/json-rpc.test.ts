@@ -24,7 +24,7 @@ describe("JSON-RPC over POST", () => {
     assert.equal((await post(url, request("ping", undefined, longest))).status, 200);
     const refused = await post(url, request("ping", undefined, longer));
     assert.equal(refused.status, 400);
-    assert.match(refused.body.error.message, /"id" must be a text of at most 1024 characters or an integer/);
+    assert.match(refused.body.error.message, /"id" must be a string of at most 1024 characters or an integer/);
     const call = async (progressToken: string): Promise<string> => {
       const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
       const params = { name: "echo", arguments: { message: "x" }, _meta: { progressToken } };

@@ -107,7 +107,7 @@ describe("the network of a server's code", () => {
     answer = (_request, response) => response.setHeader("Connection", "close").end("first");
     await begin(`http://rebind.test:${port}/`);
     assert.equal(await text(), "first");
-    await assert.rejects(begin(`http://rebind.test:${port}/`), /127\.0\.0\.2 is no public address/);
+    await assert.rejects(begin(`http://rebind.test:${port}/`), /127\.0\.0\.2 is not a public address/);
     assert.equal(seen.length, before + 1);
   });
 
@@ -141,7 +141,7 @@ describe("the network of a server's code", () => {
       [`http://evil.test:${port}/`, /evil\.test:\d+ may not be reached/],
       [`http://good.test@evil.test:${port}/`, /evil\.test|may not be reached|failed/],
       [`http://127.0.0.2:${port}/`, /may not be reached/],
-      [`http://inside.test:${port}/`, /127\.0\.0\.2 is no public address.*: add "127\.0\.0\.2:<port>"/],
+      [`http://inside.test:${port}/`, /127\.0\.0\.2 is not a public address.*: add "127\.0\.0\.2:<port>"/],
       [`http://good.test:${port === 80 ? 81 : 80}/`, /may not be reached/],
       ["file:///etc/passwd", /failed/],
       ["data:text/plain,inside", /failed/],

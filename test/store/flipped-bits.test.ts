@@ -152,9 +152,9 @@ describe("bits that flip in the store", () => {
         assert.equal(state, "refused");
         assert.match(
           said,
-          /What is stored of the server \\"named\\" is damaged .*save its definition again, or restore/,
+          /The stored record of the server \\"named\\" is damaged .*save its definition again, or restore/,
         );
-        assert.match(String(await says("named")), /"named": What is stored of the server "named" is damaged/);
+        assert.match(String(await says("named")), /"named": The stored record of the server "named" is damaged/);
         assert.deepEqual([await says("one"), await says("two")], ["one", "two"]);
         const saved = await api.send("PUT", "/definitions/named", `${SAY}"named 3";`, { "If-None-Match": "*" });
         assert.equal(saved.status, 201, JSON.stringify(saved.body));
@@ -173,11 +173,11 @@ describe("bits that flip in the store", () => {
     await served(rot, async ({ url, api, lines, says }) => {
       const { state, said } = (await stateOf(api, "named"))!;
       assert.equal(state, "refused");
-      assert.match(said, /It is not known what it may do: What is stored of the variable mcps is damaged/);
-      assert.match(String(await says("named")), /It is not known what it may do/);
-      assert.match(lines.join(""), /What is stored of the variable mcps is damaged .*: save it again/);
+      assert.match(said, /Its grants cannot be read: The stored variable mcps is damaged/);
+      assert.match(String(await says("named")), /Its grants cannot be read/);
+      assert.match(lines.join(""), /The stored variable mcps is damaged .*: save it again/);
       const page = await (await fetch(`${url}/mcp`, { headers: { Accept: "text/html" } })).text();
-      assert.match(page, /What is stored of the variable mcps is damaged/);
+      assert.match(page, /The stored variable mcps is damaged/);
       assert.match(await shown(`${url}/variables/mcps`), DAMAGED_TEXT);
       assert.equal((await api.send("GET", "/variables/mcps")).status, 500);
       assert.equal((await api.send("GET", "/definitions/named/history")).status, 200);
@@ -219,7 +219,7 @@ describe("bits that flip in the store", () => {
     await served(rot, async ({ url, api, says }) => {
       const { state, said } = (await stateOf(api, "one"))!;
       assert.equal(state, "refused");
-      assert.match(said, /What is stored of it is damaged .*save its definition again/);
+      assert.match(said, /Its stored content is damaged .*save its definition again/);
       assert.equal(await says("two"), "two");
       assert.match(await shown(`${url}/servers/one`), DAMAGED_TEXT);
       assert.equal((await fetch(`${url}/mcp/meta/one`, { headers: { Accept: "text/html" } })).status, 200);
@@ -282,7 +282,7 @@ describe("bits that flip in the store", () => {
       (database) => rotContent(database, cidOf(database, "visibility", "named")),
       (database) => void database.exec("UPDATE name SET cid = replace(cid, 'bag', 'bah') WHERE kind = 'visibility'"),
     ];
-    const damaged = /What is stored of the tools and prompts that the server .*"named.*" hides is damaged/;
+    const damaged = /The stored list of the tools and prompts that the server .*"named.*" hides is damaged/;
     for (const rot of rots) {
       await served(rot, async ({ api, says }) => {
         const { state, said } = (await stateOf(api, "named"))!;
@@ -303,7 +303,8 @@ describe("bits that flip in the store", () => {
       (database) => rotContent(database, cidOf(database, "withdrawn", "kept")),
       (database) => void database.exec("UPDATE name SET cid = replace(cid, 'bag', 'bah') WHERE kind = 'withdrawn'"),
     ];
-    const damaged = /What is stored of the withdrawn releases of "kept" is damaged .*: all earlier ones are withdrawn/;
+    const damaged =
+      /The stored list of withdrawn releases of "kept" is damaged .*: all earlier releases count as withdrawn/;
     for (const rot of rots) {
       await served(rot, async ({ url, api, lines, says }) => {
         const [third, second, first] = (await releasesOf(api, "kept")).map(({ release }) => release);
@@ -322,7 +323,7 @@ describe("bits that flip in the store", () => {
         const listed = await api.send("GET", "/servers");
         assert.match(listed.body.problems[0].message, damaged);
         assert.match(await (await fetch(`${url}/mcp`, { headers: { Accept: "text/html" } })).text(), /is damaged/);
-        assert.equal(lines.filter((line) => line.includes("What is stored of the withdrawn")).length, 1);
+        assert.equal(lines.filter((line) => line.includes("The stored list of withdrawn")).length, 1);
 
         const restored = await api.send("POST", `/servers/kept/releases/${second}/restore`);
         assert.equal(restored.status, 503, JSON.stringify(restored.body));

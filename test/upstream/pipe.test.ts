@@ -57,8 +57,8 @@ test("a call that is cancelled or takes too long is told to the server, once, an
 
 test("a server that is greeted and answers oddly is not started, and why is said; one without a name is served", async () => {
   for (const [way, why] of [
-    ["an old revision", /the revision that it speaks is none that Berth knows: "2023-01-01"$/],
-    ["no revision", /the revision that it speaks is none that Berth knows: none$/],
+    ["an old revision", /it speaks a revision that Berth does not know: "2023-01-01"$/],
+    ["no revision", /it speaks a revision that Berth does not know: none$/],
     ["no capabilities", /its hello names no capabilities$/],
     ["refusal", /it refuses to say hello: Not today \(-32001\)$/],
   ] as const) {
@@ -87,7 +87,7 @@ test("a modern server that is listened to says what changes, or why it is not li
   );
   for (const [way, code, message] of [
     ["refuses", "upstream_refused", /listening for changes: Nobody listens to me \(-32601\)$/],
-    ["is over", "upstream_protocol", /listening for changes: it does not begin to$/],
+    ["is over", "upstream_protocol", /listening for changes: it does not start$/],
   ] as const) {
     await withUpstream(listening(way), async (upstream) => {
       await assert.rejects(upstream.listen(filter, 10_000), { code, message });

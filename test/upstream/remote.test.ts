@@ -119,7 +119,7 @@ test("J1 headers and query of the URI reach the server; what it refuses says wha
     const reached = connect(`${uri}?query.key=1&header.Authorization=Bearer%20\${TOKEN}`, { env });
     await assert.rejects(reached, {
       code: "upstream_not_started",
-      message: /HTTP 401 Unauthorized; a token is given as header\.Authorization=/,
+      message: /HTTP 401 Unauthorized; give a token as header\.Authorization=/,
     });
   });
   assert.deepEqual(seen.slice(0, 2), ["Bearer very-secret", "/mcp?key=1"]);

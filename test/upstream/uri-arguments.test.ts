@@ -82,7 +82,7 @@ test("J3 text that fits no type of the schema is told, all at once", () => {
       'The argument count must be a whole number, not "1.5".',
       'The argument on must be true or false, not "yes".',
       'The argument level must be "low" or "high", not "mid".',
-      'The argument one must be a text, not "a", "b".',
+      'The argument one must be a string, not "a", "b".',
     ],
   );
 });

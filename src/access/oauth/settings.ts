@@ -56,7 +56,7 @@ export function readOauthSettings(value: unknown): { settings?: OauthSettings; p
   if (typeof issuer !== "string") problems.push("the issuer must be a URL");
   else problems.push(...problemsOfIssuer(issuer));
   if (audience !== undefined && (typeof audience !== "string" || audience === "")) {
-    problems.push("the audience must be a text");
+    problems.push("the audience must be a string");
   }
   if (scopes !== undefined) problems.push(...problemsOfScopes(scopes));
   return problems.length > 0 ? { problems } : { settings: value as unknown as OauthSettings, problems };

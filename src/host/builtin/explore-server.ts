@@ -286,7 +286,7 @@ function textsOf(args: JsonObject): Partial<Record<string, string>> {
     if (!designPrompt.arguments.some((argument) => argument.name === name)) {
       throw new BerthError("invalid_params", `the prompt "design_profile" has no argument ${name}`);
     }
-    if (typeof value !== "string") throw new BerthError("invalid_params", `/${name} must be a text`);
+    if (typeof value !== "string") throw new BerthError("invalid_params", `/${name} must be a string`);
   }
   return args as Record<string, string>;
 }

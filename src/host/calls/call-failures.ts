@@ -41,10 +41,10 @@ export function sayBroken(
   if (value.kind === "none") {
     const where = own ? `the function ${own.call.export} (${own.file}, line ${own.line})` : "the function";
     return (
-      `undefined. Each way through ${where} has to return a value; ` +
-      'if there may be none, write "| undefined" in the type of the result'
+      `undefined. Every path through ${where} must return a value; ` +
+      'if it may return none, add "| undefined" to its return type'
     );
   }
   if (value.kind !== "json" || value.nulled === undefined) return broken;
-  return `${broken} (${value.nulled}, which JSON writes as null; return a value that JSON has, or write "| null" in the type)`;
+  return `${broken} (${value.nulled}, which JSON writes as null; return a value that JSON has, or add "| null" to the type)`;
 }

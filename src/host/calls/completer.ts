@@ -26,13 +26,13 @@ export function createCompleter(
       if ("object" in read) return new LongObject(read.object).read() as unknown as Completion;
       if (!read.ok) throw guestFailed(what, read.error);
       const completion = completionIn(read.value, start);
-      if (!completion) throw new BerthError("guest_failed", `${what} did not return a list of texts`);
+      if (!completion) throw new BerthError("guest_failed", `${what} did not return a list of strings`);
       return completion;
     },
   };
 }
 
-/** The texts that begin with `start`; undefined when the value is not a list of texts. */
+/** The texts that begin with `start`; undefined when the value is not a list of strings. */
 export function completionIn(value: GuestValue, start: string): Completion | undefined {
   const texts = value.kind === "json" ? textsOf(value.value) : undefined;
   const all = start === "" ? texts : texts?.filter((each) => startsWith(each, start));

@@ -26,7 +26,7 @@ export function toResult(value: ReturnedValue, structured: boolean): CallResult 
     case "json":
       return resultOfJson(value.value, structured);
     case "unread":
-      throw new TypeError("a result has to be read before it is made one of a tool");
+      throw new TypeError("a result must be read before it becomes a tool result");
   }
 }
 

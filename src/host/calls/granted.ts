@@ -112,8 +112,8 @@ const OWN_VARIABLES = "berth:";
 
 function checkVariable(variables: readonly string[], { name }: JsonObject): void {
   if (typeof name !== "string" || variables.includes(name) || name.startsWith(OWN_VARIABLES)) return;
-  const remedy = `its entry in mcps has to say "variables": [${JSON.stringify(name.slice(0, 128))}]`;
-  throw new Error(`this server is not given the variable "${name.slice(0, 128)}"; ${remedy}`);
+  const remedy = `add to its entry in mcps "variables": [${JSON.stringify(name.slice(0, 128))}]`;
+  throw new Error(`this server may not read the variable "${name.slice(0, 128)}"; ${remedy}`);
 }
 
 /** Tells if the content is the value of one of the variables, or has the CID that such a value names. */
@@ -148,7 +148,7 @@ async function readAll(answer: HostAnswer): Promise<Uint8Array | undefined> {
 }
 
 async function readSecret(grant: Grant, { name }: JsonObject): Promise<HostAnswer> {
-  if (typeof name !== "string") throw new TypeError('"name" must be a text');
+  if (typeof name !== "string") throw new TypeError('"name" must be a string');
   return new LaterAnswer("text", async () => {
     const value = await grant.read(name);
     return value === undefined ? undefined : Buffer.from(value);
@@ -164,7 +164,7 @@ export async function grantProblems(
   const place = inside(inside({ pointer: "", problems }, server), "network");
   for (const { kind, name } of tenant === DEFAULT_TENANT ? [] : entry.network) {
     if (kind !== "host" || isIP(name) === 0 || isPublicAddress(name)) continue;
-    const message = `${name} is no public address; only servers of the tenant "${DEFAULT_TENANT}" may reach such ones`;
+    const message = `${name} is not a public address; only servers of the tenant "${DEFAULT_TENANT}" may reach private ones`;
     complain(place, "private-address", message, "warning");
   }
   for (const name of (await grant?.missing()) ?? []) {

@@ -29,16 +29,16 @@ export function guestPort(tenant: string, server: string, host: PortHost, store:
           return contentOf(textParam(params, "cid"));
         case "secret":
           throw new Error(
-            'this server is given no secret; "secrets" of its entry in mcps lists those that it is given',
+            'this server is given no secret; list the secrets it needs as "secrets" in its entry in mcps',
           );
         case "fetch":
         case "fetchWrite":
         case "fetchRead":
         case "fetchAbort":
-          throw new Error('this server has no network; "network" of its entry in mcps lists what it may reach');
+          throw new Error('this server has no network; list the hosts it may reach as "network" in its entry in mcps');
         case "resourceUpdated":
           if (host.resourceUpdated(tenant, server, uriParam(params))) return null;
-          throw new Error(`${UPDATES_MAX} updated resources of this server wait to be told already`);
+          throw new Error(`${UPDATES_MAX} updated resources of this server are waiting to be announced already`);
         case "offers":
           return new LaterAnswer("json", offers);
         case "hide":
@@ -91,7 +91,7 @@ function uriParam(params: JsonObject): string {
 
 function textParam(params: JsonObject, name: string): string {
   const value = params[name];
-  if (typeof value !== "string") throw new TypeError(`"${name}" must be a text`);
+  if (typeof value !== "string") throw new TypeError(`"${name}" must be a string`);
   return value;
 }
 

@@ -60,7 +60,7 @@ export function promptOfContent(content: readonly ContentBlock[], description: s
 
 function problemOfTexts(args: JsonObject): string | undefined {
   const name = Object.keys(args).find((each) => typeof args[each] !== "string");
-  return name === undefined ? undefined : `/${name} must be a text`;
+  return name === undefined ? undefined : `/${name} must be a string`;
 }
 
 type Message = PromptResult["messages"][number];
@@ -76,8 +76,8 @@ export function promptResultOf(
   const description = typeof whole?.["description"] === "string" ? whole["description"] : own;
   const messages = whole ? messagesOf(whole["messages"] ?? null) : messagesIn(value);
   if (!messages) {
-    const wanted = "a text, a content block, { role, content }, or a list of these";
-    throw new BerthError("guest_failed", `The prompt "${name}" returned what are no messages: it has to be ${wanted}`);
+    const wanted = "a string, a content block, { role, content }, or a list of these";
+    throw new BerthError("guest_failed", `The prompt "${name}" did not return messages: it must return ${wanted}`);
   }
   return { ...describedBy(description), messages };
 }
@@ -143,7 +143,7 @@ export function writtenPrompt(
   );
   const wrongWith = (args: JsonObject): string | undefined => {
     const wrong = Object.keys(args).find((name) => typeof args[name] !== "string");
-    if (wrong !== undefined) return `/${wrong} must be a text`;
+    if (wrong !== undefined) return `/${wrong} must be a string`;
     const missing = needed.find((name) => !Object.hasOwn(args, name));
     if (missing !== undefined) return `the value needs the property "${missing}"`;
     const unknown = Object.keys(args).find((name) => !names.includes(name));

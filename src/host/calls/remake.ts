@@ -25,7 +25,7 @@ export function remaking(checks: Pick<Checks, "remake">, tenant: string): Remake
   const object = async (of: LongResult | LongObject | Uint8Array, into: RemadeInto): Promise<LongObject> => {
     const remade = await made(of, into);
     if ("object" in remade) return new LongObject(remade.object);
-    throw new TypeError("a result was made of what was to be none");
+    throw new TypeError("a result came back where none was asked for");
   };
   return {
     contents: (of, uri, mimeType) => object(of, { as: "contents", uri, mimeType }),
@@ -33,12 +33,12 @@ export function remaking(checks: Pick<Checks, "remake">, tenant: string): Remake
     async result(contents) {
       const remade = await made(contents, { as: "result" });
       if ("result" in remade) return new LongResult(remade.result);
-      throw new TypeError("what was to be a result is none");
+      throw new TypeError("no result came back where one was asked for");
     },
     async bare(of) {
       const remade = await made(of, { as: "bare" });
       if ("bare" in remade) return remade.bare;
-      throw new TypeError("what was to be bare is not");
+      throw new TypeError("no bare value came back where one was asked for");
     },
   };
 }

@@ -189,7 +189,7 @@ export class Collected {
   /** The outcome of a call whose events were added here. */
   outcomeOf(outcome: GuestOutcome): GuestOutcome {
     if (this.#units > this.#outputBytes) {
-      const message = `what it yields is larger than the limit of ${this.#outputBytes} bytes; a client that takes a stream gets it all`;
+      const message = `it yields more than the limit of ${this.#outputBytes} bytes; a client that accepts a stream gets all of it`;
       return { ok: false, error: { reason: "output", message, retriable: false } };
     }
     if (!outcome.ok || outcome.value.kind !== "none" || this.#blocks.length === 0) return outcome;

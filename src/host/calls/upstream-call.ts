@@ -205,7 +205,7 @@ export class OpenCall<Request extends UpstreamRequest> {
     const capability = CAPABILITIES[method];
     // The client's next request may state other capabilities than its first.
     if (capability === undefined || !isObject(this.#options.client?.capabilities[capability])) {
-      throw Object.assign(new Error(`The caller has no capability for ${method}`), { code: -32601 });
+      throw Object.assign(new Error(`The caller does not support ${method}`), { code: -32601 });
     }
     const key = `${this.key}:${++this.#asked}${name === undefined ? "" : `:${name}`}`;
     const bytes = Buffer.byteLength(name ?? "") + Buffer.byteLength(JSON.stringify(params));
@@ -224,7 +224,7 @@ export class OpenCall<Request extends UpstreamRequest> {
   /** Keeps no questions: the call may be suspended until its client comes back. */
   #asksTooMuch(): BerthError {
     const limit = `${limitVariable("questionBytes")} is ${this.#questionBytes}`;
-    this.#failure ??= new BerthError("guest_failed", `it asks more bytes at once than the limit ${limit}`);
+    this.#failure ??= new BerthError("guest_failed", `its questions have more bytes at once than the limit ${limit}`);
     this.#questions?.clear();
     this.#endRound()?.reject(this.#failure);
     this.signal.abort();

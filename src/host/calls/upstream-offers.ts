@@ -127,7 +127,7 @@ export function upstreamPrompt({ suspended, limits }: HostedUpstream, contract: 
     contract,
     async get(args, options) {
       const wrong = Object.keys(args).find((name) => typeof args[name] !== "string");
-      if (wrong !== undefined) throw new BerthError("invalid_params", `/${wrong} must be a text`);
+      if (wrong !== undefined) throw new BerthError("invalid_params", `/${wrong} must be a string`);
       const texts = args as Record<string, string>;
       try {
         const end = await suspended.run({ method: "prompts/get", name, args: texts, served: contract }, options);
@@ -155,7 +155,7 @@ export function upstreamCompleter({ suspended, limits }: HostedUpstream, ref: Js
       };
       try {
         const end = await suspended.run({ method: "completion/complete", params }, options);
-        if ("inputRequests" in end) throw new BerthError("guest_failed", "a completion cannot ask");
+        if ("inputRequests" in end) throw new BerthError("guest_failed", "a completion cannot ask questions");
         return completionOf(end.ended);
       } catch (error) {
         throw passedOn(error, limits);

@@ -54,7 +54,7 @@ export function partOf({ name: server, catalog, problems }: ServerSummary): Part
     all.flatMap((own) => {
       const there = inWhole(server, own);
       if (SHARED_NAME.test(there.name)) return [there];
-      leftOut.push(notInAll(`The ${kind} "${there.name}" is not offered at /mcp: clients take no such name`));
+      leftOut.push(notInAll(`The ${kind} "${there.name}" is not offered at /mcp: clients refuse such a name`));
       return [];
     });
   const { tools, prompts, resources, resourceTemplates } = catalog.contract;
@@ -80,7 +80,7 @@ export function partOf({ name: server, catalog, problems }: ServerSummary): Part
 
 /** The part of a server that does not fit in memory beside those before it. */
 export function withoutOffer({ server, problems }: Part, bytesMax: number): Part {
-  const beyond = `with it the servers take more than ${bytesMax} bytes of memory together (BERTH_ALL_SERVERS_BYTES)`;
+  const beyond = `with it the servers would use more than ${bytesMax} bytes of memory together (BERTH_ALL_SERVERS_BYTES)`;
   const problem = notInAll(`The server "${server}" is not offered at /mcp: ${beyond}; it is served at /mcp/${server}`);
   return { server, offer: undefined, heldBytes: 0, problems: [...problems, problem] };
 }
@@ -165,7 +165,7 @@ export async function composeServers(
     return withResources.filter(([, { hasUnlisted }]) => hasUnlisted).map(([server]) => server);
   };
   const contract: Contract = {
-    description: "Everything that is hosted here; names begin with the server they belong to.",
+    description: "Everything that is hosted here; each name begins with its server's name.",
     ...whole.lists,
   };
 
@@ -323,7 +323,7 @@ class Named<Own> {
   settle(): Problem[] {
     return Array.from(this.#contested, ([key, [one, other]]) => {
       this.origins.delete(key);
-      return notInAll(`"${key}" is not offered at /mcp: both ${one} and ${other} give it`);
+      return notInAll(`"${key}" is not offered at /mcp: both ${one} and ${other} offer it`);
     });
   }
 }
@@ -373,7 +373,7 @@ function completerOf(server: string, ownName: string, argument: string, of: Cata
 function resourceOf([server, other]: readonly string[], uri: string, of: CatalogOf): Resource | undefined {
   if (server === undefined) return undefined;
   if (other !== undefined) {
-    const message = `${uri}: both ${server} and ${other} give it; read it at /mcp/${server} or at /mcp/${other}`;
+    const message = `${uri}: both ${server} and ${other} offer it; read it at /mcp/${server} or at /mcp/${other}`;
     throw new BerthError("resource_not_found", message, { data: { uri } });
   }
   return {
@@ -387,5 +387,5 @@ function resourceOf([server, other]: readonly string[], uri: string, of: Catalog
 
 /** The item's server has changed since the whole was composed. */
 function gone(name: string): BerthError {
-  return new BerthError("invalid_params", `${name} is not offered any more`);
+  return new BerthError("invalid_params", `${name} is no longer offered`);
 }

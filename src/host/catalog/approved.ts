@@ -133,7 +133,7 @@ export async function approveUpstream(
   const observed = hosted.observed?.contract ?? remembered?.observed;
   const current = observed && cidOf(observed);
   if (!observed || current !== contract) {
-    const detail = current === undefined ? "nothing is known of the server yet" : `the server offers ${current} now`;
+    const detail = current === undefined ? "nothing is known of the server yet" : `the server now offers ${current}`;
     throw new BerthError("name_moved", detail, { data: { current: current ?? null } });
   }
   const approved = { ...asApproved(observed), locked: remembered?.locked ?? null };
@@ -164,9 +164,9 @@ function driftProblem(change: ContractChange, isHeld: boolean): Problem {
 
 /** Empty where the message names the subject itself. */
 function subjectText({ subject, name, message }: ContractChange): string {
-  if (subject === "server") return "Of the server itself: ";
+  if (subject === "server") return "The server itself: ";
   if (name === "") return "";
-  return message.includes(`"${name}"`) ? "" : `Of the ${subject} "${name}": `;
+  return message.includes(`"${name}"`) ? "" : `The ${subject} "${name}": `;
 }
 
 /**

@@ -268,7 +268,7 @@ function checkSize(
         bytes > contractBytes
           ? `more than ${contractBytes} bytes together (BERTH_CONTRACT_BYTES)`
           : `more than ${contractValues} values together (BERTH_CONTRACT_VALUES)`;
-      const message = `What the server offers has ${limit}; offer less, take plainer types, or split the server`;
+      const message = `The server's contract has ${limit}; offer less, use simpler types, or split the server`;
       throw refused(server, [{ code: "too-large", message, severity: "error" }]);
     }
   }

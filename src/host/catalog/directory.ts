@@ -273,7 +273,7 @@ function isDamaged({ record, hidden }: DirectoryEntry): boolean {
 }
 
 function damagedRecord(server: string, cid: Cid): Problem {
-  const what = `What is stored of the server "${server}" is damaged (its record, ${cid})`;
+  const what = `The stored record of the server "${server}" is damaged (${cid})`;
   return {
     code: STORED_DAMAGED,
     message: `${what}: save its definition again, or restore a backup`,
@@ -283,7 +283,7 @@ function damagedRecord(server: string, cid: Cid): Problem {
 
 /** Any of its tools may be one to hide. */
 function damagedVisibility(server: string): Problem {
-  const what = `What is stored of the tools and prompts that the server "${server}" hides is damaged`;
+  const what = `The stored list of the tools and prompts that the server "${server}" hides is damaged`;
   const message = `${what}: save its definition again to show all of them, or restore a backup`;
   return { code: STORED_DAMAGED, message, severity: "error" };
 }
@@ -294,7 +294,7 @@ const unnamed: ReadEntry = { entry: unnamedEntry, problems: nothing, refused: fa
 
 /** While no entry can be read, it is unknown what a server may do and if it is served at all. */
 function unknownEntry({ code, message }: Problem): ReadEntry {
-  const problem: Problem = { code, message: `It is not known what it may do: ${message}`, severity: "error" };
+  const problem: Problem = { code, message: `Its grants cannot be read: ${message}`, severity: "error" };
   return { entry: unnamedEntry, problems: [problem], refused: true };
 }
 
@@ -413,7 +413,7 @@ const nowhere: Awaited<ReturnType<typeof parseInTurns>> = { value: undefined };
 
 /** A person can save the variable again. */
 function damagedMcps(cid: Cid): ParsedMcps {
-  const what = `What is stored of the variable mcps is damaged (${cid})`;
+  const what = `The stored variable mcps is damaged (${cid})`;
   const message = `${what}: save it again, restore one of its versions, or restore a backup`;
   return unreadableMcps([{ code: STORED_DAMAGED, message, severity: "error" }]);
 }

@@ -148,7 +148,7 @@ export async function driftOf(
     const told = new Set(changes.filter((change) => change.subject === subject).map(({ name }) => name));
     const others = after.filter((item) => isOther(known.get(item.name), item) && !told.has(item.name));
     return others.map(({ name }) => {
-      const message = `The ${subject} "${name}" is written in another way, and means the same to its callers.`;
+      const message = `The ${subject} "${name}" is written differently, and means the same to its callers.`;
       return { subject, name, effect: "review", message };
     });
   };

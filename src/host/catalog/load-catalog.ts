@@ -93,8 +93,8 @@ const VALUE_BYTES = 64;
 export function refusalOf(tenant: string, server: string, error: unknown, log: Log): BerthError {
   if (error instanceof BerthError) return error;
   if (lacksDescriptor(error)) return noDescriptors(error);
-  log.error({ err: error, tenant, server }, "a server failed in a way that nobody foresaw");
-  const message = "It failed in a way that nobody foresaw: the log of the service says how";
+  log.error({ err: error, tenant, server }, "a server failed unexpectedly");
+  const message = "It failed unexpectedly: see the log of the service";
   return refused(server, [{ code: "unforeseen", message, severity: "error" }]);
 }
 
@@ -102,6 +102,6 @@ export function refusalOf(tenant: string, server: string, error: unknown, log: L
 function damaged(server: string, error: unknown): unknown {
   if (!(error instanceof BerthError)) return error;
   if (error.code !== "content_corrupt" && error.code !== "content_missing") return error;
-  const message = `What is stored of it is damaged (${error.message}): save its definition again, or restore a backup`;
+  const message = `Its stored content is damaged (${error.message}): save its definition again, or restore a backup`;
   return refused(server, [{ code: "stored-damaged", message, severity: "error" }]);
 }

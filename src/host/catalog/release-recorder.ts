@@ -106,7 +106,7 @@ export class ReleaseRecorder {
         await nextTurn();
         await this.#writeSome();
       }
-      if (this.#isFailing) this.#dependencies.log.info("releases that waited for the store are recorded");
+      if (this.#isFailing) this.#dependencies.log.info("the releases that waited for the store are recorded");
       this.#isFailing = false;
     } catch (error) {
       this.#failed(error);
@@ -118,7 +118,7 @@ export class ReleaseRecorder {
   #failed(error: unknown): void {
     const { log } = this.#dependencies;
     if (!this.#isFailing)
-      log.warn({ err: error }, "releases cannot be recorded, which is tried again; they are served");
+      log.warn({ err: error }, "releases cannot be recorded; they are served, and recording is tried again");
     this.#isFailing = true;
     this.#again ??= setTimeout(() => {
       this.#again = undefined;
@@ -144,7 +144,7 @@ export class ReleaseRecorder {
     } catch (error) {
       if (isOfStore(error)) throw error;
       // Nothing is lost: releases are recorded when their servers are loaded again.
-      log.warn({ err: error, tenant }, "releases of servers could not be recorded");
+      log.warn({ err: error, tenant }, "releases could not be recorded");
       for (const { server } of some) this.#onDropped(tenant, server);
     }
     for (const each of some) {

@@ -169,7 +169,7 @@ function isHiding(hidden: Json | undefined, place: ConfigPlace): boolean {
 }
 
 function hide(offered: Map<string, unknown>, key: string, place: ConfigPlace): void {
-  if (!offered.delete(key)) complain(place, "unknown-name", `There is no "${key}" to be hidden`, "warning");
+  if (!offered.delete(key)) complain(place, "unknown-name", `There is no "${key}" to hide`, "warning");
 }
 
 /** The value as it crosses to the guest. */
@@ -221,7 +221,7 @@ async function runHook(
     const source = await loadDefinition((cid) => store.content(tenant, cid), transform, server);
     if (source.language !== "typescript") return { fault: "a transform is a TypeScript module, and this is a script" };
     const { bundle, problems } = await compileOnce(transform, source);
-    if (!bundle) return { fault: problems[0]?.message ?? "there is nothing in it that could be run" };
+    if (!bundle) return { fault: problems[0]?.message ?? "it has nothing to run" };
 
     // A transform reads variables and content of its tenant, so its result belongs to that tenant alone.
     const key = jsonBlock({ tenant, hook, server, bundle, ...given }).cid;
@@ -291,7 +291,7 @@ function readingPort(port: HostPort): HostPort {
       const aboutServers = op === "variable" && typeof name === "string" && name.startsWith("berth:");
       // Its result is stored as content, which must hold no secret, and is kept until one of its inputs changes.
       if ((op === "variable" || op === "cid") && !aboutServers) return port.request(op, params, call);
-      throw new Error("a transform can read variables and content, and nothing else of the host");
+      throw new Error("a transform can read variables and content, and nothing else from the host");
     },
   };
 }

@@ -69,7 +69,7 @@ export async function loadUpstream(
   dependencies: UpstreamDependencies,
 ): Promise<LoadedUpstream> {
   const { upstreams } = dependencies;
-  if (!upstreams) throw refused(server, [problem("no-upstreams", "No upstreams are started here")]);
+  if (!upstreams) throw refused(server, [problem("no-upstreams", "This Berth starts no upstreams")]);
   const launch = allowedLaunch(tenant, server, { uri, secrets: entry.secrets }, dependencies);
   const grant = dependencies.grants?.of(tenant, server, entry.secrets);
   const hosted = upstreams.of(tenant, server, launch, grant);
@@ -148,7 +148,8 @@ function launchOf(server: string, uri: string): Launch {
     );
   const { target, arguments: given } = parsed.operation;
   if (target || given.texts.length > 0 || Object.keys(given.json).length > 0) {
-    const message = "A hosted server's URI says how to start it, and no tool, resource, prompt or argument";
+    const message =
+      "A launcher URI in mcps says how to start the upstream; it names no tool, resource, prompt or argument";
     throw refused(server, [{ ...problem("not-a-server", message), pointer }]);
   }
   return parsed.launch;

@@ -35,7 +35,7 @@ async function changeVisibility(
   for (let attempt = 1; ; attempt++) {
     const record = await store.name(tenant, "visibility", server);
     const before = record ? await namesIn(store, tenant, record.cid) : [];
-    if (!before) throw new BerthError("content_corrupt", `what "${server}" hides is not known`);
+    if (!before) throw new BerthError("content_corrupt", `the list of what "${server}" hides cannot be read`);
     if (before.includes(name) !== visible) return before;
     const after = visible ? before.filter((each) => each !== name) : [...before, name].sort();
     const block = after.length > 0 ? jsonBlock({ hidden: after }) : undefined;

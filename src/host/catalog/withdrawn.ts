@@ -50,13 +50,13 @@ async function readRecord(store: Store, tenant: string, server: string, cid: Cid
   const releases = isObject(value) ? value["withdrawn"] : undefined;
   if (Array.isArray(releases)) return { cid, releases: new Set(releases.filter((each) => typeof each === "string")) };
   const [current, ...earlier] = (await store.history(tenant, "release", server)).map((version) => version.cid);
-  const what = `What is stored of the withdrawn releases of "${server}" is damaged (${cid})`;
+  const what = `The stored list of withdrawn releases of "${server}" is damaged (${cid})`;
   return {
     cid,
     releases: new Set(earlier.flatMap((each) => (each === null || each === current ? [] : each))),
     problem: {
       code: "stored-damaged",
-      message: `${what}: all earlier ones are withdrawn; reinstate or withdraw one of them, or restore a backup`,
+      message: `${what}: all earlier releases count as withdrawn; reinstate or withdraw one of them, or restore a backup`,
       severity: "error",
     },
   };
@@ -66,7 +66,7 @@ async function readRecord(store: Store, tenant: string, server: string, cid: Cid
 export function refuseWithdrawn(server: string, release: Cid, withdrawn: WithdrawnReleases | undefined): void {
   if (!withdrawn?.releases.has(release)) return;
   if (withdrawn.problem) throw new BerthError("store_failed", withdrawn.problem.message);
-  throw new BerthError("release_withdrawn", `${release} of "${server}"; use another one, such as what is served now`);
+  throw new BerthError("release_withdrawn", `${release} of "${server}"; use another release, such as the current one`);
 }
 
 interface Withdrawal {
@@ -91,7 +91,10 @@ export async function withdraw(
     throw new BerthError("not_found", `"${server}" has no release ${release}`);
   }
   if (isWithdrawn && (await store.name(tenant, "release", server))?.cid === release) {
-    throw new BerthError("edit_refused", `${release} is what "${server}" is now; save or restore another one first`);
+    throw new BerthError(
+      "edit_refused",
+      `${release} is the current release of "${server}"; save or restore another one first`,
+    );
   }
   const stood = await withdrawnOf(store, tenant, server);
   if ((stood?.releases.has(release) ?? false) === isWithdrawn && !stood?.problem) return;

@@ -65,7 +65,7 @@ async function readValue(
   } catch {
     // The message of a JSON error may quote the text, which here is the secret.
   }
-  throw new BerthError("invalid_params", "the body is {value}, a text, as JSON");
+  throw new BerthError("invalid_params", "the body must be {value}, a string, as JSON");
 }
 
 /** A byte of the value may be written as `\\u0000`. */

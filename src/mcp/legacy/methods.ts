@@ -143,7 +143,7 @@ async function saved({ sessions }: Legacy, session: Session): Promise<string> {
 }
 
 function uriOf({ params: { uri } }: LegacyCall): string {
-  if (typeof uri !== "string") throw new BerthError("invalid_params", '"uri" must be a text');
+  if (typeof uri !== "string") throw new BerthError("invalid_params", '"uri" must be a string');
   return uri;
 }
 

@@ -62,7 +62,7 @@ function sessionOf(
 function initialize(legacy: Legacy, place: ServerPlace, { id, params }: Request, session: Session | undefined): Answer {
   const version = negotiate(params);
   if (version === undefined) {
-    return { status: 200, body: errorText(id, new BerthError("invalid_params", '"protocolVersion" must be a text')) };
+    return { status: 200, body: errorText(id, new BerthError("invalid_params", '"protocolVersion" must be a string')) };
   }
   const opened = session ?? legacy.sessions.issue(place, version, usedCapabilities(params["capabilities"]));
   const result = JSON.stringify(initialization(place.catalog, opened.facts.version, legacy.berthVersion));

@@ -33,7 +33,7 @@ export function methodCall<C extends Client>(
 /** The tool that `tools/call` names, and its arguments. An unknown tool is a protocol error. */
 export function requestedTool({ catalog, params }: MethodCall): { tool: Tool; args: JsonObject | JsonText } {
   const { name, arguments: args = {} } = params;
-  if (typeof name !== "string") throw new BerthError("invalid_params", '"name" must be a text');
+  if (typeof name !== "string") throw new BerthError("invalid_params", '"name" must be a string');
   if (!isObject(args)) throw new BerthError("invalid_params", '"arguments" must be an object');
   const tool = catalog.tool(name);
   if (!tool) throw new BerthError("invalid_params", `Unknown tool: ${name}`);
@@ -43,7 +43,7 @@ export function requestedTool({ catalog, params }: MethodCall): { tool: Tool; ar
 /** The prompt that `prompts/get` names, and its arguments. */
 export function requestedPrompt({ catalog, params }: MethodCall): { prompt: Prompt; args: JsonObject } {
   const { name, arguments: args = {} } = params;
-  if (typeof name !== "string") throw new BerthError("invalid_params", '"name" must be a text');
+  if (typeof name !== "string") throw new BerthError("invalid_params", '"name" must be a string');
   if (!isObject(args)) throw new BerthError("invalid_params", '"arguments" must be an object');
   const prompt = catalog.prompt(name);
   if (!prompt) throw new BerthError("invalid_params", `Unknown prompt: ${name}`);
@@ -53,7 +53,7 @@ export function requestedPrompt({ catalog, params }: MethodCall): { prompt: Prom
 /** The resource that `resources/read` names. 2026-07-28 requires -32602 for an unknown URI, with the URI in `data`. */
 export async function requestedResource({ catalog, params }: MethodCall): Promise<Resource> {
   const { uri } = params;
-  if (typeof uri !== "string") throw new BerthError("invalid_params", '"uri" must be a text');
+  if (typeof uri !== "string") throw new BerthError("invalid_params", '"uri" must be a string');
   const resource = await catalog.resource(uri);
   if (!resource) throw new BerthError("resource_not_found", uri, { data: { uri } });
   return resource;
@@ -66,7 +66,7 @@ export async function requestedResource({ catalog, params }: MethodCall): Promis
 export async function completion({ catalog, params, principal, signal }: MethodCall): Promise<object> {
   const { ref, argument, context } = params;
   if (!isObject(argument) || typeof argument["name"] !== "string" || typeof argument["value"] !== "string") {
-    throw new BerthError("invalid_params", '"argument" needs a name and a value, both texts');
+    throw new BerthError("invalid_params", '"argument" needs a name and a value, both strings');
   }
   const completer = catalog.completer(referenceOf(ref, catalog), argument["name"]);
   if (!completer) return { completion: NO_COMPLETION };

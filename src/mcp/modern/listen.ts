@@ -131,7 +131,7 @@ function readFilter(notifications: unknown): Filter {
   for (const name of LISTS) {
     const list = notifications[name] ?? [];
     if (!Array.isArray(list) || list.some((each) => typeof each !== "string")) {
-      throw new BerthError("invalid_params", `"notifications.${name}" must be a list of texts`);
+      throw new BerthError("invalid_params", `"notifications.${name}" must be a list of strings`);
     }
   }
   return notifications;

@@ -50,7 +50,7 @@ export function isRepeated({ params }: MethodCall): boolean {
 export async function withAnswers({ host, sealer, limits }: QuestionParts, call: MethodCall): Promise<MethodCall> {
   const { requestState, inputResponses } = call.params;
   if (requestState === undefined) return { ...call, answers: bounded(readInputResponses(inputResponses), limits) };
-  if (typeof requestState !== "string") throw new BerthError("invalid_params", '"requestState" must be a text');
+  if (typeof requestState !== "string") throw new BerthError("invalid_params", '"requestState" must be a string');
   const { release, answers, asked, keys } = sealer.unseal(bindingOf(call), requestState) as State;
   const given = inputResponses === undefined ? {} : readInputResponses(inputResponses, asked);
   const joined = bounded(joinAnswers(answers, keys ? underOwnKeys(given, keys) : given), limits);
@@ -158,7 +158,7 @@ const expected: Readonly<Record<InputRequest["method"], AnswerShape>> = {
         (isObject(value["content"]) && Object.values(value["content"]).every(isPlainValue))),
   },
   "sampling/createMessage": {
-    shape: '{"role": "user" | "assistant", "content": a content block or several, "model": a text}',
+    shape: '{"role": "user" | "assistant", "content": a content block or several, "model": a string}',
     matches: (value) =>
       isObject(value) &&
       ["user", "assistant"].includes(value["role"] as string) &&
@@ -166,7 +166,7 @@ const expected: Readonly<Record<InputRequest["method"], AnswerShape>> = {
       typeof value["model"] === "string",
   },
   "roots/list": {
-    shape: '{"roots": [{"uri": a text, "name"?: a text}, …]}',
+    shape: '{"roots": [{"uri": a string, "name"?: a string}, …]}',
     matches: (value) =>
       isObject(value) &&
       Array.isArray(value["roots"]) &&

@@ -44,7 +44,7 @@ function byHash(expectedHash: Cid | undefined, currentHash: Cid, currentContract
   const current = { currentHash, currentContract };
   if (expectedHash === undefined) return { status: "unknown", ...current, changes: [] };
   if (expectedHash === currentHash) return { status: "valid", expectedHash, ...current, changes: [] };
-  const message = "The schema hash is another one; the profile holds nothing by which to tell what is different.";
+  const message = "The schema hash has changed; the profile does not hold enough to tell what is different.";
   const change: ContractChange = { subject: "server", name: "", effect: "breaking", message };
   return { status: "changed", expectedHash, ...current, changes: [change] };
 }

@@ -19,7 +19,7 @@ export function profileLaunch({ name, folder, meta }: Profile, env: NodeJS.Proce
     if (parsed.problems) throw invalidLauncher(parsed.problems);
     const { target, arguments: given } = parsed.operation;
     if (target || given.texts.length > 0 || Object.keys(given.json).length > 0) {
-      const message = `@${name}: "uri" says how to reach the server, and names no tool, resource, prompt or argument`;
+      const message = `@${name}: "uri" says how to reach the server; it names no tool, resource, prompt or argument`;
       throw new BerthError("profile_invalid", message);
     }
     return { ...parsed.launch, name: `@${name}` };

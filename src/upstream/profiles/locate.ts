@@ -95,11 +95,11 @@ async function readWhole(place: Pick<Profile, "name" | "origin" | "folder">, met
 
 /** A contract other than the one that the profile says it was made against proves nothing, and is left out. */
 function contractProblem(value: Json, { contract_cid: expected }: ProfileMeta): string | undefined {
-  const aside = "it is left out; `berth profile update` takes the server's own";
-  if (!isContract(value)) return `This is not the contract of a server, and ${aside}`;
+  const aside = "it is left out; `berth profile update` fetches the server's own";
+  if (!isContract(value)) return `This is not a server's contract: ${aside}`;
   const { cid } = jsonBlock(value);
   if (expected === undefined || cid === expected) return undefined;
-  return `This contract has the CID ${cid}, and the profile was made against ${expected}; ${aside}`;
+  return `This contract has the CID ${cid}, but the profile was made against ${expected}; ${aside}`;
 }
 
 interface ReadJson {
@@ -123,7 +123,7 @@ async function readJson(path: string): Promise<ReadJson | undefined> {
     return bad("unreadable-file", `The file cannot be read: ${code ?? message}`);
   }
   if (text.length > PROFILE_FILE_BYTES_MAX) {
-    return bad("too-large", `The file may have ${PROFILE_FILE_BYTES_MAX} bytes, and it has more`);
+    return bad("too-large", `The file has more than ${PROFILE_FILE_BYTES_MAX} bytes`);
   }
   try {
     return { value: JSON.parse(text) as Json, problems: [] };

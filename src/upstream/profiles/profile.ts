@@ -72,7 +72,7 @@ export const CONTRACT_FILE = "_contract.json";
 /** The fault of a name for a folder or a file: it must not lead elsewhere, nor be a file of Berth's own. */
 export function profileNameProblem(name: string, what: "profile" | "tool"): string | undefined {
   if (/^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/.test(name)) return undefined;
-  return `"${name}" cannot be the name of a ${what}: 1 to 128 of A-Z a-z 0-9 _ . - with a letter or digit first`;
+  return `"${name}" cannot be the name of a ${what}: use 1 to 128 of A-Z a-z 0-9 _ . - with a letter or digit first`;
 }
 
 type Check = (value: unknown) => boolean;
@@ -82,31 +82,31 @@ const isTextsByName: Check = (value) => isObject(value) && Object.values(value).
 const isObjects: Check = (value) => Array.isArray(value) && value.every(isObject);
 
 const metaFields: Record<string, readonly [Check, string]> = {
-  uri: [isText, "a text"],
-  command: [isText, "a text"],
-  args: [isTexts, "a list of texts"],
-  env: [isTextsByName, "an object of texts"],
-  cwd: [isText, "a text"],
-  url: [isText, "a text"],
-  headers: [isTextsByName, "an object of texts"],
+  uri: [isText, "a string"],
+  command: [isText, "a string"],
+  args: [isTexts, "a list of strings"],
+  env: [isTextsByName, "an object of strings"],
+  cwd: [isText, "a string"],
+  url: [isText, "a string"],
+  headers: [isTextsByName, "an object of strings"],
   transport: [(value) => value === "stdio" || value === "http", `"stdio" or "http"`],
-  description: [isText, "a text"],
-  schema_hash: [isText, "a text"],
-  contract_cid: [isText, "a text"],
-  schema_updated: [isText, "a text"],
+  description: [isText, "a string"],
+  schema_hash: [isText, "a string"],
+  contract_cid: [isText, "a string"],
+  schema_updated: [isText, "a string"],
   schema_validation: [(value) => ["warn", "error", "ignore"].includes(value as string), `"warn", "error" or "ignore"`],
 };
 
 const toolFields: Record<string, readonly [Check, string]> = {
-  tool: [isText, "a text"],
-  description: [isText, "a text"],
+  tool: [isText, "a string"],
+  description: [isText, "a string"],
   parameters: [(value) => isObject(value) && Object.values(value).every(isObject), "an object of JSON Schemas"],
   arguments: [isObject, "an object"],
   options: [isObject, "an object"],
-  output_format: [isText, "a text"],
-  notes: [isText, "a text"],
+  output_format: [isText, "a string"],
+  notes: [isText, "a string"],
   examples: [isObjects, "a list of objects"],
-  tested_with: [isTexts, "a list of texts"],
+  tested_with: [isTexts, "a list of strings"],
 };
 
 /** Every problem of a `_meta.json`, by JSON pointer. */
@@ -116,7 +116,7 @@ export function metaProblems(value: Json, file: string): Problem[] {
   const ways = ["uri", "command", "url"].filter((field) => value[field] !== undefined);
   if (ways.length !== 1) {
     const said = ways.length === 0 ? "none of them" : ways.join(" and ");
-    const message = `A profile has exactly one of "uri", "command" and "url", and here is ${said}`;
+    const message = `A profile has exactly one of "uri", "command" and "url"; this one has ${said}`;
     problems.push({ code: "no-launcher", message, severity: "error", file });
   }
   return problems;

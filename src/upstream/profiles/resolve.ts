@@ -60,8 +60,8 @@ export function parseReference(reference: string): ParsedReference {
   const slash = path.indexOf("/");
   const name = decodePiece({ text: slash === -1 ? path : path.slice(0, slash), offset: 1 }, problems);
   const tool = slash === -1 ? undefined : decodePiece({ text: path.slice(slash + 1), offset: slash + 2 }, problems);
-  if (name === "") problems.add("missing-name", 1, "A reference to a profile is @name or @name/tool.");
-  if (tool === "") problems.add("missing-name", slash + 2, "After the slash stands the name of a tool.");
+  if (name === "") problems.add("missing-name", 1, "Write a reference to a profile as @name or @name/tool.");
+  if (tool === "") problems.add("missing-name", slash + 2, "The name of a tool follows the slash.");
   if (problems.list.length > 0) throw invalidLauncher(problems.list);
   return { name: name!, tool, query };
 }
@@ -76,7 +76,7 @@ function operationOf(
   const pairs = splitQuery({ text: reference.slice(query + 1), offset: query + 1 }, problems);
   const operation = readOperation(pairs, problems);
   if (operation?.target && tool !== undefined) {
-    problems.add("two-targets", query, `The reference names the tool "${tool}" already.`);
+    problems.add("two-targets", query, `The reference already names the tool "${tool}".`);
   }
   if (problems.list.length > 0) throw invalidLauncher(problems.list);
   const { target, arguments: given } = operation!;

@@ -30,7 +30,7 @@ export async function updateProfile(
     );
     const contract = current.tools.find((each) => each.name === (renamed?.renamedTo ?? own));
     if (!contract) {
-      steps.push(`Remove the tool "${name}": the server has it no more`);
+      steps.push(`Remove the tool "${name}": the server no longer has it`);
       continue;
     }
     if (renamed) steps.push(`Let the tool "${name}" call "${contract.name}" instead of "${own}"`);

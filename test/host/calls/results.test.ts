@@ -88,8 +88,8 @@ describe("what functions return", () => {
   it("names the function, and its line, that returned undefined for what it promised", async () => {
     const said = await refused("promised", { name: "a" });
     assert.match(said, /^The tool "promised" returned what its own type does not allow: undefined\./);
-    assert.match(said, /the function promised \(results\.ts, line 33\) has to return a value/);
-    assert.match(said, /write "\| undefined" in the type of the result/);
+    assert.match(said, /the function promised \(results\.ts, line 33\) must return a value/);
+    assert.match(said, /add "\| undefined" to its return type/);
   });
 
   it("names what JSON cannot carry, where it stands, and what to write instead", async () => {

@@ -149,7 +149,7 @@ describe("S10 one endpoint for all servers", () => {
     const { error } = (await post(url, request("resources/read", { uri: "test://shared" }))).body;
     assert.match(
       error.message,
-      /test:\/\/shared: both alpha and beta give it; read it at \/mcp\/alpha or at \/mcp\/beta/,
+      /test:\/\/shared: both alpha and beta offer it; read it at \/mcp\/alpha or at \/mcp\/beta/,
     );
     assert.equal(await read("test://beta/7"), "item 7");
     assert.ok((await post(url, request("resources/read", { uri: "test://gamma" }))).body.error);
@@ -181,7 +181,7 @@ describe("S10 the whole of all servers", () => {
     assert.equal(await host.server("default", ""), catalog);
     assert.match(
       catalog.problems.map(({ message }) => message).join(),
-      /"test:\/\/shared" is not offered at \/mcp: both alpha and beta give it/,
+      /"test:\/\/shared" is not offered at \/mcp: both alpha and beta offer it/,
     );
     const again = await withAllServers(hosted.host).server("default", "");
     assert.equal(again.contractCid, catalog.contractCid, "equal servers give an equal contract");
@@ -250,7 +250,7 @@ describe("S10 the whole of all servers", () => {
     assert.notEqual(now.contractCid, before.contractCid);
     assert.equal(now.tool("beta.who"), undefined);
     assert.ok(now.tool("beta.whoElse"));
-    await assert.rejects(async () => before.tool("beta.who")!.call({}, {}), /not offered any more/);
+    await assert.rejects(async () => before.tool("beta.who")!.call({}, {}), /no longer offered/);
 
     await hosted.define("gamma", "export function third(): number { return 3; }");
     await host.reload("default");

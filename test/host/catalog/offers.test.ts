@@ -197,7 +197,7 @@ describe("what a definition offers", () => {
       assert.rejects(get("typedArguments", args as Record<string, string>), { code: "invalid_params", message });
     await invalid({}, /needs the property "count"/);
     await invalid({ count: "many" }, /\/count must be number/);
-    await invalid({ count: 3 }, /\/count must be a text/);
+    await invalid({ count: 3 }, /\/count must be a string/);
     await invalid({ count: "3", mode: "c" }, /\/mode must be one of/);
     await invalid({ count: "3", other: "x" }, /no property "other"/);
   });
@@ -215,7 +215,7 @@ describe("what a definition offers", () => {
     assert.deepEqual([all.values.length, all.total, all.hasMore], [100, 250, true]);
     const some = await complete("typedArguments", "count", "12");
     assert.deepEqual([some.values[0], some.values.length, some.total, some.hasMore], ["1200", 50, 50, false]);
-    await assert.rejects(complete("a://exact/{id}", "id", ""), { code: "guest_failed", message: /list of texts/ });
+    await assert.rejects(complete("a://exact/{id}", "id", ""), { code: "guest_failed", message: /list of strings/ });
     await assert.rejects(complete("a://exact/{name}{?tags,deep}", "name", ""), { message: /no names/ });
     for (const [of, argument] of [
       ["messages", "other"],

@@ -252,7 +252,7 @@ describe("a transform that goes wrong", () => {
       assert.match(problems[0]!, message);
     }
     assert.deepEqual((await item(`{ name: "add", inputSchema: 1 }`)).tools, ["say", "good"]);
-    assert.match((await item(`{ name: "gone", hidden: true }`)).problems[0]!, /no "gone" to be hidden/);
+    assert.match((await item(`{ name: "gone", hidden: true }`)).problems[0]!, /no "gone" to hide/);
     assert.deepEqual((await item(`{ name: "add", hidden: 1 }`)).tools, ["say", "good"]);
     assert.match((await item(`{ name: "good", function: "add" }`)).problems[0]!, /"good" was returned before/);
   });

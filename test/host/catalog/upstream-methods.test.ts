@@ -32,8 +32,8 @@ describe("an upstream that advertises methods and does not have them", () => {
       ]);
       const unheard = era === "legacy" ? "logging/setLevel" : "subscriptions/listen";
       assert.deepEqual(said, [
-        ["method-missing", `It says that it has ${unheard}, and does not know that method; it is left out.`],
-        ["method-missing", "It says that it has resources/list, and does not know that method; it is left out."],
+        ["method-missing", `It advertises ${unheard} but does not know that method; it is left out.`],
+        ["method-missing", "It advertises resources/list but does not know that method; it is left out."],
         [
           "method-failed",
           "prompts/list fails and is left out: The upstream server answered with an error: prompts/list: No database (-32000)",
@@ -48,7 +48,7 @@ describe("an upstream that advertises methods and does not have them", () => {
     const { code, stdout, stderr } = await run(["inspect", scripted(t, FEW).uri]);
     assert.equal(code, 0, stderr);
     assert.match(stdout, /Tools \(1\)\n {2}echo\(\)/);
-    assert.match(stdout, /warning: It says that it has resources\/list, and does not know that method/);
+    assert.match(stdout, /warning: It advertises resources\/list but does not know that method/);
     assert.match(stdout, /error: prompts\/list fails and is left out: .*No database/);
   });
 

@@ -71,7 +71,7 @@ describe("hosted servers that behave badly", () => {
     assert.equal(textOf(await call(url, "echo")), "fine");
     assert.match(
       textOf(await call(url, "garbage")),
-      /^The upstream server has ended; try again: .* more than 1048576 bytes that are no messages/,
+      /^The upstream server has ended; try again: .* more than 1048576 bytes that are not messages/,
     );
     assert.equal(textOf(await call(url, "echo")), "fine");
     assert.match(textOf(await call(url, "die")), /^The upstream server has ended; try again/);

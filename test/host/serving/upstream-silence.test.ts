@@ -23,7 +23,7 @@ for (const how of ["stopped", "endless"]) {
       const { body } = await stateOf(berth);
       return body.state === "failed" && body;
     });
-    assert.match(failure, /^hostile\.mjs said nothing for \d+ s, not even to a ping$/);
+    assert.match(failure, /^hostile\.mjs sent nothing for \d+ s, not even an answer to a ping$/);
     assert.match(
       await (await fetch(`${berth.url}/mcp/bad`, { headers: { accept: "text/html" } })).text(),
       /said nothing/,

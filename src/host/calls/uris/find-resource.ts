@@ -50,7 +50,8 @@ export function uriFinder<Found>(
       await takeTurns();
       const { matcher, wrongWith } = fit();
       steps += matcher.steps(uri);
-      if (steps > STEPS_MAX) throw new BerthError("invalid_params", `"uri" is too long for templates as long as these`);
+      if (steps > STEPS_MAX)
+        throw new BerthError("invalid_params", `"uri" is too long to be matched against templates this long`);
       const args = matcher.match(uri);
       if (args && (await wrongWith(args)) === undefined) return open(uri, args);
     }
@@ -107,7 +108,7 @@ function lazyFit({ uri: template, inputSchema }: Findable, validatorOf?: Validat
 function makeTexts(args: JsonObject): string | undefined {
   for (const [name, value] of Object.entries(args)) {
     if (!Array.isArray(value)) continue;
-    if (value.length > 1) return `/${name} must be a text`;
+    if (value.length > 1) return `/${name} must be a string`;
     args[name] = value[0]!;
   }
   return undefined;

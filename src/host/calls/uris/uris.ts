@@ -157,7 +157,7 @@ async function callServer(
   if (followed > limits.followedUris) {
     throw new BerthError(
       "guest_failed",
-      `it leads on to more than ${limits.followedUris} functions, which is the limit followedUris`,
+      `it leads through more than ${limits.followedUris} functions, the limit followedUris`,
     );
   }
   return tool.call(queryArguments(query, tool.contract.inputSchema, limits.queryNames), { ...options, followed });
@@ -225,7 +225,7 @@ interface Reading {
  */
 export function expandTemplate(text: string, values: JsonObject): string {
   const template = parseUriTemplate(text);
-  if ("message" in template) throw new TypeError(`${text} is no URI template: ${template.message}`);
+  if ("message" in template) throw new TypeError(`${text} is not a URI template: ${template.message}`);
   return template.parts.map((part) => (typeof part === "string" ? part : expand(part, values))).join("");
 }
 

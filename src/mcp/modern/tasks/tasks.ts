@@ -187,7 +187,7 @@ export class Tasks {
     const { tenant, client, params } = call;
     if (!declaresTasks(client)) throw lacksTasks();
     const { taskId } = params;
-    if (typeof taskId !== "string") throw new BerthError("invalid_params", '"taskId" must be a text');
+    if (typeof taskId !== "string") throw new BerthError("invalid_params", '"taskId" must be a string');
     const task = await this.#runner.read(tenant, taskId);
     if (task && isOf(task, call)) return task;
     throw new BerthError("invalid_params", "this server has no such task, or not any more");
