@@ -28,36 +28,36 @@ program
   .option("--data <folder>", "folder of the store (BERTH_DATA, default .berth)")
   .option(
     "--image <folder>",
-    "folder of the boot image (BERTH_IMAGE_DIR, default: the one that comes with Berth), or a tenant's file, served read-only",
+    "folder of the boot image (BERTH_IMAGE_DIR, default: Berth's own), or a tenant's file, served read-only",
   )
   .option(
     "--as <tenant>",
-    "what a tenant's file is served as (default: the tenant that it names, unless it is default)",
+    "name under which to serve a tenant's file (default: the tenant that it names, unless that is default)",
   )
-  .option("--programs", "also a tenant's file whose servers start programs of this machine, which are listed")
+  .option("--programs", "accept a tenant's file whose servers start programs on this machine; lists them")
   .option("--readonly", "boot the read-only image: no writes, no shell definitions")
   .action(async (options) => run((await import("./commands/serve.ts")).serve(options)));
 
 program
   .command("stdio")
   .description("Serve one server on standard input and output, for clients that start their servers.")
-  .argument("[server]", "name of the server; without it all of them, their tools named server.tool")
+  .argument("[server]", "name of the server (default: all of them, with tools named server.tool)")
   .option("--data <folder>", "folder of the store (BERTH_DATA, default .berth)")
-  .option("--image <folder>", "folder of the boot image (BERTH_IMAGE_DIR, default: the one that comes with Berth)")
+  .option("--image <folder>", "folder of the boot image (BERTH_IMAGE_DIR, default: Berth's own)")
   .option("--readonly", "boot the read-only image: no writes, no shell definitions")
-  .option("--explore", "serve Berth's own server to explore upstreams and save profiles, and no other")
-  .option("--no-mcp", "take native calls alone: JSON-RPC methods named server.tool, without a handshake")
+  .option("--explore", "serve only Berth's own server that explores upstreams and saves profiles")
+  .option("--no-mcp", "take only native calls: JSON-RPC methods named server.tool, without a handshake")
   .action(async (server, options) => run((await import("./commands/serve.ts")).stdio(server, options)));
 
 program
   .command("dev")
   .description("Serve definitions straight from their files, and again whenever they change.")
   .argument("<file...>", ".ts or .sh definitions; each becomes the server of its name")
-  .option("--new", "make the files that are not there yet, each a small definition to begin with")
-  .option("--strict", "tell type errors as errors")
+  .option("--new", "create missing files, each with a small definition to start from")
+  .option("--strict", "report type errors as errors")
   .option("--port <number>", "port; 0 lets the system choose (BERTH_PORT, default 7420)")
   .option("--host <address>", "address to bind (BERTH_HOST, default 127.0.0.1)")
-  .option("--data <folder>", "folder of a store that keeps every version (default: one that is gone afterwards)")
+  .option("--data <folder>", "folder of a store that keeps every version (default: a temporary one)")
   .action(async (files, options) => run((await import("./commands/dev.ts")).dev(files, options)));
 
 program
@@ -66,16 +66,16 @@ program
   .argument("<method>", "server.tool")
   .argument("[flags...]", "the tool's arguments: --name value …; without any, one JSON object on standard input")
   .option("--url <address>", "where Berth serves (BERTH_URL, default http://127.0.0.1:7420)")
-  .option("--answers <json>", "all answers so far to what the tool asked, by the keys of its questions")
+  .option("--answers <json>", "all answers so far to the tool's questions, by their keys")
   .allowUnknownOption()
   .addHelpText(
     "after",
     [
       "",
-      "What the tool asks is asked at the terminal; without one, the default of a question is its answer.",
+      "The tool's questions are asked at the terminal; without one, the default of a question is its answer.",
       "The outcome envelope in which tools may ask is transitional; see docs/outcomes.md.",
       "",
-      "A Berth that asks for a token gets the one in BERTH_TOKEN, or in the file BERTH_TOKEN_FILE.",
+      "Where Berth requires a token, set BERTH_TOKEN, or name its file in BERTH_TOKEN_FILE.",
       "",
       "Exit codes: 0 done, 1 the tool failed or asks something, 2 it could not be called.",
     ].join("\n"),
@@ -84,17 +84,17 @@ program
 
 program
   .command("boot")
-  .description("Make the boot image from its sources; does nothing when nothing changed.")
+  .description("Make the boot image from its sources; does nothing if they have not changed.")
   .option("--from <folder>", "folder of sources (default: reference_templates)")
   .option("--out <folder>", "folder of the image (default: boot)")
   .option(
     "--check",
-    "change nothing; compile every definition, and exit with 1 when the image is not what the sources give",
+    "change nothing; compile every definition, and exit with 1 if the image does not match the sources",
   )
-  .option("--fresh", "take nothing from the last image: compile every definition again")
-  .option("--strict", "make no image while a definition has type errors")
-  .option("--if-stale", "take the image's word for what was compiled, and make it only when its sources changed")
-  .option("--json", "print what was done as JSON")
+  .option("--fresh", "reuse nothing of the last image: compile every definition again")
+  .option("--strict", "make no image if a definition has type errors")
+  .option("--if-stale", "trust the image's compiled definitions, and make the image only if its sources have changed")
+  .option("--json", "print the outcome as JSON")
   .action(async (options) => run((await import("./commands/boot.ts")).boot(options)));
 
 program
@@ -102,22 +102,22 @@ program
   .description("Show the tools that a definition gives, and every problem in it.")
   .argument("<file>", "a .ts or .sh definition")
   .option("--server <name>", "name of the server; a shell definition's tool is named after it")
-  .option("--strict", "take type errors for errors: the exit code is then 1")
+  .option("--strict", "treat type errors as errors: the exit code is then 1")
   .option("--json", "print {tools, problems} as JSON")
   .action(async (file, options) => run((await import("./commands/discover.ts")).discover(file, options)));
 
 program
   .command("backup")
-  .description("Copy the store into one file, while Berth serves or not, and verify the copy.")
-  .argument("<file>", "to write; not there yet")
+  .description("Copy the store into one file and verify the copy; Berth may be running.")
+  .argument("<file>", "file to write; must not exist yet")
   .option(...dataOption)
   .option("--force", "replace the file")
   .action(async (file, options) => run((await import("./commands/backup.ts")).backup(file, options)));
 
 program
   .command("restore")
-  .description("Put back a backup, while Berth serves or not; what stood there before is kept.")
-  .argument("<file>", "that berth backup has written")
+  .description("Restore a backup; keeps the replaced store. Berth may be running.")
+  .argument("<file>", "file that berth backup wrote")
   .option(...dataOption)
   .action(async (file, options) => run((await import("./commands/backup.ts")).restore(file, options)));
 
@@ -133,13 +133,13 @@ await program.parseAsync();
 function addAuditCommands(): void {
   const audit = program
     .command("audit")
-    .description("Show what happened: edits, approvals, secrets, tokens, tenants, who came in, and calls.")
+    .description("Show what happened: edits, approvals, secrets, tokens, tenants, sign-ins, and calls.")
     .option("--tenant <name>", "only of this tenant")
     .addOption(new Option("--kind <kind>", "only of this kind").choices(AUDIT_KINDS))
     .option("--server <name>", "only about this server")
-    .option("--tool <name>", "only calls of tools of this name")
+    .option("--tool <name>", "only calls of tools with this name")
     .option("--principal <id>", "only of this token or person, as token:1a2b3c4d5e")
-    .addOption(new Option("--outcome <outcome>", "only what ended so").choices(OUTCOMES))
+    .addOption(new Option("--outcome <outcome>", "only records with this outcome").choices(OUTCOMES))
     .option("--since <time>", "such as 2026-11-22T08:00Z, or back from now: 30m, 12h, 7d")
     .option("--until <time>", "likewise")
     .option("--limit <number>", "records to show at most, the newest first (default: 50)")
@@ -149,9 +149,9 @@ function addAuditCommands(): void {
 
   audit
     .command("verify")
-    .description("Check that nothing in the log was changed or taken away; prints its head.")
-    .option("--head <head>", "what an earlier verify has printed: it has to be there still")
-    .option("--json", "print what was found as JSON")
+    .description("Check that nothing in the log was changed or removed; prints its head.")
+    .option("--head <head>", "head that an earlier verify printed: the log must still hold it")
+    .option("--json", "print the result as JSON")
     .option(...dataOption)
     // The parent command takes --data, too, wherever it stands.
     .action(async (_own, command: Command) =>
@@ -177,7 +177,7 @@ function addSecretCommands(): void {
 
   secret
     .command("list")
-    .description("List secrets with when they were changed and which servers declare them; values are never shown.")
+    .description("List secrets, when they were changed, and which servers declare them; values are never shown.")
     .option(...tenantOption)
     .option(...dataOption)
     .option("--json", "print them as JSON")
@@ -206,16 +206,16 @@ function addTenantCommands(): void {
     .command("create")
     .description("Make a tenant, which is served at /t/<name>.")
     .argument("<name>", "lower-case letters, digits and single hyphens")
-    .option("--host <name>", "a host name that stands for it, too; repeat it for several", several)
-    .option("--limit <name=number>", "a limit of its own, such as requestsPerSecond=50; repeat it for several", several)
+    .option("--host <name>", "a host name for it; repeatable", several)
+    .option("--limit <name=number>", "a limit of its own, such as requestsPerSecond=50; repeatable", several)
     .option(...dataOption)
     .action(async (name, options) => run((await import("./commands/tenant.ts")).createTenant(name, options)));
 
   tenant
     .command("limit")
-    .description("Set what a tenant may have of what all share, or show it (docs/limits.md).")
+    .description("Set a tenant's limits, or show them (docs/limits.md).")
     .argument("<name>", "the tenant's name")
-    .argument("[limits...]", "such as requestsPerSecond=50; requestsPerSecond= is the default again")
+    .argument("[limits...]", "such as requestsPerSecond=50; requestsPerSecond= restores the default")
     .option(...dataOption)
     .action(async (name, limits, options) =>
       run((await import("./commands/tenant.ts")).limitTenant(name, limits, options)),
@@ -223,9 +223,9 @@ function addTenantCommands(): void {
 
   tenant
     .command("oauth")
-    .description("Set whose access tokens a tenant takes, or show it (docs/access.md).")
+    .description("Set the issuer whose access tokens a tenant accepts, or show it (docs/access.md).")
     .argument("<name>", "the tenant's name")
-    .argument("[settings...]", "issuer=<url>, audience=<text>, scopes=<json>; issuer= takes none any more")
+    .argument("[settings...]", "issuer=<url>, audience=<text>, scopes=<json>; issuer= stops accepting any")
     .option(...dataOption)
     .action(async (name, texts, options) =>
       run((await import("./commands/tenant.ts")).setTenantOauth(name, texts, options)),
@@ -240,7 +240,7 @@ function addTenantCommands(): void {
 
   tenant
     .command("suspend")
-    .description("Serve a tenant no more, and end what runs for it; all that it has is kept.")
+    .description("Stop serving a tenant, and end its processes; keeps all that it has.")
     .argument("<name>", "as the list shows it")
     .option(...dataOption)
     .action(async (name, options) => run((await import("./commands/tenant.ts")).setSuspended(name, true, options)));
@@ -254,9 +254,9 @@ function addTenantCommands(): void {
 
   tenant
     .command("export")
-    .description("Write a tenant into one file, while Berth serves or not; no secrets, tokens and host names.")
+    .description("Write a tenant into one file, without secrets, tokens and host names; Berth may be running.")
     .argument("<name>", "as the list shows it")
-    .option("--out <file>", "to write; without it, standard output is")
+    .option("--out <file>", "file to write (default: standard output)")
     .option("--force", "replace the file")
     .option(...dataOption)
     .addHelpText(
@@ -267,13 +267,13 @@ function addTenantCommands(): void {
 
   tenant
     .command("import")
-    .description("Make a tenant of a file that export has written, while Berth serves or not.")
-    .argument("<file>", "the file; - is standard input; the folder of a boot image is merged into a tenant")
-    .option("--as <name>", "another name than it has in the file")
-    .option("--replace", "also a tenant that has something already; its secrets, tokens and host names stay")
+    .description("Make a tenant from an exported file; Berth may be running.")
+    .argument("<file>", "the file; - for standard input; the folder of a boot image is merged into a tenant")
+    .option("--as <name>", "name of the tenant, instead of the one in the file")
+    .option("--replace", "replace a tenant that has something already; its secrets, tokens and host names stay")
     .option("--yes", "do not ask before replacing")
-    .option("--programs", "also one whose servers start programs of this machine, which are listed")
-    .option("--check", "look at the whole file, and change nothing")
+    .option("--programs", "accept servers that start programs on this machine; lists them")
+    .option("--check", "check the whole file, and change nothing")
     .option(...dataOption)
     .addHelpText(
       "after",
@@ -288,7 +288,7 @@ function addTenantCommands(): void {
 
   tenant
     .command("delete")
-    .description("Delete a tenant with all that it has; asks for the name again.")
+    .description("Delete a tenant with all that it has; asks for its name first.")
     .argument("<name>", "as the list shows it")
     .option("--yes", "do not ask")
     .option(...dataOption)
@@ -302,24 +302,24 @@ function examples(...lines: readonly string[]): string {
 /** `berth token create|list|revoke` (docs/access.md). A running Berth on the same data sees changes within a second. */
 function addTokenCommands(): void {
   const tenantOption = ["--tenant <name>", "whose tokens", "default"] as const;
-  const token = program.command("token").description("Make, list and revoke the tokens by which callers are known.");
+  const token = program.command("token").description("Make, list and revoke the tokens that identify callers.");
 
   token
     .command("create")
     .description("Make a token and print it, once: only its hash is kept.")
     .option(...tenantOption)
-    .option("--name <text>", "what people call it")
-    .option("--can <actions>", "some of call, read, edit, programs, admin, separated by commas", "call,read")
-    .option("--server <name>", "only on this server; repeat it for several", several)
-    .option("--tool <name>", "only tools of this name can be called; repeat it for several", several)
-    .option("--expires <time>", "after this time, such as 30d, 12h or 45m (default: never)")
-    .option("--json", "print all about it as JSON")
+    .option("--name <text>", "a name for people")
+    .option("--can <actions>", "permissions: call, read, edit, programs, admin, separated by commas", "call,read")
+    .option("--server <name>", "only on this server; repeatable", several)
+    .option("--tool <name>", "permit calls only to tools of this name; repeatable", several)
+    .option("--expires <time>", "time until it expires, such as 30d, 12h or 45m (default: never)")
+    .option("--json", "print its details as JSON")
     .option(...dataOption)
     .action(async (options) => run((await import("./commands/token.ts")).createToken(options)));
 
   token
     .command("list")
-    .description("List tokens with what they permit; the tokens themselves nobody can show.")
+    .description("List tokens with what they permit; the tokens themselves are never shown.")
     .option(...tenantOption)
     .option("--json", "print them as JSON")
     .option(...dataOption)
@@ -327,7 +327,7 @@ function addTokenCommands(): void {
 
   token
     .command("revoke")
-    .description("End a token; whoever uses it is refused within a second.")
+    .description("Revoke a token; its users are refused within a second.")
     .argument("<id>", "as the list shows it")
     .option(...tenantOption)
     .option(...dataOption)

@@ -129,7 +129,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     const isOrigin = (text: string): boolean => URL.canParse(text) && new URL(text).origin === text;
     const wrong = origins.find((text) => text !== "" && !isOrigin(text));
     if (wrong !== undefined) {
-      problems.push(`BERTH_ALLOWED_ORIGINS lists origins, such as http://localhost:6274, and not "${wrong}"`);
+      problems.push(`BERTH_ALLOWED_ORIGINS must list origins, such as http://localhost:6274, not "${wrong}"`);
     }
     return origins.filter(Boolean);
   };
@@ -146,7 +146,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
   const secretKeys = (): Config["secretKeys"] => {
     const [file, text] = [env["BERTH_SECRET_KEY_FILE"] || undefined, env["BERTH_SECRET_KEY"] || undefined];
     if (file !== undefined && text !== undefined) {
-      problems.push("BERTH_SECRET_KEY_FILE and BERTH_SECRET_KEY are two places for one thing; set one of them");
+      problems.push("BERTH_SECRET_KEY_FILE and BERTH_SECRET_KEY both give the key; set one of them");
     }
     return { file, text };
   };
@@ -158,9 +158,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     const names = text.split(",").map((name) => name.trim());
     const wrong = names.find((name) => !isTenantName(name));
     if (wrong !== undefined) {
-      problems.push(
-        `BERTH_TENANT_UPSTREAMS must be off, on or names of tenants with commas between them, not "${text}"`,
-      );
+      problems.push(`BERTH_TENANT_UPSTREAMS must be off, on or names of tenants separated by commas, not "${text}"`);
     }
     return names;
   };
@@ -206,7 +204,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
 
   if (!isLoopback(config.host) && config.access === "open") {
     problems.push(
-      `the host ${config.host} is reachable from other machines, so that BERTH_ACCESS=open would let anybody in; ` +
+      `the host ${config.host} is reachable from other machines, so BERTH_ACCESS=open would let anybody in; ` +
         "leave BERTH_ACCESS out, or bind 127.0.0.1",
     );
   }
@@ -234,11 +232,11 @@ const UNTIMED: ReadonlySet<string> = new Set<keyof Limits>([
 
 /** Users of the server `explore` run programs as the user that Berth runs as. */
 function exploreProblems({ host, allowedHosts, publicUrl, image }: Config): string[] {
-  const refused = "BERTH_EXPLORE=on lets callers start programs on this machine, so it is for this machine alone: ";
+  const refused = "BERTH_EXPLORE=on lets callers start programs on this machine, so it is for local callers only: ";
   const problems = [];
   if (!isLoopback(host)) problems.push(`${refused}bind 127.0.0.1, not ${host}`);
-  if (allowedHosts.length > 0) problems.push(`${refused}it cannot stand beside BERTH_ALLOWED_HOSTS`);
-  if (publicUrl !== undefined) problems.push(`${refused}it cannot stand beside BERTH_PUBLIC_URL`);
+  if (allowedHosts.length > 0) problems.push(`${refused}it cannot be combined with BERTH_ALLOWED_HOSTS`);
+  if (publicUrl !== undefined) problems.push(`${refused}it cannot be combined with BERTH_PUBLIC_URL`);
   if (image === "readonly") problems.push("BERTH_EXPLORE=on saves profiles, which a read-only boot does not");
   return problems;
 }

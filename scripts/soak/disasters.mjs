@@ -69,7 +69,7 @@ export async function restoreBackup({ folder, data, editors, fault }) {
   if (found.some((number, index) => number < before[index]))
     fault(`the backup had ${before}, and ${found} is restored`);
 
-  const kept = /What stood there before is in (.+)\.$/m.exec(said)?.[1];
+  const kept = /What it held before is in (.+)\.$/m.exec(said)?.[1];
   if (kept === undefined) return fault(`restore does not say what it kept: ${said}`);
   mkdirSync(keptIn, { mode: 0o700 });
   await berth("restore", kept, "--data", keptIn);

@@ -103,7 +103,7 @@ export function openAccess(options: AccessOptions): Access {
 /** The operator, who has set the token in the environment. */
 const OPERATOR_ID = "operator";
 const NO_RESOURCE =
-  "it is made for an address, and this service has none that is known and safe: BERTH_PUBLIC_URL has to be its https URL";
+  "an access token names an address, and this Berth has no safe one: set BERTH_PUBLIC_URL to its https URL";
 const JWT = /^[\w-]+\.[\w-]+\.[\w-]*$/;
 
 function digest(token: string): Buffer {

@@ -37,14 +37,14 @@ const GIVEN = ["entry", "mcps", "restore"] as const;
 export const RIGHTS = {
   source: { action: "edit", of: "server", what: "change a server's source", ways: ["definition", "restore", "recent"] },
   entry: { action: "edit", of: "tenant", what: "change what an entry says", ways: GIVEN },
-  secrets: { action: "edit", of: "tenant", what: "change which secrets a server is given", ways: GIVEN },
+  secrets: { action: "edit", of: "tenant", what: "change which secrets a server gets", ways: GIVEN },
   network: { action: "edit", of: "tenant", what: "change what a server may reach", ways: GIVEN },
   variables: { action: "edit", of: "tenant", what: "change which variables a server may read", ways: GIVEN },
   upstream: { action: "edit", of: "tenant", what: "change which remote server is hosted", ways: GIVEN },
   programs: {
     action: "programs",
     of: "server",
-    what: "start programs of this machine, and use its environment",
+    what: "start programs on this machine, and use its environment",
     ways: [...GIVEN, "explore"],
   },
   values: { action: "edit", of: "tenant", what: "set and delete variables", ways: ["variable"] },
@@ -127,5 +127,5 @@ export function rightsOf(principal: Principal | undefined, { openPrograms }: Ope
 }
 
 const NO_PROGRAMS =
-  'needs "programs", which nobody has by being on this machine: send a token that permits it ' +
+  'needs "programs", which being on this machine does not give: send a token that permits it ' +
   "(berth token create --can edit,programs), or start Berth with BERTH_UPSTREAM_PROGRAMS=on";

@@ -21,23 +21,21 @@ const FIELDS: ReadonlySet<string> = new Set(["name", "can", "servers", "tools", 
  * `now` such as `30d`. Throws `token_invalid` with every problem at once.
  */
 export function readTokenRequest(value: unknown, now: number = Date.now()): TokenRequest {
-  if (!isObject(value)) throw new BerthError("token_invalid", "it is described by an object");
+  if (!isObject(value)) throw new BerthError("token_invalid", "the description must be an object");
   const { name = "", can, servers, tools, expires } = value;
-  const problems = Object.keys(value).flatMap((key) => (FIELDS.has(key) ? [] : [`"${key}" says nothing of a token`]));
+  const problems = Object.keys(value).flatMap((key) => (FIELDS.has(key) ? [] : [`a token has no field "${key}"`]));
   if (typeof name !== "string" || name.length > NAME_CHARACTERS_MAX || /\p{C}/u.test(name)) {
-    problems.push(`"name" is a text of at most ${NAME_CHARACTERS_MAX} printable characters`);
+    problems.push(`"name" must be a string of at most ${NAME_CHARACTERS_MAX} printable characters`);
   }
   problems.push(...problemsOfCan(can), ...problemsOfNames("servers", servers), ...problemsOfNames("tools", tools));
   if (tools !== undefined && Array.isArray(can) && !(can.includes("call") && !can.includes("edit"))) {
-    problems.push(
-      '"tools" limits what is called: it goes with "call", and not with "edit", which changes what tools do',
-    );
+    problems.push('"tools" limits calls: use it with "call", and not with "edit", which changes what tools do');
   }
   if (tools !== undefined && Array.isArray(can) && can.includes("admin")) {
-    problems.push('"admin" makes tokens for everything, so that "tools" would limit nothing');
+    problems.push('"admin" can make tokens for everything, so "tools" would limit nothing');
   }
   const expiresMs = expires === undefined || expires === null ? null : durationMs(expires);
-  if (expiresMs === undefined) problems.push('"expires" is a time from now: 30d, 12h or 45m, at most 3650d');
+  if (expiresMs === undefined) problems.push('"expires" must be a time from now: 30d, 12h or 45m, at most 3650d');
   if (problems.length === 0 && JSON.stringify([can, servers, tools]).length > GRANT_UNITS_MAX) {
     problems.push(`"can", "servers" and "tools" have at most ${GRANT_UNITS_MAX} characters together`);
   }
@@ -52,14 +50,14 @@ export function readTokenRequest(value: unknown, now: number = Date.now()): Toke
 
 function problemsOfCan(can: unknown): string[] {
   const isRight = Array.isArray(can) && can.length > 0 && can.every((each) => ACTIONS.includes(each as Action));
-  return isRight ? [] : [`"can" lists at least one of ${ACTIONS.join(", ")}`];
+  return isRight ? [] : [`"can" must list at least one of ${ACTIONS.join(", ")}`];
 }
 
 function problemsOfNames(field: string, names: unknown): string[] {
   if (names === undefined) return [];
   const isName = (each: unknown): boolean => typeof each === "string" && each !== "" && each.length <= 256;
   const isRight = Array.isArray(names) && names.length > 0 && names.length <= NAMES_MAX && names.every(isName);
-  return isRight ? [] : [`"${field}" lists one to ${NAMES_MAX} names; without it there is no limit`];
+  return isRight ? [] : [`"${field}" must list one to ${NAMES_MAX} names; leave it out for no limit`];
 }
 
 const UNIT_MS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000 };

@@ -58,7 +58,7 @@ export class Tokens {
 
   /** The principal of a token; synchronous if it is known. Throws or rejects with `unauthorized`. */
   principalOf(token: string, tenant: string): Principal | Promise<Principal> {
-    if (!isTokenText(token)) throw new BerthError("unauthorized", "it is mistyped, or a part of it is missing");
+    if (!isTokenText(token)) throw new BerthError("unauthorized", "it is mistyped or incomplete");
     const hash = tokenHash(token);
     const known = this.#known.get(hash);
     return known ? inForce(known.principal, tenant) : this.#look(hash, tenant);

@@ -58,7 +58,7 @@ export async function openAudit(options: AuditOptions): Promise<Audit> {
     async search(tenant, query) {
       const since = Math.max(query.since ?? 0, await madeAt(tenant));
       const found = await searchLog(links, { ...query, tenant, since, linksMax: limits.auditSearchLinks });
-      if (!found) throw new BerthError("invalid_params", "the cursor is none that an earlier answer gave");
+      if (!found) throw new BerthError("invalid_params", "the cursor is not from an earlier answer");
       return { ...found, records: found.records.map(withoutPlaces) };
     },
     stats: () => ({ queued: writer.queued, dropped: writer.dropped }),

@@ -60,7 +60,7 @@ export function readFilter(texts: FilterTexts, now: number = Date.now()): AuditF
   const given = (field: keyof FilterTexts): string | undefined => texts[field]?.trim() || undefined;
   const oneOf = (field: "kind" | "outcome", known: readonly string[]): string | undefined => {
     const text = given(field);
-    if (text !== undefined && !known.includes(text)) problems.push(`${field} is one of ${known.join(", ")}`);
+    if (text !== undefined && !known.includes(text)) problems.push(`${field} must be one of ${known.join(", ")}`);
     return text;
   };
   const name = (field: "server" | "tool" | "principal"): string | undefined => {
@@ -74,13 +74,15 @@ export function readFilter(texts: FilterTexts, now: number = Date.now()): AuditF
     const text = given(field);
     const ms = text === undefined ? undefined : timeOf(text, now);
     if (text !== undefined && ms === undefined) {
-      problems.push(`${field} is a time such as 2026-11-22T08:00Z, or one back from now such as 30m, 12h or 7d`);
+      problems.push(
+        `${field} must be a time such as 2026-11-22T08:00Z, or a span back from now such as 30m, 12h or 7d`,
+      );
     }
     return ms;
   };
   const limit = given("limit") ?? String(PAGE_RECORDS);
   const isRight = /^[1-9]\d{0,5}$/.test(limit) && Number(limit) <= PAGE_RECORDS_MAX;
-  if (!isRight) problems.push(`limit is a whole number from 1 to ${PAGE_RECORDS_MAX}`);
+  if (!isRight) problems.push(`limit must be a whole number from 1 to ${PAGE_RECORDS_MAX}`);
   const filter = {
     kind: oneOf("kind", AUDIT_KINDS) as AuditKind | undefined,
     server: name("server"),

@@ -142,9 +142,9 @@ class Removals {
     const { auditDays } = limits;
     if (auditDays > 0 && at < this.#now - auditDays * DAY_MS) return undefined;
     const age = isProven
-      ? `the last of them was from ${new Date(at).toISOString()}`
+      ? `the last of them dates from ${new Date(at).toISOString()}`
       : "nothing proves how old they were";
-    const limit = auditDays > 0 ? `auditDays was ${auditDays}` : "auditDays was without a limit";
+    const limit = auditDays > 0 ? `auditDays was ${auditDays}` : "auditDays had no limit";
     return `the links before it were removed, and ${age}; ${limit}${this.#asOf()}${this.#ahead(record)}`;
   }
 
@@ -161,7 +161,7 @@ class Removals {
       const limit = isCall
         ? `auditCallDays was ${days}, auditCallBytesPerTenant ${bytesMax}`
         : `auditBytesPerTenant was ${bytesMax}`;
-      const message = `its contents were removed, and were neither too old nor too much: ${limit}${this.#asOf()}${this.#ahead(record!)}`;
+      const message = `its contents were removed, though neither too old nor too large: ${limit}${this.#asOf()}${this.#ahead(record!)}`;
       return { number: last.number, message };
     }
     return undefined;
@@ -176,7 +176,7 @@ class Removals {
   }
 
   #asOf(): string {
-    return this.#kept ? " at the kept head. Was the limit changed since, then give a head that was kept later" : "";
+    return this.#kept ? " at the kept head. If the limit has changed since, give a head that was kept later" : "";
   }
 
   /** The note about a removal by a clock that was set back since. */
@@ -202,7 +202,7 @@ class Removals {
 
 function placeFault(previous: AuditHead, link: AuditLink, isCut: boolean, damage: string): string | undefined {
   if (link.number === previous.number + 1) return undefined;
-  if (isCut) return `the log begins here, and says itself that it begins at ${previous.number + 1}`;
+  if (isCut) return `the log begins here, but says that it begins at ${previous.number + 1}`;
   const missing = previous.number + 1;
   return `the link ${missing}${missing === link.number - 1 ? "" : ` to ${link.number - 1}`} before it is missing${damage}`;
 }
@@ -212,7 +212,7 @@ function columnsFault({ at, since, tenant, kind, records, bytes }: AuditLink): s
   const isRight =
     [at, since, records, bytes].every((each) => Number.isSafeInteger(each)) &&
     [tenant, kind].every((each) => typeof each === "string");
-  return isRight ? undefined : "it is damaged: it has a number or a text of another type";
+  return isRight ? undefined : "it is damaged: one of its columns has the wrong type";
 }
 
 function hashFault(previous: AuditHead, link: AuditLink): string | undefined {
@@ -229,7 +229,7 @@ function bodyFault({ body, digest, bytes }: AuditLink, mayBeGone: boolean, damag
 
 function keptFault(kept: AuditHead, link: AuditLink): string | undefined {
   if (same(kept.hash, link.hash)) return undefined;
-  return `it is ${hexOf(link.hash)}, and was ${hexOf(kept.hash)}: the log was written anew`;
+  return `it is ${hexOf(link.hash)}, and was ${hexOf(kept.hash)}: the log was rewritten`;
 }
 
 /** The fault of a kept head that lies outside the log. */
@@ -238,7 +238,7 @@ function endFault(kept: AuditHead, start: AuditHead | undefined, head: AuditHead
   if (number > head.number)
     return { number, message: `the log ends at ${head.number}: what came after it was cut off` };
   if (!start || number > start.number || (number === start.number && same(kept.hash, start.hash))) return undefined;
-  const message = `the log begins after it, at ${start.number + 1}: nothing tells any more whether it was there`;
+  const message = `the log begins after it, at ${start.number + 1}: nothing shows whether it was ever there`;
   return { number, message };
 }
 

@@ -103,7 +103,7 @@ export class AuditWriter {
       this.#isFailing = false;
       await this.#retain();
     } catch (error) {
-      if (!this.#isFailing) this.#log.error({ err: error }, "the audit log could not be written; it is tried again");
+      if (!this.#isFailing) this.#log.error({ err: error }, "the audit log could not be written; Berth tries again");
       this.#isFailing = true;
     }
     const isMore = this.#piece.length > 0 || this.#blocks.size > 0 || this.#others.length > 0;

@@ -45,7 +45,7 @@ function showToolsAsJson(): void {
 async function showJson(link: HTMLAnchorElement): Promise<void> {
   try {
     const response = await fetch(link.href, { headers: { Accept: "application/json" } });
-    if (!response.ok) throw new Error(`it is answered with ${response.status}`);
+    if (!response.ok) throw new Error(`Berth answered ${response.status}`);
     const source = element("pre", {}, element("code", {}, await response.text()));
     source.dataset["copy"] = link.dataset["json"] ?? "";
     const snippet = element("div", { className: "snippet" }, source);
@@ -78,8 +78,8 @@ async function restore(pressed: HTMLButtonElement, query: "" | "?allow_breaking=
   }
   const changes = (refusal.data?.review?.servers ?? []).flatMap(({ changes = [] }) => changes);
   const breaking = changes.filter(({ effect }) => effect === "breaking").map(({ message }) => message);
-  const notice = notify(table, "Nothing was changed yet: restoring this release would break callers.", breaking);
-  const confirm = button("Restore all the same", () => void restore(pressed, "?allow_breaking=true"));
+  const notice = notify(table, "Nothing has changed yet: restoring this release would break callers.", breaking);
+  const confirm = button("Restore anyway", () => void restore(pressed, "?allow_breaking=true"));
   notice.append(confirm);
   confirm.focus();
 }
@@ -99,7 +99,7 @@ async function approve(pressed: HTMLButtonElement): Promise<void> {
   const refusal = await post(pressed, url!, { contract });
   if (!refusal) return;
   const hasMoved = refusal.status === 412;
-  const message = hasMoved ? "It has changed once more: load this page again to see how." : refusal.message;
+  const message = hasMoved ? "It has changed again: reload this page to see how." : refusal.message;
   notify(pressed.closest("p")!, message);
 }
 

@@ -43,9 +43,7 @@ async function set(name: HTMLInputElement, value: HTMLTextAreaElement): Promise<
 async function remove(name: string): Promise<void> {
   const isMeant = await ask({
     title: `Delete ${name}?`,
-    content: [
-      element("p", {}, "Servers that are given it go on without it from their next call. It cannot be brought back."),
-    ],
+    content: [element("p", {}, "Servers lose it from their next call on. It cannot be restored.")],
     no: "Keep it",
     yes: "Delete it",
   });

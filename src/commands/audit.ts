@@ -27,7 +27,7 @@ export function searchAudit(options: SearchOptions): Promise<number> {
   return withStore(options, async ({ audit: links }) => {
     const found = await searchLog(links, { ...filter, tenant, linksMax: Infinity });
     for (const record of found?.records ?? []) console.log(format === "json" ? JSON.stringify(record) : lineOf(record));
-    if (found?.next !== undefined) console.error("There are earlier records: say --until, or a larger --limit.");
+    if (found?.next !== undefined) console.error("There are earlier records: use --until, or a larger --limit.");
     return 0;
   });
 }
@@ -38,7 +38,7 @@ export function verifyAudit(
 ): Promise<number> {
   const kept = options.head === undefined ? undefined : readHead(options.head);
   if (options.head !== undefined && !kept) {
-    throw new BerthError("invalid_params", "--head is what an earlier berth audit verify has printed: NUMBER:HASH");
+    throw new BerthError("invalid_params", "--head takes what an earlier berth audit verify printed: NUMBER:HASH");
   }
   return withStore(options, async ({ audit: links }, { limits }) => {
     const verified = await verifyLog(links, kept, limits);
@@ -60,8 +60,7 @@ function saidOf({ first, head, links, records, removedRecords }: Awaited<ReturnT
   if (!head) return "The log is empty.";
   const removed = removedRecords > 0 ? `; retention has removed the contents of ${removedRecords} of them` : "";
   const begins = first === 1 ? "" : `; retention has removed what was before link ${first}`;
-  const kept =
-    "Keep its head elsewhere, and give it to --head later: without it nothing tells whether the end was cut off.";
+  const kept = "Keep its head elsewhere, and give it to --head later: only that shows whether the end was cut off.";
   return `The log is whole: ${records} records in ${links} links${removed}${begins}. ${kept}`;
 }
 

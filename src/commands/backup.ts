@@ -12,7 +12,7 @@ export async function backup(file: string, options: BackupCommandOptions & { for
   const { dataDir } = readConfig(environmentOf(options));
   const verified = await backupStore({ dataDir, file, replace: options.force ?? false });
   console.error(`${file} is a whole copy of the store in ${dataDir}: ${said(verified)}.`);
-  console.error(`No key is in it: keep seal.key and secret.key of ${dataDir}, too, and not in the same place.`);
+  console.error(`It holds no key: keep seal.key and secret.key of ${dataDir}, too, in another place.`);
   return 0;
 }
 
@@ -20,10 +20,10 @@ export async function backup(file: string, options: BackupCommandOptions & { for
 export async function restore(file: string, options: BackupCommandOptions): Promise<number> {
   const { dataDir, secretKeys } = readConfig(environmentOf(options));
   const { kept, damage, keyIds, ...verified } = await restoreStore({ dataDir, file });
-  console.error(`The store in ${dataDir} is what stood in ${file}: ${said(verified)}.`);
-  if (kept !== undefined) console.error(`What stood there before is in ${kept}.`);
+  console.error(`The store in ${dataDir} now holds what ${file} held: ${said(verified)}.`);
+  if (kept !== undefined) console.error(`What it held before is in ${kept}.`);
   if (damage !== undefined)
-    console.error(`Those are its files as they were, because no backup of it can be made: ${damage}`);
+    console.error(`Those are its files as they were, because they cannot be backed up: ${damage}`);
   const ring = openKeyRing(dataDir, secretKeys);
   const known = new Set(ring.keys().map(({ id }) => id));
   const missing = keyIds.filter((id) => !known.has(id));

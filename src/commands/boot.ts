@@ -174,7 +174,7 @@ function tell(result: BootResult, from: string, out: string): void {
       say(`Wrote the image to ${image} (${result.compiled} compiled, ${result.differences.length} files changed).`);
       break;
     case "unchanged":
-      say(`The image in ${image} is what ${sources} gives.`);
+      say(`The image in ${image} matches ${sources}.`);
       break;
     case "no-sources":
       say(`There are no sources in ${sources}; the image in ${image} is used as it is.`);
@@ -187,7 +187,7 @@ function tell(result: BootResult, from: string, out: string): void {
       say(`The image in ${image} is not what ${sources} gives. Run \`berth boot\`.`);
       break;
     case "bad-sources":
-      say(`${countProblems(result.problems)} in ${sources}; ${image} is as it was.`);
+      say(`${countProblems(result.problems)} in ${sources}; ${image} is unchanged.`);
       break;
   }
   for (const [name, cid] of Object.entries(result.images)) say(`  ${name} ${cid}`);

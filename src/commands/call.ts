@@ -33,7 +33,7 @@ const USAGE_CODES: ReadonlySet<number> = new Set([-32600, -32601, -32602]);
  * asked something that nobody answered, 2 that it could not be called. Ctrl-C and a closed output end the call.
  */
 export async function call(method: string, flags: readonly string[], options: CallCommandOptions): Promise<number> {
-  if (!/[._]/.test(method)) throw new BerthError("invalid_params", `"${method}" names no tool; say server.tool`);
+  if (!/[._]/.test(method)) throw new BerthError("invalid_params", `"${method}" names no tool; write server.tool`);
   const url = options.url ?? ownUrl();
   const token = tokenFor(url);
   const ending = new AbortController();
@@ -152,7 +152,7 @@ export function argumentsOf(flags: readonly string[], schema: JsonSchema | undef
   for (let index = 0; index < flags.length; index++) {
     const [, name, joined] = /^--([^=]+)(?:=([\s\S]*))?$/.exec(flags[index]!) ?? [];
     if (name === undefined) {
-      throw new BerthError("invalid_params", `"${flags[index]}" stands alone; arguments are given as --name value`);
+      throw new BerthError("invalid_params", `"${flags[index]}" has no name; give arguments as --name value`);
     }
     const next = flags[index + 1];
     const isNext = joined === undefined && next !== undefined && !next.startsWith("--");

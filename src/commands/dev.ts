@@ -164,7 +164,7 @@ async function announceServers(berth: Berth, servers: readonly FileServer[], isS
       `  claude mcp add --transport http ${clientName(first!.name)} ${urlOf(berth, first!)}`,
       `or try the tools in a browser: ${berth.url}/mcp/meta/${encodeURIComponent(first!.name)}`,
       "",
-      "Files are watched: save, and the change is served. Stop with Ctrl-C.",
+      "Berth watches the files: save, and the change is served. Stop with Ctrl-C.",
     ].join("\n"),
   );
 }
@@ -255,7 +255,7 @@ async function fileServers(paths: readonly string[]): Promise<FileServer[]> {
     const fault = (await faultOfFile(path)) ?? serverNameProblem(name);
     const twin = servers.find((server) => server.name === name);
     if (fault) wrong.push(`${path}: ${fault}`);
-    else if (twin) wrong.push(`${path}: ${twin.path} is the server "${name}" already`);
+    else if (twin) wrong.push(`${path}: ${twin.path} is already the server "${name}"`);
     else servers.push({ name, path });
   }
   if (wrong.length > 0) throw new BerthError("config_invalid", wrong.join("; "));

@@ -41,7 +41,7 @@ export async function lock({ from = join(packageRoot, "reference_templates") }: 
     }
   }
   if (failed > 0) {
-    console.error(`berth: ${UPSTREAMS_LOCK} is as it was`);
+    console.error(`berth: ${UPSTREAMS_LOCK} is unchanged`);
     return 1;
   }
   const written: UpstreamsLock = { version: UPSTREAMS_LOCK_VERSION, upstreams };
@@ -110,12 +110,12 @@ async function publishedAs(target: string): Promise<Pick<LockedUpstream, "versio
     const { stdout } = await promisify(execFile)("npm", wanted, { timeout: NPM_MS, maxBuffer: NPM_BYTES });
     answer = JSON.parse(stdout);
   } catch (error) {
-    throw new BerthError("upstream_not_started", `npm does not know what ${target} is`, { cause: error });
+    throw new BerthError("upstream_not_started", `npm does not know ${target}`, { cause: error });
   }
   // For a range npm lists every matching version, the newest last.
   const found: unknown = Array.isArray(answer) ? answer.at(-1) : answer;
   if (!isObject(found) || typeof found["version"] !== "string" || typeof found["dist.integrity"] !== "string") {
-    throw new BerthError("upstream_not_started", `npm says nothing of what ${target} is`);
+    throw new BerthError("upstream_not_started", `npm gives no version of ${target}`);
   }
   return { version: found["version"], integrity: found["dist.integrity"] };
 }

@@ -21,7 +21,7 @@ export function tokenFor(url: string, env: NodeJS.ProcessEnv = process.env): str
     throw new BerthError("config_invalid", `${name} must be one token and nothing else`);
   const address = URL.canParse(url) ? new URL(url) : undefined;
   if (!address || isSafe(address)) return token;
-  const how = "name it by https, or by a name of this machine";
+  const how = "use https, or a name of this machine";
   throw new BerthError("config_invalid", `${name} would be sent to ${address.origin} for everybody to read; ${how}`);
 }
 
@@ -34,7 +34,7 @@ function given(env: NodeJS.ProcessEnv): { readonly name: string; readonly text: 
   const [text, file] = [env["BERTH_TOKEN"] || undefined, env["BERTH_TOKEN_FILE"] || undefined];
   if (file === undefined) return { name: "BERTH_TOKEN", text };
   if (text !== undefined) {
-    throw new BerthError("config_invalid", "BERTH_TOKEN and BERTH_TOKEN_FILE are two places for one thing; set one");
+    throw new BerthError("config_invalid", "BERTH_TOKEN and BERTH_TOKEN_FILE both give the token; set one of them");
   }
   const name = `BERTH_TOKEN_FILE (${file})`;
   try {

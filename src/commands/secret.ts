@@ -22,7 +22,8 @@ export function setSecret(name: string, options: SecretOptions): Promise<number>
     await edits.set(options.tenant, name, value, { by: "command" });
     console.error(`The secret ${name} of the tenant ${options.tenant} is set.`);
     const { servers = [] } = (await edits.list(options.tenant)).find((each) => each.name === name) ?? {};
-    if (servers.length === 0) console.error(`No server is given it yet: an entry of mcps says "secrets": ["${name}"].`);
+    if (servers.length === 0)
+      console.error(`No server gets it yet: add "secrets": ["${name}"] to the server's entry in mcps.`);
     return 0;
   });
 }
@@ -54,7 +55,7 @@ export function deleteSecret(name: string, options: SecretOptions): Promise<numb
 export function rotateSecrets(options: Pick<SecretOptions, "data">): Promise<number> {
   return withSecrets(options, async ({ secrets }) => {
     const { keyId, secrets: count } = await secrets.rotate("command");
-    console.error(`${count} secret${count === 1 ? " is" : "s are"} sealed with the key ${keyId} now.`);
+    console.error(`${count} secret${count === 1 ? " is" : "s are"} now sealed with the key ${keyId}.`);
     return 0;
   });
 }

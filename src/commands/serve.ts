@@ -52,7 +52,7 @@ async function serveUntilSignalled(
       await writeLastLines(log);
       return 0;
     }
-    log.warn("the store was restored: Berth serves anew what stands in it now");
+    log.warn("the store was restored: Berth now serves what it holds");
     const again = await untilStarted({ ...config, port: Number(new URL(berth.url).port) }, log, fill, ended);
     if (typeof again === "string") return 0;
     berth = again;
@@ -73,10 +73,7 @@ async function untilStarted(
     try {
       return await startBerth(config, log, fill);
     } catch (error) {
-      log.error(
-        { err: error },
-        `what was restored cannot be served yet, which is tried again in ${AGAIN_MS / 1_000} s`,
-      );
+      log.error({ err: error }, `the restored store cannot be served yet; the next try is in ${AGAIN_MS / 1_000} s`);
     }
     const signal = await Promise.race([ended, sleep(AGAIN_MS)]);
     if (signal) return signal;
@@ -90,7 +87,7 @@ async function serveTenantFile(file: string, options: ServeOptions): Promise<num
   if (options.data !== undefined) {
     throw new BerthError(
       "config_invalid",
-      `a tenant's file is served by itself; "berth tenant import" puts it into a store`,
+      `a tenant's file is served without a store; "berth tenant import" puts it into one`,
     );
   }
   const folders = new WorkFolders();
@@ -127,8 +124,8 @@ function announce(url: string, config: Config): void {
 }
 
 function announceAccess({ access }: Config): void {
-  if (access === "open") console.error("Nobody is asked for a token: every program of this machine may use it.");
-  else console.error("Everybody is asked for a token; `berth token create` makes one.");
+  if (access === "open") console.error("No token is needed: every program on this machine may use it.");
+  else console.error("Every request needs a token; `berth token create` makes one.");
 }
 
 interface StdioCommandOptions extends EnvironmentOptions {

@@ -37,7 +37,7 @@ export function createTenant(
     const { host: hosts = [], limit: texts = [] } = options;
     await tenants.create(name, { by: BY_COMMAND, hosts, limits: readTenantLimits({}, texts) });
     const places = [`${basePathOf(name)}/mcp`, ...hosts.map((host) => `the host ${host}`)];
-    console.error(`The tenant ${name} is there, at ${places.join(" and ")}.`);
+    console.error(`The tenant ${name} is served at ${places.join(" and ")}.`);
     return 0;
   });
 }
@@ -68,7 +68,7 @@ export function setTenantOauth(name: string, texts: readonly string[], options: 
       checkOwnAudience(name, oauth, await tenants.list());
       await tenants.change(name, { by: BY_COMMAND, oauth });
     }
-    if (!oauth) console.error(`The tenant ${name} takes no access tokens of an authorization server of its own.`);
+    if (!oauth) console.error(`The tenant ${name} has no authorization server of its own.`);
     for (const [setting, value] of Object.entries(oauth ?? {})) {
       console.log(`${setting}  ${typeof value === "string" ? value : JSON.stringify(value)}`);
     }
@@ -84,7 +84,7 @@ function checkOwnAudience(name: string, oauth: JsonObject | null, tenants: reado
     (other) => other.name !== name && other.oauth?.["issuer"] === issuer && other.oauth?.["audience"] === audience,
   );
   if (!same) return;
-  const why = `tokens of this issuer for ${JSON.stringify(audience)} are those of "${same.name}" already; each needs an audience of its own`;
+  const why = `"${same.name}" already takes this issuer's tokens for ${JSON.stringify(audience)}; each tenant needs an audience of its own`;
   throw new BerthError("tenant_invalid", why);
 }
 
@@ -111,7 +111,7 @@ function linesOf(listed: readonly Tenant[]): string[] {
 export function setSuspended(name: string, suspended: boolean, options: TenantOptions): Promise<number> {
   return withStore(options, async ({ tenants }) => {
     await tenants.change(name, { by: BY_COMMAND, suspended });
-    console.error(`The tenant ${name} is ${suspended ? "suspended: nothing of it is served" : "served again"}.`);
+    console.error(`The tenant ${name} is ${suspended ? "suspended: none of it is served" : "served again"}.`);
     return 0;
   });
 }
@@ -138,7 +138,7 @@ export function exportTenant(
   return withStore(options, async ({ tenants }) => {
     const { out, force = false } = options;
     if (out === undefined && process.stdout.isTTY) {
-      throw new BerthError("backup_failed", "a terminal is no place for a tenant's file; say --out FILE");
+      throw new BerthError("backup_failed", "a tenant's file is not for a terminal; use --out FILE");
     }
     if (out !== undefined && !force && existsSync(out)) {
       throw new BerthError("backup_failed", `${out} is there already; --force replaces it`);
@@ -204,8 +204,9 @@ export function importTenantFile(file: string, options: ImportCommandOptions): P
 function importImageFolder(folder: string, options: ImportCommandOptions): Promise<number> {
   return withStore({ ...options, mayMake: true }, async (store, { limits }) => {
     const { as, replace, check } = options;
-    if (as === undefined) throw new BerthError("tenant_invalid", "an image is of no tenant; say --as NAME");
-    if (replace) throw new BerthError("tenant_invalid", "an image is merged into what is there; leave --replace out");
+    if (as === undefined) throw new BerthError("tenant_invalid", "an image names no tenant; use --as NAME");
+    if (replace)
+      throw new BerthError("tenant_invalid", "an image is merged into what the tenant has; leave out --replace");
     const image = await readImage(folder, "default");
     const mcps = image.manifest.variables.find(({ name }) => name === "mcps")?.definition_cid;
     const held = new Set(image.manifest.content);
@@ -218,7 +219,7 @@ function importImageFolder(folder: string, options: ImportCommandOptions): Promi
       return 0;
     }
     const { changed, kept } = await importImage(store, as, image, { by: BY_IMPORT, limits });
-    console.error(`The tenant ${as} is there, at ${basePathOf(as)}/mcp: ${changed.length} names follow the image.`);
+    console.error(`The tenant ${as} is served at ${basePathOf(as)}/mcp: ${changed.length} names follow the image.`);
     for (const { kind, name, message } of kept) console.error(message ?? `The ${kind} ${name} stays as it was edited.`);
     return 0;
   });
@@ -242,7 +243,7 @@ function nameOf(file: string): string {
 function checkRoom({ bytes, header }: Imported, { limits }: Config): void {
   const { storedBytes } = tenantLimits(limits, header.limits);
   if (bytes <= storedBytes) return;
-  const detail = `the file brings ${bytes} bytes of content, and the tenant may have ${storedBytes}`;
+  const detail = `the file holds ${bytes} bytes of content, and the tenant may have ${storedBytes}`;
   throw new BerthError("storage_full", `${detail} (BERTH_STORED_BYTES_PER_TENANT)`);
 }
 
@@ -257,7 +258,7 @@ async function confirmDeletion(tenant: string): Promise<boolean> {
 
 async function confirmReplacement(tenant: string, file: string): Promise<boolean> {
   if (file === STANDARD_INPUT || !process.stdin.isTTY || !process.stderr.isTTY) {
-    console.error(`It cannot be asked here whether to replace the tenant ${tenant}; --yes replaces it.`);
+    console.error(`Nobody can be asked here whether to replace the tenant ${tenant}; --yes replaces it.`);
     return false;
   }
   const goes = "goes, but for its secrets, tokens and host names";
@@ -275,12 +276,12 @@ async function isTyped(name: string, question: string): Promise<boolean> {
 
 function tellExported(name: string, { secretNames, ...written }: Written): void {
   console.error(`The tenant ${name} is exported: ${said(written)}.`);
-  console.error("Tokens, authorization server and host names stay here, and no value of a secret is in it.");
-  if (secretNames.length > 0) console.error(`Set again where it goes: ${secretNames.join(", ")}.`);
+  console.error("It holds no tokens, authorization server or host names, and no secret's value.");
+  if (secretNames.length > 0) console.error(`Set these secrets again where it goes: ${secretNames.join(", ")}.`);
 }
 
 function tellImported({ tenant, secretNames, header, ...imported }: Imported): void {
-  console.error(`The tenant ${tenant} is there, at ${basePathOf(tenant)}/mcp: ${said(imported)}.`);
+  console.error(`The tenant ${tenant} is served at ${basePathOf(tenant)}/mcp: ${said(imported)}.`);
   const limits = Object.entries(header.limits).map(([limit, value]) => `${limit}=${JSON.stringify(value)}`);
   if (limits.length > 0) console.error(`Limits of its own: ${limits.join(", ")}.`);
   for (const secret of secretNames) console.error(`Set its secret: berth secret set ${secret} --tenant ${tenant}`);

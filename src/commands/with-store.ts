@@ -25,7 +25,7 @@ export async function withStore(
 function openOrMake(dataDir: string, mayMake: boolean): Promise<Store & SecretStore> {
   if (!hasStore({ dataDir })) {
     if (!mayMake) {
-      const remedy = "name the data folder of Berth (--data, BERTH_DATA), or put it back where it was";
+      const remedy = "name Berth's data folder (--data, BERTH_DATA), or put it back where it was";
       throw new BerthError("store_failed", `there is no store in ${dataDir}: ${remedy}`);
     }
     console.error(`There was no store in ${dataDir}; a new one is made there.`);

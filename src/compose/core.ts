@@ -119,7 +119,7 @@ export async function openCore(
       new Checks(config.limits, {
         start,
         mode: confinementBy(config.guests),
-        onTrusted: (reason) => log.warn({ reason }, "long values of others are read outside of the sandbox"),
+        onTrusted: (reason) => log.warn({ reason }, "long values are read outside of the sandbox"),
       }),
     );
     checks.warm();

@@ -58,7 +58,7 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
   await listen(server, config);
   const spawner = openSpawnHelper({
     onGone: (exit) => log.warn(exit, "the spawn helper has ended; processes start directly now"),
-    onStderr: (stderr) => log.warn({ stderr }, "the spawn helper has written to stderr"),
+    onStderr: (stderr) => log.warn({ stderr }, "the spawn helper wrote to stderr"),
   });
   const starting = (step: string): void => readiness.starting(step);
   const core = await openCore(config, log, fill, starting, spawner).catch((error: unknown) => {
@@ -167,7 +167,7 @@ function fromImage({ imageDir, image }: Config, log: Log): Fill {
       const detail = `the image in ${imageDir} cannot be applied: ${String(error)}; make it again with \`berth boot\``;
       throw new BerthError("image_invalid", detail, { cause: error });
     });
-    for (const kept of report.kept) log.warn({ kept }, "a name keeps a person's edit, not what the image says");
+    for (const kept of report.kept) log.warn({ kept }, "a name keeps a person's edit instead of the image's value");
   };
 }
 

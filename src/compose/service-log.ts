@@ -10,7 +10,7 @@ export function serviceLog({ logLevel, adminToken, limits }: Config): Log {
     const kind = `${err.name} ${err.code ?? ""}`;
     if (told.has(kind)) return;
     told.add(kind);
-    log.warn({ err }, "a warning of Node; further ones of its kind are not told");
+    log.warn({ err }, "a warning from Node; further ones of its kind are not logged");
   });
   return log;
 }

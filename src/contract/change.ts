@@ -47,7 +47,7 @@ export class ToldChanges {
     return [
       ...first,
       ...Array.from(more, ([effect, { of, count }]): ContractChange => {
-        const message = `There are ${count} more changes of which the same is to be said (${effect}).`;
+        const message = `There are ${count} more changes with the same effect (${effect}).`;
         return { subject: of.subject, name: "", effect, message };
       }),
     ];

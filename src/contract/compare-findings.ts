@@ -33,7 +33,7 @@ export class Findings {
 
   /** More values are valid. */
   widened(pointer: string, is: string): void {
-    const consequence = this.direction === "read" ? ": readers meet values that they could not meet before" : "";
+    const consequence = this.direction === "read" ? ": readers get values that they could not get before" : "";
     this.add(
       pointer,
       this.direction === "read" ? "breaking" : "compatible",
@@ -64,7 +64,7 @@ export class Findings {
 
   /** Parts that are not compared count as breaking. */
   cut(pointer: string): void {
-    const message = `${subject(pointer)} is too large to be compared further: what of it is not compared counts as breaking.`;
+    const message = `${subject(pointer)} is too large to be compared further: the rest counts as breaking.`;
     this.all.push({ pointer, effect: "breaking", message });
   }
 

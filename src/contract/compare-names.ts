@@ -136,7 +136,7 @@ export function compareObjects(
   const [gone, come] = [namedOnlyIn(old, now), namedOnlyIn(now, old)];
   const renamed = findRenamed(gone, come, ({ schema }) => demands(schema), propertyLikeness);
   if (!renamed) {
-    const message = `Of its names ${gone.size} are gone and ${come.size} are new: too many to look for one under another name.`;
+    const message = `${gone.size} of its names are gone and ${come.size} are new: too many to look for renamed ones.`;
     findings.add(`${pointer}/properties`, "review", message);
   }
   const newNames = new Set(renamed?.values());
@@ -159,11 +159,11 @@ export function compareObjects(
   }
   for (const name of now.required) {
     if (now.properties.has(name) || old.required.has(name)) continue;
-    findings.narrowed(`${pointer}/required`, `bound to have ${quoted(name)} now`);
+    findings.narrowed(`${pointer}/required`, `required to have ${quoted(name)} now`);
   }
   for (const name of old.required) {
     if (old.properties.has(name) || now.required.has(name)) continue;
-    findings.widened(`${pointer}/required`, `no longer bound to have ${quoted(name)}`);
+    findings.widened(`${pointer}/required`, `no longer required to have ${quoted(name)}`);
   }
   compareOthers(old, now, `${pointer}/additionalProperties`, findings, walk);
 }
@@ -235,7 +235,7 @@ function requiredNow(name: string, now: Shape, pointer: string, findings: Findin
     findings.add(
       pointer,
       "review",
-      `${quoted(name)} ${is}, with a default inside of an alternative, where it may not count.`,
+      `${quoted(name)} ${is}, with a default inside an alternative, where it may not apply.`,
     );
   }
 }
@@ -244,31 +244,35 @@ function compareRenamed(name: string, to: string, pointer: string, findings: Fin
   const consequence =
     findings.direction === "sent"
       ? "calls that give it under its old name are refused or ignored"
-      : "readers find it no more";
-  findings.add(pointer, "breaking", `${quoted(name)} is called ${quoted(to)} now: ${consequence}.`, to);
+      : "readers no longer find it";
+  findings.add(pointer, "breaking", `${quoted(name)} is now called ${quoted(to)}: ${consequence}.`, to);
 }
 
 function removed(name: string, old: Shape, now: Shape, pointer: string, findings: Findings, walk: Walk): void {
   if (findings.direction === "read") {
-    findings.add(pointer, "breaking", `${quoted(name)} is removed: readers find it no more.`);
+    findings.add(pointer, "breaking", `${quoted(name)} is removed: readers no longer find it.`);
     return;
   }
   const others = resolve(now.others, walk.after).schema;
   if (isNever(others)) {
     // Servers with such a schema may drop unknown properties and accept the call.
     const consequence = now.hasPatterns
-      ? "may be refused, unless a pattern of names takes it"
+      ? "may be refused, unless a pattern of names accepts it"
       : "no longer fit the schema, and may be refused";
     findings.add(pointer, "breaking", `${quoted(name)} is removed: calls that give it ${consequence}.`);
     return;
   }
   if (old.required.has(name)) {
-    findings.add(pointer, "breaking", `${quoted(name)} is removed: every call gives it, and it does nothing any more.`);
+    findings.add(
+      pointer,
+      "breaking",
+      `${quoted(name)} is removed: every call gives it, and it no longer does anything.`,
+    );
   } else {
     const consequence = isObject(now.others)
-      ? "calls may give it as they may any other name"
-      : "calls that give it are taken";
-    findings.add(pointer, "review", `${quoted(name)} is removed: ${consequence}, and it does nothing any more.`);
+      ? "calls may give it like any other name"
+      : "calls that give it are accepted";
+    findings.add(pointer, "review", `${quoted(name)} is removed: ${consequence}, and it no longer does anything.`);
   }
   if (isObject(now.others)) walk.compare(old.properties.get(name), now.others, pointer, findings, walk);
 }
@@ -292,18 +296,18 @@ function compareOthers(old: Shape, now: Shape, pointer: string, findings: Findin
     if (old.others === undefined && now.others === true) return;
     if (old.others === true && now.others === undefined) return;
     if (old.others !== undefined && findings.direction === "sent") {
-      findings.add(pointer, "compatible", "Properties that are not named are taken now.");
+      findings.add(pointer, "compatible", "Properties that are not named are now accepted.");
       return;
     }
     const message =
       old.others === undefined
-        ? "Properties that are not named are bound now."
-        : "Properties that are not named are free now.";
+        ? "Properties that are not named are now restricted."
+        : "Properties that are not named are no longer restricted.";
     findings.add(pointer, "review", message);
     return;
   }
   if (old.others === false && findings.direction === "read") {
-    findings.add(pointer, "review", "Properties that are not named are possible now.");
+    findings.add(pointer, "review", "Properties that are not named are now possible.");
     return;
   }
   walk.compare(old.others, now.others, pointer, findings, walk);

@@ -70,7 +70,7 @@ function compareResolved(before: JsonSchema, after: JsonSchema, pointer: string,
   compareTexts(before, after, pointer, findings);
   if (isNever(before) || isNever(after)) {
     if (isNever(before) && !isNever(after)) findings.widened(pointer, "allowed now");
-    if (!isNever(before) && isNever(after)) findings.narrowed(pointer, "not allowed any more");
+    if (!isNever(before) && isNever(after)) findings.narrowed(pointer, "no longer allowed");
     return;
   }
   const compare = hasAlternatives(before) || hasAlternatives(after) ? compareAlternatives : compareKeywords;
@@ -101,7 +101,7 @@ function compareTexts(before: JsonSchema, after: JsonSchema, pointer: string, fi
   const [old, now] = [shownJson(before["default"]), shownJson(after["default"])];
   findings.textual(
     `${pointer}/default`,
-    `The default${ofSubject(pointer)} is ${now}, and was ${old}: calls that leave it out may do something else.`,
+    `The default${ofSubject(pointer)} is ${now}, and was ${old}: calls that leave it out may behave differently.`,
   );
 }
 
@@ -298,10 +298,10 @@ function compareMultiple(before: JsonSchema, after: JsonSchema, pointer: string,
   const [old, now] = [before["multipleOf"], after["multipleOf"]];
   const at = `${pointer}/multipleOf`;
   if (old === now) return;
-  if (typeof now !== "number") return findings.widened(at, `no longer bound to multiples of ${shownJson(old)}`);
-  if (typeof old !== "number") return findings.narrowed(at, `bound to multiples of ${now} now`);
+  if (typeof now !== "number") return findings.widened(at, `no longer restricted to multiples of ${shownJson(old)}`);
+  if (typeof old !== "number") return findings.narrowed(at, `restricted to multiples of ${now} now`);
   const isWhole = Number.isInteger(old) && Number.isInteger(now);
-  const sentence = `bound to multiples of ${now}, and of ${old} before`;
+  const sentence = `restricted to multiples of ${now}, and of ${old} before`;
   if (isWhole && old % now === 0) findings.widened(at, sentence);
   else if (isWhole) findings.narrowed(at, sentence);
   else findings.unclear(at, sentence);
@@ -309,8 +309,9 @@ function compareMultiple(before: JsonSchema, after: JsonSchema, pointer: string,
 
 function compareUnique(before: JsonSchema, after: JsonSchema, pointer: string, findings: Findings): void {
   const [old, now] = [before["uniqueItems"] === true, after["uniqueItems"] === true];
-  if (now && !old) findings.narrowed(`${pointer}/uniqueItems`, "bound to elements that are all different now");
-  if (old && !now) findings.widened(`${pointer}/uniqueItems`, "no longer bound to elements that are all different");
+  if (now && !old) findings.narrowed(`${pointer}/uniqueItems`, "required to have elements that are all different now");
+  if (old && !now)
+    findings.widened(`${pointer}/uniqueItems`, "no longer required to have elements that are all different");
 }
 
 function compareForm(
@@ -417,7 +418,7 @@ function compareAlternatives(
     const left = giving.filter((other) => !used.has(other));
     const partner = partnerOf(one, left, open, walk);
     if (!partner) {
-      const is = isSent ? "no longer taken" : "possible now";
+      const is = isSent ? "no longer accepted" : "possible now";
       findings.add(one.pointer, "breaking", `The alternative ${shownDemands(one.schema)} is ${is}.`);
       continue;
     }

@@ -52,28 +52,28 @@ function* comparison(before: Contract, after: Contract, limits: ComparisonLimits
       formOf: toolForm,
       likeness: toolLikeness,
       changes: toolChanges,
-      lost: "calls of it fail",
+      lost: "calls to it fail",
     })),
     ...(yield* compareLists(budget, before.resources, after.resources, {
       subject: "resource",
       keyOf: ({ uri }) => uri,
       formOf: ({ name, mimeType }) => canonical([name, mimeType]),
       changes: resourceChanges,
-      lost: "it cannot be read any more",
+      lost: "it can no longer be read",
     })),
     ...(yield* compareLists(budget, before.resourceTemplates, after.resourceTemplates, {
       subject: "template",
       keyOf: ({ uriTemplate }) => uriTemplate,
       formOf: ({ name, mimeType }) => canonical([name, mimeType]),
       changes: resourceChanges,
-      lost: "its URIs cannot be read any more",
+      lost: "its URIs can no longer be read",
     })),
     ...(yield* compareLists(budget, before.prompts, after.prompts, {
       subject: "prompt",
       keyOf: ({ name }) => name,
       formOf: ({ arguments: args = [] }) => canonical(args.map(({ name, required }) => [name, required])),
       changes: promptChanges,
-      lost: "it cannot be got any more",
+      lost: "clients can no longer get it",
     })),
   ];
 }
@@ -134,7 +134,7 @@ function* compareLists<Item>(
 
   const all: ContractChange[] = [];
   if (!renamed) {
-    const message = `Of the ${subject}s ${gone.size} are gone and ${come.size} are new: too many to look for one under another name.`;
+    const message = `${gone.size} of the ${subject}s are gone and ${come.size} are new: too many to look for renamed ones.`;
     all.push({ subject, name: "", effect: "review", message });
   }
   for (const [name, item] of old) {
@@ -142,7 +142,7 @@ function* compareLists<Item>(
     const to = renamed?.get(name);
     const next = now.get(to ?? name);
     if (to !== undefined) {
-      const message = `The ${subject} "${name}" is called "${to}" now: ${lost} under its old name.`;
+      const message = `The ${subject} "${name}" is now called "${to}": ${lost} under its old name.`;
       all.push({ subject, name, effect: "breaking", message, renamedTo: to });
     }
     if (next) {
@@ -154,7 +154,7 @@ function* compareLists<Item>(
       );
       const tooLarge: Part = {
         effect: "breaking",
-        message: `The ${subject} "${name}" is another one, and too much has changed to compare it further: that counts as breaking.`,
+        message: `The ${subject} "${name}" has changed too much to be compared further: that counts as breaking.`,
       };
       if (isAsItWas) continue;
       const parts = spendOn(
@@ -180,7 +180,7 @@ function resourceChanges(before: AnyResource, after: AnyResource): Part[] {
     ...differing.map((field) => ({
       pointer: `/${field}`,
       effect: "review" as const,
-      message: `The ${field} is ${after[field] ?? "not said"}, and was ${before[field] ?? "not said"}.`,
+      message: `The ${field} is ${after[field] ?? "not given"}, and was ${before[field] ?? "not given"}.`,
     })),
   ];
 }
@@ -251,8 +251,7 @@ function inputChanges(before: JsonSchema, after: JsonSchema): Part[] {
   const pointer = "/inputSchema";
   if (!isUnknown(before) || isUnknown(after))
     return compareSchemas(rooted(before), rooted(after), "sent", pointer).map(partOf);
-  const message =
-    "The old schema of the arguments is unknown: nothing tells whether calls that were made for it still fit.";
+  const message = "The old schema of the arguments is unknown: nobody can tell whether old calls still fit.";
   return [{ pointer, effect: "review", message }];
 }
 
@@ -271,20 +270,20 @@ function rooted(schema: JsonSchema): JsonSchema {
 function rootTypes(before: ToolContract, after: ToolContract): Part[] {
   if (before.inputSchema["type"] === undefined || after.inputSchema["type"] !== undefined) return [];
   const message =
-    'The schema of the arguments has no "type": "object" any more: many clients refuse the whole list of tools.';
+    'The schema of the arguments no longer has "type": "object": many clients refuse the whole list of tools.';
   return [{ pointer: "/inputSchema/type", effect: "breaking", message }];
 }
 
 function outputChanges(before: JsonSchema | undefined, after: JsonSchema | undefined): Part[] {
   const pointer = "/outputSchema";
   if (before && after) return compareSchemas(before, after, "read", pointer).map(partOf);
-  if (after) return [{ pointer, effect: "compatible", message: "What the result looks like is said now." }];
+  if (after) return [{ pointer, effect: "compatible", message: "The result now has a schema." }];
   if (!before) return [];
   return [
     {
       pointer,
       effect: "breaking",
-      message: "What the result looks like is not said any more: readers find no structured content.",
+      message: "The result no longer has a schema: readers find no structured content.",
     },
   ];
 }
@@ -302,7 +301,7 @@ function annotationChanges(before: ToolAnnotations = {}, after: ToolAnnotations 
 
 /** No revision constrains these values, so they can be anything. */
 function said(value: unknown): string {
-  return value === undefined ? "not said" : typeof value === "string" ? shown(value) : shownJson(value);
+  return value === undefined ? "not given" : typeof value === "string" ? shown(value) : shownJson(value);
 }
 
 /** Arguments of prompts are strings. */

@@ -47,16 +47,16 @@ function faultOf(
   taken: ReadonlySet<string>,
 ): string | undefined {
   if (typeof header !== "string" || !/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(header)) {
-    return `the header name ${JSON.stringify(header)} has to be one word of letters, digits and -`;
+    return `the header name ${JSON.stringify(header)} must be one word of letters, digits and -`;
   }
   if (taken.has(header.toLowerCase()))
     return `the header "${header}" is named twice; upper and lower case are the same`;
   if (place !== "property") {
-    return `the header "${header}" is of a value inside of a list, a union or a recursive type; only arguments and properties of theirs can have one`;
+    return `the header "${header}" belongs to a value inside a list, a union or a recursive type; only arguments and their properties can have one`;
   }
   if (type === "string" || type === "integer" || type === "boolean") return undefined;
   const integer = type === "number" ? "; mark it @integer if it is a whole number" : "";
-  return `the header "${header}" can carry a string, an integer or a boolean, and this is none${integer}`;
+  return `the header "${header}" can carry a string, an integer or a boolean, and this is none of them${integer}`;
 }
 
 /** An argument that clients repeat as a header of the request (2026-07-28 `basic/transports/streamable-http`). */

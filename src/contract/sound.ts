@@ -73,10 +73,10 @@ export function soundArguments(args: readonly unknown[], leftOut: LeftOut = () =
 export function faultOfShape(schema: unknown): string | undefined {
   if (!isObject(schema)) return "not an object";
   const { $schema, properties, required } = schema;
-  if ($schema !== undefined && !isText($schema)) return 'no schema: its "$schema" is not a string';
-  if (properties !== undefined && !isObject(properties)) return 'no schema: its "properties" are not an object';
+  if ($schema !== undefined && !isText($schema)) return 'not a schema: its "$schema" is not a string';
+  if (properties !== undefined && !isObject(properties)) return 'not a schema: its "properties" are not an object';
   const isList = required === undefined || (Array.isArray(required) && required.every(isText));
-  return isList ? undefined : 'no schema: its "required" is not a list of strings';
+  return isList ? undefined : 'not a schema: its "required" is not a list of strings';
 }
 
 /** True for a valid name or URI of an entry. */

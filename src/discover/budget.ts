@@ -29,13 +29,13 @@ export class Budget {
     if (this.#nodes > budgets.schemaNodes) {
       throw new BudgetExceeded(
         "type-too-large",
-        `the type has more than ${budgets.schemaNodes} parts when written out; split it, or take a simpler type`,
+        `the type has more than ${budgets.schemaNodes} parts when written out; split it, or use a simpler type`,
       );
     }
     if (level > budgets.schemaLevels) {
       throw new BudgetExceeded(
         "type-too-deep",
-        `the type nests more than ${budgets.schemaLevels} levels deep, or for ever; take a flatter type`,
+        `the type nests more than ${budgets.schemaLevels} levels deep, or endlessly; use a flatter type`,
       );
     }
   }
@@ -44,7 +44,7 @@ export class Budget {
     if (members <= budgets.unionMembers) return;
     throw new BudgetExceeded(
       "union-too-large",
-      `the type is a union of ${members} members and at most ${budgets.unionMembers} are allowed; take a wider type such as string`,
+      `the type is a union of ${members} members and at most ${budgets.unionMembers} are allowed; use a wider type such as string`,
     );
   }
 }

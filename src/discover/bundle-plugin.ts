@@ -100,14 +100,14 @@ async function fromDefinition(
   return refuse("import-refused", `"${specifier}" cannot be imported. ${howToMend(specifier)} ${allowed}`);
 }
 
-const esModulesOnly = "Of a package whose code is copied take its ES module, which has import and export.";
+const esModulesOnly = "If you copy a package's code, copy its ES module, which has import and export.";
 
 function ownFile(specifier: string, importer: string, files: ReadonlyMap<string, string>): OnResolveResult {
   const found = resolveOwnFile(importer, specifier, (path) => files.has(path));
   if (found.kind === "outside") {
     return refuse(
       "import-refused",
-      `"${specifier}" is outside of the folder of sources: move the file into it. Nothing else can be imported by path.`,
+      `"${specifier}" is outside the folder of sources: move the file into it. Nothing else can be imported by path.`,
     );
   }
   if (found.kind === "missing") {
@@ -124,13 +124,13 @@ function ownFile(specifier: string, importer: string, files: ReadonlyMap<string,
 
 function howToMend(specifier: string): string {
   if (/^[a-z][a-z0-9+.-]+:/i.test(specifier))
-    return "Nothing is imported by URL: copy the code into a file beside this one.";
+    return "A definition cannot import by URL: copy the code into a file beside this one.";
   if (/^([/\\]|[a-z]:)/i.test(specifier))
-    return "Nothing is imported by an absolute path: copy the file beside this one and write ./….";
-  if (specifier.startsWith("#")) return "Definitions have no package.json of their own, so no # imports.";
+    return "A definition cannot import by an absolute path: copy the file beside this one and write ./….";
+  if (specifier.startsWith("#")) return "Definitions have no package.json of their own, so # imports do not work.";
   return (
-    "It is not among the packages that Berth bundles: copy the code that is needed into a file beside this one; " +
-    "it has to be an ES module that asks for no file and no network."
+    "Berth does not bundle this package: copy the code that you need into a file beside this one; " +
+    "it must be an ES module that needs no files and no network."
   );
 }
 
@@ -159,12 +159,12 @@ async function lookUp(
   if (result.errors.length > 0 || result.external || result.namespace !== "file") {
     return refuse(
       "package-missing",
-      `"${args.path}" was not found in Berth's own installation: check the path inside the package, or install Berth anew.`,
+      `"${args.path}" was not found in Berth's own installation: check the path inside the package, or reinstall Berth.`,
     );
   }
   const file = packageFile(result.path);
   if (file === undefined || !expected.has(file.name.replace(/(?<=.)@.*/, ""))) {
-    return refuse("import-refused", `"${args.path}" leads outside of the packages that may be bundled. ${allowed}`);
+    return refuse("import-refused", `"${args.path}" leads outside the packages that may be bundled. ${allowed}`);
   }
   return { path: file.name, namespace: "package", pluginData: file, sideEffects: result.sideEffects };
 }
@@ -239,11 +239,11 @@ const reasons: readonly (readonly [names: readonly string[], reason: string])[] 
   [["fs"], "A definition sees no files: import data as a .json file of its own, or read it with context.variable()."],
   [
     ["net", "tls", "dgram", "dns", "http", "https", "http2", "_http_agent", "_http_client", "_http_server"],
-    "A definition has no network of its own: use context.fetch(), which the host carries out within its rules.",
+    "A definition has no network of its own: use context.fetch(), which the host performs within its rules.",
   ],
   [
     ["child_process", "cluster", "worker_threads"],
-    "A definition is one process and cannot start others: write a shell definition (.sh) to run commands.",
+    "A definition cannot start processes: write a shell definition (.sh) to run commands.",
   ],
   [
     ["process", "os", "tty", "readline", "repl"],
@@ -251,7 +251,7 @@ const reasons: readonly (readonly [names: readonly string[], reason: string])[] 
   ],
   [
     ["vm", "module", "v8", "inspector", "wasi", "sea", "test", "trace_events", "domain"],
-    "It reaches into the runtime that isolates the definition: import the code that is needed as a file of its own.",
+    "It reaches into the runtime that isolates the definition: import the code that you need as a file.",
   ],
   [["sqlite"], "A definition sees no files: keep values in variables, and read them with context.variable()."],
 ];

@@ -53,7 +53,7 @@ export async function bundleDefinition(
     );
     const bundle = assemble(code!.text, map!.text, usesRequire(result.metafile!), bundleBytes);
     if (bundle !== undefined) return { bundle, problems: warnings };
-    const message = `What is made of it has more than ${bundleBytes} bytes (BERTH_BUNDLE_BYTES): split the server, or read long texts from variables.`;
+    const message = `Its bundle has more than ${bundleBytes} bytes (BERTH_BUNDLE_BYTES): split the server, or read long texts from variables.`;
     return { problems: [...warnings, problem("too-large", message, source.entry)] };
   } catch (cause) {
     if (!isBuildFailure(cause)) throw new BundlerEnded("the bundler has ended", { cause });
@@ -66,7 +66,7 @@ export async function bundleDefinition(
 export class BundlerEnded extends Error {}
 
 function bundlerFailed({ entry }: DefinitionSource): Problem {
-  return problem("bundler-failed", "The bundler failed on this definition, for something outside of it.", entry);
+  return problem("bundler-failed", "The bundler failed on this definition for a reason outside it.", entry);
 }
 
 function buildOptions(source: DefinitionSource): BuildOptions {
@@ -177,8 +177,7 @@ function refersToMap(text: string): boolean {
 
 function rawMapReference(file: string, text: string, offset: number): Problem {
   const { line, column, lineText } = positionAt(text, offset);
-  const message =
-    'A tagged template cannot hold "# sourceMappingURL": write it in two parts, as in ${"# source"}MappingURL.';
+  const message = 'A tagged template cannot hold "# sourceMappingURL": split it, as in ${"# source"}MappingURL.';
   const frame = codeFrame(lineText, line, column);
   return { code: "suspicious-code", message, severity: "error", file, line, column, frame };
 }

@@ -182,7 +182,7 @@ function explain(source: DefinitionSource, ending: Failure, limits: CompilerLimi
         message: `${file} took more than ${limits.compileMemoryMb} MB to compile (BERTH_COMPILE_MEMORY_MB); ${remedy}`,
       };
     case "output":
-      return { code: "compiler-output", message: `what was made of ${file} is too large: ${ending.detail}; split it` };
+      return { code: "compiler-output", message: `the output of ${file} is too large: ${ending.detail}; split it` };
     case "closed":
       return { code: "compiler-closed", message: `${file} was not compiled: the service is shutting down` };
     case "unready":
@@ -204,7 +204,7 @@ const COPIED_UNITS = 200_000;
 function remedyFor({ files }: DefinitionSource): string {
   const [longest] = Object.entries(files).sort(([, one], [, other]) => other.length - one.length);
   if (longest && longest[1].length > COPIED_UNITS)
-    return `${longest[0]} has ${longest[1].length} characters: keep just the code that is needed`;
+    return `${longest[0]} has ${longest[1].length} characters: keep only the code that you need`;
   return "simplify its types (large unions, deeply computed or recursive generics), or write a plain type";
 }
 
@@ -367,7 +367,7 @@ class CompilerProcess {
         if (answer.id === 0) this.isReady = true;
         if (answer.id !== this.#jobs) continue;
         if (answer.result) this.#finish?.({ kind: "result", result: answer.result });
-        else this.#finish?.({ kind: "failure", detail: answer.failure ?? "it gave no answer" });
+        else this.#finish?.({ kind: "failure", detail: answer.failure ?? "it did not answer" });
       }
     } catch (error) {
       const detail = (error as Error).message;
@@ -388,10 +388,10 @@ class CompilerProcess {
       return { kind: "unready", exitCode: code, said: this.#stderr.trim().split("\n")[0]! };
     }
     if (saysOutOfMemory(this.#stderr)) return { kind: "memory" };
-    if (FROM_OUTSIDE.has(how)) return { kind: "unavailable", detail: `its process was ended from outside (${how})` };
+    if (FROM_OUTSIDE.has(how)) return { kind: "unavailable", detail: `its process was killed from outside (${how})` };
     if (shortage.test(this.#stderr)) return { kind: "unavailable", detail: "the system let it start no more threads" };
     if (code === BUNDLER_ENDED && !/^(?:panic|fatal error):/m.test(this.#stderr))
-      return { kind: "unavailable", detail: "its bundler was ended from outside" };
+      return { kind: "unavailable", detail: "its bundler was killed from outside" };
     return { kind: "crash", detail: `its process ended with ${how}` };
   }
 }

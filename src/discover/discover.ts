@@ -106,7 +106,7 @@ class Finder {
       if (!completion) continue;
       const { of, argument } = completion;
       if (this.#completions.some((other) => other.of === of && other.argument === argument)) {
-        this.#refuse(candidate, "repeated-completion", `another function completes ${tag.text} already`, tag.node);
+        this.#refuse(candidate, "repeated-completion", `another function already completes ${tag.text}`, tag.node);
       } else this.#completions.push(completion);
     }
   }
@@ -135,7 +135,7 @@ class Finder {
     if (!resource) return;
     const { name, uri } = resource;
     if (this.#resources.some((other) => other.uri === uri)) {
-      return this.#refuse(candidate, "repeated-resource", `there is another resource ${uri}`, tag.node);
+      return this.#refuse(candidate, "repeated-resource", `another function is already the resource ${uri}`, tag.node);
     }
     if (!this.#hasRoom(candidate, resource)) return;
     this.#resources.push(resource);
@@ -161,7 +161,7 @@ class Finder {
     if (!this.#limits) return true;
     const { toolBytes, contractBytes, contractValues } = this.#limits;
     const bytes = Buffer.byteLength(JSON.stringify(found));
-    const remedy = "take plainer types: fewer literals, or a string that the function itself checks";
+    const remedy = "use simpler types: fewer literals, or a string that the function itself checks";
     if (bytes > toolBytes) {
       const message = `its schemas and texts have ${bytes} bytes, and at most ${toolBytes} are allowed (BERTH_TOOL_BYTES)`;
       this.#refuse(candidate, "too-large", `${message}; ${remedy}`, candidate.nameNode);
@@ -189,7 +189,7 @@ class Finder {
   }
 
   #refuseRepeated(candidate: Candidate, what: string): void {
-    const message = `there is another ${what} of this name; export one of them under another name`;
+    const message = `another ${what} has this name; export one of them under another name`;
     this.#refuse(candidate, `repeated-${what}`, message, candidate.nameNode);
   }
 
@@ -297,7 +297,7 @@ function readResource(
   const [, uri = "", mimeType = ""] = /^(\S*)\s*([^\n]*)/.exec(tag.text) ?? [];
   const variables = readUri(uri, tag, reporter);
   if (mimeType !== "" && !/^[\w.+-]+\/[\w.+-]+(;.*)?$/.test(mimeType)) {
-    const message = `"${mimeType}" is no media type, as text/plain is one`;
+    const message = `"${mimeType}" is not a media type, such as text/plain`;
     const part = textPart(tag, tag.text.indexOf(mimeType, uri.length), mimeType.length);
     reporter.add("error", "invalid-mime-type", message, tag.node, part);
   }
@@ -321,7 +321,7 @@ function readUri(uri: string, tag: Tag, reporter: Reporter): readonly Variable[]
     reporter.add(
       "error",
       "invalid-uri",
-      "@resource needs a URI or a URI template, as in data://report",
+      "@resource needs a URI or a URI template, such as data://report",
       tag.node,
       textPart(tag),
     );
@@ -345,17 +345,17 @@ function checkParameters(
   const properties = (schema["properties"] ?? {}) as Record<string, JsonSchema>;
   for (const { name, offset } of variables) {
     if (Object.hasOwn(properties, name)) continue;
-    const message = `the URI's variable "${name}" is no parameter of the function`;
+    const message = `the URI's variable "${name}" is not a parameter of the function`;
     reporter.add("error", "unknown-variable", message, tag.node, textPart(tag, offset, name.length));
   }
   const required = (schema["required"] ?? []) as string[];
   for (const [name, property] of Object.entries(properties)) {
     const variable = variables.find((variable) => variable.name === name);
     if (!variable && required.includes(name)) {
-      const message = `nothing gives the parameter "${name}" a value; put {${name}} into the URI, or give it a default`;
+      const message = `the parameter "${name}" never gets a value; put {${name}} into the URI, or give it a default`;
       reporter.add("error", "unfilled-parameter", message, nameNode);
     } else if (variable && !isTextual(property, true)) {
-      const message = `the parameter "${name}" comes from a URI, so it has to be a string, a number, a boolean or a list of those`;
+      const message = `the parameter "${name}" comes from a URI, so it must be a string, a number, a boolean or a list of those`;
       reporter.add("error", "parameter-not-textual", message, nameNode);
     }
   }
@@ -383,7 +383,7 @@ function argumentsOf({ schema }: Input, { nameNode }: Candidate, reporter: Repor
   const required = (schema["required"] ?? []) as string[];
   return Object.entries((schema["properties"] ?? {}) as Record<string, JsonSchema>).map(([name, property]) => {
     if (!isTextual(property, false)) {
-      const message = `clients give a prompt's arguments as texts, so "${name}" has to be a string, a number or a boolean`;
+      const message = `clients send a prompt's arguments as strings, so "${name}" must be a string, a number or a boolean`;
       reporter.add("error", "parameter-not-textual", message, nameNode);
     }
     const { description } = property;
@@ -430,7 +430,7 @@ function readCompletion(
   const target = readTarget(tag, completables, reporter);
   const { parameters, context } = takenParameters(candidate, program, reporter);
   if (parameters.length > 2) {
-    const message = "a completion takes what is typed so far and the other arguments: (value: string, others)";
+    const message = "a completion takes the text typed so far and the other arguments: (value: string, others)";
     reporter.add("error", "completion-parameters", message, parameters[2]!.declaration ?? candidate.nameNode);
   }
   if (!target || reporter.hasErrors) return { problems: reporter.problems };
@@ -453,10 +453,10 @@ function readTarget(
   const fault = (code: string, message: string): undefined => {
     reporter.add("error", code, message, tag.node, textPart(tag));
   };
-  if (name === "") return fault("unknown-completion", "@completes wants a function and its argument: @completes f.x");
+  if (name === "") return fault("unknown-completion", "@completes needs a function and its argument: @completes f.x");
   const target = completables.find(({ names }) => names.includes(name));
   if (!target) {
-    return fault("unknown-completion", `"${name}" is no function that is a @prompt or a @resource without problems`);
+    return fault("unknown-completion", `"${name}" is not a valid @prompt or @resource`);
   }
   if (target.arguments.includes(argument)) return { of: target.of, argument };
   const known = target.arguments.map((each) => `"${each}"`).join(", ");
@@ -481,10 +481,10 @@ function namingOf(candidate: Candidate, reporter: Reporter): Naming {
   const { name, doc, nameNode } = candidate;
   const tag = tagOf(doc, "name");
   if (tag && !/^[A-Za-z0-9_./-]{1,64}$/.test(tag.text)) {
-    const wanted = "a name has 1 to 64 characters of A-Z, a-z, 0-9, _, ., / and -";
+    const wanted = "a name must have 1 to 64 characters of A-Z, a-z, 0-9, _, ., / and -";
     reporter.add("error", "invalid-name", `@name ${tag.text}: ${wanted}`, tag.node, textPart(tag));
   } else if (!tag && !/^[A-Za-z0-9_.-]{1,128}$/.test(name)) {
-    const reason = `the name has characters that clients refuse; publish it under another: @name …`;
+    const reason = `the name has characters that clients refuse; publish it under another name: @name …`;
     reporter.add("error", "invalid-tool-name", reason, nameNode);
   }
   const title = tagText(doc, "title");

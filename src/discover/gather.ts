@@ -146,7 +146,7 @@ async function resolveOnDisk(root: string, importer: string, specifier: string):
 }
 
 function outside(specifier: string, origin?: Origin): Problem {
-  const message = `"${specifier}" is outside of the folder of sources: move the file into it, and name it relative to it.`;
+  const message = `"${specifier}" is outside the folder of sources: move the file into it, and write a relative path.`;
   return problem("outside", message, origin);
 }
 
@@ -179,7 +179,7 @@ async function readSourceFile(root: string, path: string, bytesMax: number): Pro
   const place = await placeOf(root, path);
   if (place === "missing") return fail("missing-file", `There is no file "${path}" in the folder of sources.`);
   if (place === "outside") {
-    return fail("outside", `"${path}" is a link out of the folder of sources: put the file itself there.`);
+    return fail("outside", `"${path}" is a link that leads outside the folder of sources: put the file itself there.`);
   }
   let file: FileHandle | undefined;
   try {

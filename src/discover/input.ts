@@ -81,7 +81,7 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
 
   const early = parameters.slice(0, -1).find(({ isRest }) => isRest);
   if (early) {
-    const message = `${early.name} takes any number of values before others, which arguments with names cannot give; put it last`;
+    const message = `${early.name} takes any number of values before others, which named arguments cannot express; put it last`;
     reporter.add("error", "unsupported-type", message, early.declaration ?? candidate.nameNode);
   }
 
@@ -164,7 +164,7 @@ function walkArguments(parameter: Parameter, walker: Walker): JsonSchema {
     !(type.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection))
   ) {
     const reason =
-      "arguments that are taken apart must be of one object type, because clients take no union there; " +
+      "destructured arguments must have one object type, because clients accept no union there; " +
       "give the parameter a name instead";
     return walker.refuse(root, "destructured-union", reason);
   }
@@ -250,7 +250,7 @@ export function readGivenInput(
   const isWhole = parameters.length === 1 && !first!.isRest && (first!.pattern || !properties.includes(first!.name));
   for (const { name, declaration } of isWhole ? [] : parameters) {
     if (properties.includes(name) || reporter.hasErrors) continue;
-    const message = `the schema in @inputSchema has no property "${name}", so nothing is ever given for it`;
+    const message = `the schema in @inputSchema has no property "${name}", so it never gets a value`;
     reporter.add("warning", "unnamed-argument", message, declaration ?? candidate.nameNode);
   }
   return {
@@ -278,9 +278,9 @@ function readSchema(tag: Tag, reporter: Reporter): JsonSchema {
   } catch (error) {
     return fault(`is not JSON: ${(error as Error).message}`, { start: part.start + faultOffset(text), length: 1 });
   }
-  if (!isObject(schema) || schema["type"] !== "object") return fault('has to be a schema with "type": "object"');
+  if (!isObject(schema) || schema["type"] !== "object") return fault('must be a schema with "type": "object"');
   const broken = faultOfSchema(schema);
-  return broken === undefined ? schema : fault(`is no schema that can be checked (JSON Schema 2020-12): ${broken}`);
+  return broken === undefined ? schema : fault(`is not a valid JSON Schema 2020-12: ${broken}`);
 }
 
 /**
@@ -332,7 +332,7 @@ function reportComment({ doc, implementation, signature }: Candidate, described:
     const unknown = unknownTag(tag);
     if (unknown !== undefined) reporter.add("warning", "unknown-tag", unknown, tag.node);
     else if (isAboutArguments(tag)) {
-      const message = `@${tag.written} is about an argument and has no effect here; write it below the @param of one`;
+      const message = `@${tag.written} describes an argument and has no effect here; write it below a @param`;
       reporter.add("warning", "constraint-without-effect", message, tag.node);
     }
   }

@@ -64,7 +64,7 @@ export function readOutput(
   try {
     const schema = walker.walk(result.type, { path: [], level: 0, open: true, node });
     if (hasOnlyFunctions(result.type, program.checker)) {
-      lose("unsupported-type", "all that it has is functions, which JSON cannot carry; return plain data");
+      lose("unsupported-type", "it has only functions, which JSON cannot carry; return plain data");
     }
     return {
       schema: isLost ? null : walker.recursion.finish(orNull(schema, result.type, program.checker)),

@@ -38,7 +38,7 @@ export function settle(candidate: Candidate, program: DefinitionProgram, reporte
   if (tag) {
     const index = signatures[tag.number - 1] ? tag.number - 1 : undefined;
     if (index !== undefined) return only(candidate, [index]);
-    const message = `@signature wants a number from 1 to ${signatures.length}, not "${tag.tag.text}"`;
+    const message = `@signature needs a number from 1 to ${signatures.length}, not "${tag.tag.text}"`;
     reporter.add("error", "unknown-signature", message, tag.tag.node, textPart(tag.tag));
     return undefined;
   }
@@ -60,11 +60,11 @@ export function settle(candidate: Candidate, program: DefinitionProgram, reporte
 function isUnreadable({ name, missing, clashing, nameNode }: Candidate, reporter: Reporter): boolean {
   if (clashing.length > 0) {
     const files = clashing.map((file) => `"./${file}"`).join(" and ");
-    const remedy = `write export { ${name} } from … for the one that is meant`;
+    const remedy = `write export { ${name} } from … for the one that you mean`;
     reporter.add(
       "error",
       "clashing-exports",
-      `${files} export different functions of this name, and a module exports neither; ${remedy}`,
+      `${files} export different functions of this name, so the module exports neither; ${remedy}`,
       nameNode,
     );
     return true;
@@ -260,10 +260,7 @@ function warn(
     : `numbers ${listOf(signatures)} are offered together`;
   const [first] = faults;
   const left = first ? `; ${listOf(faults.map(({ index }) => index))} cannot be: ${first.fault}` : "";
-  const others =
-    merged.length > 1
-      ? "; no one schema takes just what all of them take, and @signature <number> chooses another"
-      : "";
+  const others = merged.length > 1 ? "; no single schema covers them all; @signature <number> chooses another" : "";
   const message = `of its ${readings.length} signatures ${offered}${others}${left}`;
   reporter.add("warning", "overloaded", message, settled.nameNode);
 }

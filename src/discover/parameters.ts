@@ -25,7 +25,7 @@ export function takenParameters(candidate: Candidate, program: DefinitionProgram
     const found = parameter.isRest ? undefined : hostContextIn(parameter.type, program);
     if (found && found.missing.length > 0) {
       const names = found.missing.map((name) => `"${name}"`).join(", ");
-      const message = `the host's context has no ${names}; take ToolContext of "berth" as it is (at ${parameter.name})`;
+      const message = `the host's context has no ${names}; use ToolContext of "berth" unchanged (at ${parameter.name})`;
       reporter.add("error", "context-extended", message, node);
     }
     if (parameter === last && context) continue;
@@ -37,7 +37,7 @@ export function takenParameters(candidate: Candidate, program: DefinitionProgram
     if (looksLikeContext(parameter, program)) {
       const { name } = parameter;
       const message =
-        `${name} is an argument that clients give, because its type is not ToolContext of "berth"; ` +
+        `${name} is an argument that clients send, because its type is not ToolContext of "berth"; ` +
         `for the host's context write ${parameter === last ? "" : "as the last parameter "}${name}: ToolContext, ` +
         'and import type { ToolContext } from "berth"';
       reporter.add("warning", "not-the-context", message, node);

@@ -34,7 +34,7 @@ export function faultOfPattern(pattern: string): string | undefined {
   } catch (error) {
     return (
       `cannot be checked in linear time (${(error as Error).message}); ` +
-      "look-ahead, look-behind and back-references are not available, so write it without them"
+      "look-ahead, look-behind and back-references are not available; write it without them"
     );
   }
 }

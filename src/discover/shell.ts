@@ -100,7 +100,7 @@ function addParam(tag: HeaderTag, params: ShellParam[], report: Report): void {
     return;
   }
   if (params.some(({ name }) => name === read.name)) {
-    report("error", "repeated-param", `there are two parameters named "${read.name}"`, whole(tag));
+    report("error", "repeated-param", `two parameters are named "${read.name}"`, whole(tag));
     return;
   }
   params.push(read);
@@ -112,7 +112,7 @@ function constrainLast(tag: HeaderTag, params: ShellParam[], report: Report): vo
     report(
       "warning",
       "unknown-tag",
-      `@${tag.name} is no tag of a script, or comes before the @param it is about${suggestionFor(tag.name)}`,
+      `@${tag.name} is not a tag for scripts, or comes before its @param${suggestionFor(tag.name)}`,
       whole(tag),
     );
     return;
@@ -127,7 +127,7 @@ function constrainLast(tag: HeaderTag, params: ShellParam[], report: Report): vo
     report(
       "warning",
       "unknown-tag",
-      `@${tag.name} is no tag that Berth knows, so it is ignored${suggestionFor(tag.name)}`,
+      `Berth does not know the tag @${tag.name} and ignores it${suggestionFor(tag.name)}`,
       whole(tag),
     );
   }
@@ -235,7 +235,7 @@ function readParam({ text }: HeaderTag): ShellParam | TagFault {
   const type = typed?.[1] ?? "string";
   const schema = shellType(type);
   if (!schema) {
-    const message = `"${type}" is no type for a script; use string, number, integer, boolean, "one" | "other", or a list such as string[]`;
+    const message = `"${type}" is not a type for scripts; use string, number, integer, boolean, "one" | "other", or a list such as string[]`;
     return fault("unknown-type", message, typed ? 1 : 0, type.length);
   }
 
@@ -245,12 +245,7 @@ function readParam({ text }: HeaderTag): ShellParam | TagFault {
   const bracketed = plain ? undefined : /^\[\s*([^\s[\]=]+)\s*(=)?/.exec(rest);
   const name = plain?.[1] ?? bracketed?.[1];
   if (name === undefined) {
-    return fault(
-      "malformed-param",
-      "after @param and its type comes a name: @param {string} text - The text",
-      start,
-      1,
-    );
+    return fault("malformed-param", "@param needs a name after its type: @param {string} text - The text", start, 1);
   }
   const nameAt = start + rest.indexOf(name);
   const wrongName = faultOfName(name);
@@ -263,7 +258,7 @@ function readParam({ text }: HeaderTag): ShellParam | TagFault {
   if (!bracketed[2]) return { ...param(name, schema, undefined, after), isOptional: true };
   const fallback = shellDefault(value.text, schema);
   if (fallback === undefined) {
-    const message = `the default ${value.text || "(nothing)"} is no ${type}`;
+    const message = `the default ${value.text || "(nothing)"} is not a ${type}`;
     return fault("bad-default", message, start + bracketed[0].length, Math.max(1, value.text.length));
   }
   return { ...param(name, schema, fallback, after), isOptional: true };
@@ -311,7 +306,7 @@ function faultOfName(name: string): string | undefined {
     return `"${name}" cannot name an environment variable; use letters, digits and underscores`;
   }
   const reader = (Object.keys(meanings) as (keyof typeof meanings)[]).find((each) => meanings[each].test(name));
-  return reader && `"${name}" has a meaning to ${readers[reader]}; name the parameter otherwise, best in lower case`;
+  return reader && `"${name}" has a meaning to ${readers[reader]}; rename the parameter, preferably in lower case`;
 }
 
 function fault(code: string, message: string, offset: number, length: number): TagFault {

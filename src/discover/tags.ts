@@ -103,7 +103,7 @@ function constrainOne<Node>(
 
   const value = read(tag.text);
   if (value === undefined) {
-    const message = `@${keyword} wants ${wants}, not "${tag.text}"; it is ignored`;
+    const message = `@${keyword} needs ${wants}, not "${tag.text}"; it is ignored`;
     onFault({ code: "constraint-malformed", message, tag });
     return schema;
   }
@@ -117,7 +117,7 @@ function constrainOne<Node>(
   }
   const result = applied(schema, types, (it) => ({ ...it, [keyword]: value }));
   if (result) return result;
-  const message = `@${keyword} has no effect here: it is about a ${types[0]}, and this is none`;
+  const message = `@${keyword} has no effect here: it is for a ${types[0]}, and this is not one`;
   onFault({ code: "constraint-without-effect", message, tag });
   return schema;
 }
@@ -153,7 +153,7 @@ function bare(text: string): string {
 /** Why a tag of a comment says nothing here, unless it is one that Berth reads or one that other tools read. */
 export function unknownTag<Node>({ name, written }: Tag<Node>): string | undefined {
   if (ownNames.has(name) || ofOthers.has(name) || !/^[a-z]/.test(name)) return undefined;
-  return `@${written} is no tag that Berth knows, so it is ignored${suggestionFor(name)}`;
+  return `Berth does not know the tag @${written} and ignores it${suggestionFor(name)}`;
 }
 
 /** `; did you mean @minimum?`, or nothing. */

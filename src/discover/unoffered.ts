@@ -24,7 +24,7 @@ export function unofferedExports(program: DefinitionProgram): Problem[] {
       return [];
     const { text } = statement.moduleSpecifier;
     const what = statement.exportClause === undefined ? "what it exports" : statement.exportClause.getText();
-    const message = `"${text}" is not among the files of this definition, so that ${what} cannot be offered; write a function that calls it`;
+    const message = `"${text}" is not among the files of this definition, so ${what} cannot be offered; write a function that calls it`;
     return [warn(statement.moduleSpecifier, "unseen-exports", message)];
   });
 }
@@ -71,7 +71,7 @@ function onDefault({ checker, entry }: DefinitionProgram): Finding | undefined {
   const how = isOwn
     ? `; export ${listed(methods)}${methods.length > 1 ? " each" : ""} by itself: "export function ${methods[0]}(…)"`
     : `: ${advice}`;
-  return { message: `What is exported is one value and no function, so nothing is offered${how}.`, node: assignment };
+  return { message: `The only export is a value, not a function, so nothing is offered${how}.`, node: assignment };
 }
 
 /** `export function _greet` and what is marked `@internal`. */
@@ -85,7 +85,7 @@ function onHidden({ checker, entry }: DefinitionProgram): Finding | undefined {
   const node = functions.flatMap(({ declarations = [] }) => declarations)[0];
   if (!node) return undefined;
   const names = listed(functions.map(({ name }) => name));
-  const message = `Nothing is offered: what begins with _ or is marked @internal, as ${names} is, is no tool.`;
+  const message = `Nothing is offered: a function that begins with _ or is marked @internal, like ${names}, is not a tool.`;
   return { message, node: nameNodeOf(node) };
 }
 
@@ -127,11 +127,14 @@ function onValues({ checker, entry }: DefinitionProgram): Finding | undefined {
     ? node.members.filter(ts.isMethodDeclaration).flatMap(({ name }) => (ts.isIdentifier(name) ? [name.text] : []))
     : [];
   if (methods.length > 0) {
-    const message = `${first.name} is a class, and methods are no tools; export ${listed(methods)} as`;
+    const message = `${first.name} is a class, and methods are not tools; export ${listed(methods)} as`;
     const how = methods.length > 1 ? "functions of their own" : "a function of its own";
     return { message: `${message} ${how}: "export function ${methods[0]}(…)".`, node: nameNodeOf(node) };
   }
-  return { message: `${first.name} is no function, and nothing else is exported: ${advice}.`, node: nameNodeOf(node) };
+  return {
+    message: `${first.name} is not a function, and nothing else is exported: ${advice}.`,
+    node: nameNodeOf(node),
+  };
 }
 
 function functionNames(statement: ts.Statement): ts.Identifier[] {

@@ -50,7 +50,7 @@ export function parseUriTemplate(text: string): UriTemplate | TemplateFault {
     const open = text.indexOf("{", at);
     const literal = text.slice(at, open < 0 ? undefined : open);
     const stray = literal.indexOf("}");
-    if (stray >= 0) return { message: 'a "}" closes nothing here', offset: at + stray, length: 1 };
+    if (stray >= 0) return { message: 'this "}" closes nothing', offset: at + stray, length: 1 };
     if (literal !== "") parts.push(literal);
     if (open < 0) break;
     const close = text.indexOf("}", open);
@@ -65,7 +65,7 @@ export function parseUriTemplate(text: string): UriTemplate | TemplateFault {
   const repeated = variables.find(({ name }) => names.size === names.add(name).size);
   if (repeated) {
     const { name, offset } = repeated;
-    return { message: `the variable "${name}" stands in it twice`, offset, length: name.length };
+    return { message: `the variable "${name}" appears twice`, offset, length: name.length };
   }
   const fault = faultOfUri(parts.map((part) => (typeof part === "string" ? part : sampleOf(part))).join(""));
   return fault === undefined ? { parts, variables } : { message: fault, offset: 0, length: text.length };
@@ -78,7 +78,7 @@ function parseExpression(body: string, start: number): Expression | TemplateFaul
   for (const spec of body.slice(operator.length).split(",")) {
     const found = /^((?:\w|%[\da-f]{2})(?:\.?(?:\w|%[\da-f]{2}))*)(?:(\*)|:([1-9]\d{0,3}))?$/i.exec(spec);
     if (!found) {
-      const message = `"${spec}" is no variable of a URI template (RFC 6570)`;
+      const message = `"${spec}" is not a variable of a URI template (RFC 6570)`;
       return { message, offset, length: Math.max(spec.length, 1) };
     }
     const [, name = "", explode, prefix] = found;
@@ -117,6 +117,6 @@ export function faultOfUri(text: string): string | undefined {
   if (!/^[A-Za-z][A-Za-z\d+.-]*:/.test(text)) return "a URI begins with a scheme, as in data://report";
   const bad = /[^\w.~!$&'()*+,;=:@/?#[\]%-]/u.exec(text)?.[0];
   return bad === undefined
-    ? "it is no URI (RFC 3986)"
+    ? "it is not a URI (RFC 3986)"
     : `a URI cannot hold ${JSON.stringify(bad)}; write ${encodeURIComponent(bad)}`;
 }

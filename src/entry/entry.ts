@@ -102,12 +102,12 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
   }
   if (fields.config_cid !== undefined) {
     const others = Object.keys(fields).length > 1 ? "; an entry with it has no other field" : "";
-    const message = `"config_cid" leads to no content that is a JSON object, in ${CONFIG_CIDS_MAX} steps${others}`;
+    const message = `"config_cid" does not lead to a JSON object within ${CONFIG_CIDS_MAX} steps${others}`;
     complain(inside(place, "config_cid"), "missing-content", message);
   }
   const schemaValidation = fields.schema_validation ?? "warn";
   if (!isSchemaValidation(schemaValidation)) {
-    const message = '"schema_validation" is "warn", "error" or "ignore"';
+    const message = '"schema_validation" must be "warn", "error" or "ignore"';
     complain(inside(place, "schema_validation"), "wrong-value", message);
   }
   if (fields.upstream !== undefined) {
@@ -116,17 +116,21 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
     }
   }
   if (fields.definition !== undefined && fields.upstream !== undefined) {
-    complain(place, "two-kinds", "A server has either a definition or an upstream, and this one has both");
+    complain(place, "two-kinds", "A server has either a definition or an upstream; this one has both");
   }
   const secrets = readSecretNames(fields.secrets ?? [], inside(place, "secrets"));
   const variables = fields.variables && readVariableNames(fields.variables, inside(place, "variables"));
   const network = readNetwork(fields.network ?? [], inside(place, "network"));
   if (fields.network !== undefined && fields.upstream !== undefined) {
-    const message = '"network" is for definitions; an upstream reaches what the machine it runs on reaches';
+    const message = '"network" is for definitions; an upstream reaches whatever its machine reaches';
     complain(inside(place, "network"), "not-for-upstreams", message);
   }
   if (fields.variables !== undefined && fields.upstream !== undefined) {
-    complain(inside(place, "variables"), "not-for-upstreams", '"variables" is for definitions; an upstream reads none');
+    complain(
+      inside(place, "variables"),
+      "not-for-upstreams",
+      '"variables" is for definitions; an upstream reads no variables',
+    );
   }
   const limits = readLimits(fields.limits ?? {}, inside(place, "limits"));
   const refused = problems.length > 0;
@@ -192,7 +196,7 @@ function withinBounds(raw: Json, place: ConfigPlace, reading: EntryReading): Jso
   for (const [name, value] of Object.entries(raw)) {
     const at = inside(place, name);
     if (isDeep && isDeeper(value, ENTRY_NESTING_MAX - 1)) {
-      const message = `An entry nests at most ${ENTRY_NESTING_MAX} levels deep, and this is one more; write it flatter`;
+      const message = `An entry nests at most ${ENTRY_NESTING_MAX} levels deep, and this is one more; flatten it`;
       complain(deepPlace(value, at, ENTRY_NESTING_MAX - 1), "too-deep", message);
     } else if (ITEMS.has(name) && isObject(value) && Object.keys(value).length > ENTRY_ITEMS_MAX) {
       const count = `These are ${Object.keys(value).length} ${name}`;
@@ -243,7 +247,7 @@ function readResources(raw: JsonObject, place: ConfigPlace, leftOut: string[]): 
     const at = inside(place, key);
     const resource = readResource(key, value, at);
     if (!resource) leftOut.push(...urisIn(value));
-    else if (resources.has(resource.uri)) complain(at, "duplicate-uri", `"${resource.uri}" stands here a second time`);
+    else if (resources.has(resource.uri)) complain(at, "duplicate-uri", `"${resource.uri}" appears twice`);
     else resources.set(resource.uri, resource);
   }
   return [...resources.values()];

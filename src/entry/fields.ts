@@ -94,12 +94,12 @@ export function readSourceFields<Name extends string>(
 
 /** The names under which servers can be reached: `/mcp/<server>`. */
 export function serverNameProblem(name: string): string | undefined {
-  if (name === "meta") return `"meta" is taken: /mcp/meta/<server> are the pages about servers`;
+  if (name === "meta") return `"meta" is taken: the pages about servers are at /mcp/meta/<server>`;
   if (/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/.test(name)) return undefined;
-  return `"${name}" cannot be a server's name: 1 to 64 of A-Z a-z 0-9 _ . - with a letter or digit first`;
+  return `"${name}" cannot be a server's name: use 1 to 64 of A-Z a-z 0-9 _ . - with a letter or digit first`;
 }
 
 export function variableNameProblem(name: string): string | undefined {
   if (/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/.test(name)) return undefined;
-  return `"${name}" cannot be a variable's name: 1 to 128 of A-Z a-z 0-9 _ . - with a letter, digit or _ first`;
+  return `"${name}" cannot be a variable's name: use 1 to 128 of A-Z a-z 0-9 _ . - with a letter, digit or _ first`;
 }

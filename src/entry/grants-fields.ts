@@ -18,7 +18,7 @@ export function readLimits(raw: JsonObject, place: ConfigPlace): ServerLimits {
   const read = (name: keyof typeof fields): number | undefined => {
     const value = fields[name];
     if (value === undefined || (Number.isInteger(value) && Number(value) >= 1)) return value as number | undefined;
-    return complain(inside(place, name), "wrong-value", `"${name}" is a whole number from 1 on`);
+    return complain(inside(place, name), "wrong-value", `"${name}" must be a whole number of at least 1`);
   };
   const [calls, callsPerSecond] = [read("calls"), read("calls_per_second")];
   return { ...(calls !== undefined && { calls }), ...(callsPerSecond !== undefined && { callsPerSecond }) };
@@ -28,7 +28,7 @@ export function readLimits(raw: JsonObject, place: ConfigPlace): ServerLimits {
 export function readSecretNames(raw: readonly Json[], place: ConfigPlace): string[] {
   const names = readTexts(raw, place, (name, at) => {
     const fault = nameFault(name);
-    return fault === undefined ? name : complain(at, "bad-name", `Of a secret, ${fault}`);
+    return fault === undefined ? name : complain(at, "bad-name", `In "secrets", ${fault}`);
   });
   return [...new Set(names)].sort();
 }

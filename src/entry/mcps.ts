@@ -47,7 +47,7 @@ export async function parseMcps(text: string, limits: McpsLimits): Promise<Parse
     const entries = entriesIn(value, place);
     if (!isObject(value)) return nothing();
     if (tooMuch === "all" || Object.keys(entries).length > mcpsEntries) {
-      const remedy = "take servers out, or use another tenant for some of them";
+      const remedy = "remove servers, or move some of them to another tenant";
       const message = `The variable mcps has more than ${mcpsEntries} entries (BERTH_MCPS_ENTRIES); ${remedy}`;
       complain(place, "too-many-entries", message);
       return nothing();

@@ -59,7 +59,7 @@ export function offerOf(server: string, found: Found, entry: ServerEntry): Offer
   };
   const place = inside({ pointer: "", problems: offered.problems }, server);
   for (const { uri } of found.resources.filter(({ uri }) => isOwn(uri))) {
-    complain(place, "bad-uri", `No function can be the resource ${uri}: it stands for what Berth keeps under it`);
+    complain(place, "bad-uri", `No function can be the resource ${uri}: Berth serves its own content there`);
   }
   for (const [name, tool] of Object.entries(entry.tools)) {
     putTool(offered, found, name, tool, { ...inside(inside(place, "tools"), name), tool: name });
@@ -88,7 +88,7 @@ export function checkOptions(server: string, { tools, problems }: Offered, { opt
   const place = inside(inside({ pointer: "", problems }, server), "options");
   for (const tool of Object.keys(options)) {
     if (tools.has(tool)) continue;
-    const message = `There are options for "${tool}", and the server has no such tool`;
+    const message = `There are options for "${tool}", but the server has no such tool`;
     complain(inside(place, tool), "unknown-tool", message, "warning");
   }
 }
@@ -120,7 +120,7 @@ export function putTool(
   if (!base) {
     tools.delete(name);
     const at = configured.function === undefined ? place : inside(place, "function");
-    const message = `The tool "${name}" is configured, but the definition has no function "${wanted}" that is a tool`;
+    const message = `The tool "${name}" is configured, but the definition has no tool function "${wanted}"`;
     return complain(at, "unknown-tool", message);
   }
   const unknown = unknownArgument(base.function, configured.arguments);
@@ -151,8 +151,8 @@ export function putResource(
   if (!source) {
     resources.delete(uri);
     const message =
-      `Nothing gives "${uri}" its content: write "text", "blob" or "content", ` +
-      "or have a function of the definition with that @resource";
+      `"${uri}" has no content: write "text", "blob" or "content", ` +
+      "or give the definition a function with that @resource";
     return complain(place, "no-content", message);
   }
   // Content of its own makes it another resource, which the known contract of the URI does not describe.

@@ -74,7 +74,7 @@ export function readPrompt(name: string, raw: Json, place: ConfigPlace): Configu
     const read = readArguments(args ?? [], inside(place, "arguments"));
     if (!messages || messages.length === 0) {
       if (!messages) complain(place, "missing-field", 'A prompt needs "messages"');
-      else complain(inside(place, "messages"), "no-messages", "A prompt has one message at least");
+      else complain(inside(place, "messages"), "no-messages", "A prompt needs at least one message");
     }
     const declared = new Set(read.map((argument) => argument.name));
     return {
@@ -99,7 +99,7 @@ function readArguments(list: readonly Json[], place: ConfigPlace): PromptArgumen
       const message = "An argument needs a name of 1 to 64 of A-Z a-z 0-9 _ - with a letter or _ first";
       complain(at, "bad-name", message);
     }
-    if (names.has(name)) complain(at, "duplicate-name", `The argument "${name}" stands here a second time`);
+    if (names.has(name)) complain(at, "duplicate-name", `The argument "${name}" appears twice`);
     names.add(name);
     return { name, ...rest, required };
   });
@@ -112,14 +112,14 @@ function readMessage(
 ): PromptResult["messages"][number] | undefined {
   const { role, content } = readFields(raw, { role: "text", content: "any" }, "A message", place);
   if (role !== "user" && role !== "assistant") {
-    return complain(inside(place, "role"), "wrong-role", 'The role of a message is "user" or "assistant"');
+    return complain(inside(place, "role"), "wrong-role", 'The role of a message must be "user" or "assistant"');
   }
   const block = content === undefined ? undefined : blockOf(content);
   const at = inside(place, "content");
-  if (!block) return complain(at, "bad-content", "The content of a message is a text or a content block of MCP");
+  if (!block) return complain(at, "bad-content", "The content of a message must be a string or an MCP content block");
   for (const [, name] of JSON.stringify(block).matchAll(PLACEHOLDER)) {
     if (declared.has(name!)) continue;
-    complain(at, "unknown-argument", `{{${name}}} stays as it is: the prompt declares no such argument`, "warning");
+    complain(at, "unknown-argument", `{{${name}}} is not replaced: the prompt declares no such argument`, "warning");
   }
   return { role, content: block };
 }

@@ -32,26 +32,26 @@ export function readResource(key: string, raw: Json, place: ConfigPlace): Config
     const { uri: given, uriTemplate, text, blob, content, ...named } = readFields(raw, fields, "A resource", place);
     const uri = given ?? uriTemplate ?? "";
     if ((given === undefined) === (uriTemplate === undefined)) {
-      complain(place, "missing-field", 'A resource has either "uri" or "uriTemplate"');
+      complain(place, "missing-field", 'A resource needs either "uri" or "uriTemplate"');
     } else if (given !== undefined) {
       checkUri(given, inside(place, "uri"));
     } else {
       checkTemplate(uri, inside(place, "uriTemplate"));
     }
     if (named.mimeType !== undefined && !MEDIA_TYPE.test(named.mimeType)) {
-      complain(inside(place, "mimeType"), "bad-media-type", "A media type is such as text/plain");
+      complain(inside(place, "mimeType"), "bad-media-type", "This must be a media type, such as text/plain");
     }
     const found = [
       ...(text === undefined ? [] : [{ kind: "text", text } as const]),
       ...(blob === undefined ? [] : [{ kind: "blob", base64: blob } as const]),
       ...(content === undefined ? [] : [{ kind: "uri", uri: content } as const]),
     ];
-    if (found.length > 1) complain(place, "two-contents", 'Of "text", "blob" and "content" a resource has one');
+    if (found.length > 1) complain(place, "two-contents", 'A resource has exactly one of "text", "blob" and "content"');
     if (blob !== undefined && !BASE64.test(blob)) complain(inside(place, "blob"), "bad-base64", "It must be base64");
     if (content !== undefined) checkContent(content, uri, inside(place, "content"));
     const itself = isOwn(uri) ? ({ kind: "uri", uri } as const) : undefined;
     if (itself && found.length > 0 && content !== uri) {
-      const message = `${uri} stands for what Berth keeps under it; give content of its own another URI`;
+      const message = `Berth serves its own content at ${uri}; give this content another URI`;
       complain(inside(place, given === undefined ? "uriTemplate" : "uri"), "bad-uri", message);
     }
     const gives = itself ?? found[0];
@@ -75,26 +75,26 @@ const MEDIA_TYPE = /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}(?:\s*;[\x20-\x7e]*
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 function checkUri(uri: string, place: ConfigPlace): void {
-  const fault = isTemplate(uri) ? 'it is a template, which is named "uriTemplate"' : faultOfUri(uri);
+  const fault = isTemplate(uri) ? 'it is a template; put it in "uriTemplate"' : faultOfUri(uri);
   if (fault !== undefined) complain(place, "bad-uri", `${JSON.stringify(uri)} cannot be a resource: ${fault}`);
 }
 
 function checkTemplate(template: string, place: ConfigPlace): void {
   const parsed = parseUriTemplate(template);
-  if ("message" in parsed) complain(place, "bad-template", `No URI template: ${parsed.message}`);
+  if ("message" in parsed) complain(place, "bad-template", `Not a URI template: ${parsed.message}`);
   else if (parsed.variables.length === 0) {
-    complain(place, "bad-template", 'It has no {variable}; what has none is named "uri"');
+    complain(place, "bad-template", 'It has no {variable}; put it in "uri"');
   }
 }
 
 function checkContent(content: string, uri: string, place: ConfigPlace): void {
   if (!isOwn(content)) {
-    return complain(place, "bad-uri", "Content comes from a cid://, variable:// or server:// URI");
+    return complain(place, "bad-uri", "Content must come from a cid://, variable:// or server:// URI");
   }
   const parsed = parseUriTemplate(content);
   if ("message" in parsed) return complain(place, "bad-uri", `No URI: ${parsed.message}`);
   const template = parseUriTemplate(uri);
   const known = new Set("message" in template ? [] : template.variables.map(({ name }) => name));
   const unknown = parsed.variables.find(({ name }) => !known.has(name));
-  if (unknown) complain(place, "unknown-variable", `{${unknown.name}} is no variable of the resource's template`);
+  if (unknown) complain(place, "unknown-variable", `{${unknown.name}} is not a variable of the resource's template`);
 }

@@ -62,7 +62,7 @@ export function readTool(
     }
     if (tool.outputSchema) checkSchema(tool.outputSchema, inside(place, "outputSchema"), faultOf);
     const annotations =
-      tool.annotations && readFields(tool.annotations, hints, "What is noted of a tool", inside(place, "annotations"));
+      tool.annotations && readFields(tool.annotations, hints, "A note on a tool", inside(place, "annotations"));
     return { ...tool, ...(annotations && { annotations }) };
   });
 }
@@ -70,7 +70,7 @@ export function readTool(
 export function checkName(name: string, kind: "tool" | "prompt", place: ConfigPlace): void {
   if (OFFERED_NAME.test(name)) return;
   const shown = JSON.stringify(name.slice(0, 150));
-  complain(place, "bad-name", `${shown} cannot be a ${kind}'s name: 1 to 128 of A-Z a-z 0-9 _ . / -`);
+  complain(place, "bad-name", `${shown} cannot be a ${kind}'s name: use 1 to 128 of A-Z a-z 0-9 _ . / -`);
 }
 
 const fields = {
@@ -95,7 +95,7 @@ function checkSchema(schema: JsonObject, place: ConfigPlace, faultOf: FaultOf | 
   const unfit = unfitFor(schema);
   if (unfit) return complain(place, unfit.code, unfit.message);
   const fault = faultOf(schema);
-  if (fault !== undefined) complain(place, "bad-schema", `No JSON Schema 2020-12 that can be checked: ${fault}`);
+  if (fault !== undefined) complain(place, "bad-schema", `Not a JSON Schema 2020-12 that can be checked: ${fault}`);
 }
 
 /** The reason why a schema is not even checked. */
@@ -107,5 +107,5 @@ function unfitFor(schema: JsonSchema): { readonly code: string; readonly message
   }
   if (!text.includes('"$id":')) return undefined;
   // Compiled schemas share one namespace: one could take the place of another server's.
-  return { code: "bad-schema", message: "A schema here has no $id; refer to its parts by #/$defs/…" };
+  return { code: "bad-schema", message: "A schema here cannot have an $id; refer to its parts by #/$defs/…" };
 }

@@ -14,7 +14,7 @@ export function timedOut(deadlineMs: number, tenant: string, msPerSecond: number
   const said = `it took longer than its deadline of ${deadlineMs} ms`;
   if (msPerSecond === undefined) return failure("timeout", said);
   const may = `may use ${msPerSecond} ms of processor time in a second`;
-  const why = `the guests of the tenant "${tenant}" ${may}, which is its limit processorMsPerSecond, and had used it up`;
+  const why = `the guests of the tenant "${tenant}" ${may} (its limit processorMsPerSecond), and had used it up`;
   return failure("timeout", `${said}: ${why}`);
 }
 
@@ -26,7 +26,7 @@ export const cancelled: GuestFailure = failure("cancelled", "the caller cancelle
 
 export const closed: GuestFailure = failure("evicted", "the service is shutting down", true);
 
-export const suspended: GuestFailure = failure("evicted", "its tenant is not served any more");
+export const suspended: GuestFailure = failure("evicted", "its tenant is no longer served");
 
 export function outputTooLarge(outputBytes: number): GuestFailure {
   return failure("output", `its result is larger than the limit of ${outputBytes} bytes`);
@@ -38,13 +38,13 @@ export function heldTooMuch(heldMb: number, megabytes: number, what: string): Gu
 }
 
 export function tooBusy(queued: number): GuestFailure {
-  return failure("busy", `${queued} calls are waiting for their turn already, and no more may wait`, true);
+  return failure("busy", `${queued} calls are already waiting for their turn, and no more may wait`, true);
 }
 
 export function needsSandbox(tenant: string, reason: string): GuestFailure {
   return failure(
     "crash",
-    `the tenant "${tenant}" may run code only in the sandbox, and there is none here (${reason}); ` +
+    `the tenant "${tenant}" may run code only in the sandbox, and this Berth has none (${reason}); ` +
       'without a sandbox only the tenant "default" is trusted',
   );
 }
@@ -69,7 +69,7 @@ export function ended(exit: Exit, stderr: string): GuestFailure {
   }
   const signal = exit.signal ?? signalOf(exit.code);
   if (signal === "SIGKILL")
-    return failure("crash", "its process was killed, perhaps for want of memory on this machine");
+    return failure("crash", "its process was killed, perhaps because this machine ran out of memory");
   return failure("crash", signal ? `its process ended by ${signal}` : `its process ended with exit code ${exit.code}`);
 }
 

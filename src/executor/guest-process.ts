@@ -328,7 +328,7 @@ export class FrameReader {
     } catch {
       return this.#fault("wrote something that is not JSON to its pipe");
     }
-    if (!Array.isArray(frame)) return this.#fault("wrote something that is no frame to its pipe");
+    if (!Array.isArray(frame)) return this.#fault("wrote something that is not a frame to its pipe");
     if (nestsTooDeep(frame, line.length)) {
       return this.#fault(`wrote a value nested more than ${NESTING_MAX} levels deep`);
     }

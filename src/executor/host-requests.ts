@@ -100,9 +100,9 @@ async function carryOut(
   const [, , id, name, params] = frame;
   if (!Number.isSafeInteger(id)) throw new Error("a request needs a number");
   const operation = operations.find((operation) => operation === name);
-  if (!operation || !isObject(params)) throw new Error("the host knows no such request");
+  if (!operation || !isObject(params)) throw new Error("the host does not know this request");
   if (!port) throw new Error(`this program may not ask the host (${operation})`);
-  if (waiting > REQUESTS_MAX) throw new Error(`more than ${REQUESTS_MAX} requests wait for the host already`);
+  if (waiting > REQUESTS_MAX) throw new Error(`more than ${REQUESTS_MAX} requests are already waiting for the host`);
   if (units > REQUEST_UNITS_MAX) throw new Error(`a request has at most ${REQUEST_UNITS_MAX} characters`);
   return port.request(operation, params as JsonObject, call);
 }

@@ -11,18 +11,18 @@ export function loadProblem(outcome: LoadOutcome, entry: string): Problem | unde
     }
     case "rejected": {
       const { message: said } = outcome.error;
-      const message = `Its top level leaves a promise behind that fails, and nothing handles that: ${said}${adviceOn(said)}`;
+      const message = `Its top level leaves a promise behind that fails without a handler: ${said}${adviceOn(said)}`;
       return { severity: "warning", code: "load-rejected", message, ...placeOf(outcome.error, entry) };
     }
     case "endless": {
       const message =
         `No function of it can be called, because its top level took more than ${outcome.loadMs} ms of processor time ` +
-        "(BERTH_LOAD_MS): is there a loop without an end? Move long work into the function that needs it";
+        "(BERTH_LOAD_MS): is there an endless loop? Move long work into the function that needs it";
       return { severity: "error", code: "load-endless", message, file: entry };
     }
     case "unfinished": {
       const message =
-        `Nobody knows whether it loads: its top level was not done after ${outcome.loadElapsedMs} ms ` +
+        `Nobody knows whether it loads: its top level had not finished after ${outcome.loadElapsedMs} ms ` +
         '(BERTH_LOAD_ELAPSED_MS). It waits for something ("await" outside of all functions), or the machine is busy';
       return { severity: "warning", code: "load-unfinished", message, file: entry };
     }

@@ -55,8 +55,7 @@ export async function openExecutor(options: ExecutorOptions): Promise<Executor> 
 
   const probe = await (options.tried ?? probeUntilClear(options));
   if ("launcher" in probe) {
-    if (!filtersSystemCalls)
-      options.log?.warn({ machine: process.arch }, "guests run without a filter of system calls");
+    if (!filtersSystemCalls) options.log?.warn({ machine: process.arch }, "guests run without a system call filter");
     return new GuestExecutor(probe.launcher, options);
   }
   if (mode === "sandboxed" || probe.mayPass) throw new BerthError("sandbox_unavailable", probe.reason);
@@ -74,10 +73,10 @@ async function probeUntilClear({ limits, log }: Pick<ExecutorOptions, "limits" |
     if ("launcher" in probe || !probe.mayPass) return probe;
     if (performance.now() + againInMs > until) {
       const advice =
-        "see that processes, memory and descriptors are not short, or start with BERTH_GUESTS=trusted to do without";
+        "make sure that processes, memory and descriptors suffice, or start with BERTH_GUESTS=trusted to do without it";
       return { ...probe, reason: `${probe.reason}, and has not for ${limits.sandboxTrialMs} ms: ${advice}` };
     }
-    log?.warn({ reason: probe.reason, againInMs }, "the sandbox does not start for now: no guest runs before it does");
+    log?.warn({ reason: probe.reason, againInMs }, "the sandbox does not start for now: no guest runs until it does");
     await after(againInMs);
   }
 }

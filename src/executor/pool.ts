@@ -34,7 +34,7 @@ interface PoolOwner {
 
 const IDLE_CHECK_MAX_MS = 10_000;
 const ADMIT_MAX_MS = 100;
-const CROWDED = "too many calls went on in it that nobody waits for";
+const CROWDED = "too many calls that nobody waits for went on in it";
 
 /**
  * Assigns processes to programs. It owns starting them lazily, the calls that wait for room, and the end of idle

@@ -210,14 +210,14 @@ function invalidText({ argv, env }: ScriptRun): string | undefined {
   const name = Object.keys(env).find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   if (name !== undefined) return `"${name.slice(0, 100)}" cannot be the name of an environment variable`;
   if ([...argv, ...Object.values(env)].some((text) => text.includes("\0"))) {
-    return "an argument holds a zero character, which no process can be given";
+    return "an argument holds a zero character, which no process can take";
   }
   const bytes = [...argv, ...Object.values(env)].map((text) => Buffer.byteLength(text));
   if (
     bytes.some((length) => length > ARGUMENT_BYTES_MAX) ||
     bytes.reduce((sum, length) => sum + length, 0) > ARGUMENTS_BYTES_MAX
   ) {
-    return `its arguments are too long: ${ARGUMENT_BYTES_MAX} bytes each and ${ARGUMENTS_BYTES_MAX} together is what a process can be given`;
+    return `its arguments are too long: a process takes ${ARGUMENT_BYTES_MAX} bytes each and ${ARGUMENTS_BYTES_MAX} together`;
   }
   return undefined;
 }

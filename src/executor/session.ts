@@ -190,7 +190,7 @@ export class GuestSession {
       case toHost.redirect:
       case toHost.asks: {
         const value = readValue(frame, units, this.#limits.outputBytes);
-        if (value === undefined) return this.#fault("wrote a result that is none");
+        if (value === undefined) return this.#fault("wrote an invalid result");
         if (value === "too large")
           return this.#over(call, { ok: false, error: outputTooLarge(this.#limits.outputBytes) });
         return this.#over(call, { ok: true, value });

@@ -57,7 +57,8 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const catalogs = new CatalogCache(limits);
   const watchers = new Watchers(
     (error) => log.error({ err: error }, "a listener to a server's changes failed"),
-    (tenant, server) => log.warn({ tenant, server }, "too many updated resources wait to be told; some are left out"),
+    (tenant, server) =>
+      log.warn({ tenant, server }, "too many updated resources are waiting to be announced; some are left out"),
   );
   const activities = new Activities(limits.recentCalls);
   const observers = dependencies.observers ?? new Observers();
@@ -332,7 +333,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     async approveUpstream(tenant, server, approval) {
       const entry = directories.get(tenant)?.servers.get(server)?.entry;
       const hosted = entry && upstreams?.find(tenant, server, entry);
-      if (!hosted) throw new BerthError("server_not_found", `"${server}" is no running upstream`);
+      if (!hosted) throw new BerthError("server_not_found", `"${server}" is not a running upstream`);
       if (!dependencies.writable) throw new BerthError("read_only");
       await approveUpstream(store, tenant, server, hosted, approval);
       forget(tenant, server);

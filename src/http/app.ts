@@ -175,7 +175,7 @@ const showServer: RequestHandler<{ server: string }> = (request, response, next)
 };
 
 function refuseMethod(request: IncomingMessage): never {
-  throw new BerthError("method_not_allowed", `${request.method}; MCP requests are sent by POST`);
+  throw new BerthError("method_not_allowed", `${request.method}; send MCP requests by POST`);
 }
 
 // Express recognizes an error handler by its four parameters.
@@ -184,7 +184,8 @@ const showError =
   async (error, request, response, next) => {
     if (response.headersSent) return next(error);
     // Express decodes the parts of an address itself.
-    const known: unknown = error instanceof URIError ? new BerthError("not_found", "its escapes are broken") : error;
+    const known: unknown =
+      error instanceof URIError ? new BerthError("not_found", "its percent-encoding is broken") : error;
     const context = contextOf(response);
     const shown = tellable(known, context.trace.requestId, options.log, "a page failed");
     options.challenge(context, shown);
@@ -224,7 +225,7 @@ interface MetricsRouteOptions {
 function metricsRoute({ metrics }: MetricsRouteOptions): RouteHandler {
   return async (context) => {
     const { response } = context;
-    if (context.tenant !== DEFAULT_TENANT) throw new BerthError("not_found", "figures stand at /metrics alone");
+    if (context.tenant !== DEFAULT_TENANT) throw new BerthError("not_found", "metrics are only at /metrics");
     checkChange(context, "audit");
     const text = await metrics.text();
     response.setHeader("Cache-Control", "no-store");

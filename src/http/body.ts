@@ -204,7 +204,7 @@ function fullOfHeld(most: number, limit: "heldBodyBytes" | "heldBodyBytesPerTena
 }
 
 function full(code: "too_many_requests" | "too_many_bodies", who: string, limit: keyof BodyLimits): BerthError {
-  const why = `${who} of bodies that are not whole yet (${limitVariable(limit)})`;
+  const why = `${who} of incomplete bodies (${limitVariable(limit)})`;
   return new BerthError(code, `${why}; try again in ${RETRY_AFTER_S} s`, {
     data: { retryAfterSeconds: RETRY_AFTER_S },
   });

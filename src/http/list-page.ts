@@ -25,7 +25,7 @@ export function readListPage({ query }: Pick<Request, "query">, { pageItems, pag
   }
   if (cursor === undefined) return { limit: count };
   const after = typeof cursor === "string" ? Buffer.from(cursor, "base64url").toString() : "";
-  if (!after.startsWith(MARK)) throw new BerthError("invalid_params", '"cursor" is none that this list gave');
+  if (!after.startsWith(MARK)) throw new BerthError("invalid_params", '"cursor" is not from this list');
   return { limit: count, after: after.slice(MARK.length) };
 }
 

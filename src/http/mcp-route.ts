@@ -116,6 +116,6 @@ export function decodeName(name: string): string {
   try {
     return decodeURIComponent(name);
   } catch {
-    throw new BerthError("server_not_found", `"${name}" is not well percent-encoded`);
+    throw new BerthError("server_not_found", `the percent-encoding of "${name}" is broken`);
   }
 }

@@ -171,7 +171,7 @@ function createAnswer(options: HttpOptions): Answer {
   const bodies = new Bodies(limits);
   options.metrics.show({
     name: "berth_unfinished_body_bytes",
-    help: "What has come of bodies that are not whole yet",
+    help: "Received parts of incomplete request bodies",
     read: () => bodies.unfinishedBytes,
   });
   access.onRevoked((principalId) => streams.cut(principalId));

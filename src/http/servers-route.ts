@@ -109,7 +109,7 @@ function faultOfRedirect(redirect: string, base: string, origin: string): CallRe
   const { origin: to, pathname } = new URL(redirect, origin);
   if (to !== new URL(origin).origin || pathname.startsWith(`${base}/servers/`)) return undefined;
   const shown = pathname.slice(0, 200);
-  return failure(`The redirect is refused: it leads to ${shown}, which is no function of this tenant`);
+  return failure(`The redirect is refused: it leads to ${shown}, which is not a function of this tenant`);
 }
 
 async function toolOf(
@@ -150,7 +150,8 @@ async function argumentsOf(
     }
     return queryArguments(query ?? "", contract.inputSchema, queryNames);
   }
-  if (query !== undefined) throw new BerthError("invalid_params", "a POST has its arguments in its body, and no query");
+  if (query !== undefined)
+    throw new BerthError("invalid_params", "a POST takes its arguments in the body, not in the query");
   checkContent(request.headers);
   const body = await bodies.read(context);
   context.atClose({ leave: bodies.hold(tenant, body) });
@@ -181,7 +182,7 @@ async function call(
     return fault ? { result: fault } : { redirect };
   }
   if (!("inputRequests" in result)) return { result };
-  const how = "plain HTTP has no questions; call it with MCP";
+  const how = "plain HTTP cannot ask questions; call it with MCP";
   throw new BerthError("input_required", how, { data: { inputRequests: result.inputRequests } });
 }
 

@@ -116,7 +116,7 @@ export function createSseRoute(options: SseRouteOptions): Route {
     const { unreadSseBytesPerTenant } = options.limits;
     if (unreadBytesOf(connectionsOf(tenant)) <= unreadSseBytesPerTenant) return;
     const limit = `${unreadSseBytesPerTenant} bytes (${limitVariable("unreadSseBytesPerTenant")})`;
-    throw new BerthError("too_many_requests", `more than ${limit} of answers are not read yet; read them first`, {
+    throw new BerthError("too_many_requests", `more than ${limit} of answers are still unread; read them first`, {
       data: { retryAfterSeconds: RETRY_AFTER_S },
     });
   }

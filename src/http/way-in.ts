@@ -233,7 +233,7 @@ export function createGuard(
       if (owner !== undefined && portOf(origin) === portOf(`http://${host}`)) return;
     }
     if (origin !== undefined && !allowedOrigins.includes(origin) && !isOriginOf(origin, host)) {
-      const remedy = "only pages of this service may call it, and those of BERTH_ALLOWED_ORIGINS";
+      const remedy = "only pages of this service and of BERTH_ALLOWED_ORIGINS may call it";
       throw new BerthError("forbidden_origin", `${origin}; ${remedy}`);
     }
   };

@@ -281,13 +281,13 @@ export async function mergeMcps(sides: {
     await entriesOf(sides.theirs, sides.read),
   ];
   if (!base || !mine || !theirs) {
-    const message = "The variable mcps as it stands is not an object of servers, so the image's changes are left out";
+    const message = "The current variable mcps is not an object of servers, so the image's changes are left out";
     return { entries: [{ outcome: "conflict", message }] };
   }
   const deep = [...base, ...mine, ...theirs].find(([, entry]) => isDeeper(entry, ENTRY_NESTING_MAX));
   if (deep) {
     const why = `its entry "${deep[0]}" here or there nests more than ${ENTRY_NESTING_MAX} levels deep`;
-    const message = `The image's changes of the variable mcps are left out, since ${why}; write it flatter`;
+    const message = `The image's changes of the variable mcps are left out, since ${why}; flatten it`;
     return { entries: [{ outcome: "conflict", message }] };
   }
 

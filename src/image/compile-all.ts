@@ -154,7 +154,7 @@ function problemsOf({ reference, definition }: Job, { result, bundle }: CompileR
     .problems.filter(isTold)
     .map((problem) => asWritten(problem, definition, bundle));
   if (bundle || told.some(({ severity }) => severity === "error")) return told;
-  const message = `Nothing in "${definition.entry}" can be run`;
+  const message = `"${definition.entry}" has nothing to run`;
   return [...told, { code: "nothing-to-run", message, severity: "error", file: definition.entry }];
 }
 

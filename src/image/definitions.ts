@@ -54,8 +54,8 @@ function kindProblem(kind: Reference["kind"], { path, text }: FolderFile): strin
   const isShell = languageOf(text) === "shell";
   if (path.endsWith(".ts") && isShell) return `"${path}" starts with #!, which marks a shell definition; name it .sh`;
   if (path.endsWith(".ts")) return undefined;
-  if (kind === "transform") return `A transform is a TypeScript module, and "${path}" is not named .ts`;
-  if (!path.endsWith(".sh")) return `A definition is a .ts or a .sh file, and "${path}" is neither`;
+  if (kind === "transform") return `A transform must be a TypeScript module, but "${path}" is not named .ts`;
+  if (!path.endsWith(".sh")) return `A definition must be a .ts or a .sh file, and "${path}" is neither`;
   return isShell ? undefined : `"${path}" must start with #! and its interpreter, such as #!/bin/bash`;
 }
 
@@ -123,7 +123,7 @@ async function findByCid(
     return { entry: cid, cid, blocks: parts, files: {}, source: sourceOf(cid, parts) };
   } catch (error) {
     if (!(error instanceof BerthError)) throw error;
-    const where = `the bytes of a CID stand in the folder ${CONTENT_FOLDER}/ of the sources, named by it`;
+    const where = `put the bytes of a CID into the folder ${CONTENT_FOLDER}/ of the sources, in a file named by it`;
     return complain(error.code.replaceAll("_", "-"), `${error.message} (${where})`);
   }
 }

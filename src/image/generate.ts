@@ -305,7 +305,7 @@ function readValue(
   problems: Problem[],
 ): BootVariable["value"] | undefined {
   if (definition && file) {
-    const message = `A variable has either "definition", its value, or "definition_cid", the file that holds it`;
+    const message = `A variable needs either "definition", its value, or "definition_cid", the file that holds it`;
     problems.push(problemAt(file.at, "two-values", message));
     return undefined;
   }
@@ -349,7 +349,7 @@ function uniqueNames(problems: Problem[]) {
       const first = seen.get(`${kind}/${name}`);
       if (first === undefined) seen.set(`${kind}/${name}`, node.at.line);
       else {
-        const message = `The ${kind} "${name}" stands here a second time; the first is on line ${first}`;
+        const message = `The ${kind} "${name}" appears twice; the first is on line ${first}`;
         problems.push(problemAt(node.at, "duplicate-name", message));
       }
     },

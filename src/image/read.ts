@@ -34,14 +34,14 @@ export function verifyImage(image: Image): void {
   const { content, derived, servers, variables } = image.manifest;
   const listed = new Set(content);
   for (const { name, definition_cid: cid } of [...servers, ...variables]) {
-    if (!listed.has(cid)) throw invalid(`"${name}" stands for ${cid}, which the manifest does not list`);
+    if (!listed.has(cid)) throw invalid(`"${name}" is ${cid}, which the manifest does not list`);
   }
   for (const cid of [...content, ...Object.values(derived)]) image.content(cid);
 }
 
 function readContent(dir: string, cid: Cid): Uint8Array {
   // Checked before it becomes a path: a manifest must not reach a file outside of the image.
-  if (!isCid(cid)) throw invalid(`"${cid}" is no CID`);
+  if (!isCid(cid)) throw invalid(`"${cid}" is not a CID`);
   const bytes = readBytes(join(dir, CONTENT_FOLDER, cid));
   if (!matches(cid, bytes)) throw invalid(`the bytes of ${cid} are damaged; run \`berth boot\` to make them again`);
   return bytes;

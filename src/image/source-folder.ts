@@ -43,7 +43,7 @@ export function openSourceFolder(root: string, bytesMax: number): SourceFolder {
       realRoot ??= realpathSync(root);
       const real = realpathSync(join(root, normal));
       if (!isInside(realRoot, real)) {
-        return { code: "outside", message: `"${path}" is a link that leads outside of the folder of sources` };
+        return { code: "outside", message: `"${path}" is a link that leads outside the folder of sources` };
       }
       const { size, isFile } = kindOf(real);
       if (!isFile) return { code: "not-a-file", message: `"${path}" is not a file` };
@@ -75,7 +75,7 @@ function faultOfPath(path: string): SourceFault | undefined {
   }
   const normal = posix.normalize(path);
   if (normal === ".." || normal.startsWith("../")) {
-    return { code: "outside", message: `"${path}" leads outside of the folder of sources` };
+    return { code: "outside", message: `"${path}" leads outside the folder of sources` };
   }
   return undefined;
 }

@@ -23,7 +23,7 @@ export interface LockedUpstream {
 }
 
 export const UPSTREAMS_LOCK_VERSION = 1;
-const REMEDY = "Run `berth mcp lock`, look at what it changes, and make the image again.";
+const REMEDY = "Run `berth mcp lock`, review what it changes, and make the image again.";
 
 /** The blocks of the locked contracts, by launcher URI. Problems with the file are warnings. */
 export function readUpstreamsLock(folder: SourceFolder, problems: Problem[]): ReadonlyMap<string, Block> {
@@ -39,14 +39,14 @@ export function readUpstreamsLock(folder: SourceFolder, problems: Problem[]): Re
     lock = undefined;
   }
   if (!isObject(lock) || lock["version"] !== UPSTREAMS_LOCK_VERSION || !isObject(lock["upstreams"])) {
-    problems.push(warning("bad-lock", `It is no lock of version ${UPSTREAMS_LOCK_VERSION}.`));
+    problems.push(warning("bad-lock", `It is not a lock of version ${UPSTREAMS_LOCK_VERSION}.`));
     return new Map();
   }
   const blocks = new Map<string, Block>();
   for (const [uri, locked] of Object.entries(lock["upstreams"])) {
     const block = isObject(locked) && isObject(locked["contract"]) ? jsonBlock(locked["contract"]) : undefined;
     if (block && isObject(locked) && block.cid === locked["contract_cid"]) blocks.set(uri, block);
-    else problems.push(warning("bad-lock", `What it says of "${nameOf(uri)}" is not what was written.`));
+    else problems.push(warning("bad-lock", `Its record of "${nameOf(uri)}" was changed since it was written.`));
   }
   return blocks;
 }
@@ -54,11 +54,11 @@ export function readUpstreamsLock(folder: SourceFolder, problems: Problem[]): Re
 /** Reports where the lock does not match the sources: `used` are the URIs of its entries that some server has. */
 export function unusedProblems(locked: ReadonlyMap<string, Block>, used: ReadonlySet<string>): Problem[] {
   const unused = [...locked.keys()].filter((uri) => !used.has(uri));
-  return unused.map((uri) => warning("unused-lock", `No server is started from "${nameOf(uri)}" any more.`));
+  return unused.map((uri) => warning("unused-lock", `No server starts from "${nameOf(uri)}" any more.`));
 }
 
 export function notLocked(uri: string): string {
-  return `"${nameOf(uri)}" is not locked: whatever it offers at its first start will count as approved. ${REMEDY}`;
+  return `"${nameOf(uri)}" is not locked: whatever it offers on its first start counts as approved. ${REMEDY}`;
 }
 
 function warning(code: string, message: string): Problem {

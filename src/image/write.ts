@@ -59,7 +59,7 @@ function refuseStrangers(out: string): void {
   if (existsSync(join(out, LOCK_FILE))) return;
   const strangers = list(join(out, CONTENT_FOLDER)).filter((name) => !isCid(name) && !name.startsWith(UNFINISHED));
   if (strangers.length === 0) return;
-  const reason = `${join(out, CONTENT_FOLDER)} holds what is not of an image (${strangers[0]}); choose another --out`;
+  const reason = `${join(out, CONTENT_FOLDER)} holds files that do not belong to an image (${strangers[0]}); choose another --out`;
   throw new BerthError("image_invalid", reason);
 }
 

@@ -30,7 +30,7 @@ export function parseDraft(body: string): Draft | null {
   if (!isDraft(draft)) {
     throw new BerthError(
       "invalid_params",
-      "a draft is {entry, files}, texts by path; send a single text as text/plain",
+      "a draft must be {entry, files}, file texts by path; send a single text as text/plain",
     );
   }
   const { entry, files } = draft;

@@ -138,7 +138,7 @@ async function inThread(
   if (!turn) {
     throw new BerthError(
       "too_many_requests",
-      `${TEXTS_WAITING_MAX} long texts of the tenant wait to be read; try again in ${RETRY_AFTER_S} s`,
+      `${TEXTS_WAITING_MAX} long texts of the tenant are waiting to be read; try again in ${RETRY_AFTER_S} s`,
       { data: { retryAfterSeconds: RETRY_AFTER_S } },
     );
   }
@@ -253,7 +253,7 @@ function objectNode(written: readonly MemberNode[], at: SourcePosition, source: 
     if (first && source.problems.length >= PROBLEMS_MAX) {
       source.further += 1;
     } else if (first) {
-      const message = `"${key}" stands here a second time; the first is on line ${first.at.line}`;
+      const message = `"${key}" appears twice; the first is on line ${first.at.line}`;
       source.problems.push(problemAt(keyAt, "duplicate-key", message));
     } else {
       members.set(key, { at: keyAt, node });
@@ -305,7 +305,7 @@ const LINE_END = /\r\n|[\n\r]/;
 
 const sentences: Record<string, string> = {
   "Unexpected token RBrace found.": "a value was expected before this `}`",
-  "Unexpected token RBracket found.": "a value was expected before this `]`; is there a comma too many?",
+  "Unexpected token RBracket found.": "a value was expected before this `]`; is there an extra comma?",
 };
 
 function plain(reason: string): string {

@@ -27,7 +27,7 @@ export function createLog(
 ): Log {
   const stream = new LogStream(bufferBytes);
   const log = pino(logOptions(level, secrets), stream);
-  stream.onCaughtUp = (dropped) => log.warn({ dropped }, "log lines were dropped while stderr took none");
+  stream.onCaughtUp = (dropped) => log.warn({ dropped }, "log lines were dropped because stderr was blocked");
   return log;
 }
 

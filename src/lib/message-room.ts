@@ -29,21 +29,21 @@ export type RoomLimits<Limit extends RoomLimit> = Pick<Limits, Limit | `${Limit}
 export const unfinishedUpstream = {
   limit: "unfinishedUpstreamBytes",
   why: (bytes, ofTenant) =>
-    `was in the midst of a message when more than ${bytes} bytes of messages${ofTenant ? " to its tenant" : ""} were not whole`,
+    `was in the middle of a message when more than ${bytes} bytes of messages${ofTenant ? " to its tenant" : ""} were incomplete`,
 } as const satisfies RoomKind;
 
 /** The received parts of incomplete frames from guests. */
 export const unfinishedGuest = {
   limit: "unfinishedGuestBytes",
   why: (bytes, ofTenant) =>
-    `was in the midst of a frame when more than ${bytes} bytes of frames of ${ofTenant ? "its tenant's guests" : "all guests"} were not whole`,
+    `was in the middle of a frame when more than ${bytes} bytes of frames of ${ofTenant ? "its tenant's guests" : "all guests"} were incomplete`,
 } as const satisfies RoomKind;
 
 /** Messages to upstream programs that are not in their pipes yet. */
 export const programBacklog = {
   limit: "programBacklogBytes",
   why: (bytes, ofTenant) =>
-    `did not read what was sent to it when more than ${bytes} bytes waited for the programs of ${ofTenant ? "its tenant" : "all tenants"}`,
+    `did not read its input when more than ${bytes} bytes waited for the programs of ${ofTenant ? "its tenant" : "all tenants"}`,
 } as const satisfies RoomKind;
 
 interface Holder {

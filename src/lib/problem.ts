@@ -38,7 +38,7 @@ const MORE = "more-problems";
 
 /** Stands for the problems beyond the first. */
 export function furtherProblems(count: number, severity: Problem["severity"]): Problem {
-  const message = `There are ${count} more problems; a check tells of the first ${PROBLEMS_MAX}`;
+  const message = `There are ${count} more problems; a check reports the first ${PROBLEMS_MAX}`;
   return { code: MORE, message, severity };
 }
 

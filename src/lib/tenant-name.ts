@@ -19,6 +19,6 @@ export function basePathOf(tenant: string): string {
 /** Throws `tenant_invalid`. */
 export function checkTenantName(name: string): void {
   if (isTenantName(name)) return;
-  const rule = `lower-case letters, digits and single hyphens, a letter first, at most ${TENANT_NAME_UNITS_MAX} characters`;
-  throw new BerthError("tenant_invalid", `"${name.slice(0, 100)}" is no name of a tenant: ${rule}`);
+  const rule = `use lower-case letters, digits and single hyphens, a letter first, at most ${TENANT_NAME_UNITS_MAX} characters`;
+  throw new BerthError("tenant_invalid", `"${name.slice(0, 100)}" cannot be a tenant's name: ${rule}`);
 }

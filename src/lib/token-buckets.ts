@@ -82,7 +82,7 @@ export function limitedPerMinute(does: string, limit: string, perMinuteOf: (tena
   return (tenant: string): void =>
     buckets.check(
       tenant,
-      (perMinute) => `the tenant "${tenant}" may ${does} ${perMinute} times a minute, which is its limit ${limit}`,
+      (perMinute) => `the tenant "${tenant}" may ${does} ${perMinute} times a minute, its limit ${limit}`,
     );
 }
 

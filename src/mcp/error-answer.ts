@@ -9,7 +9,7 @@ import type { Answer, MethodCall } from "./protocol.ts";
 /** The answer to a request that failed, whatever it failed of. */
 export function errorAnswer(log: Log, id: RequestId | null, error: unknown, trace?: Trace): Answer {
   const requestId = trace?.requestId ?? randomUUID();
-  const shown = tellable(error, requestId, log, "a request failed in a way that nobody foresaw");
+  const shown = tellable(error, requestId, log, "a request failed unexpectedly");
   const denied = shown.code === "forbidden" ? { denied: shown } : undefined;
   return { status: shown.status, body: errorText(id, shown), ...whenToRetry(shown), ...denied };
 }

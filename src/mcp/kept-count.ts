@@ -56,7 +56,7 @@ export class KeptCount {
       };
       if ((await this.#records.putRecord(tenant, this.#kind, KEPT_KEY, put)) !== undefined) return;
     }
-    throw new BerthError("store_failed", `what its tenant keeps was counted ${TRIES_MAX} times in between`);
+    throw new BerthError("store_failed", `its tenant's stored data was counted ${TRIES_MAX} times meanwhile`);
   }
 }
 

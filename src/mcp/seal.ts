@@ -65,6 +65,6 @@ export function createSealer(key: Uint8Array, now: () => number = Date.now): Sea
 }
 
 function refused(cause?: unknown): BerthError {
-  const detail = '"requestState" is none that this server gave for this request; make the request again without it';
+  const detail = '"requestState" did not come from this server for this request; make the request again without it';
   return new BerthError("invalid_params", detail, { cause });
 }

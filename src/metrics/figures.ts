@@ -22,12 +22,12 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
   const { audit, observers, executor, upstreams, endpoint, store, log } = parts;
   metrics.show({
     name: "berth_calls_in_flight",
-    help: "Calls of tools that are carried out now",
+    help: "Tool calls under way",
     read: () => observers.inFlight,
   });
   metrics.show({
     name: "berth_guest_processes",
-    help: "Processes for guest code: those of programs, and blank ones that wait for one",
+    help: "Guest processes: those that run a program, and spare ones that wait for one",
     label: "kind",
     read() {
       const { programs, spares } = executor.stats();
@@ -36,36 +36,36 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
   });
   metrics.show({
     name: "berth_guest_calls_in_flight",
-    help: "Calls and script runs that guest code works on, or that wait for their turn",
+    help: "Calls and script runs that guest code works on or that wait for their turn",
     read: () => executor.stats().callsInFlight,
   });
   metrics.show({
     name: "berth_guest_processes_started_total",
-    help: "Guest processes that were started",
+    help: "Guest processes started",
     read: () => executor.stats().started,
   });
   metrics.show({
     name: "berth_guest_processes_ended_total",
-    help: "Guest processes that have ended, whatever ended them",
+    help: "Guest processes ended, for any reason",
     read: () => executor.stats().killed,
   });
   metrics.show({
     name: "berth_upstreams",
-    help: "Hosted upstreams that somebody has asked for, by how their process or connection is",
+    help: "Upstreams in use, by the state of their process or connection",
     label: "state",
     read: () => upstreams.stats().states,
   });
   metrics.show({
     name: "berth_upstream_starts_total",
-    help: "Starts of hosted upstreams, the first ones included",
+    help: "Starts of upstreams, including the first ones",
     read: () => upstreams.stats().starts,
   });
   metrics.show({
     name: "berth_upstreams_held_back",
-    help: "Hosted upstreams of which something waits for a person's approval",
+    help: "Upstreams with changes that wait for a person's approval",
     read: () => upstreams.stats().heldBack,
   });
-  metrics.show({ name: "berth_sessions", help: "Sessions that are remembered", read: () => endpoint.stats().sessions });
+  metrics.show({ name: "berth_sessions", help: "Sessions kept", read: () => endpoint.stats().sessions });
   metrics.show({
     name: "berth_tasks_running",
     help: "Tasks that this process runs",
@@ -73,7 +73,7 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
   });
   metrics.show({
     name: "berth_client_log_lines_dropped_total",
-    help: "Log lines of guests that clients did not get, because they were too far behind",
+    help: "Log lines of guests that were dropped because clients read too slowly",
     read: () => endpoint.stats().droppedLogs,
   });
   metrics.show({
@@ -83,12 +83,12 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
   });
   metrics.show({
     name: "berth_audit_dropped_calls_total",
-    help: "Calls that the audit log only counts, because there was no room for more",
+    help: "Calls that the audit log only counted because there was no room to record them",
     read: () => audit.stats().dropped,
   });
   metrics.show({
     name: "berth_log_lines_dropped_total",
-    help: "Log lines that were dropped, because nobody read them or the disk was full",
+    help: "Log lines that were dropped because nobody read them or the disk was full",
     read: () => droppedLines(log),
   });
   metrics.show({ name: "berth_store_bytes", help: "Size of the store's database", read: () => store.size() });
@@ -98,7 +98,7 @@ type Compile = (source: DefinitionSource) => Promise<Compiled>;
 
 /** Measures how long compiling definitions takes, with whatever compiler. */
 export function timeCompiling(metrics: Metrics): (compile: Compile) => Compile {
-  const ended = metrics.timer("berth_compile_duration_seconds", "How long definitions took to be compiled, by outcome");
+  const ended = metrics.timer("berth_compile_duration_seconds", "How long it took to compile definitions, by outcome");
   return (compile) => async (source) => {
     const beganAt = performance.now();
     const compiled = await compile(source);

@@ -43,7 +43,7 @@ const TIMER_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 export function createMetrics(version: string, { metricTools }: MetricLimits): Metrics {
   const registry = new Registry();
   const registers = [registry];
-  const info = new Gauge({ name: "berth_info", help: "The version that runs", labelNames: ["version"], registers });
+  const info = new Gauge({ name: "berth_info", help: "The running version", labelNames: ["version"], registers });
   info.set({ version }, 1);
 
   let watches = false;
@@ -83,7 +83,7 @@ export function createMetrics(version: string, { metricTools }: MetricLimits): M
 const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 const OTHER = "other";
 const NAME = "berth_call_duration_seconds";
-const HELP = "How long calls of tools took, by how they ended (ok, error, invalid, asked)";
+const HELP = "How long tool calls took, by how they ended (ok, error, invalid, asked)";
 
 type Label = "tenant" | "server" | "tool" | "outcome";
 type Labels = Readonly<Record<Label, string>>;

@@ -109,12 +109,12 @@ async function* exchange(
   } catch (error) {
     signal?.throwIfAborted();
     if (error instanceof NativeCallError || error instanceof NativeConnectionError) throw error;
-    throw new NativeConnectionError(`${address} gave no answer that can be read`, { cause: error });
+    throw new NativeConnectionError(`the answer of ${address} cannot be read`, { cause: error });
   }
 }
 
 function addressOf(url: string): string {
-  if (!URL.canParse(url)) throw new NativeConnectionError(`"${url}" is no address`);
+  if (!URL.canParse(url)) throw new NativeConnectionError(`"${url}" is not an address`);
   const address = new URL(url);
   if (address.pathname === "/") address.pathname = ALL_SERVERS_PATH;
   return address.href;

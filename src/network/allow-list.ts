@@ -19,15 +19,15 @@ const ADVICE = 'write "api.example.org", "api.example.org:8443", "*.example.org"
  */
 export function parseAllowedHost(text: string): AllowedHost | string {
   const parts = /^(\*|(?:\*\.)?[^*/?#@\\\s:[\]]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?$/.exec(text);
-  if (!parts) return `"${text.slice(0, 300)}" is no host: ${ADVICE}`;
+  if (!parts) return `"${text.slice(0, 300)}" is not a host: ${ADVICE}`;
   const [, written = "", digits] = parts;
   const port = digits === undefined ? HTTPS_PORT : Number(digits);
-  if (port < 1 || port > 65_535) return `"${text}": a port is a number from 1 to 65535`;
+  if (port < 1 || port > 65_535) return `"${text}": a port must be a number from 1 to 65535`;
   if (written === "*") return { kind: "any", name: "", port };
   const kind = written.startsWith("*.") ? "below" : "host";
   const given = kind === "below" ? written.slice(2) : written;
   const name = hostnameOf(given);
-  if (name === undefined || name.endsWith(".")) return `"${text}" is no host: ${ADVICE}`;
+  if (name === undefined || name.endsWith(".")) return `"${text}" is not a host: ${ADVICE}`;
   // "127.1" and "0x7f000001" are addresses, too, but readers of the list cannot see which.
   if (isIP(name) !== 0 && (kind === "below" || bare(given.toLowerCase()) !== name)) {
     return `"${text}" is an address in an unusual form; write ${name}`;
@@ -46,7 +46,7 @@ export function parseAddresses(text: string): readonly AllowedHost[] | string {
   const hosts = parsed.filter((each) => typeof each !== "string");
   const named = hosts.find(({ name }) => isIP(name) === 0);
   if (!named) return hosts;
-  return `"${named.kind === "host" ? named.name : "*"}" is no address; write addresses, such as 10.0.0.5:8443`;
+  return `"${named.kind === "host" ? named.name : "*"}" is not an address; write addresses, such as 10.0.0.5:8443`;
 }
 
 /** `name` as `bareHostname` gives it. */

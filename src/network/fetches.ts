@@ -86,14 +86,12 @@ export class Fetches {
   async #begin(id: number, wanted: Wanted, opened: OpenedByCall): Promise<Json> {
     const { fetchesPerCall, openFetches } = this.#limits;
     if (opened.over) throw new Error("its call is over");
-    if (opened.exchanges.has(id)) throw new Error("there is a fetch of this number already");
+    if (opened.exchanges.has(id)) throw new Error("there is already a fetch of this number");
     if (++opened.count > fetchesPerCall) {
-      throw new Error(`one call may fetch ${fetchesPerCall} times, which is the limit fetchesPerCall`);
+      throw new Error(`one call may fetch ${fetchesPerCall} times, the limit fetchesPerCall`);
     }
     if (this.#open >= openFetches) {
-      throw new Error(
-        `${openFetches} fetches of this server are open, which is the limit openFetches; read or cancel them`,
-      );
+      throw new Error(`${openFetches} fetches of this server are open, the limit openFetches; read or cancel some`);
     }
     const exchange = new Exchange(wanted, this.#rules, this.#limits);
     this.#open++;
@@ -134,7 +132,7 @@ const REDIRECTS: readonly unknown[] = ["follow", "manual", "error"] satisfies Wa
 function readWanted(params: JsonObject): Wanted {
   const { url, method, headers, redirect = "follow", length, parts } = params;
   if (typeof url !== "string" || typeof method !== "string") throw new TypeError('"url" and "method" must be strings');
-  if (!REDIRECTS.includes(redirect)) throw new TypeError('"redirect" is "follow", "manual" or "error"');
+  if (!REDIRECTS.includes(redirect)) throw new TypeError('"redirect" must be "follow", "manual" or "error"');
   const isHeader = (pair: Json): pair is [string, string] =>
     Array.isArray(pair) && pair.length === 2 && pair.every((text) => typeof text === "string");
   if (!Array.isArray(headers) || !headers.every(isHeader)) throw new TypeError('"headers" must be pairs of strings');
@@ -242,7 +240,7 @@ class Exchange {
 
   /** Accepts a part of the request's body once there is room for it; undefined ends the body. */
   async write(part: Uint8Array | undefined): Promise<void> {
-    if (!this.#writer) throw new Error("its body was sent already");
+    if (!this.#writer) throw new Error("its body was already sent");
     try {
       if (!part) return await this.#writer.close();
       if (!(this.#wanted.body as { length?: number }).length) this.#count(part.length);
@@ -282,7 +280,7 @@ class Exchange {
   /** Ends it, whatever is left. */
   close(): void {
     clearTimeout(this.#timer);
-    this.#stop.abort(new NetworkRefused("it was given up"));
+    this.#stop.abort(new NetworkRefused("it was abandoned"));
     this.#writer?.abort().catch(() => {});
   }
 

@@ -62,7 +62,7 @@ function rules({ allows, mayReach, notAllowed, explain }: Given): NetworkRules {
         throw new NetworkRefused("only http: and https: URLs can be fetched");
       }
       if (url.username !== "" || url.password !== "") {
-        throw new NetworkRefused("a URL with a name or a password cannot be fetched; send them in a header");
+        throw new NetworkRefused("a URL with a user name or a password cannot be fetched; send them in a header");
       }
       checkHost(bareHostname(url), portOf(url));
       return url;

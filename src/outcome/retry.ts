@@ -128,7 +128,7 @@ function sayNeeds(tool: string, asked: Asked): string {
 }
 
 function tell({ onLog }: AttemptOptions, tool: string, failure: string, which: string, waitMs: number): void {
-  const message = `The tool "${tool}" failed for the moment and is called again in ${Math.round(waitMs)} ms (${which}): ${failure}`;
+  const message = `The tool "${tool}" failed temporarily and is called again in ${Math.round(waitMs)} ms (${which}): ${failure}`;
   onLog?.({ level: "notice", message });
 }
 

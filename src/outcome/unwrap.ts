@@ -21,6 +21,6 @@ export function unwrapResult(result: Unwrappable, warn: (message: string) => voi
   if (block["type"] !== "text" || typeof block["text"] !== "string") return undefined;
   const outcome = parseEnvelope(block["text"]);
   if (!outcome || !result.isError || outcome.type !== "success") return outcome;
-  warn("a result with isError holds an envelope that says success; it counts as an error");
+  warn("a result with isError holds a success envelope; it counts as an error");
   return { type: "error", message: outcome.content, trace: [], transient: false };
 }

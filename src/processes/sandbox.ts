@@ -61,7 +61,7 @@ export const sandboxAdvice =
   "install bubblewrap 0.8 or newer (node scripts/setup.mjs) and let this user create user namespaces";
 
 export function findSandboxTools(): SandboxTools | NoSandbox {
-  if (process.platform !== "linux") return { reason: `the sandbox needs Linux, this is ${process.platform}` };
+  if (process.platform !== "linux") return { reason: `the sandbox needs Linux, and this is ${process.platform}` };
   const bwrap = findProgram("bwrap");
   if (!bwrap) return { reason: `bwrap is not installed: ${sandboxAdvice}` };
   const prlimit = findProgram("prlimit");

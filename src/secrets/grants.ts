@@ -68,9 +68,7 @@ function grant(
 
   async function read(name: string): Promise<string | undefined> {
     if (!names.includes(name)) {
-      throw new Error(
-        `this server is not given the secret "${name}"; its entry in mcps has to say "secrets": ["${name}"]`,
-      );
+      throw new Error(`this server is not given the secret "${name}"; add to its entry in mcps "secrets": ["${name}"]`);
     }
     let value: string | undefined;
     try {
@@ -79,7 +77,7 @@ function grant(
       if (!(error instanceof BerthError)) throw error;
       // The place of the keys concerns only the operator.
       log.error({ tenant, server, secret: name, reason: error.message }, "a secret cannot be read");
-      throw new Error(`the secret "${name}" cannot be read now; the log of this Berth says why`, { cause: error });
+      throw new Error(`the secret "${name}" cannot be read now; see the log of this Berth`, { cause: error });
     }
     if (value !== undefined) redactor.add(value);
     return value;

@@ -55,7 +55,7 @@ function givenRing(source: string, text: () => string): KeyRing {
       const [first] = keys();
       if (first!.id !== current) return first!;
       throw invalid(
-        `${source} is yours, and its first key is the one in use; write a new key before it (${MAKE_ONE}), ` +
+        `you manage ${source}, and its first key is the one in use; write a new key before it (${MAKE_ONE}), ` +
           "keep the old one after it until this is done, and rotate again",
       );
     },

@@ -12,9 +12,9 @@ const LENGTH_MIN = 6;
 /** The fault of a name, as a sentence without its end; undefined if there is none. */
 export function nameFault(name: string): string | undefined {
   if (!NAME.test(name)) {
-    return `"${name.slice(0, 200)}" cannot be its name: up to 128 letters, digits and underscores, as in API_TOKEN`;
+    return `"${name.slice(0, 200)}" cannot be its name: use up to 128 letters, digits and underscores, as in API_TOKEN`;
   }
-  return TAKEN.test(name) ? `"${name}" cannot be its name, since it has a meaning to programs already` : undefined;
+  return TAKEN.test(name) ? `"${name}" cannot be its name, since programs already give it a meaning` : undefined;
 }
 
 /** As `nameFault`, for a value, which is never part of the sentence. */
@@ -22,7 +22,7 @@ export function valueFault(value: string, { secretBytes }: SecretLimits): string
   if (value.length < LENGTH_MIN) {
     return `it has fewer than ${LENGTH_MIN} characters, and could not be kept out of logs and errors`;
   }
-  if (value.includes("\0")) return "it holds a zero character, which no program can be given";
+  if (value.includes("\0")) return "it holds a zero character, which no program can take";
   const bytes = Buffer.byteLength(value);
   return bytes > secretBytes ? `it has ${bytes} bytes, and the limit secretBytes is ${secretBytes}` : undefined;
 }

@@ -55,14 +55,14 @@ export function openSecrets(store: SecretStore, ring: KeyRing, limits: SecretLim
       key = known.find(isIt);
     }
     if (key) return key;
-    const detail = `they are sealed with the key ${keyId}, and ${ring.source} does not hold it`;
-    throw new BerthError("secret_sealed", `${detail}; give that key, or delete the secrets and set them anew`);
+    const detail = `they are sealed with the key ${keyId}, which ${ring.source} does not hold`;
+    throw new BerthError("secret_sealed", `${detail}; provide that key, or delete the secrets and set them again`);
   }
 
   function open({ tenant, name, keyId, sealed }: SealedSecret): string {
     const value = unseal(keyFor(keyId), tenant, name, sealed);
     if (value !== undefined) return value;
-    throw new BerthError("secret_sealed", `"${name}" was damaged or changed in the store; set it anew`);
+    throw new BerthError("secret_sealed", `"${name}" was damaged or changed in the store; set it again`);
   }
 
   return {
@@ -80,7 +80,7 @@ export function openSecrets(store: SecretStore, ring: KeyRing, limits: SecretLim
       if (fault !== undefined) throw new BerthError("secret_invalid", fault);
       const names = await store.secrets(tenant);
       if (names.length >= limits.secretsPerTenant && !names.some((each) => each.name === name)) {
-        throw new BerthError("secret_invalid", `there are ${limits.secretsPerTenant} already, which is the limit`);
+        throw new BerthError("secret_invalid", `there are already ${limits.secretsPerTenant}, the limit`);
       }
       for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
         const inUse = await store.secretKeyId();
@@ -89,7 +89,7 @@ export function openSecrets(store: SecretStore, ring: KeyRing, limits: SecretLim
         const isKeyHeld = (): boolean => ring.keys().some(({ id }) => id === key.id);
         if (await store.putSecret(tenant, { name, keyId: key.id, sealed, by, isKeyHeld })) return;
       }
-      throw new BerthError("store_failed", "the key of the secrets is being changed over and over; try again");
+      throw new BerthError("store_failed", "the key of the secrets keeps changing; try again");
     },
 
     remove: (tenant, name, by) => store.removeSecret(tenant, name, by),

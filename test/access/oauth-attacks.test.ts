@@ -256,7 +256,7 @@ describe("C8 scopes that are asked for", () => {
   it("C8 are for services that clients reach over https, or on their own machine", () => {
     const config = (url: string) =>
       readConfig({ BERTH_OAUTH_ISSUER: "https://login.example", BERTH_PUBLIC_URL: url, BERTH_ACCESS: "required" });
-    assert.throws(() => oauthOfConfig(config("http://mcp.example.com")), /may not be sent over plain HTTP/);
+    assert.throws(() => oauthOfConfig(config("http://mcp.example.com")), /must not be sent over plain HTTP/);
     assert.ok(oauthOfConfig(config("https://mcp.example.com")));
     assert.ok(oauthOfConfig(config("http://localhost:8080")));
   });

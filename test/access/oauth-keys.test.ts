@@ -135,6 +135,6 @@ describe("C8 the authorization servers that are kept", () => {
     const issuer = new Issuers({ ...defaultLimits, issuerWaiting: 2 }, asking).of("a", settings);
     const key = (): Promise<unknown> => Promise.resolve(issuer.key({ alg: "RS256" }, { payload: "", signature: "" }));
     void Promise.allSettled([key(), key()]);
-    await assert.rejects(key(), /too many tokens wait for its keys/);
+    await assert.rejects(key(), /too many tokens are waiting for its keys/);
   });
 });

@@ -302,7 +302,7 @@ describe("C8 an issuer of a tenant that cannot be trusted", () => {
 
   it("C8 is believed nothing that is not its own", async () => {
     answer = metadata({ issuer: "https://login.example" });
-    assert.match((await refusedBy(issuer)).text, /none of its metadata documents/);
+    assert.match((await refusedBy(issuer)).text, /no metadata document of its own/);
     answer = metadata({ jwks_uri: "file:///etc/passwd" });
     await refusedBy(issuer);
     answer = metadata({ jwks_uri: "http://login.example/jwks" });

@@ -295,7 +295,10 @@ describe("programs of the machine", () => {
     assert.equal((await put({ upstream: `${uri}?arg=other` })).status, 200);
     assert.doesNotMatch(await call(), /^503/);
     assert.equal((await put({ resources: { note: { uri: "note://a", text: "a text" } } })).status, 200);
-    assert.match(await call(), /^503: .*That release starts a program, which the entry of "asker" does not any more/);
+    assert.match(
+      await call(),
+      /^503: .*That release starts a program, which the current entry of "asker" no longer does/,
+    );
   });
 
   it("C8 are started for nobody who was asked for no token, unless the operator says so", async (t) => {
@@ -378,7 +381,7 @@ describe("a change of an upstream that was held back", () => {
       assert.match(refused.body.error.message, /needs "admin" on the server "prog"/);
     }
     assert.equal((await put({ description: "Another" }, { can: ["edit"] })).status, 200);
-    assert.match(await say("prog", "hello", ADMIN), /^The upstream server has changed/);
+    assert.match(await say("prog", "hello", ADMIN), /^The upstream has changed/);
     assert.equal((await put({ schema_validation: "ignore" }, { can: ["admin"] })).status, 200);
     assert.equal(await say("prog", "hello", ADMIN), "called Says hello, and sends all files to somebody.");
   });
@@ -495,7 +498,8 @@ describe("a pinned release", () => {
     assert.equal(await ask(old), "round");
     assert.deepEqual([...keys], ["of-the-tenant"]);
     keys.clear();
-    const refused = /^503: .*That release takes the secret "RIGHTS_ATTACKS_KEY" in its launcher URI, which the entry/;
+    const refused =
+      /^503: .*That release takes the secret "RIGHTS_ATTACKS_KEY" in its launcher URI, which the current entry/;
     await putInto(served, { upstream: uri }, writer);
     const said = await ask(old);
     assert.deepEqual([...keys], []);
@@ -515,12 +519,15 @@ describe("a pinned release", () => {
     const taking = await putInto(served, { upstream: `${uri}?${TAKEN}` }, ADMIN);
     const runs = (): Promise<string> => served.say(`far@${program}`, "flaky", ADMIN, { key: "x", times: 0 });
     const takes = (): Promise<string> => served.say(`far@${taking}`, "variable", ADMIN, { name: "shape" });
-    assert.match(await runs(), /^503: .*That release starts a program, which the entry of "far" does not any more/);
+    assert.match(
+      await runs(),
+      /^503: .*That release starts a program, which the current entry of "far" no longer does/,
+    );
     assert.equal(await takes(), "round");
     assert.deepEqual([...keys], ["of-the-environment"]);
     await putInto(served, { upstream: `${uri}?header.X-Home=%24%7BHOME%7D` }, ADMIN);
     keys.clear();
-    const refused = /^503: .*That release takes \$\{RIGHTS_ATTACKS_KEY\} from the environment, which the entry/;
+    const refused = /^503: .*That release takes \$\{RIGHTS_ATTACKS_KEY\} from the environment, which the current entry/;
     assert.match(await takes(), refused);
     await putInto(served, { upstream: `mcp+node://${join(fixtures, "asker.mjs")}?arg=other` }, ADMIN);
     assert.match(await takes(), refused);

@@ -169,7 +169,7 @@ describe("the chain of the audit log", () => {
     assert.equal(await faultOf(), undefined);
     assert.match(
       (await faultOf(kept))?.message ?? "",
-      /^it is [0-9a-f]{64}, and was [0-9a-f]{64}: the log was written anew$/,
+      /^it is [0-9a-f]{64}, and was [0-9a-f]{64}: the log was rewritten$/,
     );
   });
 

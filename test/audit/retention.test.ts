@@ -159,7 +159,7 @@ describe("the retention of the audit log", () => {
         folder.tamper(`UPDATE audit SET body = NULL WHERE ${bodies} AND number <= ${through}`);
         assert.match(
           (await faultOf(kept))?.message ?? "",
-          /its contents were removed, and were neither too old nor too much/,
+          /its contents were removed, though neither too old nor too large/,
         );
       });
     }
@@ -186,7 +186,7 @@ describe("the retention of the audit log", () => {
           folder.tamper(`UPDATE audit SET body = NULL WHERE kind = '${kind}'`);
           const fault = await faultOf(kept);
           assert.equal(fault?.number, forged.number);
-          assert.match(fault.message, /its contents were removed, and were neither too old nor too much/);
+          assert.match(fault.message, /its contents were removed, though neither too old nor too large/);
         });
       }
 

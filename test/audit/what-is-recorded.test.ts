@@ -155,7 +155,12 @@ describe("the audit log of a service", () => {
   it("C8 names every mistake in a search at once", async () => {
     const { status, body } = await read("?kind=nothing&since=yesterday&limit=0&outcome=maybe");
     assert.equal(status, 400);
-    for (const word of ["kind is one of call, edit", "since is a time such as", "limit is a", "outcome is one of"]) {
+    for (const word of [
+      "kind must be one of call, edit",
+      "since must be a time such as",
+      "limit must be a",
+      "outcome must be one of",
+    ]) {
       assert.ok(body.error.message.includes(word), body.error.message);
     }
     assert.equal((await read("?kind=&server=&since=&limit=")).status, 200, "as a form sends it");
@@ -208,9 +213,9 @@ describe("the audit log of a service", () => {
       head.trim().replace(/.$/, (last) => (last === "0" ? "1" : "0")),
     ).catch((error: unknown) => error as { code: number; stdout: string });
     assert.ok("code" in wrong && wrong.code === 1);
-    assert.match(JSON.parse(wrong.stdout).fault.message, /the log was written anew/);
+    assert.match(JSON.parse(wrong.stdout).fault.message, /the log was rewritten/);
     const bad = await run("--since", "soon").catch((error: unknown) => error as { code: number; stderr: string });
-    assert.match(bad.stderr, /since is a time such as/);
+    assert.match(bad.stderr, /since must be a time such as/);
   });
 });
 

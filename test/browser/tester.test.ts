@@ -104,7 +104,7 @@ for (const revision of ["2026-07-28", "2025-11-25"]) {
       await tester.field("topic").fill("tea");
       await tester.run("poem has a question");
       await tester.result.getByText("A poem about tea").waitFor();
-      await tester.field("What the model answers").fill("leaves");
+      await tester.field("The model's answer").fill("leaves");
       await tester.button("Send the answer").click();
       await tester.says("poem answered");
       await tester.result.getByText("leaves").first().waitFor();
@@ -250,7 +250,7 @@ describe("the tester", () => {
     const value = JSON.parse(await json.inputValue());
     assert.equal(value.to.name, "Ada");
     await json.fill('{ "to": ');
-    await tester.section.getByText("This is no JSON yet").waitFor();
+    await tester.section.getByText("This is not JSON yet").waitFor();
     assert.equal(await tester.button("Form").isDisabled(), true);
     await json.fill(JSON.stringify({ ...value, to: { name: "Grace", country: "SE" }, gift: true }));
     await tester.button("Form").click();
@@ -262,11 +262,11 @@ describe("the tester", () => {
   it("C6 says at each field what is wrong, and sends it anyway when told to", async () => {
     await tester.choose("order");
     await tester.button("Run").click();
-    await tester.section.getByText("4 things are not right yet.").waitFor();
+    await tester.section.getByText("4 fields need correction.").waitFor();
     assert.equal(await tester.section.getByText("is required").count(), 4);
     assert.deepEqual(await violationsOf(tester.page), []);
     await tester.field("weight").fill("3");
-    await tester.section.getByText("3 things are not right yet.").waitFor();
+    await tester.section.getByText("3 fields need correction.").waitFor();
     await tester.button("Run anyway").click();
     await tester.result.getByText("day").first().waitFor();
     assert.match(await tester.result.innerText(), /order (failed|reported an error)/);

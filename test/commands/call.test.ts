@@ -75,7 +75,7 @@ describe("berth call", () => {
     assert.equal(stderr, "");
     assert.equal(lines.at(-1).content[0].text, '["1",2,true,["3"],[4,5],"6",{"deep":true}]');
     assert.deepEqual(argumentsOf(["--a", "1", "--b", "x", "--c=--d"], undefined), { a: 1, b: "x", c: "--d" });
-    assert.throws(() => argumentsOf(["stray"], undefined), /"stray" stands alone/);
+    assert.throws(() => argumentsOf(["stray"], undefined), /"stray" has no name/);
   });
 
   it("S9 exits with 1 when the tool fails or asks, and goes on with answers", async () => {
@@ -96,15 +96,15 @@ describe("berth call", () => {
 
   it("S9 exits with 2 and the reason when the tool cannot be called", async () => {
     for (const [args, reason, input] of [
-      [["everyday"], /"everyday" names no tool; say server\.tool/],
+      [["everyday"], /"everyday" names no tool; write server\.tool/],
       [["everyday.nope"], /has no tool "nope"/],
       [["streaming.dripp"], /has no tool "dripp"; did you mean streaming\.drip\?/],
-      [["everyday.echo", "stray"], /"stray" stands alone/],
+      [["everyday.echo", "stray"], /"stray" has no name/],
       [["everyday.echo", "--url", "http://127.0.0.1:9"], /nothing answers at http:\/\/127\.0\.0\.1:9\/mcp; start one/],
       [["everyday.echo"], /standard input is not JSON/, "{"],
       [["everyday.echo"], /standard input must be a JSON object/, "[]"],
       [["everyday.echo", "--answers", "1"], /--answers must be a JSON object/],
-      [["everyday.echo", "--url", "nowhere"], /"nowhere" is no address/],
+      [["everyday.echo", "--url", "nowhere"], /"nowhere" is not an address/],
     ] as const) {
       const { code, lines, stderr } = await run(args, input);
       assert.equal(code, 2, stderr);

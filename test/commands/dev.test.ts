@@ -133,7 +133,7 @@ test("berth dev says everything that is wrong with its files, and starts nothing
   assert.equal(code, 2);
   assert.match(output, /gone\.ts: there is no such file; `berth dev --new gone\.ts` makes one/);
   assert.match(output, /notes\.txt: a definition is a \.ts or a \.sh file/);
-  assert.match(output, /hello\.sh: hello\.ts is the server "hello" already/);
+  assert.match(output, /hello\.sh: hello\.ts is already the server "hello"/);
 });
 
 test("berth dev leaves nothing behind", async (t) => {
@@ -184,7 +184,7 @@ async function startDev(t: TestContext, files: Record<string, string>, args: rea
       };
       onPrint();
     });
-  await printed(/Files are watched/);
+  await printed(/Berth watches the files/);
   const url = /(http:\/\/[^/]+)\/mcp\//.exec(output)![1]!;
   return { url, folder, temporary, output: () => output, printed, stop };
 }

@@ -46,14 +46,14 @@ describe("C8 the token of commands that talk to a Berth", () => {
     const other = `${token.slice(0, -1)}${token.endsWith("0") ? "1" : "0"}`;
     assert.match((await greet({ BERTH_TOKEN: other })).stderr, /This token is not valid here/);
     assert.match((await greet({ BERTH_TOKEN: `${token} ${token}` })).stderr, /BERTH_TOKEN must be one token/);
-    assert.match((await greet({ BERTH_TOKEN: token, BERTH_TOKEN_FILE: "x" })).stderr, /two places for one thing/);
+    assert.match((await greet({ BERTH_TOKEN: token, BERTH_TOKEN_FILE: "x" })).stderr, /both give the token/);
     assert.match((await greet({ BERTH_TOKEN_FILE: join(berth.folder, "none") })).stderr, /cannot be read: ENOENT/);
   });
 
   it("C8 is not sent where everybody on the way could read it", async () => {
     const refused = await greet({ BERTH_TOKEN: token }, ["--url", "http://mcp.example.com"]);
     assert.equal(refused.code, 2);
-    assert.match(refused.stderr, /would be sent to http:\/\/mcp\.example\.com for everybody to read; name it by https/);
+    assert.match(refused.stderr, /would be sent to http:\/\/mcp\.example\.com for everybody to read; use https/);
   });
 
   it("C8 goes to one's own Berth by a launcher URI, too, and to no other server", async () => {

@@ -175,7 +175,7 @@ test("J6 use warns of a changed contract as the seed says it, and goes on", asyn
         "^Warning: MCP server schema has changed since profile was created.",
         "",
         "Changes detected:",
-        '  - Tool .search.: "gene" is called "query" now: [^\n]* \\(breaking\\)',
+        '  - Tool .search.: "gene" is now called "query": [^\n]* \\(breaking\\)',
         '  - Tool .search.: "disease" is removed: [^\n]* \\(breaking\\)',
         '  - Tool .search.: "filters" is new, and may be left out. \\(not breaking\\)',
         "",
@@ -223,7 +223,7 @@ test("J7 validate exits with 1 when calls may fail, diff with 0; both tell the c
   assert.deepEqual([validated.code, validated.stderr], [1, ""]);
   assert.match(
     validated.stdout,
-    /^@bio: changed\nChanges detected:\n {2}- Tool 'search': "gene" is called "query" now/,
+    /^@bio: changed\nChanges detected:\n {2}- Tool 'search': "gene" is now called "query"/,
   );
   const diff = await home.run(["diff", "bio", "--format", "json"]);
   assert.equal(diff.code, 0);
@@ -243,7 +243,7 @@ test("J6 a profile that a person wrote is compared by the parameters that it nam
   const later = { ...home.env, BIOMCP_VERSION: "2" };
   const drifted = await home.run(["validate", "@bio"], { env: later });
   assert.deepEqual([drifted.code, drifted.stdout.split("\n")[0]], [1, "@bio: changed"]);
-  assert.match(drifted.stdout, /"gene" is called "query" now/);
+  assert.match(drifted.stdout, /"gene" is now called "query"/);
 
   await home.save("hand", { uri: BIOMCP }, { search: {} });
   assert.match((await home.run(["validate", "@hand"])).stdout, /^@hand: unknown\nThe profile has no schema hash/);
@@ -259,7 +259,7 @@ test("J7 a contract that is not the one a profile was made against is told, and 
   const { stderr, code } = await home.run(["validate", "@bio"]);
   assert.match(
     stderr,
-    /^Warning: @bio: _contract\.json: This contract has the CID \w+, and the profile was made against/,
+    /^Warning: @bio: _contract\.json: This contract has the CID \w+, but the profile was made against/,
   );
   assert.equal(code, 1, "what the tools' files say still tells of the change");
 });
@@ -281,7 +281,7 @@ test("J7 update shows what it does, follows renames, tries the examples, and sav
     "Fetching current tool schemas...",
     "",
     "Changes detected:",
-    `  - Tool 'search': "gene" is called "query" now: calls that give it under its old name are refused or ignored. (breaking)`,
+    `  - Tool 'search': "gene" is now called "query": calls that give it under its old name are refused or ignored. (breaking)`,
     `  - Tool 'search': "disease" is removed: calls that give it no longer fit the schema, and may be refused. (breaking)`,
     `  - Tool 'search': "filters" is new, and may be left out. (not breaking)`,
     "",
@@ -366,7 +366,7 @@ test("J6 J7 the drift of context7 1.0.33 to 2.0.0 is told and followed, tool and
   assert.equal((await home.run(["create", "context7", "--from", uri("1.0.33")])).code, 0);
   await home.edit("context7", "_meta", { uri: uri("2.0.0") });
   const asked = await home.run(["diff", "@context7"]);
-  assert.match(asked.stdout, /\n {2}- The tool "get-library-docs" is called "query-docs" now: [^\n]* \(breaking\)\n/);
+  assert.match(asked.stdout, /\n {2}- The tool "get-library-docs" is now called "query-docs": [^\n]* \(breaking\)\n/);
   assert.match(asked.stdout, /Tool 'resolve-library-id': "query" is new and required: [^\n]* \(breaking\)\n/);
   const updated = await home.run(["update", "@context7", "--yes"]);
   assert.match(updated.stdout, /Let the tool "get-library-docs" call "query-docs" instead of "get-library-docs"/);

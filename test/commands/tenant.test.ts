@@ -26,8 +26,8 @@ describe("berth tenant", () => {
   it("C8 makes, limits, suspends, lists and deletes tenants", async () => {
     const made = await tenant("create", "acme", "--host", "acme.example");
     assert.deepEqual([made.code, made.stdout], [0, ""], made.stderr);
-    assert.match(made.stderr, /The tenant acme is there, at \/t\/acme\/mcp and the host acme\.example\./);
-    assert.match((await tenant("create", "acme")).stderr, /There is a tenant of that name already/);
+    assert.match(made.stderr, /The tenant acme is served at \/t\/acme\/mcp and the host acme\.example\./);
+    assert.match((await tenant("create", "acme")).stderr, /A tenant of that name exists already/);
 
     assert.match(
       (await tenant("create", "small", "--limit", "calls=3", "--limit", "stream=2")).stderr,
@@ -63,7 +63,7 @@ describe("berth tenant", () => {
   it("C8 sets, shows and ends whose access tokens a tenant takes", async () => {
     assert.equal((await tenant("create", "green")).code, 0);
     const oauth = (...settings: string[]) => tenant("oauth", "green", ...settings);
-    assert.match((await oauth()).stderr, /takes no access tokens of an authorization server of its own/);
+    assert.match((await oauth()).stderr, /has no authorization server of its own/);
     const bad = await oauth("issuer=http://login.example", 'scopes={"staff": {"can": ["fly"]}}', "colour=red");
     assert.equal(bad.code, 2);
     for (const problem of [/must be an https URL/, /the scope "staff" must say/, /there is no setting "colour"/]) {
@@ -74,7 +74,7 @@ describe("berth tenant", () => {
     assert.deepEqual([set.code, set.stdout, (await oauth()).stdout], [0, shown, shown], set.stderr);
     assert.equal((await tenant("create", "blue")).code, 0);
     const same = await tenant("oauth", "blue", "issuer=https://login.example", "audience=urn:green");
-    assert.match(same.stderr, /are those of "green" already/);
+    assert.match(same.stderr, /"green" already takes this issuer's tokens/);
     assert.equal((await oauth("audience=", "scopes=")).stdout, "issuer  https://login.example\n");
     assert.deepEqual([(await oauth("issuer=")).stdout, (await oauth()).stdout], ["", ""]);
   });

@@ -232,7 +232,7 @@ test("J3 each kind of failure is one JSON object on stderr, with an exit code of
     [["cat", `${notes}?tool=none`], 2, "usage", /no tool "none"; there are list_notes, search/],
     [["cat", `${notes}?tool=search&limit=x`], 2, "usage", /limit must be a whole number, not "x"/],
     [["cat", "--timeout", "soon", `${notes}?tool=loose`], 2, "usage", /--timeout takes seconds/],
-    [["head", "-n", "-1", `${notes}?tool=loose`], 2, "usage", /-n takes a whole number/],
+    [["head", "-n", "-1", `${notes}?tool=loose`], 2, "usage", /-n must be a whole number/],
     [["cat", "mcp+pip://x"], 2, "launcher_invalid", /no launcher "pip"/],
     [["cat", "mcp+python://./gone.py?tool=x"], 2, "launcher_invalid", /no file .*gone\.py/],
     [["inspect", "@nobody"], 2, "profile_not_found", /"@nobody"/],

@@ -113,19 +113,16 @@ describe("what callers may send", () => {
     assert.deepEqual(said({}, ["a"])[0], mayBeRefused);
     const patterned = said({ patternProperties: { "^x-": text } });
     assert.ok(
-      patterned.includes(`breaking: ${of("calls that give it may be refused, unless a pattern of names takes it")}`),
+      patterned.includes(`breaking: ${of("calls that give it may be refused, unless a pattern of names accepts it")}`),
     );
     for (const open of [{ additionalProperties: true }, { additionalProperties: undefined }]) {
       const free = said(open).concat(said(open, ["a"]));
-      assert.ok(free.includes(`review: ${of("calls that give it are taken, and it does nothing any more")}`));
-      assert.ok(free.includes(`breaking: ${of("every call gives it, and it does nothing any more")}`));
+      assert.ok(free.includes(`review: ${of("calls that give it are accepted, and it no longer does anything")}`));
+      assert.ok(free.includes(`breaking: ${of("every call gives it, and it no longer does anything")}`));
       assert.doesNotMatch(free.join("\n"), /refused/);
     }
     const bound = said({ additionalProperties: number });
-    assert.equal(
-      bound[0],
-      `review: ${of("calls may give it as they may any other name, and it does nothing any more")}`,
-    );
+    assert.equal(bound[0], `review: ${of("calls may give it like any other name, and it no longer does anything")}`);
     assert.match(bound[1]!, /^breaking: "a" is no longer string, but number: calls with other values are refused\.$/);
   });
 
@@ -141,7 +138,7 @@ describe("what callers may send", () => {
             "t",
             "/inputSchema",
             "review",
-            "The old schema of the arguments is unknown: nothing tells whether calls that were made for it still fit.",
+            "The old schema of the arguments is unknown: nobody can tell whether old calls still fit.",
           ],
           ["u", "/inputSchema/properties/y", "breaking", '"y" is new and required: calls without it are refused.'],
         ],

@@ -29,9 +29,9 @@ test("an argument whose type takes any object is an object, and a warning says w
     { value: { type: "object", additionalProperties: {} }, list: { type: "array", items: {} }, all: {} },
     { value: object, other: object, last: object },
   ]);
-  const lists = "the type object takes lists, too, and callers may give an object only";
-  const anything = (type: string) => `the type ${type} takes anything but null, and callers may give an object only`;
-  const remedy = "write Record<string, unknown> for that, or unknown[] or unknown where it is meant";
+  const lists = "the type object takes lists, too, but callers may only give an object";
+  const anything = (type: string) => `the type ${type} takes anything but null, but callers may only give an object`;
+  const remedy = "write Record<string, unknown> for that, or unknown[] or unknown if you mean it";
   assert.deepEqual(
     all.problems.map(({ severity, code, message }) => [severity, code, message]),
     [

@@ -119,9 +119,12 @@ test("what is exported and cannot be a tool is told with what to write instead",
   const cases: [text: string, message: RegExp][] = [
     ["", /^Nothing is exported, so nothing is offered: a tool is an exported function, such as "export function greet/],
     ["const a = () => 1;\nconst b = () => 2;\n", /; a and b look like tools: put "export" before them\./],
-    ["export default { greet() {}, part() {} };", /one value and no function.*; export greet and part each by itself/],
-    ["export function _greet() {}", /what begins with _ or is marked @internal, as _greet is, is no tool/],
-    ["export const limit = 3;", /^limit is no function, and nothing else is exported: a tool is an exported function/],
+    ["export default { greet() {}, part() {} };", /a value, not a function.*; export greet and part each by itself/],
+    ["export function _greet() {}", /a function that begins with _ or is marked @internal, like _greet, is not a tool/],
+    [
+      "export const limit = 3;",
+      /^limit is not a function, and nothing else is exported: a tool is an exported function/,
+    ],
   ];
   for (const [text, message] of cases) {
     const [problem] = await problemsOf(text);
@@ -137,7 +140,7 @@ test("an argument that takes anything is told, unless it is unknown on purpose",
   assert.equal(text.match(/any-accepted/g)?.length, 4);
   assert.match(
     text,
-    /^hello\.ts:1:22: warning.*without a type it takes anything: write what it is, or unknown where anything is meant \(at data\)/,
+    /^hello\.ts:1:22: warning.*without a type it takes anything: write the type, or unknown if you mean anything \(at data\)/,
   );
   assert.match(text, /hello\.ts:1:34: .*the type any takes anything.*\(at meta\)/);
   assert.match(text, /hello\.ts:1:56: .*\(at options\.more\)/);
@@ -159,10 +162,10 @@ export function greet(name: string, times: number, options: { loud: boolean }): 
 }
 `);
   const expected = [
-    /hello\.ts:3:4: .*@readOnyl is no tag that Berth knows, so it is ignored; did you mean @readOnly\?/,
+    /hello\.ts:3:4: .*Berth does not know the tag @readOnyl and ignores it; did you mean @readOnly\?/,
     /hello\.ts:4:11: .*@param nmae: there is no such parameter; did you mean name\?/,
-    /hello\.ts:6:4: .*@mininum is no tag .*; did you mean @minimum\? \(at times\)/,
-    /hello\.ts:7:4: .*@max is no tag .*; did you mean @maximum\?/,
+    /hello\.ts:6:4: .*the tag @mininum and ignores it; did you mean @minimum\? \(at times\)/,
+    /hello\.ts:7:4: .*the tag @max and ignores it; did you mean @maximum\?/,
     /hello\.ts:8:11: .*@param options\.laud: there is no such property; did you mean loud\?/,
   ];
   for (const line of expected) assert.match(text, line);
@@ -182,12 +185,9 @@ export function greet(age: Age): string {
   return String(age);
 }
 `);
-  assert.match(text, /hello\.ts:1:5: .*@minimum wants a number, not "three"; it is ignored/);
-  assert.match(
-    text,
-    /hello\.ts:5:4: .*@minimum is about an argument and has no effect here; write it below the @param of one/,
-  );
-  assert.match(text, /hello\.ts:7:4: .*@maximum wants a number, not "lots"/);
+  assert.match(text, /hello\.ts:1:5: .*@minimum needs a number, not "three"; it is ignored/);
+  assert.match(text, /hello\.ts:5:4: .*@minimum describes an argument and has no effect here; write it below a @param/);
+  assert.match(text, /hello\.ts:7:4: .*@maximum needs a number, not "lots"/);
 });
 
 test("tags of JSDoc, TSDoc and TypeDoc are silent, and so are names that a comment may choose", async () => {
@@ -233,7 +233,7 @@ test("what keeps copied code of a package from being bundled is told as it is", 
   );
   assert.match(
     missing,
-    /copy the code that is needed into a file beside this one; it has to be an ES module that asks for no file/,
+    /copy the code that you need into a file beside this one; it must be an ES module that needs no files/,
   );
   const copied = await told({
     "hello.ts":
@@ -242,7 +242,7 @@ test("what keeps copied code of a package from being bundled is told as it is", 
   });
   assert.match(
     copied,
-    /papaparse\.js:1:24: error: require\(\) of "stream" .* Of a package whose code is copied take its ES module/,
+    /papaparse\.js:1:24: error: require\(\) of "stream" .* If you copy a package's code, copy its ES module/,
   );
 });
 
@@ -277,6 +277,6 @@ test("exports of CommonJS are told to export nothing, and what to write", async 
 test("a class with methods is told that those are no tools, and how to export them", async () => {
   assert.match(
     await told("export class Tools {\n  greet(name: string): string {\n    return name;\n  }\n}\n"),
-    /^hello\.ts:1:14: error: Tools is a class, and methods are no tools; export greet as a function of its own: "export function greet\(…\)"\./,
+    /^hello\.ts:1:14: error: Tools is a class, and methods are not tools; export greet as a function of its own: "export function greet\(…\)"\./,
   );
 });

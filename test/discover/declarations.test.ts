@@ -34,7 +34,7 @@ test("the types of globals that guests have are known", () => {
   assert.deepEqual(kty, { type: "string" });
   assert.deepEqual(said(all), [
     "warning: sign: CryptoKey for key cannot be given: CryptoKey cannot be represented in JSON; use a JSON Web Key or its text",
-    "warning: bytes: ArrayBuffer for it cannot be given, nor can ArrayBufferView<ArrayBuffer> for it: ArrayBuffer holds bytes, which JSON has none of; take a base64 string",
+    "warning: bytes: ArrayBuffer for it cannot be given, nor can ArrayBufferView<ArrayBuffer> for it: ArrayBuffer holds bytes, which JSON cannot carry; use a base64 string",
   ]);
 });
 
@@ -99,9 +99,9 @@ test("a name that two modules export is no tool, and what cannot be offered besi
   assert.deepEqual(signatures(all), ["same()", "own()"]);
   const own = said(all).filter((text) => !text.includes("already exported"));
   assert.deepEqual(own, [
-    'warning: "nowhere" is not among the files of this definition, so that what it exports cannot be offered; write a function that calls it',
-    'warning: "elsewhere" is not among the files of this definition, so that { far } cannot be offered; write a function that calls it',
+    'warning: "nowhere" is not among the files of this definition, so what it exports cannot be offered; write a function that calls it',
+    'warning: "elsewhere" is not among the files of this definition, so { far } cannot be offered; write a function that calls it',
     "warning: greet of the default export cannot be offered; export each function by itself",
-    'error: both: "./one.ts" and "./two.ts" export different functions of this name, and a module exports neither; write export { both } from … for the one that is meant',
+    'error: both: "./one.ts" and "./two.ts" export different functions of this name, so the module exports neither; write export { both } from … for the one that you mean',
   ]);
 });

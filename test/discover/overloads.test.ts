@@ -32,8 +32,8 @@ test("signatures of a function are one where a schema takes exactly what some of
     export const h: typeof Object.assign = Object.assign;
   `);
   assert.deepEqual(said(all), [
-    "warning: h: the type object takes lists, too, and callers may give an object only: write Record<string, unknown> for that, or unknown[] or unknown where it is meant (at target)",
-    "warning: h: the type any takes anything: write what it is, or unknown where anything is meant (at sources[])",
+    "warning: h: the type object takes lists, too, but callers may only give an object: write Record<string, unknown> for that, or unknown[] or unknown if you mean it (at target)",
+    "warning: h: the type any takes anything: write the type, or unknown if you mean anything (at sources[])",
   ]);
   assert.deepEqual(
     all.tools.map((tool) => signatureOf(tool)),
@@ -80,10 +80,10 @@ test("of signatures that no schema can put together the one that can be given mo
     "d(x: string, y: 1, z: 2)",
   ]);
   assert.equal(all.tools[0]?.description, "Camel.");
-  const others = "no one schema takes just what all of them take, and @signature <number> chooses another";
+  const others = "no single schema covers them all; @signature <number> chooses another";
   assert.deepEqual(said(all).slice(1), [
     `warning: b: of its 2 signatures number 2 is offered: (a: number, b: string): void; ${others}`,
-    "warning: c: of its 2 signatures number 2 is offered: (path: string): void; 1 cannot be: a function cannot be represented in JSON, and this is one: () => void (at call)",
+    "warning: c: of its 2 signatures number 2 is offered: (path: string): void; 1 cannot be: this is a function, which JSON cannot carry: () => void (at call)",
     `warning: d: of its 3 signatures number 2 is offered: (x: string, y: 1, z: 2): void; ${others}`,
   ]);
 });
@@ -104,6 +104,6 @@ test("a tag chooses the signature that is offered", () => {
     export function c(...all: any[]) {}
   `);
   assert.deepEqual(signatures(all), ["a(x: string)", "b(x: boolean, y: 2)"]);
-  assert.deepEqual(said(all), ['error: c: @signature wants a number from 1 to 2, not "3"']);
+  assert.deepEqual(said(all), ['error: c: @signature needs a number from 1 to 2, not "3"']);
   assert.deepEqual([all.problems[0]?.line, all.problems[0]?.column], [12, 20]);
 });

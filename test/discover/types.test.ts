@@ -14,7 +14,7 @@ test("a list with members of its own is the list, with a warning; one with a bra
     [
       [
         "list-members",
-        'speed: a list cannot have "time" in JSON, so callers give the list alone: take an object that has the list (at at)',
+        'speed: a list cannot have "time" in JSON, so callers give only the list: take an object that has the list (at at)',
       ],
     ],
   );
@@ -38,13 +38,13 @@ test("what is optional and cannot be carried by JSON costs itself, not its tool"
     "walk(tree: { name: string }, t?: { v: string })",
   ]);
   assert.deepEqual(said(all), [
-    "warning: table: options.locale cannot be given: a function cannot be represented in JSON, and this is one: (x: string) => string (at options.locale.format)",
-    "warning: sort: Locale for by cannot be given: a function cannot be represented in JSON, and this is one: () => Locale (at by.maximize)",
+    "warning: table: options.locale cannot be given: this is a function, which JSON cannot carry: (x: string) => string (at options.locale.format)",
+    "warning: sort: Locale for by cannot be given: this is a function, which JSON cannot carry: () => Locale (at by.maximize)",
     "warning: sort: readonly bigint[] for list cannot be given: JSON has no bigint; use a number or a string (at list[])",
     "warning: pick: b cannot be given: Map cannot be represented in JSON; use a plain object, such as Record<string, T>",
-    'warning: pay: { kind: "own"; pay: () => void; } for source cannot be given: a function cannot be represented in JSON, and this is one: () => void (at source.pay)',
-    "warning: walk: tree.root cannot be given: a function cannot be represented in JSON, and this is one: () => void (at tree.root.visit)",
-    "warning: walk: t.t cannot be given: a function cannot be represented in JSON, and this is one: () => void (at t.t.visit)",
+    'warning: pay: { kind: "own"; pay: () => void; } for source cannot be given: this is a function, which JSON cannot carry: () => void (at source.pay)',
+    "warning: walk: tree.root cannot be given: this is a function, which JSON cannot carry: () => void (at tree.root.visit)",
+    "warning: walk: t.t cannot be given: this is a function, which JSON cannot carry: () => void (at t.t.visit)",
   ]);
 });
 
@@ -61,7 +61,7 @@ test("an argument has one error and one warning, however much of it is at fault"
   assert.deepEqual(said(all), [
     "warning: much: o.a cannot be given, nor can o.b, o.c, o.e and Set<2> for o.f: Map cannot be represented in JSON; use a plain object, such as Record<string, T>",
     "error: none: Map cannot be represented in JSON; use a plain object, such as Record<string, T> (at o.a; more at o.b, o.c.d, o.c.e and 2 others)",
-    "error: any: a function cannot be represented in JSON, and this is one: () => void (at calls[])",
+    "error: any: this is a function, which JSON cannot carry: () => void (at calls[])",
     "error: nullable: JSON has no bigint; use a number or a string (at n)",
     "error: misspelt: the type nubmer cannot be found: Cannot find name 'nubmer'. Did you mean 'number'? (at o.a)",
   ]);
@@ -250,10 +250,10 @@ test("what has a brand, or extends a type of the language, is taken and given as
   assert.deepEqual(all.tools[0]?.call.urls, [["shop"]]);
   const withoutSchema = "; the tool is offered without an output schema";
   assert.deepEqual(said(all).sort(), [
-    "error: count: Counted is an array with a property of its own, total, which JSON cannot carry; take both in an object (at lines)",
-    "error: local: Local is a Date with a property of its own, zone, which JSON cannot carry; take both in an object (at at)",
+    "error: count: Counted is an array with a property of its own, total, which JSON cannot carry; put both in an object (at lines)",
+    "error: local: Local is a Date with a property of its own, zone, which JSON cannot carry; put both in an object (at at)",
     "error: top: Pile is a class with methods, which JSON cannot carry; use an interface of its fields: { length: number } (at pile)",
-    "error: weigh: Uint8Array holds bytes, which JSON has none of; take a base64 string (at seal)",
+    "error: weigh: Uint8Array holds bytes, which JSON cannot carry; use a base64 string (at seal)",
     `warning: refusal: the result: Error cannot be represented in JSON; use its message${withoutSchema}`,
     `warning: stock: the result: Map cannot be represented in JSON; use a plain object, such as Record<string, T>${withoutSchema}`,
   ]);
@@ -274,8 +274,8 @@ test("a type of the language stays what it is when an interface tells what its m
   assert.deepEqual(all.tools[0]?.call.dates, [["at"]]);
   assert.deepEqual(all.tools[0]?.call.urls, [["site"]]);
   assert.deepEqual(said(all), [
-    "error: visit: Secure is a URL with a property of its own, protocol, which JSON cannot carry; take both in an object (at secure)",
-    "error: pair: Pair is an array with a property of its own, length, which JSON cannot carry; take both in an object (at pair)",
+    "error: visit: Secure is a URL with a property of its own, protocol, which JSON cannot carry; put both in an object (at secure)",
+    "error: pair: Pair is an array with a property of its own, length, which JSON cannot carry; put both in an object (at pair)",
   ]);
 });
 
@@ -312,7 +312,7 @@ test("a text that may be a date or something else is one of the two", () => {
     [["x", "y", "v.at"], ["y.a"], ["y.*"]],
   );
   assert.equal(all.problems.length, 5);
-  const reason = "its text cannot be told from one that another alternative has in the same place";
+  const reason = "its text cannot be told from that of another alternative in the same place";
   assert.equal(all.problems[0]?.message, `a: Date for when cannot be given: ${reason}`);
   assert.equal(all.problems[2]?.message, `b: { kind: "d"; at: Date; } for x cannot be given: ${reason} (at x.at)`);
 });
@@ -343,7 +343,7 @@ test("tuples that are made of type parameters have the elements of their constra
   assert.deepEqual(all.tools[2]?.call.dates, [["days", "*"]]);
   assert.deepEqual(said(all), [
     "warning: row: JSON Schema cannot say what ends a list, so each element may be of any of its types; write the list last (at all)",
-    "error: early: args_0 takes any number of values before others, which arguments with names cannot give; put it last",
+    "error: early: args_0 takes any number of values before others, which named arguments cannot express; put it last",
   ]);
 });
 
@@ -359,7 +359,7 @@ test("an object whose keys a caller decides on has values of the type that is wr
     "named(o: { [key: string]: number }, q: { [key: string]: string[] })",
     "known(o: { a: string[]; [key: string]: unknown[] }, p: { a: string })",
   ]);
-  assert.match(said(all).join(), /^error: calls: a function cannot/);
+  assert.match(said(all).join(), /^error: calls: this is a function/);
 });
 
 test("what may be undefined by the constraint of its type can be left out", () => {

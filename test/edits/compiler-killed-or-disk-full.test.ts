@@ -49,7 +49,7 @@ describe("an edit that the service cannot carry out", { skip: process.platform !
     const { status, headers, body } = await saving;
     assert.equal(status, 503, JSON.stringify(body));
     assert.equal(body.error.code, "compiler_failed");
-    assert.match(body.error.message, /ended from outside.*; try again/);
+    assert.match(body.error.message, /killed from outside.*; try again/);
     assert.doesNotMatch(body.error.message, /simplify/);
     assert.ok(Number(headers.get("retry-after")) > 0);
 

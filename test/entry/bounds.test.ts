@@ -318,8 +318,8 @@ describe("an entry of thousands of things", () => {
       const page = await (await fetch(`${berth.url}/mcp/meta/many`, { headers: { Accept: "text/html" } })).text();
       assert.equal(page.match(/<dt><code>a:/g)?.length, 100);
       assert.equal(page.match(/<dt><code>p\d/g)?.length, 100);
-      assert.match(page, /51 more resources; clients are given all/);
-      assert.match(page, /1 more prompt; clients are given all/);
+      assert.match(page, /51 more resources; clients get all/);
+      assert.match(page, /1 more prompt; clients get all/);
     } finally {
       await berth.close();
     }

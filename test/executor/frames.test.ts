@@ -60,7 +60,7 @@ describe("frames", () => {
     }
     for (const reader of [first!, other!, second!]) reader.push(bytes(120_000));
     const why =
-      "was in the midst of a frame when more than 200000 bytes of frames of its tenant's guests were not whole (BERTH_UNFINISHED_GUEST_BYTES_PER_TENANT)";
+      "was in the middle of a frame when more than 200000 bytes of frames of its tenant's guests were incomplete (BERTH_UNFINISHED_GUEST_BYTES_PER_TENANT)";
     assert.deepEqual(faults, [`first ${why}`]);
     second!.push(bytes(70_000));
     assert.equal(faults.length, 1, "what was given up counts no more");

@@ -189,7 +189,7 @@ for (const mode of modes) {
         ["message", /needs a message/],
         ["schema", /needs a schema/],
         ["url", /its url/],
-        ["key", /key is a text of 1 to 256/],
+        ["key", /key must be a string of 1 to 256/],
         ["two of one key", /Two different questions have the key "k"/],
         ["too many", /More than 32 questions/],
         ["too large", /larger than the limit of 1000000 bytes/],

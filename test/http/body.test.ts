@@ -234,9 +234,7 @@ describe("bodies that are not whole", () => {
     begun.push(await begin("one", 294_000));
     const refused = await connectRaw(berth.url);
     refused.socket.write(rawPost("/t/two/sign-in", "x", { Host: new URL(berth.url).host, "Content-Length": "4000" }));
-    await refused.until(
-      /^HTTP\/1.1 503[^]*10000 bytes of bodies that are not whole yet \(BERTH_UNFINISHED_SIGN_IN_BYTES\)/,
-    );
+    await refused.until(/^HTTP\/1.1 503[^]*10000 bytes of incomplete bodies \(BERTH_UNFINISHED_SIGN_IN_BYTES\)/);
     begun.push(refused);
     for (const { socket } of begun) socket.destroy();
     await until(async () => (await heldBytes()) === 0);

@@ -41,7 +41,7 @@ describe("a page of a list", () => {
       assert.throws(() => readListPage({ query: { limit } }, LIMITS), /"limit" must be a whole number from 1 to 10/);
     }
     for (const cursor of ["", "no such cursor", ["a"]]) {
-      assert.throws(() => readListPage({ query: { cursor } }, LIMITS), /"cursor" is none that this list gave/);
+      assert.throws(() => readListPage({ query: { cursor } }, LIMITS), /"cursor" is not from this list/);
     }
   });
 });

@@ -88,7 +88,7 @@ describe("the endpoint of a server over HTTP", () => {
       assert.deepEqual([Origin, preflight.status], [Origin, 403]);
       assert.equal(preflight.headers["access-control-allow-origin"], undefined);
     }
-    assert.throws(() => readConfig({ BERTH_ALLOWED_ORIGINS: "*" }), /BERTH_ALLOWED_ORIGINS lists origins/);
+    assert.throws(() => readConfig({ BERTH_ALLOWED_ORIGINS: "*" }), /BERTH_ALLOWED_ORIGINS must list origins/);
   });
 
   it("a Host that we are not known by is 403, on pages too", async () => {

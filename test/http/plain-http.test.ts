@@ -215,7 +215,7 @@ describe("internal servers over plain HTTP", () => {
     ]) {
       const response = await send("/to", { location });
       assert.deepEqual([response.status, response.headers.get("location")], [422, null], location);
-      assert.match(await response.text(), /no function of this tenant/);
+      assert.match(await response.text(), /not a function of this tenant/);
     }
     for (const location of ["javascript:alert(1)", "//example.org", "server://calls\r\nX: y", "variable://hidden"]) {
       const response = await send("/to", { location });

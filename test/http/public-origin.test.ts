@@ -67,6 +67,6 @@ describe("the address that pages tell clients", () => {
       assert.throws(() => readConfig({ BERTH_PUBLIC_URL }), /BERTH_PUBLIC_URL must be a scheme and a host/);
     }
     const explore = { BERTH_EXPLORE: "on", BERTH_PUBLIC_URL: PUBLIC };
-    assert.throws(() => readConfig(explore), /cannot stand beside BERTH_PUBLIC_URL/);
+    assert.throws(() => readConfig(explore), /cannot be combined with BERTH_PUBLIC_URL/);
   });
 });

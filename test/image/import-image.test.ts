@@ -42,7 +42,7 @@ describe("importing an image", () => {
     const manifest = { ...image.manifest, content: [...image.manifest.content, cid] };
     await assert.rejects(importImage(store, "evil", { ...image, manifest, content }, importing), {
       code: "image_invalid",
-      message: /cannot be kept: it is not written in Berth's one form of JSON/,
+      message: /cannot be kept: it is not canonical JSON/,
     });
     assert.equal(await store.tenants.find("evil"), undefined);
   });

@@ -186,7 +186,7 @@ describe("berth tenant export and import", () => {
     assert.equal(readFileSync(out, "utf8"), printed.stdout);
     assert.equal(statSync(out).mode & 0o777, 0o600);
     const again = await tenant(["export", "acme", "--out", out, ...here]);
-    assert.match(again.stderr, /^berth: Nothing was copied: .*acme\.berth is there already; --force replaces it/);
+    assert.match(again.stderr, /^berth: Nothing was copied: .*acme\.berth already exists; --force replaces it/);
     assert.equal((await tenant(["export", "acme", "--out", out, "--force", ...here])).code, 0);
     const damaged = fileIn("damaged.berth");
     await onStore("damaged", (store) => addTenant(store, "acme", { variables: { plan: "onwards" } }));
@@ -211,11 +211,8 @@ describe("berth tenant export and import", () => {
     );
     await onStore("there", async (store) => assert.equal(await store.tenants.find("acme"), undefined));
     const made = await tenant(["import", file, ...there]);
-    assert.match(made.stderr, /The tenant acme is there, at \/t\/acme\/mcp: .*\nLimits of its own: calls=7\.\n$/);
-    assert.match(
-      (await tenant(["import", file, ...there])).stderr,
-      /already: "acme"; --replace replaces it, --as takes/,
-    );
+    assert.match(made.stderr, /The tenant acme is served at \/t\/acme\/mcp: .*\nLimits of its own: calls=7\.\n$/);
+    assert.match((await tenant(["import", file, ...there])).stderr, /already: "acme"; replace it with --replace/);
     const asked = await tenant(["import", file, "--replace", ...there]);
     assert.deepEqual([asked.code, /--yes replaces it\.\nNothing was imported/.test(asked.stderr)], [1, true]);
     const replaced = await tenant(["import", "-", "--replace", "--yes", ...there], createReadStream(file));
@@ -242,9 +239,9 @@ describe("berth tenant export and import", () => {
 
   it("C8 merge the folder of a boot image into a tenant", async () => {
     const unnamed = await tenant(["import", "boot", ...there]);
-    assert.match(unnamed.stderr, /an image is of no tenant; say --as NAME/);
+    assert.match(unnamed.stderr, /an image names no tenant; use --as NAME/);
     const made = await tenant(["import", "boot", "--as", "booted", ...there]);
-    assert.match(made.stderr, /^The tenant booted is there, at \/t\/booted\/mcp: \d+ names follow the image\.\n$/);
+    assert.match(made.stderr, /^The tenant booted is served at \/t\/booted\/mcp: \d+ names follow the image\.\n$/);
     const again = await tenant(["import", "boot", "--as", "booted", ...there]);
     assert.match(again.stderr, /: 0 names follow the image\.\n$/);
     assert.match(
@@ -275,7 +272,7 @@ describe("berth tenant export and import", () => {
     assert.equal((await tenant(["export", "starting", "--out", file, ...here])).code, 0);
     const isThere = (name: string) => onStore("there", async (store) => Boolean(await store.tenants.find(name)));
     const listed = [
-      "Its servers start programs of this machine, as the user that Berth runs as, outside of the sandbox:",
+      "Its servers start programs on this machine, as the user that Berth runs as, outside the sandbox:",
       "  hidden: mcp+node:///srv/hidden.js",
       "  off: mcp+uvx://off",
       `  shown: ${program}`,
@@ -285,7 +282,7 @@ describe("berth tenant export and import", () => {
     assert.deepEqual([refused.code, await isThere("starting")], [2, false], refused.stderr);
     assert.equal(
       refused.stderr,
-      `${listed}\nberth: Programs may not be started by this: nothing was changed; say --programs if you trust each of these programs\n`,
+      `${listed}\nberth: Starting programs is not permitted here: nothing was changed; add --programs if you trust each of these programs\n`,
     );
     const checked = await tenant(["import", file, "--check", ...there]);
     assert.deepEqual([checked.code, checked.stderr.startsWith(`${listed}\n`)], [0, true], checked.stderr);
@@ -322,7 +319,7 @@ describe("berth tenant export and import", () => {
     });
     const told = served.stderr.setEncoding("utf8").toArray();
     assert.deepEqual(await once(served, "close"), [2, null]);
-    assert.match((await told).join(""), /shown: mcp\+npx:.*\nberth: .*say --programs/);
+    assert.match((await told).join(""), /shown: mcp\+npx:.*\nberth: .*add --programs/);
   });
 
   it("C8 berth serve --image serves a tenant's file by itself, read-only, and leaves nothing", async () => {
@@ -356,7 +353,7 @@ describe("berth tenant export and import", () => {
       stdio: ["ignore", "ignore", "pipe"],
     });
     const [text] = (await once(both.stderr.setEncoding("utf8"), "data")) as [string];
-    assert.match(text, /a tenant's file is served by itself/);
+    assert.match(text, /a tenant's file is served without a store/);
     await once(both, "close");
   });
 
@@ -364,7 +361,7 @@ describe("berth tenant export and import", () => {
     writeFileSync(fileIn("bad.berth"), readFileSync(fileIn("acme.berth"), "utf8").replace("onwards", "backwards"));
     const { code, stderr } = await tenant(["import", fileIn("bad.berth"), "--as", "bad", ...there]);
     assert.equal(code, 1);
-    assert.match(stderr, /bad\.berth:2: error: The bytes are not what bafk\w+ says \[wrong-content\]\n/);
+    assert.match(stderr, /bad\.berth:2: error: The bytes do not match bafk\w+ \[wrong-content\]\n/);
     assert.match(stderr, /bad\.berth:3: error: .*\[missing-content\]\n/);
     assert.match(stderr, /bad\.berth:4: error: .*\[wrong-digest\]\nNothing was imported: 3 errors\.\n$/);
     const room = await tenant(["import", fileIn("acme.berth"), "--as", "full", ...there]);

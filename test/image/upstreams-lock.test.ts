@@ -36,7 +36,7 @@ it("J9 what is locked is what is approved, so that a drift before the first star
   server.offer([OTHER]);
   const serving = await serve(t, sources);
   const result = await call(`${serving.url}/mcp/server`, "hello", { name: "x" });
-  assert.match(result.content[0].text, /^The upstream server has changed/);
+  assert.match(result.content[0].text, /^The upstream has changed/);
   assert.deepEqual(server.called(), []);
 });
 
@@ -82,8 +82,8 @@ it("J9 a lock that does not fit is a warning that says what to run", async (t) =
   const unused = { "mcp+node://./gone.js": good.upstreams[server.uri], "mcp+node://./bad.js": bad };
   sources.write("upstreams.lock.json", { ...good, upstreams: { ...good.upstreams, ...unused } });
   const { stderr } = await berth(["boot", "--from", sources.from, "--out", sources.out]);
-  assert.match(stderr, /No server is started from "mcp\+node:\/\/\.\/gone\.js" any more.*berth mcp lock/s);
-  assert.match(stderr, /What it says of "mcp\+node:\/\/\.\/bad\.js" is not what was written.*berth mcp lock/s);
+  assert.match(stderr, /No server starts from "mcp\+node:\/\/\.\/gone\.js" any more.*berth mcp lock/s);
+  assert.match(stderr, /Its record of "mcp\+node:\/\/\.\/bad\.js" was changed since it was written.*berth mcp lock/s);
 });
 
 it("J9 of a package the lock has the version and integrity that npm gives", async (t) => {

@@ -79,7 +79,7 @@ describe("native calls on stdio", () => {
     for (const id of [2, 3, 4, null]) {
       const { error } = await session.answer(id);
       assert.equal(error.code, -32601);
-      assert.match(error.message, /speaks no MCP, call tools as server\.tool/);
+      assert.match(error.message, /does not speak MCP, call tools as server\.tool/);
     }
     session.send(request("everyday.wait", { ms: 300 }, 6));
     assert.equal(await session.end(), 0, "it ends when its input does");

@@ -87,7 +87,7 @@ test(
     for (const [path, body] of CALLS) {
       const refused = await refusedWithout(200, path, () => send(path, body));
       assert.deepEqual([refused.status, refused.retryAfter], [503, "1"], refused.text);
-      assert.match(refused.text, /Berth may open no more files and connections for now: try again in 1 s/);
+      assert.match(refused.text, /Berth can open no more files and connections for now: try again in 1 s/);
     }
     assert.equal((await send("/healthz")).status, 200);
 
@@ -120,7 +120,7 @@ for (const [what, upstream, fine] of [
         );
       const refused = await refusedWithout(fine, "the save", save);
       assert.deepEqual([refused.status, refused.retryAfter], [503, "1"], refused.text);
-      assert.match(refused.text, /Berth may open no more files and connections for now: try again in 1 s/);
+      assert.match(refused.text, /Berth can open no more files and connections for now: try again in 1 s/);
       mayOpen("1024");
       // The spawn helper may have ended for want of descriptors, too: then another one starts processes, or Berth itself.
       await until(async () => (await save()).status === fine, "it is saved once there are descriptors");

@@ -95,7 +95,7 @@ describe("a backup", () => {
 
     assert.equal(code, 0, stderr);
     assert.match(stderr, /is a whole copy of the store .* contents, \d+ bytes, all of them verified/);
-    assert.match(stderr, /No key is in it: keep seal\.key and secret\.key/);
+    assert.match(stderr, /It holds no key: keep seal\.key and secret\.key/);
     assert.deepEqual(verifyDatabase(file).problems, []);
     const copy = new Database(file, { readonly: true });
     const names = copy.prepare<[], string>("SELECT name FROM name").pluck().all();
@@ -113,7 +113,7 @@ describe("a backup", () => {
     await set(dataDir, "one");
     await backupStore({ dataDir, file });
     const before = readFileSync(file);
-    await assert.rejects(backupStore({ dataDir, file }), { code: "backup_failed", message: /is there already/ });
+    await assert.rejects(backupStore({ dataDir, file }), { code: "backup_failed", message: /already exists/ });
     assert.ok(readFileSync(file).equals(before));
     await set(dataDir, "two");
     await backupStore({ dataDir, file, replace: true });
@@ -128,8 +128,8 @@ describe("a backup", () => {
     const target = newFolder();
     const file = join(target, "copy.sqlite");
     await assert.rejects(backupStore({ dataDir, file }), (error: Error) => {
-      assert.match(error.message, /the store most likely is, too/);
-      assert.ok(error.message.includes(`the bytes of ${cid} are not what it says`));
+      assert.match(error.message, /the store is probably damaged, too/);
+      assert.ok(error.message.includes(`the bytes of ${cid} do not match it`));
       return true;
     });
     assert.deepEqual(readdirSync(target), []);
@@ -176,11 +176,11 @@ describe("restoring a backup", () => {
     await backupStore({ dataDir, file: good });
     const { cid } = rawBlock("stays");
     const spoil: Record<string, (file: string) => void> = {
-      "are not what it says": (file) => change(file, `UPDATE content SET bytes = x'00' WHERE cid = '${cid}'`),
-      "refers to what is not there": (file) => change(file, "PRAGMA foreign_keys = OFF; DELETE FROM content"),
-      "it is no database of Berth's": (file) => change(file, "PRAGMA user_version = 0"),
+      "do not match it": (file) => change(file, `UPDATE content SET bytes = x'00' WHERE cid = '${cid}'`),
+      "refers to a missing row": (file) => change(file, "PRAGMA foreign_keys = OFF; DELETE FROM content"),
+      "it is not a database of Berth": (file) => change(file, "PRAGMA user_version = 0"),
       "use the newer Berth": (file) => change(file, `PRAGMA user_version = ${migrations.length + 1}`),
-      "it is no database: file is not a database": (file) => writeFileSync(file, "x".repeat(10_000)),
+      "it is not a database: file is not a database": (file) => writeFileSync(file, "x".repeat(10_000)),
       malformed: (file) => truncateSync(file, 8192),
     };
     for (const [what, spoilIt] of Object.entries(spoil)) {
@@ -224,7 +224,7 @@ describe("restoring a backup", () => {
       await api.put("/variables/later", "is gone then");
       const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
       assert.equal(code, 0, stderr);
-      assert.match(stderr, /What stood there before is in .*before-restore-/);
+      assert.match(stderr, /What it held before is in .*before-restore-/);
 
       await until(async () => (await mottoOf(api)) === "before", "it is taken up");
       assert.equal((await api.send("GET", "/variables/later")).status, 404);
@@ -284,7 +284,7 @@ describe("restoring a backup", () => {
     ]) {
       const { code, stderr } = await berth([...command.split(" "), "--data", dataDir]);
       assert.notEqual(code, 0, command);
-      assert.match(stderr, /there is no store in .*mistyped: name the data folder of Berth \(--data, BERTH_DATA\)/);
+      assert.match(stderr, /there is no store in .*mistyped: name Berth's data folder \(--data, BERTH_DATA\)/);
     }
     for (const command of ["secret list", "secret rotate", "tenant export default", "tenant suspend acme"]) {
       assert.match((await berth([...command.split(" "), "--data", dataDir])).stderr, /there is no store in/, command);

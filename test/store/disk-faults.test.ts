@@ -260,7 +260,7 @@ describe("a disk that is full", () => {
     assert.equal(started.code, 2);
     assert.match(
       started.stderr,
-      new RegExp(`the data folder ${dataDir} cannot be used: its disk is full; make room on it`),
+      new RegExp(`the data folder ${dataDir} cannot be used: its disk is full; free some space`),
     );
     const file = join(elsewhere, "backup.sqlite");
     const backedUp = await berth(["backup", file, "--data", dataDir]);
@@ -268,13 +268,13 @@ describe("a disk that is full", () => {
     assert.deepEqual(verifyDatabase(file).problems, []);
     const here = await berth(["backup", join(disk, "copy.sqlite"), "--data", dataDir]);
     assert.equal(here.code, 2);
-    assert.match(here.stderr, /its disk is full; make room on it, or write it to another folder/);
+    assert.match(here.stderr, /its disk is full; free some space, or write it to another folder/);
 
     const restored = await berth(["restore", file, "--data", dataDir]);
     assert.equal(restored.code, 2);
     assert.match(
       restored.stderr,
-      /data: its disk has 0\.0 MiB left, and what is restored takes 1\.\d MiB; make room on it, or name another folder \(--data, BERTH_DATA\)/,
+      /data: its disk has 0\.0 MiB left, and the restored store takes 1\.\d MiB; free some space, or name another folder \(--data, BERTH_DATA\)/,
     );
     const left = readdirSync(dataDir).filter((name) => !/^berth\.sqlite(-wal|-shm)?$/.test(name));
     assert.deepEqual(left, [], "nothing is left of it");
@@ -329,7 +329,7 @@ describe("a disk that is too short for what is restored", () => {
         assert.equal(code, 2, stderr);
         assert.match(
           stderr,
-          /data: its disk has \d\.\d MiB left, and what is restored takes 3\.\d MiB; make room on it/,
+          /data: its disk has \d\.\d MiB left, and the restored store takes 3\.\d MiB; free some space/,
         );
         assert.deepEqual(ownFiles(), before);
         free();
@@ -339,8 +339,8 @@ describe("a disk that is too short for what is restored", () => {
       const free = leaveRoom(needed + MB);
       const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
       assert.equal(code, 0, stderr);
-      const kept = /What stood there before is in (\S+)\./.exec(stderr)![1]!;
-      assert.match(stderr, /Those are its files as they were, because no backup of it can be made: .*its disk is full/);
+      const kept = /What it held before is in (\S+)\./.exec(stderr)![1]!;
+      assert.match(stderr, /Those are its files as they were, because they cannot be backed up: .*its disk is full/);
       await until(() => !served || /cannot be served yet/.test(said), "whoever serves tells that it cannot");
       free();
       assert.deepEqual(verifyDatabase(join(kept, DATABASE_FILE)).problems, []);
@@ -404,7 +404,7 @@ describe("a data folder that cannot be written", () => {
     closeSync(openSync(file, "w"));
     for (const dataDir of [file, join(file, "below")]) {
       await assert.rejects(openSqliteStore({ dataDir }), {
-        message: /it is a file, or stands below one; name another/,
+        message: /it is a file, or lies below one; name another/,
       });
     }
     const dataDir = mkdtempSync(join(folder, "data-"));
@@ -443,12 +443,10 @@ describe("a process that may open no more files", () => {
     await until(() => lines.length > 0);
     assert.ok(!lines.some((each) => each.includes("the disk failed")), lines.join("\n"));
     release();
-    const isMoved = (): boolean => lines.includes("checkpoints of the store have a thread of their own again");
+    const isMoved = (): boolean => lines.includes("checkpoints of the store have their thread again");
     await until(async () => {
       await store.change("default", change());
-      return (
-        isMoved() || !lines.includes("checkpoints of the store have no thread of their own; calls wait for them now")
-      );
+      return isMoved() || !lines.includes("checkpoints of the store have lost their thread; calls wait for them now");
     });
     await until(async () => {
       await store.change("default", change());

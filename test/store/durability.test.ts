@@ -68,7 +68,8 @@ describe("a disk that fails when something that was written is flushed", () => {
     const alsoUnderWay = store.change("acme", one);
     await assert.rejects(store.change("default", one), {
       code: "store_unsure",
-      message: /it is done, and a power cut may take it back: look whether it stands before you repeat it/,
+      message:
+        /the change is made, but a power cut may undo it: check whether the change was made before you repeat it/,
     });
     await assert.rejects(alsoUnderWay, { code: "store_unsure" });
     assert.equal((await store.name("default", "variable", "motto"))?.cid, one.set[0].cid);
@@ -93,7 +94,7 @@ describe("a disk that fails when something that was written is flushed", () => {
     );
     await store.change("default", change("two"));
     assert.deepEqual(lines, [
-      "the disk failed: a power cut may take back what was written, which is written anew",
+      "the disk failed: a power cut may undo recent writes, which are written again",
       "what was written to the store is on the disk",
     ]);
   });
@@ -119,7 +120,7 @@ describe("a disk that fails when something that was written is flushed", () => {
     assert.deepEqual([refused.status, refused.body.error.code], [503, "store_failed"]);
     assert.match(
       refused.body.error.message,
-      /the files of the store cannot be looked at \(EIO\), and nothing was changed/,
+      /the files of the store cannot be examined \(EIO\), and nothing was changed/,
     );
     assert.equal((await fetch(`${berth.url}/readyz`)).status, 503);
     assert.equal((await call(`${berth.url}/mcp/echo`, "one")).content?.[0].text, "1");
@@ -141,7 +142,7 @@ describe("a disk that fails when something that was written is flushed", () => {
     const api = apiOf(berth);
     const edited = await api.put("/definitions/echo", "export const one = () => 1;\nexport const two = () => 2;");
     assert.deepEqual([edited.status, edited.body.error.code], [503, "store_unsure"]);
-    assert.match(edited.body.error.message, /it is done, and a power cut may take it back/);
+    assert.match(edited.body.error.message, /the change is made, but a power cut may undo it/);
     await until(async () => (await call(`${berth.url}/mcp/echo`, "two")).content?.[0].text === "2");
     const ready = await fetch(`${berth.url}/readyz`);
     assert.deepEqual(

@@ -392,8 +392,8 @@ describe("bits that flip in the store", () => {
       assert.match(damaged.name, /damaged: revoke it and create another/);
       const refused = await fetch(`${url}/t/acme/api/servers`);
       assert.equal(refused.status, 503);
-      assert.match(await refused.text(), /what is stored of the limits of the tenant .*acme.* is damaged/);
-      assert.match(lines.join(""), /set them anew, or restore a backup/);
+      assert.match(await refused.text(), /the stored limits of the tenant .*acme.* is damaged/);
+      assert.match(lines.join(""), /set them again, or restore a backup/);
     });
     await served(
       (database) => void database.exec("UPDATE tenant SET limits = 'x' WHERE name = 'default'"),

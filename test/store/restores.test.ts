@@ -118,12 +118,12 @@ describe("a log that was left by another store", () => {
 
     const refused = await berth(["serve", "--port", "0", "--data", dataDir]);
     assert.equal(refused.code, 2);
-    assert.match(refused.stderr, /berth\.sqlite-wal is there without berth\.sqlite: .*berth restore FILE/);
+    assert.match(refused.stderr, /berth\.sqlite-wal exists without berth\.sqlite: .*berth restore FILE/);
     assert.ok(readFileSync(join(dataDir, `${DATABASE_FILE}-wal`)).equals(log), "the log is as it was");
 
     const restored = await berth(["restore", backup, "--data", dataDir]);
     assert.equal(restored.code, 0, restored.stderr);
-    const kept = /What stood there before is in (\S+)\./.exec(restored.stderr)![1]!;
+    const kept = /What it held before is in (\S+)\./.exec(restored.stderr)![1]!;
     assert.ok(readFileSync(join(kept, `${DATABASE_FILE}-wal`)).equals(log));
 
     const again = await serve(t, dataDir);
@@ -150,7 +150,7 @@ describe("a log that was left by another store", () => {
     ]) {
       const refused = await berth([...args, "--data", dataDir]);
       assert.equal(refused.code, 2);
-      assert.match(refused.stderr, /berth\.sqlite-wal is the log of another database than berth\.sqlite/);
+      assert.match(refused.stderr, /berth\.sqlite-wal is not the log of berth\.sqlite/);
     }
     assert.equal((await berth(["restore", backup, "--data", dataDir])).code, 0);
     assert.deepEqual(verifyDatabase(join(dataDir, DATABASE_FILE)).problems, []);
@@ -188,7 +188,7 @@ const damages: Readonly<Record<string, (file: string) => void>> = {
   "it is empty": (file) => truncateSync(file, 0),
   "it is one byte": (file) => truncateSync(file, 1),
   "its beginning is overwritten": (file) => overwrite(file, 0, Buffer.alloc(4096, 0xa5)),
-  "it is no database": (file) => writeFileSync(file, "x".repeat(20_000)),
+  "it is not a database": (file) => writeFileSync(file, "x".repeat(20_000)),
   "its pages are zeros": (file) => overwrite(file, 4096, Buffer.alloc(40_960)),
   "each of its pages has a flipped byte": (file) => {
     for (let at = 4096 + 5; at < readFileSync(file).length; at += 4096) overwrite(file, at, Buffer.from([0x7f]));
@@ -347,9 +347,9 @@ describe("a database that is malformed", () => {
     t.after(() => store.close());
     await assert.rejects(store.check(), { code: "store_failed" });
     await until(() => lines.includes("the database is damaged: restore a backup"));
-    await assert.rejects(store.check(), { message: /the database is damaged: .+; restore a backup if it stays so/ });
+    await assert.rejects(store.check(), { message: /the database is damaged: .+; restore a backup if this persists/ });
     mend();
-    await until(() => lines.includes("all of the database could be read, and it is whole"));
+    await until(() => lines.includes("the whole database could be read, and it is intact"));
     await store.check();
   });
 

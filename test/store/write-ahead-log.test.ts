@@ -168,7 +168,7 @@ describe("the log of the store", () => {
     t.after(() => process.off("worker", die));
     await write(store, LOG_BYTES * 2);
     await until(async () => lines.length > 0);
-    assert.deepEqual(lines, ["checkpoints of the store have no thread of their own; calls wait for them now"]);
+    assert.deepEqual(lines, ["checkpoints of the store have lost their thread; calls wait for them now"]);
     await write(store, 1100 * PAGE_BYTES);
     const other = new Database(join(dataDir, DATABASE_FILE));
     const [{ log: pages }] = other.pragma("wal_checkpoint(NOOP)") as [{ log: number }];

@@ -116,7 +116,7 @@ export function executorContract(mode: Mode): void {
       const [a, b, c] = ["2026-01-01T00:00:00.000Z", "2026-06-01T12:00:00.000Z", "1999-12-31T23:59:59.999Z"] as const;
       assert.deepEqual(await rig.value(isDate, { when: a, others: [b], record: { x: { at: c } } }), [a, b, c]);
       const wrong = failureOf(await rig.call(isDate, { when: "soon", others: [], record: {} }));
-      assert.match(wrong.message, /"soon" at when is no date/);
+      assert.match(wrong.message, /"soon" at when is not a date/);
     });
 
     it("makes URLs of the arguments that are URLs, beside dates", async () => {
@@ -126,7 +126,7 @@ export function executorContract(mode: Mode): void {
       const args = { when: url, others: [date], record: { x: { at: url }, y: { at: null } } };
       assert.deepEqual(await rig.value(isUrl, args), ["example.com", date, "example.com", null]);
       const wrong = failureOf(await rig.call(isUrl, { when: "a b", others: [], record: {} }));
-      assert.match(wrong.message, /"a b" at when is no URL/);
+      assert.match(wrong.message, /"a b" at when is not a URL/);
     });
 
     it("says clearly what JSON cannot carry", async () => {
@@ -563,7 +563,7 @@ export function executorContract(mode: Mode): void {
         assert.equal(failure.reason, "protocol", failure.message);
         assert.match(
           failure.message,
-          /its process was in the midst of a frame .* 200000 bytes of frames of its tenant's guests/,
+          /its process was in the middle of a frame .* 200000 bytes of frames of its tenant's guests/,
         );
       }));
 

@@ -137,8 +137,8 @@ describe("code of tenants", () => {
     for (const server of ["local", "package"]) {
       const { state, problems } = await summaryOf("/t/acme", server);
       assert.equal(state, "refused");
-      assert.match(problems[0]!.message, /may not start programs of others.*BERTH_TENANT_UPSTREAMS/);
-      assert.match(await ask("/t/acme", server, "tell"), /may not start programs of others/);
+      assert.match(problems[0]!.message, /may not start upstream programs.*BERTH_TENANT_UPSTREAMS/);
+      assert.match(await ask("/t/acme", server, "tell"), /may not start upstream programs/);
     }
     const put = { method: "PUT", headers: { "Content-Type": "text/plain" }, body: "the secret of umbrella" };
     assert.equal((await fetch(`${berth.url}/t/umbrella/api/secrets/API_TOKEN`, put)).status, 204);
@@ -152,7 +152,7 @@ describe("code of tenants", () => {
       problems.map(({ code }) => code),
       ["undeclared-secret"],
     );
-    assert.match(problems[0]!.message, /\$\{HOME\} is no secret of this server; add "HOME" to "secrets"/);
+    assert.match(problems[0]!.message, /\$\{HOME\} is not a secret of this server; add "HOME" to "secrets"/);
   });
 
   it("C8 an edit that a tenant may not have is refused, with the reason", async () => {
@@ -160,7 +160,7 @@ describe("code of tenants", () => {
     const body = JSON.stringify({ upstream: "mcp+python:///etc/evil.py" });
     const answer = await fetch(`${berth.url}/t/acme/api/entries/evil`, { method: "PUT", headers, body });
     assert.equal(answer.status, 422);
-    assert.match(await answer.text(), /may not start programs of others/);
+    assert.match(await answer.text(), /may not start upstream programs/);
   });
 });
 

@@ -98,7 +98,7 @@ describe("berth tenant", () => {
     const created = tenant("create", "acme", "--host", "acme.example");
     assert.equal(created.status, 0, created.stderr);
     assert.match(created.stderr, /at \/t\/acme\/mcp and the host acme\.example/);
-    assert.match(tenant("create", "acme").stderr, /There is a tenant of that name already/);
+    assert.match(tenant("create", "acme").stderr, /A tenant of that name exists already/);
     assert.match(tenant("create", "Acme").stderr, /lower-case letters, digits/);
     assert.equal(tenant("suspend", "acme").status, 0);
     const [listed] = JSON.parse(tenant("list", "--json").stdout) as { name: string; suspendedAt: number }[];

@@ -119,7 +119,7 @@ test("of programs that do not read, the one that waited longest is ended where i
     await leave(alike);
     const { reason, expected } = await deaf.closed;
     const why =
-      "did not read what was sent to it when more than 5000000 bytes waited for the programs of its tenant (BERTH_PROGRAM_BACKLOG_BYTES_PER_TENANT)";
+      "did not read its input when more than 5000000 bytes waited for the programs of its tenant (BERTH_PROGRAM_BACKLOG_BYTES_PER_TENANT)";
     assert.deepEqual([reason, expected], [why, false]);
     // Parts that ended with it count no more, and neither do others.
     await leave(others);

@@ -131,7 +131,7 @@ function principalAt(asked: AskedResource, verified: Verified): Principal {
   const { principals, claims, settings, audiences, isForAll } = verified;
   const isWhole = isForAll || audiences.has(asked.whole);
   const resource = isWhole ? WHOLE : asked.resources.find((each) => audiences.has(each));
-  if (resource === undefined) throw unauthorized("it was made for another audience");
+  if (resource === undefined) throw unauthorized("it was issued for another audience");
   const known = principals.get(resource);
   if (known) return known;
   const grants = grantsOf(scopesIn(claims), settings);
@@ -150,11 +150,11 @@ function limited(grant: AccessGrant, server: string): AccessGrant[] {
 /** The reason, with nothing of the token itself. */
 function reasonOf(error: unknown): string {
   if (error instanceof joseErrors.JWTExpired) return "it has expired";
-  if (error instanceof joseErrors.JWTClaimValidationFailed) return `its claim "${error.claim}" is not right`;
-  if (error instanceof joseErrors.JOSEAlgNotAllowed) return "it is signed in a way that is not allowed";
+  if (error instanceof joseErrors.JWTClaimValidationFailed) return `its claim "${error.claim}" is wrong`;
+  if (error instanceof joseErrors.JOSEAlgNotAllowed) return "its signing algorithm is not allowed";
   if (error instanceof joseErrors.JWKSNoMatchingKey) return "its issuer has no such key";
-  if (error instanceof joseErrors.JWSSignatureVerificationFailed) return "its signature is not right";
-  return "it is none that the issuer made";
+  if (error instanceof joseErrors.JWSSignatureVerificationFailed) return "its signature is wrong";
+  return "the issuer did not issue it";
 }
 
 function unauthorized(detail: string, cause?: unknown): BerthError {
@@ -171,7 +171,7 @@ const OTHERS = ["nonce", "at_hash", "c_hash", "events"];
 /** Throws `unauthorized` for a JWT that is not a bearer access token. */
 function checkKind(typ: string | undefined, claims: JWTPayload): void {
   if (!TYPES.has(typ?.toLowerCase()) || OTHERS.some((claim) => claims[claim] !== undefined)) {
-    throw new BerthError("unauthorized", "it is no access token");
+    throw new BerthError("unauthorized", "it is not an access token");
   }
   // It is bound to a key of its client (RFC 9449, RFC 8705), which a bearer does not prove to have.
   if (claims["cnf"] !== undefined) {
@@ -202,7 +202,7 @@ function idOf(claims: JWTPayload): string {
   const { iss, client_id: clientId, azp } = claims;
   const sub = typeof claims.sub === "string" ? claims.sub : undefined;
   const client = typeof clientId === "string" ? clientId : typeof azp === "string" ? azp : "";
-  if (sub === undefined && client === "") throw new BerthError("unauthorized", "it does not say whose it is");
+  if (sub === undefined && client === "") throw new BerthError("unauthorized", "it does not name its owner");
   const rest = hash("sha256", JSON.stringify([iss, sub, client]), "hex").slice(0, 16);
   // It appears in logs and histories, where an issuer may write only a single word.
   return `oauth:${(sub ?? client).slice(0, NAME_CHARACTERS_MAX).replace(/[\p{C}\p{Z}]/gu, "_")}#${rest}`;

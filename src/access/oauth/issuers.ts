@@ -74,7 +74,8 @@ class Issuer {
 
   /** Finds the key of a token. Rejects with an error of jose's, or with `issuer_unavailable`. */
   readonly key: JWTVerifyGetKey = async (header, token) => {
-    if (this.#waiting >= this.#limits.issuerWaiting) throw this.#unavailable("too many tokens wait for its keys");
+    if (this.#waiting >= this.#limits.issuerWaiting)
+      throw this.#unavailable("too many tokens are waiting for its keys");
     // The address of the keys may have changed as well.
     if (performance.now() - this.#foundAt > this.#limits.jwksMaxAgeMs) this.#keys = undefined;
     const keys = (this.#keys ??= this.#discover());
@@ -120,12 +121,12 @@ class Issuer {
       if (typeof jwks !== "string" || !URL.canParse(jwks) || !isTrustworthy(new URL(jwks))) continue;
       return new URL(jwks);
     }
-    throw this.#failed("none of its metadata documents is its own and names its keys");
+    throw this.#failed("no metadata document of its own names its keys");
   }
 
   /** An issuer that cannot be reached is left alone for a moment, however many tokens come meanwhile. */
   async #fetch(url: string, init: RequestInit): Promise<Response> {
-    if (performance.now() - this.#failedAt < FAILURE_MS) throw this.#unavailable("it did not answer a moment ago");
+    if (performance.now() - this.#failedAt < FAILURE_MS) throw this.#unavailable("it did not answer the last request");
     try {
       const response = await this.#asking.fetchFrom(url, init);
       return new Response(await bounded(response, this.#limits.issuerBytes), { status: response.status });

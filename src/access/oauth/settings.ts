@@ -35,10 +35,10 @@ export function oauthOfConfig({ oauth, publicUrl, host, allowedHosts }: OauthCon
   };
   const { settings, problems } = readOauthSettings(value);
   if (publicUrl === undefined && (!isLoopback(host) || allowedHosts.length > 0)) {
-    problems.push("tokens are made for an address, so that BERTH_PUBLIC_URL has to say which one is this service's");
+    problems.push("access tokens name an address, so set BERTH_PUBLIC_URL to this service's");
   }
   if (publicUrl !== undefined && !isTrustworthy(new URL(publicUrl))) {
-    problems.push("tokens may not be sent over plain HTTP, so that BERTH_PUBLIC_URL has to be an https URL");
+    problems.push("tokens must not be sent over plain HTTP, so BERTH_PUBLIC_URL must be an https URL");
   }
   if (settings && problems.length === 0) return { ...settings, isOperators: true };
   throw new BerthError("config_invalid", `BERTH_OAUTH_ISSUER, _AUDIENCE and _SCOPES: ${problems.join("; ")}`);
@@ -51,7 +51,7 @@ export function readOauthSettings(value: unknown): { settings?: OauthSettings; p
   if (!isObject(value)) return { problems: ["it must be an object"] };
   const { issuer, audience, scopes } = value;
   const problems = Object.keys(value).flatMap((key) =>
-    key === "issuer" || key === "audience" || key === "scopes" ? [] : [`"${key}" is no setting`],
+    key === "issuer" || key === "audience" || key === "scopes" ? [] : [`there is no setting "${key}"`],
   );
   if (typeof issuer !== "string") problems.push("the issuer must be a URL");
   else problems.push(...problemsOfIssuer(issuer));
@@ -75,7 +75,7 @@ function problemsOfIssuer(issuer: string): string[] {
   if (!url || /[?#]/.test(issuer) || url.username !== "" || url.password !== "") {
     return [`the issuer must be a URL without a query and a fragment, not "${issuer}"`];
   }
-  return isTrustworthy(url) ? [] : [`the issuer must be an https URL, or one of this machine, not "${issuer}"`];
+  return isTrustworthy(url) ? [] : [`the issuer must be an https URL, or an address of this machine, not "${issuer}"`];
 }
 
 /** A scope by RFC 6749, section 3.3. */
@@ -86,7 +86,7 @@ function problemsOfScopes(scopes: unknown): string[] {
     return ['the scopes must be an object: {"scope": {"can": ["call"], "servers": ["echo"]}}'];
   }
   return Object.entries(scopes).flatMap(([scope, grant]) => {
-    if (!SCOPE.test(scope)) return [`"${scope}" is no scope`];
+    if (!SCOPE.test(scope)) return [`"${scope}" is not a scope`];
     const { can, servers, tools, ...rest } = isObject(grant) ? grant : {};
     const isRight =
       isNames(can) &&
@@ -96,7 +96,7 @@ function problemsOfScopes(scopes: unknown): string[] {
       Object.keys(rest).length === 0;
     return isRight
       ? []
-      : [`the scope "${scope}" must say what it permits: can, a list of ${ACTIONS.join(", ")}; servers; tools`];
+      : [`the scope "${scope}" must say what it permits: "can", a list of ${ACTIONS.join(", ")}; "servers"; "tools"`];
   });
 }
 

@@ -58,15 +58,15 @@ export class EditedText {
 export function offerKeptDraft(url: string, text: EditedText, notices: Notices): void {
   const kept = keptDraft(url);
   if (!kept || isSameDraft(kept.draft, text.base.draft)) return;
-  const later = kept.base === text.base.cid ? "" : " Someone saved since; when you save, you will see both.";
+  const later = kept.base === text.base.cid ? "" : " Someone has saved since; when you save, you will see both.";
   notices.show(
     "draft",
     "warn",
-    element("p", {}, `There is text of yours from ${timeOf(kept.at)} that was not saved.${later}`),
+    element("p", {}, `You have unsaved text from ${timeOf(kept.at)}.${later}`),
     element(
       "div",
       { className: "choices" },
-      button("Go on with it", () => {
+      button("Continue with it", () => {
         // Its base decides if somebody else saved first.
         text.base = { ...text.base, cid: kept.base };
         text.files.replace(kept.draft);

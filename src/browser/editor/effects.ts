@@ -57,7 +57,7 @@ function showBehaviour(tool: string): HTMLElement {
     {},
     badge("new behaviour", "warn"),
     " ",
-    `${tool} looks the same to clients, and its code is another.`,
+    `${tool} looks the same to clients, but its code has changed.`,
   );
 }
 

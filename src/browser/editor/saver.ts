@@ -96,7 +96,7 @@ export class Saver {
   #refused({ problems }: SaveOutcome & { kind: "refused" }, draft: Draft | null): void {
     const { text, notices, review } = this.#parts;
     review.show({ problems, servers: [], breaking: false });
-    const message = "Not saved: the problems below are in the way. Nothing was changed.";
+    const message = "Not saved: fix the problems below. Nothing was changed.";
     notices.show("save", "bad", element("p", {}, message));
     const first = problems.find(({ severity }) => severity === "error");
     if (first && draft !== null) text.files.reveal(first);
@@ -113,7 +113,7 @@ function askBreaking(review: Review, verb: string): Promise<boolean> {
       element("p", { className: "muted" }, "Earlier releases stay reachable by their CID."),
     ],
     no: "Change nothing",
-    yes: `${verb} all the same`,
+    yes: `${verb} anyway`,
   });
 }
 
@@ -128,7 +128,7 @@ function savedWords(review: Review): Node[] {
       "p",
       {},
       element("strong", {}, "Saved."),
-      review.servers.length === 0 ? " No server changes by it." : " In effect now:",
+      review.servers.length === 0 ? " No server changes." : " In effect now:",
     ),
     ...(review.servers.length === 0 ? [] : [showEffects(review)]),
     ...(links.length === 0 ? [] : [element("p", { className: "links" }, ...links)]),
@@ -143,7 +143,7 @@ async function showConflict({ api, text, notices, review }: SaverParts): Promise
   const theirs = await api.current();
   if (!theirs) {
     text.base = { cid: null, draft: base.draft };
-    const message = "Someone else deleted this meanwhile. Your text is still here; saving it makes it anew.";
+    const message = "Someone else has deleted this meanwhile. Your text is still here; saving creates it again.";
     notices.show("conflict", "warn", element("p", {}, message));
     return;
   }
@@ -155,7 +155,7 @@ async function showConflict({ api, text, notices, review }: SaverParts): Promise
   text.base = { cid: theirs.cid, draft: theirs };
   text.keep();
   review.soon();
-  const takeTheirs = button("Drop mine, take theirs", () => {
+  const takeTheirs = button("Discard mine, take theirs", () => {
     files.compareWith(undefined);
     files.replace(theirs);
     notices.clear("conflict");
@@ -167,19 +167,19 @@ async function showConflict({ api, text, notices, review }: SaverParts): Promise
     element(
       "p",
       {},
-      element("strong", {}, "Someone else saved meanwhile"),
+      element("strong", {}, "Someone else has saved meanwhile"),
       ` (by ${theirs.by}, ${timeOf(theirs.changedAt)}). Nothing is lost: your text is below, and was not saved.`,
     ),
     element("p", {}, conflictWords(conflicts)),
-    element("p", {}, "Save goes over their version, which stays in the history."),
+    element("p", {}, "Save replaces their version, which stays in the history."),
     element("div", { className: "choices" }, asBefore, takeTheirs),
   );
 }
 
 function conflictWords(conflicts: number): string {
   if (conflicts === 0) {
-    return "Their changes are in your text now. What is marked is what your save would change of theirs.";
+    return "Their changes are now in your text. The marks show what your save would change in theirs.";
   }
   const places = conflicts === 1 ? "one place was changed by both" : `${conflicts} places were changed by both`;
-  return `Their other changes are in your text now; ${places}, and there it says what you wrote. What is marked is what your save would change of theirs: take theirs where you like it better.`;
+  return `Their other changes are now in your text; ${places}, and there your text stays. The marks show what your save would change in theirs: take theirs where you prefer it.`;
 }

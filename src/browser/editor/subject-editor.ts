@@ -80,7 +80,7 @@ export function openSubjectEditor(setup: Setup, { extensions, onSaved }: Subject
   const restore = async (cid: string): Promise<void> => {
     const draft = await api.version(cid);
     if (!draft) {
-      notices.show("save", "bad", "This version is not there any more.");
+      notices.show("save", "bad", "This version no longer exists.");
       return;
     }
     if (text.isTouched() && !(await askDiscard())) return;
@@ -92,7 +92,7 @@ export function openSubjectEditor(setup: Setup, { extensions, onSaved }: Subject
     const now = await api.current().catch(() => undefined);
     if (!now || now.cid === text.base.cid || saver.isBusy) return;
     if (!text.isTouched()) return text.takeOver({ cid: now.cid, draft: now });
-    const message = `Someone else saved meanwhile (by ${now.by}). When you save, you will see both texts.`;
+    const message = `Someone else has saved meanwhile (by ${now.by}). When you save, you will see both texts.`;
     notices.show("conflict", "warn", message);
   };
 
@@ -163,8 +163,8 @@ function openFiles(setup: Setup, { hintId, extensions, onChange }: FilesOptions)
 function askDiscard(): Promise<boolean> {
   return ask({
     title: "You have unsaved changes",
-    content: [element("p", {}, "Restoring an earlier version puts it in the place of your text.")],
-    no: "Go back to my text",
-    yes: "Restore all the same",
+    content: [element("p", {}, "Restoring an earlier version replaces your text.")],
+    no: "Back to my text",
+    yes: "Restore anyway",
   });
 }

@@ -40,7 +40,7 @@ export function askToken(why: string): Promise<boolean> {
       "form",
       {},
       heading,
-      element("p", {}, `${why}. What you did is kept.`),
+      element("p", {}, `${why}. Your changes are kept.`),
       refusal,
       element("label", { className: "inline" }, "Token ", input),
       element(

@@ -182,10 +182,10 @@ function answerQuestions(client: Client, runner: Runner): void {
       maxTokens,
       ...(systemPrompt !== undefined && { systemPrompt }),
     });
-    if (answer.action !== "accept") throw new ProtocolError(REFUSED_BY_PERSON, "The person refused to answer");
+    if (answer.action !== "accept") throw new ProtocolError(REFUSED_BY_PERSON, "The user refused to answer");
     return {
       role: "assistant",
-      model: "a person at Berth's tester",
+      model: "a user of Berth's tester",
       stopReason: "endTurn",
       content: { type: "text", text: answer.text ?? "" },
     };

@@ -91,7 +91,7 @@ function Bench({ session, state, target }: BenchProps) {
 }
 
 const ERAS: readonly (readonly [Era, string, string])[] = [
-  ["auto", "Auto", "The client asks the server and takes the newest revision that both know"],
+  ["auto", "Auto", "The client asks the server and uses the newest revision that both know"],
   ["modern", REVISIONS.modern, "Without sessions"],
   ["legacy", REVISIONS.legacy, "With initialize and a session"],
 ];

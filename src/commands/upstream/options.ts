@@ -25,11 +25,11 @@ export function countOf({ lines }: CountOptions): number {
 export function oneOf<T extends string>(option: string, text: string, known: readonly T[]): T {
   const found = known.find((one) => one === text);
   if (found !== undefined) return found;
-  throw usageFailure(`${option} takes ${known.join(", ")}, not "${text}".`);
+  throw usageFailure(`${option} must be one of ${known.join(", ")}, not "${text}".`);
 }
 
 export function wholeNumber(option: string, text: string, min: number, max: number): number {
   const value = Number(text);
   if (/^\d+$/.test(text) && value >= min && value <= max) return value;
-  throw usageFailure(`${option} takes a whole number from ${min} to ${max}, not "${text}".`);
+  throw usageFailure(`${option} must be a whole number from ${min} to ${max}, not "${text}".`);
 }

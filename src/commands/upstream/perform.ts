@@ -83,14 +83,14 @@ function textArguments({ texts, json }: GivenArguments): Record<string, string> 
     ...texts.map(({ name, values }): [string, unknown] => [name, values.length === 1 ? values[0] : values]),
   ];
   for (const [name, value] of all) {
-    if (typeof value !== "string") throw usageFailure(`The argument ${name} of a prompt must be one text.`);
+    if (typeof value !== "string") throw usageFailure(`The prompt's argument ${name} must be a single string.`);
   }
   return Object.fromEntries(all) as Record<string, string>;
 }
 
 function refuseArguments({ arguments: { texts, json } }: Operation, target: string): void {
   const names = [...texts.map(({ name }) => name), ...Object.keys(json)];
-  if (names.length > 0) throw usageFailure(`Arguments (${names.join(", ")}) have no meaning beside ${target}.`);
+  if (names.length > 0) throw usageFailure(`${target} takes no arguments (${names.join(", ")}).`);
 }
 
 function progressText(name: string, { progress, total, message }: Progress): string {

@@ -128,7 +128,7 @@ function describe({ name }: Profile, { status, changes, expectedHash, currentHas
   return [
     `@${name}: ${status}`,
     ...(status === "unknown"
-      ? ["The profile has no schema hash; `berth profile update` takes one."]
+      ? ["The profile has no schema hash; `berth profile update` adds one."]
       : listChanges(changes)),
     ...(expectedHash === undefined ? [] : [`Profile hash: ${expectedHash}`]),
     `Current hash: ${currentHash}`,

@@ -19,7 +19,7 @@ export async function runReaching(name: "berth" | "berth-mcp", ahead: Ahead | un
 function reachingProgram(name: string): Command {
   const program = new Command(name)
     .description(
-      "Explores, calls and remembers upstreams (other MCP servers). One file of Berth, which hosts them, too.",
+      "Explores and calls upstreams (other MCP servers), and saves them as profiles. Part of Berth, which also hosts them.",
     )
     .version(packageVersion())
     .showHelpAfterError()

@@ -20,8 +20,8 @@ export function registerUpstreamCommands(program: Command, load: () => Promise<t
       .argument("<reference>", REFERENCE)
       .option("--timeout <seconds>", "for one call, read or list (BERTH_UPSTREAM_CALL_MS, default 60 s)")
       .option("--start-timeout <seconds>", "for the start, a first installation included (default 300 s)")
-      .option("--ignore-schema", "use a profile whatever its server has become")
-      .option("-v, --verbose", "say on stderr what was reached and what it notifies");
+      .option("--ignore-schema", "use a profile even if its server has changed")
+      .option("-v, --verbose", "log to stderr what was reached, and its notifications");
 
   reaching(add(program, "inspect", "List what a server offers: tools, resources, templates and prompts."))
     .option("--format <format>", "text or json", "text")
@@ -30,7 +30,7 @@ export function registerUpstreamCommands(program: Command, load: () => Promise<t
 
   reaching(add(program, "cat", "Call a tool, read a resource, get a prompt or a list; write records as NDJSON."))
     .option("--format <format>", RECORD_FORMATS, "ndjson")
-    .option("--raw", "write the whole result as the server gave it, on one line")
+    .option("--raw", "write the whole result as the server returned it, on one line")
     .addHelpText("after", QUESTIONS)
     .addHelpText(
       "after",
@@ -57,10 +57,10 @@ export function registerUpstreamCommands(program: Command, load: () => Promise<t
   }
 
   reaching(add(program, "put", "Call a tool once for each NDJSON record on standard input."))
-    .option("--concurrency <number>", "calls under way at once; the order stays", "1")
-    .option("--fail-fast", "end at the first record that fails")
+    .option("--concurrency <number>", "calls under way at once; the order is kept", "1")
+    .option("--fail-fast", "stop at the first record that fails")
     .option("--format <format>", RECORD_FORMATS, "ndjson")
-    .option("--raw", "write whole results as the server gave them, one a line")
+    .option("--raw", "write whole results as the server returned them, one per line")
     .addHelpText("after", examples(`echo '{"path":"/tmp"}' | berth put "${FILES}&tool=list_directory"`))
     .action(async (reference, options) => run((await load()).put(reference, options)));
 
@@ -69,7 +69,7 @@ export function registerUpstreamCommands(program: Command, load: () => Promise<t
     .option("--format <format>", "text or json", "json")
     .addHelpText("after", examples(`berth mcp explore "${CONTEXT7}" > context7.json`))
     .action(async (reference, options) => run((await import("./mcp.ts")).explore(reference, options)));
-  reaching(add(mcp, "tools", "The tools of a server, one a line."))
+  reaching(add(mcp, "tools", "The tools of a server, one per line."))
     .option("--format <format>", RECORD_FORMATS, "ndjson")
     .addHelpText("after", examples(`berth mcp tools "${CONTEXT7}" | jq -r .name`))
     .action(async (reference, options) => run((await import("./mcp.ts")).tools(reference, options)));
@@ -78,10 +78,13 @@ export function registerUpstreamCommands(program: Command, load: () => Promise<t
     .addHelpText("after", examples(`berth mcp schema "${CONTEXT7}" query-docs`))
     .action(async (reference, tool, options) => run((await import("./mcp.ts")).schema(reference, tool, options)));
   reaching(add(mcp, "hash", "The hash of what callers rely on, and the CID of the whole contract."))
-    .option("--hosted", "of what it offers where it is hosted, to callers that can be asked, as mcp lock has it")
+    .option(
+      "--hosted",
+      "hash the contract of the hosted server for callers that can answer questions, as mcp lock does",
+    )
     .addHelpText("after", examples(`berth mcp hash "${CONTEXT7}"`, `berth mcp hash "${CONTEXT7}" --hosted`))
     .action(async (reference, options) => run((await import("./mcp.ts")).hash(reference, options)));
-  add(mcp, "lock", "Lock what the upstreams in mcps.source.json are, for the image.")
+  add(mcp, "lock", "Lock the upstreams in mcps.source.json for the image: their versions and contracts.")
     .option("--from <folder>", "folder of sources (default: reference_templates)")
     .addHelpText("after", examples("berth mcp lock && berth boot"))
     .action(async (options) => run((await import("../mcp-lock.ts")).lock(options)));
@@ -98,7 +101,7 @@ function registerProfileCommands(
     command
       .option("--timeout <seconds>", "for one call or list")
       .option("--start-timeout <seconds>", "for the start, a first installation included")
-      .option("-v, --verbose", "say on stderr what was reached and what it notifies");
+      .option("-v, --verbose", "log to stderr what was reached, and its notifications");
 
   add(profile, "list", "The profiles of the project, of the user and of Berth.")
     .option("--type <type>", "mcp", "mcp")
@@ -109,9 +112,9 @@ function registerProfileCommands(
     .action(async (reference) => run((await commands()).info(reference)));
   timed(add(profile, "create", "Save a profile: JSON on standard input, or made from a server by --from."))
     .argument("<name>", "its name")
-    .option("--from <uri>", "launcher URI of a server to make a full profile of")
+    .option("--from <uri>", "launcher URI of a server to make a full profile from")
     .option("--project", "in the project's folder .berth/profiles instead of the user's")
-    .option("--replace", "over a profile of that name")
+    .option("--replace", "replace a profile of that name")
     .option("--offline", "without asking the server for its contract")
     .addHelpText(
       "after",
@@ -122,11 +125,11 @@ function registerProfileCommands(
     .argument("<profile>", PROFILE)
     .option("--format <format>", "text or json", "text")
     .action(async (reference, options) => run((await commands()).validate(reference, options)));
-  timed(add(profile, "diff", "What of a server is not as it was when its profile was made."))
+  timed(add(profile, "diff", "What has changed in a server since its profile was made."))
     .argument("<profile>", PROFILE)
     .option("--format <format>", "text or json", "text")
     .action(async (reference, options) => run((await commands()).diff(reference, options)));
-  timed(add(profile, "update", "Bring a profile to what its server is now: shows, asks, tries the examples, saves."))
+  timed(add(profile, "update", "Update a profile to its server: shows the changes, asks, tries the examples, saves."))
     .argument("<profile>", PROFILE)
     .option("--yes", "ask nothing")
     .option("--no-test", "try no examples")
@@ -135,7 +138,7 @@ function registerProfileCommands(
 
 const QUESTIONS = [
   "",
-  "What the tool asks is asked at the terminal; without one, the default of a question is its answer.",
+  "The tool's questions are asked at the terminal; without one, the default of a question is its answer.",
   "Tools may ask in the outcome envelope, which is transitional and will be replaced by MCP's own input requests;",
   "see docs/outcomes.md.",
 ].join("\n");

@@ -22,7 +22,7 @@ export function walkKindOfArray(type: ts.Type, place: TypePlace, walker: Walker)
   const extra = walker.direction === "input" ? ownField(type, walker) : undefined;
   if (extra !== undefined) {
     const what = `${walker.checker.typeToString(type)} is an array with a property of its own, ${extra}`;
-    return walker.refuse(place, "unsupported-type", `${what}, which JSON cannot carry; take both in an object`);
+    return walker.refuse(place, "unsupported-type", `${what}, which JSON cannot carry; put both in an object`);
   }
   const element = type.getNumberIndexType() ?? walker.checker.getUnknownType();
   const items = walkElement(element, "*", undefined, place, walker);

@@ -13,7 +13,7 @@ export function walkLibraryType(type: ts.Type, place: TypePlace, walker: Walker)
     const extra = walker.direction === "input" ? ownField(type, walker) : undefined;
     if (extra !== undefined) {
       const what = `${walker.checker.typeToString(type)} is a ${name} with a property of its own, ${extra}`;
-      return walker.refuse(place, "unsupported-type", `${what}, which JSON cannot carry; take both in an object`);
+      return walker.refuse(place, "unsupported-type", `${what}, which JSON cannot carry; put both in an object`);
     }
     if (walker.direction === "input") walker.revivals.add(revived.kind, place.path);
     return { type: "string", format: revived.format };
@@ -25,7 +25,7 @@ export function walkLibraryType(type: ts.Type, place: TypePlace, walker: Walker)
     return walker.refuse(
       place,
       "unsupported-type",
-      `${name} holds bytes, which JSON has none of; take a base64 string`,
+      `${name} holds bytes, which JSON cannot carry; use a base64 string`,
     );
   }
   const reason = walker.direction === "output" && contextTypes.has(name) ? "return plain data" : unsupported[name];
@@ -183,10 +183,10 @@ const unsupported: Readonly<Record<string, string>> = Object.assign(Object.creat
   FormData: "use a plain object",
   ReadableStream: "use its text or its bytes",
   CryptoKey: "use a JSON Web Key or its text",
-  ToolContext: "the host gives it as the last parameter, by itself",
-  TransformContext: "the host gives it as the last parameter, by itself",
-  AbortSignal: "it comes with the context, as context.signal",
-  AbortController: "the context has a signal, as context.signal",
+  ToolContext: "the host passes it as the last parameter",
+  TransformContext: "the host passes it as the last parameter",
+  AbortSignal: "use context.signal",
+  AbortController: "use context.signal",
   Iterator: "use an array",
   Iterable: "return an array",
   IterableIterator: "use an array",

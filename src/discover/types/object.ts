@@ -233,8 +233,8 @@ export function walkAnyObject(type: ts.Type, place: TypePlace, walker: Walker): 
   if (walker.direction === "output") return {};
   if (isArgument(place)) {
     const takes = isObject ? "lists, too" : "anything but null";
-    const remedy = "write Record<string, unknown> for that, or unknown[] or unknown where it is meant";
-    const what = `the type ${walker.checker.typeToString(type)} takes ${takes}, and callers may give an object only`;
+    const remedy = "write Record<string, unknown> for that, or unknown[] or unknown if you mean it";
+    const what = `the type ${walker.checker.typeToString(type)} takes ${takes}, but callers may only give an object`;
     walker.warn(place, "object-accepted", `${what}: ${remedy}`, place.node);
     return { type: "object" };
   }

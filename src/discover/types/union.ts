@@ -78,7 +78,7 @@ function withoutDoubt(
   const dropped = isFirstTold ? others : doubtful;
   for (const { member, revivals } of dropped) {
     walker.revivals.forget(revivals);
-    const reason = "its text cannot be told from one that another alternative has in the same place";
+    const reason = "its text cannot be told from that of another alternative in the same place";
     const fault: Fault = { severity: "error", code: "unsupported-type", message: reason, path: revivals[0]!.path };
     leaveOut(member, fault, place, walker);
   }

@@ -131,7 +131,7 @@ function walkKind(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
     return { anyOf: [known, { type: "null" }] };
   }
   if (type.isUnion()) return recursively(type, place, walker, () => walkUnion(type, place, walker));
-  if (isNothing(type)) return unsupported(place, walker, "undefined is no value in JSON; use null");
+  if (isNothing(type)) return unsupported(place, walker, "JSON has no undefined; use null");
   if (is(TypeFlags.Never)) return unsupported(place, walker, "no value has the type never");
   if (is(TypeFlags.BigIntLike)) return unsupported(place, walker, "JSON has no bigint; use a number or a string");
   if (is(TypeFlags.ESSymbolLike)) return unsupported(place, walker, "JSON has no symbol; use a string");
@@ -142,7 +142,7 @@ function walkKind(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
 export function warnOfAny(place: TypePlace, walker: Walker): void {
   if (walker.direction === "output") return;
   const what = walker.written ? "the type any takes anything" : "without a type it takes anything";
-  walker.warn(place, "any-accepted", `${what}: write what it is, or unknown where anything is meant`, place.node);
+  walker.warn(place, "any-accepted", `${what}: write the type, or unknown if you mean anything`, place.node);
 }
 
 function walkObjectKind(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
@@ -178,8 +178,8 @@ function walkObjectKind(type: ts.Type, place: TypePlace, walker: Walker): JsonSc
   }
   if (isFunction(type)) {
     const text = checker.typeToString(type);
-    const instead = direction === "output" ? "; call it, and return what it gives" : "";
-    return unsupported(place, walker, `a function cannot be represented in JSON, and this is one: ${text}${instead}`);
+    const instead = direction === "output" ? "; call it, and return its result" : "";
+    return unsupported(place, walker, `this is a function, which JSON cannot carry: ${text}${instead}`);
   }
   const serialized = walker.direction === "output" ? jsonForm(type, checker) : undefined;
   if (serialized) return walker.walk(serialized, { ...place, level: place.level + 1, node: undefined });
@@ -196,7 +196,7 @@ function warnOfMembers(type: ts.IntersectionType, carrier: ts.Type, place: TypeP
     .filter(({ flags, name }) => !(flags & ts.SymbolFlags.Optional) && !BRAND.test(name))
     .map(({ name }) => `"${name}"`);
   if (names.length === 0) return;
-  const what = `a list cannot have ${names.slice(0, NAMES_SHOWN).join(", ")} in JSON, so callers give the list alone`;
+  const what = `a list cannot have ${names.slice(0, NAMES_SHOWN).join(", ")} in JSON, so callers give only the list`;
   walker.warn(place, "list-members", `${what}: take an object that has the list`, place.node);
 }
 

@@ -176,11 +176,11 @@ function replace(
 
 function dateOf(text: string, path: Path): Date {
   const date = new Date(text);
-  if (Number.isNaN(date.getTime())) throw new TypeError(`"${text.slice(0, 100)}" at ${path.join(".")} is no date`);
+  if (Number.isNaN(date.getTime())) throw new TypeError(`"${text.slice(0, 100)}" at ${path.join(".")} is not a date`);
   return date;
 }
 
 function urlOf(text: string, path: Path): URL {
-  if (!URL.canParse(text)) throw new TypeError(`"${text.slice(0, 100)}" at ${path.join(".")} is no URL`);
+  if (!URL.canParse(text)) throw new TypeError(`"${text.slice(0, 100)}" at ${path.join(".")} is not a URL`);
   return new URL(text);
 }

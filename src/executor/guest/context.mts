@@ -74,7 +74,7 @@ interface Sampling extends Readonly<Record<string, Json>> {
 
 function text(value: unknown): string {
   if (typeof value === "string") return value;
-  throw new TypeError("A question needs a message, and one about a page its url; both are texts");
+  throw new TypeError("A question needs a message, and one about a page also its url; both are strings");
 }
 
 function form(schema: Json): JsonObject {

@@ -58,7 +58,7 @@ function denial(error: Error): string | undefined {
   const { code, permission } = error as NodeJS.ErrnoException & { permission?: unknown };
   if (code !== "ERR_ACCESS_DENIED") return undefined;
   const what = isString(permission) ? (denials[permission] ?? `use ${permission}`) : "do this";
-  return `Guest code may not ${what}; what it needs from outside it gets from its context`;
+  return `Guest code may not ${what}; its context gives it what it needs from outside`;
 }
 
 function withName(name: string, message: string): string {

@@ -22,7 +22,7 @@ export function prepareGlobals(): void {
 const require = createRequire("file:///sbx/");
 function requireBuiltin(name: string): unknown {
   if (isBuiltin(name)) return require(name);
-  throw new Error(`Cannot require "${name}": a bundle holds all its own modules, only Node's are outside of it`);
+  throw new Error(`Cannot require "${name}": a bundle holds all its own modules, and only Node's are outside it`);
 }
 
 /**

@@ -145,7 +145,7 @@ function insteadOf(kind: string): string {
 }
 
 function otherwise(kind: string): string {
-  return /Iterator$|Generator$/.test(kind) ? "return a list of what it gives" : "return plain data";
+  return /Iterator$|Generator$/.test(kind) ? "return a list of its values" : "return plain data";
 }
 
 const instead: Readonly<Record<string, string | undefined>> = Object.assign(Object.create(null), {
@@ -155,13 +155,13 @@ const instead: Readonly<Record<string, string | undefined>> = Object.assign(Obje
   Map: "return Object.fromEntries(map) or [...map]",
   Promise: "await it",
   RegExp: "return its source",
-  Request: "return its url, or what it carries",
+  Request: "return its url, or its content",
   Response: "return it as the whole result, or await its text() or json()",
   Blob: "return it as the whole result, or await its text()",
   File: "return it as the whole result, or await its text()",
   Set: "return [...set]",
   URLSearchParams: "return its toString() or Object.fromEntries(it)",
   FormData: "return Object.fromEntries(it)",
-  function: "call it, and return what it gives",
+  function: "call it, and return its result",
   symbol: "return its description",
 });

@@ -42,7 +42,7 @@ function keyOf(call: ActiveCall, method: GuestMethod, key: unknown): string {
     return `${kinds[method]}-${count}`;
   }
   if (typeof key !== "string" || key === "" || key.length > nameUnitsMax) {
-    throw new TypeError(`A question's key is a text of 1 to ${nameUnitsMax} characters`);
+    throw new TypeError(`A question's key must be a string of 1 to ${nameUnitsMax} characters`);
   }
   // These keys are the host's, for questions that are results.
   if (key.startsWith("question.")) throw new TypeError('A question\'s key may not begin with "question."');

@@ -11,15 +11,15 @@ const uri: JsonSchema = {
 const profileTool: JsonSchema = {
   type: "object",
   properties: {
-    tool: { type: "string", description: "The server's own name of the tool, where it is another." },
+    tool: { type: "string", description: "The server's own name for the tool, if it differs." },
     description: { type: "string" },
     parameters: {
       type: "object",
       additionalProperties: { type: "object" },
       description: "Each parameter's JSON Schema, with required: true beside it where a call needs it.",
     },
-    arguments: { type: "object", description: "What every call gives unless it says otherwise." },
-    output_format: { type: "string", description: "Media type of what the tool returns, as you observed it." },
+    arguments: { type: "object", description: "Arguments that every call gets unless it overrides them." },
+    output_format: { type: "string", description: "Media type that the tool returns, as you observed it." },
     notes: { type: "string", description: "What you learned about how the tool behaves." },
     examples: {
       type: "array",
@@ -38,11 +38,11 @@ const profile: JsonSchema = {
   properties: {
     uri,
     description: { type: "string" },
-    schema_validation: { enum: ["warn", "error", "ignore"], description: "What a changed server means later." },
-    tools: { type: "object", additionalProperties: profileTool, description: "Tools by the name they get here." },
+    schema_validation: { enum: ["warn", "error", "ignore"], description: "What happens once the server has changed." },
+    tools: { type: "object", additionalProperties: profileTool, description: "Tools by the name that they get here." },
   },
   required: ["uri"],
-  description: "As draft_profile gives it, with what you learned.",
+  description: "The profile from draft_profile, with what you learned.",
 };
 
 const STARTS = { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: true };
@@ -51,8 +51,8 @@ export const exploreTool: ToolContract = {
   name: "explore",
   title: "Explore a server",
   description:
-    "Starts or reaches an MCP server and gives all that it offers: instructions, tools with their schemas, resources, prompts. " +
-    "A first start installs the server and may take minutes.",
+    "Starts or reaches an MCP server and returns all that it offers: instructions, tools with their schemas, resources, prompts. " +
+    "The first start installs the server and may take minutes.",
   inputSchema: objectOf({ uri }, ["uri"]),
   annotations: STARTS,
 };
@@ -60,11 +60,12 @@ export const exploreTool: ToolContract = {
 export const callTool: ToolContract = {
   name: "call",
   title: "Call a tool of a server",
-  description: "Calls one tool of an MCP server and gives its result as it is. The tool may do anything that it can.",
+  description:
+    "Calls one tool of an MCP server and returns its result unchanged. The tool may do anything that it can.",
   inputSchema: objectOf(
     {
       uri,
-      tool: { type: "string", minLength: 1, description: "The name of the tool, as explore gives it." },
+      tool: { type: "string", minLength: 1, description: "The name of the tool, as explore returns it." },
       arguments: { type: "object", description: "What the tool's inputSchema asks for.", default: {} },
     },
     ["uri", "tool"],
@@ -76,8 +77,8 @@ export const draftProfileTool: ToolContract = {
   name: "draft_profile",
   title: "Draft a profile",
   description:
-    "Gives the beginning of a profile: each tool's parameters, and as examples what you called with success. " +
-    "Add output_format and notes, leave out what is of no use, then save_profile.",
+    "Returns a first version of a profile: each tool's parameters, and your successful calls as examples. " +
+    "Add output_format and notes, leave out what is not useful, then call save_profile.",
   inputSchema: objectOf(
     {
       uri,
@@ -102,8 +103,8 @@ export const saveProfileTool: ToolContract = {
         description: "The profile becomes @name.",
       },
       profile,
-      replace: { type: "boolean", default: false, description: "Over a profile of that name." },
-      test: { type: "boolean", default: true, description: "Whether to try the examples before." },
+      replace: { type: "boolean", default: false, description: "Replace a profile of that name." },
+      test: { type: "boolean", default: true, description: "Whether to try the examples first." },
     },
     ["name", "profile"],
   ),
@@ -113,7 +114,7 @@ export const saveProfileTool: ToolContract = {
 export const listProfilesTool: ToolContract = {
   name: "list_profiles",
   title: "List profiles",
-  description: "The saved profiles: name, where it is from, what it is for, the tools that it knows.",
+  description: "The saved profiles: name, origin, purpose, and known tools of each.",
   inputSchema: objectOf({}, []),
   annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
 };
@@ -124,8 +125,8 @@ export const designPrompt = {
   description: "Guides through explore → design → save for one MCP server.",
   arguments: [
     { name: "uri", description: "Launcher URI of the server, such as mcp+npx://package@version.", required: true },
-    { name: "name", description: "The name of the profile; a fitting one by default.", required: false },
-    { name: "purpose", description: "What the profile is to be used for.", required: false },
+    { name: "name", description: "The name of the profile; by default the model chooses one.", required: false },
+    { name: "purpose", description: "What the profile is for.", required: false },
   ],
 } as const;
 

@@ -174,7 +174,7 @@ function save({ servers, folders, folder }: Workplace): Work {
     const given = readGivenProfile(profile as Json);
     checkFiles(given);
     const uri = given.meta.uri ?? "";
-    if (uri.startsWith("@")) throw new BerthError("profile_invalid", "its uri is another profile's name");
+    if (uri.startsWith("@")) throw new BerthError("profile_invalid", "its uri names another profile");
     given.meta.uri = anchorUri(uri, folder);
     const explored = await servers.open(given.meta.uri, options);
     const files = await pinProfile(given, explored.hosted.observed!.contract, new Date());

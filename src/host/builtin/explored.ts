@@ -67,14 +67,14 @@ export class ExploredServers {
   async #launchOf(reference: string): Promise<Launch> {
     if (reference.startsWith("@")) {
       const { name, tool } = parseReference(reference);
-      if (tool !== undefined) throw new BerthError("launcher_invalid", "say which tool with the argument tool");
+      if (tool !== undefined) throw new BerthError("launcher_invalid", "name the tool in the argument tool");
       return profileLaunch(await readProfile(name, this.#surroundings.folders), this.#surroundings.env);
     }
     const parsed = parseLauncher(reference);
     if (parsed.problems) throw invalidLauncher(parsed.problems);
     const { target, arguments: given } = parsed.operation;
     if (target || given.texts.length > 0 || Object.keys(given.json).length > 0) {
-      const detail = "a URI says here how to reach the server; say which tool and its arguments beside it";
+      const detail = "the URI only says how to reach the server; give the tool and its arguments beside it";
       throw new BerthError("launcher_invalid", detail);
     }
     return parsed.launch;
@@ -90,7 +90,7 @@ export class ExploredServers {
       onError: (error) =>
         log.warn(
           { err: error, server: launch.name, upstream: placeOf(launch) },
-          "an explored server cannot be looked at",
+          "an explored server cannot be explored again",
         ),
     });
   }

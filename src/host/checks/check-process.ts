@@ -42,7 +42,7 @@ const NICENESS = 5;
 /** Values are transferred in several times as many bytes as their texts have units. */
 const TRANSFER_FACTOR = 8;
 const MEGABYTE = 1024 * 1024;
-const SIMPLER = "; make it smaller, or its schema simpler";
+const SIMPLER = "; make it smaller, or simplify its schema";
 const AGAIN = "; try again";
 const SERVICE_ENDING = "because the service is ending";
 /** Replacing a process takes no longer. */

@@ -16,7 +16,7 @@ let filledLeft = Infinity;
 /** Thrown by a check that has used up its allowance. */
 export const GAVE_UP = new Error("a check was given up");
 /** Thrown by a check that has added more defaults than it is allowed. */
-export const OVERFILLED = new Error("a value was filled in with too much");
+export const OVERFILLED = new Error("too many defaults were filled into a value");
 
 export interface Allowance {
   readonly steps: number;

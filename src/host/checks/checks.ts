@@ -215,7 +215,7 @@ export class Checks {
   async readList(tenant: string, task: Omit<ListTask, "outputBytes">): Promise<ReadList> {
     const { outputBytes } = this.#limits;
     const { listed, problems } = await this.#report(tenant, { ...task, outputBytes });
-    return listed ?? { fault: `it was not read: ${problems[0]}` };
+    return listed ?? { fault: `it could not be read: ${problems[0]}` };
   }
 
   /** Converts a long result, contents or bytes to another form. */
@@ -223,7 +223,7 @@ export class Checks {
     const { outputBytes, bodyBytes } = this.#limits;
     const unitsMax = UNITS_WRITTEN * outputBytes + bodyBytes;
     const { remade, problems } = await this.#report(tenant, { ...task, unitsMax });
-    return remade ?? { failed: `what it leads to was not read: ${problems[0]}` };
+    return remade ?? { failed: `what it leads to could not be read: ${problems[0]}` };
   }
 
   /** Fills in a prompt of a tenant's entry that may become long; undefined if it would be longer than `outputBytes`. */
@@ -443,7 +443,7 @@ const INSTRUCTIONS_AT_ONCE = 2_000;
 /** The failure of a call whose work is done, but whose result was not read. */
 export function resultNotRead(why: unknown): GuestFailure {
   const reason = why instanceof BerthError ? why.detail : why instanceof Error ? why.message : why;
-  return failure("output", `its result was not read: ${reason as string}`);
+  return failure("output", `its result could not be read: ${reason as string}`);
 }
 
 /** The length of all long parts of a task. */
@@ -457,7 +457,7 @@ function lengthOf(task: CheckProcessTask): number {
 }
 
 function full(what: string, limit: keyof CheckLimits): BerthError {
-  const message = `${what} wait to be checked (${limitVariable(limit)}); try again in ${RETRY_AFTER_S} s`;
+  const message = `${what} are waiting to be checked (${limitVariable(limit)}); try again in ${RETRY_AFTER_S} s`;
   return new BerthError("too_many_requests", message, { data: { retryAfterSeconds: RETRY_AFTER_S } });
 }
 

@@ -250,12 +250,12 @@ function valueIn(frame: Uint8Array, outputBytes: number): GuestOutcome {
   } catch {
     return refused("its process wrote something that is not JSON to its pipe");
   }
-  if (!Array.isArray(read)) return refused("its process wrote something that is no frame to its pipe");
+  if (!Array.isArray(read)) return refused("its process wrote something that is not a frame to its pipe");
   if (nestsTooDeep(read, text.length)) {
     return refused(`its process wrote a value nested more than ${NESTING_MAX} levels deep`);
   }
   const value = readValue(read, text.length, outputBytes);
-  if (value === undefined) return refused("its process wrote a result that is none");
+  if (value === undefined) return refused("its process wrote an invalid result");
   return value === "too large" ? { ok: false, error: outputTooLarge(outputBytes) } : { ok: true, value };
 }
 

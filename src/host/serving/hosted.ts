@@ -60,7 +60,7 @@ export class HostedUpstream {
     const now = this.#offered[kind].get(name);
     if (now === served || (now !== undefined && cidOf(now) === cidOf(served))) return;
     if (now !== undefined) throw heldBack(kind, name);
-    throw new BerthError("upstream_changed", `it has no ${kind} "${name}" any more`);
+    throw new BerthError("upstream_changed", `it no longer has the ${kind} "${name}"`);
   }
 
   /** Resolves with true when the contract differs from the one last seen. */
@@ -97,6 +97,6 @@ type Offered = Readonly<Record<HeldKind, ReadonlyMap<string, ToolContract | Prom
 export type HeldKind = "tool" | "prompt";
 
 export function heldBack(kind: HeldKind, name: string): BerthError {
-  const detail = `the ${kind} "${name}" is not what was approved; it is held back until a person approves the change`;
+  const detail = `the ${kind} "${name}" has changed since it was approved; it is held back until a person approves the change`;
   return new BerthError("upstream_changed", detail);
 }

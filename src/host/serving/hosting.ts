@@ -112,8 +112,8 @@ export class Hosting {
     const hosted = new HostedUpstream(launch, open, limits, {
       onChange: () => this.#listeners.forEach((each) => each.onChange(tenant, server)),
       onResourceUpdated: (uri) => this.#listeners.forEach((each) => each.onResourceUpdated(tenant, server, uri)),
-      onLost: ({ reason, stderr }) => log.warn({ ...of, reason, stderr }, "a hosted server has ended"),
-      onError: (error) => log.warn({ ...of, ...saidOf(error) }, "a hosted server cannot be started or looked at"),
+      onLost: ({ reason, stderr }) => log.warn({ ...of, reason, stderr }, "an upstream has ended"),
+      onError: (error) => log.warn({ ...of, ...saidOf(error) }, "an upstream cannot be started or explored"),
     });
     this.#hosted.set(key, { tenant, server, uri, secrets, hosted });
     return hosted;
@@ -162,7 +162,7 @@ export class Hosting {
       this.#hosted.delete(key);
       each.hosted.upstream
         .close()
-        .catch((error: unknown) => this.#options.log.warn({ err: error }, "a hosted server did not end"));
+        .catch((error: unknown) => this.#options.log.warn({ err: error }, "an upstream did not end"));
     }
   }
 
@@ -242,13 +242,13 @@ export class ProcessPlaces {
     const { upstreamProcesses, processStartsPerMinute } = this.#limitsOf(tenant);
     const waitMs = this.#buckets.take(tenant, performance.now());
     if (waitMs > 0) {
-      const why = `may start ${processStartsPerMinute} programs of others a minute, which is its limit processStartsPerMinute`;
+      const why = `may start ${processStartsPerMinute} upstream programs a minute, its limit processStartsPerMinute`;
       throw refusal(tenant, why, Math.ceil(waitMs / 1000));
     }
     while (this.#of(tenant) >= upstreamProcesses) {
       const gone = this.#restOne(tenant);
       if (!gone) {
-        const why = `has ${upstreamProcesses} programs of others running, which is its limit upstreamProcesses, and all are in use`;
+        const why = `has ${upstreamProcesses} upstream programs running, its limit upstreamProcesses, and all are in use`;
         throw refusal(tenant, why, 1);
       }
       await gone;

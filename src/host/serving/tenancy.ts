@@ -87,11 +87,11 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
       throw new BerthError("tenant_suspended", `"${name}"; ask whoever runs this service to resume it`);
     }
     if (tenant.damaged !== undefined) {
-      const what = `what is stored of the ${tenant.damaged} of the tenant "${name}" is damaged`;
-      log.error({ tenant: name }, `${what}: set them anew, or restore a backup`);
+      const what = `the stored ${tenant.damaged} of the tenant "${name}" are damaged`;
+      log.error({ tenant: name }, `${what}: set them again, or restore a backup`);
       // The default tenant serves others, too; the defaults of the service count for it until then.
       if (name !== DEFAULT_TENANT)
-        throw new BerthError("store_failed", `${what}; whoever runs this service can set them anew`);
+        throw new BerthError("store_failed", `${what}; whoever runs this service can set them again`);
     }
     await open(name);
     return tenant;

@@ -19,7 +19,7 @@ export function codeProblems(
   if (tenant === DEFAULT_TENANT || isolation === "sandboxed") return [];
   const message =
     `Code of the tenant "${tenant}" runs in the sandbox or not at all, and this Berth has none: ${reason}. ` +
-    `Without it only servers of the tenant "${DEFAULT_TENANT}" are served`;
+    `Without a sandbox only servers of the tenant "${DEFAULT_TENANT}" are served`;
   return [{ code: "needs-sandbox", message, severity: "error" }];
 }
 
@@ -36,12 +36,15 @@ export function upstreamProblems(
     void problems.push({ code, message, severity: "error", pointer });
   if (!("url" in launch) && !mayStartPrograms?.(tenant)) {
     const message =
-      `Servers of the tenant "${tenant}" may not start programs of others, which run outside of the sandbox; ` +
+      `Servers of the tenant "${tenant}" may not start upstream programs, which run outside the sandbox; ` +
       "the operator of this Berth can allow it with BERTH_TENANT_UPSTREAMS";
     complain("program-refused", message);
   }
   for (const name of undeclaredIn(launch, secrets)) {
-    complain("undeclared-secret", `\${${name}} is no secret of this server; add "${name}" to "secrets" of its entry`);
+    complain(
+      "undeclared-secret",
+      `\${${name}} is not a secret of this server; add "${name}" to "secrets" in its entry`,
+    );
   }
   return problems;
 }
@@ -77,7 +80,7 @@ export function withdrawnFrom(
   const environment = would.environment.filter((name) => !mayTake.has(name));
   const problems: Problem[] = [];
   const complain = (code: string, what: string): void => {
-    const message = `That release ${what}, which the entry of "${server}" does not any more as it stands`;
+    const message = `That release ${what}, which the current entry of "${server}" no longer does`;
     problems.push({ code, message, severity: "error" });
   };
   if (would.startsProgram && !may.startsProgram) complain("program-withdrawn", "starts a program");

@@ -28,7 +28,7 @@ export function checkWritingPage({ headers }: IncomingMessage): void {
   }
   const isBrowser = site !== undefined || headers.cookie !== undefined || headers.referer !== undefined;
   if (isBrowser || FORM.test(type)) {
-    throw new BerthError("write_forbidden", "a browser has to say by Origin which page it comes from");
+    throw new BerthError("write_forbidden", "a browser must send Origin");
   }
 }
 

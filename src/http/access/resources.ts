@@ -153,6 +153,6 @@ async function isAdmitted(tenant: string, tenancy: Pick<Tenancy, "admit">): Prom
 export const AUTHORIZATION_SERVER = ["/.well-known/*path", "/authorize", "/token", "/register"];
 
 export const noAuthorizationServer: RequestHandler = (request) => {
-  const what = "Berth makes no tokens here; send one that `berth token create` gave, as Authorization: Bearer <token>";
+  const what = "Berth issues no tokens here; send one made by `berth token create`, as Authorization: Bearer <token>";
   throw new BerthError("not_found", `${request.path}: ${what}`);
 };

@@ -101,7 +101,7 @@ async function readForm(
   const values: unknown = isForm ? Object.fromEntries(new URLSearchParams(body)) : parseJson(body);
   const { token, next } = isObject(values) ? values : {};
   if (typeof token !== "string")
-    throw new BerthError("invalid_params", "a token is sent as a form, or as {token} in JSON");
+    throw new BerthError("invalid_params", "send a token as a form, or as {token} in JSON");
   return { token: token.trim(), next, isForm };
 }
 

@@ -16,11 +16,11 @@ export function readPrecondition({ headers }: Pick<Request, "headers">): Precond
   const match = headers["if-match"];
   const noneMatch = headers["if-none-match"];
   if (match !== undefined && noneMatch !== undefined) {
-    throw new BerthError("invalid_request", "If-Match and If-None-Match do not go together here");
+    throw new BerthError("invalid_request", "If-Match and If-None-Match exclude each other here");
   }
   if (noneMatch !== undefined) {
     if (noneMatch.trim() === "*") return { kind: "absent" };
-    throw new BerthError("invalid_request", "If-None-Match can only be * here: that nothing stands there yet");
+    throw new BerthError("invalid_request", "If-None-Match can only be * here, for a name that does not exist yet");
   }
   if (match === undefined) return undefined;
   if (match.trim() === "*") return { kind: "any" };
@@ -33,7 +33,7 @@ export function readPrecondition({ headers }: Pick<Request, "headers">): Precond
 export function requirePrecondition(request: Pick<Request, "headers">): Precondition {
   const precondition = readPrecondition(request);
   if (precondition) return precondition;
-  const remedy = 'send If-Match: "CID" with the ETag that was read, If-None-Match: * for what is new, or If-Match: *';
+  const remedy = 'send If-Match: "CID" with the ETag that you read, If-None-Match: * to create, or If-Match: *';
   throw new BerthError("precondition_required", remedy);
 }
 

@@ -67,7 +67,7 @@ export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions
     // The state of an upstream is read together with its server.
     await host.summary(tenant, name);
     const upstream = host.upstream(tenant, name);
-    if (!upstream) throw new BerthError("not_found", `"${name}" is no upstream`);
+    if (!upstream) throw new BerthError("not_found", `"${name}" is not an upstream`);
     const { health, pending, launcher, stderr } = upstream;
     context.response.json({
       name: upstream.name,
@@ -94,7 +94,7 @@ export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions
   };
 
   async function contractAt(tenant: string, name: string, cid: unknown): Promise<Contract> {
-    if (typeof cid !== "string") throw new BerthError("invalid_params", "from=CID and to=CID name two releases");
+    if (typeof cid !== "string") throw new BerthError("invalid_params", "from=CID and to=CID must name two releases");
     const contract = await edits.contract(tenant, name, cid);
     if (contract) return contract;
     throw new BerthError("not_found", `"${name}" has no release ${cid}`);
@@ -121,7 +121,10 @@ export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions
 /** `?entry=keep`: the entry stays as it is now. */
 function keepsEntry({ query: { entry } }: Pick<Request, "query">): boolean {
   if (entry === undefined || entry === "keep") return entry === "keep";
-  throw new BerthError("invalid_params", "entry=keep restores the source alone; without it the entry comes back, too");
+  throw new BerthError(
+    "invalid_params",
+    "entry=keep restores the source alone; without it, the entry is restored, too",
+  );
 }
 
 /** The body of an approval: `{contract}`, the CID of exactly the contract that the person reviewed. */
@@ -132,7 +135,10 @@ function contractIn(body: string): Cid {
   } catch {
     // Refused below, like every other body that is not an approval.
   }
-  throw new BerthError("invalid_params", "the body is {contract}: the CID of what is approved, as JSON");
+  throw new BerthError(
+    "invalid_params",
+    "the body must be {contract}: the CID of the contract that you approve, as JSON",
+  );
 }
 
 function summaryOf(

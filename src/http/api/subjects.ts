@@ -50,7 +50,7 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
 
   const put: RouteHandler = async (context) => {
     const draft = await readDraft(context, subjectOf(context), options);
-    if (!draft) throw new BerthError("invalid_params", "null is no draft; DELETE deletes");
+    if (!draft) throw new BerthError("invalid_params", "null is not a draft; use DELETE to delete");
     await save(draft, context);
   };
 
@@ -84,7 +84,7 @@ export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { pat
     if (typeof from !== "string" || !(to === undefined || typeof to === "string")) {
       throw new BerthError(
         "invalid_params",
-        "from=CID names a version, to=CID another, or what stands when it is absent",
+        "from=CID must name a version, and to=CID another; without it, the current version",
       );
     }
     const subject = subjectOf(context);

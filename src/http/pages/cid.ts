@@ -102,7 +102,7 @@ function piecesOf(text: string, value: unknown): Piece[] {
 function kindOf(cid: Cid, value: unknown, text: string | undefined): string {
   if (isObject(value)) {
     const has = (...fields: string[]): boolean => fields.every((field) => Object.hasOwn(value, field));
-    if (isStructure(cid) && has("definition", "config", "contract")) return "A release: what a server is at one time";
+    if (isStructure(cid) && has("definition", "config", "contract")) return "A release: one version of a server";
     if (isStructure(cid) && has("tools", "resources", "prompts")) return "A contract: what clients see of a server";
     if (isStructure(cid) && has("entry", "files")) return "A definition of several files";
   }

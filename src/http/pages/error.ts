@@ -64,22 +64,21 @@ const STARTS = [
 ];
 
 const SERVER_ADVICE =
-  "Nothing is wrong with what you asked for. What went wrong stands in the log of this Berth, under the id of the request.";
+  "Nothing is wrong with your request. The log of this Berth has the reason, under the id of the request.";
 
 const ADVICE: Partial<Record<ErrorCode, string>> = {
-  server_not_found:
-    "A server is called by the name that it has in the variable mcps. A release of it is called server@CID.",
-  server_disabled: "Its entry in the variable mcps says that it is not enabled.",
+  server_not_found: "A server is addressed by its name in the variable mcps, and a release of it by server@CID.",
+  server_disabled: "Its entry in the variable mcps disables it.",
   tenant_not_found:
     "A tenant stands at /t/ and its name, in lower case, or at a host name of its own. Ask whoever gave you the address.",
-  content_missing: "Content is found by the whole of its CID, letter by letter, and only where it is yours.",
-  not_found: "Look at the address, or start from the list.",
-  method_not_allowed: "MCP clients send requests by POST. For people there is a page about each server.",
+  content_missing: "Content is found by its complete CID, and only by the tenant that owns it.",
+  not_found: "Check the address, or start from the list.",
+  method_not_allowed: "MCP clients send requests by POST. People find a page about each server.",
   forbidden: "Sign in with a token that permits it, or ask whoever gave you yours for another one.",
   forbidden_host:
-    "Berth answers only to names that it knows, so that no other site can reach it through you. Name further ones in BERTH_ALLOWED_HOSTS.",
-  forbidden_origin: "Only pages of this host may call it.",
-  read_only: "It was started from an image that nobody may change. Start it without --readonly to edit.",
+    "Berth answers only to names that it knows, so that no other site can reach it through your browser. Add names in BERTH_ALLOWED_HOSTS.",
+  forbidden_origin: "Only pages of this host may call Berth.",
+  read_only: "It serves an image that nobody may change. Start it without --readonly to edit.",
 };
 
 function lastWord(path: string): string {

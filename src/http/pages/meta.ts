@@ -157,11 +157,11 @@ async function refusedPage(summary: ServerSummary, context: RoutedContext, optio
 }
 
 const UNSTARTED =
-  "Nothing is known of this server before its first start, which may install it: it is started when somebody asks it for something. Load this page again then.";
+  "This server has not started yet. It starts, and may be installed, when somebody first uses it. Reload this page then.";
 const REFUSALS = {
   ready: "",
-  disabled: "This server is disabled: it answers nobody until its entry in the variable mcps enables it.",
-  refused: "This server cannot be served until what is wrong with it is mended.",
+  disabled: "This server is disabled until its entry in the variable mcps enables it.",
+  refused: "This server cannot be served until its problems are fixed.",
   unstarted: UNSTARTED,
   starting: UNSTARTED,
 } as const;
@@ -217,7 +217,10 @@ export async function upstreamView(
   const facts: Fact[] = [
     { label: isRemote(launcher) ? "Reached at" : "Started from", value: name },
     { label: "By", value: launcher },
-    { label: "Isolation", value: isRemote(launcher) ? "it runs elsewhere" : "none: it is a process like your own" },
+    {
+      label: "Isolation",
+      value: isRemote(launcher) ? "it runs elsewhere" : "none: it runs like a process of your own",
+    },
     { label: "Process", value: STATES[state] },
     ...(own ? [{ label: "Calls itself", value: `${own.name} ${own.version}` }] : []),
     ...(protocolVersion === undefined ? [] : [{ label: "Speaks MCP", value: protocolVersion }]),
@@ -238,7 +241,7 @@ function isRemote(launcher: string): boolean {
 }
 
 const STATES = {
-  idle: "not running; it is started when it is needed",
+  idle: "not running; it starts when it is needed",
   starting: "starting",
   running: "running",
   failed: "failed; it is tried again when it is needed",
@@ -261,7 +264,7 @@ function pendingView(base: string, server: string, { contract, changes, approved
     groups: groupViews(sorted.slice(0, GROUPS_MAX), toolsOf(approved), toolsOf(observed)),
     more:
       more > 0
-        ? `${more} more things have changed: GET ${base}/api/servers/${encodeURIComponent(server)}/upstream has them.`
+        ? `There are ${more} more changes: GET ${base}/api/servers/${encodeURIComponent(server)}/upstream lists them.`
         : "",
   };
 }

@@ -65,7 +65,7 @@ export const serversPage: PageRoute<ServerPageOptions> = {
         if (!summary || summary.isBuiltIn) return [];
         const upstream = host.upstream(tenant, each);
         const label = languageLabel(upstream ? undefined : await edits.language(tenant, each));
-        const language = upstream ? `Written by others (${upstream.launcher})` : label;
+        const language = upstream ? `Upstream (${upstream.launcher})` : label;
         const listed = {
           ...summary,
           description: cutText(summary.description ?? "", LISTED_DESCRIPTION_MAX),
@@ -116,7 +116,7 @@ async function sendServer(
       ? undefined
       : await lastDraft(options, { kind: "definition", name });
   if (!definition && !entry && !summary && !starter && !last) {
-    throw new BerthError("not_found", `there is no server "${name}"; make it at ${base}/servers`);
+    throw new BerthError("not_found", `there is no server "${name}"; create it at ${base}/servers`);
   }
   const styleNonce = randomBytes(16).toString("base64url");
   const place = (of: "definition" | "entry", heading: string): SubjectPlace => ({
@@ -236,7 +236,7 @@ function starterOf(server: string, language: StarterLanguage): Draft & { languag
 }
 
 const typescript = (name: string): string => `/**
- * Greets somebody. Every exported function is a tool; this comment is what a model reads of it.
+ * Greets somebody. Every exported function is a tool; a model reads this comment.
  *
  * @param who - Whom to greet.
  * @param times - How often.
@@ -248,7 +248,7 @@ export function ${name}(who: string, times = 1): string {
 `;
 
 const SHELL = `#!/bin/sh
-# Greets somebody. The script is one tool; this comment is what a model reads of it.
+# Greets somebody. The script is one tool; a model reads this comment.
 #
 # @param {string} who - Whom to greet.
 # @readOnly

@@ -84,7 +84,7 @@ export const variablePage: PageRoute<VariablePageOptions> = {
       const { current, damage } = await readStanding(at, subject);
       const last = current ?? (await lastDraft(at, subject));
       if (!last && (!writable || request.query["new"] === undefined)) {
-        throw new BerthError("not_found", `there is no variable "${name}"; make it at ${base}/variables`);
+        throw new BerthError("not_found", `there is no variable "${name}"; create it at ${base}/variables`);
       }
       const { entry, files } = last ?? { entry: name, files: { [name]: "" } };
       const begun = { entry, files, language: languageOf(name), cid: null };

@@ -49,12 +49,12 @@ export async function importTenant(
 ): Promise<Imported> {
   const { by, as, replace, mayPublish = () => Promise.resolve(true) } = options;
   const refuseDefault = (): void => {
-    const why = `the file is of the tenant "${DEFAULT_TENANT}", whose code is trusted as the operator's own`;
-    throw new BerthError("tenant_invalid", `${why}; say --as ${DEFAULT_TENANT} if you trust it, or --as another name`);
+    const why = `the file holds the tenant "${DEFAULT_TENANT}", whose code is trusted as the operator's own`;
+    throw new BerthError("tenant_invalid", `${why}; use --as ${DEFAULT_TENANT} if you trust it, or --as another name`);
   };
   const refuseNamesake = async (tenant: string): Promise<void> => {
     if (!replace && (await tenants.hasAnything(tenant))) {
-      throw new BerthError("tenant_exists", `"${tenant}"; --replace replaces it, --as takes another name`);
+      throw new BerthError("tenant_exists", `"${tenant}"; replace it with --replace, or choose another name with --as`);
     }
   };
   if (as !== undefined) await refuseNamesake(as);

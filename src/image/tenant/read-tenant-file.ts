@@ -77,7 +77,7 @@ async function takeLine(
   if (!bytes) {
     checks.leaveOut("line-too-long", `The line has more than ${importLineBytes} bytes (BERTH_IMPORT_LINE_BYTES)`);
   } else if (!isWhole && number > 1) {
-    checks.leaveOut("cut-line", "The line is cut: the end of it and of the file is missing");
+    checks.leaveOut("cut-line", "The line is cut off: its end and the rest of the file are missing");
   } else if (number === 1) {
     checks.takeHeader(bytes);
   } else {
@@ -173,17 +173,17 @@ class TenantFileChecks {
 
   async take(what: keyof typeof lineStarts | undefined, bytes: Uint8Array): Promise<void> {
     if (this.#counts.end > 0) {
-      this.complain("after-end", "Nothing may stand after the line that ends the file");
+      this.complain("after-end", "Nothing may follow the line that ends the file");
       return;
     }
     if (what !== "end") this.#hash(bytes);
     if (what === undefined) {
-      this.complain("unknown-line", "This is no line of a tenant's file");
+      this.complain("unknown-line", "This is not a line of a tenant's file");
       return;
     }
     const section = order.indexOf(what);
     if (section < this.#section) {
-      this.complain("wrong-order", `A line of "${what}" stands after one of "${order[this.#section]}"`);
+      this.complain("wrong-order", `A line of "${what}" follows one of "${order[this.#section]}"`);
       return;
     }
     if (section > this.#section) this.#before = "";
@@ -208,7 +208,7 @@ class TenantFileChecks {
       return;
     }
     if (this.#counts.end === 0 && !this.#isPartial) {
-      this.complain("cut-file", "The file is cut: the line that ends it is missing");
+      this.complain("cut-file", "The file is cut off: the line that ends it is missing");
     }
     if (this.header.changedAt !== this.#changedAt && this.problems.length === 0) {
       this.line = 1;
@@ -225,7 +225,7 @@ class TenantFileChecks {
     const { cid } = content;
     this.#follows(cid, false, `the content ${cid}`);
     if (!matches(cid, content.bytes)) {
-      this.complain("wrong-content", `The bytes are not what ${cid} says`);
+      this.complain("wrong-content", `The bytes do not match ${cid}`);
       return;
     }
     if (isStructure(cid)) {
@@ -253,7 +253,7 @@ class TenantFileChecks {
     const wrongName = nameProblem(kind, name);
     if (wrongName !== undefined) this.complain("bad-name", wrongName);
     if (change.changedAt > Date.now() + AHEAD_MS_MAX) {
-      this.complain("future-time", `The change is of ${at}, which is still to come by the clock of this machine`);
+      this.complain("future-time", `The change is dated ${at}, which is in the future by the clock of this machine`);
     }
     if (by.length > AUTHOR_UNITS_MAX) this.complain("bad-author", `"by" has more than ${AUTHOR_UNITS_MAX} characters`);
     this.#follows(`${kind} ${name}`, true, `the ${kind} ${JSON.stringify(name.slice(0, 100))}`);
@@ -266,14 +266,14 @@ class TenantFileChecks {
   async #checkMeaning(kind: NamedChange["kind"], name: string, cid: Cid): Promise<void> {
     const bytes = isCid(cid) ? await this.#into.content(cid) : undefined;
     if (!bytes) {
-      this.complain("missing-content", `The name stands for ${cid.slice(0, 100)}, which the file does not have`);
+      this.complain("missing-content", `The name leads to ${cid.slice(0, 100)}, which the file does not have`);
       return;
     }
     if (kind === "variable") this.#checkSize(name, bytes.length);
     const has = async (each: Cid): Promise<boolean> => (await this.#into.content(each)) !== undefined;
     const wrong = await meaningProblem(kind, { cid, bytes }, has);
     if (wrong !== undefined)
-      this.complain("wrong-content", `The name stands for ${cid}, which is no ${kind}: ${wrong}`);
+      this.complain("wrong-content", `The name leads to ${cid}, which is not a ${kind}: ${wrong}`);
   }
 
   #checkSize(variable: string, bytes: number): void {
@@ -288,7 +288,7 @@ class TenantFileChecks {
 
   #takeSecret({ secret }: Record<string, unknown>, bytes: Uint8Array): void {
     if (typeof secret !== "string" || !isSame(bytes, JSON.stringify({ secret }))) this.#malformed();
-    else if (nameFault(secret) !== undefined) this.complain("bad-name", "This is no name of a secret");
+    else if (nameFault(secret) !== undefined) this.complain("bad-name", "This is not the name of a secret");
     else {
       this.#follows(secret, false, `the secret "${secret}"`);
       this.secretNames.push(secret);
@@ -298,19 +298,19 @@ class TenantFileChecks {
   #takeEnd({ end, sha256 }: Record<string, unknown>, bytes: Uint8Array, expected: TenantFileCounts): void {
     const counts = JSON.stringify(expected);
     if (JSON.stringify(end) !== counts && !this.#isPartial) {
-      this.complain("wrong-count", `The file ends with other counts than it has lines: it has ${counts}`);
+      this.complain("wrong-count", `The counts at the end do not match the lines: the file has ${counts}`);
     }
     const digest = this.#digest.digest("hex");
     if (sha256 !== digest && !this.#isPartial) {
-      this.complain("wrong-digest", "The file was changed after it was written: its digest is another one");
+      this.complain("wrong-digest", "The file was changed after it was written: its digest does not match");
     }
     if (!isSame(bytes, JSON.stringify({ end, sha256 }))) this.#malformed();
   }
 
   /** Lines of one section are sorted, so that duplicates show. */
   #follows(text: string, mayRepeat: boolean, what: string): void {
-    if (text === this.#before && !mayRepeat) this.complain("duplicate", `${what} stands here a second time`);
-    else if (text < this.#before) this.complain("wrong-order", `${what} stands after what comes later`);
+    if (text === this.#before && !mayRepeat) this.complain("duplicate", `${what} appears twice`);
+    else if (text < this.#before) this.complain("wrong-order", `${what} is out of order`);
     this.#before = text;
   }
 
@@ -341,12 +341,12 @@ function readHeader(
   const value = shortLine(bytes);
   if (!isObject(value) || value["format"] !== FORMAT) {
     return {
-      problems: [{ code: "no-tenant-file", message: "This is no file that `berth tenant export` has written" }],
+      problems: [{ code: "no-tenant-file", message: "This is not a file from `berth tenant export`" }],
     };
   }
   if (value["version"] !== FORMAT_VERSION) {
     const found = JSON.stringify(value["version"])?.slice(0, 40);
-    const message = `The file is of version ${found} and this Berth reads ${FORMAT_VERSION}; import it with the Berth that wrote it, or a newer one`;
+    const message = `The file has version ${found} and this Berth reads ${FORMAT_VERSION}; import it with the Berth that wrote it, or a newer one`;
     return { problems: [{ code: "other-version", message }] };
   }
 
@@ -354,7 +354,7 @@ function readHeader(
   const complain = (code: string, message: string): void => void problems.push({ code, message });
   const { format, version, berth, tenant, changedAt, limits } = value;
   if (!isSame(bytes, JSON.stringify({ format, version, berth, tenant, changedAt, limits }))) problems.push(malformed);
-  if (typeof tenant !== "string" || !isTenantName(tenant)) complain("bad-name", "This is no name of a tenant");
+  if (typeof tenant !== "string" || !isTenantName(tenant)) complain("bad-name", "This is not the name of a tenant");
   if (!isObject(limits)) complain("wrong-type", `"limits" must be an object`);
   else for (const wrong of limitProblems(limits as JsonObject)) complain("bad-limit", wrong);
   if (changedAt !== null && !isTime(changedAt)) complain("bad-time", `"changedAt" must be a time, or null`);

@@ -12,7 +12,7 @@ export function structureProblem(bytes: Uint8Array, { sourceFiles }: { sourceFil
   if (value === undefined) return "it is not JSON";
   // Long structures are read in parts, which relies on this form.
   if (!Buffer.from(canonicalJson(value)).equals(bytes)) {
-    return "it is not written in Berth's one form of JSON (members sorted by name, each once, no spaces)";
+    return "it is not canonical JSON (members sorted by name, each once, no spaces)";
   }
   const files = isObject(value) ? value["files"] : undefined;
   // A structure that may be a definition is read whole when it is served.
@@ -30,31 +30,31 @@ export async function meaningProblem(
 ): Promise<string | undefined> {
   if (kind === "variable") return undefined;
   const value = isStructure(cid) ? decodeRecord(bytes) : undefined;
-  if (!isObject(value)) return "it is not a structure, or one longer than Berth writes";
+  if (!isObject(value)) return "it is not a structure, or is longer than any that Berth writes";
   const isReference = (name: string): boolean => typeof value[name] === "string" && isCid(value[name]);
   const isReferenceOrNull = (name: string): boolean => value[name] === null || isReference(name);
   switch (kind) {
     case "server": {
       const isRight = isReference("definition") && typeof value["enabled"] === "boolean";
-      return isRight ? undefined : "it has to say { definition, enabled }";
+      return isRight ? undefined : "it must be { definition, enabled }";
     }
     case "release": {
       const isRight = ["definition", "bundle"].every(isReferenceOrNull) && ["config", "contract"].every(isReference);
-      return isRight ? undefined : "it has to say { definition, bundle, config, contract }";
+      return isRight ? undefined : "it must be { definition, bundle, config, contract }";
     }
     case "visibility": {
       const { hidden } = value;
       const isRight = Array.isArray(hidden) && hidden.every((name) => typeof name === "string");
-      return isRight ? undefined : "it has to say { hidden }, a list of names";
+      return isRight ? undefined : "it must be { hidden }, a list of names";
     }
     case "withdrawn": {
       const { withdrawn } = value;
       const isRight = Array.isArray(withdrawn) && withdrawn.every((cid) => typeof cid === "string" && isCid(cid));
-      return isRight ? undefined : "it has to say { withdrawn }, a list of CIDs";
+      return isRight ? undefined : "it must be { withdrawn }, a list of CIDs";
     }
     case "upstream": {
       const isRight = ["definition", "approved", "observed"].every(isReference);
-      return isRight ? undefined : "it has to say { definition, approved, observed }";
+      return isRight ? undefined : "it must be { definition, approved, observed }";
     }
     case "image":
       return await manifestProblem(bytes, cid, has);

@@ -50,7 +50,7 @@ async function ask(
 ): Promise<{ readonly answers: JsonObject } | Unanswered> {
   const { peer } = call.client;
   const questions = Object.entries(inputRequests);
-  if (!peer) return { unanswered: "it asks the client, for which a session is needed; send Mcp-Session-Id" };
+  if (!peer) return { unanswered: "it asks the client, which needs a session; send Mcp-Session-Id" };
   const bytes = bytesOf(inputRequests);
   // While it waits, the call stays in memory as well, whether its client stays or leaves.
   const reason =
@@ -66,7 +66,7 @@ async function ask(
   const whyNoRoom = (answer: Extract<ClientAnswer, { units: number }>): string | undefined => {
     const more = heldBytes(answer.result, answerBytes, answer.units);
     held += more;
-    if (held > answerBytes) return `its client gave ${tooManyAnswers(answerBytes)}`;
+    if (held > answerBytes) return `its client sent ${tooManyAnswers(answerBytes)}`;
     return call.events?.hold?.(more)?.message;
   };
   const asking = questions.map(async ([key, request]) => {
@@ -92,8 +92,9 @@ const WAITING_BYTES = 4 * 1024;
 export type AskLimits = Pick<Limits, "answerMs" | "questionBytes" | "answerBytes">;
 
 function whyNot(call: LegacyCall, peer: Session, questions: [string, InputRequest][]): string | undefined {
-  if (!call.events) return "it asks the client, for which a stream is needed; accept text/event-stream";
-  if (call.events instanceof Stream && !call.events.tryOpen()) return "too many streams of its session are open to ask";
+  if (!call.events) return "it asks the client, which needs a stream; accept text/event-stream";
+  if (call.events instanceof Stream && !call.events.tryOpen())
+    return "it cannot ask: too many streams of its session are open";
   const lacking = new Set(questions.flatMap(([, request]) => whatLacks(peer.facts, request) ?? []));
   return lacking.size > 0 ? `it needs a client that supports ${[...lacking].join(" and ")}` : undefined;
 }

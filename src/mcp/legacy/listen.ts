@@ -23,14 +23,14 @@ export async function listenLegacy(
   const { headers, principal } = listen;
   const token = headers["mcp-session-id"];
   if (typeof token !== "string")
-    throw new BerthError("method_not_allowed", "a stream needs the session of Mcp-Session-Id");
+    throw new BerthError("method_not_allowed", "a stream needs a session; send Mcp-Session-Id");
   const session = await legacy.sessions.open({ tenant, server, principal }, token);
   legacyClient(headers, session);
 
   const last = headers["last-event-id"];
   if (last === undefined) return begin(legacy, session, listen);
   const position = typeof last === "string" ? readEventId(last) : undefined;
-  if (!position) throw new BerthError("invalid_request", "Last-Event-ID is none that this server gave");
+  if (!position) throw new BerthError("invalid_request", "Last-Event-ID is not from this server");
   const stream = session.stream(position.stream);
   if (!stream) return restore(legacy, session, listen, position);
   // This status tells a client that there is nothing to come back for (the SSE standard).

@@ -103,7 +103,7 @@ async function subscribe(legacy: Legacy, call: LegacyCall): Promise<string> {
   const { subscriptionsPerSession } = legacy.limits;
   const uri = uriOf(call);
   if (uri.length > URI_CHARACTERS_MAX) {
-    throw new BerthError("invalid_params", `"uri" has at most ${URI_CHARACTERS_MAX} characters in a subscription`);
+    throw new BerthError("invalid_params", `the "uri" of a subscription has at most ${URI_CHARACTERS_MAX} characters`);
   }
   if (!(await call.catalog.resource(uri))) throw new BerthError("resource_not_found", uri, { data: { uri } });
   if (subscriptions.has(uri)) return saved(legacy, session);
@@ -149,5 +149,5 @@ function uriOf({ params: { uri } }: LegacyCall): string {
 
 function sessionOf({ client, method }: LegacyCall): Session {
   if (client.peer) return client.peer;
-  throw new BerthError("invalid_request", `${method} needs the session that initialize gives; send Mcp-Session-Id`);
+  throw new BerthError("invalid_request", `${method} needs a session from initialize; send Mcp-Session-Id`);
 }

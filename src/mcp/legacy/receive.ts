@@ -185,7 +185,7 @@ async function answerBatch(
   const answerOne = async (body: unknown): Promise<Text | undefined> => {
     const isLeft = isFull && isObject(body) && "method" in body && "id" in body;
     const answered = isLeft
-      ? tooLarge(body, "this request was not carried out")
+      ? tooLarge(body, "this request was not executed")
       : await answerOfBatch(legacy, place, tracked, session, body);
     const text = answered === undefined || isLeft ? answered : inBatch(body, answered);
     if (text === undefined || !isOpen) return text;
@@ -288,7 +288,10 @@ function isBatch(body: Message | readonly unknown[]): body is readonly unknown[]
 function take(session: Session | undefined, message: Exclude<Message, Request>, units: number): Answer {
   if (message.kind === "response") {
     if (session?.questions.answer(message.id, answerOf(message, units))) return { status: 202 };
-    throw new BerthError("invalid_request", "nobody waits for this response; its request ended, or was none of ours");
+    throw new BerthError(
+      "invalid_request",
+      "nobody waits for this response: its request has ended, or did not come from this server",
+    );
   }
   const { requestId } = message.params;
   if (
@@ -303,7 +306,7 @@ function take(session: Session | undefined, message: Exclude<Message, Request>, 
 function answerOf({ body }: ClientResponse, units: number): ClientAnswer {
   const { result, error } = body;
   if (isObject(result)) return { result: result as JsonObject, units };
-  const message = isObject(error) ? error["message"] : "its answer is no object";
+  const message = isObject(error) ? error["message"] : "its answer is not an object";
   return { error: typeof message === "string" ? message : "it gave an error without a message" };
 }
 

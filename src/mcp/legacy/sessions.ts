@@ -284,7 +284,7 @@ class SessionStore {
         await this.#kept.add(tenant, facts.until, expected === 0 ? 1 : 0, bytes - before).catch(ignore);
       return;
     }
-    throw new BerthError("store_failed", `the session was changed ${TRIES_MAX} times in between`);
+    throw new BerthError("store_failed", `the session was changed ${TRIES_MAX} times meanwhile`);
   }
 
   /** Throws `storage_full` when there is no room for the state. */

@@ -175,7 +175,7 @@ export class StreamStore {
         else this.#disown(stream);
       }
     } catch (error) {
-      this.#log.error({ err: error }, "events of streams could not be kept for clients that come back");
+      this.#log.error({ err: error }, "events of streams could not be stored for reconnecting clients");
     }
   }
 

@@ -165,7 +165,7 @@ export class Streams {
         ? ["of a tenant", "replayBytesPerTenant" as const]
         : ["of all", "replayBytes" as const];
       const most = `${this.#limits[limit] / 2} bytes ${whose} may, which is half of ${limitVariable(limit)}`;
-      return new BerthError("too_many_questions", `${most}; try again when earlier ones are answered`);
+      return new BerthError("too_many_questions", `${most}; try again once earlier ones are answered`);
     }
     this.#held.count(tenant, bytes);
     return undefined;

@@ -173,7 +173,8 @@ export function relayLog(
       logs.dropped += 1;
       return;
     }
-    if (untold > 0) send({ level: "warning", message: `${untold} log lines were dropped: they were not read in time` });
+    if (untold > 0)
+      send({ level: "warning", message: `${untold} log lines were dropped because they were not read in time` });
     untold = 0;
     send(line);
   };

@@ -119,7 +119,7 @@ function startOf(cursor: unknown, list: ListName, count: number): number {
   const [name, digits = ""] = text.split(":");
   const start = /^[0-9]{1,9}$/.test(digits) ? Number(digits) : 0;
   if (!(name === list && start > 0 && start < count)) {
-    throw new BerthError("invalid_params", '"cursor" is none that this list gave');
+    throw new BerthError("invalid_params", '"cursor" is not from this list');
   }
   return start;
 }

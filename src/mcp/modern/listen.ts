@@ -24,10 +24,13 @@ interface ListenParts {
 /** `subscriptions/listen` (2026-07-28 `basic/patterns/subscriptions`): a request that is answered when it ends. */
 export async function listen(parts: ListenParts, call: MethodCall): Promise<string> {
   if (!call.events) {
-    throw new BerthError("not_acceptable", "subscriptions/listen needs text/event-stream, and a stream that is free");
+    throw new BerthError("not_acceptable", "subscriptions/listen needs text/event-stream and a free stream");
   }
   if (call.body.length > BODY_CHARACTERS_MAX) {
-    throw new BerthError("invalid_params", `a request to listen has at most ${BODY_CHARACTERS_MAX} characters`);
+    throw new BerthError(
+      "invalid_params",
+      `a subscriptions/listen request has at most ${BODY_CHARACTERS_MAX} characters`,
+    );
   }
   const wishes = readFilter(call.params["notifications"]);
   const filter = await honoured(wishes, call.catalog);

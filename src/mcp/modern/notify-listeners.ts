@@ -37,7 +37,7 @@ export class Listeners {
     for (const taskKey of taskKeys) {
       if ((this.#tasks.get(taskKey)?.size ?? 0) < this.#listenersPerTask) continue;
       const limit = `${this.#listenersPerTask} (${limitVariable("listenersPerTask")})`;
-      throw new BerthError("too_many_streams", `the limit of those that listen to one task is ${limit}`);
+      throw new BerthError("too_many_streams", `at most ${limit} listeners may follow one task`);
     }
     const key = JSON.stringify([tenant, server]);
     let group = this.#servers.get(key);

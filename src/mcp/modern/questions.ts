@@ -69,7 +69,7 @@ interface State {
 
 function bounded(answers: JsonObject, { answerBytes }: QuestionLimits): JsonObject {
   if (heldBytes(answers, answerBytes) <= answerBytes) return answers;
-  throw new BerthError("invalid_params", `a call takes no ${tooManyAnswers(answerBytes)}`);
+  throw new BerthError("invalid_params", `a call cannot take ${tooManyAnswers(answerBytes)}`);
 }
 
 /** An upstream's questions under the names that it gave them, unless two are the same; `keys` has their own keys. */

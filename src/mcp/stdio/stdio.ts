@@ -135,7 +135,7 @@ class Connection {
     const { id, method } = request;
     if (this.#isClosing) throw new BerthError("not_initialized", "it is ending");
     if (this.#underWay.has(id)) {
-      throw new BerthError("invalid_request", `a request with the id ${JSON.stringify(id)} is under way`);
+      throw new BerthError("invalid_request", `another request with the id ${JSON.stringify(id)} is under way`);
     }
     const cancellation = new Cancellation();
     this.#underWay.set(id, cancellation);
@@ -161,7 +161,10 @@ class Connection {
 
   #checkMcp(method: string): void {
     if (!this.#options.nativeOnly) return;
-    throw new BerthError("method_not_found", `${method}; this connection speaks no MCP, call tools as server.tool`);
+    throw new BerthError(
+      "method_not_found",
+      `${method}; this connection does not speak MCP, call tools as server.tool`,
+    );
   }
 
   async #onBatch(body: unknown[], line: string): Promise<void> {
@@ -188,7 +191,7 @@ class Connection {
       body: line,
     });
     if (isInitialized(body)) await this.#listen();
-    if (status >= 400) this.#options.log.debug({ refusal }, "a message that asks for no answer was refused");
+    if (status >= 400) this.#options.log.debug({ refusal }, "a message that expects no answer was refused");
   }
 
   /**
@@ -202,7 +205,7 @@ class Connection {
     const { endpoint, tenant, server, log } = this.#options;
     const events = { send: (message: string) => this.#output.write(message) };
     const refusal = await endpoint.listen(tenant, server, { headers, events });
-    if (refusal) log.error({ refusal: refusal.body }, "changes are not told on this connection");
+    if (refusal) log.error({ refusal: refusal.body }, "changes are not announced on this connection");
   }
 
   #receive(body: unknown, post: Post): Promise<Answer> {

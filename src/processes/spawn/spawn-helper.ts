@@ -198,7 +198,7 @@ class Order {
   abandon(): void {
     if (this.pid !== undefined) killGroup(this.pid);
     for (const pipe of this.#pipes) pipe?.destroy();
-    this.#reject(new Error("what starts processes has ended"));
+    this.#reject(new Error("the spawn helper has ended"));
     this.#exit({ code: null, signal: "SIGKILL" });
   }
 

@@ -25,7 +25,7 @@ export function asStoreFailure(error: unknown): BerthError {
   return new BerthError("store_failed", whatFailed(code) ?? message, { cause: error });
 }
 
-export const DISK_FULL = "the disk of the data folder is full, and nothing was changed; make room on it";
+export const DISK_FULL = "the disk of the data folder is full, and nothing was changed; free some space";
 
 /** SQLite reports a single failed read alike. */
 const DAMAGED =
@@ -37,7 +37,7 @@ function whatFailed(code: string): string | undefined {
   if (code.startsWith("SQLITE_READONLY")) return "the data folder cannot be written, and nothing was changed";
   if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return DAMAGED;
   if (code.startsWith("SQLITE_IOERR")) return "the disk of the data folder fails";
-  if (/^E[A-Z0-9]+$/.test(code)) return `the files of the store cannot be looked at (${code}), and nothing was changed`;
+  if (/^E[A-Z0-9]+$/.test(code)) return `the files of the store cannot be examined (${code}), and nothing was changed`;
   return undefined;
 }
 

@@ -42,15 +42,15 @@ export async function backupStore({ dataDir, file, replace = false }: BackupOpti
     if (!existsSync(from)) throw new BerthError("backup_failed", `there is no store in ${dataDir}`);
     const broken = unreadLog(from);
     if (!broken) return;
-    const remedy = "start Berth, which keeps these files and says what of them it serves";
+    const remedy = "start Berth, which keeps these files and reports what it can serve";
     throw new BerthError("backup_failed", `in the data folder ${dataDir} ${breakText(from, broken)}: ${remedy}`);
   });
-  if (!replace && existsSync(file)) throw new BerthError("backup_failed", `${file} is there already`);
+  if (!replace && existsSync(file)) throw new BerthError("backup_failed", `${file} already exists`);
   return inFolder(dirname(file), "write it to another folder", () =>
     inDraft(file, async (draft) => {
       await copyStore(from, draft);
       asOneFile(draft, (database) => database.pragma(`application_id = ${newStoreId()}`));
-      const verified = checked(draft, "the copy of the store is damaged, and the store most likely is, too");
+      const verified = checked(draft, "the copy of the store is damaged, and the store is probably damaged, too");
       await publish(draft, file);
       return verified;
     }),
@@ -105,8 +105,8 @@ async function checkRoom(dataDir: string, file: string): Promise<void> {
   const needed = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
   const { bavail, bsize } = await statfs(dataDir);
   if (bavail * bsize >= needed) return;
-  const missing = `its disk has ${inMiB(bavail * bsize)} left, and what is restored takes ${inMiB(needed)}`;
-  throw new BerthError("backup_failed", `in the folder ${dataDir}: ${missing}; make room on it, or ${OTHER_FOLDER}`);
+  const missing = `its disk has ${inMiB(bavail * bsize)} left, and the restored store takes ${inMiB(needed)}`;
+  throw new BerthError("backup_failed", `in the folder ${dataDir}: ${missing}; free some space, or ${OTHER_FOLDER}`);
 }
 
 function inMiB(bytes: number): string {
@@ -134,7 +134,7 @@ async function replaceStore(dataDir: string, draft: string): Promise<Pick<Restor
   asOneFile(draft, (database) => database.pragma(`application_id = ${newStoreId()}`));
   const aside = await setAside(to, before);
   await publish(draft, to);
-  checked(to, "what was restored is damaged");
+  checked(to, "the restored store is damaged");
   return { kept: aside ?? kept, damage };
 }
 
@@ -150,7 +150,7 @@ async function replaceAll(draft: string, to: string): Promise<void> {
   } finally {
     live.close();
   }
-  checked(to, "what was restored is damaged");
+  checked(to, "the restored store is damaged");
 }
 
 /**

@@ -43,7 +43,7 @@ export function keepBrokenLog(databaseFile: string): KeptLog | undefined {
   if (problems !== undefined) {
     // SQLite first names the database.
     const problem = problems.split("\n").slice(0, 2).at(-1);
-    const remedy = 'restore a backup with "berth restore FILE", which keeps what is there';
+    const remedy = 'restore a backup with "berth restore FILE", which keeps the present files';
     throw new BerthError(
       "store_failed",
       `${breakText(databaseFile, broken)}, and the rest is damaged (${problem}): ${remedy}`,

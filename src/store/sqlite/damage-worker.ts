@@ -9,7 +9,7 @@ const { file, identity } = workerData as DamageOrder;
 function findProblem(): string | undefined {
   const database = new Database(file, { readonly: true, fileMustExist: true });
   try {
-    if (identityOf(file) !== identity) return "another file stands in its place";
+    if (identityOf(file) !== identity) return "another file has taken its place";
     const found = database.pragma("integrity_check(1)", { simple: true }) as string;
     // The name of the database comes first.
     return found === "ok" ? undefined : found.split("\n").at(-1);

@@ -39,7 +39,7 @@ export class Damage {
   /** Throws `store_failed` from a failed read until the database was found whole. */
   check(): void {
     if (this.#reason === undefined) return;
-    throw new BerthError("store_failed", `${this.#reason}; restore a backup if it stays so`);
+    throw new BerthError("store_failed", `${this.#reason}; restore a backup if this persists`);
   }
 
   /** Notes an error that the content of the database may have caused. */
@@ -68,7 +68,7 @@ export class Damage {
       this.#reason = undefined;
       // A wrong read may be cached.
       this.#database.pragma("shrink_memory");
-      this.#log?.info("all of the database could be read, and it is whole");
+      this.#log?.info("the whole database could be read, and it is intact");
       return;
     }
     const isNew = `the database is damaged: ${problem}`;
@@ -86,6 +86,6 @@ function findProblem(order: DamageOrder): Promise<string | undefined> {
     worker.unref();
     worker.on("message", (said: string | undefined) => ([isSaid, problem] = [true, said]));
     worker.once("error", reject);
-    worker.once("exit", () => (isSaid ? resolve(problem) : reject(new Error("it was not read to its end"))));
+    worker.once("exit", () => (isSaid ? resolve(problem) : reject(new Error("it was not read to the end"))));
   });
 }

@@ -60,7 +60,7 @@ export async function changeOnThread(
   await handOver(worker, tenant, change);
   await ended;
   if (!report) {
-    const message = "look whether it stands before you repeat it: the thread that wrote it has ended";
+    const message = "check whether the change was made before you repeat it: the thread that wrote it has ended";
     throw new BerthError("store_unsure", message, { cause: fault });
   }
   if ("moved" in report) return report.moved;

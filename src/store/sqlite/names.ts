@@ -31,7 +31,7 @@ export function sqliteNames(
     const now = statements.name.get(tenant, kind, name)?.cid ?? null;
     if (expected !== undefined && expected !== now) {
       const data = { kind, name, expected, actual: now };
-      throw new BerthError("name_moved", `${kind} "${name}" is ${now ?? "not there"}, not ${expected ?? "absent"}`, {
+      throw new BerthError("name_moved", `${kind} "${name}" is ${now ?? "absent"}, not ${expected ?? "absent"}`, {
         data,
       });
     }

@@ -73,7 +73,7 @@ function isOpen(file: string): boolean {
 function lookAtLog(dataDir: string, file: string): KeptLog | undefined {
   const reason = foreignLog(file);
   if (reason === undefined) return keepBrokenLog(file);
-  const remedy = `put back the ${DATABASE_FILE} that belongs there; or restore a backup with "berth restore FILE", which sets aside what is there; or move those files away`;
+  const remedy = `put back the ${DATABASE_FILE} that belongs there; or restore a backup with "berth restore FILE", which sets the present files aside; or move those files away`;
   throw new BerthError("store_failed", `in the data folder ${dataDir} ${reason}: ${remedy}`);
 }
 
@@ -83,7 +83,7 @@ function tellBroken(database: Database.Database, { kept, ...broken }: KeptLog, l
   new SqliteAudit(database).appendAll([entryOf(SERVICE, "service", facts)]);
   log?.error(
     { ...broken, kept },
-    "the log of the store was broken, and what was written after that is not served: look whether the last changes stand, or restore a backup; the files are kept as they were",
+    "the log of the store was broken, and later writes are not served: check whether the last changes were made, or restore a backup; the files are kept as they were",
   );
   database.pragma("wal_checkpoint(TRUNCATE)");
 }
@@ -147,7 +147,7 @@ const ROOM_BYTES = 64 * 1024;
 /** Says why a folder cannot be used, and what to do: SQLite reports a full disk and a broken one alike. */
 export function whyUnusable(folder: string, error: NodeJS.ErrnoException, remedy = OTHER_FOLDER): string {
   if (/^SQLITE_(CORRUPT|NOTADB)/.test(codeOf(error))) {
-    return `${DATABASE_FILE} is damaged (${error.message}); restore a backup with "berth restore FILE", which keeps what is there`;
+    return `${DATABASE_FILE} is damaged (${error.message}); restore a backup with "berth restore FILE", which keeps the present files`;
   }
   // The error of a folder that could not be made only says that it is missing.
   const isSaid = /^E[A-Z]+$/.test(codeOf(error)) && codeOf(error) !== "ENOENT";
@@ -156,7 +156,7 @@ export function whyUnusable(folder: string, error: NodeJS.ErrnoException, remedy
     case "ENOSPC":
     case "EDQUOT":
     case "SQLITE_FULL":
-      return `its disk is full; make room on it, or ${remedy}`;
+      return `its disk is full; free some space, or ${remedy}`;
     case "EROFS":
       return `its disk is read-only; mount it writable, or ${remedy}`;
     case "EACCES":
@@ -164,12 +164,12 @@ export function whyUnusable(folder: string, error: NodeJS.ErrnoException, remedy
       return `${ownersOf(folder)}; give it to the user of Berth (chown -R), or ${remedy}`;
     case "ENOTDIR":
     case "EEXIST":
-      return `it is a file, or stands below one; ${remedy}`;
+      return `it is a file, or lies below one; ${remedy}`;
     case "ENOENT":
-      return `it is not there; make it, or ${remedy}`;
+      return `it does not exist; create it, or ${remedy}`;
     case "EMFILE":
     case "ENFILE":
-      return "Berth may open no more files; raise its limit (ulimit -n)";
+      return "Berth can open no more files; raise its limit (ulimit -n)";
     default:
       return error.message;
   }

@@ -34,7 +34,7 @@ export class OpenedFiles {
 }
 
 export function moved(): BerthError {
-  const what = "its files were moved or deleted while Berth serves, so that no change would be kept";
+  const what = "its files were moved or deleted while Berth was running, so no change would be kept";
   return new BerthError("store_failed", `${what}; put them back, or restore a backup`);
 }
 
@@ -71,12 +71,12 @@ export function foreignLog(databaseFile: string): string | undefined {
     const left = existsSync(dirname(databaseFile)) ? readdirSync(dirname(databaseFile)) : [];
     const parts = left.filter((file) => isPart(name, file) && statSync(join(dirname(databaseFile), file)).size > 0);
     return parts.length > 0
-      ? `${parts.join(", ")} ${parts.length > 1 ? "are" : "is"} there without ${name}`
+      ? `${parts.join(", ")} ${parts.length > 1 ? "exist" : "exists"} without ${name}`
       : undefined;
   }
   // Another process may give an old database its number between the two checks.
   if (isOwnLog(databaseFile) || isOwnLog(databaseFile)) return undefined;
-  return `${name}-wal is the log of another database than ${name}`;
+  return `${name}-wal is not the log of ${name}, but of another database`;
 }
 
 /** A log, or an interrupted write of a restore. */

@@ -47,7 +47,7 @@ export function sqliteTenants(
     for (const host of new Set(hosts)) {
       checkHost(host);
       const owner = statements.ownerOf.get(host);
-      if (owner !== undefined) throw new BerthError("tenant_invalid", `the host ${host} stands for "${owner}" already`);
+      if (owner !== undefined) throw new BerthError("tenant_invalid", `the host ${host} already stands for "${owner}"`);
       statements.addHost.run(host, name);
     }
   };
@@ -196,7 +196,7 @@ const HOST = /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:
 
 function checkHost(host: string): void {
   if (HOST.test(host)) return;
-  throw new BerthError("tenant_invalid", `"${host.slice(0, 260)}" is no host name: lower case, and without a port`);
+  throw new BerthError("tenant_invalid", `"${host.slice(0, 260)}" is not a host name: use lower case and no port`);
 }
 
 interface TenantRow {

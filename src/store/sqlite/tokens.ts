@@ -26,7 +26,7 @@ export function sqliteTokens(
     const excess = statements.count.get(tenant)! - tokensMax + 1;
     if (excess <= 0 || statements.removeEnded.run({ tenant, now, excess }).changes >= excess) return;
     const remedy = "revoke some of them";
-    throw new BerthError("token_invalid", `there are ${tokensMax} already (BERTH_TOKENS_PER_TENANT); ${remedy}`);
+    throw new BerthError("token_invalid", `there are already ${tokensMax} (BERTH_TOKENS_PER_TENANT); ${remedy}`);
   };
 
   const add = database.transaction((token: NewTokenRecord, by: string, tokensMax: number) => {

@@ -25,7 +25,7 @@ export function refuseNewer(database: Database.Database): void {
   if (version <= migrations.length) return;
   throw new BerthError(
     "store_failed",
-    `the database is at version ${version} and this Berth knows ${migrations.length}; start the newer Berth that wrote it, or restore a backup of before the upgrade with "berth restore FILE"`,
+    `the database is at version ${version} and this Berth knows ${migrations.length}; start the newer Berth that wrote it, or restore a backup from before the upgrade with "berth restore FILE"`,
   );
 }
 

@@ -24,7 +24,7 @@ export function verifyDatabase(file: string): Verified {
     database = new Database(file, { readonly: true, fileMustExist: true });
     return look(database);
   } catch (error) {
-    return { version: 0, contents: 0, bytes: 0, problems: [`it is no database: ${(error as Error).message}`] };
+    return { version: 0, contents: 0, bytes: 0, problems: [`it is not a database: ${(error as Error).message}`] };
   } finally {
     database?.close();
   }
@@ -41,7 +41,7 @@ function look(database: Database.Database): Verified {
 
   const orphans = database.pragma("foreign_key_check") as { table: string; rowid: number | null }[];
   for (const { table, rowid } of orphans.slice(0, PROBLEMS_MAX)) {
-    problems.push(`row ${rowid ?? "?"} of the table ${table} refers to what is not there`);
+    problems.push(`row ${rowid ?? "?"} of the table ${table} refers to a missing row`);
   }
   let [contents, bytes] = [0, 0];
   const all = database.prepare<[], { cid: string; bytes: Buffer }>("SELECT cid, bytes FROM content");
@@ -49,7 +49,7 @@ function look(database: Database.Database): Verified {
     contents += 1;
     bytes += content.bytes.length;
     const isRight = matches(content.cid, content.bytes);
-    if (!isRight && problems.length < PROBLEMS_MAX) problems.push(`the bytes of ${content.cid} are not what it says`);
+    if (!isRight && problems.length < PROBLEMS_MAX) problems.push(`the bytes of ${content.cid} do not match it`);
   }
   return { version, contents, bytes, problems };
 }
@@ -63,7 +63,7 @@ function strangeParts(database: Database.Database): string[] {
 }
 
 function versionProblems(version: number): string[] {
-  if (version === 0) return ["it is no database of Berth's"];
+  if (version === 0) return ["it is not a database of Berth"];
   if (version <= migrations.length) return [];
-  return [`it is of version ${version} and this Berth knows ${migrations.length}; use the newer Berth that wrote it`];
+  return [`it has version ${version} and this Berth knows ${migrations.length}; use the newer Berth that wrote it`];
 }

@@ -27,10 +27,7 @@ export class WriteAheadLog {
     this.#damage = new Damage(database, log);
     this.#durability = new Durability(database.name, (error, isNew) => {
       if (isNew)
-        log?.error(
-          { err: error },
-          "the disk failed: a power cut may take back what was written, which is written anew",
-        );
+        log?.error({ err: error }, "the disk failed: a power cut may undo recent writes, which are written again");
       // The content of the log goes into the database, which is another way to the disk.
       this.#checkpoints.want();
     });
@@ -39,8 +36,8 @@ export class WriteAheadLog {
       onComplete: () => this.#onComplete(),
       onFailure: (error) => this.#onFailure(error),
       onGone: (error) =>
-        log?.error({ err: error }, "checkpoints of the store have no thread of their own; calls wait for them now"),
-      onBack: () => log?.info("checkpoints of the store have a thread of their own again"),
+        log?.error({ err: error }, "checkpoints of the store have lost their thread; calls wait for them now"),
+      onBack: () => log?.info("checkpoints of the store have their thread again"),
     });
   }
 
@@ -110,7 +107,7 @@ export class WriteAheadLog {
 
   #onFailure(error: CheckpointFailure): void {
     if (!this.#isCheckpointFailing) {
-      this.#log?.error({ err: error }, "the log of the store could not be moved into it; it is tried again");
+      this.#log?.error({ err: error }, "the log of the store could not be moved into it; Berth tries again");
     }
     this.#isCheckpointFailing = true;
     // The disk failed, and may not report it again to the next flush.
@@ -142,7 +139,7 @@ class Durability {
   /** Throws `store_failed` while it is unknown what is kept. */
   check(): void {
     this.#files.check();
-    if (this.#isLost) throw new BerthError("store_failed", "the disk has failed, and is being tried again");
+    if (this.#isLost) throw new BerthError("store_failed", "the disk has failed; Berth tries it again");
   }
 
   /** Resolves when everything that was committed before the call is on the disk. Rejects with `store_unsure`. */
@@ -154,7 +151,7 @@ class Durability {
       return flushed;
     });
     await this.#next.catch((error: unknown) => this.lost(error));
-    if (this.#isLost) throw new BerthError("store_unsure", "look whether it stands before you repeat it");
+    if (this.#isLost) throw new BerthError("store_unsure", "check whether the change was made before you repeat it");
   }
 
   /** Calls go on meanwhile; they would not if SQLite itself waited for the disk. */

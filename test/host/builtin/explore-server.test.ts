@@ -109,7 +109,7 @@ test("J8 what is wrong is told as the tool's failure, and nothing is saved", asy
   };
   await failing("explore", {}, /needs the property "uri"/);
   await failing("explore", { uri: "mcp+pip://x" }, /no launcher "pip"/);
-  await failing("explore", { uri: `${everything}&tool=echo` }, /says here how to reach the server/);
+  await failing("explore", { uri: `${everything}&tool=echo` }, /only says how to reach the server/);
   await failing("explore", { uri: "@nobody" }, /"@nobody"/);
   await failing("explore", { uri: hostile("dies at start") }, /exit code 7[^]*The end of its stderr:/);
   await failing("call", { uri: everything, tool: "none" }, /no tool "none"; it has echo/);
@@ -117,7 +117,7 @@ test("J8 what is wrong is told as the tool's failure, and nothing is saved", asy
   await failing("save_profile", { name: "../x", profile }, /pattern/);
   await failing("save_profile", { name: "x", profile }, /nothing was saved, examples failed: echo\?wrong=1: /);
   await failing("save_profile", { name: "x", profile: { uri: everything, tools: { none: {} } } }, /no tool "none"/);
-  await failing("save_profile", { name: "x", profile: { uri: "@x" } }, /another profile's name/);
+  await failing("save_profile", { name: "x", profile: { uri: "@x" } }, /names another profile/);
   await assert.rejects(readdir(home), { code: "ENOENT" });
 });
 
@@ -171,7 +171,7 @@ test("J8 explore is refused where others than this machine could call it", () =>
   assert.equal(readConfig({}).explore, false);
   assert.equal(readConfig(on).explore, true);
   assert.throws(() => readConfig({ ...on, BERTH_HOST: "0.0.0.0" }), /BERTH_EXPLORE=on lets callers start programs/);
-  assert.throws(() => readConfig({ ...on, BERTH_ALLOWED_HOSTS: "berth.example" }), /beside BERTH_ALLOWED_HOSTS/);
+  assert.throws(() => readConfig({ ...on, BERTH_ALLOWED_HOSTS: "berth.example" }), /combined with BERTH_ALLOWED_HOSTS/);
   assert.throws(() => readConfig({ ...on, BERTH_IMAGE: "readonly" }), /a read-only boot does not/);
   assert.throws(() => readConfig({ BERTH_EXPLORE: "yes" }), /BERTH_EXPLORE must be one of off, on/);
 });

@@ -195,7 +195,7 @@ describe("outcomes", () => {
       const { content } = await client.callTool({ name, arguments: { key, times: 2 } });
       assert.deepEqual(content, [{ type: "text", text: "worked at call 3" }], `${server} ${name}`);
       const said = logged.filter((line) =>
-        /failed for the moment and is called again in \d+ ms \(\d of 3\)/.test(String(line)),
+        /failed temporarily and is called again in \d+ ms \(\d of 3\)/.test(String(line)),
       );
       assert.equal(said.length, 2, `${server} ${name}`);
     }
@@ -372,7 +372,7 @@ describe("outcomes with other settings", () => {
     const run = scriptRun(executor, script, shape, { name: "x", callMs: patientLimits.callMs, toolOptions: {}, warn });
     const error = { reason: "thrown", message: "x", retriable: false };
     assert.deepEqual(await run({}, {}), { ok: false, error });
-    assert.deepEqual(warnings, ["a result with isError holds an envelope that says success; it counts as an error"]);
+    assert.deepEqual(warnings, ["a result with isError holds a success envelope; it counts as an error"]);
   });
 
   it("P1 a function whose result is an Outcome has no output schema", async (t) => {

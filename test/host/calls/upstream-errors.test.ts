@@ -138,7 +138,7 @@ describe("what upstreams say", () => {
     for (const why of [
       /The tool "number" is left out: the header "Region" can carry a string, an integer or a boolean/,
       /The tool "twice" is left out: the header "region" is named twice/,
-      /The tool "space" is left out: the header name "two words" has to be one word/,
+      /The tool "space" is left out: the header name "two words" must be one word/,
     ]) {
       assert.match(stdout, why);
     }

@@ -136,7 +136,7 @@ describe("the variable mcps", () => {
     texts.push(next());
     const { servers } = await read(`{"one":${next()}}`, texts);
     assert.equal(servers.get("one")?.refused, true);
-    assert.match(servers.get("one")!.problems[0]!.message, /leads to no content that is a JSON object, in 4 steps/);
+    assert.match(servers.get("one")!.problems[0]!.message, /does not lead to a JSON object within 4 steps/);
   });
 
   it("tells which definitions a server had by reading each of its entries' contents once", async () => {

@@ -58,7 +58,7 @@ describe("lists that others wrote without an end", () => {
     const offers = createOffers(createPages(openAssets()));
     const shown = (await offers({ contract } as never))["prompts"] as { rows: object[]; moreArguments: string }[];
     assert.deepEqual([shown[0]!.rows.length, shown.flatMap(({ rows }) => rows).length], [60, 1_000]);
-    assert.equal(shown[0]!.moreArguments, "6,940 more arguments; clients are given all.");
+    assert.equal(shown[0]!.moreArguments, "6,940 more arguments; clients get all of them.");
     assert.equal(shown.at(-1)!.rows.length, 0);
   });
 

@@ -184,7 +184,7 @@ describe("what a definition offers", () => {
       description: "Own",
       messages: [{ role: "assistant", content: { type: "text", text: "Hm" } }],
     });
-    await assert.rejects(get("noMessages"), { code: "guest_failed", message: /no messages/ });
+    await assert.rejects(get("noMessages"), { code: "guest_failed", message: /did not return messages/ });
   });
 
   it("T7.4 T7.5 takes a prompt's arguments as texts, and says what is wrong with them", async () => {

@@ -237,10 +237,10 @@ describe("a transform that goes wrong", () => {
       [`7`, /returned at \/0: it must be an object/],
       [`{ function: "say" }`, /It needs a "name"/],
       [`{ name: "a b", function: "say" }`, /cannot be a tool's name/],
-      [`{ name: "x" }`, /no function "x" that is a tool/],
+      [`{ name: "x" }`, /no function "x"/],
       [
         `{ name: "x", function: "say", inputSchema: { type: "object", properties: { a: { type: "strin" } } } }`,
-        /at \/0\/inputSchema: No JSON Schema/,
+        /at \/0\/inputSchema: Not a JSON Schema/,
       ],
       [`{ name: "x", function: "say", extra: 1 }`, /no field "extra"/],
       [`{ name: "x", function: "say", arguments: { no: 1 } }`, /takes no argument "no"/],

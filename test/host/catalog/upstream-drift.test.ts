@@ -52,7 +52,7 @@ for (const way of ways) {
 
       const held = await call(urlOf(berth), "hello", { name: "x" });
       assert.equal(held.isError, true);
-      assert.match(textOf(held), /^The upstream server has changed: the tool "hello" .* until a person approves/);
+      assert.match(textOf(held), /^The upstream has changed: the tool "hello" .* until a person approves/);
       assert.equal(textOf(await call(urlOf(berth), "aside")), "called Stays as it is.");
       const names = server.called().map((each) => (each as { name: string }).name);
       assert.ok(!names.includes("hello"), "the changed tool was called");
@@ -97,7 +97,7 @@ describe("drift of a hosted server", () => {
     server.offer([OTHER, ASIDE]);
     const result = await call(urlOf(berth), "hello", { name: "x" });
     assert.equal(result.isError, true);
-    assert.match(textOf(result), /^The upstream server has changed/);
+    assert.match(textOf(result), /^The upstream has changed/);
     assert.deepEqual(server.called(), [HELLO]);
   });
 
@@ -109,7 +109,7 @@ describe("drift of a hosted server", () => {
       server.offerNext([OTHER, swap]);
       await call(urlOf(berth), "swap");
       const result = await call(urlOf(berth), "hello", { name: "x" });
-      assert.match(textOf(result), /^The upstream server has changed/);
+      assert.match(textOf(result), /^The upstream has changed/);
       assert.deepEqual(server.called(), [swap]);
     }
   });
@@ -165,7 +165,7 @@ describe("drift of a hosted server", () => {
     const page = await (await fetch(urlOf(berth), { headers: { Accept: "text/html" } })).text();
     assert.match(
       page,
-      /The tool &quot;hello&quot; is called &quot;greet&quot; now: calls of it fail under its old name\./,
+      /The tool &quot;hello&quot; is called &quot;greet&quot; now: calls to it fail under its old name\./,
     );
     assert.doesNotMatch(page, /is removed/);
 
@@ -204,7 +204,7 @@ describe("drift of a hosted server", () => {
 
     await until(async () => (await upstreamOf(berth)).state === "idle");
     server.offer([ASIDE], { prompts: [other, fresh] });
-    await assert.rejects(client.getPrompt({ name: "kind" }), /the prompt "kind" is not what was approved/);
+    await assert.rejects(client.getPrompt({ name: "kind" }), /the prompt "kind" has changed since it was approved/);
     await until(async () => (await pending(berth)) !== undefined);
     const names = (await client.listPrompts()).prompts.map(({ name }) => name);
     assert.deepEqual(names, ["fresh"]);
@@ -266,7 +266,7 @@ describe("drift of a hosted server", () => {
     await berth.close();
     server.offer([OTHER, ASIDE]);
     const result = await call(urlOf(await host(t, mcps, env)), "hello", { name: "x" });
-    assert.match(textOf(result), /^The upstream server has changed/);
+    assert.match(textOf(result), /^The upstream has changed/);
     assert.deepEqual(server.called(), [HELLO]);
   });
 

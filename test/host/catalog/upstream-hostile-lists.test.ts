@@ -139,7 +139,7 @@ describe("what upstreams list with wrong types", () => {
     const api = apiOf(berth);
     const problems = async (): Promise<string> => JSON.stringify((await api.send("GET", "/servers")).body);
     await until(async () => (await problems()).includes("its annotations is not an object"));
-    assert.match(await problems(), /\\"bad\\" is left out: its inputSchema is no schema/);
+    assert.match(await problems(), /\\"bad\\" is left out: its inputSchema is not a schema/);
     for (const mode of ["legacy", "auto"] as const) {
       const client = await open(t, berth, "", mode);
       const { tools } = await client.listTools();

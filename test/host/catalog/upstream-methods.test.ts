@@ -36,7 +36,7 @@ describe("an upstream that advertises methods and does not have them", () => {
         ["method-missing", "It advertises resources/list but does not know that method; it is left out."],
         [
           "method-failed",
-          "prompts/list fails and is left out: The upstream server answered with an error: prompts/list: No database (-32000)",
+          "prompts/list fails and is left out: The upstream answered with an error: prompts/list: No database (-32000)",
         ],
       ]);
       const page = await (await fetch(`${berth.url}/mcp/meta/few`, { headers: { Accept: "text/html" } })).text();
@@ -71,7 +71,7 @@ describe("an upstream that advertises methods and does not have them", () => {
     await waitIdle(berth);
     assert.match(
       (await call(url, "echo")).content[0].text,
-      /^The upstream server cannot be started or reached: .*resources\/list: Method not found/,
+      /^The upstream cannot be started or reached: .*resources\/list: Method not found/,
     );
     assert.equal(await listed(), 1);
     write({ ...FEW, answers: { ...FEW.answers, "resources/list": RESOURCES } });

@@ -83,7 +83,10 @@ describe("a check process that is killed again and again", { skip: process.platf
       return result.structuredContent ? undefined : result;
     });
     assert.equal(failed.isError, true, JSON.stringify(failed));
-    assert.match(failed.content[0].text, /did not finish: its result was not read: it could not be checked because/);
+    assert.match(
+      failed.content[0].text,
+      /did not finish: its result could not be read: it could not be checked because/,
+    );
     assert.doesNotMatch(failed.content[0].text, /its own type does not allow/);
   });
 });

@@ -46,7 +46,7 @@ describe("the check process", () => {
     tell("SIGKILL");
     await assert.rejects(
       reading,
-      /could not be checked because its process was ended from outside \(SIGKILL\); try again/,
+      /could not be checked because its process was killed from outside \(SIGKILL\); try again/,
     );
     assert.equal(await checks.readMessage("two", "3"), 3);
     tell("SIGKILL");

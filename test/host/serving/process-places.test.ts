@@ -41,7 +41,7 @@ describe("places for programs of others", () => {
     all.push(running(3, leave, true));
     await assert.rejects(places.take("acme"), {
       code: "too_many_processes",
-      message: /the tenant "acme" has 2 programs of others .* limit upstreamProcesses, .* try again in 1 s$/,
+      message: /the tenant "acme" has 2 upstream programs .* limit upstreamProcesses, .* try again in 1 s$/,
     });
     (await places.take("evil"))();
   });

@@ -20,7 +20,7 @@ test("J9 a hosted server that is killed in the middle of a call fails that call,
   process.kill(pid!, "SIGKILL");
   const result = await long;
   assert.equal(result.isError, true);
-  assert.match(result.content[0].text, /^The upstream server has ended; try again/);
+  assert.match(result.content[0].text, /^The upstream has ended; try again/);
   assert.equal((await call(url, "echo", { message: "again" })).content[0].text, "Echo: again");
   assert.notEqual(processesWith(mark)[0], pid);
 });
@@ -40,7 +40,7 @@ test("J9 a server that cannot start is shown with its reason, and the others ser
   const refused = await call(`${berth.url}/mcp/bad`, "any");
   assert.match(refused.error.message, /^This server cannot be served/);
   const page = await (await fetch(`${berth.url}/mcp`)).text();
-  assert.match(page, /The upstream server cannot be started or reached/);
+  assert.match(page, /The upstream cannot be started or reached/);
   assert.equal((await call(`${berth.url}/mcp/every`, "echo", { message: "hi" })).content[0].text, "Echo: hi");
 });
 

@@ -67,14 +67,14 @@ describe("hosted servers that behave badly", () => {
     const berth = await host(t, { bad: { upstream: uri } }, { BERTH_UPSTREAM_CALL_MS: "5000" });
     const url = `${berth.url}/mcp/bad`;
     const hanging = await call(url, "hang");
-    assert.match(textOf(hanging), /^The upstream server took too long/);
+    assert.match(textOf(hanging), /^The upstream took too long/);
     assert.equal(textOf(await call(url, "echo")), "fine");
     assert.match(
       textOf(await call(url, "garbage")),
-      /^The upstream server has ended; try again: .* more than 1048576 bytes that are not messages/,
+      /^The upstream has ended; try again: .* more than 1048576 bytes that are not messages/,
     );
     assert.equal(textOf(await call(url, "echo")), "fine");
-    assert.match(textOf(await call(url, "die")), /^The upstream server has ended; try again/);
+    assert.match(textOf(await call(url, "die")), /^The upstream has ended; try again/);
     assert.equal(textOf(await call(url, "echo")), "fine");
     await until(() => processesWith(mark).length === 1);
   });
@@ -85,7 +85,7 @@ describe("hosted servers that behave badly", () => {
     const url = `${berth.url}/mcp/bad`;
     for (let times = 0; times < 2; times++) {
       const said = textOf(await call(url, "die", { how: "same" }));
-      assert.match(said, /^The upstream server has ended; try again/);
+      assert.match(said, /^The upstream has ended; try again/);
       const isToWait = /the next try is in (60|5\d) s$/.test(said);
       assert.equal(isToWait, times > 0, `what it says of the next try is true: ${said}`);
       assert.equal(textOf(await call(url, "echo")), "fine", "the next one is started for others at once");
@@ -128,7 +128,7 @@ describe("hosted servers that behave badly", () => {
     await call(url, "echo");
     const hanging = [call(url, "hang"), call(url, "hang")];
     await until(async () => (await apiOf(berth).send("GET", "/servers/bad/upstream")).body.requests === 2);
-    assert.match(textOf(await call(url, "echo")), /^The upstream server is too busy; try again/);
+    assert.match(textOf(await call(url, "echo")), /^The upstream is too busy; try again/);
     await Promise.all(hanging);
     assert.equal(textOf(await call(url, "echo")), "fine");
   });

@@ -18,7 +18,7 @@ for (const how of ["stopped", "endless"]) {
     const berth = await host(t, { bad: { upstream: SILENT } }, HASTY);
     const url = `${berth.url}/mcp/bad`;
     const { pid } = await toldBy(url);
-    assert.match((await call(url, "hang", { how })).content[0].text, /^The upstream server took too long/);
+    assert.match((await call(url, "hang", { how })).content[0].text, /^The upstream took too long/);
     const { failure } = await until(async () => {
       const { body } = await stateOf(berth);
       return body.state === "failed" && body;
@@ -26,7 +26,7 @@ for (const how of ["stopped", "endless"]) {
     assert.match(failure, /^hostile\.mjs sent nothing for \d+ s, not even an answer to a ping$/);
     assert.match(
       await (await fetch(`${berth.url}/mcp/bad`, { headers: { accept: "text/html" } })).text(),
-      /said nothing/,
+      /sent nothing/,
     );
     const another = await toldBy(url);
     assert.notEqual(another.pid, pid);
@@ -46,7 +46,7 @@ test("a call that silences its server again and again waits itself, and nobody e
   }
   await toldBy(url);
   const refused = await call(url, "hang", { how: "stopped" });
-  assert.match(refused.content[0].text, /said nothing .* whenever this call was made; the next try is in (60|5\d) s/);
+  assert.match(refused.content[0].text, /sent nothing .* whenever this call was made; the next try is in (60|5\d) s/);
 });
 
 test("a server that is silent to clients that wait for less than a call may take is replaced, too", async (t) => {
@@ -84,7 +84,7 @@ test("a remote server that answers nothing any more is left, and reached anew", 
   const url = `${berth.url}/mcp/bad`;
   assert.equal((await call(url, "greet")).content[0].text, "Hello");
   between.isCut = true;
-  assert.match((await call(url, "greet")).content[0].text, /^The upstream server took too long/);
+  assert.match((await call(url, "greet")).content[0].text, /^The upstream took too long/);
   await until(async () => (await stateOf(berth)).body.state === "failed");
   between.isCut = false;
   assert.equal((await call(url, "greet")).content[0].text, "Hello");

@@ -62,7 +62,7 @@ describe("the page of the audit log", () => {
     assert.equal(await isTooWide(page), false);
     await page.getByLabel("Server").fill("nobody");
     await page.getByRole("button", { name: "Show", exact: true }).click();
-    await page.getByText("There is no such record.").waitFor();
+    await page.getByText("No record matches.").waitFor();
     await browser.leave(page);
     assert.deepEqual(browser.problems, []);
   });
@@ -85,7 +85,7 @@ describe("the page of the audit log", () => {
     assert.doesNotMatch(theirs, /shout|bold/);
     const wrong = await fetch(`${berth.url}/audit?since=yesterday`, { headers: { Accept: "text/html" } });
     assert.equal(wrong.status, 400);
-    assert.match(await wrong.text(), /since is a time such as/);
+    assert.match(await wrong.text(), /since must be a time such as/);
     const proxied = await fetch(`${berth.url}/audit`, { headers: { "X-Forwarded-For": "192.0.2.1" } });
     assert.equal(proxied.status, 403, "who sits elsewhere needs a token");
   });

@@ -61,7 +61,7 @@ describe("pages that edit", () => {
     await screenshot(page, "editor-problem");
 
     await page.keyboard.press("ControlOrMeta+s");
-    await page.getByText("Not saved: the problems below are in the way").waitFor();
+    await page.getByText("Not saved: fix the problems below").waitFor();
     assert.equal(await textOf("variables/mcps"), before);
     assert.match(await page.getByRole("textbox", { name: "Value of mcps" }).innerText(), /notes2/);
     assert.deepEqual(await violationsOf(page), []);
@@ -114,7 +114,7 @@ describe("pages that edit", () => {
   it("C7 restores an earlier version in one action, through the same checks", async () => {
     const page = await open("/servers/other");
     await page.locator("#definition-history").getByRole("button", { name: "Restore" }).last().click();
-    await page.getByRole("dialog").getByRole("button", { name: "Restore all the same" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Restore anyway" }).click();
     await saved(page);
     assert.deepEqual(await tools("other"), ["shout", "whisper"]);
     assert.equal(await textOf("definitions/other"), NOTES);
@@ -134,7 +134,7 @@ describe("pages that edit", () => {
     await first.getByRole("button", { name: "Save" }).click();
     await saved(first);
     await second.getByRole("button", { name: "Save" }).click();
-    await second.getByText("Someone else saved meanwhile").waitFor();
+    await second.getByText("Someone else has saved meanwhile").waitFor();
     await screenshot(second, "editor-conflict");
     assert.equal(await textOf("variables/colours"), "crimson\n-\ngreen\n-\nnavy\n-\nyellow\n");
     assert.deepEqual(await violationsOf(second), []);
@@ -154,7 +154,7 @@ describe("pages that edit", () => {
     await write(page, "Value of shapes", "circle\nmine\n");
     await put("variables/shapes", "circle\ntheirs\n", { "If-Match": "*" });
     await page.getByRole("button", { name: "Save" }).click();
-    await page.getByText("Someone else saved meanwhile").waitFor();
+    await page.getByText("Someone else has saved meanwhile").waitFor();
     await page.getByRole("button", { name: "Take theirs", exact: true }).click();
     await page.getByText("No unsaved changes").waitFor();
     assert.equal(await textOf("variables/shapes"), "circle\ntheirs\n");
@@ -167,14 +167,14 @@ describe("pages that edit", () => {
     await write(page, "Value of mcps", `${before}\n\n`);
     page.on("dialog", (dialog) => void dialog.accept());
     await page.reload();
-    await page.getByText("that was not saved").waitFor();
+    await page.getByText("You have unsaved text from").waitFor();
     assert.deepEqual(await violationsOf(page), []);
-    await page.getByRole("button", { name: "Go on with it" }).click();
+    await page.getByRole("button", { name: "Continue with it" }).click();
     await page.getByText("Unsaved changes").waitFor();
     await page.reload();
     await page.getByRole("button", { name: "Discard it" }).click();
     await page.reload();
-    assert.equal(await page.getByText("that was not saved").count(), 0);
+    assert.equal(await page.getByText("You have unsaved text from").count(), 0);
     await browser.leave(page);
   });
 

@@ -172,7 +172,7 @@ describe("pages", () => {
     assert.equal((await call(url, "tell")).content[0].text, "third");
     await screenshot(page, "restore-breaking");
     assert.deepEqual(await violationsOf(page), []);
-    await Promise.all([page.waitForEvent("load"), page.getByRole("button", { name: "Restore all the same" }).click()]);
+    await Promise.all([page.waitForEvent("load"), page.getByRole("button", { name: "Restore anyway" }).click()]);
     assert.equal((await call(url, "tell")).content[0].text, "second");
 
     const restore = page.locator("#releases tbody tr", { has: page.locator(".badge.good") });

@@ -52,7 +52,7 @@ describe("what the page of a hosted server shows of what waits for a person", ()
   it("is no more than the first things that have changed, and how many more there are", async () => {
     const { shown, more } = await pendingOf(Array.from({ length: 300 }, (_, at) => tool(`tool-${at}`)));
     assert.equal(shown.length, 200);
-    assert.match(more, /^100 more things have changed: GET \/api\/servers\/s\/upstream /);
+    assert.match(more, /^There are 100 more changes: GET \/api\/servers\/s\/upstream /);
   });
 
   it("compares no tool line by line that is long", async () => {

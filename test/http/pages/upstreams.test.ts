@@ -62,8 +62,8 @@ describe("pages of hosted upstreams", () => {
     const berth = await host(t, { slow: { upstream: slow } });
     const read = async (path: string): Promise<string> => (await fetch(`${berth.url}${path}`)).text();
     assert.match(await read("/mcp"), /not started yet/);
-    assert.match(await read("/mcp/meta/slow"), /Nothing is known of this server before its first start/);
-    assert.match(await read("/servers"), /Written by others \(node\)/);
+    assert.match(await read("/mcp/meta/slow"), /This server has not started yet/);
+    assert.match(await read("/servers"), /Upstream \(node\)/);
     assert.deepEqual(processesWith(mark), [], "looking at pages starts nothing");
 
     const answer = call(`${berth.url}/mcp/slow`, "echo");

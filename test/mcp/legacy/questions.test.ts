@@ -264,7 +264,7 @@ describe("questions to legacy clients", () => {
     assert.equal(result.isError, true);
     assert.match(
       result.content[0].text,
-      /its client gave answers of more than 1048576 bytes, with 32 for each value \(BERTH_ANSWER_BYTES\)/,
+      /its client sent answers of more than 1048576 bytes, with 32 for each value \(BERTH_ANSWER_BYTES\)/,
     );
     assert.equal((await client.answer(ids[2], long(1))).status, 400);
 

@@ -204,7 +204,7 @@ describe("streams that listen", () => {
     for (const stream of streams) await stream.next();
     const third = await open();
     assert.equal(third.status, 406);
-    assert.match((await third.next()).error.message, /a stream that is free/);
+    assert.match((await third.next()).error.message, /a free stream/);
     streams[0].close();
     await until(async () => (await retried(open)) === 200);
     await rig.close();

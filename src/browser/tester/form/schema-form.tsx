@@ -63,7 +63,7 @@ class Unshowable extends Component<{ children: ComponentChildren }, { readonly f
 
   override render(): ComponentChildren {
     if (!this.state.failed) return this.props.children;
-    return <p class="notice warn">No form can be made from this schema. Write the arguments as JSON.</p>;
+    return <p class="notice warn">Berth cannot build a form from this schema. Write the arguments as JSON.</p>;
   }
 }
 

@@ -104,7 +104,7 @@ function toMistake({ instanceLocation, keyword, error }: OutputUnit): Mistake {
   if (type === "null") return { path, message: "is required" };
   if (expected !== undefined) return { path, message: `must be of type ${expected.replaceAll('"', "")}` };
   if (keyword === "false") return { path, message: "is not known here" };
-  if (keyword === "anyOf" || keyword === "oneOf") return { path, message: "fits none of the choices" };
+  if (keyword === "anyOf" || keyword === "oneOf") return { path, message: "matches none of the choices" };
   return { path, message: error.replace(/^Instance /, "").replace(/\.$/, "") };
 }
 

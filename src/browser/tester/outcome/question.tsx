@@ -82,7 +82,7 @@ const NONE: readonly Mistake[] = [];
 export function Wrong({ count }: { count: number }) {
   return (
     <p class="wrong-count" aria-live="polite">
-      {count > 0 && (count === 1 ? "One thing is not right yet." : `${count} things are not right yet.`)}
+      {count > 0 && (count === 1 ? "One field needs correction." : `${count} fields need correction.`)}
     </p>
   );
 }
@@ -98,11 +98,11 @@ function UrlQuestion({ message, url, answer }: { message: string; url: string } 
     <>
       <p class="pre-line">{message}</p>
       <p>
-        It wants you to open a page of <strong>{address?.host ?? "nowhere"}</strong>:
+        It asks you to open a page of <strong>{address?.host ?? "nowhere"}</strong>:
         <br />
         <code>{url}</code>
       </p>
-      {!isWeb && <p class="notice bad">This is no address of the web, so it is not opened.</p>}
+      {!isWeb && <p class="notice bad">This is not a web address, so it cannot be opened.</p>}
       <p class="buttons">
         <button type="button" class="primary" disabled={!isWeb} onClick={open}>
           Open the page
@@ -135,7 +135,7 @@ function SamplingQuestion({ systemPrompt, messages, maxTokens, answer }: Samplin
         ))}
       </ol>
       <div class="field">
-        <label for={id}>What the model answers</label>
+        <label for={id}>The model's answer</label>
         <div class="hint">At most {maxTokens} tokens. There is no model here, so you are it.</div>
         <textarea
           id={id}

@@ -37,7 +37,7 @@ export function RunView({ runner, reader }: ContentProps & { runner: Runner }) {
         <span role="status">{run ? sentence(run) : ""}</span>
         {run && <Clock run={run} />}
       </p>
-      {!run && <p class="hint">The result will stand here.</p>}
+      {!run && <p class="hint">The result will appear here.</p>}
       {run && !isOver && (
         <p class="buttons">
           <button type="button" class="danger" ref={cancel} onClick={() => runner.cancel()}>

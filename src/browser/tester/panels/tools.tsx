@@ -204,8 +204,8 @@ function parseDraft(text: string): Draft {
   try {
     value = JSON.parse(text.trim() === "" ? "{}" : text);
   } catch (error) {
-    return { text, error: `This is no JSON yet: ${(error as Error).message}` };
+    return { text, error: `This is not JSON yet: ${(error as Error).message}` };
   }
   const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-  return isObject ? { value } : { text, error: "Arguments are an object: { … }" };
+  return isObject ? { value } : { text, error: "Arguments must be an object: { … }" };
 }

@@ -92,7 +92,7 @@ function offersOf({ tools, resources, resourceTemplates, prompts }: Contract): R
 
 /** The line below a list that is cut. */
 function moreOf(count: number, noun: string): string | undefined {
-  return count > SHOWN_MAX ? `${countOf(count - SHOWN_MAX, `more ${noun}`)}; clients are given all.` : undefined;
+  return count > SHOWN_MAX ? `${countOf(count - SHOWN_MAX, `more ${noun}`)}; clients get all of them.` : undefined;
 }
 
 /** The most characters of a description: there are up to a hundred of each. */
@@ -124,7 +124,7 @@ function promptViews(prompts: readonly PromptContract[]): object[] {
       title,
       description: cutText(description, NOTED_MAX),
       rows: shown.map(argumentRow),
-      moreArguments: more > 0 ? `${countOf(more, "more argument")}; clients are given all.` : undefined,
+      moreArguments: more > 0 ? `${countOf(more, "more argument")}; clients get all of them.` : undefined,
       try: tryUrl("prompt", name),
     };
   });

@@ -48,13 +48,13 @@ export function setupsFor({ name, url, tool, access }: SetupFor): Setup[] {
       steps: [
         { what: "Run", text: `claude mcp add --transport http ${id} ${address}${header}` },
         {
-          what: "or, for everyone who works on a project, put this into",
+          what: "or, for everyone on a project, put this into",
           file: ".mcp.json",
           text: json({ mcpServers: { [id]: { type: "http", url, ...headers(IN_ENVIRONMENT) } } }),
         },
       ],
       check: "claude mcp list",
-      note: "The command counts in the folder in which it is run, or everywhere with --scope user; what a project's file names has to be approved in Claude Code once.",
+      note: "The command applies to the folder in which you run it, or everywhere with --scope user; servers in a project's file must be approved in Claude Code once.",
     },
     {
       id: "claude-desktop",
@@ -66,7 +66,7 @@ export function setupsFor({ name, url, tool, access }: SetupFor): Setup[] {
           text: json({ mcpServers: { [id]: bridge(url, isGiven) } }),
         },
       ],
-      note: `${isGiven ? "Put the token in the place of <token>. " : ""}This needs Node.js, and takes effect when Claude Desktop is started again.`,
+      note: `${isGiven ? "Replace <token> with the token. " : ""}This needs Node.js, and takes effect when you restart Claude Desktop.`,
     },
     {
       id: "cursor",

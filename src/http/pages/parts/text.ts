@@ -25,7 +25,7 @@ export function timeView(ms: number): { iso: string; text: string } {
 
 /** The author of a change, for readers: some changes are Berth's own. */
 export function authorText(by: string): string {
-  return by === "load" ? "Berth, at its first use" : by === "image" ? "the boot image" : by;
+  return by === "load" ? "Berth, on first use" : by === "image" ? "the boot image" : by;
 }
 
 /** `1.2 kB` */

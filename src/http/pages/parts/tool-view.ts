@@ -77,8 +77,7 @@ function badgesOf({ readOnlyHint, destructiveHint, idempotentHint, openWorldHint
   if (readOnlyHint) badges.push({ label: "read-only", tone: "good", meaning: "It changes nothing" });
   if (destructiveHint) badges.push({ label: "destructive", tone: "bad", meaning: "It may delete or overwrite" });
   if (idempotentHint)
-    badges.push({ label: "idempotent", tone: "", meaning: "Calling it twice does no more than once" });
-  if (openWorldHint)
-    badges.push({ label: "open world", tone: "", meaning: "It reaches things outside of this server" });
+    badges.push({ label: "idempotent", tone: "", meaning: "Calling it twice has the effect of calling it once" });
+  if (openWorldHint) badges.push({ label: "open world", tone: "", meaning: "It reaches things outside this server" });
   return badges;
 }

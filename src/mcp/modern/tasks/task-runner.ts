@@ -17,7 +17,7 @@ import { beginWork, type TaskCallee, type TaskOrder, type UntilTask, type TaskWo
 const KEEP_AGAIN_MS = 1_000;
 /** A longer text is stored apart and sent as it is: the serving thread never parses it. */
 const RESULT_UNITS = 64 * 1024;
-const UNKEPT = "It has ended, and what became of it cannot be written now: the store fails";
+const UNKEPT = "It has ended, but its outcome cannot be stored now: the store fails";
 
 export interface TaskLimits {
   readonly taskMs: number;
@@ -169,7 +169,7 @@ export class TaskRunner {
   /** Ends a task of this process that could not be carried out. */
   async fail(tenant: string, id: string, error: unknown): Promise<void> {
     if (!(error instanceof BerthError)) {
-      this.#options.log.error({ err: error, task: id }, "a task failed in a way that nobody foresaw");
+      this.#options.log.error({ err: error, task: id }, "a task failed unexpectedly");
     }
     const shown = error instanceof BerthError ? error : new BerthError("internal");
     await this.#end(tenant, id, (task) => failed(task, shown));
@@ -221,9 +221,7 @@ export class TaskRunner {
 
   async cancel(tenant: string, id: string): Promise<void> {
     const cancelled = await this.change(tenant, id, (task) =>
-      isOver(task)
-        ? undefined
-        : { ...task, status: "cancelled", statusMessage: "It was cancelled by the client", asked: {} },
+      isOver(task) ? undefined : { ...task, status: "cancelled", statusMessage: "The client cancelled it", asked: {} },
     );
     const work = this.#running.get(id);
     if (work) work.cancellation.abort();
@@ -294,10 +292,10 @@ export class TaskRunner {
       } catch (error) {
         const mayPass = error instanceof BerthError && (error.code === "store_failed" || error.code === "store_unsure");
         if (isLast || !mayPass) {
-          log.error({ err: error, task: id }, "what became of a task could not be kept");
+          log.error({ err: error, task: id }, "a task's outcome could not be stored");
           break;
         }
-        if (!this.#unkept.has(id)) log.warn({ err: error, task: id }, "what became of a task is written again");
+        if (!this.#unkept.has(id)) log.warn({ err: error, task: id }, "a task's outcome is stored again");
         this.#unkept.set(id, tenant);
       }
       await sleep(KEEP_AGAIN_MS, undefined, { ref: false, signal: this.#closing.signal }).catch(() => {});
@@ -323,13 +321,13 @@ export class TaskRunner {
     const { store, limits, log } = this.#options;
     for (const tenant of new Set([...this.#running.values()].map((work) => work.tenant))) {
       await store.sayAlive(tenant, this.#process, Date.now() + limits.taskLeaseMs).catch((error: unknown) => {
-        log.warn({ err: error, tenant }, "that the process of tasks lives could not be said");
+        log.warn({ err: error, tenant }, "the heartbeat of the process that runs tasks could not be stored");
       });
     }
     for (const [id, work] of this.#running) {
       await nextTurn();
       await this.#look(id, work).catch((error: unknown) => {
-        log.warn({ err: error, task: id }, "what a task says could not be kept");
+        log.warn({ err: error, task: id }, "a task's status message could not be stored");
       });
     }
     if (this.#running.size > 0) return;

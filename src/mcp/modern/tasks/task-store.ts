@@ -38,7 +38,7 @@ export class TaskStore {
     const value = JSON.stringify(task);
     await this.#kept.add(tenant, expiryOf(task), 1, Buffer.byteLength(value) + Buffer.byteLength(longArgs ?? ""));
     if ((await this.#put(tenant, task, value, 0)) === undefined)
-      throw new BerthError("store_failed", "the task exists already");
+      throw new BerthError("store_failed", "the task already exists");
   }
 
   /** The tasks that a tenant keeps, including those that expired within the hour. */
@@ -102,7 +102,7 @@ export class TaskStore {
       if (expected === 0 && expiresAt === 0) return;
       if ((await this.#records.putRecord(tenant, "task", key, { value, expected, expiresAt })) !== undefined) return;
     }
-    throw new BerthError("store_failed", `${key} was changed ${TRIES_MAX} times in between`);
+    throw new BerthError("store_failed", `${key} was changed ${TRIES_MAX} times meanwhile`);
   }
 
   /**
@@ -129,7 +129,7 @@ export class TaskStore {
       if (more > COUNTED_BYTES) await this.#kept.add(tenant, expiryOf(changed), 0, more).catch(() => {});
       return changed;
     }
-    throw new BerthError("store_failed", `the task was changed ${TRIES_MAX} times in between`);
+    throw new BerthError("store_failed", `the task was changed ${TRIES_MAX} times meanwhile`);
   }
 
   #put(tenant: string, task: Task, value: string, expected: number): Promise<number | undefined> {

@@ -130,8 +130,8 @@ export function failed(task: Task, { rpc: code, message, data }: BerthError): Ta
 
 export const LOST = new BerthError(
   "guest_failed",
-  "the process that ran it is gone, and what became of it is not known: what it does may have been done, wholly or " +
-    "in part. Look before you repeat the call.",
+  "the process that ran it is gone, and its outcome is unknown: its work may have been done, wholly or " +
+    "in part. Check before you repeat the call.",
   { data: { retriable: false } },
 );
 

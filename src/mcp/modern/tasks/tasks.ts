@@ -117,7 +117,7 @@ export class Tasks {
     // Stored with the task, and read and written with it.
     if (heldBytes({ capabilities, ...context }, answerBytes) > answerBytes) {
       const limit = `${answerBytes} bytes, with 32 for each value (${limitVariable("answerBytes")})`;
-      throw new BerthError("invalid_params", `what "_meta" says of a task has at most ${limit}`);
+      throw new BerthError("invalid_params", `the "_meta" of a task has at most ${limit}`);
     }
     const whose = { tenant, server, catalog, capabilities, principal, trace };
     return { ...whose, tool, args: args as JsonObject | JsonText, answers, context };
@@ -148,7 +148,7 @@ export class Tasks {
       const answers = joinAnswers(task.answers, Object.fromEntries(came));
       const bytes = heldBytes(answers, answerBytes);
       if (bytes > answerBytes) {
-        throw new BerthError("invalid_params", `a task takes no ${tooManyAnswers(answerBytes)}`);
+        throw new BerthError("invalid_params", `a task cannot take ${tooManyAnswers(answerBytes)}`);
       }
       runner.checkRoom(tenant, bytes + (task.longArgs?.bytes ?? runner.bytesOf(task.args ?? {})));
       const next = { ...task, asked: Object.fromEntries(open), answers };
@@ -190,7 +190,7 @@ export class Tasks {
     if (typeof taskId !== "string") throw new BerthError("invalid_params", '"taskId" must be a string');
     const task = await this.#runner.read(tenant, taskId);
     if (task && isOf(task, call)) return task;
-    throw new BerthError("invalid_params", "this server has no such task, or not any more");
+    throw new BerthError("invalid_params", "this server does not have such a task, or no longer has it");
   }
 }
 

@@ -106,6 +106,6 @@ describe("S10 at /mcp a URI leads to what it names, whoever else is hosted", () 
 
   it("says why a resource of that name is not offered", async () => {
     const page = await (await fetch(`${berth.url}/mcp/meta/greedy`)).text();
-    assert.match(page, /No function can be the resource variable:\/\/motd: it stands for what Berth keeps under it/);
+    assert.match(page, /No function can be the resource variable:\/\/motd: Berth serves its own content there/);
   });
 });

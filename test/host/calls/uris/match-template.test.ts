@@ -87,7 +87,7 @@ test("no URI takes more work than it has characters, for each character of the t
 });
 
 test("a template that says a variable twice is told where", () => {
-  const fault = { message: 'the variable "a" stands in it twice', offset: 7, length: 1 };
+  const fault = { message: 'the variable "a" appears twice', offset: 7, length: 1 };
   assert.deepEqual(parseUriTemplate("a:{a,b,a}"), fault);
 });
 

@@ -79,7 +79,7 @@ describe("tasks and the process that runs them", () => {
     const lost = await until(async () => ((await seen()).status === "failed" ? seen() : undefined));
     assert.equal(lost.error.code, -32603);
     assert.deepEqual(lost.error.data, { retriable: false });
-    assert.match(lost.error.message, /not known: what it does may have been done/);
+    assert.match(lost.error.message, /unknown: its work may have been done/);
     // Its later messages come too late.
     isAlive = true;
     release.pop()!("I am not dead");

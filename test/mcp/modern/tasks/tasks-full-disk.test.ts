@@ -54,7 +54,7 @@ describe("a task that ends while the disk is full", { skip: !canMount && "mounts
       await until(async () => {
         const { status, statusMessage } = await task();
         assert.equal(status, "working");
-        return /It has ended, and what became of it cannot be written now/.test(statusMessage);
+        return /It has ended, but its outcome cannot be stored now/.test(statusMessage);
       }, "it has ended");
       const endedAt = Date.now();
       await until(async () => {

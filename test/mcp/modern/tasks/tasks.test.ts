@@ -71,7 +71,7 @@ describe("tasks", () => {
       (await send("tasks/update", { taskId: id, inputResponses: { [key]: value } })).body;
     assert.equal((await answer("one", long)).error, undefined);
     const { error } = await answer("two", long);
-    assert.match(error.message, /a task takes no answers of more than 1048576 bytes, .* \(BERTH_ANSWER_BYTES\)/);
+    assert.match(error.message, /a task cannot take answers of more than 1048576 bytes, .* \(BERTH_ANSWER_BYTES\)/);
     const many = { action: "accept", content: { sure: Array.from({ length: 20_000 }, () => "") } };
     assert.match((await answer("two", many)).error.message, /BERTH_ANSWER_BYTES/);
     await answer("two", YES);
@@ -82,7 +82,7 @@ describe("tasks", () => {
     const options = { long: "x".repeat(1_048_576) };
     const _meta = { ...WITH_TASKS, "computer.jp/tool": { options } };
     const { error } = (await send("tools/call", { name: "held", arguments: {}, _meta })).body;
-    assert.match(error.message, /"_meta" says of a task has at most 1048576 bytes, .* \(BERTH_ANSWER_BYTES\)/);
+    assert.match(error.message, /"_meta" of a task has at most 1048576 bytes, .* \(BERTH_ANSWER_BYTES\)/);
   });
 
   it("ask a thousand questions at most", () => {
