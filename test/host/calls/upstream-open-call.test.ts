@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { OpenCall } from "../../../src/host/calls/upstream-call.ts";
 import type { Upstream, UpstreamCaller } from "../../../src/upstream/upstream.ts";
 
-/** What a call needs of its upstream. */
+/** The part of an upstream that a call uses. */
 type Requested = Pick<Upstream, "request">;
 
 const request = { method: "tools/call", name: "any", args: {} } as const;
