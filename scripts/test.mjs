@@ -1,8 +1,8 @@
+import { fork } from "node:child_process";
 // Runs the test suite with Node's own runner over dist/test, files side by side.
 // Extra arguments choose files by a part of their path: `npm test -- discover store/backup`; a JavaScript file is taken as it
 // is. Exit code 0: every test passed, and nothing of the run was left behind. SIGUSR2 has it say where each file is.
 import { once } from "node:events";
-import { fork } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,9 +10,9 @@ import { Readable } from "node:stream";
 import { spec as Spec } from "node:test/reporters";
 import { patientEnv } from "../dist/test/support/patience.js";
 import { TestFiles } from "./test/files.mjs";
-import { inProcesses } from "./test/together.mjs";
 import { watchLeftovers } from "./test/leftovers.mjs";
 import { inOneReport } from "./test/report.mjs";
+import { inProcesses } from "./test/together.mjs";
 
 /** A file that has not ended after this long fails and is ended: several times the longest one on a busy machine. */
 const FILE_MS = Number(process.env["BERTH_TEST_FILE_MS"] ?? 1_200_000);

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { BerthError } from "./lib/errors.ts";
-import { defaultLimits, limitVariable, type Limits } from "./limits/limits.ts";
 import { DEFAULT_TENANT, isTenantName } from "./lib/tenant-name.ts";
+import { defaultLimits, limitVariable, type Limits } from "./limits/limits.ts";
 
 /** The root of the package: the folder with `boot/`, `reference_templates/` and `dist/`. */
 export const packageRoot = fileURLToPath(new URL("../../", import.meta.url));

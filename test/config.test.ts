@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { readConfig } from "../src/config.ts";
-import { defaultLimits, limitVariable, type Limits } from "../src/limits/limits.ts";
 import { BerthError } from "../src/lib/errors.ts";
+import { defaultLimits, limitVariable, type Limits } from "../src/limits/limits.ts";
 
 describe("the configuration", () => {
   it("refuses an address that other machines reach, with the reason", () => {

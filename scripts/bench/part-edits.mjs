@@ -1,8 +1,8 @@
 import { mkdtempSync } from "node:fs";
 import { Agent, request as httpRequest } from "node:http";
 import { join } from "node:path";
-import { startBeside } from "./beside.mjs";
 import { serve } from "./berth.mjs";
+import { startBeside } from "./beside.mjs";
 import { modernCall } from "./requests.mjs";
 import { percentile } from "./rounds.mjs";
 import { startServer } from "./server-process.mjs";

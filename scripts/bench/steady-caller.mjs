@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { modernCall } from "./requests.mjs";
 import { schedulingOf } from "./proc.mjs";
+import { modernCall } from "./requests.mjs";
 import { rawCaller } from "./upstream-callers.mjs";
 
 /**

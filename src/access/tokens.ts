@@ -1,12 +1,12 @@
-import { BoundedMap } from "../lib/bounded-map.ts";
 import { randomBytes, timingSafeEqual } from "node:crypto";
+import { BoundedMap } from "../lib/bounded-map.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { TokenPart, TokenRecord, TokenRecords } from "../store/store.ts";
 import { createPrincipal, type AccessGrant, type Principal } from "./principal.ts";
-import { isTokenText, newToken, tokenHash } from "./token-text.ts";
 import type { TokenRequest } from "./token-request.ts";
+import { isTokenText, newToken, tokenHash } from "./token-text.ts";
 
 /**
  * Berth's own tokens: created, listed, revoked and verified. It owns what a token is valid for and how long; storage is

@@ -1,7 +1,7 @@
 import type { Principal } from "../access/principal.ts";
 import { isSameJson } from "../lib/json.ts";
-import { Gate, type GateLimits } from "./gate.ts";
 import type { TenantLimits } from "../limits/limits.ts";
+import { Gate, type GateLimits } from "./gate.ts";
 
 /**
  * Limits how many requests each tenant, and each token or person of it, may have under way and may begin. It owns the

@@ -1,8 +1,8 @@
 import { soundObject, type JsonObject } from "../lib/json.ts";
-import { hexOf } from "./chain.ts";
 import type { AuditKind, AuditLink } from "./audit-entry.ts";
-import { fits, mayFit, type AuditFilter } from "./filter.ts";
 import { readCalls } from "./call-block.ts";
+import { hexOf } from "./chain.ts";
+import { fits, mayFit, type AuditFilter } from "./filter.ts";
 
 /** One record as it is shown: its facts depend on its kind (docs/audit.md). */
 export interface AuditRecord extends JsonObject {

@@ -1,6 +1,6 @@
 import { turnTaker } from "../lib/event-loop.ts";
-import { hexOf } from "./chain.ts";
 import type { AuditLink, AuditLinks } from "./audit-entry.ts";
+import { hexOf } from "./chain.ts";
 import type { AuditFilter } from "./filter.ts";
 import { recordsOf, type AuditRecord } from "./record.ts";
 

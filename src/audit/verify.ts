@@ -1,6 +1,5 @@
 import { hash } from "node:crypto";
 import { defaultLimits } from "../limits/limits.ts";
-import { GENESIS, hexOf, linkHash } from "./chain.ts";
 import {
   KEPT_SHARE,
   type AuditHead,
@@ -9,6 +8,7 @@ import {
   type Keep,
   type Retention,
 } from "./audit-entry.ts";
+import { GENESIS, hexOf, linkHash } from "./chain.ts";
 
 export interface VerifiedLog {
   /** The first fault and its link; undefined if there is none. */

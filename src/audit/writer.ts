@@ -1,7 +1,7 @@
-import type { Log } from "../lib/log.ts";
 import { nextTurn } from "../lib/event-loop.ts";
-import { CallBlock, type AuditedCall } from "./call-block.ts";
+import type { Log } from "../lib/log.ts";
 import type { AuditEntry, AuditLinks, Keep } from "./audit-entry.ts";
+import { CallBlock, type AuditedCall } from "./call-block.ts";
 
 export interface WriterLimits extends Keep {
   /** The most calls of one tenant that wait to be recorded. */

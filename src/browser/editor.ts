@@ -6,10 +6,10 @@
 import type { Extension } from "@codemirror/state";
 import { showComparison, type ComparisonSetup } from "./editor/comparison.ts";
 import { jsonSchema } from "./editor/json-schema.ts";
-import { refreshPage } from "./shared/refresh-page.ts";
 import type { Schema } from "./editor/schema.ts";
 import type { Setup } from "./editor/setup.ts";
 import { openSubjectEditor, type SubjectEditor } from "./editor/subject-editor.ts";
+import { refreshPage } from "./shared/refresh-page.ts";
 
 const editors: SubjectEditor[] = [];
 

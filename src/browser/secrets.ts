@@ -2,11 +2,11 @@
  * The script of the secrets page: sets, replaces and deletes secrets. It never has a value except the one being typed.
  */
 
+import { askToken, asksForToken, withTyped } from "./shared/ask-token.ts";
 import { ask } from "./shared/ask.ts";
 import { element } from "./shared/dom.ts";
 import { openNotices } from "./shared/notices.ts";
 import { refreshPage } from "./shared/refresh-page.ts";
-import { askToken, asksForToken, withTyped } from "./shared/ask-token.ts";
 
 const form = document.querySelector<HTMLFormElement>("#set-secret");
 const notices = openNotices();

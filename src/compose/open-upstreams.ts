@@ -1,18 +1,18 @@
 import { packageVersion, type Config } from "../config.ts";
-import type { Limits } from "../limits/limits.ts";
 import type { ExploreOptions } from "../host/builtin/explore-server.ts";
+import { longReader } from "../host/calls/upstream-results.ts";
 import type { Checks } from "../host/checks/checks.ts";
 import type { HostingOptions } from "../host/serving/hosting.ts";
-import { longReader } from "../host/calls/upstream-results.ts";
 import type { Log } from "../lib/log.ts";
+import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
+import type { Limits } from "../limits/limits.ts";
 import { openFetch, openPublicFetch } from "../network/public-fetch.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
-import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
+import type { MakeFolder } from "../processes/work-folders.ts";
 import type { ChildRooms } from "../upstream/child.ts";
 import { hostedVariables } from "../upstream/launch.ts";
 import { profileFolders } from "../upstream/profiles/locate.ts";
 import { Upstream } from "../upstream/upstream.ts";
-import type { MakeFolder } from "../processes/work-folders.ts";
 
 /**
  * How upstreams are reached, as a part of the composition root: what they get of this machine depends on their tenant.

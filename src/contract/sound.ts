@@ -1,5 +1,5 @@
-import { isObject } from "../lib/json.ts";
 import { turnTaker } from "../lib/event-loop.ts";
+import { isObject } from "../lib/json.ts";
 import type { Contract, PromptArgument } from "./contract.ts";
 import { faultsOfHeaders } from "./parameter-headers.ts";
 

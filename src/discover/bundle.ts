@@ -1,9 +1,8 @@
 import type { BuildFailure, BuildOptions, Location, Message } from "esbuild";
 import type { Node } from "typescript";
 import { packageRoot } from "../config.ts";
-import type { Problem } from "../lib/problem.ts";
 import { codeFrame, positionAt } from "../lib/code-frame.ts";
-import type { DefinitionSource } from "./discovery.ts";
+import type { Problem } from "../lib/problem.ts";
 import {
   definitionPlugin,
   importedAtRunTime,
@@ -11,6 +10,7 @@ import {
   type RefusedImport,
   usesRequire,
 } from "./bundle-plugin.ts";
+import type { DefinitionSource } from "./discovery.ts";
 import { findComputedImports } from "./imports.ts";
 import { loaderOf } from "./resolve.ts";
 import { keepSources, mapReference, withoutMapReferences, type SourceMap } from "./source-map.ts";

@@ -1,8 +1,8 @@
 import { Socket } from "node:net";
 import { BundlerEnded } from "./bundle.ts";
 import { compileDefinition, type CompileTask } from "./compile.ts";
-import type { ContractLimits, DefinitionSource } from "./discovery.ts";
 import { BUNDLER_ENDED, frame, CompilerFrameReader } from "./compiler-frames.ts";
+import type { ContractLimits, DefinitionSource } from "./discovery.ts";
 
 /**
  * The compiler's process: takes one definition at a time from fd 3, answers on fd 4, and ends when fd 3 does.

@@ -3,6 +3,7 @@ import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Problem } from "../lib/problem.ts";
 import type { Limits } from "../limits/limits.ts";
+import { SessionNiceness } from "../processes/niceness.ts";
 import { BESIDES_HEAP_MB, OwnProgram, type Confinement, type OwnCommand, type Way } from "../processes/own-program.ts";
 import {
   FROM_OUTSIDE,
@@ -14,7 +15,6 @@ import {
 } from "../processes/process-group.ts";
 import { processorMsOf, residentMbOf, treeOf } from "../processes/process-tree.ts";
 import type { NoSandbox } from "../processes/sandbox.ts";
-import { SessionNiceness } from "../processes/niceness.ts";
 import { spawnDirectly, type Spawn } from "../processes/spawn/spawn.ts";
 import type { CompileTask } from "./compile.ts";
 import { BUNDLER_ENDED, frame, CompilerFrameReader, FrameTooLarge } from "./compiler-frames.ts";

@@ -1,6 +1,8 @@
 import ts from "#typescript";
+import { faultsOfHeaders } from "../contract/parameter-headers.ts";
 import { valuesIn, type JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
+import { Budget } from "./budget.ts";
 import {
   nothingFound,
   type ContractLimits,
@@ -16,18 +18,16 @@ import {
 } from "./discovery.ts";
 import { tagOf, type Tag, tagText, withLinks, type Doc } from "./doc-comments.ts";
 import { exportedFunctions, type Candidate } from "./exports.ts";
-import { nothingExported, unofferedExports } from "./unoffered.ts";
-import { openProgram, type DefinitionProgram } from "./program.ts";
-import { placeIn, problemAt, Reporter, textPart } from "./reporter.ts";
-import { typeErrors } from "./type-errors.ts";
-import { parseUriTemplate, type Variable } from "./uri-template.ts";
-import { faultsOfHeaders } from "../contract/parameter-headers.ts";
-import { Budget } from "./budget.ts";
 import { readGivenInput, readInput, type Input } from "./input.ts";
 import { readOutput, resultOf } from "./output.ts";
 import { settle } from "./overloads.ts";
 import { takenParameters } from "./parameters.ts";
+import { openProgram, type DefinitionProgram } from "./program.ts";
+import { placeIn, problemAt, Reporter, textPart } from "./reporter.ts";
 import { annotationsOf } from "./tags.ts";
+import { typeErrors } from "./type-errors.ts";
+import { nothingExported, unofferedExports } from "./unoffered.ts";
+import { parseUriTemplate, type Variable } from "./uri-template.ts";
 
 /**
  * Finds what a TypeScript definition offers, in this process. Loads the compiler, and types can be written to make

@@ -1,8 +1,8 @@
 import ts from "#typescript";
-import { isHidden } from "./tags.ts";
 import { docOfSymbol, noDoc, type Doc } from "./doc-comments.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { declaredBy } from "./resolve.ts";
+import { isHidden } from "./tags.ts";
 import { unresolvedName, type UnresolvedName } from "./types/unresolved.ts";
 
 /** An exported function that is to be a tool. */

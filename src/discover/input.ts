@@ -1,5 +1,5 @@
-import ts from "#typescript";
 import { parse } from "@humanwhocodes/momoa";
+import ts from "#typescript";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import { nearestName } from "../lib/near-names.ts";
 import { BudgetExceeded, type Budget } from "./budget.ts";

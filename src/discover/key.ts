@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { jsonBlock, rawBlock, type Cid } from "../lib/cid.ts";
 import { packageRoot } from "../config.ts";
+import { jsonBlock, rawBlock, type Cid } from "../lib/cid.ts";
 import type { DefinitionSource } from "./discovery.ts";
 import { compilerPackages, guestPackages, packageFile } from "./packages.ts";
 

@@ -4,10 +4,10 @@ import { Budget } from "./budget.ts";
 import { docOf, tagOf, type Doc, type Tag } from "./doc-comments.ts";
 import type { Candidate, Parameter } from "./exports.ts";
 import { readInput } from "./input.ts";
+import { unionOf, resultOf } from "./output.ts";
 import { parametersOf, takenParameters } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { Reporter, textPart } from "./reporter.ts";
-import { unionOf, resultOf } from "./output.ts";
 import { sayUnresolved } from "./types/unresolved.ts";
 
 /** Some signatures of a function, as one that takes exactly what one of them takes. */

@@ -1,6 +1,6 @@
 import ts from "#typescript";
-import type { Problem } from "../lib/problem.ts";
 import { codeFrame, positionAt } from "../lib/code-frame.ts";
+import type { Problem } from "../lib/problem.ts";
 import type { Tag } from "./doc-comments.ts";
 import type { DefinitionProgram } from "./program.ts";
 

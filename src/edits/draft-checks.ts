@@ -1,11 +1,11 @@
 import type { DefinitionSource } from "../discover/discovery.ts";
-import { isOwnPath, languageOf } from "../image/definition.ts";
 import { serverNameProblem, variableNameProblem } from "../entry/fields.ts";
-import type { Problem } from "../lib/problem.ts";
+import { isOwnPath, languageOf } from "../image/definition.ts";
 import type { Draft } from "../lib/draft.ts";
-import type { Subject } from "./edits.ts";
 import { BerthError } from "../lib/errors.ts";
+import type { Problem } from "../lib/problem.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
+import type { Subject } from "./edits.ts";
 
 export interface DraftLimits {
   readonly variableBytes: number;

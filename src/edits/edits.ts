@@ -1,10 +1,10 @@
-import type { Current, Draft } from "../lib/draft.ts";
-import type { ReleaseVersion } from "../host/catalog/releases.ts";
 import type { Rights } from "../access/rights.ts";
-import type { CancelSignal } from "../lib/cancellation.ts";
-import type { Cid } from "../lib/cid.ts";
 import type { Contract } from "../contract/contract.ts";
 import type { Review, Saved } from "../contract/review.ts";
+import type { ReleaseVersion } from "../host/catalog/releases.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
+import type { Cid } from "../lib/cid.ts";
+import type { Current, Draft } from "../lib/draft.ts";
 
 /**
  * Changes variables, definitions and servers' entries in `mcps` while Berth runs. A save checks everything, takes

@@ -1,12 +1,9 @@
-import { isCid, rawBlock, type Cid } from "../lib/cid.ts";
-import { indentedJson, isObject, type Json } from "../lib/json.ts";
-import type { Problem } from "../lib/problem.ts";
-import { ifSound } from "../store/if-sound.ts";
-import type { NameMove, Store } from "../store/store.ts";
 import { CONFIG_CIDS_MAX, referredIn } from "../entry/entry.ts";
 import { SCHEMA_KEY } from "../entry/fields.ts";
 import { entryBounds, mcpsBounds, type McpsLimits } from "../entry/mcps.ts";
 import type { ReadMcps } from "../host/catalog/directory.ts";
+import { isCid, rawBlock, type Cid } from "../lib/cid.ts";
+import { placeProblems, type Reader } from "../lib/json-source.ts";
 import {
   objectSpan,
   parseInTurns,
@@ -15,8 +12,11 @@ import {
   type ObjectSpan,
   type Span,
 } from "../lib/json-spans.ts";
+import { indentedJson, isObject, type Json } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
+import { ifSound } from "../store/if-sound.ts";
+import type { NameMove, Store } from "../store/store.ts";
 import type { ProposedStore } from "./proposed-store.ts";
-import { placeProblems, type Reader } from "../lib/json-source.ts";
 
 /** The text of the configuration, and how it is stored: as the variable's value, or behind a CID that is the value. */
 export interface McpsText {

@@ -1,19 +1,19 @@
-import { BoundedMap } from "../lib/bounded-map.ts";
-import { decodeJsonInTurns, decodeRecord, isCid, rawBlock, type Cid } from "../lib/cid.ts";
 import type { Contract } from "../contract/contract.ts";
 import { soundContract } from "../contract/sound.ts";
+import { referredIn } from "../entry/entry.ts";
+import { mcpsBounds, type McpsLimits } from "../entry/mcps.ts";
 import type { ReleaseParts } from "../host/catalog/release.ts";
 import { loadDefinition } from "../image/definition.ts";
+import { BoundedMap } from "../lib/bounded-map.ts";
+import { decodeJsonInTurns, decodeRecord, isCid, rawBlock, type Cid } from "../lib/cid.ts";
+import type { Draft } from "../lib/draft.ts";
+import { nextTurn, turnTaker } from "../lib/event-loop.ts";
+import type { ObjectBounds } from "../lib/json-spans.ts";
 import { isObject, isSameJson, type Json } from "../lib/json.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { NameChange, Store } from "../store/store.ts";
 import type { Subject, Version } from "./edits.ts";
-import type { Draft } from "../lib/draft.ts";
-import { referredIn } from "../entry/entry.ts";
-import { mcpsBounds, type McpsLimits } from "../entry/mcps.ts";
-import type { ObjectBounds } from "../lib/json-spans.ts";
 import { entryText, readRawEntries, resolveEntry, textAt, type RawEntries } from "./mcps-text.ts";
-import { nextTurn, turnTaker } from "../lib/event-loop.ts";
 
 /** Earlier versions of subjects, from the histories of the names that they stand behind. */
 export interface Past {

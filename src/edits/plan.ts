@@ -1,12 +1,22 @@
 import type { Rights } from "../access/rights.ts";
-import { decodeRecord, isCid, jsonBlock, rawBlock, type Cid } from "../lib/cid.ts";
-import type { Problem } from "../lib/problem.ts";
-import { jsonProblems, type Reader } from "../lib/json-source.ts";
 import { entryBounds, readNamedEntry, type McpsLimits } from "../entry/mcps.ts";
 import type { Directory, ReadMcps } from "../host/catalog/directory.ts";
+import { hiddenOf } from "../host/catalog/visibility.ts";
+import { refuseWithdrawn, withdrawnOf } from "../host/catalog/withdrawn.ts";
+import { packDefinition } from "../image/definition.ts";
+import type { ServerRecord } from "../image/image.ts";
+import { decodeRecord, isCid, jsonBlock, rawBlock, type Cid } from "../lib/cid.ts";
+import type { Draft } from "../lib/draft.ts";
+import { BerthError } from "../lib/errors.ts";
+import { jsonProblems, type Reader } from "../lib/json-source.ts";
+import { parseInTurns } from "../lib/json-spans.ts";
+import { isObject, type Json, type JsonObject } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
+import { limitVariable, type Limits } from "../limits/limits.ts";
+import { ifSound } from "../store/if-sound.ts";
+import type { NameMove } from "../store/store.ts";
 import { checkDraft, languageOfDraft, type DraftLimits } from "./draft-checks.ts";
 import type { Subject } from "./edits.ts";
-import type { Draft } from "../lib/draft.ts";
 import {
   entryText,
   guardMcps,
@@ -24,16 +34,6 @@ import {
 } from "./mcps-text.ts";
 import { partsOf, structureAt } from "./past.ts";
 import { proposeTo, type ProposedStore, type ReviewedStore } from "./proposed-store.ts";
-import { limitVariable, type Limits } from "../limits/limits.ts";
-import type { NameMove } from "../store/store.ts";
-import { isObject, type Json, type JsonObject } from "../lib/json.ts";
-import { parseInTurns } from "../lib/json-spans.ts";
-import { packDefinition } from "../image/definition.ts";
-import type { ServerRecord } from "../image/image.ts";
-import { ifSound } from "../store/if-sound.ts";
-import { hiddenOf } from "../host/catalog/visibility.ts";
-import { BerthError } from "../lib/errors.ts";
-import { refuseWithdrawn, withdrawnOf } from "../host/catalog/withdrawn.ts";
 
 /** The changes that an edit would make to a tenant's names, before their effect on its servers is known. */
 export interface EditPlan {

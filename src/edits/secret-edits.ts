@@ -1,10 +1,10 @@
+import type { McpsLimits } from "../entry/mcps.ts";
+import { readDirectory, type Directory } from "../host/catalog/directory.ts";
 import { BerthError } from "../lib/errors.ts";
+import { turnTaker } from "../lib/event-loop.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Secrets } from "../secrets/secrets.ts";
 import type { Store } from "../store/store.ts";
-import { turnTaker } from "../lib/event-loop.ts";
-import type { McpsLimits } from "../entry/mcps.ts";
-import { readDirectory, type Directory } from "../host/catalog/directory.ts";
 
 /** Lets a person list the names of a tenant's secrets, set and delete them. Nobody gets a value back. */
 export interface SecretEdits {

@@ -1,6 +1,6 @@
-import { fieldTypes, type FieldType, type FieldTypes } from "./fields.ts";
 import { isObject, type Json } from "../lib/json.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "../lib/problem.ts";
+import { fieldTypes, type FieldType, type FieldTypes } from "./fields.ts";
 
 /** A place in the configuration, and the list that collects all problems. */
 export interface ConfigPlace {

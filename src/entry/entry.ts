@@ -1,11 +1,11 @@
 import { isCid, type Cid } from "../lib/cid.ts";
 import { ENTRY_NESTING_MAX, isDeeper, isObject, valuesIn, type Json, type JsonObject } from "../lib/json.ts";
-import type { AllowedHost } from "../network/allow-list.ts";
 import type { Problem } from "../lib/problem.ts";
+import type { AllowedHost } from "../network/allow-list.ts";
 import { parseLauncher } from "../upstream/launcher-uri.ts";
-import { readLimits, readNetwork, readSecretNames, readVariableNames, type ServerLimits } from "./grants-fields.ts";
 import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
 import { cidFields, entryFields } from "./fields.ts";
+import { readLimits, readNetwork, readSecretNames, readVariableNames, type ServerLimits } from "./grants-fields.ts";
 import { readPrompt, type ConfiguredPrompt } from "./prompt-fields.ts";
 import { readResource, type ConfiguredResource } from "./resource-fields.ts";
 import { readTool, type ConfiguredTool, type ToolReading } from "./tool-fields.ts";

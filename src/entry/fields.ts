@@ -1,6 +1,6 @@
+import { problemAt, type JsonNode } from "../lib/json-source.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { problemAt, type JsonNode } from "../lib/json-source.ts";
 
 /** Stands in place of a server in `mcps`, and names the JSON Schema for editors. */
 export const SCHEMA_KEY = "$schema";

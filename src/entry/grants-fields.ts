@@ -1,8 +1,8 @@
 import type { Json, JsonObject } from "../lib/json.ts";
 import { parseAllowedHost, type AllowedHost } from "../network/allow-list.ts";
-import { variableNameProblem } from "./fields.ts";
 import { nameFault } from "../secrets/secret-rules.ts";
 import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
+import { variableNameProblem } from "./fields.ts";
 
 /** The grants and limits that an entry gives its server: secrets, variables, hosts to reach, and calls. */
 

@@ -1,12 +1,12 @@
 import { parseJsonSource, placedIn } from "../lib/json-source.ts";
-import { SCHEMA_KEY, serverNameProblem } from "./fields.ts";
-import { isObject, type Json, type JsonObject } from "../lib/json.ts";
-import type { Limits } from "../limits/limits.ts";
-import type { Problem } from "../lib/problem.ts";
 import { parseInTurns, type ObjectBounds } from "../lib/json-spans.ts";
-import { knownFaults, type FaultOf } from "./tool-fields.ts";
-import { readEntry, type EntryReading, type ReadEntry } from "./entry.ts";
+import { isObject, type Json, type JsonObject } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
+import type { Limits } from "../limits/limits.ts";
 import { complain, inside, type ConfigPlace } from "./config-place.ts";
+import { readEntry, type EntryReading, type ReadEntry } from "./entry.ts";
+import { SCHEMA_KEY, serverNameProblem } from "./fields.ts";
+import { knownFaults, type FaultOf } from "./tool-fields.ts";
 
 /**
  * The variable `mcps` as a text: a JSON object of entries by server name. `parseMcps` is for serving and takes

@@ -1,14 +1,14 @@
 import type { PromptContract, ResourceContract, ResourceTemplateContract, ToolContract } from "../contract/contract.ts";
 import type { DiscoveredPrompt, DiscoveredResource, DiscoveredTool, Discovery } from "../discover/discovery.ts";
+import { isTemplate } from "../discover/uri-template.ts";
 import { isObject, type JsonObject, type JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { isOwn } from "./address.ts";
-import type { ServerEntry } from "./entry.ts";
 import { complain, inside, type ConfigPlace } from "./config-place.ts";
+import type { ServerEntry } from "./entry.ts";
 import type { ConfiguredPrompt } from "./prompt-fields.ts";
 import type { ConfiguredContent, ConfiguredResource } from "./resource-fields.ts";
 import type { ConfiguredTool } from "./tool-fields.ts";
-import { isTemplate } from "../discover/uri-template.ts";
 
 /**
  * A server's offer, combined from its definition and its entry; transforms start from it. By name and by URI, in the

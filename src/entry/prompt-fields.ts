@@ -1,6 +1,6 @@
+import { isContentBlock, text, type ContentBlock, type PromptResult } from "../contract/content-block.ts";
 import type { PromptArgument } from "../contract/contract.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
-import { isContentBlock, text, type ContentBlock, type PromptResult } from "../contract/content-block.ts";
 import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./config-place.ts";
 import { checkName } from "./tool-fields.ts";
 

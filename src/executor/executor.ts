@@ -1,6 +1,6 @@
+import type { CallShape } from "../discover/discovery.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { Cid } from "../lib/cid.ts";
-import type { CallShape } from "../discover/discovery.ts";
 import type { Json, JsonObject, JsonText } from "../lib/json.ts";
 import type { LogLevel } from "../lib/log-level.ts";
 

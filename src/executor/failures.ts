@@ -1,7 +1,7 @@
 import { lacksDescriptor } from "../lib/error-mapping.ts";
-import { messageUnitsMax, stackUnitsMax } from "./guest/wire.mts";
 import type { Exit } from "../processes/process-group.ts";
 import type { FailureReason, GuestFailure, GuestProgram } from "./executor.ts";
+import { messageUnitsMax, stackUnitsMax } from "./guest/wire.mts";
 
 /** Every way a call can fail, worded so that a person knows what to do. Only this file words failures. */
 

@@ -1,18 +1,18 @@
 import type { CancelSignal } from "../lib/cancellation.ts";
-import { strayLog, type ExecutorLog } from "./guest-log.ts";
-import { spawnDirectly, type Spawn } from "../processes/spawn/spawn.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
-import type { MakeFolder } from "../processes/work-folders.ts";
 import { Ticker } from "../lib/ticker.ts";
-import { PendingCall } from "./pending-call.ts";
-import { cancelled, closed, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
 import { CpuFairness } from "../processes/quota/quota.ts";
-import type { GuestLauncher } from "./launcher.ts";
+import { spawnDirectly, type Spawn } from "../processes/spawn/spawn.ts";
+import type { MakeFolder } from "../processes/work-folders.ts";
 import { sameForAll, type ExecutorLimits, type ExecutorTenantLimits } from "./executor-limits.ts";
+import type { Executor, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
+import { cancelled, closed, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
+import { strayLog, type ExecutorLog } from "./guest-log.ts";
+import type { GuestLauncher } from "./launcher.ts";
+import { LoadTrials } from "./load-trials.ts";
+import { PendingCall } from "./pending-call.ts";
 import { Pool } from "./pool.ts";
 import { Scripts } from "./scripts.ts";
-import { LoadTrials } from "./load-trials.ts";
-import type { Executor, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
 
 export interface GuestExecutorOptions {
   readonly limits: ExecutorLimits;

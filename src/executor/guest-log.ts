@@ -1,10 +1,10 @@
+import { cutText } from "../lib/cut-text.ts";
 import type { Json } from "../lib/json.ts";
 import { isLogLevel } from "../lib/log-level.ts";
+import { TokenBuckets } from "../lib/token-buckets.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { GuestLog, GuestProgram } from "./executor.ts";
 import { nameUnitsMax } from "./guest/wire.mts";
-import { cutText } from "../lib/cut-text.ts";
-import type { Limits } from "../limits/limits.ts";
-import { TokenBuckets } from "../lib/token-buckets.ts";
 
 /** The part of a logger that is used here. */
 export interface ExecutorLog {

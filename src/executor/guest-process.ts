@@ -1,16 +1,16 @@
 import type { Duplex } from "node:stream";
+import { hasMoreValues, NESTING_MAX, nestsTooDeep } from "../lib/json.ts";
+import { textOf } from "../lib/long-text.ts";
 import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 import { Outbox } from "../lib/outbox.ts";
-import type { Spawn } from "../processes/spawn/spawn.ts";
-import { ended, failure } from "./failures.ts";
-import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
-import { eventValuesMax, toGuest, toHost } from "./guest/wire.mts";
 import { ReadingTime } from "../lib/reading-time.ts";
+import type { Limits } from "../limits/limits.ts";
+import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
+import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { ExecutorLimits } from "./executor-limits.ts";
 import type { GuestFailure } from "./executor.ts";
-import { hasMoreValues, NESTING_MAX, nestsTooDeep } from "../lib/json.ts";
-import type { Limits } from "../limits/limits.ts";
-import { textOf } from "../lib/long-text.ts";
+import { ended, failure } from "./failures.ts";
+import { eventValuesMax, toGuest, toHost } from "./guest/wire.mts";
 
 /**
  * One child process with the guest runner in it, and the pipe to it. It owns starting, writing in batches, reading

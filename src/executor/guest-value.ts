@@ -1,7 +1,7 @@
 import type { Json } from "../lib/json.ts";
 import { isObject } from "../lib/json.ts";
-import { locationUnitsMax, nameUnitsMax, nulledUnitsMax, questionsMax, toHost } from "./guest/wire.mts";
 import type { GuestValue, InputRequest, InputRequests } from "./executor.ts";
+import { locationUnitsMax, nameUnitsMax, nulledUnitsMax, questionsMax, toHost } from "./guest/wire.mts";
 
 const none: GuestValue = { kind: "none" };
 

@@ -1,11 +1,11 @@
 import { setTimeout as after } from "node:timers/promises";
-import { isObject, type JsonObject } from "../lib/json.ts";
 import { turnAmongAll } from "../lib/event-loop.ts";
-import type { PendingCall } from "./pending-call.ts";
+import { isObject, type JsonObject } from "../lib/json.ts";
 import { LaterAnswer, type AskingCall, type HostAnswer, type HostOperation, type HostPort } from "./executor.ts";
 import { failure } from "./failures.ts";
 import type { GuestProcess } from "./guest-process.ts";
 import { messageUnitsMax, replyOf, toGuest } from "./guest/wire.mts";
+import type { PendingCall } from "./pending-call.ts";
 
 const operations: readonly HostOperation[] = [
   "variable",

@@ -1,5 +1,4 @@
 import { fileURLToPath } from "node:url";
-import type { Isolation } from "./executor.ts";
 import type { Command } from "../processes/process-group.ts";
 import {
   dataBesidesHeapMb,
@@ -11,6 +10,7 @@ import {
   type SandboxTools,
   type User,
 } from "../processes/sandbox.ts";
+import type { Isolation } from "./executor.ts";
 
 /**
  * How guest code is started: the one difference between the engines. A launcher only words command lines; it starts

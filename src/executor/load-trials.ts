@@ -1,13 +1,13 @@
-import { toGuest, toHost } from "./guest/wire.mts";
+import { FairSemaphore } from "../lib/fair-semaphore.ts";
+import type { Command } from "../processes/process-group.ts";
 import { processorMsOf, residentMbOf, treeOf } from "../processes/process-tree.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
-import { FairSemaphore } from "../lib/fair-semaphore.ts";
-import { closed, failure, guestStack, loadFailed } from "./failures.ts";
-import { GuestProcess, StrayFrames, type GuestProcessLimits } from "./guest-process.ts";
-import { readLog } from "./guest-log.ts";
-import type { GuestFailure, LoadOutcome, TriedProgram } from "./executor.ts";
-import type { Command } from "../processes/process-group.ts";
 import { heldMbMax, type ExecutorLimits } from "./executor-limits.ts";
+import type { GuestFailure, LoadOutcome, TriedProgram } from "./executor.ts";
+import { closed, failure, guestStack, loadFailed } from "./failures.ts";
+import { readLog } from "./guest-log.ts";
+import { GuestProcess, StrayFrames, type GuestProcessLimits } from "./guest-process.ts";
+import { toGuest, toHost } from "./guest/wire.mts";
 
 export type LoadTrialLimits = GuestProcessLimits &
   Pick<ExecutorLimits, "outputBytes" | "guestMemoryMb" | "loadMs" | "loadElapsedMs">;

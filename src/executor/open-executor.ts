@@ -9,7 +9,12 @@ import {
   sandboxAdvice,
   type NoSandbox,
 } from "../processes/sandbox.ts";
+import { spawnDirectly } from "../processes/spawn/spawn.ts";
+import type { Executor } from "./executor.ts";
+import { failure } from "./failures.ts";
 import { GuestExecutor, type GuestExecutorOptions } from "./guest-executor.ts";
+import { GuestProcess } from "./guest-process.ts";
+import { toHost } from "./guest/wire.mts";
 import {
   sandboxedLauncher,
   trustedLauncher,
@@ -17,11 +22,6 @@ import {
   type LauncherLimits,
   type SandboxParts,
 } from "./launcher.ts";
-import type { Executor } from "./executor.ts";
-import { spawnDirectly } from "../processes/spawn/spawn.ts";
-import { failure } from "./failures.ts";
-import { GuestProcess } from "./guest-process.ts";
-import { toHost } from "./guest/wire.mts";
 import { runToEnd } from "./scripts.ts";
 
 export interface ExecutorOptions extends GuestExecutorOptions {

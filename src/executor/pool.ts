@@ -1,18 +1,18 @@
 import { BoundedMap } from "../lib/bounded-map.ts";
-import type { Spawn } from "../processes/spawn/spawn.ts";
-import type { PendingCall } from "./pending-call.ts";
-import { failure, heldTooMuch, timedOut } from "./failures.ts";
-import type { GuestProcessLimits, GuestShare } from "./guest-process.ts";
-import type { CpuFairness } from "../processes/quota/quota.ts";
-import type { LogSink } from "./guest-log.ts";
 import { MessageRooms, unfinishedGuest, type RoomLimits as MessageLimits } from "../lib/message-room.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
-import { GuestSession, type GuestSessionLimits } from "./session.ts";
-import { heldMbMax } from "./executor-limits.ts";
-import { Spares } from "./spares.ts";
-import type { GuestFailure, GuestProgram } from "./executor.ts";
-import type { Command } from "../processes/process-group.ts";
 import { TokenBuckets } from "../lib/token-buckets.ts";
+import type { Command } from "../processes/process-group.ts";
+import type { CpuFairness } from "../processes/quota/quota.ts";
+import type { Spawn } from "../processes/spawn/spawn.ts";
+import { heldMbMax } from "./executor-limits.ts";
+import type { GuestFailure, GuestProgram } from "./executor.ts";
+import { failure, heldTooMuch, timedOut } from "./failures.ts";
+import type { LogSink } from "./guest-log.ts";
+import type { GuestProcessLimits, GuestShare } from "./guest-process.ts";
+import type { PendingCall } from "./pending-call.ts";
+import { GuestSession, type GuestSessionLimits } from "./session.ts";
+import { Spares } from "./spares.ts";
 
 interface PoolLimits extends GuestSessionLimits, GuestProcessLimits, MessageLimits<"unfinishedGuestBytes"> {
   readonly guestMemoryMb: number;

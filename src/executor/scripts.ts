@@ -1,6 +1,12 @@
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { FairSemaphore } from "../lib/fair-semaphore.ts";
+import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
+import type { CpuFairness, MemoryLimit } from "../processes/quota/quota.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
+import { StderrTail } from "../processes/stderr-tail.ts";
+import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
+import type { GuestFailure, ScriptOutcome, ScriptRun } from "./executor.ts";
 import {
   cancelled,
   closed,
@@ -13,13 +19,7 @@ import {
   timedOutWaiting,
   tooBusy,
 } from "./failures.ts";
-import type { CpuFairness, MemoryLimit } from "../processes/quota/quota.ts";
 import type { GuestLauncher, Interpreter } from "./launcher.ts";
-import { FairSemaphore } from "../lib/fair-semaphore.ts";
-import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
-import type { GuestFailure, ScriptOutcome, ScriptRun } from "./executor.ts";
-import { StderrTail } from "../processes/stderr-tail.ts";
-import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 
 /**
  * Shell definitions: one process a run, with its deadline, its cancellation and a cap on how many run at a time. The

@@ -1,14 +1,14 @@
+import type { CallShape } from "../discover/discovery.ts";
 import { CallTable } from "../lib/call-table.ts";
 import { JsonText, type Json } from "../lib/json.ts";
-import { askToStop, hasToEnd, type PendingCall } from "./pending-call.ts";
+import type { GuestFailure, GuestProgram } from "./executor.ts";
 import { cancelled, endedByNeighbour, failure, guestFailed, loadFailed, outputTooLarge, tooBusy } from "./failures.ts";
-import { creditStep, progressWindow, toGuest, toHost } from "./guest/wire.mts";
-import { HostRequests } from "./host-requests.ts";
 import { readLog, type LogSink } from "./guest-log.ts";
 import { StrayFrames, type GuestProcess, type GuestShare } from "./guest-process.ts";
 import { readValue } from "./guest-value.ts";
-import type { GuestFailure, GuestProgram } from "./executor.ts";
-import type { CallShape } from "../discover/discovery.ts";
+import { creditStep, progressWindow, toGuest, toHost } from "./guest/wire.mts";
+import { HostRequests } from "./host-requests.ts";
+import { askToStop, hasToEnd, type PendingCall } from "./pending-call.ts";
 
 /**
  * One program in one process: loading it, its calls by number, and what the guest says about them. It owns deadlines,

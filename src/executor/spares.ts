@@ -1,8 +1,8 @@
+import type { Command } from "../processes/process-group.ts";
+import type { Spawn } from "../processes/spawn/spawn.ts";
+import type { GuestFailure } from "./executor.ts";
 import { GuestProcess, type GuestProcessLimits } from "./guest-process.ts";
 import { toHost } from "./guest/wire.mts";
-import type { GuestFailure } from "./executor.ts";
-import type { Spawn } from "../processes/spawn/spawn.ts";
-import type { Command } from "../processes/process-group.ts";
 
 /**
  * Blank processes, started before anyone needs them and handed to one program each: a first call then waits for its

@@ -1,29 +1,29 @@
-import type { Cid } from "../lib/cid.ts";
 import { URI_UNITS_MAX } from "../discover/uri-template.ts";
-import { BerthError } from "../lib/errors.ts";
-import type { HostPort } from "../executor/executor.ts";
-import { Activities } from "./calls/activity.ts";
-import type { Catalog } from "./catalog/catalog.ts";
-import { readDirectory, withHidden, type Directory, type DirectoryEntry } from "./catalog/directory.ts";
 import { unnamedEntry } from "../entry/entry.ts";
-import { CatalogCache } from "./catalog/catalog-cache.ts";
-import { createEarlierReleases, readReleases } from "./catalog/releases.ts";
-import { guestPort, type PortHost } from "./calls/guest-port.ts";
-import type { Foreseen, Host } from "./host.ts";
-import { withBuiltIn, type BuiltInServer } from "./builtin/with-built-in.ts";
-import { withAllServers } from "./catalog/aggregate.ts";
-import type { LoadDependencies } from "./catalog/build-catalog.ts";
 import type { McpsLimits } from "../entry/mcps.ts";
+import type { HostPort } from "../executor/executor.ts";
+import type { Cid } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { Limits } from "../limits/limits.ts";
-import { loadCatalog, type PreparedServer } from "./catalog/load-catalog.ts";
+import { withBuiltIn, type BuiltInServer } from "./builtin/with-built-in.ts";
+import { Activities } from "./calls/activity.ts";
+import { guestPort, type PortHost } from "./calls/guest-port.ts";
 import { Observers } from "./calls/observe.ts";
 import { RecentLines } from "./calls/recent-lines.ts";
+import { withAllServers } from "./catalog/aggregate.ts";
+import { approveUpstream } from "./catalog/approved.ts";
+import type { LoadDependencies } from "./catalog/build-catalog.ts";
+import { CatalogCache } from "./catalog/catalog-cache.ts";
+import type { Catalog } from "./catalog/catalog.ts";
+import { readDirectory, withHidden, type Directory, type DirectoryEntry } from "./catalog/directory.ts";
+import { loadCatalog, type PreparedServer } from "./catalog/load-catalog.ts";
 import { Overviews, createSummarize } from "./catalog/overview.ts";
 import { ReleaseRecorder } from "./catalog/release-recorder.ts";
-import { approveUpstream } from "./catalog/approved.ts";
+import { createEarlierReleases, readReleases } from "./catalog/releases.ts";
 import { createSetVisible } from "./catalog/visibility.ts";
-import { Watchers } from "./serving/watchers.ts";
 import { readWithdrawn, refuseWithdrawn, type WithdrawnReleases } from "./catalog/withdrawn.ts";
+import type { Foreseen, Host } from "./host.ts";
+import { Watchers } from "./serving/watchers.ts";
 
 export interface HostDependencies extends Omit<
   LoadDependencies,

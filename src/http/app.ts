@@ -1,18 +1,20 @@
-import type { McpsLimits } from "../entry/mcps.ts";
-import type { ListPageLimits } from "./list-page.ts";
 import type { IncomingMessage } from "node:http";
 import express from "express";
 import type { ErrorRequestHandler, Request, RequestHandler } from "express";
 import type { Access } from "../access/access.ts";
 import type { Audit } from "../audit/audit.ts";
-import { BerthError } from "../lib/errors.ts";
 import type { Edits } from "../edits/edits.ts";
+import type { SecretEdits } from "../edits/secret-edits.ts";
+import type { McpsLimits } from "../entry/mcps.ts";
 import type { Host } from "../host/host.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
-import type { SecretEdits } from "../edits/secret-edits.ts";
-import type { Log } from "../lib/log.ts";
-import type { Metrics } from "../metrics/metrics.ts";
 import { tellable } from "../lib/error-mapping.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { Log } from "../lib/log.ts";
+import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
+import type { Metrics } from "../metrics/metrics.ts";
+import type { Challenge } from "./access/challenge.ts";
+import { checkChange } from "./access/permit.ts";
 import {
   AUTHORIZATION_SERVER,
   noAuthorizationServer,
@@ -20,32 +22,30 @@ import {
   WELL_KNOWN,
   type Resources,
 } from "./access/resources.ts";
-import type { Challenge } from "./access/challenge.ts";
-import { checkChange } from "./access/permit.ts";
 import { sendSignIn, signIn, signInPage, signOut, type SignIns } from "./access/sign-in.ts";
 import type { ApiOptions } from "./api/add-route.ts";
 import { createApi } from "./api/api.ts";
 import { openAssets } from "./assets.ts";
 import type { Bodies } from "./body.ts";
 import { answerPreflight } from "./cors.ts";
+import type { ListPageLimits } from "./list-page.ts";
 import type { OpenStreams } from "./open-streams.ts";
-import type { OriginOf } from "./public-origin.ts";
-import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
-import { pathsOf } from "./pages/parts/paths.ts";
-import { createPages } from "./pages/pages.ts";
 import { auditPage } from "./pages/audit.ts";
 import { cidPage } from "./pages/cid.ts";
+import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
 import { mcpPage } from "./pages/mcp.ts";
 import { metaPage } from "./pages/meta.ts";
+import { createPages } from "./pages/pages.ts";
+import { pathsOf } from "./pages/parts/paths.ts";
 import { secretsPage } from "./pages/secrets.ts";
 import { serverPage, serversPage } from "./pages/servers.ts";
 import { variablePage, variablesPage } from "./pages/variables.ts";
+import type { OriginOf } from "./public-origin.ts";
 import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
 import { contextOf, handOn, routed, type RouteHandler } from "./routed.ts";
 import { serversRoute, type ServersRouteOptions } from "./servers-route.ts";
 import type { Route } from "./way-in.ts";
 import { sayWhenToRetry } from "./write-answer.ts";
-import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 
 /** Every page but those of errors and of signing in: each is a file in `pages/`, with its template in `views/pages/`. */
 const allPages = [

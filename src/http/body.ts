@@ -1,9 +1,9 @@
 import { isUtf8 } from "node:buffer";
 import { BerthError } from "../lib/errors.ts";
-import { GrowingBytes } from "../lib/growing-bytes.ts";
-import { limitVariable, type Limits } from "../limits/limits.ts";
-import { DECODED_AT_ONCE_BYTES, decodable, textOf } from "../lib/long-text.ts";
 import { turnAmongAll } from "../lib/event-loop.ts";
+import { GrowingBytes } from "../lib/growing-bytes.ts";
+import { DECODED_AT_ONCE_BYTES, decodable, textOf } from "../lib/long-text.ts";
+import { limitVariable, type Limits } from "../limits/limits.ts";
 import type { RequestContext } from "./request-context.ts";
 
 /** The limits on bodies; each refusal names its limit. */

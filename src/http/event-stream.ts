@@ -1,8 +1,8 @@
 import type { ServerResponse } from "node:http";
-import { REQUEST_ID_HEADER, type Ending, type RequestContext } from "./request-context.ts";
 import type { Principal } from "../access/principal.ts";
 import { LongText, type Text } from "../lib/long-text.ts";
 import type { EventDetails, EventSink } from "../mcp/protocol.ts";
+import { REQUEST_ID_HEADER, type Ending, type RequestContext } from "./request-context.ts";
 
 const NO_DETAILS: EventDetails = {};
 

@@ -1,19 +1,19 @@
-import type { Log } from "../lib/log.ts";
-import type { Principal } from "../access/principal.ts";
-import type { Tenancy } from "../host/serving/tenancy.ts";
-import type { Authenticate } from "./access/authenticate.ts";
-import { allowOrigin } from "./cors.ts";
-import { ROOT, type RequestContext } from "./request-context.ts";
-import { writeFailure } from "./write-answer.ts";
-import { BerthError } from "../lib/errors.ts";
-import { DEFAULT_TENANT, isTenantName } from "../lib/tenant-name.ts";
-import { hostnameOf } from "./hostname.ts";
-import { isLoopback } from "../config.ts";
-import { isOriginOf } from "./access/own-page.ts";
 import type { IncomingMessage } from "node:http";
+import type { Principal } from "../access/principal.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { AnonymousLimits } from "../admission/anonymous-limits.ts";
+import { isLoopback } from "../config.ts";
+import type { Tenancy } from "../host/serving/tenancy.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { Log } from "../lib/log.ts";
+import { DEFAULT_TENANT, isTenantName } from "../lib/tenant-name.ts";
+import type { Authenticate } from "./access/authenticate.ts";
+import { isOriginOf } from "./access/own-page.ts";
+import { allowOrigin } from "./cors.ts";
+import { hostnameOf } from "./hostname.ts";
 import { peerOf } from "./peer.ts";
+import { ROOT, type RequestContext } from "./request-context.ts";
+import { writeFailure } from "./write-answer.ts";
 
 /** Addresses of one kind, and how requests for them are answered. */
 export interface Route {

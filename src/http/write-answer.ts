@@ -1,14 +1,14 @@
+import { createHash } from "node:crypto";
 import type { ServerResponse, IncomingMessage } from "node:http";
+import { tellable } from "../lib/error-mapping.ts";
 import type { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
 import { LongText } from "../lib/long-text.ts";
 import { errorText } from "../mcp/json-rpc.ts";
 import type { Answer } from "../mcp/protocol.ts";
-import { tellable } from "../lib/error-mapping.ts";
 import { endResponse } from "./event-stream.ts";
-import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
-import { createHash } from "node:crypto";
 import { handlebars } from "./handlebars.ts";
+import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
 
 /** Writes an answer of the endpoint; the client may stall for `stalledMs`. */
 export function writeAnswer(context: RequestContext, { status, body, headers }: Answer, stalledMs: number): void {

@@ -1,12 +1,12 @@
 import { isCid, jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
+import { ENTRY_NESTING_MAX, isDeeper, isObject } from "../lib/json.ts";
 import { compareText, prettyJson } from "../lib/pretty-json.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { Store, NameKind, NameMove } from "../store/store.ts";
 import { APPLIED, beliefIn, compiledHere, isBelieved } from "./claimed.ts";
 import type { Image, Manifest, ServerRecord } from "./image.ts";
 import { parseManifest } from "./read.ts";
-import { ENTRY_NESTING_MAX, isDeeper, isObject } from "../lib/json.ts";
 
 /** The effect of applying an image on a tenant's names. */
 export interface ApplyReport {

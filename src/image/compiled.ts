@@ -1,5 +1,5 @@
-import { isCid, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import type { Compiled, Discovery } from "../discover/discovery.ts";
+import { isCid, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
 import { shortProblems } from "../lib/problem.ts";

@@ -1,5 +1,5 @@
-import type { Cid } from "../lib/cid.ts";
 import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
+import type { Cid } from "../lib/cid.ts";
 import type { Problem } from "../lib/problem.ts";
 
 /** The generator's view of discovery, passed in so that tests can observe it. */

@@ -1,11 +1,11 @@
-import { isCid, isStructure, matches, type Block, type Cid } from "../lib/cid.ts";
 import type { DefinitionSource } from "../discover/discovery.ts";
+import { isCid, isStructure, matches, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
+import { problemAt } from "../lib/json-source.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { Compiling } from "./compiling.ts";
 import { languageOf, loadDefinition, packDefinition } from "./definition.ts";
 import { CONTENT_FOLDER } from "./image.ts";
-import { problemAt } from "../lib/json-source.ts";
 import type { Lock } from "./lock.ts";
 import type { Reference } from "./mcps-source.ts";
 import { isFault, type FolderFile, type SourceFolder } from "./source-folder.ts";

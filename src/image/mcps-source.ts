@@ -1,9 +1,9 @@
+import { entryFields, readSourceFields, SCHEMA_KEY, serverNameProblem } from "../entry/fields.ts";
 import { jsonBlock, type Block, type Cid } from "../lib/cid.ts";
+import { nodeAt, parseJsonSource, problemAt, type JsonNode, type SourcePosition } from "../lib/json-source.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { entryFields, readSourceFields, SCHEMA_KEY, serverNameProblem } from "../entry/fields.ts";
 import { MCPS_SOURCE } from "./image.ts";
-import { nodeAt, parseJsonSource, problemAt, type JsonNode, type SourcePosition } from "../lib/json-source.ts";
 import { isFault, type SourceFolder } from "./source-folder.ts";
 import { notLocked, readUpstreamsLock, unusedProblems } from "./upstreams-lock.ts";
 

@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { serverNameProblem, variableNameProblem } from "../entry/fields.ts";
 import { isCid, matches, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isDeeper, isObject, NESTING_MAX } from "../lib/json.ts";
 import { printable } from "../lib/printable.ts";
-import { serverNameProblem, variableNameProblem } from "../entry/fields.ts";
 import { cidFile, CONTENT_FOLDER, type Image, type ImageName, type Manifest } from "./image.ts";
 
 /**

@@ -1,5 +1,5 @@
-import { jsonBlock, type Block, type Cid } from "../lib/cid.ts";
 import type { Contract } from "../contract/contract.ts";
+import { jsonBlock, type Block, type Cid } from "../lib/cid.ts";
 import { isObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { UPSTREAMS_LOCK } from "./image.ts";

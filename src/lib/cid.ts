@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { base32 } from "multiformats/bases/base32";
 import { canonicalJson } from "./canonical-json.ts";
-import { hasMoreValues } from "./json.ts";
 import { turnTaker } from "./event-loop.ts";
+import { hasMoreValues } from "./json.ts";
 
 /**
  * Content addresses: CIDv1, sha2-256, base32 lower case (`bafk…` for bytes, `bagu…` for structures).

@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { parse, type AnyNode, type MemberNode, type ValueNode } from "@humanwhocodes/momoa";
+import type { Limits } from "../limits/limits.ts";
 import { codeFrame } from "./code-frame.ts";
 import { BerthError } from "./errors.ts";
-import type { Json, JsonObject } from "./json.ts";
-import type { Limits } from "../limits/limits.ts";
-import { furtherProblems, PROBLEMS_MAX, type Problem } from "./problem.ts";
 import { FairSemaphore } from "./fair-semaphore.ts";
+import type { Json, JsonObject } from "./json.ts";
+import { furtherProblems, PROBLEMS_MAX, type Problem } from "./problem.ts";
 
 /** A JSON value that remembers where it was written, so that any problem with it can be shown there. */
 export interface JsonNode {

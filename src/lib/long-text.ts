@@ -1,6 +1,6 @@
 import { isAscii, isUtf8, transcode } from "node:buffer";
-import type { JsonDigest, JsonObject } from "./json.ts";
 import { turnAmongAll } from "./event-loop.ts";
+import type { JsonDigest, JsonObject } from "./json.ts";
 
 /** JSON text, whole or in pieces. */
 export type Text = string | LongText;

@@ -5,6 +5,7 @@ import type { Host } from "../host/host.ts";
 import { isObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import { parseJson } from "../lib/parse-json.ts";
+import type { Records } from "../lib/records.ts";
 import { defaultLimits, type Limits } from "../limits/limits.ts";
 import { admit, admitMethods } from "./admit.ts";
 import { errorAnswer } from "./error-answer.ts";
@@ -15,7 +16,6 @@ import { receiveLegacy } from "./legacy/receive.ts";
 import { answerModern, createModern, type ModernLimits } from "./modern/modern.ts";
 import type { Answer, Listen, Post } from "./protocol.ts";
 import { inParts } from "./records-in-parts.ts";
-import type { Records } from "../lib/records.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
 import { createSealer } from "./seal.ts";
 

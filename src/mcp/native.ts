@@ -1,9 +1,9 @@
+import { textsOf } from "../host/calls/content.ts";
+import { jsonOf } from "../host/calls/long-result.ts";
 import { ALL_SERVERS } from "../host/catalog/aggregate.ts";
 import type { Catalog, CallResult, InputRequired, Tool } from "../host/catalog/catalog.ts";
-import { textsOf } from "../host/calls/content.ts";
-import type { Host } from "../host/host.ts";
-import { jsonOf } from "../host/calls/long-result.ts";
 import { permittedCatalog } from "../host/catalog/permitted.ts";
+import type { Host } from "../host/host.ts";
 import { isCid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, JsonText, type JsonObject } from "../lib/json.ts";

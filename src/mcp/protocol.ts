@@ -1,11 +1,11 @@
 import type { Principal } from "../access/principal.ts";
+import type { Catalog, Contract } from "../host/catalog/catalog.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { BerthError } from "../lib/errors.ts";
-import type { Catalog, Contract } from "../host/catalog/catalog.ts";
-import type { Trace } from "../lib/trace.ts";
 import type { JsonObject } from "../lib/json.ts";
-import type { Text } from "../lib/long-text.ts";
 import type { LogLevel } from "../lib/log-level.ts";
+import type { Text } from "../lib/long-text.ts";
+import type { Trace } from "../lib/trace.ts";
 
 /**
  * The types that transports, methods and eras share. The protocol core knows no Express and no socket: a transport

@@ -3,8 +3,8 @@ import { isIP, type LookupFunction } from "node:net";
 import { Agent, buildConnector, type Dispatcher } from "undici";
 import { GrowingBytes } from "../lib/growing-bytes.ts";
 import type { ReadingTime } from "../lib/reading-time.ts";
-import { readInTurns } from "./read-in-turns.ts";
 import { authorityOf, NetworkRefused, portOf, type NetworkRules } from "./network-rules.ts";
+import { readInTurns } from "./read-in-turns.ts";
 
 /** All addresses of a host, in the order in which they are tried. */
 export type Resolve = (hostname: string) => Promise<readonly string[]>;

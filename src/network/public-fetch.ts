@@ -1,6 +1,6 @@
 import { fetch as undiciFetch, type Agent, type RequestInit as UndiciInit } from "undici";
-import type { AllowedHost } from "./allow-list.ts";
 import { openAgent, openAgentToAnywhere, type Resolve } from "./agent.ts";
+import type { AllowedHost } from "./allow-list.ts";
 import { publicRules } from "./network-rules.ts";
 
 const CONNECTIONS = 64;

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
-import type { ReadingTime } from "../lib/reading-time.ts";
 import { nextTurn } from "../lib/event-loop.ts";
+import type { ReadingTime } from "../lib/reading-time.ts";
 
 /** The most bytes handed over at once: in pieces of one byte they take the reader about a millisecond. */
 const SLICE_BYTES = 4 * 1024;

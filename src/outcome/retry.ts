@@ -1,6 +1,6 @@
 import type { CancelSignal } from "../lib/cancellation.ts";
-import { QUESTION_ROUNDS_MAX, type Limits } from "../limits/limits.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
+import { QUESTION_ROUNDS_MAX, type Limits } from "../limits/limits.ts";
 import { joinAnswers } from "./answers.ts";
 import { defaultAnswer, readQuestionKey } from "./question.ts";
 

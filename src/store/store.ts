@@ -1,7 +1,7 @@
 import type { AuditLinks } from "../audit/audit-entry.ts";
 import type { Block, Cid } from "../lib/cid.ts";
-import type { Records } from "../lib/records.ts";
 import type { JsonObject } from "../lib/json.ts";
+import type { Records } from "../lib/records.ts";
 
 /**
  * The contract of every store: content by CID, names per tenant with their history, derived results, and records that

@@ -1,11 +1,11 @@
-import { BoundedMap } from "../lib/bounded-map.ts";
 import { randomUUID } from "node:crypto";
 import type { JSONRPCMessage, RequestId, Transport } from "@modelcontextprotocol/client";
+import { BoundedMap } from "../lib/bounded-map.ts";
 import { isObject, JsonText } from "../lib/json.ts";
 import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 import type { Exchanges } from "./exchanges.ts";
-import { LongAnswer, LongPage, type AnyResult, type UpstreamResult } from "./results.ts";
 import type { OpenQuestions } from "./questions.ts";
+import { LongAnswer, LongPage, type AnyResult, type UpstreamResult } from "./results.ts";
 
 /** The member that holds a result set aside. */
 const ASIDE = "berth/aside";

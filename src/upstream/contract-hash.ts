@@ -1,7 +1,7 @@
-import { jsonBlock, jsonBlockInTurns, type Cid } from "../lib/cid.ts";
 import type { Contract } from "../contract/contract.ts";
-import { isObject, type JsonSchema } from "../lib/json.ts";
+import { jsonBlock, jsonBlockInTurns, type Cid } from "../lib/cid.ts";
 import { turnTaker } from "../lib/event-loop.ts";
+import { isObject, type JsonSchema } from "../lib/json.ts";
 
 /** The tools and parameters that a caller knows: the rest does not affect it. */
 export type Known = ReadonlyMap<string, ReadonlySet<string>>;

@@ -2,9 +2,9 @@ import type { PromptContract, ResourceContract, ResourceTemplateContract, ToolCo
 import { faultsOfHeaders } from "../contract/parameter-headers.ts";
 import { faultOfShape, isKey, soundArguments, soundFields } from "../contract/sound.ts";
 import { cutText } from "../lib/cut-text.ts";
+import { turnTaker } from "../lib/event-loop.ts";
 import { isObject, jsonText, type JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { turnTaker } from "../lib/event-loop.ts";
 import type { Limits } from "../limits/limits.ts";
 import { sift, siftText } from "./long-answers.ts";
 import { LongPage, broken, isText, shortResult, type LeftOutEntry, type AnyResult } from "./results.ts";

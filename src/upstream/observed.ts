@@ -1,7 +1,7 @@
 import type { Contract } from "../contract/contract.ts";
+import { turnTaker } from "../lib/event-loop.ts";
 import { isObject, type JsonObject, type Json } from "../lib/json.ts";
 import { firstProblems, type Problem } from "../lib/problem.ts";
-import { turnTaker } from "../lib/event-loop.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import { contractOf, isOfOneMethod, methodProblem, surveyOf, type FailedList } from "./survey.ts";
 

@@ -6,8 +6,8 @@ import type {
   ToolContract,
 } from "../contract/contract.ts";
 import { cutText } from "../lib/cut-text.ts";
-import { firstProblems, type Problem } from "../lib/problem.ts";
 import { turnTaker } from "../lib/event-loop.ts";
+import { firstProblems, type Problem } from "../lib/problem.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { UpstreamListed, ListedPrompt, ListedResource, ListedTemplate, ListedTool } from "./lists.ts";
 import type { RequestOptions } from "./request.ts";

@@ -5,15 +5,15 @@ import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { Client, StreamableHTTPClientTransport, UnauthorizedError } from "@modelcontextprotocol/client";
 import { decodeJwt, SignJWT } from "jose";
-import { oauthOfConfig, type OauthSettings } from "../../src/access/oauth/settings.ts";
 import { scopesFor } from "../../src/access/oauth/scopes.ts";
+import { oauthOfConfig, type OauthSettings } from "../../src/access/oauth/settings.ts";
 import { readConfig } from "../../src/config.ts";
-import { bearer } from "../support/tokens.ts";
 import { startAuthorizationServer, type AuthorizationServer } from "../support/authorization-server.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
 import { Ada, connectAs } from "../support/oauth-client.ts";
 import { connectRaw } from "../support/raw-http.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
+import { bearer } from "../support/tokens.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
 const TELLS = `import type { ToolContext } from "berth";

@@ -3,10 +3,10 @@ import { after, before, describe, it, test } from "node:test";
 import { decodeJwt, SignJWT, type JWTPayload } from "jose";
 import { Issuers } from "../../src/access/oauth/issuers.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { bearer } from "../support/tokens.ts";
 import { startAuthorizationServer, type AuthorizationServer } from "../support/authorization-server.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
 import { Ada, connectAs } from "../support/oauth-client.ts";
+import { bearer } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;

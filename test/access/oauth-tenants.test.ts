@@ -6,12 +6,12 @@ import { after, before, describe, it } from "node:test";
 import { SignJWT } from "jose";
 import { pino } from "pino";
 import { logOptions } from "../../src/lib/log.ts";
-import { bearer } from "../support/tokens.ts";
 import { startAuthorizationServer, type AuthorizationServer } from "../support/authorization-server.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
 import { Ada, connectAs } from "../support/oauth-client.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
+import { bearer } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;

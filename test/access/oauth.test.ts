@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { exportSPKI, generateKeyPair, SignJWT, UnsecuredJWT, type CryptoKey } from "jose";
-import { bearer } from "../support/tokens.ts";
 import { startAuthorizationServer, type AuthorizationServer } from "../support/authorization-server.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
 import { Ada, connectAs } from "../support/oauth-client.ts";
+import { bearer } from "../support/tokens.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
 

@@ -5,11 +5,11 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, before, describe, it, type TestContext } from "node:test";
-import { bearer, makeToken } from "../support/tokens.ts";
 import { apiOf, type Api, type ApiReply } from "../support/api.ts";
 import { post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
-import { until } from "../support/until.ts";
 import { changing, tool } from "../support/hosted-upstreams.ts";
+import { bearer, makeToken } from "../support/tokens.ts";
+import { until } from "../support/until.ts";
 import { fixtures } from "../support/upstreams.ts";
 
 const ADMIN = "the-operators-own-token";

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { Action, AccessGrant } from "../../src/access/principal.ts";
 import { RIGHTS, type Power } from "../../src/access/rights.ts";
-import { bearer, makeToken } from "../support/tokens.ts";
 import { apiOf, type Api, type ApiReply } from "../support/api.ts";
 import { modern, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
 import {
@@ -17,6 +16,7 @@ import {
   uniqueArray,
 } from "../support/fast-check.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
+import { bearer, makeToken } from "../support/tokens.ts";
 import { fixtures } from "../support/upstreams.ts";
 
 const OPERATOR = "the-operators-own-token";

@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { readConfig } from "../../src/config.ts";
-import { bearer, makeToken, revoke } from "../support/tokens.ts";
 import { post, request, type Reply } from "../support/berth.ts";
 import { ServeProcess } from "../support/serve-process.ts";
+import { bearer, makeToken, revoke } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
 
 const ADMIN = "the-operators-own-token";

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { newToken } from "../../src/access/token-text.ts";
 import { readTokenRequest } from "../../src/access/token-request.ts";
+import { newToken } from "../../src/access/token-text.ts";
 import { Tokens } from "../../src/access/tokens.ts";
-import { bearer, makeToken, revoke } from "../support/tokens.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
+import { bearer, makeToken, revoke } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
 
 const ADMIN = "the-operators-own-token";

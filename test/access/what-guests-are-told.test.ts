@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { bearer, makeToken } from "../support/tokens.ts";
 import { post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { bearer, makeToken } from "../support/tokens.ts";
 
 const TWO_TOOLS = `
 export const first = (): string => "first";

@@ -10,14 +10,14 @@ import {
 import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
-import { AnonymousLimits } from "../../src/admission/anonymous-limits.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
-import { peerOf } from "../../src/http/peer.ts";
 import { newToken } from "../../src/access/token-text.ts";
-import { bearer, makeToken } from "../support/tokens.ts";
+import { AnonymousLimits } from "../../src/admission/anonymous-limits.ts";
+import { peerOf } from "../../src/http/peer.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
+import { bearer, makeToken } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;

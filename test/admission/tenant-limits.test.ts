@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Admission } from "../../src/admission/admission.ts";
 import { readTenantLimits, tenantLimits } from "../../src/admission/tenant-limits.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import { BerthError } from "../../src/lib/errors.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 
 function refusalOf(work: () => void): BerthError {
   try {

@@ -1,19 +1,19 @@
-import { gathered } from "../support/gathered.ts";
 import assert from "node:assert/strict";
 import { hash } from "node:crypto";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import Database from "#better-sqlite3";
+import { entryOf, SERVICE, type AuditHead } from "../../src/audit/audit-entry.ts";
 import { CallBlock } from "../../src/audit/call-block.ts";
 import { headText, readHead } from "../../src/audit/chain.ts";
-import { entryOf, SERVICE, type AuditHead } from "../../src/audit/audit-entry.ts";
 import { verifyLog, type VerifiedLog } from "../../src/audit/verify.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
-import { backupStore, restoreStore } from "../../src/store/sqlite/backup.ts";
 import { SqliteAudit } from "../../src/store/sqlite/audit.ts";
+import { backupStore, restoreStore } from "../../src/store/sqlite/backup.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
 import { callOf, Folder, recordsOf } from "../support/audit.ts";
+import { gathered } from "../support/gathered.ts";
 
 describe("the chain of the audit log", () => {
   let folder: Folder;

@@ -1,13 +1,13 @@
-import { gathered } from "../support/gathered.ts";
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it, mock } from "node:test";
-import { headText, hexOf, linkHash } from "../../src/audit/chain.ts";
 import { entryOf, type AuditHead, type AuditLink } from "../../src/audit/audit-entry.ts";
-import type { JsonObject } from "../../src/lib/json.ts";
+import { headText, hexOf, linkHash } from "../../src/audit/chain.ts";
 import { verifyLog, type VerifiedLog } from "../../src/audit/verify.ts";
+import type { JsonObject } from "../../src/lib/json.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { Folder, recordsOf } from "../support/audit.ts";
+import { gathered } from "../support/gathered.ts";
 
 const DAY_MS = 86_400_000;
 const KEEP = { auditDays: 0, auditCallDays: 0, auditBytesPerTenant: 0, auditCallBytesPerTenant: 0 };

@@ -1,4 +1,3 @@
-import { gathered } from "../support/gathered.ts";
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -6,16 +5,17 @@ import { after, before, describe, it } from "node:test";
 import { promisify } from "node:util";
 import Database from "#better-sqlite3";
 import { verifyLog } from "../../src/audit/verify.ts";
-import { migrations } from "../../src/store/sqlite/migrations.ts";
 import { SqliteAudit } from "../../src/store/sqlite/audit.ts";
+import { migrations } from "../../src/store/sqlite/migrations.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { bearer, makeToken } from "../support/tokens.ts";
 import { apiOf, type ApiReply } from "../support/api.ts";
 import { recordsOf } from "../support/audit.ts";
 import { post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { gathered } from "../support/gathered.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { CLI } from "../support/stdio-session.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
+import { bearer, makeToken } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
 
 const NOTES = `/** Says it louder. */

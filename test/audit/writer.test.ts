@@ -1,21 +1,21 @@
-import { gathered } from "../support/gathered.ts";
 import assert from "node:assert/strict";
 import { hash } from "node:crypto";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import Database from "#better-sqlite3";
-import { openAudit, type Audit } from "../../src/audit/audit.ts";
 import type { AuditLinks } from "../../src/audit/audit-entry.ts";
+import { openAudit, type Audit } from "../../src/audit/audit.ts";
 import { searchLog, type AuditQuery } from "../../src/audit/search.ts";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { canonicalJson } from "../../src/lib/canonical-json.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
-import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
 import { createLog } from "../../src/lib/log.ts";
+import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { callOf, Folder, recordsOf } from "../support/audit.ts";
+import { gathered } from "../support/gathered.ts";
 import { until } from "../support/until.ts";
 
 describe("what waits to be recorded", () => {

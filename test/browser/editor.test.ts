@@ -4,9 +4,9 @@ import { CompletionContext } from "@codemirror/autocomplete";
 import { json } from "@codemirror/lang-json";
 import { EditorState } from "@codemirror/state";
 import { completeJson } from "../../src/browser/editor/complete-json.ts";
-import { jsonPlaceAt, rangeOf } from "../../src/browser/editor/text-places.ts";
 import { mergeDrafts, mergeTexts } from "../../src/browser/editor/draft.ts";
 import type { Schema } from "../../src/browser/editor/schema.ts";
+import { jsonPlaceAt, rangeOf } from "../../src/browser/editor/text-places.ts";
 
 describe("the editor's merge of two people's texts", () => {
   const base = "one\ntwo\nthree\nfour\nfive\nsix";

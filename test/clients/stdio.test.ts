@@ -7,8 +7,8 @@ import { after, before, describe, it } from "node:test";
 import { pathToFileURL } from "node:url";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { resolveClient, toAnswer } from "../support/clients/real-client.ts";
 import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import { resolveClient, toAnswer } from "../support/clients/real-client.ts";
 import { CLI } from "../support/stdio-session.ts";
 import { until } from "../support/until.ts";
 

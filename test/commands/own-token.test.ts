@@ -5,9 +5,9 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { makeToken } from "../support/tokens.ts";
 import { startTestBerth, type TestBerth } from "../support/berth.ts";
 import { berth as command, type Ran } from "../support/commands.ts";
+import { makeToken } from "../support/tokens.ts";
 
 const HELLO = `/** Greets. */\nexport function greet(name: string): string { return "Hello, " + name + "!"; }\n`;
 

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { packageRoot } from "../../src/config.ts";
+import type { TestBerth } from "../support/berth.ts";
+import { berth as runBerth, cli, type Ran } from "../support/commands.ts";
 import { asker, startOutcomes } from "../support/outcomes.ts";
 import { everything } from "../support/upstreams.ts";
-import { berth as runBerth, cli, type Ran } from "../support/commands.ts";
-import type { TestBerth } from "../support/berth.ts";
 
 /** Runs `berth …` in a terminal of its own, with `typed` typed ahead; returns all output. */
 function inTerminal(args: readonly string[], typed: string): Promise<{ shown: string; code: number | null }> {

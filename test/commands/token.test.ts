@@ -5,8 +5,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
-import { isTokenText, newToken } from "../../src/access/token-text.ts";
 import { readTokenRequest } from "../../src/access/token-request.ts";
+import { isTokenText, newToken } from "../../src/access/token-text.ts";
 import { CLI } from "../support/stdio-session.ts";
 
 describe("berth token", () => {

@@ -8,8 +8,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { atOnce, berth, cli } from "../support/commands.ts";
 import { processesWith } from "../support/processes.ts";
-import { everything, fixtures, hostile, installed, notes } from "../support/upstreams.ts";
 import { until } from "../support/until.ts";
+import { everything, fixtures, hostile, installed, notes } from "../support/upstreams.ts";
 
 test("J2 berth inspect prints what a server offers as the seed shows it", async () => {
   const { code, stdout, stderr } = await berth(["inspect", `${notes}?arg=x`, "--format", "json"]);

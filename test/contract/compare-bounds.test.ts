@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import * as fc from "../support/fast-check.ts";
-import { compareContracts, compareInTurns } from "../../src/contract/compare.ts";
+import { ToldChanges, type ContractChange } from "../../src/contract/change.ts";
 import { findRenamed, wordLikeness, wordsOf } from "../../src/contract/compare-names.ts";
 import { comparisonLimits, spend, within } from "../../src/contract/compare-steps.ts";
-import { ToldChanges, type ContractChange } from "../../src/contract/change.ts";
+import { compareContracts, compareInTurns } from "../../src/contract/compare.ts";
 import type { Contract, ToolContract } from "../../src/contract/contract.ts";
 import type { JsonSchema } from "../../src/lib/json.ts";
 import { countedReads } from "../support/counted-reads.ts";
+import * as fc from "../support/fast-check.ts";
 
 const text = { type: "string" };
 const named = (count: number, prefix: string, schema: JsonSchema = text): JsonSchema =>

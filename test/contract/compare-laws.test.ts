@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import * as fc from "../support/fast-check.ts";
 import { compareContracts } from "../../src/contract/compare.ts";
 import type { Contract } from "../../src/contract/contract.ts";
 import type { Json, JsonObject, JsonSchema } from "../../src/lib/json.ts";
+import * as fc from "../support/fast-check.ts";
 
 const runs = fc.runs(600);
 

@@ -12,14 +12,14 @@ import { packageRoot } from "../../src/config.ts";
 import { compilerCommand, openCompiler } from "../../src/discover/compiler.ts";
 import { isServiceFault, type Compiled, type DefinitionSource } from "../../src/discover/discovery.ts";
 import { guestPackages } from "../../src/discover/packages.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 import type { Confinement } from "../../src/processes/own-program.ts";
 import { residentMbOf, treeOf } from "../../src/processes/process-tree.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import { spawnDirectly, type Spawn } from "../../src/processes/spawn/spawn.ts";
-import { bearer, makeToken } from "../support/tokens.ts";
 import { apiOf } from "../support/api.ts";
 import { startTestBerth } from "../support/berth.ts";
 import { commandOf } from "../support/processes.ts";
+import { bearer, makeToken } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
 
 const limits = { ...defaultLimits, compileMs: 600_000, compileElapsedMs: 600_000, compileMemoryMb: 384 };

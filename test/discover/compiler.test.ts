@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { after, test } from "node:test";
+import { CompilerFrameReader, FrameTooLarge, frame } from "../../src/discover/compiler-frames.ts";
 import { openCompiler, type Compiler, type CompilerLimits } from "../../src/discover/compiler.ts";
 import { nothingFound, type DefinitionSource } from "../../src/discover/discovery.ts";
-import { CompilerFrameReader, FrameTooLarge, frame } from "../../src/discover/compiler-frames.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { inOneOf, until } from "../support/until.ts";
 

@@ -4,9 +4,9 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { codeFrame } from "../../src/lib/code-frame.ts";
 import { gatherDefinition } from "../../src/discover/gather.ts";
 import { findImports } from "../../src/discover/imports.ts";
+import { codeFrame } from "../../src/lib/code-frame.ts";
 
 const byText = (left: unknown, right: unknown) => String(left).localeCompare(String(right));
 const small = { sourceFileBytes: 1000, sourceBytes: 2000, sourceFiles: 4 };

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { test } from "node:test";
-import { isCid, rawBlock } from "../../src/lib/cid.ts";
 import { compileKey } from "../../src/discover/key.ts";
+import { isCid, rawBlock } from "../../src/lib/cid.ts";
 
 const definition = rawBlock("export function a(): void {}").cid;
 

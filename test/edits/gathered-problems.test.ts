@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { refused } from "../../src/host/catalog/compile-once.ts";
 import { GatheredProblems } from "../../src/edits/examine.ts";
+import { refused } from "../../src/host/catalog/compile-once.ts";
 import { PROBLEMS_MAX, type Problem } from "../../src/lib/problem.ts";
 
 const problem = (message: string, severity: Problem["severity"] = "warning"): Problem => ({

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { jsonBlock } from "../../src/lib/cid.ts";
 import { openPast } from "../../src/edits/past.ts";
 import { readReleases } from "../../src/host/catalog/releases.ts";
+import { jsonBlock } from "../../src/lib/cid.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import type { NameChange, Store } from "../../src/store/store.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { apiOf, type Api } from "../support/api.ts";
 import { call, modern, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { officialSession } from "../support/clients/official-session.ts";
-import { apiOf, type Api } from "../support/api.ts";
 import { until } from "../support/until.ts";
 
 const add = (more = ""): string =>

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { withMember } from "../../src/edits/mcps-text.ts";
 import {
   assert as assertProperty,
   asyncProperty,
@@ -9,7 +10,6 @@ import {
   runs,
   string,
 } from "../support/fast-check.ts";
-import { withMember } from "../../src/edits/mcps-text.ts";
 
 const name = string({ unit: "binary", maxLength: 6 }).filter((text) => text !== "__proto__");
 const members = dictionary(name, jsonValue({ maxDepth: 4, stringUnit: "binary" }), { noNullPrototype: true });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { rawBlock } from "../../src/lib/cid.ts";
 import { reviewedStore } from "../../src/edits/proposed-store.ts";
+import { rawBlock } from "../../src/lib/cid.ts";
 import type { Store } from "../../src/store/store.ts";
 
 describe("what reviews have compiled", () => {

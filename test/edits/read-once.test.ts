@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { rightsOf } from "../../src/access/rights.ts";
-import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import type { Subject } from "../../src/edits/edits.ts";
+import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import type { NameKind, Store } from "../../src/store/store.ts";
 import { openHosted, type Hosted } from "../support/host.ts";
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
 import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
 import Database from "#better-sqlite3";
-import { jsonBlock } from "../../src/lib/cid.ts";
 import { withdraw } from "../../src/host/catalog/withdrawn.ts";
+import { jsonBlock } from "../../src/lib/cid.ts";
 import type { Store } from "../../src/store/store.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";

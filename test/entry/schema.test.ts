@@ -3,10 +3,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { rawBlock } from "../../src/lib/cid.ts";
 import { packageRoot } from "../../src/config.ts";
 import { checkMcps } from "../../src/entry/mcps.ts";
 import { faultOfSchema } from "../../src/host/calls/arguments.ts";
+import { rawBlock } from "../../src/lib/cid.ts";
 
 const read = (path: string): object => JSON.parse(readFileSync(join(packageRoot, path), "utf8")) as object;
 const schema = read("reference_templates/mcps.schema.json");

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { describe, it } from "node:test";
-import { Backoff } from "../../src/executor/pool.ts";
 import { failure } from "../../src/executor/failures.ts";
+import { Backoff } from "../../src/executor/pool.ts";
 
 describe("backoff", () => {
   const error = failure("crash", "it ended");

@@ -1,9 +1,9 @@
 import { strict as assert } from "node:assert";
 import { describe, it } from "node:test";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import { FrameReader } from "../../src/executor/guest-process.ts";
 import { toHost } from "../../src/executor/guest/wire.mts";
 import { MessageRooms, unfinishedGuest } from "../../src/lib/message-room.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 
 describe("frames", () => {
   const read = (chunks: readonly (string | Buffer)[], frameBytes = 1000): { frames: unknown[]; faults: string[] } => {

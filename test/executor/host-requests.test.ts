@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
-import { PendingCall } from "../../src/executor/pending-call.ts";
 import { LaterAnswer, type GuestProgram, type HostAnswer, type HostPort } from "../../src/executor/executor.ts";
 import { HostRequests } from "../../src/executor/host-requests.ts";
+import { PendingCall } from "../../src/executor/pending-call.ts";
 import { guestPort, type PortHost } from "../../src/host/calls/guest-port.ts";
-import type { Store } from "../../src/store/store.ts";
 import { nextTurn, turnAmongAll } from "../../src/lib/event-loop.ts";
+import type { Store } from "../../src/store/store.ts";
 import { assertNothingLeft, latch, openRig, programOf, shape } from "../support/executor.ts";
 import { until } from "../support/until.ts";
 

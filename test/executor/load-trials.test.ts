@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { GuestExecutor } from "../../src/executor/guest-executor.ts";
-import { loadProblem } from "../../src/executor/load-problem.ts";
 import { trustedLauncher } from "../../src/executor/launcher.ts";
+import { loadProblem } from "../../src/executor/load-problem.ts";
 import { patientLimits } from "../support/patience.ts";
 
 const GOOD = "export const one = (): number => 1;\n";

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { it } from "node:test";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 import { executorContract } from "../support/executor.contract.ts";
 import { hostileContract } from "../support/executor.hostile.ts";
 import { scriptsContract } from "../support/executor.scripts.ts";

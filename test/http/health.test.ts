@@ -7,9 +7,9 @@ import { request as openRequest, type IncomingMessage, type OutgoingHttpHeaders 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { startBerth, ServiceReadiness } from "../../src/compose/main.ts";
 import { readConfig } from "../../src/config.ts";
 import { createLog } from "../../src/lib/log.ts";
-import { startBerth, ServiceReadiness } from "../../src/compose/main.ts";
 import { startTestBerth } from "../support/berth.ts";
 import { freePort } from "../support/free-port.ts";
 import { inOneOf, until } from "../support/until.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request as httpRequest, type IncomingMessage } from "node:http";
-import { pathToFileURL } from "node:url";
 import { after, before, describe, it, type TestContext } from "node:test";
-import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
+import { pathToFileURL } from "node:url";
 import type { JsonObject } from "../../src/lib/json.ts";
+import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
 import { resolveClient } from "../support/clients/real-client.ts";
 import { read, type EventReader } from "../support/legacy-client.ts";
 import { startRig, type Rig } from "../support/mcp-host.ts";

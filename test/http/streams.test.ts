@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { call, MODERN_META, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
-import { connectRaw, eventsOf, rawPost, type RawConnection } from "../support/raw-http.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { startRig } from "../support/mcp-host.ts";
+import { connectRaw, eventsOf, rawPost, type RawConnection } from "../support/raw-http.ts";
 import { until } from "../support/until.ts";
 
 const FILE = "test/fixtures/servers/streaming.ts";

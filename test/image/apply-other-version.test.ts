@@ -3,10 +3,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import { applyImage } from "../../src/image/apply.ts";
 import { claimedNow } from "../../src/image/claimed.ts";
 import type { Image, Manifest } from "../../src/image/image.ts";
+import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 
 test("an image of another version is applied without the compiled results that only that version can read", async () => {

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { after, afterEach, beforeEach, describe, test } from "node:test";
-import { isCid, jsonBlock, rawBlock, type Cid } from "../../src/lib/cid.ts";
 import { applyImage, type ApplyReport, mergeThreeWays } from "../../src/image/apply.ts";
 import { claimedNow } from "../../src/image/claimed.ts";
 import { loadDefinition } from "../../src/image/definition.ts";
 import type { Image } from "../../src/image/image.ts";
 import { readImage } from "../../src/image/read.ts";
 import { writeImage } from "../../src/image/write.ts";
+import { isCid, jsonBlock, rawBlock, type Cid } from "../../src/lib/cid.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { NameKind, Store } from "../../src/store/store.ts";
 import {

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { existsSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
-import { rawBlock } from "../../src/lib/cid.ts";
 import { generateImage } from "../../src/image/generate.ts";
+import { rawBlock } from "../../src/lib/cid.ts";
 import type { Problem } from "../../src/lib/problem.ts";
 import {
   bootWithMcps,

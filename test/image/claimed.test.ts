@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { after, afterEach, beforeEach, describe, test } from "node:test";
-import { jsonBlock, rawBlock, type Block, type Cid } from "../../src/lib/cid.ts";
 import { nothingFound, type DefinitionSource } from "../../src/discover/discovery.ts";
 import { compilingOnce } from "../../src/host/catalog/compile-once.ts";
 import { applyImage } from "../../src/image/apply.ts";
@@ -11,6 +10,7 @@ import type { Image, Manifest } from "../../src/image/image.ts";
 import { readImage } from "../../src/image/read.ts";
 import { importImage } from "../../src/image/tenant/import-tenant.ts";
 import { writeImage } from "../../src/image/write.ts";
+import { jsonBlock, rawBlock, type Block, type Cid } from "../../src/lib/cid.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { jsonBlock, rawBlock, type Block, type Cid } from "../../src/lib/cid.ts";
 import { nothingFound, type Compiled } from "../../src/discover/discovery.ts";
 import { packCompiled, readCompiled } from "../../src/image/compiled.ts";
 import { loadDefinition, packDefinition } from "../../src/image/definition.ts";
+import { jsonBlock, rawBlock, type Block, type Cid } from "../../src/lib/cid.ts";
 
 const reader = (blocks: readonly Block[]) => {
   const held = new Map(blocks.map(({ cid, bytes }) => [cid, bytes]));

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
-import { isCid, jsonBlock, matches, rawBlock } from "../../src/lib/cid.ts";
 import { packageRoot } from "../../src/config.ts";
 import { readCompiled } from "../../src/image/compiled.ts";
 import { loadDefinition } from "../../src/image/definition.ts";
 import type { GeneratedImage } from "../../src/image/generate.ts";
 import type { Manifest } from "../../src/image/image.ts";
+import { isCid, jsonBlock, matches, rawBlock } from "../../src/lib/cid.ts";
 import {
   bootWithMcps,
   countingCompiling,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
-import { addressOfJson, rawBlock, type Cid } from "../../src/lib/cid.ts";
 import { importImage } from "../../src/image/tenant/import-tenant.ts";
+import { addressOfJson, rawBlock, type Cid } from "../../src/lib/cid.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import {

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, beforeEach, describe, test } from "node:test";
-import { rawBlock } from "../../src/lib/cid.ts";
 import { generateImage, type GeneratedImage } from "../../src/image/generate.ts";
 import { confirm, readLock } from "../../src/image/lock.ts";
 import { compareImage, writeImage } from "../../src/image/write.ts";
+import { rawBlock } from "../../src/lib/cid.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import {
   countingCompiling,

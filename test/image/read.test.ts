@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
-import { rawBlock } from "../../src/lib/cid.ts";
 import { readImage, verifyImage } from "../../src/image/read.ts";
+import { rawBlock } from "../../src/lib/cid.ts";
 import { removeTemporaryFolders, temporaryFolder, writtenImage } from "../support/image-sources.ts";
 
 after(removeTemporaryFolders);

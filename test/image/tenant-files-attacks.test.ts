@@ -1,12 +1,12 @@
-import { gathered } from "../support/gathered.ts";
 import assert from "node:assert/strict";
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { CID } from "multiformats/cid";
-import { jsonBlock, rawBlock, type Block } from "../../src/lib/cid.ts";
 import { contentLine } from "../../src/image/tenant/tenant-file.ts";
+import { jsonBlock, rawBlock, type Block } from "../../src/lib/cid.ts";
 import type { Store } from "../../src/store/store.ts";
+import { gathered } from "../support/gathered.ts";
 import { exported, forged, freshStore, imported, linesOf, problemsOf } from "../support/tenant-files.ts";
 import { addTenant } from "../support/tenants.ts";
 

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import { contentLine } from "../../src/image/tenant/tenant-file.ts";
+import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import { apiOf } from "../support/api.ts";
 import { recordsOf } from "../support/audit.ts";
 import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { changing, tool } from "../support/hosted-upstreams.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { exported, forged, imported } from "../support/tenant-files.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
-import { changing, tool } from "../support/hosted-upstreams.ts";
 import { until } from "../support/until.ts";
 
 const DOOR = `import type { ToolContext } from "berth";

@@ -9,8 +9,8 @@ import { fileURLToPath } from "node:url";
 import type { ImageName } from "../../src/image/image.ts";
 import { confirm, readLock } from "../../src/image/lock.ts";
 import { readImage, verifyImage } from "../../src/image/read.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import { compareImage, writeImage } from "../../src/image/write.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 import {
   countingCompiling,
   generated,

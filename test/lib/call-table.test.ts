@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { array, assert as check, boolean, property } from "../support/fast-check.ts";
 import { CallTable } from "../../src/lib/call-table.ts";
+import { array, assert as check, boolean, property } from "../support/fast-check.ts";
 
 test("calls under way are found by numbers that are never given twice, however many come, last and go", () => {
   check(

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as dagJson from "@ipld/dag-json";
+import { canonicalJson } from "../../src/lib/canonical-json.ts";
 import {
   assert as assertProperty,
   double,
@@ -10,7 +11,6 @@ import {
   property,
   runs,
 } from "../support/fast-check.ts";
-import { canonicalJson } from "../../src/lib/canonical-json.ts";
 
 const reference = (value: unknown): string => new TextDecoder().decode(dagJson.encode(value));
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CID } from "multiformats/cid";
-import { assert as assertProperty, jsonValue, nat, property, uint8Array } from "../support/fast-check.ts";
 import { decodeJson, isCid, isStructure, jsonBlock, matches, rawBlock } from "../../src/lib/cid.ts";
+import { assert as assertProperty, jsonValue, nat, property, uint8Array } from "../support/fast-check.ts";
 
 // Computed apart from this code: base32 of 01 55 12 20 and the digest that `sha256sum` prints.
 const HELLO = "bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { PROBLEMS_MAX } from "../../src/lib/problem.ts";
 import { jsonProblems, parseJsonSource, placeProblems } from "../../src/lib/json-source.ts";
+import { PROBLEMS_MAX } from "../../src/lib/problem.ts";
 import { patientLimits } from "../support/patience.ts";
 
 const reader = { tenant: "default", limits: patientLimits };

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import * as fc from "../support/fast-check.ts";
 import { ALL_SERVERS } from "../../src/host/catalog/aggregate.ts";
 import type { Host } from "../../src/host/host.ts";
+import type { JsonObject } from "../../src/lib/json.ts";
 import { nativeTool } from "../../src/mcp/native.ts";
 import type { ServerPlace } from "../../src/mcp/protocol.ts";
 import { callNative, NativeCallError, type NativeEvent, type NativeResult } from "../../src/native/client.ts";
-import type { JsonObject } from "../../src/lib/json.ts";
 import { call, modern, MODERN_META, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import * as fc from "../support/fast-check.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { connectRaw, eventsOf, rawPost } from "../support/raw-http.ts";
 import { until } from "../support/until.ts";

@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 import { parseAllowedHost, type AllowedHost } from "../../src/network/allow-list.ts";
 import { Fetches, type FetchLimits, type FetchStep } from "../../src/network/fetches.ts";
 import { openFetch, openPublicFetch } from "../../src/network/public-fetch.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import os from "node:os";
 import { describe, it } from "node:test";
-import { assert as assertProperty, ipV4, ipV6, property, runs, webUrl } from "../support/fast-check.ts";
 import { isPublicAddress } from "../../src/network/addresses.ts";
 import { allowedByBoth, bareHostname, parseAllowedHost, type AllowedHost } from "../../src/network/allow-list.ts";
 import { listRules, NetworkRefused, portOf } from "../../src/network/network-rules.ts";
+import { assert as assertProperty, ipV4, ipV6, property, runs, webUrl } from "../support/fast-check.ts";
 
 const listOf = (...texts: string[]): AllowedHost[] =>
   texts.map((text) => {

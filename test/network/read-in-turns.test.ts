@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { test, type TestContext } from "node:test";
+import { ReadingTime } from "../../src/lib/reading-time.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { Fetches } from "../../src/network/fetches.ts";
 import { readInTurns } from "../../src/network/read-in-turns.ts";
-import { ReadingTime } from "../../src/lib/reading-time.ts";
 import { until } from "../support/until.ts";
 
 /** Reads a socket as an HTTP client does: until no more data is available. */

@@ -1,5 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { JsonObject } from "../../src/lib/json.ts";
+import { answersById, joinAnswers, refusal } from "../../src/outcome/answers.ts";
+import { contextMeta, readContextMeta } from "../../src/outcome/context.ts";
+import { ENVELOPE_UNITS_MAX, ENVELOPE_VALUES_MAX, parseEnvelope, writeEnvelope } from "../../src/outcome/envelope.ts";
+import type { AnswerType, Outcome } from "../../src/outcome/outcome.ts";
+import { defaultAnswer, elicitationOf, questionKey, readAnswer, readQuestionKey } from "../../src/outcome/question.ts";
+import { unwrapResult } from "../../src/outcome/unwrap.ts";
 import {
   array,
   assert as check,
@@ -13,13 +20,6 @@ import {
   string,
   type Arbitrary,
 } from "../support/fast-check.ts";
-import type { JsonObject } from "../../src/lib/json.ts";
-import { contextMeta, readContextMeta } from "../../src/outcome/context.ts";
-import { ENVELOPE_UNITS_MAX, ENVELOPE_VALUES_MAX, parseEnvelope, writeEnvelope } from "../../src/outcome/envelope.ts";
-import type { AnswerType, Outcome } from "../../src/outcome/outcome.ts";
-import { answersById, joinAnswers, refusal } from "../../src/outcome/answers.ts";
-import { defaultAnswer, elicitationOf, questionKey, readAnswer, readQuestionKey } from "../../src/outcome/question.ts";
-import { unwrapResult } from "../../src/outcome/unwrap.ts";
 
 const answerTypes: Arbitrary<AnswerType> = oneof(
   constant<AnswerType>({ type: "boolean" }),

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import { spawnDirectly, type SpawnedProcess } from "../../src/processes/spawn/spawn.ts";
 import { SessionNiceness } from "../../src/processes/niceness.ts";
+import { spawnDirectly, type SpawnedProcess } from "../../src/processes/spawn/spawn.ts";
 import { until } from "../support/until.ts";
 
 /** How far the session gives way; the expected value where the system does not share time by session. */

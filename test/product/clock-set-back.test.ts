@@ -8,12 +8,12 @@ import { defaultLimits } from "../../src/limits/limits.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { Attribution } from "../../src/upstream/attribution.ts";
 import { call, startTestBerth } from "../support/berth.ts";
+import { dataFolder, host } from "../support/hosted-upstreams.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { startRig } from "../support/mcp-host.ts";
 import { processesWith } from "../support/processes.ts";
-import { dataFolder, host } from "../support/hosted-upstreams.ts";
-import { hostile, withUpstream } from "../support/upstreams.ts";
 import { until } from "../support/until.ts";
+import { hostile, withUpstream } from "../support/upstreams.ts";
 
 /**
  * Sets the wall clock back by an hour each time that it is read. Timers and `performance.now()` go on, as they really

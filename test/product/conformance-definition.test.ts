@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import type { CallResult, Catalog, InputRequired } from "../../src/host/catalog/catalog.ts";
 import type { InputRequest } from "../../src/executor/executor.ts";
+import type { CallResult, Catalog, InputRequired } from "../../src/host/catalog/catalog.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { openHosted, type Hosted } from "../support/host.ts";
 

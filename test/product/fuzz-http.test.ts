@@ -8,8 +8,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { post, request as rpc, startTestBerth, type TestBerth } from "../support/berth.ts";
 import * as fc from "../support/fast-check.ts";
 import { body, DEFINITION, headers, headersOf } from "../support/fuzz-messages.ts";
-import { connectRaw, eventsOf, rawPost } from "../support/raw-http.ts";
 import { memoryOf } from "../support/processes.ts";
+import { connectRaw, eventsOf, rawPost } from "../support/raw-http.ts";
 import { CLI } from "../support/stdio-session.ts";
 import { until } from "../support/until.ts";
 

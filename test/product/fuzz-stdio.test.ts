@@ -3,8 +3,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import * as fc from "../support/fast-check.ts";
 import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import * as fc from "../support/fast-check.ts";
 import { body, DEFINITION } from "../support/fuzz-messages.ts";
 import { StdioSession } from "../support/stdio-session.ts";
 

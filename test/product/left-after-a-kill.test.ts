@@ -22,8 +22,8 @@ import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
 import { descendants, isAlive } from "../support/processes.ts";
 import { ServeProcess } from "../support/serve-process.ts";
-import { hostile } from "../support/upstreams.ts";
 import { until } from "../support/until.ts";
+import { hostile } from "../support/upstreams.ts";
 
 test("C8 what a Berth that is killed with -9 leaves is gone after the next start, and what others use is not", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "berth-left-"));

@@ -4,10 +4,10 @@ import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { Agent, request, type IncomingMessage } from "node:http";
 import { test, type TestContext } from "node:test";
-import { ServeProcess } from "../support/serve-process.ts";
 import { dataFolder } from "../support/hosted-upstreams.ts";
-import { hostile } from "../support/upstreams.ts";
+import { ServeProcess } from "../support/serve-process.ts";
 import { until } from "../support/until.ts";
+import { hostile } from "../support/upstreams.ts";
 
 const LIMITS = "prlimit(1) sets the limits of another process on Linux alone";
 const CALLS = [

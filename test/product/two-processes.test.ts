@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
-import { readConfig } from "../../src/config.ts";
-import { createLog } from "../../src/lib/log.ts";
 import { startBerth, type Berth } from "../../src/compose/main.ts";
+import { readConfig } from "../../src/config.ts";
+import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
+import { createLog } from "../../src/lib/log.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { LegacyClient } from "../support/legacy-client.ts";

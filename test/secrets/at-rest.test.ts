@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import Database from "#better-sqlite3";
-import { assert as assertProperty, property, runs, string, uint8Array } from "../support/fast-check.ts";
-import { bytesIn, secretFolders } from "../support/secret-folders.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { openKeyRing } from "../../src/secrets/key-ring.ts";
 import { newKey, seal, unseal } from "../../src/secrets/sealing.ts";
 import { openSecrets } from "../../src/secrets/secrets.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
+import { assert as assertProperty, property, runs, string, uint8Array } from "../support/fast-check.ts";
+import { bytesIn, secretFolders } from "../support/secret-folders.ts";
 
 const { open, close } = secretFolders();
 after(close);

@@ -7,9 +7,9 @@ import { after, before, describe, it } from "node:test";
 import { pino } from "pino";
 import { apiOf, type Api } from "../support/api.ts";
 import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
-import { fixtures } from "../support/upstreams.ts";
 import { commandOf, processes } from "../support/processes.ts";
 import { until } from "../support/until.ts";
+import { fixtures } from "../support/upstreams.ts";
 
 /** Long enough to be found, with characters that JSON, URLs and patterns escape. */
 const VALUE = 'hunter2 "very/secret" +[value]\\ $& é';

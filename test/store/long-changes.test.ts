@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { after, describe, it, type TestContext } from "node:test";
 import type { Worker } from "node:worker_threads";
 import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
+import { nextTurn } from "../../src/lib/event-loop.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Change, ChangedName, Store } from "../../src/store/store.ts";
-import { nextTurn } from "../../src/lib/event-loop.ts";
 import { until } from "../support/until.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "berth-long-changes-"));

@@ -13,8 +13,8 @@ import Database from "#better-sqlite3";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { DATABASE_FILE, openDatabase } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import type { Store } from "../../src/store/store.ts";
 import { WriteAheadLog } from "../../src/store/sqlite/write-ahead-log.ts";
+import type { Store } from "../../src/store/store.ts";
 import { onFlush } from "../support/flush.ts";
 import { until } from "../support/until.ts";
 

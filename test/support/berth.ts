@@ -2,9 +2,9 @@ import { cp, mkdtemp, mkdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { boot } from "../../src/commands/boot.ts";
+import { startBerth, type Berth } from "../../src/compose/main.ts";
 import { readConfig, type Config } from "../../src/config.ts";
 import { createLog, type Log } from "../../src/lib/log.ts";
-import { startBerth, type Berth } from "../../src/compose/main.ts";
 import { compile } from "./compiler.ts";
 import { patientEnv } from "./patience.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
+import { Ajv2020 } from "ajv/dist/2020.js";
 import { packageRoot } from "../../src/config.ts";
 import type { DefinitionSource, DiscoveredTool, Discovery } from "../../src/discover/discovery.ts";
 import { compilePattern } from "../../src/discover/pattern.ts";

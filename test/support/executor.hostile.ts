@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
-import { createServer } from "node:net";
 import { mkdtempSync, rmSync, writeFileSync, existsSync, readFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";

@@ -1,10 +1,8 @@
 import { strict as assert } from "node:assert";
 import { fileURLToPath } from "node:url";
 import { buildSync } from "esbuild";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import type { CallShape } from "../../src/discover/discovery.ts";
 import type { ExecutorLimits } from "../../src/executor/executor-limits.ts";
-import { openExecutor } from "../../src/executor/open-executor.ts";
 import {
   LaterAnswer,
   type Executor,
@@ -14,7 +12,9 @@ import {
   type GuestProgram,
   type HostPort,
 } from "../../src/executor/executor.ts";
+import { openExecutor } from "../../src/executor/open-executor.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 import { commandOf, descendants, memoryOf } from "./processes.ts";
 import { until } from "./until.ts";
 

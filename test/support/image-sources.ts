@@ -1,15 +1,15 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { rawBlock } from "../../src/lib/cid.ts";
 import { nothingFound, type Compiled, type DefinitionSource } from "../../src/discover/discovery.ts";
 import { gatherDefinition } from "../../src/discover/gather.ts";
-import type { Image } from "../../src/image/image.ts";
-import { readImage } from "../../src/image/read.ts";
 import type { Compiling } from "../../src/image/compiling.ts";
 import { generateImage, type GeneratedImage, type GenerateOptions } from "../../src/image/generate.ts";
+import type { Image } from "../../src/image/image.ts";
 import { readLock } from "../../src/image/lock.ts";
+import { readImage } from "../../src/image/read.ts";
 import { writeImage } from "../../src/image/write.ts";
+import { rawBlock } from "../../src/lib/cid.ts";
 import type { Problem } from "../../src/lib/problem.ts";
 
 /** Folders of sources for the tests of the image, and a compiler that only counts. */

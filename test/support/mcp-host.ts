@@ -1,7 +1,12 @@
 import { randomBytes } from "node:crypto";
 import type { AddressInfo } from "node:net";
-import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
-import { BerthError } from "../../src/lib/errors.ts";
+import type { Access } from "../../src/access/access.ts";
+import type { Principal } from "../../src/access/principal.ts";
+import { Admission } from "../../src/admission/admission.ts";
+import { tenantLimits } from "../../src/admission/tenant-limits.ts";
+import type { Edits } from "../../src/edits/edits.ts";
+import type { SecretEdits } from "../../src/edits/secret-edits.ts";
+import { Activity } from "../../src/host/calls/activity.ts";
 import type {
   CallOptions,
   CallResult,
@@ -12,22 +17,17 @@ import type {
   ServerChange,
   Tool,
 } from "../../src/host/catalog/catalog.ts";
-import type { Access } from "../../src/access/access.ts";
-import type { Principal } from "../../src/access/principal.ts";
-import { Activity } from "../../src/host/calls/activity.ts";
 import type { Host } from "../../src/host/host.ts";
-import type { Edits } from "../../src/edits/edits.ts";
-import type { SecretEdits } from "../../src/edits/secret-edits.ts";
-import { Admission } from "../../src/admission/admission.ts";
-import { tenantLimits } from "../../src/admission/tenant-limits.ts";
+import { SignIns } from "../../src/http/access/sign-in.ts";
 import { createHttpServer } from "../../src/http/server.ts";
+import { BerthError } from "../../src/lib/errors.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { createLog } from "../../src/lib/log.ts";
-import { createEndpoint, type EndpointOptions } from "../../src/mcp/endpoint.ts";
-import { createMetrics } from "../../src/metrics/metrics.ts";
-import { SignIns } from "../../src/http/access/sign-in.ts";
-import { createSealer } from "../../src/mcp/seal.ts";
 import type { Records } from "../../src/lib/records.ts";
+import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
+import { createEndpoint, type EndpointOptions } from "../../src/mcp/endpoint.ts";
+import { createSealer } from "../../src/mcp/seal.ts";
+import { createMetrics } from "../../src/metrics/metrics.ts";
 import { MODERN_META } from "./berth.ts";
 import { patientLimits } from "./patience.ts";
 

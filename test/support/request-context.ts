@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { Connection } from "../../src/http/connections.ts";
 import { RequestContext } from "../../src/http/request-context.ts";
 import type { RoutedContext } from "../../src/http/routed.ts";
 import { Unread } from "../../src/http/unread.ts";
-import { Connection } from "../../src/http/connections.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 
 /** The context of a request without a connection, made of the parts that a test examines. */

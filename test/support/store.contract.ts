@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { assert as assertProperty, asyncProperty, runs, uint8Array } from "./fast-check.ts";
-import { gathered } from "./gathered.ts";
-import { until } from "./until.ts";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import type { ChangedName, NameKind, SecretStore, Store } from "../../src/store/store.ts";
+import { assert as assertProperty, asyncProperty, runs, uint8Array } from "./fast-check.ts";
+import { gathered } from "./gathered.ts";
+import { until } from "./until.ts";
 
 /**
  * The duties of every store. `open` is called for each test and returns an empty store; `openAgain` opens the last one

@@ -1,5 +1,5 @@
-import type { CallOptions, CallResult, InputRequests, InputRequired } from "../../src/host/catalog/catalog.ts";
 import { LongResult } from "../../src/host/calls/long-result.ts";
+import type { CallOptions, CallResult, InputRequests, InputRequired } from "../../src/host/catalog/catalog.ts";
 import { BerthError } from "../../src/lib/errors.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { declaring, type Offer } from "./mcp-host.ts";

@@ -1,4 +1,3 @@
-import { gathered } from "./gathered.ts";
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,6 +8,7 @@ import { importTenant, type Imported, type ImportOptions } from "../../src/image
 import { tenantFile } from "../../src/image/tenant/tenant-file.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
+import { gathered } from "./gathered.ts";
 import { patientLimits } from "./patience.ts";
 
 /** A store in a folder of its own, closed when the test is done. */

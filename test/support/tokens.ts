@@ -1,5 +1,5 @@
-import { Tokens } from "../../src/access/tokens.ts";
 import { readTokenRequest } from "../../src/access/token-request.ts";
+import { Tokens } from "../../src/access/tokens.ts";
 import type { TestBerth } from "./berth.ts";
 import { onStoreOf } from "./tenants.ts";
 

@@ -1,8 +1,8 @@
 import { join, resolve } from "node:path";
 import { packageRoot } from "../../src/config.ts";
 import type { Limits } from "../../src/limits/limits.ts";
-import { connectUpstream } from "../../src/upstream/connect.ts";
 import type { ConnectOptions } from "../../src/upstream/channel.ts";
+import { connectUpstream } from "../../src/upstream/connect.ts";
 import type { UpstreamConnection } from "../../src/upstream/connection.ts";
 import type { Launch } from "../../src/upstream/launch.ts";
 import { parseLauncher } from "../../src/upstream/launcher-uri.ts";

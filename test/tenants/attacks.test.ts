@@ -4,8 +4,8 @@ import { treeOf } from "../../src/processes/process-tree.ts";
 import { apiOf } from "../support/api.ts";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
 import type { EventReader } from "../support/legacy-client.ts";
-import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { processesWith, statOf } from "../support/processes.ts";
+import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { hostile } from "../support/upstreams.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { bearer, makeToken } from "../support/tokens.ts";
 import { startTestBerth, type TestBerth } from "../support/berth.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
+import { bearer, makeToken } from "../support/tokens.ts";
 
 /** A served, a suspended and a missing tenant; their names have the same length. */
 const NAMES = ["there", "stays", "never"] as const;

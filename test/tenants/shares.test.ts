@@ -3,10 +3,10 @@ import { after, before, describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
 import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { LegacyClient, read, type EventReader } from "../support/legacy-client.ts";
-import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { processesWith } from "../support/processes.ts";
-import { hostile } from "../support/upstreams.ts";
+import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
+import { hostile } from "../support/upstreams.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
 

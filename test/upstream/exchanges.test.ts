@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { setImmediate as turn } from "node:timers/promises";
 import { test, type TestContext } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { openFetch } from "../../src/network/public-fetch.ts";
 import { boundedFetch, eventText } from "../../src/upstream/bounded-fetch.ts";
-import { Inflow } from "../../src/upstream/inflow.ts";
 import { Resumption } from "../../src/upstream/exchanges.ts";
-import { connect } from "../support/upstreams.ts";
+import { Inflow } from "../../src/upstream/inflow.ts";
 import { until } from "../support/until.ts";
+import { connect } from "../support/upstreams.ts";
 
 interface Exchange {
   readonly request: IncomingMessage;

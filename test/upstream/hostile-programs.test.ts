@@ -8,8 +8,8 @@ import { MessageRooms, programBacklog, type MessageRoom } from "../../src/lib/me
 import type { UpstreamConnection } from "../../src/upstream/connection.ts";
 import { UpstreamError } from "../../src/upstream/upstream-error.ts";
 import { processesWith, statOf } from "../support/processes.ts";
-import { connect, hostile, installed } from "../support/upstreams.ts";
 import { until } from "../support/until.ts";
+import { connect, hostile, installed } from "../support/upstreams.ts";
 
 /** Counts nothing. */
 const none: MessageRoom = { begin: () => ({ add: () => {}, end: () => {} }) };

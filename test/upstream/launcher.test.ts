@@ -3,12 +3,12 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import * as fc from "../support/fast-check.ts";
 import type { BerthError } from "../../src/lib/errors.ts";
 import { addressOf, commandOf, type LaunchCommand } from "../../src/upstream/command.ts";
 import { fillTemplate, type ProgramLaunch, type RemoteLaunch } from "../../src/upstream/launch.ts";
 import { parseLauncher } from "../../src/upstream/launcher-uri.ts";
 import { substitute } from "../../src/upstream/profiles/launch.ts";
+import * as fc from "../support/fast-check.ts";
 import { stopwatch } from "../support/stopwatch.ts";
 import { launchOf } from "../support/upstreams.ts";
 

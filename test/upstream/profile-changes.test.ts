@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ContractChange } from "../../src/contract/change.ts";
-import { explainDrift, listChanges } from "../../src/upstream/profiles/explain.ts";
 import type { ProfileCheck } from "../../src/upstream/profiles/check.ts";
+import { explainDrift, listChanges } from "../../src/upstream/profiles/explain.ts";
 
 const changesOf = (effect: ContractChange["effect"], count: number): ContractChange[] =>
   Array.from({ length: count }, (_, at) => {

@@ -7,6 +7,7 @@ import type { Contract } from "../../src/contract/contract.ts";
 import { BerthError } from "../../src/lib/errors.ts";
 import { contractHash, contractHashInTurns, knownOf } from "../../src/upstream/contract-hash.ts";
 import { draftProfile, parametersOf, schemaOf } from "../../src/upstream/profiles/design.ts";
+import { substitute } from "../../src/upstream/profiles/launch.ts";
 import {
   listProfiles,
   PROFILE_FILE_BYTES_MAX,
@@ -14,7 +15,6 @@ import {
   readProfile,
 } from "../../src/upstream/profiles/locate.ts";
 import { saveProfile } from "../../src/upstream/profiles/save.ts";
-import { substitute } from "../../src/upstream/profiles/launch.ts";
 import { turnsIn } from "../support/turns-in.ts";
 
 test("J4 profiles of the project go before the user's, and those before bundled ones", async (t) => {

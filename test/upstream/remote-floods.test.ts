@@ -7,8 +7,8 @@ import { boundedFetch } from "../../src/upstream/bounded-fetch.ts";
 import { Inflow } from "../../src/upstream/inflow.ts";
 import { call } from "../support/berth.ts";
 import { host } from "../support/hosted-upstreams.ts";
-import { connect } from "../support/upstreams.ts";
 import { until } from "../support/until.ts";
+import { connect } from "../support/upstreams.ts";
 
 type Message = { id?: number | string; method?: string; result?: unknown };
 

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
-import { setImmediate as turn } from "node:timers/promises";
 import { test } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
 import { BerthError } from "../../src/lib/errors.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import { MessageRooms, unfinishedUpstream, type MessageRoom } from "../../src/lib/message-room.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 import { boundedFetch } from "../../src/upstream/bounded-fetch.ts";
+import { LongResults } from "../../src/upstream/bypass.ts";
 import { ChildOutput } from "../../src/upstream/child-output.ts";
 import { Inflow } from "../../src/upstream/inflow.ts";
-import { LongAnswer } from "../../src/upstream/results.ts";
 import { readLongMessage, type LongReader } from "../../src/upstream/long-answers.ts";
-import { LongResults } from "../../src/upstream/bypass.ts";
+import { LongAnswer } from "../../src/upstream/results.ts";
 import { refusedByServer } from "../../src/upstream/upstream-error.ts";
 import { until } from "../support/until.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { JsonSchema } from "../../src/lib/json.ts";
-import { convertArguments } from "../../src/upstream/uri-arguments.ts";
 import { parseLauncher } from "../../src/upstream/launcher-uri.ts";
+import { convertArguments } from "../../src/upstream/uri-arguments.ts";
 
 function convert(query: string, schema: JsonSchema) {
   const parsed = parseLauncher(`mcp+node://./x.js?${query}`);

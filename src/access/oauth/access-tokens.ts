@@ -1,6 +1,6 @@
-import { BoundedMap } from "../../lib/bounded-map.ts";
 import { hash } from "node:crypto";
 import { errors as joseErrors, jwtVerify, type JWTPayload } from "jose";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { createPrincipal, type AccessGrant, type Principal } from "../principal.ts";

@@ -1,5 +1,5 @@
-import { BoundedMap } from "../../lib/bounded-map.ts";
 import { createRemoteJWKSet, customFetch, errors as joseErrors, type JWTVerifyGetKey } from "jose";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { GrowingBytes } from "../../lib/growing-bytes.ts";
 import { isObject } from "../../lib/json.ts";

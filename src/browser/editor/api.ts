@@ -1,6 +1,6 @@
 import type { Review, Saved } from "../../contract/review.ts";
-import type { Problem } from "../../lib/problem.ts";
 import type { Current, Draft } from "../../lib/draft.ts";
+import type { Problem } from "../../lib/problem.ts";
 import { asksForToken, withTyped } from "../shared/ask-token.ts";
 
 /** The JSON API of edits, as pages use it. The outcome of a save is a value, not an exception. */

@@ -1,7 +1,7 @@
 import { startCompletion, type Completion, type CompletionSource } from "@codemirror/autocomplete";
 import type { EditorView } from "@codemirror/view";
-import { jsonPlaceAt } from "./text-places.ts";
 import { descriptionOf, membersOf, schemasAt, typesOf, valuesOf, type Schema, type SchemaObject } from "./schema.ts";
+import { jsonPlaceAt } from "./text-places.ts";
 
 /** Completes missing members and known values. */
 export function completeJson(schema: Schema): CompletionSource {

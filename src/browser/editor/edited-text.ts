@@ -1,7 +1,7 @@
+import type { Draft } from "../../lib/draft.ts";
 import { button, element } from "../shared/dom.ts";
 import type { Notices } from "../shared/notices.ts";
 import { timeOf } from "../shared/times.ts";
-import type { Draft } from "../../lib/draft.ts";
 import { isSameDraft } from "./draft.ts";
 import type { FileTabs } from "./file-tabs.ts";
 import type { Setup } from "./setup.ts";

@@ -1,7 +1,7 @@
-import type { Problem } from "../../lib/problem.ts";
-import type { CodeEditor } from "./code-editor.ts";
-import { button, element } from "../shared/dom.ts";
 import type { Draft } from "../../lib/draft.ts";
+import type { Problem } from "../../lib/problem.ts";
+import { button, element } from "../shared/dom.ts";
+import type { CodeEditor } from "./code-editor.ts";
 
 /** The texts of one draft, each in its own editor; one of them is shown at a time. */
 export interface FileTabs {

@@ -1,6 +1,6 @@
+import type { Review } from "../../contract/review.ts";
 import { locationOf, type Problem } from "../../lib/problem.ts";
 import { element } from "../shared/dom.ts";
-import type { Review } from "../../contract/review.ts";
 import type { EditApi } from "./api.ts";
 import type { EditedText } from "./edited-text.ts";
 import { showEffects } from "./effects.ts";

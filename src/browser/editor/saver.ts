@@ -1,11 +1,11 @@
+import type { Review } from "../../contract/review.ts";
+import type { Draft } from "../../lib/draft.ts";
 import { askToken } from "../shared/ask-token.ts";
 import { ask } from "../shared/ask.ts";
 import { button, element, tenantBase } from "../shared/dom.ts";
 import type { Notices } from "../shared/notices.ts";
 import { timeOf } from "../shared/times.ts";
-import type { Review } from "../../contract/review.ts";
 import type { EditApi, SaveOutcome } from "./api.ts";
-import type { Draft } from "../../lib/draft.ts";
 import { mergeDrafts } from "./draft.ts";
 import type { EditedText } from "./edited-text.ts";
 import { showBreaking, showEffects } from "./effects.ts";

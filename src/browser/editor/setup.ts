@@ -1,5 +1,5 @@
-import { tenantBase } from "../shared/dom.ts";
 import type { Draft } from "../../lib/draft.ts";
+import { tenantBase } from "../shared/dom.ts";
 
 /** The setup of an editor, from the page. */
 export interface Setup extends Draft {

@@ -1,14 +1,14 @@
 import type { Extension } from "@codemirror/state";
-import { EditApi } from "./api.ts";
 import { ask } from "../shared/ask.ts";
-import { openCodeEditor } from "./code-editor.ts";
 import { button, element } from "../shared/dom.ts";
+import { openNotices } from "../shared/notices.ts";
+import { EditApi } from "./api.ts";
+import { openCodeEditor } from "./code-editor.ts";
 import { EditedText, offerKeptDraft } from "./edited-text.ts";
 import { showEffects } from "./effects.ts";
 import { openFileTabs, type FileTabs } from "./file-tabs.ts";
 import { languageOf } from "./language.ts";
 import { openLiveReview } from "./live-review.ts";
-import { openNotices } from "../shared/notices.ts";
 import { Saver } from "./saver.ts";
 import { addressOf, type Setup } from "./setup.ts";
 

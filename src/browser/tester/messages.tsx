@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { LongText } from "./outcome/long-text.tsx";
 import { SHOWN_MESSAGES } from "./limits.ts";
+import { LongText } from "./outcome/long-text.tsx";
 import { useStore } from "./store.ts";
 import type { Entry, Traffic } from "./traffic.ts";
 

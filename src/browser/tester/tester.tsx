@@ -6,12 +6,12 @@
  */
 import { type ComponentChildren, render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Era, REVISIONS, Session, type State } from "./session.ts";
 import { Messages } from "./messages.tsx";
 import { RunView } from "./outcome/run-view.tsx";
 import { PromptsPanel } from "./panels/prompts.tsx";
 import { offersResource, readResource, ResourcesPanel } from "./panels/resources.tsx";
 import { ToolsPanel } from "./panels/tools.tsx";
+import { type Era, REVISIONS, Session, type State } from "./session.ts";
 import { Store, useStore } from "./store.ts";
 import { hashOf, type Kind, KINDS, type Target } from "./target.ts";
 

@@ -1,16 +1,16 @@
 import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
-import { contextMeta } from "../../outcome/context.ts";
-import { answersById, joinAnswers, refusal } from "../../outcome/answers.ts";
-import { sayError, type Outcome as Said } from "../../outcome/outcome.ts";
-import { retryUntilFinal, type Attempts, type AttemptOptions } from "../../outcome/retry.ts";
-import { inputRequestsOf } from "../../outcome/question.ts";
-import { unwrapResult } from "../../outcome/unwrap.ts";
 import { printableJson } from "../../lib/printable.ts";
-import type { UpstreamCallOptions } from "../../upstream/request.ts";
-import type { ToolResult } from "../../upstream/results.ts";
+import { answersById, joinAnswers, refusal } from "../../outcome/answers.ts";
+import { contextMeta } from "../../outcome/context.ts";
+import { sayError, type Outcome as Said } from "../../outcome/outcome.ts";
+import { inputRequestsOf } from "../../outcome/question.ts";
+import { retryUntilFinal, type Attempts, type AttemptOptions } from "../../outcome/retry.ts";
+import { unwrapResult } from "../../outcome/unwrap.ts";
 import type { ListedTool } from "../../upstream/lists.ts";
+import type { UpstreamCallOptions } from "../../upstream/request.ts";
 import { textOf } from "../../upstream/result-records.ts";
 import { toolRecords } from "../../upstream/result-records.ts";
+import type { ToolResult } from "../../upstream/results.ts";
 import { CommandFailure, exitCodes } from "./failure.ts";
 import type { Reached } from "./reach.ts";
 

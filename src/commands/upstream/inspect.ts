@@ -1,6 +1,6 @@
 import { printableLine } from "../../lib/printable.ts";
-import { placeOf, type Launch } from "../../upstream/launch.ts";
 import type { UpstreamConnection } from "../../upstream/connection.ts";
+import { placeOf, type Launch } from "../../upstream/launch.ts";
 import { surveyOf, type Survey } from "../../upstream/survey.ts";
 import { oneOf } from "./options.ts";
 import { RecordOutput } from "./output.ts";

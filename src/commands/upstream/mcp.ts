@@ -1,15 +1,15 @@
 import { jsonBlock } from "../../lib/cid.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import { contractHash } from "../../upstream/contract-hash.ts";
-import { contractOf } from "../../upstream/survey.ts";
+import type { ListedTool } from "../../upstream/lists.ts";
 import { hostedCapabilities } from "../../upstream/questions.ts";
+import { contractOf } from "../../upstream/survey.ts";
 import { surveyOf } from "../../upstream/survey.ts";
-import { findTool } from "./perform.ts";
 import { oneOf, type RecordOptions } from "./options.ts";
 import { RecordOutput, recordFormats } from "./output.ts";
+import { findTool } from "./perform.ts";
 import { reach } from "./reach.ts";
 import { TextList } from "./text-list.ts";
-import type { ListedTool } from "../../upstream/lists.ts";
-import type { JsonObject } from "../../lib/json.ts";
 
 export { explore } from "./inspect.ts";
 

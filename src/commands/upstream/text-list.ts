@@ -1,9 +1,9 @@
 import { styleText } from "node:util";
 import type { PromptContract, ResourceContract, ResourceTemplateContract } from "../../contract/contract.ts";
 import { signatureOf } from "../../contract/signature.ts";
+import { printableLine } from "../../lib/printable.ts";
 import type { ListedTool } from "../../upstream/lists.ts";
 import type { Survey } from "../../upstream/survey.ts";
-import { printableLine } from "../../lib/printable.ts";
 
 /** Lists of a server in a form for people. Names and texts come from others: they must not control the terminal. */
 export class TextList {

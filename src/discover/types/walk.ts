@@ -3,16 +3,16 @@ import type { JsonSchema } from "../../lib/json.ts";
 import type { Budget } from "../budget.ts";
 import type { Doc } from "../doc-comments.ts";
 import type { DefinitionProgram } from "../program.ts";
-import { walkAnyObject, whyNoData, walkObject } from "./object.ts";
-import { knownList, walkArray, walkKindOfArray, walkTuple } from "./array.ts";
 import { constrain } from "../tags.ts";
+import { knownList, walkArray, walkKindOfArray, walkTuple } from "./array.ts";
 import { warnOfTags } from "./describe.ts";
-import { Revivals, Recursion, type Binding, type Fault, type Path, type TypePlace, type Walker } from "./walker.ts";
 import { isFunction, isNothing, isNull, isOpenEnded, isUnresolved, keyOf, libraryName, nameOf } from "./kinds.ts";
 import { isInterfaceOfArrays, walkLibraryType } from "./library-types.ts";
+import { walkAnyObject, whyNoData, walkObject } from "./object.ts";
 import { walkTemplate } from "./template.ts";
-import { sayUnresolved, unresolvedName } from "./unresolved.ts";
 import { literalSchema, literalValue, walkUnion } from "./union.ts";
+import { sayUnresolved, unresolvedName } from "./unresolved.ts";
+import { Revivals, Recursion, type Binding, type Fault, type Path, type TypePlace, type Walker } from "./walker.ts";
 import { aliasDocs } from "./written-types.ts";
 
 /**

@@ -1,12 +1,13 @@
+import { join } from "node:path";
 import { text } from "../../contract/content-block.ts";
 import { jsonBlock } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import { indentedJson, type Json, type JsonObject } from "../../lib/json.ts";
 import { contractHashInTurns } from "../../upstream/contract-hash.ts";
-import { anchorUri } from "../../upstream/profiles/launch.ts";
 import { draftProfile, pinProfile, readGivenProfile } from "../../upstream/profiles/design.ts";
 import { exampleArguments, firstExample, type Example } from "../../upstream/profiles/example.ts";
+import { anchorUri } from "../../upstream/profiles/launch.ts";
 import { listProfiles, readProfile, type ProfileFolder } from "../../upstream/profiles/locate.ts";
 import type { ProfileTool } from "../../upstream/profiles/profile.ts";
 import { checkFiles, saveProfile, type ProfileFiles } from "../../upstream/profiles/save.ts";
@@ -14,8 +15,8 @@ import { textOf } from "../../upstream/result-records.ts";
 import type { ToolResult } from "../../upstream/results.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import { lazyValidator } from "../calls/arguments.ts";
-import { failure } from "../calls/content.ts";
 import { problemsOf } from "../calls/call-failures.ts";
+import { failure } from "../calls/content.ts";
 import type { CallNotes } from "../calls/observe.ts";
 import { LongToolResult, resultOf } from "../calls/upstream-results.ts";
 import type {
@@ -41,7 +42,6 @@ import {
 } from "./explore-contract.ts";
 import { ExploredServers, type ExploreSurroundings, type Explored } from "./explored.ts";
 import type { BuiltInServer } from "./with-built-in.ts";
-import { join } from "node:path";
 
 /** The name under which it is served. */
 export const EXPLORE = "explore";

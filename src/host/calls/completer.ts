@@ -1,6 +1,6 @@
 import type { DiscoveredCompletion } from "../../discover/discovery.ts";
-import { BerthError } from "../../lib/errors.ts";
 import type { GuestValue } from "../../executor/executor.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Json } from "../../lib/json.ts";
 import type { Completer, Completion } from "../catalog/catalog.ts";
 import type { OutcomeReader } from "../checks/tasks.ts";

@@ -1,8 +1,8 @@
-import { rawBlock } from "../../lib/cid.ts";
+import { isContentBlock, text, type ContentBlock } from "../../contract/content-block.ts";
 import type { GuestValue } from "../../executor/executor.ts";
+import { rawBlock } from "../../lib/cid.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { isObject, type Json } from "../../lib/json.ts";
-import { isContentBlock, text, type ContentBlock } from "../../contract/content-block.ts";
 import type { CallResult } from "../catalog/catalog.ts";
 import { LongResult } from "./long-result.ts";
 

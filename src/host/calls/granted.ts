@@ -1,18 +1,18 @@
 import { isIP } from "node:net";
-import type { Cid } from "../../lib/cid.ts";
+import { complain, inside, type ConfigPlace } from "../../entry/config-place.ts";
+import type { ServerEntry } from "../../entry/entry.ts";
+import type { Offered } from "../../entry/offer.ts";
 import { LaterAnswer, type HostAnswer, type HostPort } from "../../executor/executor.ts";
-import type { JsonObject } from "../../lib/json.ts";
+import type { Cid } from "../../lib/cid.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
+import type { JsonObject } from "../../lib/json.ts";
+import type { Problem } from "../../lib/problem.ts";
+import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import { isPublicAddress } from "../../network/addresses.ts";
 import { allowedByBoth } from "../../network/allow-list.ts";
 import { Fetches, type FetchLimits } from "../../network/fetches.ts";
-import type { Problem } from "../../lib/problem.ts";
 import type { Grant, Grants } from "../../secrets/grants.ts";
-import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
-import type { ServerEntry } from "../../entry/entry.ts";
 import type { DirectoryEntry } from "../catalog/directory.ts";
-import type { Offered } from "../../entry/offer.ts";
-import { complain, inside, type ConfigPlace } from "../../entry/config-place.ts";
 
 /** The grants that a release gets by its entry, beyond what every server has. */
 export interface Granted {

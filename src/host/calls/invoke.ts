@@ -1,8 +1,8 @@
+import type { TaskSupport } from "../../discover/discovery.ts";
+import type { GuestFailure, GuestLog } from "../../executor/executor.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject, JsonText } from "../../lib/json.ts";
-import type { TaskSupport } from "../../discover/discovery.ts";
 import { refusal } from "../../outcome/answers.ts";
-import type { GuestFailure, GuestLog } from "../../executor/executor.ts";
 import { retryUntilFinal, type FinalResult, type RetryLimits } from "../../outcome/retry.ts";
 import type { CallOptions, CallResult, InputRequired, Tool, ToolContract } from "../catalog/catalog.ts";
 import type { Validator } from "../checks/checks.ts";

@@ -4,8 +4,8 @@ import { sayError, type Outcome } from "../../outcome/outcome.ts";
 import { inputRequestsOf } from "../../outcome/question.ts";
 import { unwrapResult, type Unwrappable } from "../../outcome/unwrap.ts";
 import type { CallResult, InputRequired } from "../catalog/catalog.ts";
-import { failure, toResult, type ReturnedValue } from "./content.ts";
 import { messageOf } from "./call-failures.ts";
+import { failure, toResult, type ReturnedValue } from "./content.ts";
 
 /**
  * How a call ends, whatever carries it out: with content, with an error that may be transient, or with questions. Turns

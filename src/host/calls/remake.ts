@@ -1,6 +1,6 @@
 import { BerthError } from "../../lib/errors.ts";
-import type { RemadeInto } from "../checks/tasks.ts";
 import type { Checks } from "../checks/checks.ts";
+import type { RemadeInto } from "../checks/tasks.ts";
 import type { Bare } from "./content.ts";
 import { LongObject, LongResult } from "./long-result.ts";
 

@@ -1,16 +1,15 @@
+import type { OfferedResource } from "../../entry/offer.ts";
+import type { GuestOutcome } from "../../executor/executor.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Resource } from "../catalog/catalog.ts";
+import { argumentsSchema } from "../catalog/defaults.ts";
+import type { OutcomeReader } from "../checks/tasks.ts";
 import { guestFailed } from "./call-failures.ts";
 import { LongObject } from "./long-result.ts";
-import type { OutcomeReader } from "../checks/tasks.ts";
-import { type Findable, type Open } from "./uris/find-resource.ts";
 import { toContents } from "./resource-contents.ts";
 import type { Run } from "./run.ts";
+import { type Findable, type Open } from "./uris/find-resource.ts";
 import type { Redirects } from "./uris/redirect.ts";
-
-import type { GuestOutcome } from "../../executor/executor.ts";
-import { argumentsSchema } from "../catalog/defaults.ts";
-import type { OfferedResource } from "../../entry/offer.ts";
 
 /** A resource whose content comes from a function, or from something that acts like one. */
 export function functionResource(

@@ -1,18 +1,18 @@
-import type { Run } from "./run.ts";
 import type { DiscoveredTool } from "../../discover/discovery.ts";
 import type { GuestFailure, GuestOutcome, UnreadResult } from "../../executor/executor.ts";
-import type { CallOptions, CallResult, Tool, ToolContract } from "../catalog/catalog.ts";
-import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
-import { sayBroken, guestFailed, messageOf } from "./call-failures.ts";
-import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
-import { resultNotRead, type ValidatorOf } from "../checks/checks.ts";
-import { argumentsSchema, resultSchema } from "../catalog/defaults.ts";
-import { LongResult } from "./long-result.ts";
-import { withoutEnvelope } from "./outcomes.ts";
 import type { RetryLimits } from "../../outcome/retry.ts";
+import type { CallOptions, CallResult, Tool, ToolContract } from "../catalog/catalog.ts";
+import { argumentsSchema, resultSchema } from "../catalog/defaults.ts";
+import { resultNotRead, type ValidatorOf } from "../checks/checks.ts";
+import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
+import { sayBroken, guestFailed, messageOf } from "./call-failures.ts";
+import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
 import { invocableTool, rejectWith, type CallEnd, type Invocable } from "./invoke.ts";
+import { LongResult } from "./long-result.ts";
 import type { CallNotes } from "./observe.ts";
+import { withoutEnvelope } from "./outcomes.ts";
 import { placeThrownAt } from "./recent-lines.ts";
+import type { Run } from "./run.ts";
 import type { Redirects } from "./uris/redirect.ts";
 
 /** The parts of its server that a tool uses. */

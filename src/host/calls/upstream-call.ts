@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { CallTable } from "../../lib/call-table.ts";
 import { Cancellation } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -9,7 +10,6 @@ import type { UpstreamQuestion } from "../../upstream/request.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream, UpstreamCaller, UpstreamRequest, UpstreamResults } from "../../upstream/upstream.ts";
 import type { CallOptions, ClientFacts, GuestLog, InputRequired, InputRequest } from "../catalog/catalog.ts";
-import { randomUUID } from "node:crypto";
 
 export type SuspendedLimits = Pick<Limits, "answerMs" | "questionBytes" | "upstreamSuspended" | "upstreamCallMs">;
 

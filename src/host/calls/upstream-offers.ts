@@ -1,5 +1,6 @@
-import { cutText } from "../../lib/cut-text.ts";
+import { hash } from "node:crypto";
 import type { ToolContract, PromptContract } from "../../contract/contract.ts";
+import { cutText } from "../../lib/cut-text.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import { JsonText, type JsonObject } from "../../lib/json.ts";
 import type { Limits } from "../../limits/limits.ts";
@@ -16,7 +17,6 @@ import { LongObject } from "./long-result.ts";
 import type { CallNotes } from "./observe.ts";
 import { withoutSuspended, type RoundEnd } from "./upstream-call.ts";
 import { endedOf, completionOf, contentsOf, messagesOf } from "./upstream-results.ts";
-import { hash } from "node:crypto";
 
 /** The parts of an upstream's tool besides its contract. */
 export interface UpstreamToolParts {

@@ -1,8 +1,10 @@
 import type { Principal } from "../../access/principal.ts";
+import { isOwn, parseAddress } from "../../entry/address.ts";
 import { rawBlock, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { listedProblems, type Problem } from "../../lib/problem.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
+import { listedProblems, type Problem } from "../../lib/problem.ts";
+import type { Host } from "../host.ts";
 import type {
   Catalog,
   Completer,
@@ -15,10 +17,8 @@ import type {
   Tool,
   ToolContract,
 } from "./catalog.ts";
-import type { Host } from "../host.ts";
 import type { ServerSummary } from "./overview.ts";
 import { callableBy, permittedCatalog } from "./permitted.ts";
-import { isOwn, parseAddress } from "../../entry/address.ts";
 
 /** Names of tools and prompts that every protocol revision allows. */
 const SHARED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;

@@ -1,10 +1,10 @@
-import { defaultLimits, type Limits } from "../../limits/limits.ts";
 import { mapInTurns, turnTaker } from "../../lib/event-loop.ts";
+import { defaultLimits, type Limits } from "../../limits/limits.ts";
+import type { Host } from "../host.ts";
+import type { ChangeListener } from "../serving/watchers.ts";
 import { composeServers, partOf, withoutOffer, type Part } from "./aggregate-catalog.ts";
 import type { Catalog, Contract, ServerChange } from "./catalog.ts";
 import type { Directory, DirectoryEntry } from "./directory.ts";
-import type { Host } from "../host.ts";
-import type { ChangeListener } from "../serving/watchers.ts";
 
 /**
  * The name of the server that offers everything a tenant's servers offer (S10). It only maps names: a call goes to the

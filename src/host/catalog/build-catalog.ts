@@ -1,11 +1,27 @@
+import { isOwn } from "../../entry/address.ts";
+import type { ServerEntry } from "../../entry/entry.ts";
+import { checkOptions, leaveOut, offerOf, type Offered } from "../../entry/offer.ts";
+import type { PromptTask } from "../../entry/prompt-fields.ts";
 import type { Executor } from "../../executor/executor.ts";
-import type { Checks } from "../checks/checks.ts";
-import type { FetchLimits } from "../../network/fetches.ts";
-import { rawBlock, type Block, type Cid } from "../../lib/cid.ts";
-import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
 import type { HostPort } from "../../executor/executor.ts";
+import { rawBlock, type Block, type Cid } from "../../lib/cid.ts";
 import { valuesIn, type JsonObject } from "../../lib/json.ts";
 import type { Limits } from "../../limits/limits.ts";
+import type { FetchLimits } from "../../network/fetches.ts";
+import { createCompleter } from "../calls/completer.ts";
+import { grantProblems, grantTo, leaveOutNamesakes, type GrantDependencies } from "../calls/granted.ts";
+import { CallNotes, gateOf } from "../calls/observe.ts";
+import { writtenPrompt, createPrompt } from "../calls/prompt.ts";
+import { remaking } from "../calls/remake.ts";
+import { contentRun, findable, functionResource } from "../calls/resource.ts";
+import { configuredRun, runFactory } from "../calls/run.ts";
+import { createTool } from "../calls/tool.ts";
+import { uriFinder, uriTester } from "../calls/uris/find-resource.ts";
+import { createRedirects } from "../calls/uris/redirect.ts";
+import { createUris, linkedResource, type Link, type UriLimits } from "../calls/uris/uris.ts";
+import type { Checks } from "../checks/checks.ts";
+import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
+import { codeProblems } from "../serving/tenant-rules.ts";
 import type { Catalog, Offer } from "./catalog.ts";
 import {
   compilingOnce,
@@ -15,27 +31,11 @@ import {
   type CompileOnce,
   type CompilingParts,
 } from "./compile-once.ts";
-import { createCompleter } from "../calls/completer.ts";
-import type { ServerEntry } from "../../entry/entry.ts";
-import { checkOptions, leaveOut, offerOf, type Offered } from "../../entry/offer.ts";
-import type { PromptTask } from "../../entry/prompt-fields.ts";
-import { writtenPrompt, createPrompt } from "../calls/prompt.ts";
-import { grantProblems, grantTo, leaveOutNamesakes, type GrantDependencies } from "../calls/granted.ts";
 import { argumentsSchema } from "./defaults.ts";
 import { identitiesOf } from "./identity.ts";
-import { CallNotes, gateOf } from "../calls/observe.ts";
 import { createRelease, type Release } from "./release.ts";
-import { contentRun, findable, functionResource } from "../calls/resource.ts";
-import { uriFinder, uriTester } from "../calls/uris/find-resource.ts";
-import { configuredRun, runFactory } from "../calls/run.ts";
-import { codeProblems } from "../serving/tenant-rules.ts";
-import { createTool } from "../calls/tool.ts";
 import { applyTransforms } from "./transforms.ts";
 import { loadUpstream, type UpstreamDependencies } from "./upstream-catalog.ts";
-import { isOwn } from "../../entry/address.ts";
-import { createUris, linkedResource, type Link, type UriLimits } from "../calls/uris/uris.ts";
-import { remaking } from "../calls/remake.ts";
-import { createRedirects } from "../calls/uris/redirect.ts";
 
 export interface LoadDependencies extends CompilingParts, UpstreamDependencies, GrantDependencies {
   readonly executor: Executor;

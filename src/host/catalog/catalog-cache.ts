@@ -1,5 +1,5 @@
-import type { Catalog } from "./catalog.ts";
 import type { Limits } from "../../limits/limits.ts";
+import type { Catalog } from "./catalog.ts";
 import { saidOf, type Directory, type DirectoryEntry } from "./directory.ts";
 
 interface Slot {

@@ -1,14 +1,14 @@
 import type { Principal } from "../../access/principal.ts";
+import type { ContentBlock, PromptResult } from "../../contract/content-block.ts";
+import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
+import type { TaskSupport } from "../../discover/discovery.ts";
+import type { GuestLog, InputRequests } from "../../executor/executor.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
 import type { Cid } from "../../lib/cid.ts";
 import type { Json, JsonObject, JsonText } from "../../lib/json.ts";
-import type { ContentBlock, PromptResult } from "../../contract/content-block.ts";
-import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
-import type { CallerContext } from "../../outcome/context.ts";
-import type { TaskSupport } from "../../discover/discovery.ts";
-import type { GuestLog, InputRequests } from "../../executor/executor.ts";
 import type { Problem } from "../../lib/problem.ts";
 import type { Trace } from "../../lib/trace.ts";
+import type { CallerContext } from "../../outcome/context.ts";
 
 export type {
   Contract,

@@ -1,5 +1,5 @@
-import type { CancelSignal } from "../../lib/cancellation.ts";
 import type { Compiled, DefinitionSource } from "../../discover/discovery.ts";
+import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { FairSemaphore } from "../../lib/fair-semaphore.ts";
 

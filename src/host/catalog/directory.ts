@@ -1,9 +1,3 @@
-import { decodeRecord, isCid, type Cid } from "../../lib/cid.ts";
-import { isObject, isSameJson, jsonText, type Json, type JsonObject } from "../../lib/json.ts";
-import type { Problem } from "../../lib/problem.ts";
-import { ifSound } from "../../store/if-sound.ts";
-import type { NameChanges, Store } from "../../store/store.ts";
-import { nextTurn, turnTaker } from "../../lib/event-loop.ts";
 import {
   CONFIG_CIDS_MAX,
   referredIn,
@@ -12,6 +6,7 @@ import {
   type ReadEntry,
   type ServerEntry,
 } from "../../entry/entry.ts";
+import { SCHEMA_KEY } from "../../entry/fields.ts";
 import {
   entryBounds,
   parseMcps,
@@ -20,8 +15,13 @@ import {
   type McpsLimits,
   type ParsedMcps,
 } from "../../entry/mcps.ts";
-import { SCHEMA_KEY } from "../../entry/fields.ts";
+import { decodeRecord, isCid, type Cid } from "../../lib/cid.ts";
+import { nextTurn, turnTaker } from "../../lib/event-loop.ts";
 import { parseInTurns, unitsOf } from "../../lib/json-spans.ts";
+import { isObject, isSameJson, jsonText, type Json, type JsonObject } from "../../lib/json.ts";
+import type { Problem } from "../../lib/problem.ts";
+import { ifSound } from "../../store/if-sound.ts";
+import type { NameChanges, Store } from "../../store/store.ts";
 import { hiddenOf, readVisibility, type Hidden } from "./visibility.ts";
 
 /** Everything that a tenant's names say about its servers, before any of them is loaded. */

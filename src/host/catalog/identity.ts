@@ -1,5 +1,5 @@
-import { jsonBlock } from "../../lib/cid.ts";
 import type { ToolContract } from "../../contract/contract.ts";
+import { jsonBlock } from "../../lib/cid.ts";
 import type { Catalog, ToolIdentity } from "./catalog.ts";
 
 /**

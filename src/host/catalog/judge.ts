@@ -1,9 +1,9 @@
 import { type ContractChange, ToldChanges } from "../../contract/change.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
-import type { Limits } from "../../limits/limits.ts";
 import type { EntrySchemaValidation } from "../../entry/entry.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
+import type { Limits } from "../../limits/limits.ts";
 import { cidOf, cidOfContract, makeCids, sizeOf } from "./structure-cid.ts";
 
 /**

@@ -1,16 +1,16 @@
-import { BerthError } from "../../lib/errors.ts";
+import type { ReadEntry, ServerEntry } from "../../entry/entry.ts";
+import { readCheckedEntry } from "../../entry/mcps.ts";
 import type { HostPort } from "../../executor/executor.ts";
+import { lacksDescriptor, noDescriptors } from "../../lib/error-mapping.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { valuesIn } from "../../lib/json.ts";
+import type { Log } from "../../lib/log.ts";
+import type { Problem } from "../../lib/problem.ts";
 import { buildCatalog, type LoadDependencies, type PreparedRelease } from "./build-catalog.ts";
 import type { Catalog, Offer } from "./catalog.ts";
 import { refused } from "./compile-once.ts";
-import type { ReadEntry, ServerEntry } from "../../entry/entry.ts";
-import { readCheckedEntry } from "../../entry/mcps.ts";
 import type { DirectoryEntry } from "./directory.ts";
 import { recordRelease, type RecordRelease } from "./release-recorder.ts";
-import { valuesIn } from "../../lib/json.ts";
-import type { Problem } from "../../lib/problem.ts";
-import type { Log } from "../../lib/log.ts";
-import { lacksDescriptor, noDescriptors } from "../../lib/error-mapping.ts";
 
 /** A server as one host has loaded it, which another host of the same tenant need not load again. */
 export interface PreparedServer {

@@ -1,8 +1,8 @@
+import type { ServerEntry } from "../../entry/entry.ts";
+import type { Offered, OfferedPrompt, OfferedResource, OfferedTool } from "../../entry/offer.ts";
 import { jsonBlock, jsonBlockInTurns, rawBlock, type Block, type Cid } from "../../lib/cid.ts";
 import type { Problem } from "../../lib/problem.ts";
 import type { Contract, Offer, ResourceContract, ResourceTemplateContract } from "./catalog.ts";
-import type { ServerEntry } from "../../entry/entry.ts";
-import type { Offered, OfferedPrompt, OfferedResource, OfferedTool } from "../../entry/offer.ts";
 
 /** One immutable version of a server, and what implements it. */
 export interface Release {

@@ -1,10 +1,10 @@
-import { decodeJsonInTurns, jsonBlock, rawBlock, type Cid } from "../../lib/cid.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { soundContract } from "../../contract/sound.ts";
+import { decodeJsonInTurns, jsonBlock, rawBlock, type Cid } from "../../lib/cid.ts";
+import { mapInTurns } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
 import type { Store } from "../../store/store.ts";
-import { mapInTurns } from "../../lib/event-loop.ts";
 import { NOTHING_ARRIVED, type Arrived } from "./judge.ts";
 import { cidOf, cidOfContract, contractBlock, readAs } from "./structure-cid.ts";
 

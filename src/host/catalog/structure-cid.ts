@@ -1,5 +1,5 @@
-import { addressOfJson, jsonBlock, jsonBlockInTurns, type Block, type Cid } from "../../lib/cid.ts";
 import type { Contract } from "../../contract/contract.ts";
+import { addressOfJson, jsonBlock, jsonBlockInTurns, type Block, type Cid } from "../../lib/cid.ts";
 import { valuesIn } from "../../lib/json.ts";
 
 /**

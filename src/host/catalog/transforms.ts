@@ -1,6 +1,6 @@
+import { complain, inside, type ConfigPlace } from "../../entry/config-place.ts";
 import type { Hook, ServerEntry } from "../../entry/entry.ts";
 import { contractsOf, putPrompt, putResource, putTool, type Found, type Offered } from "../../entry/offer.ts";
-import { complain, inside, type ConfigPlace } from "../../entry/config-place.ts";
 import { readPrompt } from "../../entry/prompt-fields.ts";
 import { readResource } from "../../entry/resource-fields.ts";
 import { knownFaults, readTool, type FaultOf } from "../../entry/tool-fields.ts";

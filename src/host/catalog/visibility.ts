@@ -1,8 +1,8 @@
 import { decodeRecord, jsonBlock, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json.ts";
-import { limitVariable } from "../../limits/limits.ts";
 import { TokenBuckets } from "../../lib/token-buckets.ts";
+import { limitVariable } from "../../limits/limits.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import type { Catalog } from "./catalog.ts";

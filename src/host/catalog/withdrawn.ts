@@ -1,10 +1,10 @@
 import { decodeRecord, jsonBlock, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
 
 /**
  * Withdrawn releases: they keep their CIDs and content, and are neither served nor restored until they are reinstated.

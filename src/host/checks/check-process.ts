@@ -1,9 +1,8 @@
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { BerthError } from "../../lib/errors.ts";
-import { setNiceness } from "../../processes/niceness.ts";
 import type { Limits } from "../../limits/limits.ts";
-import { processorMsOf, treeOf } from "../../processes/process-tree.ts";
+import { setNiceness } from "../../processes/niceness.ts";
 import {
   BESIDES_HEAP_MB,
   OwnProgram,
@@ -12,6 +11,7 @@ import {
   type Way,
 } from "../../processes/own-program.ts";
 import { FROM_OUTSIDE, ProcessGroup, saysOutOfMemory, signalOf, type Exit } from "../../processes/process-group.ts";
+import { processorMsOf, treeOf } from "../../processes/process-tree.ts";
 import type { NoSandbox } from "../../processes/sandbox.ts";
 import type { Spawn } from "../../processes/spawn/spawn.ts";
 import type { CheckReport, CheckProcessTask } from "./tasks.ts";

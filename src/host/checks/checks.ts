@@ -1,18 +1,22 @@
 import type { Scalar } from "../../contract/parameter-headers.ts";
-import { BerthError } from "../../lib/errors.ts";
-import { lacksDescriptor, noDescriptors } from "../../lib/error-mapping.ts";
+import type { PromptTask } from "../../entry/prompt-fields.ts";
 import type { GuestFailure } from "../../executor/executor.ts";
 import { failure } from "../../executor/failures.ts";
+import type { Draft } from "../../lib/draft.ts";
+import { lacksDescriptor, noDescriptors } from "../../lib/error-mapping.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { nextTurn } from "../../lib/event-loop.ts";
+import { FairSemaphore } from "../../lib/fair-semaphore.ts";
 import { JsonText, type Json, type JsonSchema } from "../../lib/json.ts";
 import { limitVariable, type Limits } from "../../limits/limits.ts";
 import { spawnDirectly } from "../../processes/spawn/spawn.ts";
-import { FairSemaphore } from "../../lib/fair-semaphore.ts";
-import { nextTurn } from "../../lib/event-loop.ts";
-import type { LongAnswer } from "../../upstream/results.ts";
 import type { LongEvent, LongLimits } from "../../upstream/long-answers.ts";
+import type { LongAnswer } from "../../upstream/results.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { LongObjectParts } from "../calls/long-result.ts";
 import { ViewRoom, type Kept } from "../catalog/view-room.ts";
+import { serviceEnding, startCheckProcess, type CheckProcess, type CheckStart } from "./check-process.ts";
+import { evaluated, within, type Check } from "./check-work.ts";
 import type { SchemaCode, SchemaOptions } from "./schema-code.ts";
 import type {
   ReadTask,
@@ -31,10 +35,6 @@ import type {
   CheckReport,
   Paths,
 } from "./tasks.ts";
-import type { PromptTask } from "../../entry/prompt-fields.ts";
-import type { Draft } from "../../lib/draft.ts";
-import { serviceEnding, startCheckProcess, type CheckProcess, type CheckStart } from "./check-process.ts";
-import { evaluated, within, type Check } from "./check-work.ts";
 
 /**
  * Checks values against schemas. It owns the processes that compile schemas to code, and that judge each value not

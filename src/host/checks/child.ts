@@ -1,7 +1,12 @@
 import { Socket } from "node:net";
 import { getHeapStatistics } from "node:v8";
-import { digestOfJson } from "../../lib/canonical-json.ts";
 import { scalarsAt } from "../../contract/parameter-headers.ts";
+import { filledPrompt } from "../../entry/prompt-fields.ts";
+import type { GuestOutcome } from "../../executor/executor.ts";
+import { failure, outputTooLarge } from "../../executor/failures.ts";
+import { readValue } from "../../executor/guest-value.ts";
+import { digestOfJson } from "../../lib/canonical-json.ts";
+import { parseDraft } from "../../lib/draft.ts";
 import { errors, type BerthError } from "../../lib/errors.ts";
 import {
   isObject,
@@ -12,20 +17,14 @@ import {
   type JsonObject,
   type JsonSchema,
 } from "../../lib/json.ts";
-import { failure, outputTooLarge } from "../../executor/failures.ts";
-import type { GuestOutcome } from "../../executor/executor.ts";
-import { readValue } from "../../executor/guest-value.ts";
-import { parseJson } from "../../lib/parse-json.ts";
 import { LongText } from "../../lib/long-text.ts";
+import { parseJson } from "../../lib/parse-json.ts";
 import { NATIVE_META } from "../../native/events.ts";
-import { parseDraft } from "../../lib/draft.ts";
 import { readLongEvent, readLongMessage, type LongEvent } from "../../upstream/long-answers.ts";
 import { readCompletion, readPromptResult, readResourceResult, readToolResult } from "../../upstream/results.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
-import type { CallResult, ContentBlock, PromptResult, ReadResult } from "../catalog/catalog.ts";
 import { sayBroken } from "../calls/call-failures.ts";
 import { completionIn } from "../calls/completer.ts";
-import { filledPrompt } from "../../entry/prompt-fields.ts";
 import {
   BARE_TEXT,
   bareOf,
@@ -40,9 +39,11 @@ import {
 import type { LongObjectParts, LongResultParts, OlderTexts } from "../calls/long-result.ts";
 import { endOfResult, withoutEnvelope } from "../calls/outcomes.ts";
 import { promptOfContent, promptResultOf } from "../calls/prompt.ts";
-import { argumentTexts } from "../calls/run.ts";
 import { blockOfContents, contentsOfBytes, contentsOfResult, toContents } from "../calls/resource-contents.ts";
+import { argumentTexts } from "../calls/run.ts";
 import { completionOf, contentsOf, messagesOf, resultOf } from "../calls/upstream-results.ts";
+import type { CallResult, ContentBlock, PromptResult, ReadResult } from "../catalog/catalog.ts";
+import { judgeOf, overfilled } from "./schema-code.ts";
 import type {
   AnswerKind,
   AnswerTask,
@@ -65,7 +66,6 @@ import type {
   RemakeTask,
   UpstreamTask,
 } from "./tasks.ts";
-import { judgeOf, overfilled } from "./schema-code.ts";
 import { piecesOf, READY, TransferReader } from "./transfer.ts";
 
 /**

@@ -1,12 +1,12 @@
 import type { Scalar } from "../../contract/parameter-headers.ts";
-import type { ErrorCode } from "../../lib/errors.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
 import type { Draft } from "../../lib/draft.ts";
+import type { ErrorCode } from "../../lib/errors.ts";
 import type { JsonDigest, JsonSchema } from "../../lib/json.ts";
 import type { LongEvent, LongLimits } from "../../upstream/long-answers.ts";
-import type { Completion, InputRequired } from "../catalog/catalog.ts";
 import type { Bare } from "../calls/content.ts";
 import type { LongObjectParts, LongResultParts } from "../calls/long-result.ts";
+import type { Completion, InputRequired } from "../catalog/catalog.ts";
 import type { SchemaCode } from "./schema-code.ts";
 
 /** The tasks of the check process, and what it reports of each: all that crosses between it and the service. */

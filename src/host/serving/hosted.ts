@@ -1,13 +1,13 @@
 import type { PromptContract, ToolContract } from "../../contract/contract.ts";
 import { BerthError } from "../../lib/errors.ts";
+import type { Limits } from "../../limits/limits.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import type { Observed } from "../../upstream/observed.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream, UpstreamOptions, UpstreamRequest } from "../../upstream/upstream.ts";
-import type { Limits } from "../../limits/limits.ts";
+import { SuspendedCalls, type SuspendedLimits } from "../calls/upstream-call.ts";
 import type { RememberedChanges } from "../catalog/remembered.ts";
 import { cidOf, makeCids } from "../catalog/structure-cid.ts";
-import { SuspendedCalls, type SuspendedLimits } from "../calls/upstream-call.ts";
 
 /** Opens an upstream for its host; what else the connection needs is already bound. */
 export type OpenUpstream = (launch: Launch, listener: UpstreamListener) => Upstream;

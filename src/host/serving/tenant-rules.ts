@@ -1,9 +1,9 @@
+import type { ServerEntry } from "../../entry/entry.ts";
 import type { Executor } from "../../executor/executor.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import { variablesOf, type Launch } from "../../upstream/launch.ts";
 import { parseLauncher } from "../../upstream/launcher-uri.ts";
-import type { ServerEntry } from "../../entry/entry.ts";
 import type { DirectoryEntry } from "../catalog/directory.ts";
 
 /**

@@ -1,17 +1,17 @@
 import type { IncomingMessage } from "node:http";
+import type { RequestHandler } from "express";
+import type { Access } from "../../access/access.ts";
 import type { AskedResource } from "../../access/oauth/access-tokens.ts";
+import { scopesFor } from "../../access/oauth/scopes.ts";
 import { isTrustworthy } from "../../access/oauth/settings.ts";
 import { isLoopback } from "../../config.ts";
 import type { Tenancy } from "../../host/serving/tenancy.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { DEFAULT_TENANT, isTenantName } from "../../lib/tenant-name.ts";
 import { hostnameOf } from "../hostname.ts";
 import { plainAddress } from "../peer.ts";
 import type { RequestContext } from "../request-context.ts";
-import type { Access } from "../../access/access.ts";
-import { scopesFor } from "../../access/oauth/scopes.ts";
-import { BerthError } from "../../lib/errors.ts";
-import { DEFAULT_TENANT, isTenantName } from "../../lib/tenant-name.ts";
 import type { RouteHandler } from "../routed.ts";
-import type { RequestHandler } from "express";
 
 /**
  * The names of the resources here (RFC 8707): the addresses of the MCP endpoints, and `…/mcp` for all servers of a

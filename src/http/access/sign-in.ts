@@ -1,21 +1,21 @@
+import { randomUUID } from "node:crypto";
 import type { Access } from "../../access/access.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json.ts";
 import { parseJson } from "../../lib/parse-json.ts";
+import type { Records } from "../../lib/records.ts";
+import { isTenantName } from "../../lib/tenant-name.ts";
+import type { Limits } from "../../limits/limits.ts";
+import type { Sealer } from "../../mcp/seal.ts";
 import type { Bodies } from "../body.ts";
-import type { OriginOf } from "../public-origin.ts";
 import type { Pages } from "../pages/pages.ts";
 import { peerOf } from "../peer.ts";
-import { isTenantName } from "../../lib/tenant-name.ts";
+import type { OriginOf } from "../public-origin.ts";
 import type { RoutedContext, RouteHandler } from "../routed.ts";
 import { endTokenCookie, signInCookie, signInCookieOf } from "./credential.ts";
 import { checkWritingPage } from "./own-page.ts";
 import { recordRefusal, type RefusalRecorder } from "./record-refusals.ts";
 import type { Resources } from "./resources.ts";
-import { randomUUID } from "node:crypto";
-import type { Limits } from "../../limits/limits.ts";
-import type { Records } from "../../lib/records.ts";
-import type { Sealer } from "../../mcp/seal.ts";
 
 interface SignInOptions extends RefusalRecorder {
   readonly access: Access;

@@ -1,14 +1,14 @@
+import type { Router } from "express";
 import type { Access } from "../../access/access.ts";
 import type { Audit } from "../../audit/audit.ts";
 import type { Edits } from "../../edits/edits.ts";
 import type { SecretEdits } from "../../edits/secret-edits.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Host } from "../../host/host.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Bodies } from "../body.ts";
 import type { ListPageLimits } from "../list-page.ts";
-import type { Router } from "express";
-import { BerthError } from "../../lib/errors.ts";
 import { routed, type Permit, type RouteHandler } from "../routed.ts";
 
 /** The parts that routes of the API are made with. */

@@ -1,13 +1,13 @@
 import { Router } from "express";
 import type { Audit } from "../../audit/audit.ts";
-import { secretRoutes } from "./secrets.ts";
-import { serverRoutes } from "./servers.ts";
-import { subjectRoutes } from "./subjects.ts";
-import { tokenRoutes } from "./tokens.ts";
 import { administering } from "../access/permit.ts";
 import { readAuditQuery } from "../audit-query.ts";
 import type { RouteHandler } from "../routed.ts";
 import { addRoute, type ApiOptions } from "./add-route.ts";
+import { secretRoutes } from "./secrets.ts";
+import { serverRoutes } from "./servers.ts";
+import { subjectRoutes } from "./subjects.ts";
+import { tokenRoutes } from "./tokens.ts";
 
 /**
  * The JSON API under `/api`: changes, and their effects on clients (`docs/api.md`). It turns requests into edits and

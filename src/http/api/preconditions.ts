@@ -1,9 +1,9 @@
 import type { Request } from "express";
 import { rightsOf, type OpenAccess } from "../../access/rights.ts";
+import type { SaveOptions } from "../../edits/edits.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { RoutedContext } from "../routed.ts";
-import type { SaveOptions } from "../../edits/edits.ts";
 
 /** The version that a writer expects (RFC 9110, 13.1): a given one, none, or any. */
 export type Precondition =

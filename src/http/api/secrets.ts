@@ -1,10 +1,10 @@
 import { Router } from "express";
-import { BerthError } from "../../lib/errors.ts";
 import type { ListedSecret } from "../../edits/secret-edits.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { changing, reading } from "../access/permit.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import type { RequestContext } from "../request-context.ts";
 import type { RouteHandler } from "../routed.ts";
-import { changing, reading } from "../access/permit.ts";
 import { addRoute, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./add-route.ts";
 import { readPrecondition, writerOf } from "./preconditions.ts";

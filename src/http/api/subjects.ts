@@ -1,18 +1,18 @@
 import { Router, type Response } from "express";
 import { rightsOf } from "../../access/rights.ts";
-import { BerthError } from "../../lib/errors.ts";
 import type { Saved } from "../../contract/review.ts";
 import type { Subject } from "../../edits/edits.ts";
-import { namesOnPage, readListPage } from "../list-page.ts";
-import type { RoutedContext, RouteHandler } from "../routed.ts";
+import { parseDraft, type Draft } from "../../lib/draft.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { turnAmongAll } from "../../lib/event-loop.ts";
 import { changing, listing, mayKnow, named, reading } from "../access/permit.ts";
+import { namesOnPage, readListPage } from "../list-page.ts";
+import type { RequestContext } from "../request-context.ts";
+import type { RoutedContext, RouteHandler } from "../routed.ts";
 import { addRoute, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./add-route.ts";
 import { etagOf, requirePrecondition, saveOptions } from "./preconditions.ts";
-import { turnAmongAll } from "../../lib/event-loop.ts";
 import { textDiff } from "./text-diff.ts";
-import { parseDraft, type Draft } from "../../lib/draft.ts";
-import type { RequestContext } from "../request-context.ts";
 
 /** The name of each list, in its address and in its answer. */
 const lists: Readonly<Record<Subject["kind"], string>> = {

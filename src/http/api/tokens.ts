@@ -1,8 +1,8 @@
 import { Router } from "express";
 import { readTokenRequest } from "../../access/token-request.ts";
 import type { TokenInfo } from "../../access/tokens.ts";
-import { parseJson } from "../../lib/parse-json.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
+import { parseJson } from "../../lib/parse-json.ts";
 import { changing } from "../access/permit.ts";
 import { cursorAfter, readListPage } from "../list-page.ts";
 import type { RouteHandler } from "../routed.ts";

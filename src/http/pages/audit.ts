@@ -1,12 +1,12 @@
-import { administering } from "../access/permit.ts";
-import type { Audit } from "../../audit/audit.ts";
 import { AUDIT_KINDS } from "../../audit/audit-entry.ts";
+import type { Audit } from "../../audit/audit.ts";
 import { OUTCOMES } from "../../audit/filter.ts";
 import type { AuditRecord } from "../../audit/record.ts";
+import { isObject, type Json } from "../../lib/json.ts";
+import { administering } from "../access/permit.ts";
 import { filterTexts, readAuditQuery } from "../audit-query.ts";
 import type { PageRoute } from "../routed.ts";
 import type { Pages } from "./pages.ts";
-import { isObject, type Json } from "../../lib/json.ts";
 import { authorText, bytesText, countOf, shortCid, timeView } from "./parts/text.ts";
 
 interface AuditPageOptions {

@@ -1,10 +1,10 @@
-import { reading } from "../access/permit.ts";
 import type { Response } from "express";
+import type { Host } from "../../host/host.ts";
 import { isCid, isStructure, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { Host } from "../../host/host.ts";
-import { indentedJson, isObject } from "../../lib/json.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
+import { indentedJson, isObject } from "../../lib/json.ts";
+import { reading } from "../access/permit.ts";
 import type { PageRoute } from "../routed.ts";
 import type { Pages } from "./pages.ts";
 import { bytesText, shortCid } from "./parts/text.ts";

@@ -1,12 +1,12 @@
 import type { Request } from "express";
-import type { BerthError, ErrorCode } from "../../lib/errors.ts";
 import type { Access } from "../../access/access.ts";
 import type { Host } from "../../host/host.ts";
+import type { BerthError, ErrorCode } from "../../lib/errors.ts";
+import { nearNames } from "../../lib/near-names.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { mayKnow } from "../access/permit.ts";
 import type { RoutedContext } from "../routed.ts";
 import type { Pages } from "./pages.ts";
-import { nearNames } from "../../lib/near-names.ts";
 import { pathsOf } from "./parts/paths.ts";
 import { problemView } from "./parts/problem-view.ts";
 

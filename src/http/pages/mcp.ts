@@ -1,13 +1,13 @@
 import type { Access } from "../../access/access.ts";
 import type { Principal } from "../../access/principal.ts";
+import type { Overview } from "../../host/catalog/overview.ts";
 import type { Host } from "../../host/host.ts";
 import type { UpstreamState } from "../../host/serving/hosting.ts";
-import type { Overview } from "../../host/catalog/overview.ts";
-import { areMore } from "../../lib/problem.ts";
 import { mapInTurns } from "../../lib/event-loop.ts";
+import { areMore } from "../../lib/problem.ts";
 import { mayKnow, toolsShown } from "../access/permit.ts";
-import type { OriginOf } from "../public-origin.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
+import type { OriginOf } from "../public-origin.ts";
 import type { PageRoute } from "../routed.ts";
 import { inGroups, type Pages } from "./pages.ts";
 import { credentialsOf } from "./parts/credentials.ts";

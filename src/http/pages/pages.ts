@@ -1,16 +1,16 @@
+import { createRequire } from "node:module";
+import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { Principal } from "../../access/principal.ts";
 import { packageVersion, packageRoot } from "../../config.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
 import { mayAdminister, mayKnow } from "../access/permit.ts";
 import type { Assets } from "../assets.ts";
-import type { RoutedContext } from "../routed.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
-import { Fragment, withFragments } from "./fragment.ts";
-import { createRequire } from "node:module";
-import { join } from "node:path";
 import { handlebars } from "../handlebars.ts";
+import type { RoutedContext } from "../routed.ts";
+import { Fragment, withFragments } from "./fragment.ts";
 
 /**
  * Renders pages: `views/pages/<view>.hbs` in `views/layout.hbs`, with every `views/partials/*.hbs` as a partial

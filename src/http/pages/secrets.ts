@@ -1,5 +1,5 @@
-import { reading } from "../access/permit.ts";
 import type { ListedSecret, SecretEdits } from "../../edits/secret-edits.ts";
+import { reading } from "../access/permit.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import type { PageRoute } from "../routed.ts";
 import { inGroups, type Pages } from "./pages.ts";

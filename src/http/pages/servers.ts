@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
-import { cutText } from "../../lib/cut-text.ts";
-import { BerthError } from "../../lib/errors.ts";
 import type { Subject } from "../../edits/edits.ts";
-import type { Current, Draft } from "../../lib/draft.ts";
-import type { Host } from "../../host/host.ts";
 import type { ServerSummary } from "../../host/catalog/overview.ts";
-import { listedProblems } from "../../lib/problem.ts";
+import type { Host } from "../../host/host.ts";
+import { cutText } from "../../lib/cut-text.ts";
+import type { Current, Draft } from "../../lib/draft.ts";
+import { BerthError } from "../../lib/errors.ts";
 import { mapInTurns } from "../../lib/event-loop.ts";
+import { listedProblems } from "../../lib/problem.ts";
 import { checkPermitted, mayKnow, named, reading } from "../access/permit.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import type { OriginOf } from "../public-origin.ts";

@@ -1,17 +1,17 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { isCid, type Cid } from "../../lib/cid.ts";
+import { structuredPatch, type StructuredPatchHunk } from "diff";
 import { packageRoot } from "../../config.ts";
-import { BerthError } from "../../lib/errors.ts";
 import type { Edits, Subject, Version } from "../../edits/edits.ts";
+import { isCid, type Cid } from "../../lib/cid.ts";
 import type { Current, Draft } from "../../lib/draft.ts";
+import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
+import { boundsOfDiffs } from "../api/text-diff.ts";
 import type { RequestPlace } from "../request-context.ts";
 import type { Fragment } from "./fragment.ts";
 import type { Pages } from "./pages.ts";
 import { authorText, shortCid, timeView } from "./parts/text.ts";
-import { structuredPatch, type StructuredPatchHunk } from "diff";
-import { boundsOfDiffs } from "../api/text-diff.ts";
 
 /** The parts that editing pages are made with. */
 export interface EditPageOptions {

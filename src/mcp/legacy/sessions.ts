@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { BerthError } from "../../lib/errors.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
 import type { LogLevel } from "../../lib/log-level.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import type { Records, StoredRecord } from "../../lib/records.ts";
 import { limitVariable, type Limits } from "../../limits/limits.ts";
 import { KeptCount } from "../kept-count.ts";
-import type { Records, StoredRecord } from "../../lib/records.ts";
 import { isLegacy } from "../revisions.ts";
 import type { Sealer } from "../seal.ts";
 import { Session, type SessionFacts, type Whose } from "./session.ts";

@@ -1,7 +1,7 @@
 import { mapsOfSchemas, placesOfSchemas } from "../../contract/subschemas.ts";
-import type { CallResult, ContentBlock, PromptResult, ToolContract } from "../../host/catalog/catalog.ts";
 import { withoutAudio, withoutLink } from "../../host/calls/content.ts";
 import { LongObject, LongResult } from "../../host/calls/long-result.ts";
+import type { CallResult, ContentBlock, PromptResult, ToolContract } from "../../host/catalog/catalog.ts";
 import { isObject, NESTING_MAX, type JsonSchema } from "../../lib/json.ts";
 import { LongText, type Text } from "../../lib/long-text.ts";
 import type { ListForm } from "../methods/lists.ts";

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Limits } from "../../limits/limits.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { Log } from "../../lib/log.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
+import type { Log } from "../../lib/log.ts";
 import type { KeyedRecordPut, Records } from "../../lib/records.ts";
+import type { Limits } from "../../limits/limits.ts";
 import { ProcessSilence } from "../silence.ts";
 import type { Session } from "./session.ts";
 import type { KeptEvents, Stream } from "./stream.ts";

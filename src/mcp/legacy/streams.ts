@@ -1,11 +1,11 @@
-import { limitVariable, type Limits } from "../../limits/limits.ts";
 import { BerthError } from "../../lib/errors.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
+import { isObject } from "../../lib/json.ts";
+import { limitVariable, type Limits } from "../../limits/limits.ts";
 import type { RequestId } from "../json-rpc.ts";
 import type { EventSink } from "../protocol.ts";
-import { isObject } from "../../lib/json.ts";
 import type { Session } from "./session.ts";
 import type { StoredStream, StreamStore } from "./stream-store.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
 import { isToListen, streamId, Stream, type StreamOptions } from "./stream.ts";
 
 /** Revisions with events without a message, and with reconnecting on the server's word (SEP-1699). */

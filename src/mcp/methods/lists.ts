@@ -1,8 +1,8 @@
-import { BerthError } from "../../lib/errors.ts";
 import type { Catalog, ToolContract } from "../../host/catalog/catalog.ts";
 import { viewRoom, type Kept } from "../../host/catalog/view-room.ts";
-import type { Limits } from "../../limits/limits.ts";
+import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
+import type { Limits } from "../../limits/limits.ts";
 import type { ListName, MethodCall } from "../protocol.ts";
 import { META_CONTRACT, META_IMPLEMENTATION } from "../revisions.ts";
 

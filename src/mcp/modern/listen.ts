@@ -1,8 +1,8 @@
 import type { Catalog } from "../../host/catalog/catalog.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { isObject, type JsonObject } from "../../lib/json.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
+import { isObject, type JsonObject } from "../../lib/json.ts";
 import type { EventSink, MethodCall } from "../protocol.ts";
 import { META_SERVER_INFO, META_SUBSCRIPTION_ID } from "../revisions.ts";
 import { capabilitiesOf } from "./capabilities.ts";

@@ -1,6 +1,6 @@
+import { LongObject } from "../../host/calls/long-result.ts";
 import type { Catalog, InputRequests } from "../../host/catalog/catalog.ts";
 import type { Checks } from "../../host/checks/checks.ts";
-import { LongObject } from "../../host/calls/long-result.ts";
 import type { Host } from "../../host/host.ts";
 import { Cancellation } from "../../lib/cancellation.ts";
 import type { Log } from "../../lib/log.ts";

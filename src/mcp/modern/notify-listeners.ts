@@ -1,10 +1,10 @@
 import type { Principal } from "../../access/principal.ts";
-import { BerthError } from "../../lib/errors.ts";
 import type { ServerChange } from "../../host/catalog/catalog.ts";
 import type { Host } from "../../host/host.ts";
-import { limitVariable } from "../../limits/limits.ts";
-import { LongText, type Text } from "../../lib/long-text.ts";
+import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
+import { LongText, type Text } from "../../lib/long-text.ts";
+import { limitVariable } from "../../limits/limits.ts";
 import { mayHearOf } from "../admit.ts";
 import type { EventSink } from "../protocol.ts";
 import { META_SUBSCRIPTION_ID } from "../revisions.ts";

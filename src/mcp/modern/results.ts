@@ -1,5 +1,5 @@
-import type { Catalog } from "../../host/catalog/catalog.ts";
 import { jsonOf } from "../../host/calls/long-result.ts";
+import type { Catalog } from "../../host/catalog/catalog.ts";
 import { LongText, type Text } from "../../lib/long-text.ts";
 import { META_SERVER_INFO } from "../revisions.ts";
 

@@ -1,8 +1,8 @@
 import { rmSync, writeSync } from "node:fs";
 import type { Socket } from "node:net";
-import type { SpawnHelperReply, SpawnHelperRequest } from "./spawn-helper.ts";
-import { signsOf, wordOf } from "./guard.ts";
 import { keepWithinQuota } from "../quota/quota.ts";
+import { signsOf, wordOf } from "./guard.ts";
+import type { SpawnHelperReply, SpawnHelperRequest } from "./spawn-helper.ts";
 import { killGroup, spawnDirectly, type SpawnRequest } from "./spawn.ts";
 
 /**

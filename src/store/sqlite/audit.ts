@@ -1,7 +1,4 @@
 import type Database from "#better-sqlite3";
-import { canonicalJson } from "../../lib/canonical-json.ts";
-import { type JsonObject, isObject, soundObject } from "../../lib/json.ts";
-import { GENESIS, hexOf, linkAfter } from "../../audit/chain.ts";
 import {
   KEPT_SHARE,
   SERVICE,
@@ -15,6 +12,9 @@ import {
   type AuditLinks,
   type RemovedLink,
 } from "../../audit/audit-entry.ts";
+import { GENESIS, hexOf, linkAfter } from "../../audit/chain.ts";
+import { canonicalJson } from "../../lib/canonical-json.ts";
+import { type JsonObject, isObject, soundObject } from "../../lib/json.ts";
 import { atOnce, attempt } from "./attempt.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 

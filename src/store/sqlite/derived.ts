@@ -1,7 +1,7 @@
 import type Database from "#better-sqlite3";
 import type { Cid } from "../../lib/cid.ts";
-import type { SqliteContent } from "./content.ts";
 import type { DerivedEntry } from "../store.ts";
+import type { SqliteContent } from "./content.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
 
 /** The part of the SQLite store that keeps derived results and their holders. Each function is one transaction. */

@@ -1,8 +1,8 @@
 import Database from "#better-sqlite3";
-import { BerthError } from "../../lib/errors.ts";
 import { SERVICE } from "../../audit/audit-entry.ts";
-import { foreignLog, identityOf } from "./store-files.ts";
+import { BerthError } from "../../lib/errors.ts";
 import type { ChangedName } from "../store.ts";
+import { foreignLog, identityOf } from "./store-files.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** A changed name, or by itself a changed tenant, or a token by its id. */

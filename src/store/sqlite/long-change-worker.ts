@@ -3,14 +3,14 @@ import { parentPort, workerData } from "node:worker_threads";
 import Database from "#better-sqlite3";
 import type { Block } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { LongChangeOrder, LongChangePart, LongChangeReport } from "./long-change.ts";
+import type { Change, NameMove } from "../store.ts";
 import { SqliteAudit } from "./audit.ts";
 import { SqliteContent, verified } from "./content.ts";
 import { sqliteDerived } from "./derived.ts";
+import type { LongChangeOrder, LongChangePart, LongChangeReport } from "./long-change.ts";
 import { sqliteNames } from "./names.ts";
 import { identityOf, moved } from "./store-files.ts";
 import { StoredBytes } from "./stored-bytes.ts";
-import type { Change, NameMove } from "../store.ts";
 
 const { file, identity, busyMs } = workerData as LongChangeOrder;
 const port = parentPort!;

@@ -3,8 +3,8 @@ import { Worker } from "node:worker_threads";
 import type { Block, Cid } from "../../lib/cid.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
-import { identityOf } from "./store-files.ts";
 import type { Change, NameMove } from "../store.ts";
+import { identityOf } from "./store-files.ts";
 
 /** A change of more contents and names takes long enough for others to notice. */
 const LONG_FROM = 500;

@@ -2,11 +2,11 @@ import type Database from "#better-sqlite3";
 import { auditOfChange } from "../../audit/audit-entry.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
+import type { Change, NameChange, NameChanges, NameKind, NameMove, NameRecord } from "../store.ts";
 import type { SqliteAudit } from "./audit.ts";
 import type { SqliteContent } from "./content.ts";
 import type { SqliteDerived } from "./derived.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
-import type { Change, NameChange, NameChanges, NameKind, NameMove, NameRecord } from "../store.ts";
 
 /** SQLite's notation for "no limit". */
 const ALL = -1;

@@ -4,8 +4,8 @@ import Database from "#better-sqlite3";
 import { entryOf, SERVICE } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
-import { keepBrokenLog, type KeptLog } from "./broken-log.ts";
 import { SqliteAudit } from "./audit.ts";
+import { keepBrokenLog, type KeptLog } from "./broken-log.ts";
 import { foreignLog, newStoreId, stampLog } from "./store-files.ts";
 import { refuseNewer, upgradeDatabase } from "./upgrade.ts";
 

@@ -1,22 +1,22 @@
 import { randomBytes } from "node:crypto";
 import { rawBlock } from "../../lib/cid.ts";
-import type { Log } from "../../lib/log.ts";
 import { removeLeftDrafts } from "../../lib/draft-file.ts";
-import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
-import { changeOnThread, isLongChange } from "./long-change.ts";
-import { openDatabase } from "./open-database.ts";
+import type { Log } from "../../lib/log.ts";
+import type { Change, ChangedName, SecretStore, Store } from "../store.ts";
+import { atOnce, attempt } from "./attempt.ts";
 import { sqliteAuditLinks, SqliteAudit } from "./audit.ts";
 import { SqliteContent, verified, verifiedInTurns } from "./content.ts";
 import { sqliteDerived } from "./derived.ts";
+import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
+import { changeOnThread, isLongChange } from "./long-change.ts";
 import { byName, sqliteNames } from "./names.ts";
+import { openDatabase } from "./open-database.ts";
 import { sqliteRecords } from "./records.ts";
 import { sqliteSecrets } from "./secrets.ts";
+import { StoredBytes } from "./stored-bytes.ts";
 import { sqliteTenants } from "./tenants.ts";
 import { sqliteTokens } from "./tokens.ts";
-import { atOnce, attempt } from "./attempt.ts";
-import { StoredBytes } from "./stored-bytes.ts";
 import { WriteAheadLog } from "./write-ahead-log.ts";
-import type { Change, ChangedName, SecretStore, Store } from "../store.ts";
 
 export interface SqliteStoreOptions {
   /** The folder of the database; made when it is missing. */

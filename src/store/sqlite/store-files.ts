@@ -3,8 +3,8 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type Database from "#better-sqlite3";
 import { BerthError } from "../../lib/errors.ts";
-import { idInFile, idInLog } from "./log-frames.ts";
 import { attempt } from "./attempt.ts";
+import { idInFile, idInLog } from "./log-frames.ts";
 
 /**
  * The files of a store: the database, and SQLite's log of what is not in it yet. Only their names relate them, so this

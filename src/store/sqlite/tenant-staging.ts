@@ -1,18 +1,18 @@
+import { randomBytes } from "node:crypto";
+import { existsSync, readdirSync, rmSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type Database from "#better-sqlite3";
 import type { Block, Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { JsonObject } from "../../lib/json.ts";
-import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
-import { SqliteContent, verified } from "./content.ts";
-import { CHANGES_OF_PLACE } from "./tenant-snapshot.ts";
-import type { NamedChange, PublishSettings, TenantStaging } from "../store.ts";
-import type { WriteAheadLog } from "./write-ahead-log.ts";
-import { randomBytes } from "node:crypto";
-import { existsSync, readdirSync, rmSync } from "node:fs";
-import { open } from "node:fs/promises";
 import { inLock, lockFile } from "../../lib/file-lock.ts";
+import type { JsonObject } from "../../lib/json.ts";
+import type { NamedChange, PublishSettings, TenantStaging } from "../store.ts";
+import { SqliteContent, verified } from "./content.ts";
+import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
+import { CHANGES_OF_PLACE } from "./tenant-snapshot.ts";
+import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** The most bytes of content written in one transaction, while others wait. */
 const BYTES_AT_ONCE = 256 * 1024;

@@ -2,15 +2,15 @@ import { randomBytes } from "node:crypto";
 import type Database from "#better-sqlite3";
 import { actorOf, entryOf } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { checkTenantName, DEFAULT_TENANT } from "../../lib/tenant-name.ts";
-import type { ForeignChanges } from "./foreign-changes.ts";
 import { soundObject } from "../../lib/json.ts";
+import { checkTenantName, DEFAULT_TENANT } from "../../lib/tenant-name.ts";
+import type { Tenant, Tenants, TenantSettings } from "../store.ts";
+import { attempt, attemptAll } from "./attempt.ts";
+import type { SqliteAudit } from "./audit.ts";
+import type { ForeignChanges } from "./foreign-changes.ts";
 import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
 import { sqliteTenantSnapshot } from "./tenant-snapshot.ts";
-import { attempt, attemptAll } from "./attempt.ts";
 import { hasAnything, removeLeftovers, sqliteTenantStaging, type Published } from "./tenant-staging.ts";
-import type { SqliteAudit } from "./audit.ts";
-import type { Tenant, Tenants, TenantSettings } from "../store.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /**

@@ -1,10 +1,10 @@
 import type Database from "#better-sqlite3";
 import { actorOf, entryOf } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { ForeignChanges } from "./foreign-changes.ts";
 import { soundObject } from "../../lib/json.ts";
-import type { SqliteAudit } from "./audit.ts";
 import type { NewTokenRecord, TokenRecord, TokenRecords } from "../store.ts";
+import type { SqliteAudit } from "./audit.ts";
+import type { ForeignChanges } from "./foreign-changes.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** Tokens in a SQLite file. Their changes are logged among the changed names, under the kind `token`. */

@@ -1,7 +1,7 @@
 import type { JsonObject, JsonSchema } from "../../lib/json.ts";
-import { convertArguments } from "../uri-arguments.ts";
 import { readOperation } from "../operation.ts";
 import { isReservedKey } from "../query-keys.ts";
+import { convertArguments } from "../uri-arguments.ts";
 import { splitQuery, UriProblems } from "../uri-text.ts";
 import type { ProfileTool } from "./profile.ts";
 

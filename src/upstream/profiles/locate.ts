@@ -1,8 +1,8 @@
 import { readdir, readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
-import { jsonBlock } from "../../lib/cid.ts";
 import type { Contract } from "../../contract/contract.ts";
+import { jsonBlock } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";

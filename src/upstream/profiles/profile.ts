@@ -1,5 +1,5 @@
-import type { Cid } from "../../lib/cid.ts";
 import type { Contract } from "../../contract/contract.ts";
+import type { Cid } from "../../lib/cid.ts";
 import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
 

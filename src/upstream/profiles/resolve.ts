@@ -1,8 +1,8 @@
 import { BerthError } from "../../lib/errors.ts";
 import { invalidLauncher } from "../command.ts";
-import { contractOf, surveyOf } from "../survey.ts";
 import { readOperation } from "../operation.ts";
 import type { ProfileResolver, ServerReference } from "../reference.ts";
+import { contractOf, surveyOf } from "../survey.ts";
 import { decodePiece, splitQuery, UriProblems } from "../uri-text.ts";
 import { checkProfile } from "./check.ts";
 import { explainDrift } from "./explain.ts";

@@ -9,8 +9,8 @@ import { readConfig } from "../../../src/config.ts";
 import { startTestBerth } from "../../support/berth.ts";
 import { berth, cli } from "../../support/commands.ts";
 import { isAlive, processesWith } from "../../support/processes.ts";
-import { everything, hostile, installed } from "../../support/upstreams.ts";
 import { until } from "../../support/until.ts";
+import { everything, hostile, installed } from "../../support/upstreams.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into results freely
 type Loose = any;

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { pino } from "pino";
-import { BerthError } from "../../../src/lib/errors.ts";
 import { withoutPaths } from "../../../src/lib/error-mapping.ts";
-import { bearer, makeToken } from "../../support/tokens.ts";
+import { BerthError } from "../../../src/lib/errors.ts";
 import { MODERN_META, modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { bearer, makeToken } from "../../support/tokens.ts";
 
 /** A part of each path that only the log may show. */
 const PLACE = "a-place-of-the-host";

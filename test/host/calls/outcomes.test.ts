@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { before, after, describe, it, type TestContext } from "node:test";
-import { assert as check, asyncProperty, constantFrom, json, oneof, runs, string } from "../../support/fast-check.ts";
 import { openExecutor } from "../../../src/executor/open-executor.ts";
 import { scriptRun } from "../../../src/host/calls/run.ts";
 import { writeEnvelope } from "../../../src/outcome/envelope.ts";
 import type { Outcome } from "../../../src/outcome/outcome.ts";
 import { call, modern, MODERN_META, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { assert as check, asyncProperty, constantFrom, json, oneof, runs, string } from "../../support/fast-check.ts";
 import { openClient, startOutcomes, type Mode } from "../../support/outcomes.ts";
 import { patientLimits } from "../../support/patience.ts";
 import { inOneOf, until } from "../../support/until.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { RecentLines } from "../../../src/host/calls/recent-lines.ts";
-import { bearer, makeToken } from "../../support/tokens.ts";
 import { apiOf } from "../../support/api.ts";
 import { post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { screenshot, spilledTexts, startBrowser, violationsOf } from "../../support/browser.ts";
+import { bearer, makeToken } from "../../support/tokens.ts";
 
 const OPERATOR = "the-operators-own-token";
 const SECRET = "a-value-that-nobody-sees";

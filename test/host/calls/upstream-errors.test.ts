@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { bearer, makeToken } from "../../support/tokens.ts";
 import { apiOf } from "../../support/api.ts";
 import { call, modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
-import { LegacyClient } from "../../support/legacy-client.ts";
 import { berth as run } from "../../support/commands.ts";
 import { scripted, tool } from "../../support/hosted-upstreams.ts";
+import { LegacyClient } from "../../support/legacy-client.ts";
+import { bearer, makeToken } from "../../support/tokens.ts";
 import { hostile } from "../../support/upstreams.ts";
 
 const URL_NEEDED = {

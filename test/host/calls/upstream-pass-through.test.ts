@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ALL, answerTo, host, open } from "../../support/hosted-upstreams.ts";
 import { processesWith } from "../../support/processes.ts";
-import { connect, everything } from "../../support/upstreams.ts";
 import { inOneOf } from "../../support/until.ts";
+import { connect, everything } from "../../support/upstreams.ts";
 
 const EVERY = `${everything}&env.BERTH_TEST_MARK=hosting-${process.pid}`;
 

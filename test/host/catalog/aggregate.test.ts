@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Client, SSEClientTransport, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { withAllServers } from "../../../src/host/catalog/aggregate.ts";
-import { call, modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
-import { openHosted, type Hosted } from "../../support/host.ts";
-import { toAnswer } from "../../support/clients/real-client.ts";
-import { addTenant, onStoreOf } from "../../support/tenants.ts";
-import { until } from "../../support/until.ts";
 import { createPrincipal } from "../../../src/access/principal.ts";
 import { composeServers, partOf } from "../../../src/host/catalog/aggregate-catalog.ts";
+import { withAllServers } from "../../../src/host/catalog/aggregate.ts";
 import { permittedCatalog } from "../../../src/host/catalog/permitted.ts";
+import { call, modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { toAnswer } from "../../support/clients/real-client.ts";
+import { openHosted, type Hosted } from "../../support/host.ts";
+import { addTenant, onStoreOf } from "../../support/tenants.ts";
+import { until } from "../../support/until.ts";
 
 const ALPHA = `
 /** Says which server it is of. */

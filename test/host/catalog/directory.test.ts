@@ -4,16 +4,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { rightsOf } from "../../../src/access/rights.ts";
-import { jsonBlock, rawBlock } from "../../../src/lib/cid.ts";
+import { openPast } from "../../../src/edits/past.ts";
+import { planEdit } from "../../../src/edits/plan.ts";
+import { reviewedStore } from "../../../src/edits/proposed-store.ts";
 import {
   readDirectory as readDirectoryOf,
   type Directory,
   type ReadMcps,
 } from "../../../src/host/catalog/directory.ts";
+import { jsonBlock, rawBlock } from "../../../src/lib/cid.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
-import { openPast } from "../../../src/edits/past.ts";
-import { planEdit } from "../../../src/edits/plan.ts";
-import { reviewedStore } from "../../../src/edits/proposed-store.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 

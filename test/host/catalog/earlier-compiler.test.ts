@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { rawBlock } from "../../../src/lib/cid.ts";
 import type { Compiled, DefinitionSource } from "../../../src/discover/discovery.ts";
+import { rawBlock } from "../../../src/lib/cid.ts";
 import { compile } from "../../support/compiler.ts";
 import { openHosted } from "../../support/host.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { rawBlock } from "../../../src/lib/cid.ts";
 import { loadCatalog } from "../../../src/host/catalog/load-catalog.ts";
 import { createSummarize } from "../../../src/host/catalog/overview.ts";
+import { rawBlock } from "../../../src/lib/cid.ts";
 
 describe("a server that fails in a way that nobody foresaw", () => {
   const errors: object[] = [];

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { queryArguments } from "../../../src/host/calls/uris/query-arguments.ts";
 import { openAssets } from "../../../src/http/assets.ts";
-import { compareDrafts } from "../../../src/http/pages/subject.ts";
 import { createPages } from "../../../src/http/pages/pages.ts";
-import { nearNames } from "../../../src/lib/near-names.ts";
 import { createOffers } from "../../../src/http/pages/parts/offers.ts";
+import { compareDrafts } from "../../../src/http/pages/subject.ts";
+import { nearNames } from "../../../src/lib/near-names.ts";
 import { apiOf } from "../../support/api.ts";
 import { startTestBerth } from "../../support/berth.ts";
 

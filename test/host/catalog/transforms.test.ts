@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, describe, it, test } from "node:test";
-import { rawBlock } from "../../../src/lib/cid.ts";
 import { packageRoot } from "../../../src/config.ts";
+import { rawBlock } from "../../../src/lib/cid.ts";
 import { call, modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { openHosted, type Hosted } from "../../support/host.ts";
 import { longJsonIn } from "../../support/long-json.ts";

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import * as fc from "../../support/fast-check.ts";
-import { decodeJson, decodeJsonInTurns, decodeRecord, jsonBlock, jsonBlockInTurns } from "../../../src/lib/cid.ts";
 import type { Contract, ToolContract } from "../../../src/contract/contract.ts";
-import { contractOf as contractIn } from "../../../src/upstream/survey.ts";
-import { readPages, mendTool, readEntries } from "../../../src/upstream/lists.ts";
-import { defaultLimits as limits } from "../../../src/limits/limits.ts";
 import { driftOf, judge } from "../../../src/host/catalog/judge.ts";
 import { cidOf, makeCids } from "../../../src/host/catalog/structure-cid.ts";
+import { decodeJson, decodeJsonInTurns, decodeRecord, jsonBlock, jsonBlockInTurns } from "../../../src/lib/cid.ts";
+import { defaultLimits as limits } from "../../../src/limits/limits.ts";
+import { readPages, mendTool, readEntries } from "../../../src/upstream/lists.ts";
+import { contractOf as contractIn } from "../../../src/upstream/survey.ts";
+import * as fc from "../../support/fast-check.ts";
 
 const MANY = 400;
 const SLOW_MS = 0.2;

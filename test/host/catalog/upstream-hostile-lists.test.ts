@@ -3,16 +3,16 @@ import { describe, it } from "node:test";
 import { compareContracts } from "../../../src/contract/compare.ts";
 import type { Contract } from "../../../src/contract/contract.ts";
 import { soundContract } from "../../../src/contract/sound.ts";
-import { createOffers } from "../../../src/http/pages/parts/offers.ts";
-import { createPages } from "../../../src/http/pages/pages.ts";
 import { openAssets } from "../../../src/http/assets.ts";
+import { createPages } from "../../../src/http/pages/pages.ts";
+import { createOffers } from "../../../src/http/pages/parts/offers.ts";
 import { isObject, type JsonObject } from "../../../src/lib/json.ts";
-import { contractOf } from "../../../src/upstream/survey.ts";
 import { mendPrompt, mendResource, mendTemplate, mendTool, readEntries } from "../../../src/upstream/lists.ts";
+import { contractOf } from "../../../src/upstream/survey.ts";
 import { apiOf } from "../../support/api.ts";
 import { call } from "../../support/berth.ts";
-import { until } from "../../support/until.ts";
 import { changing, host, open, tool } from "../../support/hosted-upstreams.ts";
+import { until } from "../../support/until.ts";
 
 /** Values that a field may hold instead of the right one; the first has no text form. */
 const STRANGE: readonly unknown[] = [

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
 import { call, modern, request, post } from "../../support/berth.ts";
-import { host, scripted, tool, type Script } from "../../support/hosted-upstreams.ts";
 import { berth as run } from "../../support/commands.ts";
+import { host, scripted, tool, type Script } from "../../support/hosted-upstreams.ts";
 
 const ECHO = { result: { tools: [tool("echo", "Echoes.")] } };
 const SAID = { result: { content: [{ type: "text", text: "fine" }] } };

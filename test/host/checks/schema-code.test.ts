@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
+import { Ajv2020 } from "ajv/dist/2020.js";
 import { lazyValidator } from "../../../src/host/calls/arguments.ts";
-import { codeOf, judgeOf } from "../../../src/host/checks/schema-code.ts";
 import { evaluated, GAVE_UP, own, within } from "../../../src/host/checks/check-work.ts";
+import { codeOf, judgeOf } from "../../../src/host/checks/schema-code.ts";
 import type { Json, JsonObject, JsonSchema } from "../../../src/lib/json.ts";
 import * as fc from "../../support/fast-check.ts";
 

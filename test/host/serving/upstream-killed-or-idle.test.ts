@@ -4,8 +4,8 @@ import { apiOf } from "../../support/api.ts";
 import { call, startTestBerth } from "../../support/berth.ts";
 import { host } from "../../support/hosted-upstreams.ts";
 import { processesWith } from "../../support/processes.ts";
-import { everything, hostile } from "../../support/upstreams.ts";
 import { until } from "../../support/until.ts";
+import { everything, hostile } from "../../support/upstreams.ts";
 
 const EVERY = `${everything}&env.BERTH_TEST_MARK=hosting-${process.pid}`;
 

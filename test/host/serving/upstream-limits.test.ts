@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { defaultLimits } from "../../../src/limits/limits.ts";
 import type { OpenUpstream } from "../../../src/host/serving/hosted.ts";
 import { Hosting } from "../../../src/host/serving/hosting.ts";
 import type { Log } from "../../../src/lib/log.ts";
+import { defaultLimits } from "../../../src/limits/limits.ts";
 import { hostedVariables } from "../../../src/upstream/launch.ts";
 import { Upstream } from "../../../src/upstream/upstream.ts";
 import { apiOf } from "../../support/api.ts";
 import { call } from "../../support/berth.ts";
 import { changing, host, tool } from "../../support/hosted-upstreams.ts";
 import { processesWith } from "../../support/processes.ts";
-import { hostile, launchOf } from "../../support/upstreams.ts";
 import { until } from "../../support/until.ts";
+import { hostile, launchOf } from "../../support/upstreams.ts";
 
 /** Ways to misbehave at the start, each with the error that callers get. */
 const badStarts = {

@@ -5,10 +5,10 @@ import { BerthError } from "../../../src/lib/errors.ts";
 import { Liveness } from "../../../src/upstream/supervisor.ts";
 import { apiOf } from "../../support/api.ts";
 import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
-import { isAlive } from "../../support/processes.ts";
 import { host } from "../../support/hosted-upstreams.ts";
-import { hostile } from "../../support/upstreams.ts";
+import { isAlive } from "../../support/processes.ts";
 import { until } from "../../support/until.ts";
+import { hostile } from "../../support/upstreams.ts";
 
 const SILENT = hostile("falls silent in calls");
 const HASTY = { BERTH_UPSTREAM_CALL_MS: "5000", BERTH_UPSTREAM_PING_MS: "1000" };

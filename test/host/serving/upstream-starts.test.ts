@@ -6,11 +6,11 @@ import { spawnDirectly, type Spawn, type SpawnRequest } from "../../../src/proce
 import type { UpstreamError } from "../../../src/upstream/upstream-error.ts";
 import { apiOf } from "../../support/api.ts";
 import { call } from "../../support/berth.ts";
-import { ServeProcess } from "../../support/serve-process.ts";
 import { dataFolder, host } from "../../support/hosted-upstreams.ts";
 import { givingWayBy, processesWith, statOf } from "../../support/processes.ts";
-import { connect, hostile } from "../../support/upstreams.ts";
+import { ServeProcess } from "../../support/serve-process.ts";
 import { until } from "../../support/until.ts";
+import { connect, hostile } from "../../support/upstreams.ts";
 
 const SOUND = "misbehaves in calls";
 

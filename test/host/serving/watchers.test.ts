@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { UPDATES_MAX, Watchers } from "../../../src/host/serving/watchers.ts";
 import type { Catalog } from "../../../src/host/catalog/catalog.ts";
+import { UPDATES_MAX, Watchers } from "../../../src/host/serving/watchers.ts";
 import { turnsIn } from "../../support/turns-in.ts";
 import { until } from "../../support/until.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { readConfig } from "../../../src/config.ts";
-import { BerthError } from "../../../src/lib/errors.ts";
 import { checkChange } from "../../../src/http/access/permit.ts";
+import { BerthError } from "../../../src/lib/errors.ts";
 import { apiOf, type Api } from "../../support/api.ts";
 import { startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { contextOf } from "../../support/request-context.ts";

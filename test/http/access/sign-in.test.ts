@@ -3,10 +3,10 @@ import { after, before, describe, it } from "node:test";
 import type { Page } from "playwright-core";
 import { SignIns } from "../../../src/http/access/sign-in.ts";
 import { createSealer } from "../../../src/mcp/seal.ts";
-import { bearer, makeToken, revoke } from "../../support/tokens.ts";
 import { post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { startBrowser, violationsOf, type TestBrowser } from "../../support/browser.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
+import { bearer, makeToken, revoke } from "../../support/tokens.ts";
 import { until } from "../../support/until.ts";
 
 const NOTES = `/** Says it louder. */

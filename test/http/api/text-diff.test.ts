@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { textDiff } from "../../../src/http/api/text-diff.ts";
 import { openAssets } from "../../../src/http/assets.ts";
-import { compareDrafts } from "../../../src/http/pages/subject.ts";
 import { openViews } from "../../../src/http/pages/pages.ts";
+import { compareDrafts } from "../../../src/http/pages/subject.ts";
 
 const draftOf = (text: string) => ({ entry: "a.txt", files: { "a.txt": text } });
 const linesOf = (word: string, count: number): string =>

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { rawBlock } from "../../../src/lib/cid.ts";
-import { bearer, makeToken } from "../../support/tokens.ts";
 import { apiOf } from "../../support/api.ts";
 import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { isTooWide, screenshot, startBrowser, violationsOf, type TestBrowser } from "../../support/browser.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
+import { bearer, makeToken } from "../../support/tokens.ts";
 import { until } from "../../support/until.ts";
 
 const NOTES = `/** Says it louder. */

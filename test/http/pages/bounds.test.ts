@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { jsonBlock, rawBlock, type Block } from "../../../src/lib/cid.ts";
-import type { Host } from "../../../src/host/host.ts";
-import type { ServerSummary } from "../../../src/host/catalog/overview.ts";
 import type { Edits } from "../../../src/edits/edits.ts";
-import type { Current, Draft } from "../../../src/lib/draft.ts";
+import type { ServerSummary } from "../../../src/host/catalog/overview.ts";
+import type { Host } from "../../../src/host/host.ts";
 import { cidPage } from "../../../src/http/pages/cid.ts";
 import { Fragment } from "../../../src/http/pages/fragment.ts";
 import type { Page, Pages } from "../../../src/http/pages/pages.ts";
@@ -12,6 +10,8 @@ import { serverPage, serversPage } from "../../../src/http/pages/servers.ts";
 import { viewComparison, viewSubject } from "../../../src/http/pages/subject.ts";
 import { variablePage } from "../../../src/http/pages/variables.ts";
 import type { RoutedContext } from "../../../src/http/routed.ts";
+import { jsonBlock, rawBlock, type Block } from "../../../src/lib/cid.ts";
+import type { Current, Draft } from "../../../src/lib/draft.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { contextOf } from "../../support/request-context.ts";
 

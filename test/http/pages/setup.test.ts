@@ -5,12 +5,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { packageRoot } from "../../../src/config.ts";
-import type { JsonSchema } from "../../../src/lib/json.ts";
-import { countedReads } from "../../support/counted-reads.ts";
 import { setupsFor, type SetupFor, sampleArguments } from "../../../src/http/pages/parts/setup.ts";
-import { bearer, makeToken } from "../../support/tokens.ts";
+import type { JsonSchema } from "../../../src/lib/json.ts";
 import { request, startTestBerth, post, type TestBerth } from "../../support/berth.ts";
+import { countedReads } from "../../support/counted-reads.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
+import { bearer, makeToken } from "../../support/tokens.ts";
 
 /** The texts that a page offers for copying, by client. */
 function textsFor(setup: SetupFor): Map<string, string[]> {

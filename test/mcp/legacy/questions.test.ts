@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
-import { defaultLimits } from "../../../src/limits/limits.ts";
 import type { InputRequest } from "../../../src/host/catalog/catalog.ts";
 import type { JsonObject } from "../../../src/lib/json.ts";
+import { defaultLimits } from "../../../src/limits/limits.ts";
 import { modern } from "../../support/berth.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
 import { declaring, startRig, type Rig } from "../../support/mcp-host.ts";

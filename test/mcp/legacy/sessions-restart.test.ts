@@ -3,10 +3,10 @@ import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { readConfig } from "../../../src/config.ts";
-import { createLog } from "../../../src/lib/log.ts";
 import { startBerth } from "../../../src/compose/main.ts";
 import { readSealKey } from "../../../src/compose/seal-key.ts";
+import { readConfig } from "../../../src/config.ts";
+import { createLog } from "../../../src/lib/log.ts";
 import { startTestBerth } from "../../support/berth.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
 

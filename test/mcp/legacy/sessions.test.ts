@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { defaultLimits } from "../../../src/limits/limits.ts";
 import { createPrincipal } from "../../../src/access/principal.ts";
 import { Cancellation } from "../../../src/lib/cancellation.ts";
+import type { Records } from "../../../src/lib/records.ts";
+import { defaultLimits } from "../../../src/limits/limits.ts";
 import type { Session } from "../../../src/mcp/legacy/session.ts";
 import { Sessions } from "../../../src/mcp/legacy/sessions.ts";
-import type { Records } from "../../../src/lib/records.ts";
 import { createSealer } from "../../../src/mcp/seal.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
 import { memoryRecords, MemoryHost, startRig, type Rig } from "../../support/mcp-host.ts";

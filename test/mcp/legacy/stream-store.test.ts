@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { defaultLimits } from "../../../src/limits/limits.ts";
 import { createLog } from "../../../src/lib/log.ts";
+import { defaultLimits } from "../../../src/limits/limits.ts";
 import { Session } from "../../../src/mcp/legacy/session.ts";
 import { StreamStore } from "../../../src/mcp/legacy/stream-store.ts";
 import { Streams } from "../../../src/mcp/legacy/streams.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { defaultLimits, type Limits } from "../../../src/limits/limits.ts";
 import type { Records } from "../../../src/lib/records.ts";
+import { defaultLimits, type Limits } from "../../../src/limits/limits.ts";
 import { LegacyClient, type EventReader } from "../../support/legacy-client.ts";
 import { memoryRecords, startRig, type Rig } from "../../support/mcp-host.ts";
 import { until } from "../../support/until.ts";

@@ -3,9 +3,9 @@ import { describe, it } from "node:test";
 import type { Catalog } from "../../../src/host/catalog/catalog.ts";
 import { viewRoom } from "../../../src/host/catalog/view-room.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
+import { shapeOf } from "../../../src/mcp/legacy/shape.ts";
 import { listPage, type ListedLimits, type ListForm } from "../../../src/mcp/methods/lists.ts";
 import type { ListName } from "../../../src/mcp/protocol.ts";
-import { shapeOf } from "../../../src/mcp/legacy/shape.ts";
 
 const lists = ["tools", "resources", "resourceTemplates", "prompts"] as const;
 const written: string[] = [];

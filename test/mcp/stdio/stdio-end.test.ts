@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { PassThrough } from "node:stream";
 import { createInterface } from "node:readline";
+import { PassThrough } from "node:stream";
 import { it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { CallOptions } from "../../../src/host/catalog/catalog.ts";
-import { defaultLimits } from "../../../src/limits/limits.ts";
 import { createLog } from "../../../src/lib/log.ts";
+import { defaultLimits } from "../../../src/limits/limits.ts";
 import { createEndpoint } from "../../../src/mcp/endpoint.ts";
 import { openStdio } from "../../../src/mcp/stdio/stdio.ts";
 import { request } from "../../support/berth.ts";

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { MODERN_META, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
-import { CLI, StdioSession, type Said } from "../../support/stdio-session.ts";
 import { processorMsOf } from "../../../src/processes/process-tree.ts";
+import { MODERN_META, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { descendants, isAlive, memoryOf } from "../../support/processes.ts";
+import { CLI, StdioSession, type Said } from "../../support/stdio-session.ts";
 import { until } from "../../support/until.ts";
 
 describe("berth stdio", () => {

@@ -4,8 +4,8 @@ import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as after } from "node:timers/promises";
 import { describe, it } from "node:test";
+import { setTimeout as after } from "node:timers/promises";
 import { openSpawnHelper } from "../../../src/processes/spawn/spawn-helper.ts";
 import {
   spawnDirectly,

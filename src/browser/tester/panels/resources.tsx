@@ -1,7 +1,7 @@
 import { type Resource, type ResourceTemplateType, UriTemplate } from "@modelcontextprotocol/client";
 import { useState } from "preact/hooks";
-import type { Connection } from "../session.ts";
 import type { Runner } from "../run.ts";
+import type { Connection } from "../session.ts";
 import { ArgumentFields, Chooser, RunButton, type Values } from "./controls.tsx";
 
 interface ResourcesProps {

@@ -1,10 +1,10 @@
 import type { Tool } from "@modelcontextprotocol/client";
 import { useMemo, useState } from "preact/hooks";
-import type { Connection } from "../session.ts";
 import { initialValue, SchemaForm, type SchemaFormProps } from "../form/schema-form.tsx";
 import { isSchema, type JsonSchema, type Mistake, mistakes } from "../form/validation.ts";
 import { Wrong } from "../outcome/question.tsx";
 import type { Runner } from "../run.ts";
+import type { Connection } from "../session.ts";
 import { Chooser, RunButton } from "./controls.tsx";
 
 interface ToolsProps {

@@ -5,8 +5,8 @@ import type {
   ResourceContract,
   ResourceTemplateContract,
 } from "../../../contract/contract.ts";
-import { cutText } from "../../../lib/cut-text.ts";
 import type { Catalog } from "../../../host/catalog/catalog.ts";
+import { cutText } from "../../../lib/cut-text.ts";
 import type { Fragment } from "../fragment.ts";
 import { inGroups, type Pages } from "../pages.ts";
 import { schemaTables, type SchemaRow } from "./schema-rows.ts";

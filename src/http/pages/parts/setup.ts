@@ -1,7 +1,7 @@
 import type { ToolContract } from "../../../contract/contract.ts";
+import { isObject, type Json, type JsonObject, type JsonSchema } from "../../../lib/json.ts";
 import type { ClientAccess } from "./credentials.ts";
 import { shellWord } from "./text.ts";
-import { isObject, type Json, type JsonObject, type JsonSchema } from "../../../lib/json.ts";
 
 /** How to add a server to a client, in its own format. docs/clients.md says how each was tried. */
 interface Setup {

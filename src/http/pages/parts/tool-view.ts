@@ -1,7 +1,7 @@
+import type { ToolAnnotations, ToolContract } from "../../../contract/contract.ts";
 import { signatureOf } from "../../../contract/signature.ts";
 import { cutText } from "../../../lib/cut-text.ts";
 import type { JsonSchema } from "../../../lib/json.ts";
-import type { ToolAnnotations, ToolContract } from "../../../contract/contract.ts";
 import type { SchemaTable } from "./schema-rows.ts";
 import { firstLine } from "./text.ts";
 

@@ -3,15 +3,15 @@ import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promi
 import type { CallResult } from "../../../host/catalog/catalog.ts";
 import { BerthError } from "../../../lib/errors.ts";
 import { JsonText, type JsonObject } from "../../../lib/json.ts";
-import { limitVariable } from "../../../limits/limits.ts";
 import type { Log } from "../../../lib/log.ts";
 import { LongText } from "../../../lib/long-text.ts";
+import { limitVariable } from "../../../limits/limits.ts";
 import { heldBytes } from "../../question-length.ts";
 import { ProcessSilence } from "../../silence.ts";
 import type { ResultWriter } from "../results.ts";
-import { ended, failed, isOver, LOST, type Task, type TaskResult } from "./task.ts";
 import type { TaskStore } from "./task-store.ts";
 import { beginWork, type TaskCallee, type TaskOrder, type UntilTask, type TaskWork } from "./task-work.ts";
+import { ended, failed, isOver, LOST, type Task, type TaskResult } from "./task.ts";
 
 /** The pause between two attempts to write the outcome of a task. */
 const KEEP_AGAIN_MS = 1_000;

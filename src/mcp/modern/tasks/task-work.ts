@@ -1,9 +1,9 @@
 import type { Principal } from "../../../access/principal.ts";
-import { Cancellation } from "../../../lib/cancellation.ts";
 import type { CallOptions, CallResult, Catalog, InputRequired, Tool } from "../../../host/catalog/catalog.ts";
+import { Cancellation } from "../../../lib/cancellation.ts";
 import { isObject, type Json, type JsonObject, type JsonText } from "../../../lib/json.ts";
-import type { CallerContext } from "../../../outcome/context.ts";
 import type { Trace } from "../../../lib/trace.ts";
+import type { CallerContext } from "../../../outcome/context.ts";
 
 /** The parts that make a task. */
 export interface TaskOrder {

@@ -13,10 +13,10 @@ import { EXTENSION_TASKS } from "../../revisions.ts";
 import type { Listeners } from "../notify-listeners.ts";
 import { ask, catalogOfRelease, readInputResponses, type QuestionLimits, type QuestionParts } from "../questions.ts";
 import type { ResultWriter } from "../results.ts";
-import { briefly, inDetail, type Task } from "./task.ts";
 import { TaskRunner, type TaskLimits } from "./task-runner.ts";
 import { TaskStore, type TaskRecords } from "./task-store.ts";
 import type { TaskOrder, UntilTask } from "./task-work.ts";
+import { briefly, inDetail, type Task } from "./task.ts";
 
 /**
  * The tasks extension, `io.modelcontextprotocol/tasks` (SEP-2663): calls that go on after they were answered. By its

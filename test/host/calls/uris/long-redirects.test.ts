@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { rawBlock } from "../../../../src/lib/cid.ts";
 import { jsonOf } from "../../../../src/host/calls/long-result.ts";
+import { rawBlock } from "../../../../src/lib/cid.ts";
 import { openHosted, type Hosted } from "../../../support/host.ts";
 import { longJsonIn } from "../../../support/long-json.ts";
 

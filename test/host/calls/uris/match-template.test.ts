@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { assert as forAll, property, string } from "../../../support/fast-check.ts";
 import { parseUriTemplate } from "../../../../src/discover/uri-template.ts";
 import { templateMatcher } from "../../../../src/host/calls/uris/find-resource.ts";
+import { assert as forAll, property, string } from "../../../support/fast-check.ts";
 
 type Variables = Record<string, string | string[]>;
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { expandTemplate } from "../../../../src/host/calls/uris/uris.ts";
-import { queryArguments as argumentsOf } from "../../../../src/host/calls/uris/query-arguments.ts";
 import { templateMatcher } from "../../../../src/host/calls/uris/find-resource.ts";
+import { queryArguments as argumentsOf } from "../../../../src/host/calls/uris/query-arguments.ts";
+import { expandTemplate } from "../../../../src/host/calls/uris/uris.ts";
 import type { JsonObject, JsonSchema } from "../../../../src/lib/json.ts";
 
 const queryArguments = (query: string, schema: JsonSchema, names = 256): JsonObject =>

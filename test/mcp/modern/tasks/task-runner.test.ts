@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Cancellation } from "../../../../src/lib/cancellation.ts";
-import { defaultLimits } from "../../../../src/limits/limits.ts";
 import type { CallOptions, CallResult, InputRequired } from "../../../../src/host/catalog/catalog.ts";
+import { Cancellation } from "../../../../src/lib/cancellation.ts";
 import { JsonText, type JsonObject } from "../../../../src/lib/json.ts";
 import { createLog } from "../../../../src/lib/log.ts";
+import { defaultLimits } from "../../../../src/limits/limits.ts";
 import { ResultWriter } from "../../../../src/mcp/modern/results.ts";
 import { TaskRunner } from "../../../../src/mcp/modern/tasks/task-runner.ts";
 import { TaskStore } from "../../../../src/mcp/modern/tasks/task-store.ts";

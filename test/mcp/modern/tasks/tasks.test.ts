@@ -4,8 +4,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type JsonObject } from "../../../../src/lib/json.ts";
 import { ended, type Task } from "../../../../src/mcp/modern/tasks/task.ts";
 import { modern, type Reply } from "../../../support/berth.ts";
-import { openStream, startRig, type Rig } from "../../../support/mcp-host.ts";
 import { longJsonIn } from "../../../support/long-json.ts";
+import { openStream, startRig, type Rig } from "../../../support/mcp-host.ts";
 import {
   EXTENSION,
   WITH_TASKS,
