@@ -141,7 +141,7 @@ export function exportTenant(
       throw new BerthError("backup_failed", "a tenant's file is not for a terminal; use --out FILE");
     }
     if (out !== undefined && !force && existsSync(out)) {
-      throw new BerthError("backup_failed", `${out} is there already; --force replaces it`);
+      throw new BerthError("backup_failed", `${out} already exists; --force replaces it`);
     }
     const snapshot = await tenants.snapshot(name);
     try {

@@ -158,7 +158,7 @@ describe("C8 what principals may use, and what is theirs", () => {
       modern(url, method, { taskId, _meta: TASKS, inputResponses: {} }, { "Mcp-Name": taskId, ...as(id) });
     for (const id of ["other", "nobody"]) {
       for (const method of ["tasks/get", "tasks/update", "tasks/cancel"]) {
-        assert.match((await ask(method, id)).body.error.message, /no such task/, `${method} ${id}`);
+        assert.match((await ask(method, id)).body.error.message, /does not have such a task/, `${method} ${id}`);
       }
       const params = { notifications: { taskIds: [taskId] }, _meta: TASKS };
       const listening = await fetch(url, {

@@ -58,7 +58,7 @@ describe("content that is none", () => {
       try {
         const [block] = (await session.call("embed")).content;
         assert.deepEqual(JSON.parse(block?.text ?? ""), { type: "resource", resource: { uri: "a:b" } });
-        await assert.rejects(session.prompt("quote"), { code: -32603, message: /what are no messages/ });
+        await assert.rejects(session.prompt("quote"), { code: -32603, message: /did not return messages/ });
       } finally {
         await session.close();
       }

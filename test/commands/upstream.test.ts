@@ -270,7 +270,7 @@ test("J3 an npm package whose installation was cut off says which folder to remo
     env: { npm_config_cache: cache },
   });
   assert.equal(errors[0].code, "upstream_not_started");
-  assert.match(errors[0].message, new RegExp(`was cut off.* remove the folder _npx/${folder} from npm's cache`));
+  assert.match(errors[0].message, new RegExp(`was interrupted.* remove the folder _npx/${folder} from npm's cache`));
 });
 
 test("J3 Ctrl-C ends the command and the server that it started", async () => {

@@ -97,7 +97,7 @@ describe("the work of comparing contracts", () => {
     );
     const notes = changes.filter(({ effect }) => effect === "review").map(({ message }) => message);
     assert.deepEqual(
-      notes.filter((message) => message.startsWith("Of ")),
+      notes.filter((message) => message.endsWith("renamed ones.")),
       [
         "65 of the tools are gone and 65 are new: too many to look for renamed ones.",
         "65 of its names are gone and 65 are new: too many to look for renamed ones.",

@@ -157,7 +157,7 @@ describe("internal servers over plain HTTP", () => {
     await expect(await get("/none"), 404, "function_not_found", /has no "none"; it has calls, same/);
     await expect(await send("/same", [1]), 400, "invalid_params", /must be an object/);
     await expect(await send("/same", "{"), 400, "parse_error", /JSON/);
-    await expect(await send("/same?value=1", {}), 400, "invalid_params", /no query/);
+    await expect(await send("/same?value=1", {}), 400, "invalid_params", /not in the query/);
     await expect(await send("/same", { value: "x".repeat(30_000) }), 413, "body_too_large", /20000 bytes/);
     await expect(
       await send("/calls", "word=x", { "Content-Type": "application/x-www-form-urlencoded" }),

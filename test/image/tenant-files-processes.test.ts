@@ -179,7 +179,7 @@ describe("berth tenant export and import", () => {
     assert.equal(printed.code, 0, printed.stderr);
     assert.match(
       printed.stderr,
-      /^The tenant acme is exported: 1 contents of 7 bytes, and 1 changes of names\.\nTokens, /,
+      /^The tenant acme is exported: 1 contents of 7 bytes, and 1 changes of names\.\nIt holds no tokens, /,
     );
     const out = fileIn("acme.berth");
     assert.equal((await tenant(["export", "acme", "--out", out, ...here])).code, 0);
@@ -229,7 +229,7 @@ describe("berth tenant export and import", () => {
     assert.equal((await tenant(["export", "default", "--out", file, ...here])).code, 0);
     const refused = await tenant(["import", file, "--data", fileIn("new")]);
     assert.deepEqual(
-      [refused.code, /say --as default if you trust it/.test(refused.stderr)],
+      [refused.code, /use --as default if you trust it/.test(refused.stderr)],
       [2, true],
       refused.stderr,
     );
@@ -348,7 +348,7 @@ describe("berth tenant export and import", () => {
     const told = trusting.stderr.setEncoding("utf8").toArray();
     await once(trusting, "close");
     assert.equal(trusting.exitCode, 2);
-    assert.match((await told).join(""), /say --as default if you trust it, or --as another name/);
+    assert.match((await told).join(""), /use --as default if you trust it, or --as another name/);
     const both = spawn(process.execPath, [CLI, "serve", "--image", file, ...here], {
       stdio: ["ignore", "ignore", "pipe"],
     });
@@ -373,7 +373,7 @@ describe("berth tenant export and import", () => {
     const file = fileIn("large-claim.berth");
     assert.equal((await tenant(["export", "acme", "--out", file, ...here])).code, 0);
     const { code, stderr } = await tenant(["import", file, "--as", "claim", ...there]);
-    assert.deepEqual([code, /brings 7 bytes of content, and the tenant may have 6/.test(stderr)], [2, true], stderr);
+    assert.deepEqual([code, /the file holds 7 bytes of content, and the tenant may have 6/.test(stderr)], [2, true], stderr);
     await onStore("there", async (store) => assert.equal(await store.tenants.find("claim"), undefined));
   });
 });

@@ -247,7 +247,7 @@ describe("servers and their secrets", () => {
     const hello = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo };
     const { instructions } = (await post(`${berth.url}/mcp/boasts`, request("initialize", hello))).body.result;
     assert.equal(instructions, "connected to: [hidden]");
-    assert.match(said[2]!, /lists a tool with one of the server's secrets in its name/);
+    assert.match(said[2]!, /lists a tool with one of the server(&#x27;|&#39;|')s secrets in its name/);
     assert.match(said.at(-1)!, /secretive: \[hidden\]/);
     const data = join(berth.folder, "data");
     for (const file of ["berth.sqlite", "berth.sqlite-wal"]) said.push((await readFile(join(data, file))).toString());

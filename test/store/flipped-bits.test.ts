@@ -392,7 +392,7 @@ describe("bits that flip in the store", () => {
       assert.match(damaged.name, /damaged: revoke it and create another/);
       const refused = await fetch(`${url}/t/acme/api/servers`);
       assert.equal(refused.status, 503);
-      assert.match(await refused.text(), /the stored limits of the tenant .*acme.* is damaged/);
+      assert.match(await refused.text(), /the stored limits of the tenant .*acme.* are damaged/);
       assert.match(lines.join(""), /set them again, or restore a backup/);
     });
     await served(

@@ -244,7 +244,7 @@ describe("a backup that is put back in the place of a store", () => {
     renameSync(file, kept);
     copyFileSync(backup, `${file}.0123456789ab`);
     const refused = await berth(["serve", "--port", "0", "--data", dataDir]);
-    assert.match(refused.stderr, /berth\.sqlite\.0123456789ab is there without berth\.sqlite/);
+    assert.match(refused.stderr, /berth\.sqlite\.0123456789ab exists without berth\.sqlite/);
     assert.ok(!existsSync(file));
     await restoreStore({ dataDir, file: backup });
     assert.equal(await names(dataDir), 200);

@@ -57,7 +57,7 @@ describe("shares of tenants in streams and programs of others", () => {
     await until(async () => (told = await saidBy("busy", "one")) !== "fine");
     assert.match(
       told,
-      /^Too many processes: the tenant "busy" has 1 programs .* upstreamProcesses, .*try again in 1 s/,
+      /^Too many processes: the tenant "busy" has 1 upstream programs .* upstreamProcesses, .*try again in 1 s/,
     );
     const unseen = await post(at("busy", "unseen"), request("tools/list"));
     assert.equal(unseen.status, 429, "nothing is wrong with a server for which there is no room");

@@ -72,7 +72,7 @@ test("J4 a file of a profile that is larger than the limit is refused", async (t
   const folder = await temporary(t);
   await put(folder, "big", { command: "x".repeat(PROFILE_FILE_BYTES_MAX) });
   const error = await rejected(readProfile("big", [{ origin: "user", folder }]));
-  assert.match(error.message, new RegExp(`may have ${PROFILE_FILE_BYTES_MAX} bytes`));
+  assert.match(error.message, new RegExp(`more than ${PROFILE_FILE_BYTES_MAX} bytes`));
 });
 
 test("J4 a name leads to no file outside of the folders of profiles", async (t) => {

@@ -246,7 +246,7 @@ export class CheckProcess {
     }
     const how = howOf(exit);
     return checkFailed(
-      `because its process ${FROM_OUTSIDE.has(how) ? "was ended from outside" : "ended"} (${how})${AGAIN}`,
+      `because its process ${FROM_OUTSIDE.has(how) ? "was killed from outside" : "ended"} (${how})${AGAIN}`,
     );
   }
 }

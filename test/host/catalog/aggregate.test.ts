@@ -224,7 +224,7 @@ describe("S10 the whole of all servers", () => {
       assert.deepEqual(catalog.contract.prompts, []);
       const called = await catalog.tool("pay.eu.charge")!.call({}, {});
       assert.match(JSON.stringify(called), /by pay\.eu/);
-      await assert.rejects(async () => catalog.resource("shop://prices"), /both pay and pay\.eu give it/);
+      await assert.rejects(async () => catalog.resource("shop://prices"), /both pay and pay\.eu offer it/);
       assert.match(catalog.problems.map(({ message }) => message).join(), /"pay\.eu\.refund" of pay is not offered/);
     } finally {
       await shop.close();

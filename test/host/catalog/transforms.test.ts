@@ -237,7 +237,7 @@ describe("a transform that goes wrong", () => {
       [`7`, /returned at \/0: it must be an object/],
       [`{ function: "say" }`, /It needs a "name"/],
       [`{ name: "a b", function: "say" }`, /cannot be a tool's name/],
-      [`{ name: "x" }`, /no function "x"/],
+      [`{ name: "x" }`, /no tool function "x"/],
       [
         `{ name: "x", function: "say", inputSchema: { type: "object", properties: { a: { type: "strin" } } } }`,
         /at \/0\/inputSchema: Not a JSON Schema/,

@@ -165,7 +165,7 @@ describe("drift of a hosted server", () => {
     const page = await (await fetch(urlOf(berth), { headers: { Accept: "text/html" } })).text();
     assert.match(
       page,
-      /The tool &quot;hello&quot; is called &quot;greet&quot; now: calls to it fail under its old name\./,
+      /The tool &quot;hello&quot; is now called &quot;greet&quot;: calls to it fail under its old name\./,
     );
     assert.doesNotMatch(page, /is removed/);
 
@@ -178,7 +178,7 @@ describe("drift of a hosted server", () => {
     assert.deepEqual(await toolsOf(again), ["aside", "greet", "count"]);
     assert.deepEqual(await told(again), renamed);
     const { body } = await apiOf(again).send("GET", "/servers");
-    assert.match(JSON.stringify(body.servers), /is called ..greet.. now/);
+    assert.match(JSON.stringify(body.servers), /is now called ..greet../);
 
     // The tool under its old name is still another one.
     server.offer([ASIDE, RENAMED, COUNT, OTHER]);

@@ -104,7 +104,7 @@ describe("pages that edit", () => {
     assert.deepEqual(await tools("other"), ["shout", "whisper"]);
 
     await page.getByRole("button", { name: "Save" }).first().click();
-    await dialog.getByRole("button", { name: "Save all the same" }).click();
+    await dialog.getByRole("button", { name: "Save anyway" }).click();
     await saved(page);
     assert.deepEqual(await tools("other"), ["shout", "hush"]);
     assert.equal((await call(`${berth.url}/mcp/other`, "hush", { text: "HI" })).content[0].text, "hi…");

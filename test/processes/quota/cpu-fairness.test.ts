@@ -65,8 +65,9 @@ describe("tenants that may use so much processor time", () => {
   let mayUse: () => number;
   let heavy: CpuFairness;
   beforeEach(() => {
-    // Running guests use up so little however busy the machine is, and stopped ones have soon paid it back.
-    mayUse = () => (started.some(({ pid }) => isHeld({ pid: pid! })) ? 500 : 1);
+    // Running guests use up so little however busy the machine is, and stopped ones have soon paid it back. A minute of
+    // it, the most that is paid back, is more than all processors of two guests give between two looks.
+    mayUse = () => (started.some(({ pid }) => isHeld({ pid: pid! })) ? 500 : 10);
     heavy = new CpuFairness({ processorMsPerSecondOf: (tenant) => (tenant === "small" ? mayUse() : 0) });
   });
   afterEach(() => {

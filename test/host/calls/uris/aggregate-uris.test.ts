@@ -84,7 +84,7 @@ describe("S10 at /mcp a URI leads to what it names, whoever else is hosted", () 
     assert.equal(await textAt("", "sea://deep"), "fathoms");
     assert.equal(await textAt("", "far://listed"), "far has far://listed");
     assert.equal(await textAt("", "far://by/ada"), "far has far://by/ada");
-    assert.match((await textAt("", "note://a"))!, /both lists and lists-too give it/);
+    assert.match((await textAt("", "note://a"))!, /both lists and lists-too offer it/);
   });
 
   it("asks the one server that may have it for what none lists", async () => {
