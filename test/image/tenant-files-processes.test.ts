@@ -373,7 +373,11 @@ describe("berth tenant export and import", () => {
     const file = fileIn("large-claim.berth");
     assert.equal((await tenant(["export", "acme", "--out", file, ...here])).code, 0);
     const { code, stderr } = await tenant(["import", file, "--as", "claim", ...there]);
-    assert.deepEqual([code, /the file holds 7 bytes of content, and the tenant may have 6/.test(stderr)], [2, true], stderr);
+    assert.deepEqual(
+      [code, /the file holds 7 bytes of content, and the tenant may have 6/.test(stderr)],
+      [2, true],
+      stderr,
+    );
     await onStore("there", async (store) => assert.equal(await store.tenants.find("claim"), undefined));
   });
 });

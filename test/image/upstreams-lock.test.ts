@@ -50,7 +50,10 @@ it("J9 the same servers give the same lock and the same image, byte for byte", a
     made.push(readFileSync(join(sources.from, "upstreams.lock.json"), "utf8") + readFileSync(cidFile(sources), "utf8"));
   }
   assert.equal(made[0], made[1]);
-  assert.match((await berth(["boot", "--from", sources.from, "--out", sources.out])).stderr, /The image in .* matches /);
+  assert.match(
+    (await berth(["boot", "--from", sources.from, "--out", sources.out])).stderr,
+    /The image in .* matches /,
+  );
 });
 
 it("J5 J9 a server that offers more to who can be asked has two CIDs: as hosted and locked, and for other clients", async (t) => {

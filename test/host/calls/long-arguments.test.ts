@@ -224,7 +224,10 @@ printf '%s %s %s %s' "$(printf '%s\\n' "$values" | wc -l)" "$2" "$more" "$#"
 
   it("of a script that are longer than a program can be given are refused", async () => {
     const [, , [, path, body]] = waysTo("lines", "lines", `{"text":"","values":${zeros(70_000)}}`);
-    assert.match(await answerTo(berth.url + path, body), /its arguments are too long: a process takes 122880 bytes each/);
+    assert.match(
+      await answerTo(berth.url + path, body),
+      /its arguments are too long: a process takes 122880 bytes each/,
+    );
     wasNotRead();
   });
 });

@@ -102,7 +102,10 @@ describe("which tenants a process serves", () => {
     await assert.rejects(create("acme"), { code: "tenant_exists" });
     await assert.rejects(create("default"), { code: "tenant_exists" });
     await store.tenants.change("acme", { by: "test", hosts: ["taken.example"] });
-    await assert.rejects(create("other", ["taken.example"]), { code: "tenant_invalid", message: /already stands for "acme"/ });
+    await assert.rejects(create("other", ["taken.example"]), {
+      code: "tenant_invalid",
+      message: /already stands for "acme"/,
+    });
     assert.equal(await store.tenants.find("other"), undefined, "nothing of it is there");
     await assert.rejects(store.tenants.change("default", { by: "test", suspended: true }), { code: "tenant_invalid" });
     await assert.rejects(store.tenants.change("nobody", { by: "test" }), { code: "tenant_not_found" });
