@@ -6,7 +6,6 @@ import { tenantLimits } from "../admission/tenant-limits.ts";
 import { openAudit, type Audit } from "../audit/audit.ts";
 import { mayStartPrograms, packageVersion, type Config } from "../config.ts";
 import { openCompiler, type Compiler } from "../discover/compiler.ts";
-import type { DefinitionSource } from "../discover/discovery.ts";
 import { compileKey, compilerCid } from "../discover/key.ts";
 import { createEdits } from "../edits/create-edits.ts";
 import type { Edits } from "../edits/edits.ts";
@@ -140,10 +139,7 @@ export async function openCore(
       store,
       checks,
       executor,
-      compile: compilingInTurn(
-        timed((source: DefinitionSource) => quickCompiler.compile(source)),
-        timed((source: DefinitionSource) => patientCompiler.compile(source)),
-      ),
+      compile: compilingInTurn(timed(quickCompiler.compile), timed(patientCompiler.compile)),
       compileKey,
       compiler: compilerCid(),
       log,

@@ -1,6 +1,5 @@
 import { readFileSync } from "node:fs";
-import { builtinModules } from "node:module";
-import { dirname, extname } from "node:path";
+import { dirname, extname, posix } from "node:path";
 import type {
   Metafile,
   OnLoadResult,
@@ -11,8 +10,11 @@ import type {
   PluginBuild,
 } from "esbuild";
 import { packageRoot } from "../config.ts";
+import { packageName } from "../packages/package-name.ts";
+import { builtinFor, builtinName } from "./builtins.ts";
 import type { DefinitionSource } from "./discovery.ts";
-import { guestPackages, packageBuiltins, packageFile, packageName, type PackageFile } from "./packages.ts";
+import type { PackageFiles } from "./package-files.ts";
+import { guestPackages, packageFile, type PackageFile } from "./packages.ts";
 import { isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
 import { withoutMapReferences } from "./source-map.ts";
 
@@ -25,7 +27,7 @@ export interface RefusedImport {
  * Answers every import of a build itself, from the definition's files in memory and the listed packages. esbuild's own
  * resolver would take any file of the host into the bundle, so nothing is left to it but look-ups inside packages.
  */
-export function definitionPlugin(source: DefinitionSource): Plugin {
+export function definitionPlugin(source: DefinitionSource, packages?: PackageFiles): Plugin {
   const files = new Map(Object.entries(source.files).map(([path, text]) => [path, withoutMapReferences(text)]));
   return {
     name: "definition",
@@ -33,17 +35,20 @@ export function definitionPlugin(source: DefinitionSource): Plugin {
       build.onResolve({ filter: /.*/ }, async (args) => {
         if (isOwnLookup(args.pluginData)) return undefined;
         if (args.kind === "entry-point") return { path: source.entry, namespace: "definition" };
-        return args.namespace === "package" ? fromPackage(build, args) : fromDefinition(build, args, files);
+        if (args.namespace !== "package") return fromDefinition(build, args, files, packages);
+        const importer = args.pluginData as PackageFile | LockedFile;
+        return "path" in importer ? fromLocked(args, importer, packages!) : fromPackage(build, args, importer);
       });
       build.onLoad({ filter: /.*/, namespace: "definition" }, ({ path }) => ({
         contents: files.get(path)!,
         loader: loaderOf(path) ?? "ts",
       }));
       build.onLoad({ filter: /.*/, namespace: "package" }, ({ pluginData }) =>
-        loadPackageFile(pluginData as PackageFile),
+        loadPackageFile(pluginData as PackageFile | LockedFile, packages),
       );
       // Patterns (import(`./${name}`)) are expanded by esbuild itself on the host's disk: what it found is never read.
       build.onLoad({ filter: /.*/, namespace: "file" }, () => refuse("import-refused", importedAtRunTime));
+      build.onLoad({ filter: /.*/, namespace: "builtin" }, ({ pluginData }) => ({ contents: pluginData as string }));
       // "berth" holds types only; an import that survives the removal of types asks for a value.
       build.onLoad({ filter: /.*/, namespace: "berth" }, () => ({ contents: "export {};", loader: "js" }));
     },
@@ -55,7 +60,7 @@ export const importedAtRunTime =
 
 /** True if everything in a bundle came through this plugin; false would be a way around it. */
 export function isWithinBounds(metafile: Metafile): boolean {
-  return Object.keys(metafile.inputs).every((input) => /^(definition|package|berth):/.test(input));
+  return Object.keys(metafile.inputs).every((input) => /^(definition|package|berth|builtin):/.test(input));
 }
 
 /** True if a CommonJS package calls `require` for a builtin, which an ES module does not have. */
@@ -69,6 +74,7 @@ async function fromDefinition(
   build: PluginBuild,
   args: OnResolveArgs,
   files: ReadonlyMap<string, string>,
+  packages: PackageFiles | undefined,
 ): Promise<OnResolveResult> {
   const { path: specifier, kind } = args;
   if (kind !== "import-statement") {
@@ -92,9 +98,16 @@ async function fromDefinition(
   if (specifier === "berth") return { path: "berth", namespace: "berth" };
 
   const builtin = builtinName(specifier);
-  if (builtin !== undefined) {
-    if (guestBuiltins.has(builtin)) return { path: `node:${builtin}`, external: true };
-    return refuse("import-refused", `Node's "${builtin}" is not available to a definition. ${whyRefused(builtin)}`);
+  if (builtin !== undefined && !packages?.hasFolder(`/node_modules/${specifier}`)) {
+    const given = builtinFor(builtin, "definition");
+    if (given.kind === "external") return { path: `node:${builtin}`, external: true };
+    const why = given.kind === "refused" ? ` ${given.why}` : "";
+    return refuse("import-refused", `Node's "${builtin}" is not available to a definition.${why}`);
+  }
+  const found = packages?.resolve(specifier, "/", "import");
+  if (found !== undefined) return lockedFile(packages!, found);
+  if (packages?.hasFolder(`/node_modules/${packageName(specifier)}`)) {
+    return refuse("package-missing", `"${specifier}" is no file of the package: check the path inside of it.`);
   }
   if (guestPackages.has(packageName(specifier))) return lookUp(build, args, packageRoot, guestPackages);
   return refuse("import-refused", `"${specifier}" cannot be imported. ${howToMend(specifier)} ${allowed}`);
@@ -129,21 +142,16 @@ function howToMend(specifier: string): string {
     return "A definition cannot import by an absolute path: copy the file beside this one and write ./….";
   if (specifier.startsWith("#")) return "Definitions have no package.json of their own, so # imports do not work.";
   return (
-    "Berth does not bundle this package: copy the code that you need into a file beside this one; " +
-    "it must be an ES module that needs no files and no network."
+    `The package is not among those of this server: add it (berth add ${packageName(specifier)}, or on the page of ` +
+    "packages)."
   );
 }
 
 /** A listed package's import: its own files, its declared dependencies, or a builtin that stays in the process. */
-async function fromPackage(build: PluginBuild, args: OnResolveArgs): Promise<OnResolveResult> {
-  const importer = args.pluginData as PackageFile;
+async function fromPackage(build: PluginBuild, args: OnResolveArgs, importer: PackageFile): Promise<OnResolveResult> {
   const builtin = builtinName(args.path);
   if (builtin !== undefined && !importer.dependencies.has(packageName(args.path))) {
-    if (guestBuiltins.has(builtin) || packageBuiltins.has(builtin)) return { path: `node:${builtin}`, external: true };
-    return refuse(
-      "import-refused",
-      `The package file ${importer.name} needs Node's "${builtin}". ${whyRefused(builtin)}`,
-    );
+    return { path: `node:${builtin}`, external: true };
   }
   return lookUp(build, args, dirname(importer.realPath), importer.dependencies);
 }
@@ -169,7 +177,69 @@ async function lookUp(
   return { path: file.name, namespace: "package", pluginData: file, sideEffects: result.sideEffects };
 }
 
-function loadPackageFile(file: PackageFile): OnLoadResult {
+/** A file of a package of the set, by its path among `PackageFiles`. */
+interface LockedFile {
+  readonly path: string;
+}
+
+function lockedFile(packages: PackageFiles, path: string): OnResolveResult {
+  if (path.endsWith(".node")) {
+    const { name } = packages.origin(path)!.locked;
+    return refuse("import-refused", `"${name}" is a native addon, which does not run here. ${insteadOfNative(name)}`);
+  }
+  const pluginData: LockedFile = { path };
+  const sideEffects = packages.hasSideEffects(path);
+  return { path: packages.origin(path)!.name, namespace: "package", pluginData, sideEffects };
+}
+
+/** An import of a package of the set: its own files, other packages, or what Node offers. */
+function fromLocked(
+  { path: specifier, kind }: OnResolveArgs,
+  importer: LockedFile,
+  packages: PackageFiles,
+): OnResolveResult {
+  const { name } = packages.origin(importer.path)!;
+  const builtin = builtinName(specifier);
+  if (builtin !== undefined && !isInstalledInstead(specifier, importer, packages)) {
+    const given = builtinFor(builtin, "package");
+    if (given.kind === "external") return { path: `node:${builtin}`, external: true };
+    if (given.kind === "stub") return { path: builtin, namespace: "builtin", pluginData: given.code };
+    return refuse("import-refused", `The package file ${name} needs Node's "${builtin}". ${given.why}`);
+  }
+  const isRequired = kind === "require-call" || kind === "require-resolve";
+  const found = packages.resolve(specifier, posix.dirname(importer.path), isRequired ? "require" : "import");
+  if (found !== undefined) return lockedFile(packages, found);
+  // Packages try what is optional, and go on without it.
+  if (kind !== "import-statement")
+    return { path: specifier, namespace: "builtin", pluginData: missingModule(specifier) };
+  return refuse(
+    "package-missing",
+    `The package file ${name} imports "${specifier}", which is not in the set of packages.`,
+  );
+}
+
+/** A package may have the name of a builtin: `punycode/`, `buffer/`, `events` in a browser's build. */
+function isInstalledInstead(specifier: string, importer: LockedFile, packages: PackageFiles): boolean {
+  return specifier.endsWith("/") && packages.resolve(specifier, posix.dirname(importer.path), "require") !== undefined;
+}
+
+function missingModule(specifier: string): string {
+  const error = `new Error(${JSON.stringify(`Cannot find module '${specifier}'`)})`;
+  return `throw Object.assign(${error}, { code: "MODULE_NOT_FOUND" });`;
+}
+
+function loadPackageFile(file: PackageFile | LockedFile, packages: PackageFiles | undefined): OnLoadResult {
+  if ("path" in file) {
+    const extension = extname(file.path);
+    const contents = packages!.bytes(file.path)!;
+    if (extension === ".wasm") return { contents, loader: "binary", pluginData: file };
+    const loader = extension === ".json" ? "json" : TEXTS.has(extension) ? "text" : "js";
+    return {
+      contents: loader === "js" ? withoutMapReferences(packages!.text(file.path)!) : contents,
+      loader,
+      pluginData: file,
+    };
+  }
   const extension = extname(file.realPath);
   // WebAssembly travels inside of the bundle, as base64: a guest has no file to load it from.
   if (extension === ".wasm") return { contents: readFileSync(file.realPath), loader: "binary", pluginData: file };
@@ -191,69 +261,25 @@ function isOwnLookup(pluginData: unknown): boolean {
   return pluginData === ownLookup;
 }
 
-/** Node's own modules that compute and touch nothing outside the guest's process. */
-const guestBuiltins: ReadonlySet<string> = new Set([
-  "assert",
-  "assert/strict",
-  "async_hooks",
-  "buffer",
-  "crypto",
-  "diagnostics_channel",
-  "events",
-  "path",
-  "path/posix",
-  "path/win32",
-  "perf_hooks",
-  "punycode",
-  "querystring",
-  "stream",
-  "stream/consumers",
-  "stream/promises",
-  "stream/web",
-  "string_decoder",
-  "timers",
-  "timers/promises",
-  "url",
-  "util",
-  "util/types",
-  "zlib",
-]);
-
 const allowed =
   "A definition may import its own files (./…), listed packages " +
-  `(${[...guestPackages].join(", ")}), types from "berth", and Node's ${[...guestBuiltins].join(", ")}.`;
+  `(${[...guestPackages].join(", ")}), types from "berth", and most of Node's own modules.`;
 
-/** `node:fs` and `fs` → `fs`; undefined for what Node does not bring along. */
-function builtinName(specifier: string): string | undefined {
-  if (specifier.startsWith("node:")) return specifier.slice("node:".length);
-  return builtinModules.includes(specifier) || guestBuiltins.has(specifier) ? specifier : undefined;
+const TEXTS: ReadonlySet<string> = new Set([".css", ".csv", ".html", ".md", ".svg", ".txt", ".xml"]);
+
+function insteadOfNative(name: string): string {
+  const instead = NATIVE[name];
+  return instead === undefined
+    ? "Look for a package in JavaScript or WebAssembly that does the same."
+    : `Use ${instead}.`;
 }
 
-/** Why a builtin is refused and what to use instead: one sentence. */
-function whyRefused(builtin: string): string {
-  const family = builtin.split("/")[0]!;
-  return reasons.find(([names]) => names.includes(family))?.[1] ?? otherwise;
-}
-
-const reasons: readonly (readonly [names: readonly string[], reason: string])[] = [
-  [["fs"], "A definition sees no files: import data as a .json file of its own, or read it with context.variable()."],
-  [
-    ["net", "tls", "dgram", "dns", "http", "https", "http2", "_http_agent", "_http_client", "_http_server"],
-    "A definition has no network of its own: use context.fetch(), which the host performs within its rules.",
-  ],
-  [
-    ["child_process", "cluster", "worker_threads"],
-    "A definition cannot start processes: write a shell definition (.sh) to run commands.",
-  ],
-  [
-    ["process", "os", "tty", "readline", "repl"],
-    "A definition has no terminal, arguments or environment: take parameters, or read context.variable() and context.secret().",
-  ],
-  [
-    ["vm", "module", "v8", "inspector", "wasi", "sea", "test", "trace_events", "domain"],
-    "It reaches into the runtime that isolates the definition: import the code that you need as a file.",
-  ],
-  [["sqlite"], "A definition sees no files: keep values in variables, and read them with context.variable()."],
-];
-
-const otherwise = "It is not among the modules that a definition may use.";
+const NATIVE: Readonly<Record<string, string>> = {
+  sharp: "jimp, which is JavaScript alone",
+  "better-sqlite3": "sql.js, which is WebAssembly",
+  sqlite3: "sql.js, which is WebAssembly",
+  bcrypt: "bcryptjs",
+  argon2: "hash-wasm",
+  canvas: "pureimage",
+  "node-sass": "sass",
+};

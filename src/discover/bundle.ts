@@ -1,8 +1,10 @@
-import type { BuildFailure, BuildOptions, Location, Message } from "esbuild";
+import type { BuildFailure, BuildOptions, Location, Message, Metafile } from "esbuild";
 import type { Node } from "typescript";
 import { packageRoot } from "../config.ts";
 import { codeFrame, positionAt } from "../lib/code-frame.ts";
+import { compareText } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
+import { requireBanner } from "./builtins.ts";
 import {
   definitionPlugin,
   importedAtRunTime,
@@ -10,8 +12,9 @@ import {
   type RefusedImport,
   usesRequire,
 } from "./bundle-plugin.ts";
-import type { DefinitionSource } from "./discovery.ts";
+import type { DefinitionSource, PackageShare } from "./discovery.ts";
 import { findComputedImports } from "./imports.ts";
+import type { PackageFiles } from "./package-files.ts";
 import { loaderOf } from "./resolve.ts";
 import { keepSources, mapReference, withoutMapReferences, type SourceMap } from "./source-map.ts";
 
@@ -26,7 +29,8 @@ import { keepSources, mapReference, withoutMapReferences, type SourceMap } from 
 export async function bundleDefinition(
   source: DefinitionSource,
   bundleBytes = Infinity,
-): Promise<{ readonly bundle?: string; readonly problems: Problem[] }> {
+  packages?: PackageFiles,
+): Promise<Bundled> {
   const text = Object.hasOwn(source.files, source.entry) ? source.files[source.entry] : undefined;
   if (text === undefined) {
     return {
@@ -43,7 +47,7 @@ export async function bundleDefinition(
   // Loaded here, so that a process which only serves never loads a bundler.
   const esbuild = await import("esbuild");
   try {
-    const result = await esbuild.build(buildOptions(source));
+    const result = await esbuild.build(buildOptions(source, packages));
     if (!isWithinBounds(result.metafile!)) {
       return { problems: [problem("import-refused", importedAtRunTime, source.entry)] };
     }
@@ -51,15 +55,45 @@ export async function bundleDefinition(
     const [map, code] = ["bundle.js.map", "bundle.js"].map((name) =>
       result.outputFiles!.find((file) => file.path.endsWith(name)),
     );
-    const bundle = assemble(code!.text, map!.text, usesRequire(result.metafile!), bundleBytes);
-    if (bundle !== undefined) return { bundle, problems: warnings };
-    const message = `Its bundle has more than ${bundleBytes} bytes (BERTH_BUNDLE_BYTES): split the server, or read long texts from variables.`;
+    const start = packages ? requireBanner() : usesRequire(result.metafile!) ? ownRequireBanner : "";
+    const bundle = assemble(code!.text, map!.text, start, bundleBytes);
+    const shares = sharesOf(result.metafile!, source);
+    if (bundle !== undefined) return { bundle, problems: warnings, ...(shares.length > 0 && { packages: shares }) };
+    const message = `Its bundle has more than ${bundleBytes} bytes (BERTH_BUNDLE_BYTES)${mostOf(shares)}: split the server, or read long texts from variables.`;
     return { problems: [...warnings, problem("too-large", message, source.entry)] };
   } catch (cause) {
     if (!isBuildFailure(cause)) throw new BundlerEnded("the bundler has ended", { cause });
     const problems = distinct(cause.errors.flatMap((message) => toProblems(message, "error", source)));
     return { problems: problems.length > 0 ? problems : [bundlerFailed(source)] };
   }
+}
+
+interface Bundled {
+  readonly bundle?: string;
+  /** Of the packages of a set. */
+  readonly packages?: readonly PackageShare[];
+  readonly problems: Problem[];
+}
+
+/** What each package of a set adds to the bundle, the largest first. Berth's own packages count to the definition. */
+function sharesOf({ outputs }: Metafile, { packages }: DefinitionSource): PackageShare[] {
+  const known = new Set(Object.values(packages?.packages ?? {}).map(({ name, version }) => `${name}@${version}`));
+  const shares = new Map<string, number>();
+  for (const { inputs } of Object.values(outputs)) {
+    for (const [input, { bytesInOutput }] of Object.entries(inputs)) {
+      const of = /^package:(@?[^@]+@[^/+]+)/.exec(input)?.[1];
+      if (of !== undefined && known.has(of)) shares.set(of, (shares.get(of) ?? 0) + bytesInOutput);
+    }
+  }
+  const share = ([of, bytes]: [string, number]): PackageShare => {
+    const at = of.lastIndexOf("@");
+    return { name: of.slice(0, at), version: of.slice(at + 1), bytes };
+  };
+  return [...shares].map(share).sort((one, other) => other.bytes - one.bytes || compareText(one.name, other.name));
+}
+
+function mostOf([largest]: readonly PackageShare[]): string {
+  return largest ? `, of which ${largest.name} has ${largest.bytes}` : "";
 }
 
 /** Its process cannot be asked again. */
@@ -69,11 +103,11 @@ function bundlerFailed({ entry }: DefinitionSource): Problem {
   return problem("bundler-failed", "The bundler failed on this definition for a reason outside it.", entry);
 }
 
-function buildOptions(source: DefinitionSource): BuildOptions {
+function buildOptions(source: DefinitionSource, packages: PackageFiles | undefined): BuildOptions {
   return {
     entryPoints: [source.entry],
     absWorkingDir: packageRoot,
-    plugins: [definitionPlugin(source)],
+    plugins: [definitionPlugin(source, packages)],
     bundle: true,
     platform: "node",
     target: "node20",
@@ -86,7 +120,7 @@ function buildOptions(source: DefinitionSource): BuildOptions {
     logLevel: "silent",
     // Nothing of the folder that Berth happens to run in may have a say: no tsconfig.json, no environment.
     tsconfigRaw: { compilerOptions: { target: "es2023", useDefineForClassFields: true } },
-    define: {},
+    define: packages ? inBundle : {},
     logOverride: importsAtRunTime,
   };
 }
@@ -99,14 +133,23 @@ const importsAtRunTime = {
   "empty-glob": "error",
 } as const;
 
-/** CommonJS packages need this to reach Node's builtins. esbuild's first line is a comment or its helpers, never mapped. */
-const requireBanner =
+/** What packages ask of the place where they stand; there is nothing else in that folder. */
+const inBundle = {
+  "import.meta.url": '"file:///bundle/index.mjs"',
+  "import.meta.filename": '"/bundle/index.mjs"',
+  "import.meta.dirname": '"/bundle"',
+  __filename: '"/bundle/index.mjs"',
+  __dirname: '"/bundle"',
+  "process.env.NODE_ENV": '"production"',
+};
+
+/** Berth's own CommonJS packages need this to reach Node's builtins. esbuild's first line is a comment or its helpers, never mapped. */
+const ownRequireBanner =
   'import { createRequire as __createRequire } from "node:module"; const require = __createRequire("file:///"); ';
 
 /** With as much of the map as fits; undefined where the code alone does not. */
-function assemble(code: string, map: string, banner: boolean, bytesMax: number): string | undefined {
+function assemble(code: string, map: string, start: string, bytesMax: number): string | undefined {
   const own = keepSources(JSON.parse(map) as SourceMap, (source) => source.startsWith("definition:"));
-  const start = banner ? requireBanner : "";
   const withMap = (map: object): string => {
     const sourceMap = Buffer.from(JSON.stringify(map)).toString("base64");
     return `${start}${code}//# sourceMappingURL=data:application/json;base64,${sourceMap}\n`;

@@ -1,8 +1,11 @@
 import { Socket } from "node:net";
+import type { Cid } from "../lib/cid.ts";
 import { BundlerEnded } from "./bundle.ts";
 import { compileDefinition, type CompileTask } from "./compile.ts";
 import { BUNDLER_ENDED, frame, CompilerFrameReader } from "./compiler-frames.ts";
 import type { ContractLimits, DefinitionSource } from "./discovery.ts";
+import type { PackageFiles } from "./package-files.ts";
+import type { TarballLimits } from "./tarball.ts";
 
 /**
  * The compiler's process: takes one definition at a time from fd 3, answers on fd 4, and ends when fd 3 does.
@@ -12,16 +15,26 @@ interface Job {
   readonly id: number;
   readonly task: CompileTask;
   readonly source: DefinitionSource;
-  readonly limits: ContractLimits;
+  readonly limits: ContractLimits & TarballLimits;
+}
+
+/** The bytes of a package that a job needs; no payload where they are missing. */
+interface Tarball {
+  readonly tarball: Cid;
+  readonly payload?: Buffer;
 }
 
 const jobs = new Socket({ fd: 3, readable: true, writable: false });
 const answers = new Socket({ fd: 4, readable: false, writable: true });
-const reader = new CompilerFrameReader(Number.MAX_SAFE_INTEGER);
+const reader = new CompilerFrameReader(Number.MAX_SAFE_INTEGER, { takesBytes: true });
 let working: Promise<void> = Promise.resolve();
+const wanted = new Map<Cid, (bytes: Buffer | undefined) => void>();
 
 jobs.on("data", (chunk) => {
-  for (const job of reader.push(chunk)) working = working.then(() => carryOut(job as Job));
+  for (const frame of reader.push(chunk)) {
+    if (isTarball(frame)) wanted.get(frame.tarball)?.(frame.payload);
+    else working = working.then(() => carryOut(frame as Job));
+  }
 });
 jobs.on("end", () => process.exit(0));
 for (const socket of [jobs, answers]) socket.on("error", () => process.exit(1));
@@ -29,11 +42,42 @@ answers.write(frame({ id: 0 }));
 
 async function carryOut({ id, task, source, limits }: Job): Promise<void> {
   try {
-    const result = await compileDefinition(task, source, limits);
+    const packages = await packagesOf({ id, source, limits });
+    const result = await compileDefinition(task, source, limits, packages);
     answers.write(frame({ id, result }));
   } catch (error) {
     // Without its bundler it can do nothing more, and what that wrote last says why.
     if (error instanceof BundlerEnded) process.exit(BUNDLER_ENDED);
     answers.write(frame({ id, failure: error instanceof Error ? error.message : String(error) }));
+  }
+}
+
+function isTarball(frame: unknown): frame is Tarball {
+  return typeof (frame as Partial<Tarball>).tarball === "string";
+}
+
+/** The packages that a definition reaches, whose tarballs come over the pipe; or why they cannot be used. */
+async function packagesOf({
+  id,
+  source,
+  limits,
+}: Pick<Job, "id" | "source" | "limits">): Promise<PackageFiles | string | undefined> {
+  if (!source.packages) return undefined;
+  const [{ PackageFiles, tarballsToSend }, { TarballRefused }] = await Promise.all([
+    import("./package-files.ts"),
+    import("./tarball.ts"),
+  ]);
+  const wants = tarballsToSend(source.packages);
+  const sent = wants.map(
+    (cid) => new Promise<[Cid, Buffer | undefined]>((resolve) => wanted.set(cid, (bytes) => resolve([cid, bytes]))),
+  );
+  if (wants.length > 0) answers.write(frame({ id, wants }));
+  const tarballs = new Map(await Promise.all(sent));
+  wanted.clear();
+  try {
+    return await PackageFiles.read(source.packages, (cid) => tarballs.get(cid), limits);
+  } catch (error) {
+    if (error instanceof TarballRefused) return error.message;
+    throw error;
   }
 }

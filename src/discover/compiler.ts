@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
+import type { Cid } from "../lib/cid.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { Limits } from "../limits/limits.ts";
 import { SessionNiceness } from "../processes/niceness.ts";
@@ -27,6 +28,7 @@ import {
   type ContractLimits,
 } from "./discovery.ts";
 import { compilerPackages, guestPackages } from "./packages.ts";
+import type { TarballLimits } from "./tarball.ts";
 
 /**
  * Compiles definitions in a child process that is started on demand, works on one at a time, and ends when there is
@@ -34,13 +36,19 @@ import { compilerPackages, guestPackages } from "./packages.ts";
  * that definition gets a problem, and the next one a new child. This module loads no compiler itself.
  */
 export interface Compiler {
-  /** Tools, problems and the bundle. Never rejects, whatever the source is. */
-  compile(source: DefinitionSource): Promise<Compiled>;
+  /**
+   * Tools, problems and the bundle. Never rejects, whatever the source is. `tarballs` reads those of the packages that the
+   * source reaches.
+   */
+  compile(source: DefinitionSource, tarballs?: ReadTarball): Promise<Compiled>;
   /** Tools and problems, those of bundling apart. Never rejects. */
-  discover(source: DefinitionSource): Promise<Discovery & Bundling>;
+  discover(source: DefinitionSource, tarballs?: ReadTarball): Promise<Discovery & Bundling>;
   /** Ends the child; definitions that are still waiting get a problem. */
   close(): Promise<void>;
 }
+
+/** The bytes of a package's tarball; undefined where they are missing. */
+export type ReadTarball = (cid: Cid) => Promise<Uint8Array | undefined>;
 
 export type CompilerLimits = Pick<
   Limits,
@@ -51,6 +59,8 @@ export type CompilerLimits = Pick<
   | "contractBytes"
   | "contractValues"
   | "bundleBytes"
+  | "packageFiles"
+  | "packageUnpackedBytes"
 >;
 
 interface CompilerOptions {
@@ -95,23 +105,24 @@ export function openCompiler(limits: CompilerLimits, options: CompilerOptions = 
   let idle: NodeJS.Timeout | undefined;
   let isClosed = false;
 
-  const run = (task: CompileTask, source: DefinitionSource): Promise<Compiled> => {
+  const run = (task: CompileTask, source: DefinitionSource, tarballs: ReadTarball = noTarball): Promise<Compiled> => {
     waiting += 1;
     clearTimeout(idle);
-    const result = afterOthers(queue, task, source);
+    const result = afterOthers(queue, { task, source, tarballs });
     queue = result;
     return result;
   };
 
-  const afterOthers = async (others: Promise<unknown>, task: CompileTask, source: DefinitionSource) => {
+  const afterOthers = async (others: Promise<unknown>, job: CompileJob) => {
     await others;
-    const compiled = await attempt(task, source);
+    const compiled = await attempt(job);
     waiting -= 1;
     if (waiting === 0) idle = setTimeout(endChild, idleMs).unref();
     return compiled;
   };
 
-  const attempt = async (task: CompileTask, source: DefinitionSource): Promise<Compiled> => {
+  const attempt = async (job: CompileJob): Promise<Compiled> => {
+    const { source } = job;
     for (;;) {
       const found = child ?? (await compilerCommand(limits.compileMemoryMb, mode));
       if (isClosed) return failed(source, { kind: "closed" }, limits);
@@ -119,7 +130,7 @@ export function openCompiler(limits: CompilerLimits, options: CompilerOptions = 
         return failed(source, { kind: "unavailable", detail: found.reason }, limits);
       const { process, way } = (child = "process" in found ? found : startChild(found));
       const { isUsed } = process;
-      const ending = await process.compile(task, source);
+      const ending = await process.compile(job);
       if (way && process.isReady) await program.works(way);
       if (ending.kind === "result") return ending.result;
       if (ending.kind !== "failure") endChild();
@@ -142,8 +153,8 @@ export function openCompiler(limits: CompilerLimits, options: CompilerOptions = 
   };
 
   return {
-    compile: (source) => run("compile", source),
-    discover: (source) => run("discover", source),
+    compile: (source, tarballs) => run("compile", source, tarballs),
+    discover: (source, tarballs) => run("discover", source, tarballs),
     close: async () => {
       isClosed = true;
       clearTimeout(idle);
@@ -153,6 +164,14 @@ export function openCompiler(limits: CompilerLimits, options: CompilerOptions = 
     },
   };
 }
+
+interface CompileJob {
+  readonly task: CompileTask;
+  readonly source: DefinitionSource;
+  readonly tarballs: ReadTarball;
+}
+
+const noTarball: ReadTarball = async () => undefined;
 
 interface Child {
   readonly process: CompilerProcess;
@@ -226,7 +245,7 @@ type CompilerEnding =
   /** It ended before it could be given anything. */
   | { readonly kind: "unready"; readonly exitCode: number | null; readonly said: string };
 
-interface CompilerProcessLimits extends ContractLimits {
+interface CompilerProcessLimits extends ContractLimits, TarballLimits {
   readonly compileMs: number;
   readonly compileElapsedMs: number;
   readonly compileMemoryMb: number;
@@ -260,6 +279,9 @@ class CompilerProcess {
   #unsent: string | undefined;
   #stderr = "";
   #finish: ((ending: CompilerEnding) => void) | undefined;
+  /** Of the job under way. */
+  #tarballs: ReadTarball = noTarball;
+  #inReach: ReadonlySet<Cid | undefined> = new Set();
   #jobs = 0;
   #gone: CompilerEnding | undefined;
 
@@ -282,9 +304,11 @@ class CompilerProcess {
   }
 
   /** One at a time; never rejects. */
-  compile(task: CompileTask, source: DefinitionSource): Promise<CompilerEnding> {
+  compile({ task, source, tarballs }: CompileJob): Promise<CompilerEnding> {
     return new Promise((resolve) => {
       if (this.#gone) return resolve(this.#gone);
+      this.#tarballs = tarballs;
+      this.#inReach = new Set(Object.values(source.packages?.packages ?? {}).map(({ tarball }) => tarball));
       this.#jobs += 1;
       const watch = this.#watch();
       this.#finish = (ending) => {
@@ -296,11 +320,12 @@ class CompilerProcess {
       };
       this.#session?.begin();
       const { toolBytes, contractBytes, contractValues, bundleBytes } = this.#limits;
+      const { packageFiles, packageUnpackedBytes } = this.#limits;
       const job = frame({
         id: this.#jobs,
         task,
         source,
-        limits: { toolBytes, contractBytes, contractValues, bundleBytes },
+        limits: { toolBytes, contractBytes, contractValues, bundleBytes, packageFiles, packageUnpackedBytes },
       });
       if (this.#pipe) this.#pipe.write(job);
       else this.#unsent = job;
@@ -366,13 +391,27 @@ class CompilerProcess {
       for (const answer of this.#reader.push(chunk) as Answer[]) {
         if (answer.id === 0) this.isReady = true;
         if (answer.id !== this.#jobs) continue;
-        if (answer.result) this.#finish?.({ kind: "result", result: answer.result });
+        if (answer.wants) void this.#send(answer.wants);
+        else if (answer.result) this.#finish?.({ kind: "result", result: answer.result });
         else this.#finish?.({ kind: "failure", detail: answer.failure ?? "it did not answer" });
       }
     } catch (error) {
       const detail = (error as Error).message;
       this.#finish?.({ kind: error instanceof FrameTooLarge ? "output" : "crash", detail });
       this.#group.kill();
+    }
+  }
+
+  /** One after the other: together they may be large. */
+  async #send(wants: readonly Cid[]): Promise<void> {
+    const job = this.#jobs;
+    for (const tarball of wants) {
+      // Nothing but packages of this definition: the child reads what others wrote.
+      const isInReach = this.#inReach.has(tarball);
+      const bytes = isInReach ? await this.#tarballs(tarball).catch(() => undefined) : undefined;
+      if (this.#gone || job !== this.#jobs || !this.#pipe) return;
+      this.#pipe.write(frame({ tarball, ...(bytes && { bytes: bytes.length }) }));
+      if (bytes) this.#pipe.write(bytes);
     }
   }
 
@@ -405,4 +444,6 @@ interface Answer {
   readonly id: number;
   readonly result?: Compiled;
   readonly failure?: string;
+  /** The tarballs that it needs for the job. */
+  readonly wants?: readonly Cid[];
 }

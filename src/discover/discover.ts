@@ -21,6 +21,7 @@ import { exportedFunctions, type Candidate } from "./exports.ts";
 import { readGivenInput, readInput, type Input } from "./input.ts";
 import { readOutput, resultOf } from "./output.ts";
 import { settle } from "./overloads.ts";
+import type { PackageFiles } from "./package-files.ts";
 import { takenParameters } from "./parameters.ts";
 import { openProgram, type DefinitionProgram } from "./program.ts";
 import { placeIn, problemAt, Reporter, textPart } from "./reporter.ts";
@@ -33,8 +34,8 @@ import { parseUriTemplate, type Variable } from "./uri-template.ts";
  * Finds what a TypeScript definition offers, in this process. Loads the compiler, and types can be written to make
  * it run for ever: the serving process goes through `compiler.ts`, which does this in a child with limits.
  */
-export function discover(source: DefinitionSource, limits?: ContractLimits): Discovery {
-  const program = openProgram(source);
+export function discover(source: DefinitionSource, limits?: ContractLimits, packages?: PackageFiles): Discovery {
+  const program = openProgram(source, packages);
   const syntax = syntaxProblems(program);
   if (syntax.length > 0) return { ...nothingFound, problems: syntax };
 

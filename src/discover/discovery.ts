@@ -1,6 +1,7 @@
 import type { PromptArgument, ToolAnnotations } from "../contract/contract.ts";
 import type { JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
+import type { PackagesInReach } from "../packages/package-set.ts";
 
 export type { PromptArgument, ToolAnnotations } from "../contract/contract.ts";
 
@@ -129,12 +130,23 @@ export interface DefinitionSource {
   readonly entry: string;
   /** Path relative to the folder of sources (forward slashes) → text. Only these can be imported. */
   readonly files: Readonly<Record<string, string>>;
+  /** The npm packages that its imports lead to; absent where they lead to none. */
+  readonly packages?: PackagesInReach;
 }
 
 /** A definition after discovery and bundling: what the serving process needs to list and to run it. */
 export interface Compiled extends Discovery {
   /** One self-contained ES module (TypeScript) or the script itself (shell); absent when nothing can run. */
   readonly bundle?: string;
+  /** What each npm package of a set adds to the bundle, the largest first; absent where there are none. */
+  readonly packages?: readonly PackageShare[];
+}
+
+/** The part of a bundle that comes from one package. */
+export interface PackageShare {
+  readonly name: string;
+  readonly version: string;
+  readonly bytes: number;
 }
 
 /** The problem that keeps a sound definition from being bundled, such as an import that leads nowhere. */

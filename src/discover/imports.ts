@@ -1,3 +1,6 @@
+import type { DefinitionSource } from "./discovery.ts";
+import { loaderOf } from "./resolve.ts";
+
 /**
  * Finds what a TypeScript file imports, types included, without a compiler: gathering a definition's files must cost
  * next to nothing, and bundlers forget imports of types. It reads tokens, not grammar; on code that does not parse it
@@ -11,7 +14,10 @@ interface FoundImport {
 
 export function findImports(text: string): FoundImport[] {
   // Most files import none of their own, and reading every token of them would be for nothing.
-  if (!/["']\.\.?(?:\/|["'])/.test(text)) return [];
+  return /["']\.\.?(?:\/|["'])/.test(text) ? importsIn(text) : [];
+}
+
+function importsIn(text: string): FoundImport[] {
   const tokens = [...tokenize(text)];
   const found: FoundImport[] = [];
   tokens.forEach((token, index) => {
@@ -20,6 +26,21 @@ export function findImports(text: string): FoundImport[] {
     if (at !== undefined) found.push({ specifier: unquote(at.text), offset: at.offset });
   });
   return found;
+}
+
+/** The packages that a definition imports, types included: all that is neither a path nor a builtin with its prefix. */
+export function packageImports({ language, files }: Pick<DefinitionSource, "language" | "files">): string[] {
+  if (language === "shell") return [];
+  const texts = Object.entries(files).filter(
+    ([file, text]) => isCode(file) && /["'][@\w]/.test(text) && /\bfrom\b|\bimport\b/.test(text),
+  );
+  const found = texts.flatMap(([, text]) => importsIn(text)).map(({ specifier }) => specifier);
+  return [...new Set(found)].filter((specifier) => /^[@\w]/.test(specifier) && !/^(?:node:|berth$)/.test(specifier));
+}
+
+function isCode(file: string): boolean {
+  const loader = loaderOf(file);
+  return loader === "ts" || loader === "js";
 }
 
 /**

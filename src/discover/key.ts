@@ -9,16 +9,18 @@ import { compilerPackages, guestPackages, packageFile } from "./packages.ts";
 
 /**
  * The key under which a compiled definition is kept: it changes when the definition does, or when another compiler
- * could make something else of it. The server is part of it, since a definition of one file and its tool may be
+ * could make something else of it, or when its packages do. The server is part of it, since a definition of one file and its tool may be
  * named after it. Loads no compiler: it reads what this one consists of, once per process. `compiler` is the identity of
  * an earlier one, for what that one made.
  */
 export function compileKey(
   definition: Cid,
-  source: Pick<DefinitionSource, "language" | "server">,
+  source: Pick<DefinitionSource, "language" | "server" | "packages">,
   compiler: Cid = compilerCid(),
 ): string {
-  return jsonBlock({ definition, compiler, language: source.language, server: source.server }).cid;
+  const { language, server, packages } = source;
+  return jsonBlock({ definition, compiler, language, server, ...(packages && { packages: jsonBlock(packages).cid }) })
+    .cid;
 }
 
 let known: Cid | undefined;

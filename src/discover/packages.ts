@@ -23,13 +23,12 @@ export const compilerPackages: readonly string[] = [
   "@humanwhocodes/momoa",
   "ajv",
   "ajv-formats",
+  "enhanced-resolve",
   "esbuild",
   "re2js",
+  "tar",
   "typescript",
 ];
-
-/** Builtins that listed packages need beyond what definitions get; none of these reaches outside the process. */
-export const packageBuiltins: ReadonlySet<string> = new Set(["process"]);
 
 /** A file of an installed package, under a name that is the same on every machine. */
 export interface PackageFile {
@@ -37,14 +36,6 @@ export interface PackageFile {
   /** `luxon@3.7.2/src/luxon.js` */
   readonly name: string;
   readonly dependencies: ReadonlySet<string>;
-}
-
-/** `@scope/name/sub` → `@scope/name`. */
-export function packageName(specifier: string): string {
-  return specifier
-    .split("/")
-    .slice(0, specifier.startsWith("@") ? 2 : 1)
-    .join("/");
 }
 
 /** Finds out which installed package a file belongs to; undefined outside of any package with a name and a version. */

@@ -4,11 +4,12 @@ import { dirname, join, posix } from "node:path";
 import ts from "#typescript";
 import { packageRoot } from "../config.ts";
 import type { DefinitionSource } from "./discovery.ts";
+import type { PackageFiles } from "./package-files.ts";
 import { declarationsOf, isDeclarations, isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
 
 /**
- * A definition as a TypeScript program that sees its own files, the ES2022 library and Berth's ambient types, and
- * nothing else: no disk, no `node_modules`. Library files are parsed once per process.
+ * A definition as a TypeScript program that sees its own files, the packages that it reaches, the ES2022 library and
+ * Berth's ambient types, and nothing else: no disk. Library files are parsed once per process.
  */
 export interface DefinitionProgram {
   readonly program: ts.Program;
@@ -20,12 +21,13 @@ export interface DefinitionProgram {
   readonly has: (name: string) => boolean;
   /** The name that a file of the program has in the definition. */
   readonly nameOf: (file: ts.SourceFile) => string;
-  /** True if a file belongs to the language or to the host, not to the definition. */
+  /** True if a file belongs to the language or to the host, not to the definition or its packages. */
   readonly isLibrary: (file: ts.SourceFile) => boolean;
 }
 
 const ownRoot = "/definition/";
 const libraryRoot = "/lib/";
+const packagesRoot = "/node_modules/";
 export const ambientName = "/berth/berth.d.ts";
 
 const libraryFolder = dirname(createRequire(import.meta.url).resolve("typescript"));
@@ -50,14 +52,14 @@ const options: ts.CompilerOptions & { stableTypeOrdering: boolean } = {
 
 const library = new Map<string, ts.SourceFile>();
 
-export function openProgram(source: DefinitionSource): DefinitionProgram {
+export function openProgram(source: DefinitionSource, packages?: PackageFiles): DefinitionProgram {
   const own = new Map(Object.entries(source.files).map(([name, text]) => [ownRoot + name, text]));
   const entryName = ownRoot + source.entry;
   const program = ts.createProgram({
     // Declarations that nothing imports are for everything.
     rootNames: [ambientName, ...[...own.keys()].filter(isDeclarations), entryName],
     options,
-    host: hostFor(own),
+    host: hostFor(own, packages),
   });
   const entry = program.getSourceFile(entryName);
   if (!entry) throw new Error(`the entry ${source.entry} is not among the files of the definition`);
@@ -68,27 +70,52 @@ export function openProgram(source: DefinitionSource): DefinitionProgram {
     own: [entry, ...program.getSourceFiles().filter((file) => file !== entry && file.fileName.startsWith(ownRoot))],
     has: (name) => own.has(ownRoot + name),
     nameOf: (file) => file.fileName.slice(file.fileName.startsWith(ownRoot) ? ownRoot.length : 0),
-    isLibrary: (file) => !file.fileName.startsWith(ownRoot),
+    isLibrary: ({ fileName }) => !fileName.startsWith(ownRoot) && !isOfPackage(fileName),
   };
 }
 
-function hostFor(own: ReadonlyMap<string, string>): ts.CompilerHost {
+/** Node's own types describe the host as the ambient types do. */
+function isOfPackage(fileName: string): boolean {
+  return fileName.startsWith(packagesRoot) && !/\/node_modules\/(?:@types\/node|undici-types)\//.test(fileName);
+}
+
+function hostFor(own: ReadonlyMap<string, string>, packages: PackageFiles | undefined): ts.CompilerHost {
   const exists = (name: string) => own.has(name);
+  const fileExists = (name: string) => exists(name) || (packages?.hasFile(name) ?? false);
+  const directoryExists = (name: string) => packages?.hasFolder(name) ?? false;
+  const readFile = (name: string) => own.get(name) ?? packages?.text(name);
+  const resolutions = ts.createModuleResolutionCache("/", (name) => name, options);
+  const resolvePackage = (specifier: string, containingFile: string, mode: ts.ResolutionMode) =>
+    packages &&
+    ts.resolveModuleName(
+      specifier,
+      containingFile,
+      options,
+      { fileExists, directoryExists, readFile },
+      resolutions,
+      undefined,
+      mode,
+    ).resolvedModule;
   return {
     getSourceFile(name, languageVersion) {
-      const text = own.get(name);
+      const text = readFile(name);
       if (text !== undefined) return ts.createSourceFile(name, text, languageVersion, true);
       const file = library.get(name) ?? readLibrary(name, languageVersion);
       if (file) library.set(name, file);
       return file;
     },
-    resolveModuleNameLiterals: (literals, containingFile) =>
-      literals.map((literal) => ({ resolvedModule: resolveOwn(literal.text, containingFile, exists) })),
+    resolveModuleNameLiterals: (literals, containingFile, _reference, _options, file) =>
+      literals.map((literal) => ({
+        resolvedModule:
+          containingFile.startsWith(ownRoot) && isRelative(literal.text)
+            ? resolveOwn(literal.text, containingFile, exists)
+            : resolvePackage(literal.text, containingFile, ts.getModeForUsageLocation(file, literal, options)),
+      })),
     getDefaultLibFileName: () => `${libraryRoot}lib.es2022.d.ts`,
     getDefaultLibLocation: () => libraryRoot.slice(0, -1),
-    fileExists: exists,
-    readFile: (name) => own.get(name),
-    directoryExists: () => false,
+    fileExists,
+    readFile,
+    directoryExists,
     getDirectories: () => [],
     getCurrentDirectory: () => "/",
     getCanonicalFileName: (name) => name,

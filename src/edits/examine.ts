@@ -16,7 +16,6 @@ import { withdrawnOf } from "../host/catalog/withdrawn.ts";
 import type { Foreseen, Host } from "../host/host.ts";
 import type { HostDependencies } from "../host/open-host.ts";
 import { programOf } from "../host/serving/tenant-rules.ts";
-import { loadDefinition } from "../image/definition.ts";
 import { BoundedMap } from "../lib/bounded-map.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { Cid } from "../lib/cid.ts";
@@ -55,7 +54,7 @@ export async function examine(
   rights: Rights,
   signal?: CancelSignal,
 ): Promise<Examined> {
-  const compile: CompileFor = (source, of) => dependencies.compile(source, of, signal);
+  const compile: CompileFor = (source, of, _, tarballs) => dependencies.compile(source, of, signal, tarballs);
   const examiner = { ...dependencies, compile };
   const problems = new GatheredProblems();
   problems.add(plan.problems);
@@ -483,10 +482,10 @@ export async function loadProblems(
   { server, definition }: { readonly server: string; readonly definition: Cid },
   dependencies: Pick<HostDependencies, "store" | "compile" | "compileKey" | "executor">,
 ): Promise<Problem[]> {
-  const { store, executor } = dependencies;
-  const source = await loadDefinition((cid) => store.content(tenant, cid), definition, server);
-  if (source.language !== "typescript") return [];
+  const { executor } = dependencies;
   const compileOnce = compilingOnce(tenant, dependencies);
+  const source = await compileOnce.source(server, definition);
+  if (source.language !== "typescript") return [];
   const { bundle } = await compileOnce(definition, source);
   if (bundle === null) return [];
   const code = (): Promise<Uint8Array> => compileOnce.code(server, definition, bundle);

@@ -7,6 +7,7 @@ import { shortProblems } from "../lib/problem.ts";
 /** A compiled definition as it is stored: a derived result, with the bundle as content of its own. */
 export interface CompiledResult extends Discovery {
   readonly bundle: Cid | null;
+  readonly packages?: Compiled["packages"];
 }
 
 export interface PackedCompiled {
@@ -15,10 +16,12 @@ export interface PackedCompiled {
   readonly bundle: Block | undefined;
 }
 
-export function packCompiled({ tools, resources, prompts, completions, problems, bundle }: Compiled): PackedCompiled {
+export function packCompiled(compiled: Compiled): PackedCompiled {
+  const { tools, resources, prompts, completions, problems, bundle, packages } = compiled;
   const block = bundle === undefined ? undefined : rawBlock(bundle);
   // Not dag-json, which sorts keys: arguments are shown in the order in which their author wrote them.
-  const result = { tools, resources, prompts, completions, problems, bundle: block?.cid ?? null };
+  const found = { tools, resources, prompts, completions, problems, bundle: block?.cid ?? null };
+  const result = packages ? { ...found, packages } : found;
   return { result: rawBlock(JSON.stringify(result)), bundle: block };
 }
 

@@ -341,6 +341,9 @@ const discoverLimits = {
   sourceFiles: 256,
   /** The bundle of a definition, which guests read at each start. */
   bundleBytes: 8 * 1024 * 1024,
+  /** Files of one npm package, and their bytes, unpacked. */
+  packageFiles: 8_000,
+  packageUnpackedBytes: 128 * 1024 * 1024,
 };
 
 /** The limits of what a tenant may keep besides its definitions, and import. */

@@ -1,3 +1,4 @@
+import type { ReadTarball } from "../discover/compiler.ts";
 import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
 import type { ExecutorStats } from "../executor/executor.ts";
 import type { Observers } from "../host/calls/observe.ts";
@@ -94,14 +95,14 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
   metrics.show({ name: "berth_store_bytes", help: "Size of the store's database", read: () => store.size() });
 }
 
-type Compile = (source: DefinitionSource) => Promise<Compiled>;
+type Compile = (source: DefinitionSource, tarballs?: ReadTarball) => Promise<Compiled>;
 
 /** Measures how long compiling definitions takes, with whatever compiler. */
 export function timeCompiling(metrics: Metrics): (compile: Compile) => Compile {
   const ended = metrics.timer("berth_compile_duration_seconds", "How long it took to compile definitions, by outcome");
-  return (compile) => async (source) => {
+  return (compile) => async (source, tarballs) => {
     const beganAt = performance.now();
-    const compiled = await compile(source);
+    const compiled = await compile(source, tarballs);
     ended(performance.now() - beganAt, compiled.bundle === undefined ? "refused" : "ok");
     return compiled;
   };

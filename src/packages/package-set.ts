@@ -1,6 +1,7 @@
-import { isCid, jsonBlock, type Cid } from "../lib/cid.ts";
+import { isCid, type Cid } from "../lib/cid.ts";
 import { isObject } from "../lib/json.ts";
 import { compareText } from "../lib/pretty-json.ts";
+import { packageName, typesOf } from "./package-name.ts";
 
 /**
  * The npm packages that definitions may import: what was asked for, and what npm made of it. A set is plain data, the
@@ -32,8 +33,14 @@ export interface LockedPackage {
   readonly libc?: readonly string[];
 }
 
-/** The part of a set that one definition can reach. Its CID stands in the release, and in the key of what is compiled. */
-export type PackagesInReach = Pick<PackageSet, "packages">;
+/**
+ * The part of a set that one definition can reach, whose `dependencies` are versions instead of ranges. Its CID stands in
+ * the release, and in the key of what is compiled.
+ */
+export type PackagesInReach = Omit<PackageSet, "npm">;
+
+/** The name of the variable whose value is a tenant's set, as JSON. */
+export const PACKAGES = "packages";
 
 /** The packages that `specifiers` of imports lead to, with all that those may import; undefined where they lead to none. */
 export function packagesInReach(
@@ -42,6 +49,7 @@ export function packagesInReach(
 ): PackagesInReach | undefined {
   if (!set) return undefined;
   const reached = new Map<string, LockedPackage>();
+  const named: Record<string, string> = {};
   const wanted = [...specifiers].map((specifier) => ({ name: packageName(specifier), from: "" }));
   for (const { name, from } of wanted) {
     if (from === "" && !Object.hasOwn(set.dependencies, name)) continue;
@@ -51,15 +59,17 @@ export function packagesInReach(
       const found = set.packages[place]!;
       if (found.tarball === undefined) continue;
       reached.set(place, found);
+      if (from === "" && each === name) named[name] = found.version;
       for (const needed of found.dependencies ?? []) wanted.push({ name: needed, from: place });
     }
   }
   if (reached.size === 0) return undefined;
-  return { packages: Object.fromEntries([...reached].sort(([one], [other]) => compareText(one, other))) };
+  const dependencies = Object.fromEntries(Object.entries(named).sort(([one], [other]) => compareText(one, other)));
+  return { dependencies, packages: Object.fromEntries([...reached].sort(([one], [other]) => compareText(one, other))) };
 }
 
 /** The place where Node finds a package from another one's place; "" stands for a definition. */
-export function placeOf({ packages }: PackagesInReach, name: string, from: string): string | undefined {
+export function placeOf({ packages }: Pick<PackageSet, "packages">, name: string, from: string): string | undefined {
   for (let place = from; ; place = place.slice(0, Math.max(0, place.lastIndexOf("/node_modules/")))) {
     const found = place === "" ? `node_modules/${name}` : `${place}/node_modules/${name}`;
     if (Object.hasOwn(packages, found)) return found;
@@ -67,30 +77,25 @@ export function placeOf({ packages }: PackagesInReach, name: string, from: strin
   }
 }
 
-export function packagesCid(packages: PackagesInReach): Cid {
-  return jsonBlock(packages).cid;
+/** The set in the text of a variable; undefined where it is none. */
+export function readPackageSet(text: string): PackageSet | undefined {
+  try {
+    return asPackageSet(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
 }
 
-/** `@scope/name/sub` → `@scope/name`. */
-export function packageName(specifier: string): string {
-  return specifier
-    .split("/")
-    .slice(0, specifier.startsWith("@") ? 2 : 1)
-    .join("/");
+/** A value as a set; undefined where it is none. */
+export function asPackageSet(value: unknown): PackageSet | undefined {
+  if (!isObject(value)) return undefined;
+  const { dependencies, packages } = value;
+  if (!isObject(dependencies) || !isObject(packages)) return undefined;
+  const isNamed = Object.values(dependencies).every((range) => typeof range === "string");
+  return isNamed && Object.values(packages).every(isLockedPackage) ? (value as unknown as PackageSet) : undefined;
 }
 
-/** The package with the types of another one that has none: `@types/name`, `@types/scope__name`. */
-export function typesOf(name: string): string {
-  return `@types/${name.replace(/^@/, "").replace("/", "__")}`;
-}
-
-/** Reads what `packagesInReach` gave from its content; undefined for anything else. */
-export function asPackagesInReach(value: unknown): PackagesInReach | undefined {
-  if (!isObject(value) || !isObject(value["packages"])) return undefined;
-  return Object.values(value["packages"]).every(isLockedPackage) ? (value as unknown as PackagesInReach) : undefined;
-}
-
-export function isLockedPackage(value: unknown): value is LockedPackage {
+function isLockedPackage(value: unknown): value is LockedPackage {
   if (!isObject(value)) return false;
   const { name, version, integrity, tarball, dependencies, os, cpu, libc } = value;
   return (

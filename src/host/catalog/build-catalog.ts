@@ -95,8 +95,7 @@ export async function buildCatalog(
   // A trial, which may have prepared it, holds nothing.
   if (prepared) await parts.compileOnce.hold(prepared);
   const catalog = await serveRelease(tenant, server, made, ready, port, parts);
-  const { block, contractBlock, configBlock } = ready.release;
-  return { catalog, blocks: [block, contractBlock, configBlock], prepared: ready };
+  return { catalog, blocks: ready.release.blocks, prepared: ready };
 }
 
 type BuildingParts = LoadDependencies & { readonly compileOnce: CompileOnce };
@@ -112,7 +111,7 @@ async function prepareRelease(
   const strange = hasCode ? codeProblems(tenant, dependencies.executor) : [];
   if (strange.length > 0) throw refused(server, strange);
   const own = { definition, entry };
-  const code = await compiledDefinition(tenant, server, own, dependencies.compileOnce, dependencies);
+  const code = await compiledDefinition(server, own, dependencies.compileOnce, dependencies);
   const { found, language, bundle, compiled } = code;
   const offered = offerOf(server, found, entry);
   const given = { definition: definition ?? null, found: compiled, entry: rawBlock(JSON.stringify(entry.raw)).cid };
@@ -121,7 +120,8 @@ async function prepareRelease(
   checkOptions(server, offered, entry);
   if (!isEarlier) checkSize(server, offered, dependencies.limits);
   if (language === "shell") leaveOutNamesakes(server, offered, entry);
-  const release = await createRelease({ definition: definition ?? null, bundle, entry, offered, isHidden });
+  const packages = dependencies.compileOnce.packages();
+  const release = await createRelease({ definition: definition ?? null, bundle, packages, entry, offered, isHidden });
   return { ...code, release };
 }
 

@@ -1,12 +1,18 @@
+import type { ReadTarball } from "../../discover/compiler.ts";
 import type { Compiled, DefinitionSource } from "../../discover/discovery.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { FairSemaphore } from "../../lib/fair-semaphore.ts";
 
 /** Rejects with `cancelled` when the caller gives up before compilation begins. */
-export type CompileFor = (source: DefinitionSource, tenant: string, signal?: CancelSignal) => Promise<Compiled>;
+export type CompileFor = (
+  source: DefinitionSource,
+  tenant: string,
+  signal?: CancelSignal,
+  tarballs?: ReadTarball,
+) => Promise<Compiled>;
 
-type Compile = (source: DefinitionSource) => Promise<Compiled>;
+type Compile = (source: DefinitionSource, tarballs?: ReadTarball) => Promise<Compiled>;
 
 /** Processor time of one definition on the quick lane, in ms: several times the usual. */
 export const QUICK_COMPILE_MS = 2_000;
@@ -29,13 +35,13 @@ export function compilingInTurn(quick: Compile, patient: Compile): CompileFor {
     return false;
   };
 
-  return async (source, tenant, signal) => {
+  return async (source, tenant, signal, tarballs) => {
     if (!isPatient(tenant)) {
-      const compiled = await inTurn(turns.quick, tenant, () => quick(source), signal);
+      const compiled = await inTurn(turns.quick, tenant, () => quick(source, tarballs), signal);
       if (!compiled.problems.some(({ code }) => TOO_MUCH.has(code))) return compiled;
       patientUntil.set(tenant, performance.now() + PATIENT_FOR_MS);
     }
-    return inTurn(turns.patient, tenant, () => patient(source), signal);
+    return inTurn(turns.patient, tenant, () => patient(source, tarballs), signal);
   };
 }
 

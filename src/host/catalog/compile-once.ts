@@ -1,17 +1,30 @@
 import { isServiceFault, nothingFound, type DefinitionSource } from "../../discover/discovery.ts";
+import { packageImports } from "../../discover/imports.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { claimedNow, compiledHere, type ClaimLookup } from "../../image/claimed.ts";
 import { derivedEntries, derivedKeys, packCompiled, readCompiled, type CompiledResult } from "../../image/compiled.ts";
 import { loadDefinition } from "../../image/definition.ts";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { matches, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Problem } from "../../lib/problem.ts";
+import {
+  packagesInReach,
+  PACKAGES,
+  readPackageSet,
+  type PackagesInReach,
+  type PackageSet,
+} from "../../packages/package-set.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import type { CompileFor } from "./compile-in-turn.ts";
 
 export interface CompileOnce {
   (definition: Cid, source: DefinitionSource): Promise<CompiledResult>;
+  /** A definition with the packages that it reaches. Rejects as `loadDefinition` does. */
+  source(server: string, definition: Cid): Promise<DefinitionSource>;
+  /** The packages that all sources so far reach together. */
+  packages(): PackagesInReach | undefined;
   /** The compiled code of a definition in UTF-8. A copy damaged on disk is compiled again from the definition. */
   code(server: string, definition: Cid, bundle: Cid): Promise<Uint8Array>;
   /** Keeps the stored result as long as the tenant. One that is gone is made again when its code is needed. */
@@ -27,9 +40,11 @@ export interface CompilingParts {
   /** The key of what a compiler makes of a definition; that of `compile` by default. */
   readonly compileKey: (
     definition: Cid,
-    source: { language: DefinitionSource["language"]; server: string },
+    source: Pick<DefinitionSource, "language" | "server" | "packages">,
     compiler?: Cid,
   ) => string;
+  /** The packages that definitions may import. Default: those of the tenant now. */
+  readonly packageSet?: PackageSet | undefined;
   /** Looks up what was not compiled here. Default: the current claims of the tenant's boot image. */
   readonly claimed?: ClaimLookup;
 }
@@ -41,10 +56,13 @@ export interface CompilingParts {
  */
 export function compilingOnce(
   tenant: string,
-  { store, compile, compileKey, claimed = claimedNow }: CompilingParts,
+  { store, compile, compileKey, claimed = claimedNow, packageSet }: CompilingParts,
 ): CompileOnce {
+  const readTarball = (cid: Cid): Promise<Uint8Array | undefined> => ifSound(store.content(tenant, cid));
+  const imported = new Set<string>();
+  let set = packageSet;
   const compileAnew = async (key: string, source: DefinitionSource): Promise<CompiledResult> => {
-    const result = await compile(source, tenant);
+    const result = await compile(source, tenant, undefined, readTarball);
     const failure = result.problems.find(isServiceFault);
     if (failure)
       throw new BerthError("compiler_failed", failure.message, { data: { retryAfterSeconds: RETRY_AFTER_S } });
@@ -52,6 +70,17 @@ export function compilingOnce(
     await store.putDerived(tenant, derivedEntries(key, packed));
     return readCompiled(packed.result.bytes);
   };
+
+  const source = async (server: string, definition: Cid): Promise<DefinitionSource> => {
+    const loaded = await loadDefinition((cid) => store.content(tenant, cid), definition, server);
+    const specifiers = packageImports(loaded);
+    if (specifiers.length === 0) return loaded;
+    set ??= await packageSetOf(store, tenant);
+    for (const specifier of specifiers) imported.add(specifier);
+    const packages = packagesInReach(set, specifiers);
+    return packages ? { ...loaded, packages } : loaded;
+  };
+  const packages = (): PackagesInReach | undefined => packagesInReach(set, imported);
 
   const compileOnce = async (definition: Cid, source: DefinitionSource): Promise<CompiledResult> => {
     const key = compileKey(definition, source);
@@ -77,8 +106,8 @@ export function compilingOnce(
     };
     let bytes = await read();
     if (!bytes) {
-      const source = await loadDefinition((cid) => store.content(tenant, cid), definition, server);
-      await compileAnew(compileKey(definition, source), source);
+      const made = await source(server, definition);
+      await compileAnew(compileKey(definition, made), made);
       bytes = await read();
     }
     if (!bytes) throw new BerthError("content_missing", bundle);
@@ -87,7 +116,7 @@ export function compilingOnce(
   const hold: CompileOnce["hold"] = async ({ found, compiled }) => {
     if (compiled !== null) await isHeld(tenant, derivedKeys(compiled, found));
   };
-  return Object.assign(compileOnce, { code, hold });
+  return Object.assign(compileOnce, { source, packages, code, hold });
 }
 
 /** The compiled definition of a server. */
@@ -101,11 +130,10 @@ export interface CompiledDefinition {
 
 /** A server without a definition has no code; one whose entry offers nothing either is refused. */
 export async function compiledDefinition(
-  tenant: string,
   server: string,
   { definition, entry }: { definition: Cid | undefined; entry: ServerEntry },
   compileOnce: CompileOnce,
-  { store, compileKey, writable }: CompilingParts & { readonly writable: boolean },
+  { compileKey, writable }: CompilingParts & { readonly writable: boolean },
 ): Promise<CompiledDefinition> {
   if (definition === undefined) {
     const offers = [...entry.resources, ...Object.keys(entry.prompts), ...Object.keys(entry.transforms)];
@@ -115,7 +143,7 @@ export async function compiledDefinition(
     const found = { ...nothingFound, problems: [], bundle: null };
     return { found, language: "typescript", bundle: null, compiled: null };
   }
-  const source = await loadDefinition((cid) => store.content(tenant, cid), definition, server);
+  const source = await compileOnce.source(server, definition);
   const { language } = source;
   if (language === "shell" && !writable) {
     throw refused(server, [problem("shell-refused", "A read-only boot runs no shell definitions")]);
@@ -134,4 +162,18 @@ export function refused(server: string, problems: readonly Problem[]): BerthErro
 
 function problem(code: string, message: string): Problem {
   return { code, message, severity: "error" };
+}
+
+const setsRead = new BoundedMap<Cid, PackageSet | undefined>(64);
+
+/** The packages of a tenant: the value of its variable `packages`; undefined where it has none, or none that can be read. */
+export async function packageSetOf(store: Store, tenant: string): Promise<PackageSet | undefined> {
+  const record = await store.name(tenant, "variable", PACKAGES);
+  if (!record) return undefined;
+  if (!setsRead.has(record.cid)) {
+    const bytes = await ifSound(store.content(tenant, record.cid));
+    if (!bytes) return undefined;
+    setsRead.set(record.cid, readPackageSet(new TextDecoder().decode(bytes)));
+  }
+  return setsRead.get(record.cid);
 }

@@ -2,14 +2,16 @@ import type { ServerEntry } from "../../entry/entry.ts";
 import type { Offered, OfferedPrompt, OfferedResource, OfferedTool } from "../../entry/offer.ts";
 import { jsonBlock, jsonBlockInTurns, rawBlock, type Block, type Cid } from "../../lib/cid.ts";
 import type { Problem } from "../../lib/problem.ts";
+import type { PackagesInReach } from "../../packages/package-set.ts";
 import type { Contract, Offer, ResourceContract, ResourceTemplateContract } from "./catalog.ts";
 
 /** One immutable version of a server, and what implements it. */
 export interface Release {
   readonly block: Block;
+  /** All that it consists of and that is not stored elsewhere, `block` included. */
+  readonly blocks: readonly Block[];
   readonly contract: Contract;
   readonly contractBlock: Block;
-  readonly configBlock: Block;
   readonly tools: readonly OfferedTool[];
   readonly resources: readonly OfferedResource[];
   readonly prompts: readonly OfferedPrompt[];
@@ -25,6 +27,8 @@ export interface ReleaseParts {
   /** The entry in `mcps` as written: the raw block of its JSON, since the order of its members matters. */
   readonly config: Cid;
   readonly contract: Cid;
+  /** The packages that its code reaches, as `PackagesInReach`; absent where it reaches none. */
+  readonly packages?: Cid;
 }
 
 /**
@@ -34,11 +38,12 @@ export interface ReleaseParts {
 export async function createRelease(input: {
   definition: Cid | null;
   bundle: Cid | null;
+  packages: PackagesInReach | undefined;
   entry: ServerEntry;
   offered: Offered;
   isHidden: (offer: Offer) => boolean;
 }): Promise<Release> {
-  const { definition, bundle, entry, offered, isHidden } = input;
+  const { definition, bundle, packages, entry, offered, isHidden } = input;
   const offers = [...offersOf("tool", offered.tools), ...offersOf("prompt", offered.prompts)];
   const hidden = offers.filter(isHidden);
   const isShown = notAmong(hidden);
@@ -56,9 +61,17 @@ export async function createRelease(input: {
   };
   const contractBlock = await jsonBlockInTurns(contract);
   const configBlock = rawBlock(JSON.stringify(entry.raw));
-  const parts: ReleaseParts = { definition, bundle, config: configBlock.cid, contract: contractBlock.cid };
+  const packagesBlock = packages && jsonBlock(packages);
+  const parts: ReleaseParts = {
+    definition,
+    bundle,
+    config: configBlock.cid,
+    contract: contractBlock.cid,
+    ...(packagesBlock && { packages: packagesBlock.cid }),
+  };
   const block = jsonBlock(parts);
-  return { block, contract, contractBlock, configBlock, tools, resources, prompts, hidden, problems: offered.problems };
+  const blocks = [block, contractBlock, configBlock, ...(packagesBlock ? [packagesBlock] : [])];
+  return { block, blocks, contract, contractBlock, tools, resources, prompts, hidden, problems: offered.problems };
 }
 
 /** Uses sets: there may be as many hidden as there are offers. */

@@ -6,6 +6,7 @@ import { decodeRecord, decodeJsonInTurns, isCid, isStructure, type Cid } from ".
 import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { isObject, type Json, type JsonSchema } from "../../lib/json.ts";
+import { asPackageSet, type PackageSet } from "../../packages/package-set.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import { asGivenNow } from "../calls/granted.ts";
@@ -124,9 +125,10 @@ async function loadRelease(
   // A history may be long: it is searched only for content that the tenant has.
   if (!parts || !(await store.had(tenant, "release", server, release))) return undefined;
   const config = await structure(parts.config);
+  const packages = parts.packages === undefined ? NO_PACKAGES : asPackageSet(await structure(parts.packages));
   const listed = await store.content(tenant, parts.contract);
   const contract = listed && (await soundContract(await decodeJsonInTurns(listed)));
-  if (config === undefined || !contract) return undefined;
+  if (config === undefined || !contract || !packages) return undefined;
 
   const faultOf = (schema: JsonSchema) => dependencies.checks.faultOf(tenant, schema);
   const { entry: then } = await readCheckedEntry(server, config as Json, faultOf, { isEarlier: true });
@@ -147,10 +149,13 @@ async function loadRelease(
       isEarlier: true,
     },
     port,
-    { ...(await withCompilerOf(release, dependencies)), claimed: claimedEver },
+    { ...(await withCompilerOf(release, dependencies)), claimed: claimedEver, packageSet: packages },
   ).catch(undefinedIfGone);
   return built?.catalog.release === release ? { ...built.catalog, pinned: true } : undefined;
 }
+
+/** Not those of the tenant now. */
+const NO_PACKAGES: PackageSet = { dependencies: {}, packages: {} };
 
 /** Uses what the release's compiler made; if that is gone, nothing can make it again. */
 async function withCompilerOf(release: Cid, dependencies: LoadDependencies): Promise<LoadDependencies> {

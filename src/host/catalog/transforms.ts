@@ -5,7 +5,6 @@ import { readPrompt } from "../../entry/prompt-fields.ts";
 import { readResource } from "../../entry/resource-fields.ts";
 import { knownFaults, readTool, type FaultOf } from "../../entry/tool-fields.ts";
 import type { HostPort, Executor, GuestOutcome, GuestProgram } from "../../executor/executor.ts";
-import { loadDefinition } from "../../image/definition.ts";
 import { jsonBlock, rawBlock, type Cid } from "../../lib/cid.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
@@ -218,7 +217,7 @@ async function runHook(
     fault: `it returned ${bytes} bytes, more than the limit transformBytes of ${transformBytes}`,
   });
   try {
-    const source = await loadDefinition((cid) => store.content(tenant, cid), transform, server);
+    const source = await compileOnce.source(server, transform);
     if (source.language !== "typescript") return { fault: "a transform is a TypeScript module, and this is a script" };
     const { bundle, problems } = await compileOnce(transform, source);
     if (!bundle) return { fault: problems[0]?.message ?? "it has nothing to run" };
