@@ -4,7 +4,7 @@ import { packageRoot } from "../config.ts";
 import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import { compareText } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { requireBanner } from "./builtins.ts";
+import { bundleNames, requireBanner } from "./builtins.ts";
 import {
   definitionPlugin,
   importedAtRunTime,
@@ -133,15 +133,8 @@ const importsAtRunTime = {
   "empty-glob": "error",
 } as const;
 
-/** What packages ask of the place where they stand; there is nothing else in that folder. */
-const inBundle = {
-  "import.meta.url": '"file:///bundle/index.mjs"',
-  "import.meta.filename": '"/bundle/index.mjs"',
-  "import.meta.dirname": '"/bundle"',
-  __filename: '"/bundle/index.mjs"',
-  __dirname: '"/bundle"',
-  "process.env.NODE_ENV": '"production"',
-};
+/** As in a build for production, which is what packages ask about. */
+const inBundle = { ...bundleNames, "process.env.NODE_ENV": '"production"' };
 
 /** Berth's own CommonJS packages need this to reach Node's builtins. esbuild's first line is a comment or its helpers, never mapped. */
 const ownRequireBanner =

@@ -39,8 +39,11 @@ export async function meaningProblem(
       return isRight ? undefined : "it must be { definition, enabled }";
     }
     case "release": {
-      const isRight = ["definition", "bundle"].every(isReferenceOrNull) && ["config", "contract"].every(isReference);
-      return isRight ? undefined : "it must be { definition, bundle, config, contract }";
+      const isRight =
+        ["definition", "bundle"].every(isReferenceOrNull) &&
+        ["config", "contract"].every(isReference) &&
+        (value["packages"] === undefined || isReference("packages"));
+      return isRight ? undefined : "it must be { definition, bundle, config, contract }, with packages or without";
     }
     case "visibility": {
       const { hidden } = value;

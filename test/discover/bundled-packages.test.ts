@@ -1,0 +1,213 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { bundleDefinition } from "../../src/discover/bundle.ts";
+import { discover } from "../../src/discover/discover.ts";
+import type { DefinitionSource } from "../../src/discover/discovery.ts";
+import { PackageFiles, tarballsToSend } from "../../src/discover/package-files.ts";
+import { packagesInReach } from "../../src/packages/package-set.ts";
+import { packageSet, type MadePackage } from "../support/tarballs.ts";
+
+type Made = Record<string, MadePackage & { version?: string }>;
+
+const limits = { packageFiles: 100, packageUnpackedBytes: 1_000_000 };
+
+async function withPackages(code: string, made: Made): Promise<{ source: DefinitionSource; files: PackageFiles }> {
+  const { set, tarballs } = packageSet(made);
+  const packages = packagesInReach(set, Object.keys(set.dependencies))!;
+  tarballsToSend(packages);
+  const files = await PackageFiles.read(packages, (cid) => tarballs.get(cid), limits);
+  return { source: { language: "typescript", server: "s", entry: "s.ts", files: { "s.ts": code }, packages }, files };
+}
+
+async function bundled(code: string, made: Made) {
+  const { source, files } = await withPackages(code, made);
+  return bundleDefinition(source, undefined, files);
+}
+
+/** What the bundle exports. */
+async function loaded(code: string, made: Made): Promise<Record<string, unknown>> {
+  const { bundle, problems } = await bundled(code, made);
+  assert.deepEqual(problems, []);
+  return (await import(`data:text/javascript;base64,${Buffer.from(bundle!).toString("base64")}`)) as Record<
+    string,
+    unknown
+  >;
+}
+
+describe("a bundle with npm packages", () => {
+  it("holds what is used of them, in both forms of modules, and says what each adds", async () => {
+    const made: Made = {
+      "node_modules/esm": {
+        manifest: { type: "module", exports: "./index.js", sideEffects: false },
+        files: {
+          "index.js": `export const used = 1; export { heavy } from "./heavy.js";`,
+          "heavy.js": `export const heavy = "never used";`,
+        },
+      },
+      "node_modules/cjs": {
+        dependencies: ["deep"],
+        files: { "index.js": `const { deep } = require("deep"); exports.double = (n) => deep(n) * 2;` },
+      },
+      "node_modules/deep": {
+        version: "2.1.0",
+        files: { "index.js": `exports.deep = (n) => n + require("./data.json").one;`, "data.json": `{"one": 1}` },
+      },
+    };
+    const code = `import { used } from "esm"; import { double } from "cjs"; export const result = double(used);`;
+    const { bundle, packages } = await bundled(code, made);
+    assert.doesNotMatch(bundle!, /never used/);
+    assert.deepEqual(packages?.map(({ name, version }) => `${name}@${version}`).sort(), [
+      "cjs@1.0.0",
+      "deep@2.1.0",
+      "esm@1.0.0",
+    ]);
+    assert.ok(packages.every(({ bytes }) => bytes > 0));
+    assert.equal((await loaded(code, made))["result"], 4);
+  });
+
+  it("is the same whatever the order of the lines in the set is", async () => {
+    const made: Made = {
+      "node_modules/a": { dependencies: ["b"], files: { "index.js": `exports.a = require("b").b;` } },
+      "node_modules/b": { dependencies: ["a"], files: { "index.js": `exports.b = () => require("a").a;` } },
+    };
+    const code = `import { a } from "a"; export const f = a;`;
+    const one = await bundled(code, made);
+    const other = await bundled(code, Object.fromEntries(Object.entries(made).toReversed()));
+    assert.equal(one.bundle, other.bundle);
+  });
+
+  it("goes on without what a package only tries, and is refused without what it imports", async () => {
+    const tries = `let found = "none"; try { found = require("optional"); } catch (error) { found = error.code; } exports.found = found;`;
+    const found = await loaded(`export { found } from "tries";`, {
+      "node_modules/tries": { files: { "index.js": tries } },
+    });
+    assert.equal(found["found"], "MODULE_NOT_FOUND");
+
+    const needs: Made = {
+      "node_modules/needs": {
+        manifest: { type: "module" },
+        files: { "index.js": `import x from "needed"; export const y = x;` },
+      },
+    };
+    const { bundle, problems } = await bundled(`export { y } from "needs";`, needs);
+    assert.equal(bundle, undefined);
+    assert.match(
+      problems[0]!.message,
+      /The package file needs@1\.0\.0\/index\.js imports "needed", which is not in the set/,
+    );
+  });
+
+  it("has no way to a package that only another one may import, nor to a file inside that a package hides", async () => {
+    const made: Made = {
+      "node_modules/a": { manifest: { exports: "./index.js" }, files: { "index.js": "", "hidden.js": "" } },
+    };
+    const hidden = await bundled(`import "a/hidden.js"; export const x = 1;`, made);
+    assert.match(hidden.problems[0]!.message, /"a\/hidden\.js" is no file of the package/);
+    const unknown = await bundled(`import "unknown-thing"; export const x = 1;`, made);
+    assert.match(unknown.problems[0]!.message, /berth add unknown-thing/);
+    assert.deepEqual([unknown.problems[0]!.line, unknown.problems[0]!.column], [1, 8]);
+  });
+
+  it("is refused for a native addon, with what to use instead", async () => {
+    const native: Made = {
+      "node_modules/sharp": {
+        files: { "index.js": `module.exports = require("./build/sharp.node");`, "build/sharp.node": "binary" },
+      },
+    };
+    const { problems } = await bundled(`import sharp from "sharp"; export const f = sharp;`, native);
+    assert.match(problems[0]!.message, /"sharp" is a native addon, which does not run here\. Use jimp/);
+  });
+
+  it("tells a package nothing of the machine that made it, and reads no map that a package names", async () => {
+    const asks = `
+      exports.place = __dirname; exports.file = __filename; exports.mode = process.env.NODE_ENV;
+      //# sourceMappingURL=file:///etc/passwd`;
+    const made: Made = {
+      "node_modules/asks": { files: { "index.js": asks } },
+      "node_modules/meta": {
+        manifest: { type: "module" },
+        files: { "index.js": `export const url = import.meta.url;` },
+      },
+    };
+    const exports = await loaded(`export { place, file, mode } from "asks"; export { url } from "meta";`, made);
+    assert.deepEqual(
+      ["place", "file", "mode", "url"].map((name) => exports[name]),
+      ["/bundle", "/bundle/index.mjs", "production", "file:///bundle/index.mjs"],
+    );
+  });
+
+  it("has builtins for packages, and for refused ones a stand-in that says so when it is used", async () => {
+    const uses = `
+      const { join } = require("path"); const cp = require("child_process"); const { isMainThread } = require("worker_threads");
+      exports.joined = join("a", "b"); exports.isMain = isMainThread;
+      exports.run = () => cp.execSync("id");`;
+    const exports = await loaded(`export { joined, isMain, run } from "uses";`, {
+      "node_modules/uses": { files: { "index.js": uses } },
+    });
+    assert.deepEqual([exports["joined"], exports["isMain"]], ["a/b", true]);
+    assert.throws(exports["run"] as () => void, /cannot start processes/);
+  });
+
+  it("takes the package of the set before one that Berth brings along", async () => {
+    const exports = await loaded(`export { DateTime } from "luxon";`, {
+      "node_modules/luxon": { files: { "index.js": `exports.DateTime = "of the set";` } },
+    });
+    assert.equal(exports["DateTime"], "of the set");
+  });
+});
+
+describe("types of npm packages", () => {
+  it("count in schemas: a package's own, those of @types, and what is inferred from values", async () => {
+    const made: Made = {
+      "node_modules/own": {
+        manifest: { types: "./index.d.ts" },
+        files: {
+          "index.js": "",
+          "index.d.ts": `
+            export interface Issue { /** Its title. */ title: string; labels?: ("bug" | "idea")[] }
+            export interface Schema<T> { parse(value: unknown): T }
+            export type infer<S> = S extends Schema<infer T> ? T : never;
+            export declare function object<T>(shape: T): Schema<T>;`,
+        },
+      },
+      "node_modules/plain": { files: { "index.js": "" } },
+      "node_modules/@types/plain": {
+        manifest: { types: "index.d.ts" },
+        files: { "index.d.ts": `declare function rows(text: string): { count: number }; export = rows;` },
+      },
+    };
+    const code = `
+      import type { Issue } from "own";
+      import * as own from "own";
+      import rows from "plain";
+      const shape = own.object({ name: "", age: 1 });
+      export function open(issue: Issue): void {}
+      export function add(person: own.infer<typeof shape>): ReturnType<typeof rows> { return rows(person.name); }`;
+    const { source, files } = await withPackages(code, made);
+    const { tools, problems } = discover(source, undefined, files);
+    assert.deepEqual(problems, []);
+    const [open, add] = tools;
+    assert.deepEqual(open!.inputSchema["properties"], {
+      issue: {
+        type: "object",
+        properties: {
+          title: { type: "string", description: "Its title." },
+          labels: { type: "array", items: { type: "string", enum: ["bug", "idea"] } },
+        },
+        required: ["title"],
+        additionalProperties: false,
+      },
+    });
+    assert.deepEqual((add!.inputSchema["properties"] as Record<string, unknown>)["person"], {
+      type: "object",
+      properties: { name: { type: "string" }, age: { type: "number" } },
+      required: ["name", "age"],
+      additionalProperties: false,
+    });
+    assert.deepEqual(add!.outputSchema, {
+      type: "object",
+      properties: { count: { type: "number" } },
+      required: ["count"],
+    });
+  });
+});
