@@ -140,10 +140,10 @@ function howToMend(specifier: string): string {
     return "A definition cannot import by URL: copy the code into a file beside this one.";
   if (/^([/\\]|[a-z]:)/i.test(specifier))
     return "A definition cannot import by an absolute path: copy the file beside this one and write ./….";
-  if (specifier.startsWith("#")) return "Definitions have no package.json of their own, so # imports do not work.";
+  if (specifier.startsWith("#")) return "Write a relative path: # imports work inside of packages alone.";
   return (
-    `The package is not among those of this server: add it (berth add ${packageName(specifier)}, or on the page of ` +
-    "packages)."
+    `It is not among the packages that were added: run npx berth-mcp add ${packageName(specifier)} in the folder of ` +
+    "sources, or add it on the page of packages."
   );
 }
 

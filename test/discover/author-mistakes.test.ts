@@ -227,14 +227,11 @@ test("modules of Node that a definition may import are no mistake, with node: an
   }
 });
 
-test("what keeps copied code of a package from being bundled is told as it is", async () => {
+test("a package that was not added, and copied code that cannot be bundled, are told as they are", async () => {
   const missing = await told(
     'import Papa from "papaparse";\nexport const rows = (text: string): number => Papa.parse(text).length;\n',
   );
-  assert.match(
-    missing,
-    /copy the code that you need into a file beside this one; it must be an ES module that needs no files/,
-  );
+  assert.match(missing, /It is not among the packages that were added: run npx berth-mcp add papaparse/);
   const copied = await told({
     "hello.ts":
       'import Papa from "./papaparse.js";\nexport const rows = (text: string): number => Papa.parse(text).length;\n',
