@@ -1,6 +1,6 @@
 /**
- * What a definition's own file and an npm package's file may import of Node: one table, the same whichever Node
- * compiles, so that the same sources give the same bundle. It is there for clear answers, at publish time, and is no
+ * The modules of Node that a definition's own file and an npm package's file may import: one table, the same whichever
+ * Node compiles, so that the same sources give the same bundle. It is there for clear answers, at publish time, and is no
  * boundary: code that wants more finds `process.getBuiltinModule`, and then stands before the sandbox and Node's
  * permission model.
  *

@@ -70,12 +70,12 @@ export async function bundleDefinition(
 
 interface Bundled {
   readonly bundle?: string;
-  /** Of the packages of a set. */
+  /** As in `Compiled`. */
   readonly packages?: readonly PackageShare[];
   readonly problems: Problem[];
 }
 
-/** What each package of a set adds to the bundle, the largest first. Berth's own packages count to the definition. */
+/** The parts of the bundle that come from packages of a set, the largest first. Berth's own count to the definition. */
 function sharesOf({ outputs }: Metafile, { packages }: DefinitionSource): PackageShare[] {
   const known = new Set(Object.values(packages?.packages ?? {}).map(({ name, version }) => `${name}@${version}`));
   const shares = new Map<string, number>();

@@ -279,7 +279,7 @@ class CompilerProcess {
   #unsent: string | undefined;
   #stderr = "";
   #finish: ((ending: CompilerEnding) => void) | undefined;
-  /** Of the job under way. */
+  /** The packages of the job under way. */
   #tarballs: ReadTarball = noTarball;
   #inReach: ReadonlySet<Cid | undefined> = new Set();
   #jobs = 0;

@@ -138,7 +138,7 @@ export interface DefinitionSource {
 export interface Compiled extends Discovery {
   /** One self-contained ES module (TypeScript) or the script itself (shell); absent when nothing can run. */
   readonly bundle?: string;
-  /** What each npm package of a set adds to the bundle, the largest first; absent where there are none. */
+  /** The parts of the bundle that come from npm packages of a set, the largest first; absent where there are none. */
   readonly packages?: readonly PackageShare[];
 }
 

@@ -150,7 +150,7 @@ const resolution = {
 
 const decoder = new TextDecoder();
 
-/** Of the last definition: the next one often needs the same, and unpacking takes longer than reading. */
+/** The packages of the last definition: the next one often needs the same, and unpacking takes longer than reading. */
 let unpacked = new Map<Cid, TarballFiles>();
 
 async function filesOf(

@@ -24,7 +24,7 @@ async function bundled(code: string, made: Made) {
   return bundleDefinition(source, undefined, files);
 }
 
-/** What the bundle exports. */
+/** Imports the bundle. */
 async function loaded(code: string, made: Made): Promise<Record<string, unknown>> {
   const { bundle, problems } = await bundled(code, made);
   assert.deepEqual(problems, []);
