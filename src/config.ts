@@ -55,6 +55,10 @@ export interface Config {
   readonly secretKeys: { readonly file: string | undefined; readonly text: string | undefined };
   /** Tenants other than `default` whose servers may start upstream programs, outside the sandbox. */
   readonly tenantUpstreams: "all" | readonly string[];
+  /** Tenants other than `default` that may have npm packages. */
+  readonly tenantPackages: "all" | readonly string[];
+  /** Where npm packages of tenants come from. */
+  readonly registry: RegistryConfig;
   /** `all` records calls, too, in the audit log; `changes` only changes and sign-ins. */
   readonly audit: "all" | "changes";
   /** Users of Berth without a token may also have it start upstream programs. */
@@ -65,6 +69,15 @@ export interface Config {
   /** Offers the server `explore`, which starts any program that its caller names. */
   readonly explore: boolean;
   readonly limits: Limits;
+}
+
+export interface RegistryConfig {
+  /** Its address, with a slash at the end. */
+  readonly url: string;
+  /** Sent to the registry and nobody else; a secret. */
+  readonly token: string | undefined;
+  /** Other origins to which it may redirect for tarballs. */
+  readonly tarballOrigins: readonly string[];
 }
 
 const choices = {
@@ -151,14 +164,14 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     return { file, text };
   };
 
-  const tenantUpstreams = (): Config["tenantUpstreams"] => {
-    const text = env["BERTH_TENANT_UPSTREAMS"] || "off";
+  const tenants = (variable: string): "all" | readonly string[] => {
+    const text = env[variable] || "off";
     if (text === "off") return [];
     if (text === "on") return "all";
     const names = text.split(",").map((name) => name.trim());
     const wrong = names.find((name) => !isTenantName(name));
     if (wrong !== undefined) {
-      problems.push(`BERTH_TENANT_UPSTREAMS must be off, on or names of tenants separated by commas, not "${text}"`);
+      problems.push(`${variable} must be off, on or names of tenants separated by commas, not "${text}"`);
     }
     return names;
   };
@@ -192,7 +205,9 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
       privateIssuers: env["BERTH_OAUTH_PRIVATE_ISSUERS"] || undefined,
     },
     secretKeys: secretKeys(),
-    tenantUpstreams: tenantUpstreams(),
+    tenantUpstreams: tenants("BERTH_TENANT_UPSTREAMS"),
+    tenantPackages: tenants("BERTH_TENANT_PACKAGES"),
+    registry: readRegistry(env, problems),
     audit: audit(),
     logLevel: choice("logLevel", "BERTH_LOG"),
     explore: choice("explore", "BERTH_EXPLORE") === "on",
@@ -244,6 +259,60 @@ function exploreProblems({ host, allowedHosts, publicUrl, image }: Config): stri
 /** True if servers of a tenant may start programs at all. */
 export function mayStartPrograms({ tenantUpstreams }: Pick<Config, "tenantUpstreams">, tenant: string): boolean {
   return tenant === DEFAULT_TENANT || tenantUpstreams === "all" || tenantUpstreams.includes(tenant);
+}
+
+/** True if a tenant may have npm packages at all. */
+export function mayHavePackages({ tenantPackages }: Pick<Config, "tenantPackages">, tenant: string): boolean {
+  return tenant === DEFAULT_TENANT || tenantPackages === "all" || tenantPackages.includes(tenant);
+}
+
+function readRegistry(env: NodeJS.ProcessEnv, problems: string[]): RegistryConfig {
+  const text = env["BERTH_REGISTRY"] || "https://registry.npmjs.org/";
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "") {
+    problems.push("BERTH_REGISTRY must be the address of a registry, such as https://registry.npmjs.org/");
+  } else if (url.username !== "" || url.password !== "") {
+    problems.push("BERTH_REGISTRY must hold no password: set BERTH_REGISTRY_TOKEN or BERTH_REGISTRY_TOKEN_FILE");
+  }
+  const origins = (env["BERTH_REGISTRY_TARBALL_ORIGINS"] ?? "")
+    .split(",")
+    .map((origin) => origin.trim())
+    .filter(Boolean);
+  const wrong = origins.find(
+    (origin) => !/^https?:/.test(origin) || !URL.canParse(origin) || new URL(origin).origin !== origin,
+  );
+  if (wrong !== undefined) {
+    problems.push(`BERTH_REGISTRY_TARBALL_ORIGINS must list origins, such as https://cdn.example.com, not "${wrong}"`);
+  }
+  const href = url?.href ?? "";
+  return {
+    url: href.endsWith("/") ? href : `${href}/`,
+    token: registryToken(env, problems),
+    tarballOrigins: origins,
+  };
+}
+
+function registryToken(env: NodeJS.ProcessEnv, problems: string[]): string | undefined {
+  const [text, file] = [env["BERTH_REGISTRY_TOKEN"] || undefined, env["BERTH_REGISTRY_TOKEN_FILE"] || undefined];
+  if (text !== undefined && file !== undefined) {
+    problems.push("BERTH_REGISTRY_TOKEN_FILE and BERTH_REGISTRY_TOKEN both give the token; set one of them");
+  }
+  const token = text ?? (file === undefined ? undefined : readTokenFile(file, problems));
+  if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
+    problems.push("The token of the registry must be printable ASCII without spaces");
+    return undefined;
+  }
+  return token;
+}
+
+function readTokenFile(file: string, problems: string[]): string | undefined {
+  try {
+    return readFileSync(file, "utf8").trim();
+  } catch (error) {
+    const { code = "no reason given" } = error as NodeJS.ErrnoException;
+    problems.push(`BERTH_REGISTRY_TOKEN_FILE cannot be read (${code})`);
+    return undefined;
+  }
 }
 
 export function isLoopback(host: string): boolean {

@@ -207,9 +207,15 @@ export function matchesInTurns(cid: Cid, bytes: Uint8Array): boolean | Promise<b
   return hashedInTurns(bytes).then((digest) => written(codec, digest) === cid);
 }
 
-async function hashedInTurns(bytes: Uint8Array): Promise<Uint8Array> {
+/** As `rawBlock`; for long bytes, calls of others get their turns meanwhile. */
+export async function rawBlockInTurns(bytes: Uint8Array): Promise<Block> {
+  return { cid: written(RAW, await hashedInTurns(bytes)), bytes };
+}
+
+/** The sha256 of bytes, or another hash; calls of others get their turns meanwhile. */
+export async function hashedInTurns(bytes: Uint8Array, algorithm = "sha256"): Promise<Buffer> {
   const turn = turnTaker();
-  const hash = createHash("sha256");
+  const hash = createHash(algorithm);
   for (let at = 0; at < bytes.length; at += HASHED_AT_ONCE_BYTES) {
     hash.update(bytes.subarray(at, at + HASHED_AT_ONCE_BYTES));
     await turn();

@@ -91,6 +91,8 @@ export const errors = {
   image_invalid: { status: 422, rpc: -32603, message: "The image cannot be read" },
   check_failed: { status: 503, rpc: -32603, message: "A value could not be checked" },
   compiler_failed: { status: 503, rpc: -32603, message: "The compiler could not work" },
+  packages_refused: { status: 422, rpc: -32603, message: "The packages cannot be used, and nothing was changed" },
+  packages_unavailable: { status: 503, rpc: -32603, message: "The packages could not be fetched" },
   config_invalid: { status: 500, rpc: -32603, message: "The configuration is not valid" },
   launcher_invalid: { status: 422, rpc: -32602, message: "The launcher URI is not valid" },
   upstream_not_started: { status: 503, rpc: -32603, message: "The upstream cannot be started or reached" },

@@ -63,7 +63,7 @@ interface Candidate {
 }
 
 /** The number of letters to insert, remove, change or swap with the next (optimal string alignment). */
-function distance(left: string, right: string): number {
+export function distance(left: string, right: string): number {
   let before: number[] = [];
   let row = Array.from({ length: right.length + 1 }, (_, index) => index);
   for (let i = 1; i <= left.length; i++) {

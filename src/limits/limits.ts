@@ -346,6 +346,28 @@ const discoverLimits = {
   packageUnpackedBytes: 128 * 1024 * 1024,
 };
 
+/** The limits of npm packages: of a set of them, and of how one is resolved and fetched. */
+const packageLimits = {
+  /** Packages of one set, with all that they need. */
+  packagesPerSet: 1_000,
+  /** The tarball of one package, and all tarballs of a set. */
+  packageBytes: 32 * 1024 * 1024,
+  packageSetBytes: 256 * 1024 * 1024,
+  /** How long a set may take to be resolved, or its tarballs to be fetched. */
+  packageFetchMs: 300_000,
+  /** Requests to the registry for that, and the bytes of all its answers. */
+  packageFetchRequests: 10_000,
+  packageFetchBytes: 1024 * 1024 * 1024,
+  /** What the registry says of all versions of one package, as it sends it. */
+  packageAnswerBytes: 64 * 1024 * 1024,
+  /** The memory of each process of npm, besides V8's overhead; and of the folder in which they work. */
+  packageFetchMemoryMb: 512,
+  packageFetchFolderMb: 768,
+  /** Sets that are resolved or fetched at once, and those that wait for their turn; further ones are refused. */
+  packageFetches: 2,
+  queuedPackageFetches: 32,
+};
+
 /** The limits of what a tenant may keep besides its definitions, and import. */
 const storeLimits = {
   /** A variable's value, or an entry of `mcps`. */
@@ -469,6 +491,7 @@ const defaults = {
   ...executorLimits,
   ...networkLimits,
   ...discoverLimits,
+  ...packageLimits,
   ...storeLimits,
   ...upstreamLimits,
   ...auditLimits,

@@ -1,7 +1,7 @@
 import { isCid, type Cid } from "../lib/cid.ts";
 import { isObject } from "../lib/json.ts";
 import { compareText } from "../lib/pretty-json.ts";
-import { packageName, typesOf } from "./package-name.ts";
+import { isExactVersion, isPackageName, namesInPlace, packageName, typesOf } from "./package-name.ts";
 
 /**
  * The npm packages that definitions may import: what was asked for, and what npm made of it. A set is plain data, the
@@ -15,6 +15,22 @@ export interface PackageSet {
   readonly npm?: string;
   /** By their places, as a `package-lock.json` writes them: `node_modules/a/node_modules/b`. */
   readonly packages: Readonly<Record<string, LockedPackage>>;
+  /**
+   * By place, what else npm's lock says: with it npm keeps what it once resolved when it resolves again. It is no part
+   * of what definitions reach.
+   */
+  readonly lines?: Readonly<Record<string, LockLine>>;
+}
+
+/** Fields of a line of `package-lock.json`, as npm writes them. */
+export interface LockLine {
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+  readonly peerDependencies?: Readonly<Record<string, string>>;
+  readonly peerDependenciesMeta?: Readonly<Record<string, { readonly optional?: boolean }>>;
+  readonly hasInstallScript?: boolean;
+  readonly optional?: boolean;
+  readonly peer?: boolean;
 }
 
 /** One package of a set. */
@@ -37,7 +53,7 @@ export interface LockedPackage {
  * The part of a set that one definition can reach, whose `dependencies` are versions instead of ranges. Its CID stands in
  * the release, and in the key of what is compiled.
  */
-export type PackagesInReach = Omit<PackageSet, "npm">;
+export type PackagesInReach = Omit<PackageSet, "npm" | "lines">;
 
 /** The name of the variable whose value is a tenant's set, as JSON. */
 export const PACKAGES = "packages";
@@ -86,13 +102,35 @@ export function readPackageSet(text: string): PackageSet | undefined {
   }
 }
 
-/** A value as a set; undefined where it is none. */
+/** The set that a value holds; undefined for anything else. Whether its tarballs are there, others have to see. */
 export function asPackageSet(value: unknown): PackageSet | undefined {
-  if (!isObject(value)) return undefined;
-  const { dependencies, packages } = value;
-  if (!isObject(dependencies) || !isObject(packages)) return undefined;
-  const isNamed = Object.values(dependencies).every((range) => typeof range === "string");
-  return isNamed && Object.values(packages).every(isLockedPackage) ? (value as unknown as PackageSet) : undefined;
+  if (!isObject(value) || !isObject(value["packages"]) || !isTextRecord(value["dependencies"])) return undefined;
+  const { npm, dependencies, packages, lines = {} } = value;
+  if (npm !== undefined && typeof npm !== "string") return undefined;
+  if (!Object.keys(dependencies as object).every(isPackageName)) return undefined;
+  const isSound = Object.entries(packages as object).every(
+    ([place, each]) =>
+      namesInPlace(place) &&
+      isLockedPackage(each) &&
+      isPackageName(each.name) &&
+      isExactVersion(each.version) &&
+      isSha512(each.integrity),
+  );
+  if (!isSound || !isObject(lines)) return undefined;
+  const areSound = Object.entries(lines).every(
+    ([place, line]) => Object.hasOwn(packages as object, place) && isLockLine(line),
+  );
+  return areSound ? (value as unknown as PackageSet) : undefined;
+}
+
+/** True for a package for some machines alone. */
+export function isVariant({ os, cpu, libc }: LockedPackage): boolean {
+  return os !== undefined || cpu !== undefined || libc !== undefined;
+}
+
+/** True for a sha512 as npm writes it. */
+export function isSha512(integrity: string): boolean {
+  return /^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity);
 }
 
 function isLockedPackage(value: unknown): value is LockedPackage {
@@ -107,4 +145,20 @@ function isLockedPackage(value: unknown): value is LockedPackage {
 
 function isTexts(list: unknown): boolean {
   return Array.isArray(list) && list.every((text) => typeof text === "string");
+}
+
+function isLockLine(value: unknown): value is LockLine {
+  if (!isObject(value)) return false;
+  const { peerDependenciesMeta: meta = {}, hasInstallScript, optional, peer } = value;
+  const needs = [value["dependencies"], value["optionalDependencies"], value["peerDependencies"]];
+  return (
+    needs.every((each) => each === undefined || isTextRecord(each)) &&
+    isObject(meta) &&
+    Object.values(meta).every(isObject) &&
+    [hasInstallScript, optional, peer].every((each) => each === undefined || typeof each === "boolean")
+  );
+}
+
+function isTextRecord(value: unknown): value is Record<string, string> {
+  return isObject(value) && isTexts(Object.values(value));
 }

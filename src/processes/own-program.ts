@@ -31,7 +31,10 @@ export class OwnProgram {
     this.#parts = parts;
   }
 
-  async command({ memoryMb, options, env }: OwnProgramStart, mode: Confinement): Promise<OwnCommand | NoSandbox> {
+  async command(
+    { memoryMb, options, env, sees = [] }: OwnProgramStart,
+    mode: Confinement,
+  ): Promise<OwnCommand | NoSandbox> {
     const argv = [...options, this.#parts.program];
     const trusted = (reason?: string): OwnCommand => ({
       command: { file: process.execPath, args: argv, env, cwd: packageRoot },
@@ -53,10 +56,10 @@ export class OwnProgram {
     }
     const command = sandboxCommand(found.tools, {
       limits: [`--data=${memoryMb * MEGABYTE}`, `--nofile=${OPEN_FILES}`, "--core=0"],
-      sees: found.sees,
+      sees: [...found.sees, ...sees],
       env,
       folder: packageRoot,
-      argv: ["/sbx/node", ...argv],
+      argv: [NODE_INSIDE, ...argv],
       localSockets: this.#parts.startsPrograms ?? false,
       ...way,
     });
@@ -101,6 +104,8 @@ export interface OwnProgramStart {
   readonly options: readonly string[];
   /** No variable of the service reaches it: those could name secrets. */
   readonly env: Readonly<Record<string, string>>;
+  /** What else it sees, as arguments of `bwrap`. */
+  readonly sees?: readonly string[];
 }
 
 export interface OwnCommand {
@@ -124,6 +129,8 @@ export interface Way {
   readonly user?: User;
 }
 
+/** The program of Node, inside. */
+export const NODE_INSIDE = "/sbx/node";
 /** The memory that each process may have besides its heap. */
 export const BESIDES_HEAP_MB = dataBesidesHeapMb(Number(process.versions.node.split(".")[0]));
 const MEGABYTE = 1024 * 1024;
@@ -147,7 +154,7 @@ async function look({ packages, files }: OwnProgramParts): Promise<Machine | NoS
   const own = ["package.json", ...files].map((file) => join(packageRoot, file));
   // Paths are the same inside, since packages find each other by them.
   const sees = [
-    ...readOnly(process.execPath, "/sbx/node"),
+    ...readOnly(process.execPath, NODE_INSIDE),
     ...[...(await libraries), codeFolder, ...own, ...folders].flatMap((path) => readOnly(path)),
     ...[...links].flatMap(([path, target]) => ["--symlink", target, path]),
   ];

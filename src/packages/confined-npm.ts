@@ -1,0 +1,311 @@
+import { chmodSync, chownSync, mkdirSync, statSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import type { Duplex } from "node:stream";
+import { fileURLToPath } from "node:url";
+import type { Dispatcher } from "undici";
+import type { RegistryConfig } from "../config.ts";
+import { BerthError } from "../lib/errors.ts";
+import { isObject } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
+import { limitVariable, type Limits } from "../limits/limits.ts";
+import {
+  BESIDES_HEAP_MB,
+  NODE_INSIDE,
+  OwnProgram,
+  type Confinement,
+  type OwnCommand,
+} from "../processes/own-program.ts";
+import { ProcessGroup, saysOutOfMemory, signalOf, type Exit } from "../processes/process-group.ts";
+import { readOnly, type User } from "../processes/sandbox.ts";
+import type { Spawn } from "../processes/spawn/spawn.ts";
+import type { MakeFolder } from "../processes/work-folders.ts";
+import { refused, type HaveTarball, type SetLimits } from "./fetch-set.ts";
+import type { FoundNpm } from "./find-npm.ts";
+import type { NpmJob, NpmResult } from "./npm-child.ts";
+import { NpmFrameReader } from "./npm-frames.ts";
+import { NpmFailed, type Wish } from "./npm-runs.ts";
+import type { LockedPackage } from "./package-set.ts";
+import { RegistryRelay, type RelayLimits } from "./registry-relay.ts";
+
+export type ConfinedLimits = SetLimits &
+  RelayLimits &
+  Pick<Limits, "packageFetchMs" | "packageFetchMemoryMb" | "packageFetchFolderMb">;
+
+export interface ConfinedOptions {
+  readonly registry: RegistryConfig;
+  readonly confinement: Confinement;
+  readonly start: Spawn;
+  readonly makeFolder: MakeFolder;
+  readonly dispatcher: Dispatcher;
+  readonly limits: ConfinedLimits;
+  readonly onTrusted?: (reason: string) => void;
+}
+
+/**
+ * npm for those who are not trusted. It runs in the sandbox, with an empty home in a folder of limited size that goes
+ * with it, no variable of the service, no network, and no program besides itself; all that it reaches is the relay of
+ * the registry. What it writes is checked by whoever asked for it.
+ */
+export class ConfinedNpm {
+  readonly #options: ConfinedOptions;
+  readonly #running = new Set<() => void>();
+  #isClosed = false;
+  #isTold = false;
+
+  constructor(options: ConfinedOptions) {
+    this.#options = options;
+  }
+
+  async resolve(npm: FoundNpm, wish: Wish): Promise<{ set?: unknown; problems: readonly Problem[] }> {
+    const { packagesPerSet } = this.#options.limits;
+    const limits = {
+      packagesPerSet,
+      registries: [RELAYED + new URL(this.#options.registry.url).pathname, this.#options.registry.url],
+    };
+    const result = await this.#run(npm, { kind: "resolve", wish, limits }, async () => {});
+    if (!("resolved" in result) || !isObject(result.resolved) || !Array.isArray(result.resolved.problems))
+      throw refused("npm wrote nothing that can be read");
+    return result.resolved;
+  }
+
+  async bring(
+    npm: FoundNpm,
+    packages: readonly LockedPackage[],
+    take: (tarball: Uint8Array) => Promise<void>,
+  ): Promise<void> {
+    const asked = packages.map(({ name, version }) => ({ name, version }));
+    await this.#run(npm, { kind: "pack", packages: asked }, take);
+  }
+
+  /** It keeps nothing. */
+  have(): HaveTarball {
+    return () => undefined;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const end of this.#running) end();
+    await this.#options.dispatcher.close();
+  }
+
+  async #run(npm: FoundNpm, task: NpmJob["task"], take: (tarball: Uint8Array) => Promise<void>): Promise<NpmResult> {
+    const { makeFolder, registry, dispatcher, limits } = this.#options;
+    for (;;) {
+      if (this.#isClosed) throw new BerthError("packages_unavailable", "the service is shutting down");
+      const folder = makeFolder("npm-");
+      const relay = new RegistryRelay({ registry, dispatcher, limits });
+      try {
+        const command = await this.#command(npm, folder);
+        const isConfined = command.way !== undefined;
+        if (command.way?.user) give(folder, command.way.user);
+        await relay.listen(join(folder, SOCKET), command.way?.user);
+        if (!isConfined) mkdirSync(join(folder, "work"));
+        const job: NpmJob = {
+          task,
+          node: isConfined ? NODE_INSIDE : process.execPath,
+          cli: npm.cli,
+          version: npm.version,
+          nodeOptions: [`--max-old-space-size=${limits.packageFetchMemoryMb}`, "--import", PRELOAD],
+          folder: isConfined ? WORK : join(folder, "work"),
+          relay: join(isConfined ? OUTSIDE : folder, SOCKET),
+          registry: `${RELAYED}${relay.basePath}`,
+        };
+        const ending = await this.#carryOut(command, job, take);
+        if (ending.kind === "unready") {
+          const { way } = command;
+          if (way && (await program.refused(way, ending))) continue;
+          throw new BerthError(
+            "packages_unavailable",
+            `npm did not start (${ending.said || `exit code ${ending.exitCode}`})`,
+          );
+        }
+        if (command.way) await program.works(command.way);
+        return this.#judged(ending, relay);
+      } finally {
+        await relay.close();
+        await rm(folder, { recursive: true, force: true });
+      }
+    }
+  }
+
+  async #command(npm: FoundNpm, folder: string): Promise<OwnCommand> {
+    const { confinement, limits } = this.#options;
+    const { packageFetchMemoryMb: heapMb, packageFetchFolderMb: folderMb } = limits;
+    const found = await program.command(
+      {
+        memoryMb: heapMb + BESIDES_HEAP_MB,
+        options: ["--v8-pool-size=1", `--max-old-space-size=${heapMb}`],
+        env: {},
+        sees: [
+          ...readOnly(npm.folder),
+          ...readOnly(folder, OUTSIDE),
+          ...["--size", String(folderMb * MEGABYTE), "--tmpfs", WORK],
+        ],
+      },
+      confinement,
+    );
+    if (!("command" in found)) throw new BerthError("packages_unavailable", found.reason);
+    if (found.reason !== undefined && !this.#isTold) this.#options.onTrusted?.(found.reason);
+    this.#isTold ||= found.reason !== undefined;
+    return found;
+  }
+
+  /** What the child says of its end, or how it ended without. The relay knows better why npm failed. */
+  #judged(ending: Exclude<Ending, { kind: "unready" }>, relay: RegistryRelay): NpmResult {
+    const { limits } = this.#options;
+    if (ending.kind === "closed") throw new BerthError("packages_unavailable", "the service is shutting down");
+    if (ending.kind === "time") throw timeIsUp(limits);
+    if (ending.kind === "refused") throw ending.error;
+    const isDone = ending.kind === "result" && !("failed" in ending.result);
+    if (relay.refusal !== undefined && !isDone) throw refused(relay.refusal);
+    if (ending.kind === "ended")
+      throw new BerthError("packages_unavailable", `npm ended early (${ending.how}); try again`);
+    const { result } = ending;
+    if (!("failed" in result)) return result;
+    const { code, said, package: which } = result.failed;
+    if (code === "ENOSPC") {
+      const limit = limitVariable("packageFetchFolderMb");
+      throw refused(`npm needs more than ${limits.packageFetchFolderMb} MB for its files (${limit})`);
+    }
+    if (code === "ENOMEM") {
+      const limit = limitVariable("packageFetchMemoryMb");
+      throw refused(`npm needs more than ${limits.packageFetchMemoryMb} MB of memory (${limit})`);
+    }
+    if (relay.failure !== undefined && code !== "E404" && code !== "ETARGET") {
+      const forWhich = which === undefined ? "" : `${which}: `;
+      throw new BerthError("packages_unavailable", `${forWhich}${relay.failure}; try again`);
+    }
+    throw new NpmFailed(code, said, which);
+  }
+
+  #carryOut({ command, way }: OwnCommand, job: NpmJob, take: (tarball: Uint8Array) => Promise<void>): Promise<Ending> {
+    const { start, limits } = this.#options;
+    const reader = new NpmFrameReader({ file: limits.packageBytes, result: RESULT_BYTES_MAX });
+    return new Promise((resolve) => {
+      let verdict: Verdict | undefined;
+      let isReady = false;
+      let stderr = "";
+      let taken: Promise<void> = Promise.resolve();
+      let bytes = 0;
+      const end = (why: Verdict): void => {
+        verdict ??= why;
+        group.kill();
+      };
+      const timer = setTimeout(() => end({ kind: "time" }), limits.packageFetchMs);
+      const stop = (): void => end({ kind: "closed" });
+      this.#running.add(stop);
+      const hear = (output: Duplex, chunk: Buffer): void => {
+        bytes += chunk.length;
+        if (bytes > limits.packageSetBytes + RESULT_BYTES_MAX + FRAMES_BYTES) {
+          const limit = limitVariable("packageSetBytes");
+          const error = refused(`the tarballs have more than ${limits.packageSetBytes} bytes together (${limit})`);
+          return end({ kind: "refused", error });
+        }
+        for (const { kind, body } of reader.push(chunk)) {
+          if (kind === "ready") isReady = true;
+          else if (kind === "result")
+            verdict ??= { kind: "result", result: JSON.parse(body.toString("utf8")) as NpmResult };
+          else {
+            output.pause();
+            taken = taken.then(() => take(body)).then(() => void output.resume());
+            taken.catch((error: unknown) => end({ kind: "refused", error: error as Error }));
+          }
+        }
+      };
+      const group = new ProcessGroup(start, { ...command, niceness: NICENESS }, ["pipe", "pipe", "pipe"], {
+        onStarted: ([input, output, errors]) => {
+          errors!.on("data", (chunk: Buffer) => {
+            if (stderr.length < STDERR_UNITS_MAX) stderr += chunk.toString("utf8");
+          });
+          output!.on("data", (chunk: Buffer) => {
+            try {
+              hear(output!, chunk);
+            } catch (error) {
+              end({ kind: "refused", error: refused(`npm's process broke its protocol: ${(error as Error).message}`) });
+            }
+          });
+          input!.end(JSON.stringify(job));
+        },
+        onEnded: (exit) => {
+          clearTimeout(timer);
+          this.#running.delete(stop);
+          void taken
+            .catch(() => {})
+            .then(() => {
+              if (verdict) return resolve(verdict);
+              const how = howOf(exit, stderr);
+              if (isReady) return resolve({ kind: "ended", how });
+              // Outside of the sandbox there is nothing else to try.
+              resolve({
+                kind: "unready",
+                exitCode: exit.startError ? 127 : exit.code,
+                said: way ? said(exit, stderr) : how,
+              });
+            });
+        },
+      });
+    });
+  }
+}
+
+export function timeIsUp({ packageFetchMs }: Pick<Limits, "packageFetchMs">): BerthError {
+  const limit = limitVariable("packageFetchMs");
+  return new BerthError("packages_unavailable", `it took more than ${packageFetchMs} ms (${limit}); try again`);
+}
+
+const program = new OwnProgram({
+  name: "npm",
+  program: fileURLToPath(new URL("./npm-child.js", import.meta.url)),
+  packages: ["@humanwhocodes/momoa", "multiformats", "semver"],
+  files: [],
+  startsPrograms: true,
+});
+
+/** What is decided of it, by itself or by the host. */
+type Verdict =
+  | { readonly kind: "result"; readonly result: NpmResult }
+  | { readonly kind: "time" }
+  | { readonly kind: "closed" }
+  | { readonly kind: "refused"; readonly error: Error };
+
+type Ending =
+  | Verdict
+  | { readonly kind: "ended"; readonly how: string }
+  /** It ended before it began to work. */
+  | { readonly kind: "unready"; readonly exitCode: number | null; readonly said: string };
+
+const PRELOAD = new URL("./npm-relayed.js", import.meta.url).href;
+/** A host that is nowhere (RFC 2606): every connection leads to the relay. */
+const RELAYED = "http://registry.invalid";
+const SOCKET = "registry";
+/** Folders inside: the one that npm works in, and the one with the relay's socket. */
+const WORK = "/work";
+const OUTSIDE = "/registry";
+const MEGABYTE = 1024 * 1024;
+/** Who serves goes first. */
+const NICENESS = 5;
+/** A set of a thousand packages in JSON takes less than a megabyte. */
+const RESULT_BYTES_MAX = 8 * MEGABYTE;
+const FRAMES_BYTES = MEGABYTE;
+const STDERR_UNITS_MAX = 4_000;
+
+/** Lets another user enter a folder of this one's work folders. */
+function give(folder: string, { uid, gid }: User): void {
+  chownSync(folder, uid, gid);
+  const parent = dirname(folder);
+  const { mode, uid: owner } = statSync(parent);
+  if (parent !== tmpdir() && owner === process.getuid?.()) chmodSync(parent, mode | ENTER);
+}
+
+const ENTER = 0o011;
+
+function howOf(exit: Exit, stderr: string): string {
+  if (saysOutOfMemory(stderr)) return "it ran out of memory";
+  return signalOf(exit) ?? `exit code ${exit.code}`;
+}
+
+function said({ startError }: Exit, stderr: string): string {
+  return startError?.message ?? stderr.trim().split("\n")[0]!;
+}

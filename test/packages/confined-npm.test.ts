@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, test } from "node:test";
+import { defaultLimits } from "../../src/limits/limits.ts";
+import { openAgentToAnywhere } from "../../src/network/agent.ts";
+import { ConfinedNpm, type ConfinedLimits } from "../../src/packages/confined-npm.ts";
+import type { FoundNpm } from "../../src/packages/find-npm.ts";
+import { NpmFailed } from "../../src/packages/npm-runs.ts";
+import { spawnDirectly } from "../../src/processes/spawn/spawn.ts";
+import { startTestRegistry } from "../support/registry.ts";
+
+/** An npm that a hostile package has taken over: it does what `code` says. */
+function takenOver(code: string): FoundNpm {
+  const folder = mkdtempSync(join(tmpdir(), "berth-taken-"));
+  after(() => rmSync(folder, { recursive: true }));
+  mkdirSync(join(folder, "bin"));
+  const cli = join(folder, "bin", "npm-cli.js");
+  writeFileSync(join(folder, "package.json"), '{"name":"npm","version":"11.0.0"}');
+  writeFileSync(
+    cli,
+    `const tell = (value) => {
+      process.stderr.write("npm error code TOLD\\nnpm error " + JSON.stringify(value) + "\\n", () => process.exit(1));
+    };
+    const attempt = (act) => { try { return act() ?? "done"; } catch (error) { return error.code ?? error.name; } };
+    ${code}`,
+  );
+  chmodSync(folder, 0o755);
+  return { cli, version: "11.0.0", folder };
+}
+
+const packages = [{ name: "a", version: "1.0.0", integrity: "" }];
+
+async function openConfined(limits: Partial<ConfinedLimits> = {}) {
+  const registry = await startTestRegistry({ name: "a" });
+  after(() => registry.close());
+  const folders = mkdtempSync(join(tmpdir(), "berth-confined-npm-"));
+  after(() => rmSync(folders, { recursive: true }));
+  const npm = new ConfinedNpm({
+    registry: { url: registry.url, token: "a-token-that-is-kept", tarballOrigins: [] },
+    confinement: "sandboxed",
+    start: spawnDirectly,
+    makeFolder: (prefix) => mkdtempSync(join(folders, prefix)),
+    dispatcher: openAgentToAnywhere(),
+    limits: { ...defaultLimits, packageFetchMs: 120_000, ...limits },
+  });
+  after(() => npm.close());
+  return { npm, registry };
+}
+
+/** What the code found out, where npm runs. */
+async function told(code: string): Promise<unknown> {
+  const { npm } = await openConfined();
+  const error: unknown = await npm.bring(takenOver(code), packages, async () => {}).catch((error: unknown) => error);
+  assert.ok(error instanceof NpmFailed, String(error));
+  assert.equal(error.code, "TOLD");
+  return JSON.parse(error.message);
+}
+
+const skip = process.platform === "linux" ? false : "the sandbox is Linux's";
+
+describe("an npm that a package has taken over, in the sandbox,", { skip }, () => {
+  test("reads no file of the host", async () => {
+    const secret = join(mkdtempSync(join(tmpdir(), "berth-secret-")), "key");
+    writeFileSync(secret, "a secret");
+    chmodSync(secret, 0o644);
+    after(() => rmSync(join(secret, ".."), { recursive: true }));
+    const files = [secret, "/etc/passwd", "/root/.npmrc", "/home", "/proc/1/environ", `/proc/${process.pid}/environ`];
+    const code = `const { readFileSync } = require("node:fs");
+      tell(${JSON.stringify(files)}.map((file) => attempt(() => readFileSync(file, "utf8").slice(0, 20))));`;
+    const found = (await told(code)) as string[];
+    assert.deepEqual(new Set(found), new Set(["ENOENT"]));
+  });
+
+  test("finds no credentials: not in its variables, not in its home", async () => {
+    const code = `const { readdirSync } = require("node:fs");
+      tell({ names: Object.keys(process.env).sort(), home: readdirSync(process.env.HOME) });`;
+    const { names, home } = (await told(code)) as { names: string[]; home: string[] };
+    assert.deepEqual(
+      names.filter((name) => name !== "PWD"),
+      ["HOME", "PATH", "TMPDIR"],
+    );
+    assert.deepEqual(home, []);
+  });
+
+  test("finds no git and no shell", async () => {
+    const code = `const { spawnSync } = require("node:child_process");
+      tell(["git", "sh", "/bin/sh", "/usr/bin/git"].map((file) => spawnSync(file, ["--version"]).error?.code));`;
+    assert.deepEqual(await told(code), ["ENOENT", "ENOENT", "ENOENT", "ENOENT"]);
+  });
+
+  test("reaches nothing but the relay, whatever it connects to", async () => {
+    const server = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
+    after(() => void server.close());
+    await new Promise((resolve) => server.once("listening", resolve));
+    let connections = 0;
+    server.on("connection", () => (connections += 1));
+    const { port } = server.address() as AddressInfo;
+    const code = `const http = require("node:http");
+      http.get("http://127.0.0.1:${port}/-/whoami", (response) => tell(response.statusCode));`;
+    const { npm, registry } = await openConfined();
+    await assert.rejects(
+      npm.bring(takenOver(code), packages, async () => {}),
+      /npm asked for "\/-\/whoami"/,
+    );
+    assert.equal(connections, 0);
+    assert.deepEqual(registry.requests, []);
+    const around = `const socket = require("node:dgram").createSocket("udp4");
+      socket.on("error", (error) => tell(error.code));
+      socket.send("x", 53, "127.0.0.1", (error) => tell(error?.code ?? "sent"));`;
+    assert.match((await told(around)) as string, /^E/);
+  });
+
+  test("writes to no folder but its own, and not more than that holds", async () => {
+    const code = `const { writeFileSync } = require("node:fs");
+      const places = ["/x", "/etc/x", __dirname + "/x", "/registry/x", "/sbx/x"];
+      tell(places.map((place) => attempt(() => writeFileSync(place, "x"))));`;
+    for (const how of (await told(code)) as string[]) assert.match(how, /^(?:EROFS|ENOENT|EACCES)$/);
+    const { npm } = await openConfined({ packageFetchFolderMb: 8 });
+    const filling = `const { appendFileSync } = require("node:fs");
+      try { for (;;) appendFileSync(process.env.TMPDIR + "/x", Buffer.alloc(1024 * 1024)); }
+      catch (error) { process.stderr.write("npm error code " + error.code + "\\n", () => process.exit(1)); }`;
+    await assert.rejects(
+      npm.bring(takenOver(filling), packages, async () => {}),
+      /more than 8 MB for its files/,
+    );
+  });
+
+  test("is ended where it takes too much memory or time", async () => {
+    const { npm } = await openConfined({ packageFetchMemoryMb: 64 });
+    const growing = `const all = []; for (;;) all.push(new Array(1e5).fill(all.length));`;
+    await assert.rejects(
+      npm.bring(takenOver(growing), packages, async () => {}),
+      /more than 64 MB of memory|npm failed/,
+    );
+    const slow = (await openConfined({ packageFetchMs: 3_000 })).npm;
+    await assert.rejects(
+      slow.bring(takenOver("for (;;);"), packages, async () => {}),
+      /more than 3000 ms/,
+    );
+  });
+
+  test("brings nothing that is not wanted, and no file without an end", async () => {
+    const { npm } = await openConfined({ packageBytes: 1024 * 1024 });
+    const code = `const { truncateSync, writeFileSync } = require("node:fs");
+      const out = process.argv.find((each) => each.startsWith("--pack-destination=")).split("=")[1];
+      writeFileSync(out + "/a.tgz", ""); truncateSync(out + "/a.tgz", 2 * 1024 * 1024);`;
+    await assert.rejects(
+      npm.bring(takenOver(code), packages, async () => {}),
+      /broke its protocol.*more than 1048576/,
+    );
+  });
+
+  test("ends when Berth does", async () => {
+    const { npm } = await openConfined();
+    const work = npm.bring(takenOver("setInterval(() => {}, 1000);"), packages, async () => {});
+    work.catch(() => {});
+    await npm.close();
+    await assert.rejects(work, /shutting down/);
+  });
+});
