@@ -13,6 +13,8 @@ export type ExecutorLimits = Pick<
   Limits,
   | "outputBytes"
   | "guestMemoryMb"
+  | "guestDiskMb"
+  | "guestFiles"
   | "guestProcesses"
   | "guestSpareProcesses"
   | "guestIdleMs"

@@ -40,6 +40,11 @@ export interface GuestProgram {
   readonly bundle: Cid;
   /** The bundle's text, in UTF-8 where it is long; read only when a process is started for it. */
   readonly code: () => Promise<string | Uint8Array>;
+  /**
+   * The variables of its environment besides those of every guest; read only when a process is started for it, and set
+   * inside. Rejects with an `EnvironmentFault`.
+   */
+  readonly env?: () => Promise<Readonly<Record<string, string>>>;
   /** The program's way to ask the host. The tenant is the port's own, never a field of a message. */
   readonly port?: HostPort;
   /**
@@ -50,8 +55,11 @@ export interface GuestProgram {
   readonly hide?: (value: Json) => Json;
 }
 
-/** A program that is evaluated and not called: it is given nothing. */
-export type TriedProgram = Pick<GuestProgram, "tenant" | "code">;
+/** A program that is evaluated and not called: it may ask for nothing. */
+export type TriedProgram = Pick<GuestProgram, "tenant" | "code" | "env">;
+
+/** The environment of a program cannot be made; the message is safe to show to callers. */
+export class EnvironmentFault extends Error {}
 
 export type LoadOutcome =
   | { readonly kind: "loaded" }

@@ -8,6 +8,7 @@ import { sameForAll, type ExecutorLimits, type ExecutorTenantLimits } from "./ex
 import type { Executor, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
 import { cancelled, closed, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
 import { strayLog, type ExecutorLog } from "./guest-log.ts";
+import { GuestStarter } from "./guest-starter.ts";
 import type { GuestLauncher } from "./launcher.ts";
 import { LoadTrials } from "./load-trials.ts";
 import { PendingCall } from "./pending-call.ts";
@@ -20,7 +21,7 @@ export interface GuestExecutorOptions {
   readonly limitsOf?: (tenant: string) => ExecutorTenantLimits;
   /** Starts processes; by default directly. */
   readonly start?: Spawn;
-  /** Makes the folders of scripts that run trusted; by default below the system's temporary folder. */
+  /** Makes the folders of guests and scripts that run trusted; by default below the system's temporary folder. */
   readonly makeFolder?: MakeFolder | undefined;
   readonly log?: ExecutorLog;
 }
@@ -36,6 +37,7 @@ export class GuestExecutor implements Executor {
   readonly #log: ExecutorLog | undefined;
   readonly #limitsOf: (tenant: string) => ExecutorTenantLimits;
   readonly #fairness: CpuFairness;
+  readonly #starter: GuestStarter;
   readonly #pool: Pool;
   readonly #scripts: Scripts;
   readonly #trials: LoadTrials;
@@ -63,8 +65,9 @@ export class GuestExecutor implements Executor {
       fairness: this.#fairness,
       makeFolder,
     });
-    this.#trials = new LoadTrials(start, launcher.guest, limits);
-    this.#pool = new Pool(start, launcher.guest, limits, {
+    this.#starter = new GuestStarter(start, launcher, limits, makeFolder);
+    this.#trials = new LoadTrials(this.#starter, limits);
+    this.#pool = new Pool(this.#starter, limits, {
       processesOf: (tenant) => this.#limitsOf(tenant).guestProcesses,
       startsPerMinuteOf: (tenant) => this.#limitsOf(tenant).processStartsPerMinute,
       onCallOver: (call) => this.#leave(call),
@@ -126,6 +129,7 @@ export class GuestExecutor implements Executor {
     for (const queue of this.#queues.values()) for (const call of queue.waiting) this.#unqueue(queue, call, closed);
     for (const call of this.#pool.waiting) this.#unwait(call, closed);
     await Promise.all([this.#pool.close(closed), this.#scripts.close(), this.#trials.close()]);
+    await this.#starter.settled();
     this.#ticker.stop();
     this.#fairness.close();
   }

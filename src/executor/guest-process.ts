@@ -16,7 +16,7 @@ import { eventValuesMax, toGuest, toHost } from "./guest/wire.mts";
  * One child process with the guest runner in it, and the pipe to it. It owns starting, writing in batches, reading
  * under limits, and the end. It knows no program and no call: what the frames mean is its listener's business.
  */
-interface GuestListener extends Pick<FrameHandlers, "onFrame" | "onLongResult"> {
+export interface GuestListener extends Pick<FrameHandlers, "onFrame" | "onLongResult"> {
   /** Called once. Nothing of the process is alive any more. */
   onEnded(failure: GuestFailure): void;
 }

@@ -18,8 +18,11 @@ import type { Isolation } from "./executor.ts";
  */
 export interface GuestLauncher {
   readonly isolation: Isolation;
-  /** A blank guest process; the pipe is its descriptor 3. */
-  readonly guest: Command;
+  /**
+   * A blank guest process; the pipe is its descriptor 3. `sandboxed`: its scratch folder comes with the sandbox;
+   * `trusted`: it is `scratch`, an absolute path without links.
+   */
+  guest(scratch?: string): Command;
   /** One run of a script. `sandboxed`: its text is written to descriptor 3; `trusted`: it stands in `folder`. */
   script(run: ScriptCommand): Command;
 }
@@ -37,6 +40,7 @@ export type Interpreter = "sh" | "bash";
 
 export interface LauncherLimits {
   readonly guestMemoryMb: number;
+  readonly guestDiskMb: number;
   readonly scriptMemoryMb: number;
   readonly scriptDiskMb: number;
   readonly scriptTasks: number;
@@ -50,15 +54,25 @@ const guestEnvironment = { TZ: "UTC", LANG: "C.UTF-8" } as const;
 
 const scriptEnvironment = { PATH: "/usr/bin:/bin", HOME: "/tmp", TMPDIR: "/tmp", ...guestEnvironment } as const;
 
-/** Node's own flags. `readable` is what the permission model lets the guest read. */
-function nodeFlags(nodeMajor: number, memoryMb: number, readable: string): string[] {
+/** Where a guest in the sandbox keeps files: its working folder, its home, and its place for temporary files. */
+const SCRATCH = "/tmp";
+
+/** Node's own flags. `readable` and `scratch` are what the permission model lets the guest read, and read and write. */
+function nodeFlags(nodeMajor: number, memoryMb: number, readable: string, scratch: string): string[] {
   return [
     `--max-old-space-size=${memoryMb}`,
     "--no-addons",
     "--disable-warning=ExperimentalWarning",
     nodeMajor < 23 ? "--experimental-permission" : "--permission",
     `--allow-fs-read=${readable}`,
+    `--allow-fs-read=${scratch}/*`,
+    `--allow-fs-write=${scratch}/*`,
   ];
+}
+
+/** For the packages that ask the environment, and Node itself, where a program may keep files. */
+function placesIn(scratch: string): Readonly<Record<string, string>> {
+  return { HOME: scratch, TMPDIR: scratch };
 }
 
 export interface SandboxParts extends SandboxTools {
@@ -78,9 +92,10 @@ const MEGABYTE = 1024 * 1024;
  * It does not try if it works on this machine.
  */
 export function sandboxedLauncher(parts: SandboxParts, limits: LauncherLimits): GuestLauncher {
+  const guest = guestCommand(parts, limits);
   return {
     isolation: "sandboxed",
-    guest: guestCommand(parts, limits),
+    guest: () => guest,
     script: (run) => scriptCommand(parts, limits, run),
   };
 }
@@ -90,14 +105,16 @@ function guestCommand(parts: SandboxParts, limits: LauncherLimits): Command {
   const dataMb = limits.guestMemoryMb + dataBesidesHeapMb(node.major);
   return sandboxCommand(parts, {
     limits: [`--data=${dataMb * MEGABYTE}`, `--nofile=${OPEN_FILES}`, "--core=0"],
-    env: guestEnvironment,
+    env: { ...guestEnvironment, ...placesIn(SCRATCH) },
     sees: [
       ...node.libraries.flatMap((library) => readOnly(library)),
       ...readOnly(node.file, "/sbx/node"),
       ...readOnly(fileURLToPath(guestFolder), "/sbx/guest"),
+      // In memory, and gone with the process.
+      ...words(`--perms 0700 --size ${limits.guestDiskMb * MEGABYTE} --tmpfs ${SCRATCH}`),
     ],
-    folder: "/",
-    argv: ["/sbx/node", ...nodeFlags(node.major, limits.guestMemoryMb, "/sbx/*"), "/sbx/guest/runner.mjs"],
+    folder: SCRATCH,
+    argv: ["/sbx/node", ...nodeFlags(node.major, limits.guestMemoryMb, "/sbx/*", SCRATCH), "/sbx/guest/runner.mjs"],
     ...(guestUser && { user: guestUser }),
   });
 }
@@ -148,12 +165,12 @@ export function trustedLauncher(node: { file: string; major: number }, limits: L
   const folder = fileURLToPath(guestFolder);
   return {
     isolation: "trusted",
-    guest: {
+    guest: (scratch) => ({
       file: node.file,
-      args: [...nodeFlags(node.major, limits.guestMemoryMb, `${folder}*`), `${folder}runner.mjs`],
-      env: guestEnvironment,
-      cwd: "/",
-    },
+      args: [...nodeFlags(node.major, limits.guestMemoryMb, `${folder}*`, scratch!), `${folder}runner.mjs`],
+      env: { ...guestEnvironment, ...placesIn(scratch!) },
+      cwd: scratch!,
+    }),
     script: ({ interpreter, argv, env, folder }) => ({
       file: `/bin/${interpreter}`,
       args: [`${folder}/script`, ...argv],

@@ -1,16 +1,17 @@
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
-import type { Command } from "../processes/process-group.ts";
 import { processorMsOf, residentMbOf, treeOf } from "../processes/process-tree.ts";
-import type { Spawn } from "../processes/spawn/spawn.ts";
 import { heldMbMax, type ExecutorLimits } from "./executor-limits.ts";
 import type { GuestFailure, LoadOutcome, TriedProgram } from "./executor.ts";
 import { closed, failure, guestStack, loadFailed } from "./failures.ts";
 import { readLog } from "./guest-log.ts";
-import { GuestProcess, StrayFrames, type GuestProcessLimits } from "./guest-process.ts";
+import { StrayFrames } from "./guest-process.ts";
+import type { GuestStarter } from "./guest-starter.ts";
 import { toGuest, toHost } from "./guest/wire.mts";
 
-export type LoadTrialLimits = GuestProcessLimits &
-  Pick<ExecutorLimits, "outputBytes" | "guestMemoryMb" | "loadMs" | "loadElapsedMs">;
+export type LoadTrialLimits = Pick<
+  ExecutorLimits,
+  "outputBytes" | "guestFrameBytes" | "guestMemoryMb" | "loadMs" | "loadElapsedMs"
+>;
 
 /** Nobody calls a program that is only tried: calls go first. */
 const NICENESS = 3;
@@ -25,16 +26,14 @@ const ASKED = 1;
 
 /** Loads programs to see whether they load, each in a process of its own that carries out no call. */
 export class LoadTrials {
-  readonly #start: Spawn;
-  readonly #command: Command;
+  readonly #starter: GuestStarter;
   readonly #limits: LoadTrialLimits;
   readonly #turns = new FairSemaphore(TRIALS_MAX, Infinity, () => 1);
-  readonly #running = new Set<{ readonly tenant: string; readonly process: GuestProcess }>();
+  readonly #running = new Set<{ readonly tenant: string; readonly process: ReturnType<GuestStarter["start"]> }>();
   #isClosed = false;
 
-  constructor(start: Spawn, command: Command, limits: LoadTrialLimits) {
-    this.#start = start;
-    this.#command = { ...command, niceness: NICENESS };
+  constructor(starter: GuestStarter, limits: LoadTrialLimits) {
+    this.#starter = starter;
     this.#limits = limits;
   }
 
@@ -43,8 +42,8 @@ export class LoadTrials {
     const { tenant } = program;
     await this.#turns.enter(tenant, () => {});
     try {
-      const code = await program.code();
-      return this.#isClosed ? { kind: "unknown" } : await this.#try(program, code);
+      const [code, env] = await Promise.all([program.code(), program.env?.()]);
+      return this.#isClosed ? { kind: "unknown" } : await this.#try(program, code, env);
     } catch {
       return { kind: "unknown" };
     } finally {
@@ -64,7 +63,11 @@ export class LoadTrials {
     await Promise.all(processes.map(({ gone }) => gone));
   }
 
-  #try(program: TriedProgram, code: string | Uint8Array): Promise<LoadOutcome> {
+  #try(
+    program: TriedProgram,
+    code: string | Uint8Array,
+    env: Readonly<Record<string, string>> | undefined,
+  ): Promise<LoadOutcome> {
     const { loadMs, loadElapsedMs, outputBytes, guestFrameBytes, guestMemoryMb } = this.#limits;
     const strays = new StrayFrames();
     let outcome: LoadOutcome | undefined;
@@ -82,11 +85,12 @@ export class LoadTrials {
         if (processorMsOf(pids) - startedAtMs! > loadMs) return settle({ kind: "endless", loadMs });
         if (residentMbOf(pids) > heldMbMax(guestMemoryMb))
           return settle({ kind: "failed", error: failure("memory", "its process ran out of memory and ended") });
+        this.#starter.look(process, pids);
         looking = setTimeout(look, LOOK_MS);
       };
       const begin = (): void => {
         startedAtMs = process.pid === undefined ? 0 : processorMsOf(treeOf(process.pid));
-        const load = JSON.stringify([toGuest.load, { outputBytes, frameBytes: guestFrameBytes }]);
+        const load = JSON.stringify([toGuest.load, { outputBytes, frameBytes: guestFrameBytes }, env]);
         process.send(load, typeof code === "string" ? Buffer.from(code) : code);
         looking = setTimeout(look, LOOK_MS);
       };
@@ -109,15 +113,13 @@ export class LoadTrials {
         const tooMany = strays.count(performance.now());
         if (tooMany) settle({ kind: "failed", error: failure("protocol", `its process ${tooMany}`) });
       };
-      const process = new GuestProcess(this.#start, this.#command, this.#limits, {
-        onFrame,
-        onEnded: (error) => {
-          clearTimeout(looking);
-          clearTimeout(waiting);
-          this.#running.delete(trial);
-          resolve(outcome ?? endingOf(error, startedAtMs !== undefined));
-        },
-      });
+      const onEnded = (error: GuestFailure): void => {
+        clearTimeout(looking);
+        clearTimeout(waiting);
+        this.#running.delete(trial);
+        resolve(outcome ?? endingOf(error, startedAtMs !== undefined));
+      };
+      const process = this.#starter.start({ onFrame, onEnded }, { niceness: NICENESS });
       const trial = { tenant: program.tenant, process };
       this.#running.add(trial);
       const late = (): void =>

@@ -159,7 +159,7 @@ function guestProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
       isLate = true;
       end();
     }, PROBE_MS);
-    const guest = new GuestProcess(spawnDirectly, launcher.guest, PROBE_LIMITS, {
+    const guest = new GuestProcess(spawnDirectly, launcher.guest(), PROBE_LIMITS, {
       onFrame: (frame) => {
         isReady ||= frame[0] === toHost.ready;
         if (isReady) end();

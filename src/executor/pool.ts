@@ -2,19 +2,18 @@ import { BoundedMap } from "../lib/bounded-map.ts";
 import { MessageRooms, unfinishedGuest, type RoomLimits as MessageLimits } from "../lib/message-room.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
 import { TokenBuckets } from "../lib/token-buckets.ts";
-import type { Command } from "../processes/process-group.ts";
 import type { CpuFairness } from "../processes/quota/quota.ts";
-import type { Spawn } from "../processes/spawn/spawn.ts";
 import { heldMbMax } from "./executor-limits.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
 import { failure, heldTooMuch, timedOut } from "./failures.ts";
 import type { LogSink } from "./guest-log.ts";
-import type { GuestProcessLimits, GuestShare } from "./guest-process.ts";
+import type { GuestShare } from "./guest-process.ts";
+import type { GuestStarter } from "./guest-starter.ts";
 import type { PendingCall } from "./pending-call.ts";
 import { GuestSession, type GuestSessionLimits } from "./session.ts";
 import { Spares } from "./spares.ts";
 
-interface PoolLimits extends GuestSessionLimits, GuestProcessLimits, MessageLimits<"unfinishedGuestBytes"> {
+interface PoolLimits extends GuestSessionLimits, MessageLimits<"unfinishedGuestBytes"> {
   readonly guestMemoryMb: number;
   readonly guestProcesses: number;
   readonly guestSpareProcesses: number;
@@ -44,6 +43,7 @@ const CROWDED = "too many calls that nobody waits for went on in it";
 export class Pool {
   readonly #limits: PoolLimits;
   readonly #owner: PoolOwner;
+  readonly #starter: GuestStarter;
   readonly #spares: Spares;
   readonly #backoff = new Backoff();
   readonly #starts: TokenBuckets;
@@ -60,7 +60,8 @@ export class Pool {
   readonly #idleTimer: NodeJS.Timeout;
   killed = 0;
 
-  constructor(start: Spawn, command: Command, limits: PoolLimits, owner: PoolOwner) {
+  constructor(starter: GuestStarter, limits: PoolLimits, owner: PoolOwner) {
+    this.#starter = starter;
     this.#limits = limits;
     this.#owner = owner;
     this.#unfinished = new MessageRooms(unfinishedGuest, limits);
@@ -68,7 +69,7 @@ export class Pool {
       perMinute: owner.startsPerMinuteOf(tenant),
       burst: owner.processesOf(tenant),
     }));
-    this.#spares = new Spares(start, command, limits, limits.guestSpareProcesses);
+    this.#spares = new Spares(starter, limits.guestSpareProcesses);
     this.#spares.fill();
     const checkMs = Math.max(10, Math.min(limits.guestIdleMs / 4, IDLE_CHECK_MAX_MS));
     this.#idleTimer = setInterval(() => this.#endIdle(), checkMs);
@@ -191,7 +192,11 @@ export class Pool {
     const megabytes = heldMbMax(guestMemoryMb);
     const onExceeded = (heldMb: number): void =>
       session.kill(heldTooMuch(heldMb, megabytes, `the limit guestMemoryMb of ${guestMemoryMb} leaves to its process`));
-    this.#owner.fairness.add(program.tenant, session, { isNice: true, memory: { megabytes, onExceeded } });
+    this.#owner.fairness.add(program.tenant, session, {
+      isNice: true,
+      memory: { megabytes, onExceeded },
+      onLook: (pids) => this.#starter.look(session, pids),
+    });
     return session;
   }
 

@@ -1,7 +1,7 @@
 import type { CallShape } from "../discover/discovery.ts";
 import { CallTable } from "../lib/call-table.ts";
 import { JsonText, type Json } from "../lib/json.ts";
-import type { GuestFailure, GuestProgram } from "./executor.ts";
+import { EnvironmentFault, type GuestFailure, type GuestProgram } from "./executor.ts";
 import { cancelled, endedByNeighbour, failure, guestFailed, loadFailed, outputTooLarge, tooBusy } from "./failures.ts";
 import { readLog, type LogSink } from "./guest-log.ts";
 import { StrayFrames, type GuestProcess, type GuestShare } from "./guest-process.ts";
@@ -127,14 +127,16 @@ export class GuestSession {
 
   async #load(): Promise<void> {
     let code: string | Uint8Array;
+    let env: Readonly<Record<string, string>> | undefined;
     try {
-      code = await this.program.code();
-    } catch {
-      return this.kill(failure("load", "its bundle could not be read", true));
+      [code, env] = await Promise.all([this.program.code(), this.program.env?.()]);
+    } catch (error) {
+      const isFault = error instanceof EnvironmentFault;
+      return this.kill(failure("load", isFault ? error.message : "its bundle could not be read", !isFault));
     }
     if (this.#ending) return;
     const { outputBytes, guestFrameBytes } = this.#limits;
-    const load = JSON.stringify([toGuest.load, { outputBytes, frameBytes: guestFrameBytes }]);
+    const load = JSON.stringify([toGuest.load, { outputBytes, frameBytes: guestFrameBytes }, env]);
     this.#process.send(load, typeof code === "string" ? Buffer.from(code) : code);
     const waiting = this.#unsent ?? [];
     this.#unsent = undefined;

@@ -1,7 +1,6 @@
-import type { Command } from "../processes/process-group.ts";
-import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { GuestFailure } from "./executor.ts";
-import { GuestProcess, type GuestProcessLimits } from "./guest-process.ts";
+import type { GuestProcess } from "./guest-process.ts";
+import type { GuestStarter } from "./guest-starter.ts";
 import { toHost } from "./guest/wire.mts";
 
 /**
@@ -16,9 +15,7 @@ const REPLACE_AFTER_MS = 30;
 const REPLACE_AFTER_MAX_MS = 30_000;
 
 export class Spares {
-  readonly #begin: Spawn;
-  readonly #command: Command;
-  readonly #limits: GuestProcessLimits;
+  readonly #starter: GuestStarter;
   readonly #wanted: number;
   readonly #ready: GuestProcess[] = [];
   readonly #starting = new Set<GuestProcess>();
@@ -28,10 +25,8 @@ export class Spares {
   #closed = false;
   started = 0;
 
-  constructor(start: Spawn, command: Command, limits: GuestProcessLimits, wanted: number) {
-    this.#begin = start;
-    this.#command = { ...command, nicenessForNow: NICENESS };
-    this.#limits = limits;
+  constructor(starter: GuestStarter, wanted: number) {
+    this.#starter = starter;
     this.#wanted = wanted;
   }
 
@@ -73,7 +68,7 @@ export class Spares {
 
   #start(): GuestProcess {
     this.started++;
-    const process = new GuestProcess(this.#begin, this.#command, this.#limits, {
+    const listener: Parameters<GuestStarter["start"]>[0] = {
       onFrame: (frame) => {
         if (frame[0] !== toHost.ready || !this.#starting.delete(process)) return;
         this.#failures = 0;
@@ -86,7 +81,8 @@ export class Spares {
         this.#failures = Math.min(this.#failures + 1, 16);
         this.fill();
       },
-    });
+    };
+    const process = this.#starter.start(listener, { nicenessForNow: NICENESS });
     this.#alive.add(process);
     void process.gone.then(() => this.#alive.delete(process));
     return process;

@@ -268,12 +268,18 @@ const hostLimits = {
 const executorLimits = {
   /** The memory of a guest process. */
   guestMemoryMb: 64,
+  /** The size of the folder that a guest process has for itself; in the sandbox it is memory. */
+  guestDiskMb: 64,
+  /** Files and folders in it. */
+  guestFiles: 10_000,
   /** Guest processes of all tenants together. */
   guestProcesses: 64,
   /** Guest processes that are started before anybody needs them. */
   guestSpareProcesses: 2,
   /** How long an unused guest process is kept. */
   guestIdleMs: 300_000,
+  /** The environment that an entry gives its code: names and values together. */
+  environmentBytes: 256 * 1024,
   /** One message of a guest. */
   guestFrameBytes: 4 * 1024 * 1024,
   /** The received parts of incomplete frames from guests, of all tenants and of each; short ones do not count. */

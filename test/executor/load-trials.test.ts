@@ -21,7 +21,7 @@ describe("trying to load a program", () => {
   };
 
   it("says nothing of a program that the service cannot try", async () => {
-    const nowhere = { ...trustedLauncher(node, limits), guest: { file: "/nowhere/node", args: [] } };
+    const nowhere = { ...trustedLauncher(node, limits), guest: () => ({ file: "/nowhere/node", args: [] }) };
     const executor = new GuestExecutor(nowhere as never, { limits });
     try {
       const outcome = await executor.load({ tenant: "default", code: async () => GOOD });

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { mkdtempSync, rmSync, writeFileSync, existsSync, readFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync, existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -20,6 +20,7 @@ import {
 } from "./executor.ts";
 import { commandOf, descendants } from "./processes.ts";
 import { threadMs } from "./stopwatch.ts";
+import { until } from "./until.ts";
 
 /**
  * Hostile guests. Every attack is one call; beside it a neighbour's call is in flight from before the attack until
@@ -38,6 +39,8 @@ interface Attack {
   readonly peakMb: number;
 }
 
+const hostileLimits = { guestEventsPerCall: 1_000_000, callsPerTenant: 64, guestDiskMb: 16, guestFiles: 5_000 };
+
 export function hostileContract(mode: Mode): void {
   const claims = mode === "sandboxed";
 
@@ -45,7 +48,7 @@ export function hostileContract(mode: Mode): void {
     let rig: Rig;
     /** One neighbour for all attacks: an attack that it does not survive fails them all. */
     const neighbour = neighbourOf(claims ? "neighbour" : "default");
-    before(async () => (rig = await openRig(mode, { guestEventsPerCall: 1_000_000, callsPerTenant: 64 })));
+    before(async () => (rig = await openRig(mode, hostileLimits)));
     after(async () => {
       await rig.close();
       await assertNothingLeft();
@@ -75,6 +78,7 @@ export function hostileContract(mode: Mode): void {
       "regularExpression",
       "never",
       "stopped",
+      "sharedMemory",
       "ignoringSignals",
     ];
     for (const name of endless) {
@@ -177,15 +181,17 @@ export function hostileContract(mode: Mode): void {
         for (const path of ["/", "/home", folder]) {
           assertReason((await attack("reach", "folder", AMPLE_MS, { path })).outcome, ["thrown"]);
         }
-        for (const path of [join(folder, "new"), "/tmp/berth-escaped", "/berth-escaped", "/sbx/guest/runner.mjs"]) {
+        for (const path of [join(folder, "new"), "/berth-escaped", "/sbx/guest/runner.mjs"]) {
           assertReason((await attack("reach", "write", AMPLE_MS, { path })).outcome, ["thrown"]);
         }
+        // In the sandbox this is its own folder.
+        await attack("reach", "write", AMPLE_MS, { path: "/tmp/berth-escaped" });
         assert.ok(
           !existsSync(join(folder, "new")) && !existsSync("/tmp/berth-escaped") && !existsSync("/berth-escaped"),
         );
         const { outcome } = await attack("reach", "environment", AMPLE_MS);
         const names = Object.keys(valueOf(outcome) as JsonObject).filter((name) => name !== "PWD");
-        assert.deepEqual(names.sort(), ["LANG", "TZ"]);
+        assert.deepEqual(names.sort(), ["HOME", "LANG", "TMPDIR", "TZ"]);
       } finally {
         delete process.env["BERTH_TEST_SECRET"];
         rmSync(folder, { recursive: true, force: true });
@@ -195,6 +201,59 @@ export function hostileContract(mode: Mode): void {
     it("the inspector stays closed", async () => {
       const { outcome } = await attack("reach", "inspector", AMPLE_MS);
       assertReason(outcome, ["thrown"]);
+    });
+
+    it("a scratch folder that fills up, with bytes or with files", async () => {
+      const program = programOf("friendly");
+      for (const name of ["fill", "oneLong", "files"]) {
+        const { outcome } = await attack("scratch", name, AMPLE_MS);
+        const message = assertReason(outcome, ["memory", "thrown"]);
+        assert.match(message, /ENOSPC|more than (?:\d+ MB|\d+ files and folders) into its scratch folder/, name);
+        if (name === "files") assert.match(message, /limit guestFiles/);
+        assert.equal(await rig.value(shape("echo", ["message"]), { message: "here" }, { program }), "here");
+      }
+    });
+
+    it("ways out of the scratch folder, none of which leads to a file of the host", async () => {
+      const folder = mkdtempSync(join(tmpdir(), "berth-outside-"));
+      const path = join(folder, "secret");
+      try {
+        writeFileSync(path, "a secret");
+        const ways = ["link", "linkedFolder", "hardLink", "upwards", "race", "copyAll", "watch", "moveHere"];
+        const codes = ["addon", "dlopen", "bindingOfFiles", "requireFile", "requireProgram", "throughVm"];
+        const others = ["elsewhere", "runner", "worker", "openInspector"];
+        for (const name of [...ways, ...codes, ...others]) {
+          assertReason((await attack("scratch", name, AMPLE_MS, { path })).outcome, ["thrown"]);
+        }
+        await attack("scratch", "linkedWrite", AMPLE_MS, { path: join(folder, "written") });
+        assert.deepEqual(readdirSync(folder), ["secret"]);
+        const names = ["environ", "maps", "mem", "fd/3", "root/etc/passwd", "cwd/../../etc/passwd"];
+        const devices = ["/dev/zero", "/dev/mem", "/dev/kmsg", "/sys/kernel/notes"];
+        for (const each of [...names.map((name) => `/proc/self/${name}`), "/proc/1/environ", ...devices]) {
+          assertReason((await attack("reach", "file", AMPLE_MS, { path: each })).outcome, ["thrown"]);
+        }
+      } finally {
+        rmSync(folder, { recursive: true, force: true });
+      }
+    });
+
+    it("a name that is looked up at a server that does not answer", async () => {
+      assertReason((await attack("scratch", "resolveSlowly", 500)).outcome, ["thrown", "timeout"]);
+    });
+
+    it("files of one guest, which no other finds and which go with it", async () => {
+      const folders: string[] = [];
+      for (const program of [programOf("hostile"), programOf("hostile")]) {
+        const call = { group: "scratch", name: "own" };
+        const own = (await rig.value(attackShape, call, { program })) as Record<string, string>;
+        assert.deepEqual(own, { cwd: own["cwd"], home: own["cwd"], tmp: own["cwd"], read: "here" });
+        const listed = await rig.value(attackShape, { group: "reach", name: "folder", path: own["cwd"]! }, { program });
+        assert.equal(listed, "relative");
+        folders.push(own["cwd"]!);
+        await rig.call(attackShape, { group: "ends", name: "exit" }, { program });
+      }
+      assert.deepEqual([...new Set(folders)].length, claims ? 1 : 2);
+      if (!claims) await until(() => !folders.some((folder) => existsSync(folder)), "their folders are gone");
     });
 
     if (!claims) return;

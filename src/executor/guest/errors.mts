@@ -23,12 +23,15 @@ export function protocolError(message: unknown): Error {
 const denials: Readonly<Record<string, string>> = {
   ChildProcess: "start other programs",
   WorkerThreads: "start worker threads",
-  FileSystemRead: "read files",
-  FileSystemWrite: "write files",
+  FileSystemRead: "read files outside its scratch folder (os.tmpdir())",
+  FileSystemWrite: "write files outside its scratch folder (os.tmpdir())",
   WASI: "use WASI",
   Inspector: "use the inspector",
   Addon: "load native addons",
 };
+
+/** In the sandbox there is no network, and so nobody who knows names. */
+const isOffline = process.execPath.startsWith("/sbx/");
 
 /** Describes whatever was thrown, which may be no error and may resist inspection. */
 export function describe(thrown: unknown): Described {
@@ -53,10 +56,19 @@ export function describe(thrown: unknown): Described {
   }
 }
 
-/** Node's message names command-line flags, which mean nothing to the author of a definition. */
+/**
+ * Node's messages name command-line flags, and families of addresses, which mean nothing to the author of a definition.
+ * Packages' stubs of refused modules use the same code, and say what to do themselves.
+ */
 function denial(error: Error): string | undefined {
-  const { code, permission } = error as NodeJS.ErrnoException & { permission?: unknown };
-  if (code !== "ERR_ACCESS_DENIED") return undefined;
+  const { code, syscall, permission } = error as NodeJS.ErrnoException & { permission?: unknown };
+  if (
+    code === "EAFNOSUPPORT" ||
+    (isOffline && isString(syscall) && /^(?:getaddrinfo|getnameinfo|query)/.test(syscall))
+  ) {
+    return 'Guest code has no network of its own: use context.fetch(), and list the hosts as "network" in its entry in mcps';
+  }
+  if (code !== "ERR_ACCESS_DENIED" || error.message.includes(" is refused. ")) return undefined;
   const what = isString(permission) ? (denials[permission] ?? `use ${permission}`) : "do this";
   return `Guest code may not ${what}; its context gives it what it needs from outside`;
 }

@@ -23,8 +23,9 @@ let bundle: Record<string, unknown>;
 prepareGlobals();
 captureConsole();
 listen((frame, bytes) => {
-  if (frame[0] === toGuest.load) void load(new TextDecoder().decode(bytes), frame[1] as GuestLimits);
-  else if (waiting) waiting.push(frame);
+  if (frame[0] === toGuest.load) {
+    void load(new TextDecoder().decode(bytes), frame[1] as GuestLimits, frame[2] as Environment);
+  } else if (waiting) waiting.push(frame);
   else obey(frame, bytes);
 });
 send(`[${toHost.ready}]`);
@@ -44,8 +45,12 @@ function obey(frame: unknown[], bytes?: Uint8Array): void {
   }
 }
 
-async function load(code: string, limits: GuestLimits): Promise<void> {
+type Environment = Readonly<Record<string, string>> | null | undefined;
+
+async function load(code: string, limits: GuestLimits, env: Environment): Promise<void> {
   setLimits(limits);
+  // Here, where they mean nothing to Node any more, and where no list of processes shows them.
+  Object.assign(process.env, env);
   try {
     bundle = await loadBundle(code);
   } catch (error) {

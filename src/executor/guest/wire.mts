@@ -5,7 +5,7 @@
 
 /** The frames that the host writes. */
 export const toGuest = {
-  /** [load, limits], with the bundle's text */
+  /** [load, limits, environment?], with the bundle's text */
   load: 0,
   /** [shape, index, CallShape]: calls name a shape by its index. */
   shape: 1,

@@ -1,6 +1,6 @@
 import { HIGHEST_NICENESS } from "../niceness.ts";
 import { PausedTrees } from "./paused-trees.ts";
-import { WatchedTree, type MemoryLimit, type WatchedLeader } from "./watched-tree.ts";
+import { WatchedTree, type MemoryLimit, type OnLook, type WatchedLeader } from "./watched-tree.ts";
 
 /**
  * Finds the tenants whose processes use much processor time. All processes of such a tenant give way to those of others
@@ -26,8 +26,8 @@ export class CpuFairness {
   }
 
   /** `isNice`: it was started with a niceness, which lasts only while its tenant is heavy or waits for starts. */
-  add(tenant: string, leader: WatchedLeader, { isNice = false, memory }: WatchOptions = {}): void {
-    const tree = new WatchedTree(tenant, leader, isNice, memory);
+  add(tenant: string, leader: WatchedLeader, { isNice = false, memory, onLook }: WatchOptions = {}): void {
+    const tree = new WatchedTree(tenant, leader, isNice, memory, onLook);
     this.#trees.set(leader, tree);
     const settle = (): void => (this.isHeavy(tenant) ? tree.lowerAll() : this.#letKeepUp(tree, performance.now()));
     if (isNice || this.isHeavy(tenant)) {
@@ -175,6 +175,7 @@ interface WatchOptions {
   readonly isNice?: boolean;
   /** Checked each time the tree is measured, four times a second at most. */
   readonly memory?: MemoryLimit;
+  readonly onLook?: OnLook;
 }
 
 export interface CpuFairnessOptions {

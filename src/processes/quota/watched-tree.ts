@@ -27,6 +27,9 @@ export interface MemoryLimit {
   onExceeded(heldMb: number): void;
 }
 
+/** Called each time that the memory is due to be measured, with the tree's processes, the innermost of them last. */
+export type OnLook = (pids: readonly number[]) => void;
+
 /** Measured since the last look, in shares of one processor. */
 export interface Use {
   readonly share: number;
@@ -48,15 +51,17 @@ export class WatchedTree {
   /** Undefined where it used little at the last look: reading it costs time of the processes that serve calls. */
   #waitedMs: number | undefined;
   #memory: MemoryLimit | undefined;
+  readonly #onLook: OnLook | undefined;
   #lookedAt = 0;
   #looks = 0;
   #rest = 0;
   /** The number of looks since its memory was measured. */
   #memoryUnseen = 0;
 
-  constructor(tenant: string, leader: WatchedLeader, isNice: boolean, memory?: MemoryLimit) {
+  constructor(tenant: string, leader: WatchedLeader, isNice: boolean, memory?: MemoryLimit, onLook?: OnLook) {
     this.tenant = tenant;
     this.#memory = memory;
+    this.#onLook = onLook;
     this.#leader = leader;
     this.#isNice = isNice;
     this.look(performance.now());
@@ -94,6 +99,7 @@ export class WatchedTree {
 
   #checkMemory(): void {
     this.#memoryUnseen = 0;
+    this.#onLook?.(this.#pids);
     if (!this.#memory) return;
     // Trees that can start nothing have no sockets. The innermost process is in the sandbox, whatever started it.
     const socketMb = this.#memory.processes === undefined ? 0 : socketMbOf(this.#pids.at(-1)!);

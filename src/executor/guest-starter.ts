@@ -1,0 +1,104 @@
+import { realpathSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { folderUseOf, sandboxUseOf, type FolderUse } from "../processes/folder-use.ts";
+import type { Command } from "../processes/process-group.ts";
+import type { Spawn } from "../processes/spawn/spawn.ts";
+import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
+import type { ExecutorLimits } from "./executor-limits.ts";
+import { failure } from "./failures.ts";
+import { GuestProcess, type GuestListener, type GuestProcessLimits } from "./guest-process.ts";
+import type { GuestLauncher } from "./launcher.ts";
+
+export type GuestStarterLimits = GuestProcessLimits & Pick<ExecutorLimits, "guestDiskMb" | "guestFiles">;
+
+/** Scratch folders outside of the sandbox are looked at this often. */
+const LOOK_MS = 1_000;
+
+/**
+ * Starts blank guest processes, each with a scratch folder of its own that ends with it, and ends those that put too
+ * much there. In the sandbox the folder is a file system of its own with a size; without one it is a folder of the
+ * service's user, which is looked at from time to time.
+ */
+export class GuestStarter {
+  readonly #start: Spawn;
+  readonly #launcher: GuestLauncher;
+  readonly #limits: GuestStarterLimits;
+  readonly #makeFolder: MakeFolder;
+  /** The folders that are being removed. */
+  readonly #removing = new Set<Promise<void>>();
+
+  constructor(
+    start: Spawn,
+    launcher: GuestLauncher,
+    limits: GuestStarterLimits,
+    makeFolder: MakeFolder = makeTemporary,
+  ) {
+    this.#start = start;
+    this.#launcher = launcher;
+    this.#limits = limits;
+    this.#makeFolder = makeFolder;
+  }
+
+  start(listener: GuestListener, priority: Pick<Command, "niceness" | "nicenessForNow">): GuestProcess {
+    if (this.#launcher.isolation === "sandboxed") {
+      return new GuestProcess(this.#start, { ...this.#launcher.guest(), ...priority }, this.#limits, listener);
+    }
+    let scratch: string;
+    try {
+      // Node's permission model compares paths as they are written, and a program sees where it really stands.
+      scratch = realpathSync(this.#makeFolder("guest-"));
+    } catch (error) {
+      const never: Spawn = () => Promise.reject(error as Error);
+      return new GuestProcess(never, this.#launcher.guest("/"), this.#limits, listener);
+    }
+    const command = { ...this.#launcher.guest(scratch), ...priority };
+    const process = new GuestProcess(this.#start, command, this.#limits, listener);
+    const looking = this.#watch(process, scratch);
+    const removed = process.gone.then(async () => {
+      clearInterval(looking);
+      await rm(scratch, { recursive: true, force: true, maxRetries: 2 }).catch(() => {});
+    });
+    this.#removing.add(removed);
+    void removed.then(() => this.#removing.delete(removed));
+    return process;
+  }
+
+  /** Looks at the scratch folder in the sandbox of a process; `pids` are that process and all that it consists of. */
+  look(process: Pick<GuestProcess, "kill">, pids: readonly number[]): void {
+    // The innermost process is in the sandbox, whatever started it.
+    const innermost = pids.at(-1);
+    const use = innermost === undefined ? undefined : sandboxUseOf(innermost);
+    if (use) this.#judge(process, use);
+  }
+
+  /** Resolves when no folder of an ended process is left. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#removing);
+  }
+
+  #watch(process: GuestProcess, scratch: string): NodeJS.Timeout {
+    const { guestDiskMb: megabytes, guestFiles: files } = this.#limits;
+    let isLooking = false;
+    const look = async (): Promise<void> => {
+      if (isLooking) return;
+      isLooking = true;
+      this.#judge(process, await folderUseOf(scratch, { megabytes, files }));
+      isLooking = false;
+    };
+    return setInterval(() => void look(), LOOK_MS).unref();
+  }
+
+  /** A full file system refuses to take more by itself. */
+  #judge(process: Pick<GuestProcess, "kill">, { megabytes, files }: FolderUse): void {
+    const { guestDiskMb, guestFiles } = this.#limits;
+    if (files > guestFiles) process.kill(tooFull(`${guestFiles} files and folders`, "guestFiles"));
+    else if (megabytes > guestDiskMb) process.kill(tooFull(`${guestDiskMb} MB`, "guestDiskMb"));
+  }
+}
+
+function tooFull(most: string, limit: string): ReturnType<typeof failure> {
+  return failure(
+    "memory",
+    `it put more than ${most} into its scratch folder (its limit ${limit}); delete what is used`,
+  );
+}
