@@ -220,8 +220,8 @@ export async function openCore(
       audit,
       edits,
       async loadProblems(tenant, server) {
-        const definition = host.directory(tenant)?.servers.get(server)?.definition;
-        return definition === undefined ? [] : loadProblems(tenant, { server, definition }, hosting);
+        const { definition, entry } = host.directory(tenant)?.servers.get(server) ?? {};
+        return definition === undefined ? [] : loadProblems(tenant, { server, definition, env: entry?.env }, hosting);
       },
       secrets: secretEdits,
       checks,

@@ -2,8 +2,10 @@ import type { Rights, Power } from "../access/rights.ts";
 import { ToldChanges, type ContractChange } from "../contract/change.ts";
 import { compareInTurns } from "../contract/compare.ts";
 import type { Review, ServerEffect } from "../contract/review.ts";
+import type { EntryEnvironment } from "../entry/environment-fields.ts";
 import { loadProblem } from "../executor/load-problem.ts";
 import { Activities } from "../host/calls/activity.ts";
+import { environmentForTrial } from "../host/calls/environment.ts";
 import { guestPort } from "../host/calls/guest-port.ts";
 import { Observers } from "../host/calls/observe.ts";
 import type { LoadDependencies } from "../host/catalog/build-catalog.ts";
@@ -87,7 +89,8 @@ export async function examine(
       if (would.prepared) prepared.set(name, would.prepared);
       problems.add(newProblems(plan, was.problems, would.problems));
       if (name === plan.written?.server && would.kind === "served") {
-        problems.add(await loadProblems(tenant, plan.written, { ...examiner, store: plan.proposed }));
+        const written = { ...plan.written, env: after.servers.get(name)?.entry.env };
+        problems.add(await loadProblems(tenant, written, { ...examiner, store: plan.proposed }));
       }
       problems.add(await withdrawnProblems(examiner.store, tenant, name, would));
       const effect = await effectOn(name, was, would, told);
@@ -479,7 +482,11 @@ function checkVariables(server: string, would: DirectoryEntry | undefined, right
 /** The problems that keep a compiled definition from loading. A definition that the service cannot try now has none. */
 export async function loadProblems(
   tenant: string,
-  { server, definition }: { readonly server: string; readonly definition: Cid },
+  {
+    server,
+    definition,
+    env,
+  }: { readonly server: string; readonly definition: Cid; readonly env?: EntryEnvironment | undefined },
   dependencies: Pick<HostDependencies, "store" | "compile" | "compileKey" | "executor">,
 ): Promise<Problem[]> {
   const { executor } = dependencies;
@@ -489,6 +496,9 @@ export async function loadProblems(
   const { bundle } = await compileOnce(definition, source);
   if (bundle === null) return [];
   const code = (): Promise<Uint8Array> => compileOnce.code(server, definition, bundle);
-  const problem = loadProblem(await executor.load({ tenant, code }), source.entry);
+  const problem = loadProblem(
+    await executor.load({ tenant, code, env: async () => environmentForTrial(env ?? {}) }),
+    source.entry,
+  );
   return problem ? [problem] : [];
 }

@@ -4,6 +4,7 @@ import type { Problem } from "../lib/problem.ts";
 import type { AllowedHost } from "../network/allow-list.ts";
 import { parseLauncher } from "../upstream/launcher-uri.ts";
 import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
+import { readEnvironment, type EntryEnvironment } from "./environment-fields.ts";
 import { cidFields, entryFields } from "./fields.ts";
 import { readLimits, readNetwork, readSecretNames, readVariableNames, type ServerLimits } from "./grants-fields.ts";
 import { readPrompt, type ConfiguredPrompt } from "./prompt-fields.ts";
@@ -46,6 +47,8 @@ export interface ServerEntry {
   readonly secrets: readonly string[];
   /** Names of the variables that its code may read, sorted; undefined for all. */
   readonly variables?: readonly string[];
+  /** The variables that its code finds in its environment. */
+  readonly env: EntryEnvironment;
   /** The hosts that its code may reach. */
   readonly network: readonly AllowedHost[];
   /** The limits on its calls. */
@@ -132,6 +135,11 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
       '"variables" is for definitions; an upstream reads no variables',
     );
   }
+  const env = readEnvironment(fields.env ?? {}, { secrets, variables }, inside(place, "env"));
+  if (fields.env !== undefined && fields.upstream !== undefined) {
+    const message = '"env" is for definitions; an upstream gets its variables in its launcher URI, as env.NAME=value';
+    complain(inside(place, "env"), "not-for-upstreams", message);
+  }
   const limits = readLimits(fields.limits ?? {}, inside(place, "limits"));
   const refused = problems.length > 0;
 
@@ -162,6 +170,7 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
     options: toolOptions,
     secrets,
     ...(variables && { variables }),
+    env,
     network,
     limits,
     leftOut,

@@ -25,6 +25,7 @@ export const entryFields = {
   options: "object",
   secrets: "list",
   variables: "list",
+  env: "object",
   network: "list",
   limits: "object",
 } as const satisfies Record<string, FieldType>;

@@ -124,6 +124,7 @@ const checkedFields = [
   "options",
   "secrets",
   "variables",
+  "env",
   "network",
   "limits",
 ] as const;

@@ -15,6 +15,8 @@ export interface Grant {
   read(name: string): Promise<string | undefined>;
   /** All that are set. Rejects as `read` does. */
   all(): Promise<Readonly<Record<string, string>>>;
+  /** Hides another value from now on, that the server was given in another way. */
+  conceal(value: string): void;
   /** The text without any value that the server was given. */
   hide(text: string): string;
   hideIn(value: Json): Json;
@@ -37,12 +39,12 @@ export class Grants {
     this.#log = log;
   }
 
-  /** Undefined for a server that declares nothing and was given nothing. */
-  of(tenant: string, server: string, names: readonly string[]): Grant | undefined {
+  /** Undefined for a server that declares nothing and was given nothing, unless it `isGivenMore` than secrets. */
+  of(tenant: string, server: string, names: readonly string[], isGivenMore = false): Grant | undefined {
     const key = JSON.stringify([tenant, server]);
     let redactor = this.#redactors.get(key);
     if (!redactor) {
-      if (names.length === 0) return undefined;
+      if (names.length === 0 && !isGivenMore) return undefined;
       this.#redactors.set(key, (redactor = new Redactor()));
     }
     return grant(tenant, server, names, redactor, this.#secrets, this.#log);
@@ -94,6 +96,7 @@ function grant(
       }
       return Object.fromEntries(values);
     },
+    conceal: (value) => redactor.add(value),
     hide: (text) => redactor.hide(text),
     hideIn: (value) => redactor.hideIn(value),
     hideWhole: (...text) => redactor.hideWhole(...text),

@@ -6,6 +6,7 @@ import { LaterAnswer, type HostAnswer, type HostPort } from "../../executor/exec
 import type { Cid } from "../../lib/cid.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
+import type { Log } from "../../lib/log.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import { isPublicAddress } from "../../network/addresses.ts";
@@ -13,6 +14,7 @@ import { allowedByBoth } from "../../network/allow-list.ts";
 import { Fetches, type FetchLimits } from "../../network/fetches.ts";
 import type { Grant, Grants } from "../../secrets/grants.ts";
 import type { DirectoryEntry } from "../catalog/directory.ts";
+import { environmentOf, type Environment, type EnvironmentSource } from "./environment.ts";
 
 /** The grants that a release gets by its entry, beyond what every server has. */
 export interface Granted {
@@ -24,11 +26,14 @@ export interface Granted {
    * The same code for another server, or with other grants, runs in another process: its state belongs to one server.
    */
   readonly realm: string;
+  /** What its code finds in its environment; undefined when its entry sets nothing. */
+  readonly environment: Environment | undefined;
 }
 
 export interface GrantDependencies {
   readonly grants?: Grants | undefined;
-  readonly limits: FetchLimits;
+  readonly log: Log;
+  readonly limits: FetchLimits & EnvironmentSource["limits"];
 }
 
 /**
@@ -62,16 +67,19 @@ function inBoth(
 export async function grantTo(
   { tenant, server, entry }: { tenant: string; server: string; entry: ServerEntry },
   port: HostPort,
-  { grants, limits }: GrantDependencies,
+  { grants, limits, log }: GrantDependencies,
 ): Promise<Granted> {
-  const grant = grants?.of(tenant, server, entry.secrets);
+  const readsVariables = Object.values(entry.env).some(({ variables }) => variables.length > 0);
+  const grant = grants?.of(tenant, server, entry.secrets, readsVariables);
+  const environment = environmentOf({ tenant, server, entry, grant, port, limits, log });
   const privateToo = tenant === DEFAULT_TENANT;
   const network = entry.network.length > 0 ? new Fetches(entry.network, limits, { privateToo }) : undefined;
   const { variables } = entry;
-  if (!grant && !network && !variables) return { grant, port, realm: server };
+  if (!grant && !network && !variables && !environment) return { grant, port, realm: server, environment };
   // A process may keep a value that it has seen, so another value gets another process.
-  const realm = JSON.stringify([server, grant?.names, await grant?.version(), entry.network, variables]);
-  return { grant, port: grantedPort(port, { grant, network, variables }), realm };
+  const given = [server, grant?.names, await grant?.version(), entry.network, variables];
+  const realm = JSON.stringify(environment ? [...given, entry.env] : given);
+  return { grant, port: grantedPort(port, { grant, network, variables }), realm, environment };
 }
 
 interface GivenPorts {
@@ -174,14 +182,21 @@ export async function grantProblems(
   return problems;
 }
 
-/** A script gets parameters and secrets the same way: a caller could set the secret, or read what nobody may. */
-export function leaveOutNamesakes(server: string, { tools, problems }: Offered, { secrets }: ServerEntry): void {
+/**
+ * A script gets parameters, secrets and its entry's environment the same way: a caller could set the secret, or read
+ * what nobody may.
+ */
+export function leaveOutNamesakes(server: string, { tools, problems }: Offered, { secrets, env }: ServerEntry): void {
   for (const [tool, { function: own }] of tools) {
-    const name = own.call.params.find((param) => secrets.includes(param));
+    const name = own.call.params.find((param) => secrets.includes(param) || Object.hasOwn(env, param));
     if (name === undefined) continue;
     tools.delete(tool);
-    const message = `The secret "${name}" and a parameter of the tool "${tool}" are the same variable; rename one of them`;
-    complain({ ...secretsPlace(server, problems), tool }, "secret-is-parameter", message);
+    const isSecret = secrets.includes(name);
+    const what = isSecret ? `The secret "${name}"` : `"${name}" of "env"`;
+    const message = `${what} and a parameter of the tool "${tool}" are the same variable; rename one of them`;
+    const place = inside(inside({ pointer: "", problems }, server), "env");
+    const at = isSecret ? secretsPlace(server, problems) : inside(place, name);
+    complain({ ...at, tool }, isSecret ? "secret-is-parameter" : "env-is-parameter", message);
   }
 }
 

@@ -58,7 +58,7 @@ export function runFactory(
   { executor, checks, limits, log }: RunDependencies,
 ): (callee: Callee) => Run {
   const { callMs, outputBytes } = limits;
-  const { grant, port, realm } = granted;
+  const { grant, port, realm, environment } = granted;
   // Without a bundle there is nothing to run.
   const program = bundle ?? "";
   if (language === "shell") {
@@ -66,7 +66,8 @@ export function runFactory(
       const warn = (message: string): void => log.warn({ tenant, server, tool: name }, message);
       const text = async (): Promise<string> => new TextDecoder().decode(await code());
       const textsIn: Script["textsIn"] = (args, names) => checks.textsIn(tenant, args, names);
-      return scriptRun(executor, { tenant, text, textsIn, grant }, call, { name, callMs, toolOptions, warn });
+      const script = { tenant, text, textsIn, grant, environment };
+      return scriptRun(executor, script, call, { name, callMs, toolOptions, warn });
     };
   }
   const hide = grant && ((value: Parameters<typeof grant.hideIn>[0]) => grant.hideIn(value));
@@ -76,10 +77,28 @@ export function runFactory(
     code,
     port,
     realm,
+    ...(environment && { env: () => environment.values() }),
     ...(hide && { hide }),
   };
+  const current = currentProgram(guest, environment);
   return ({ name, call, toolOptions = {}, takesUnread = false }) =>
-    functionRun(executor, guest, call, { server, tool: name, toolOptions, callMs, outputBytes, takesUnread });
+    functionRun({ executor, guest, current }, call, {
+      server,
+      tool: name,
+      toolOptions,
+      callMs,
+      outputBytes,
+      takesUnread,
+    });
+}
+
+/** A process keeps the environment that it was started with, so another value of a variable gets another process. */
+function currentProgram(
+  guest: GuestProgram,
+  environment: Granted["environment"],
+): (() => Promise<GuestProgram>) | undefined {
+  const version = environment?.version;
+  return version && (async () => ({ ...guest, realm: `${guest.realm}${await version()}` }));
 }
 
 /**
@@ -106,8 +125,16 @@ const unknownClient: ClientFacts = { capabilities: {} };
 
 /** Calls one function of a TypeScript definition in its guest process. */
 function functionRun(
-  executor: Executor,
-  program: GuestProgram,
+  {
+    executor,
+    guest,
+    current,
+  }: {
+    readonly executor: Executor;
+    readonly guest: GuestProgram;
+    /** Gives the program as it is for a call that begins now, where that may change. */
+    readonly current: (() => Promise<GuestProgram>) | undefined;
+  },
   shape: CallShape,
   options: {
     server: string;
@@ -128,7 +155,7 @@ function functionRun(
     ...(given.context && surroundings(given.context)),
     ...(given.trace && tracing(given.trace)),
   });
-  const run: Run = (args, given, onLine) => {
+  const runIn = (program: GuestProgram, [args, given, onLine]: Parameters<Run>): Promise<GuestOutcome> => {
     const { principal, signal, onProgress, onTask, onCloseStream, deadlineMs } = given;
     return executor.call(program, {
       shape,
@@ -143,6 +170,11 @@ function functionRun(
       onTask,
       onCloseStream,
     });
+  };
+  const run: Run = async (...call) => {
+    if (!current) return runIn(guest, call);
+    const program = await current().catch(() => undefined);
+    return program ? runIn(program, call) : refused("the variables of its environment cannot be read now");
   };
   if (!shape.streaming) return run;
   return async (args, callOptions, onLine) => {
@@ -206,6 +238,7 @@ interface Script {
   readonly textsIn: (args: JsonText, names: readonly string[]) => Promise<ScriptTexts>;
   /** Its secrets, which also become environment variables. */
   readonly grant?: Grant | undefined;
+  readonly environment?: Granted["environment"];
 }
 
 /**
@@ -233,9 +266,9 @@ export function scriptRun(
     } catch (error) {
       return refused((error as Error).message);
     }
-    let secrets: Readonly<Record<string, string>> | undefined;
+    let granted: Readonly<Record<string, string>> | undefined;
     try {
-      secrets = await script.grant?.all();
+      granted = { ...(await script.grant?.all()), ...(await script.environment?.values()) };
     } catch (error) {
       return refused((error as Error).message);
     }
@@ -247,7 +280,7 @@ export function scriptRun(
         ...traced(given.trace),
         ...told(contextOf(name, {}, given, toolOptions)),
         ...environment(shape, texts),
-        ...secrets,
+        ...granted,
       },
       deadlineMs: deadlineMs ?? callMs,
       ...(signal && { signal }),

@@ -50,7 +50,16 @@ export interface LoadDependencies extends CompilingParts, UpstreamDependencies, 
   readonly limits: UpstreamDependencies["limits"] &
     UriLimits &
     FetchLimits &
-    Pick<Limits, "transformMs" | "transformBytes" | "transformItems" | "callMs" | "contractBytes" | "contractValues">;
+    Pick<
+      Limits,
+      | "environmentBytes"
+      | "transformMs"
+      | "transformBytes"
+      | "transformItems"
+      | "callMs"
+      | "contractBytes"
+      | "contractValues"
+    >;
 }
 
 /** The inputs of a release. */

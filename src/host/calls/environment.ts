@@ -1,0 +1,145 @@
+import type { ServerEntry } from "../../entry/entry.ts";
+import type { EnvironmentValue } from "../../entry/environment-fields.ts";
+import { EnvironmentFault, LaterAnswer, type HostPort } from "../../executor/executor.ts";
+import type { Log } from "../../lib/log.ts";
+import type { Limits } from "../../limits/limits.ts";
+import type { Grant } from "../../secrets/grants.ts";
+import { fillTemplate, variablesOf } from "../../upstream/launch.ts";
+
+/** The environment that an entry gives its code: its templates, filled with what the entry's grants still give. */
+export interface Environment {
+  /** All that have a value. Rejects with an `EnvironmentFault`. */
+  values(): Promise<Readonly<Record<string, string>>>;
+  /**
+   * Changes whenever one of its variables does. Undefined where it names none: other changes make another catalog.
+   */
+  readonly version: (() => Promise<string>) | undefined;
+}
+
+export interface EnvironmentSource {
+  readonly tenant: string;
+  readonly server: string;
+  readonly entry: Pick<ServerEntry, "env" | "secrets" | "variables">;
+  readonly grant: Grant | undefined;
+  /** Reads variables of the tenant. */
+  readonly port: HostPort;
+  readonly limits: Pick<Limits, "environmentBytes">;
+  readonly log: Pick<Log, "warn">;
+}
+
+/** Undefined for an entry that sets nothing. */
+export function environmentOf(source: EnvironmentSource): Environment | undefined {
+  const { entry, grant, limits } = source;
+  const entries = Object.entries(entry.env);
+  if (entries.length === 0) return undefined;
+  const variables = [...new Set(entries.flatMap(([, value]) => value.variables))].filter((name) =>
+    mayRead(entry, name),
+  );
+
+  return {
+    version:
+      variables.length === 0
+        ? undefined
+        : async () => JSON.stringify(await Promise.all(variables.map((name) => cidOf(source, name)))),
+    async values() {
+      const values: [string, string][] = [];
+      let bytes = 0;
+      for (const [name, value] of entries) {
+        const filled = await fill(source, name, value);
+        if (filled === undefined) continue;
+        bytes += name.length + Buffer.byteLength(filled) + 2;
+        if (bytes > limits.environmentBytes) {
+          const most = `at most ${limits.environmentBytes} bytes (BERTH_ENVIRONMENT_BYTES)`;
+          throw new EnvironmentFault(`the environment that its entry sets has more than that: ${most}`);
+        }
+        values.push([name, filled]);
+        for (const text of secretTexts(value, filled)) grant?.conceal(text);
+      }
+      return Object.fromEntries(values);
+    },
+  };
+
+  function secretTexts({ text, secrets, variables }: EnvironmentValue, filled: string): string[] {
+    // What an entry says itself is no secret, and is often a word such as "info".
+    return secrets.length + variables.length > 0 && filled !== text && filled.length >= CONCEALED_LENGTH_MIN
+      ? [filled]
+      : [];
+  }
+}
+
+/** Shorter ones occur in any text by chance. */
+const CONCEALED_LENGTH_MIN = 6;
+
+/**
+ * For a trial of a program that is not saved yet: it gets the texts of the entry, and a placeholder for whatever may be
+ * secret.
+ */
+export function environmentForTrial(env: ServerEntry["env"]): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(env).map(([name, { text }]) => [
+      name,
+      fillTemplate({ text, offset: 0 }, (inner) => `placeholder-for-${inner}`).text,
+    ]),
+  );
+}
+
+/** Undefined, and told in the log, where something in it is not set or no longer granted. */
+async function fill(source: EnvironmentSource, name: string, value: EnvironmentValue): Promise<string | undefined> {
+  const { tenant, server, log } = source;
+  const known = new Map<string, string | undefined>();
+  for (const inner of variablesOf(value.text)) {
+    if (!known.has(inner)) known.set(inner, await valueOf(source, value, inner));
+  }
+  const { text, unset } = fillTemplate({ text: value.text, offset: 0 }, (inner) => known.get(inner));
+  if (unset.length === 0) return checked(name, text);
+  const what = value.secrets.includes(unset[0]!) ? "secret" : "variable";
+  const message = `${name} is not set in its environment: there is no ${what} "${unset[0]}" that it may read`;
+  log.warn({ tenant, server, [what]: unset[0] }, message);
+  return undefined;
+}
+
+function checked(name: string, text: string): string {
+  if (!text.includes("\0")) return text;
+  throw new EnvironmentFault(`its environment cannot be set: the value of ${name} holds a zero character`);
+}
+
+async function valueOf(
+  source: EnvironmentSource,
+  { secrets }: EnvironmentValue,
+  name: string,
+): Promise<string | undefined> {
+  const { entry, grant } = source;
+  if (secrets.includes(name)) {
+    // An earlier release may name a secret that its server is not given any more.
+    if (!entry.secrets.includes(name)) return undefined;
+    try {
+      return await grant?.read(name);
+    } catch (error) {
+      throw new EnvironmentFault(`its environment cannot be set: ${(error as Error).message}`, { cause: error });
+    }
+  }
+  if (!mayRead(entry, name)) return undefined;
+  const answer = await source.port.request("variable", { name }, NO_CALL);
+  const bytes = answer instanceof LaterAnswer ? await answer.read() : undefined;
+  if (!bytes) return undefined;
+  if (bytes.length > source.limits.environmentBytes) {
+    const most = `${source.limits.environmentBytes} bytes (BERTH_ENVIRONMENT_BYTES)`;
+    throw new EnvironmentFault(`its environment cannot be set: the variable "${name}" is longer than ${most}`);
+  }
+  const value = new TextDecoder().decode(bytes);
+  if (value.length >= CONCEALED_LENGTH_MIN) grant?.conceal(value);
+  return value;
+}
+
+/** Undefined means that it may read all. */
+function mayRead({ variables }: Pick<ServerEntry, "variables">, name: string): boolean {
+  return variables === undefined || variables.includes(name);
+}
+
+async function cidOf({ port }: EnvironmentSource, name: string): Promise<string | null> {
+  const answer = await port.request("variable", { name }, NO_CALL);
+  return answer instanceof LaterAnswer ? (answer.cid ?? null) : null;
+}
+
+/** It is read for the program as a whole. */
+const NO_CALL: Parameters<HostPort["request"]>[2] = { caller: undefined, onOver: () => {} };
