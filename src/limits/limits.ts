@@ -392,9 +392,9 @@ const storeLimits = {
   secretBytes: 64 * 1024,
   /** Secrets of one tenant. */
   secretsPerTenant: 1000,
-  /** An imported tenant's file, and its longest line, which is a content. */
+  /** An imported tenant's file, and its longest line, which is a content: a tarball in base64 has room. */
   importBytes: 8 * 1024 * 1024 * 1024,
-  importLineBytes: 16 * 1024 * 1024,
+  importLineBytes: 48 * 1024 * 1024,
 };
 
 /** The limits of upstreams. */
