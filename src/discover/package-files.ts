@@ -57,6 +57,16 @@ export class PackageFiles {
     return bytes && decoder.decode(bytes);
   }
 
+  /** The result of `make`, made once for each file as long as its tarball is kept. */
+  once<Made>(path: string, make: () => Made): Made {
+    const files = this.#found(path)?.files;
+    if (!files) return make();
+    const made = madeOf.get(files) ?? new Map<string, unknown>();
+    madeOf.set(files, made);
+    if (!made.has(path)) made.set(path, make());
+    return made.get(path) as Made;
+  }
+
   /** Where an import from a folder leads, as Node resolves it; undefined for nowhere. */
   resolve(specifier: string, folder: string, kind: ImportKind): string | undefined {
     try {
@@ -229,6 +239,9 @@ function placeSeen(packages: ReadonlyMap<string, OpenPackage>, name: string, fro
     if (place === "") return undefined;
   }
 }
+
+/** By path: a package may lie in other places for another definition. */
+const madeOf = new WeakMap<TarballFiles, Map<string, unknown>>();
 
 interface Manifest {
   readonly sideEffects?: unknown;

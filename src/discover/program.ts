@@ -98,8 +98,10 @@ function hostFor(own: ReadonlyMap<string, string>, packages: PackageFiles | unde
     ).resolvedModule;
   return {
     getSourceFile(name, languageVersion) {
-      const text = readFile(name);
-      if (text !== undefined) return ts.createSourceFile(name, text, languageVersion, true);
+      const parse = (text: string) => ts.createSourceFile(name, text, languageVersion, true);
+      const text = own.get(name);
+      if (text !== undefined) return parse(text);
+      if (packages?.hasFile(name)) return packages.once(name, () => parse(packages.text(name)!));
       const file = library.get(name) ?? readLibrary(name, languageVersion);
       if (file) library.set(name, file);
       return file;

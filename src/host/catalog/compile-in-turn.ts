@@ -36,7 +36,8 @@ export function compilingInTurn(quick: Compile, patient: Compile): CompileFor {
   };
 
   return async (source, tenant, signal, tarballs) => {
-    if (!isPatient(tenant)) {
+    // Types of packages take longer than the quick lane has.
+    if (!source.packages && !isPatient(tenant)) {
       const compiled = await inTurn(turns.quick, tenant, () => quick(source, tarballs), signal);
       if (!compiled.problems.some(({ code }) => TOO_MUCH.has(code))) return compiled;
       patientUntil.set(tenant, performance.now() + PATIENT_FOR_MS);
