@@ -10,9 +10,12 @@ import type {
   PluginBuild,
 } from "esbuild";
 import { packageRoot } from "../config.ts";
+import { nativeAdvice } from "../packages/native-addons.ts";
 import { packageName } from "../packages/package-name.ts";
+import type { LockedPackage } from "../packages/package-set.ts";
 import { builtinFor, builtinName } from "./builtins.ts";
 import type { DefinitionSource } from "./discovery.ts";
+import { withoutPatterns } from "./imports.ts";
 import type { PackageFiles } from "./package-files.ts";
 import { guestPackages, packageFile, type PackageFile } from "./packages.ts";
 import { isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
@@ -105,7 +108,7 @@ async function fromDefinition(
     return refuse("import-refused", `Node's "${builtin}" is not available to a definition.${why}`);
   }
   const found = packages?.resolve(specifier, "/", "import");
-  if (found !== undefined) return lockedFile(packages!, found);
+  if (found !== undefined) return importedFile(packages!, found);
   if (packages?.hasFolder(`/node_modules/${packageName(specifier)}`)) {
     return refuse("package-missing", `"${specifier}" is no file of the package: check the path inside of it.`);
   }
@@ -182,14 +185,18 @@ interface LockedFile {
   readonly path: string;
 }
 
+/** What a definition itself imports of a package. */
+function importedFile(packages: PackageFiles, path: string): OnResolveResult {
+  const { locked } = packages.origin(path)!;
+  return isNativeAlone(locked) ? refuse("import-refused", nativeAddon(locked)) : lockedFile(packages, path);
+}
+
 function lockedFile(packages: PackageFiles, path: string): OnResolveResult {
-  if (path.endsWith(".node")) {
-    const { name } = packages.origin(path)!.locked;
-    return refuse("import-refused", `"${name}" is a native addon, which does not run here. ${insteadOfNative(name)}`);
-  }
   const pluginData: LockedFile = { path };
   const sideEffects = packages.hasSideEffects(path);
-  return { path: packages.origin(path)!.name, namespace: "package", pluginData, sideEffects };
+  // esbuild tells by the name alone that an ES module imports as Node has it: `module.exports` is the default export.
+  const suffix = path.endsWith(".js") && packages.isModule(path) ? ".mjs" : "";
+  return { path: packages.origin(path)!.name + suffix, namespace: "package", pluginData, sideEffects };
 }
 
 /** An import of a package of the set: its own files, other packages, or what Node offers. */
@@ -208,10 +215,19 @@ function fromLocked(
   }
   const isRequired = kind === "require-call" || kind === "require-resolve";
   const found = packages.resolve(specifier, posix.dirname(importer.path), isRequired ? "require" : "import");
+  if (found?.endsWith(".node")) {
+    const why = nativeAddon(packages.origin(found)!.locked);
+    if (!isRequired) return refuse("import-refused", why);
+    return { path: specifier, namespace: "builtin", pluginData: throwing(why, "ERR_DLOPEN_DISABLED") };
+  }
   if (found !== undefined) return lockedFile(packages, found);
   // Packages try what is optional, and go on without it.
   if (kind !== "import-statement")
-    return { path: specifier, namespace: "builtin", pluginData: missingModule(specifier) };
+    return {
+      path: specifier,
+      namespace: "builtin",
+      pluginData: throwing(`Cannot find module '${specifier}'`, "MODULE_NOT_FOUND"),
+    };
   return refuse(
     "package-missing",
     `The package file ${name} imports "${specifier}", which is not in the set of packages.`,
@@ -223,9 +239,9 @@ function isInstalledInstead(specifier: string, importer: LockedFile, packages: P
   return specifier.endsWith("/") && packages.resolve(specifier, posix.dirname(importer.path), "require") !== undefined;
 }
 
-function missingModule(specifier: string): string {
-  const error = `new Error(${JSON.stringify(`Cannot find module '${specifier}'`)})`;
-  return `throw Object.assign(${error}, { code: "MODULE_NOT_FOUND" });`;
+/** The text of a module that fails when it is required, as Node has it for what is not there. */
+function throwing(message: string, code: string): string {
+  return `throw Object.assign(new Error(${JSON.stringify(message)}), { code: "${code}" });`;
 }
 
 function loadPackageFile(file: PackageFile | LockedFile, packages: PackageFiles | undefined): OnLoadResult {
@@ -235,7 +251,7 @@ function loadPackageFile(file: PackageFile | LockedFile, packages: PackageFiles 
     if (extension === ".wasm") return { contents, loader: "binary", pluginData: file };
     const loader = extension === ".json" ? "json" : TEXTS.has(extension) ? "text" : "js";
     return {
-      contents: loader === "js" ? withoutMapReferences(packages!.text(file.path)!) : contents,
+      contents: loader === "js" ? withoutPatterns(withoutMapReferences(packages!.text(file.path)!)) : contents,
       loader,
       pluginData: file,
     };
@@ -267,19 +283,23 @@ const allowed =
 
 const TEXTS: ReadonlySet<string> = new Set([".css", ".csv", ".html", ".md", ".svg", ".txt", ".xml"]);
 
-function insteadOfNative(name: string): string {
-  const instead = NATIVE[name];
-  return instead === undefined
-    ? "Look for a package in JavaScript or WebAssembly that does the same."
-    : `Use ${instead}.`;
+/** What is nothing without native code needs one of these, to compile, fetch or find it. */
+const ADDON_TOOLS: ReadonlySet<string> = new Set([
+  "@mapbox/node-pre-gyp",
+  "bindings",
+  "node-pre-gyp",
+  "prebuild-install",
+]);
+
+/** It has a mode without native code. */
+const ALSO_PLAIN: ReadonlySet<string> = new Set(["oracledb"]);
+
+function isNativeAlone({ name, dependencies = [] }: LockedPackage): boolean {
+  if (ALSO_PLAIN.has(name)) return false;
+  return nativeAdvice(name, []) !== undefined || dependencies.some((each) => ADDON_TOOLS.has(each));
 }
 
-const NATIVE: Readonly<Record<string, string>> = {
-  sharp: "jimp, which is JavaScript alone",
-  "better-sqlite3": "sql.js, which is WebAssembly",
-  sqlite3: "sql.js, which is WebAssembly",
-  bcrypt: "bcryptjs",
-  argon2: "hash-wasm",
-  canvas: "pureimage",
-  "node-sass": "sass",
-};
+function nativeAddon({ name }: LockedPackage): string {
+  const instead = nativeAdvice(name, []) ?? "look for a package in JavaScript or WebAssembly that does the same";
+  return `"${name}" is a native addon, which does not run here: ${instead}.`;
+}

@@ -51,11 +51,13 @@ export async function bundleDefinition(
     if (!isWithinBounds(result.metafile!)) {
       return { problems: [problem("import-refused", importedAtRunTime, source.entry)] };
     }
-    const warnings = result.warnings.flatMap((message) => toProblems(message, "warning", source));
+    // What a package's author may have meant is nothing that a definition's author could change.
+    const warnings = result.warnings.filter(isOwn).flatMap((message) => toProblems(message, "warning", source));
+    if (warnings.some(({ severity }) => severity === "error")) return { problems: warnings };
     const [map, code] = ["bundle.js.map", "bundle.js"].map((name) =>
       result.outputFiles!.find((file) => file.path.endsWith(name)),
     );
-    const start = packages ? requireBanner() : usesRequire(result.metafile!) ? ownRequireBanner : "";
+    const start = packages ? `${requireBanner()}\n` : usesRequire(result.metafile!) ? ownRequireBanner : "";
     const bundle = assemble(code!.text, map!.text, start, bundleBytes);
     const shares = sharesOf(result.metafile!, source);
     if (bundle !== undefined) return { bundle, problems: warnings, ...(shares.length > 0 && { packages: shares }) };
@@ -121,16 +123,22 @@ function buildOptions(source: DefinitionSource, packages: PackageFiles | undefin
     // Nothing of the folder that Berth happens to run in may have a say: no tsconfig.json, no environment.
     tsconfigRaw: { compilerOptions: { target: "es2023", useDefineForClassFields: true } },
     define: packages ? inBundle : {},
+    // Code of packages is read by nobody here, and a guest reads all of it at each of its starts.
+    minifyWhitespace: packages !== undefined,
+    minifySyntax: packages !== undefined,
     logOverride: importsAtRunTime,
   };
 }
 
-/** esbuild lets these pass; a name that is only known when it runs cannot be checked here. */
+/**
+ * esbuild lets these pass; a name that is only known when it runs cannot be checked here. In a definition that is an
+ * error. Packages try what may not be there, and hear of it when they do.
+ */
 const importsAtRunTime = {
-  "unsupported-dynamic-import": "error",
-  "unsupported-require-call": "error",
-  "indirect-require": "error",
-  "empty-glob": "error",
+  "unsupported-dynamic-import": "warning",
+  "unsupported-require-call": "warning",
+  "indirect-require": "warning",
+  "empty-glob": "warning",
 } as const;
 
 /** As in a build for production, which is what packages ask about. */
@@ -142,7 +150,8 @@ const ownRequireBanner =
 
 /** With as much of the map as fits; undefined where the code alone does not. */
 function assemble(code: string, map: string, start: string, bytesMax: number): string | undefined {
-  const own = keepSources(JSON.parse(map) as SourceMap, (source) => source.startsWith("definition:"));
+  const kept = keepSources(JSON.parse(map) as SourceMap, (source) => source.startsWith("definition:"));
+  const own = start.endsWith("\n") ? { ...kept, mappings: `;${kept.mappings}` } : kept;
   const withMap = (map: object): string => {
     const sourceMap = Buffer.from(JSON.stringify(map)).toString("base64");
     return `${start}${code}//# sourceMappingURL=data:application/json;base64,${sourceMap}\n`;
@@ -162,10 +171,14 @@ function toProblems(message: Message, severity: Problem["severity"], source: Def
   const position = message.location ? positionOf(message.location, source) : { file: source.entry };
   if (!position || (!message.location && !refused)) return [];
   if (isImportAtRunTime(message)) {
-    return [{ code: "import-refused", message: importedAtRunTime, severity, ...position }];
+    return [{ code: "import-refused", message: importedAtRunTime, severity: "error", ...position }];
   }
   const code = refused?.code ?? (severity === "warning" ? "suspicious-code" : "syntax-error");
   return [{ code, message: sentence(message.text), severity, ...position }];
+}
+
+function isOwn({ location }: Message): boolean {
+  return location === null || location.file.startsWith("definition:");
 }
 
 function isImportAtRunTime({ id, text }: Message): boolean {

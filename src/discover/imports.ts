@@ -49,17 +49,38 @@ function isCode(file: string): boolean {
  */
 export function findComputedImports(text: string): FoundImport[] {
   if (!/\b(?:import|require)\s*[(/.[]|\\u/.test(text)) return [];
+  return computedImportsIn([...tokenize(text)]).map(({ token }) => ({ specifier: token.text, offset: token.offset }));
+}
+
+/**
+ * Keeps esbuild from expanding what a package computes on the host's disk: the call stays as it is, and fails when it is
+ * carried out. Packages try such imports, and go on without them.
+ */
+export function withoutPatterns(text: string): string {
+  if (!/\b(?:import|require)\s*\((?!\s*(?:"[^"\n]*"|'[^'\n]*')\s*\))/.test(text)) return text;
+  let rest = text;
   const tokens = [...tokenize(text)];
-  return tokens
-    .filter((token, index) => {
-      if (token.kind !== "word" || tokens[index - 1]?.text === ".") return false;
-      const next = tokens[index + 1]?.text;
-      if (token.text === "require" && (next === "." || next === "[")) return true;
-      if ((token.text !== "import" && token.text !== "require") || next !== "(") return false;
-      const literal = tokens[index + 2]?.kind === "string" && [")", ","].includes(tokens[index + 3]?.text ?? "");
-      return !literal && (token.text === "import" || namesPath(tokens, index + 2));
-    })
-    .map(({ text: specifier, offset }) => ({ specifier, offset }));
+  for (const { argument } of computedImportsIn(tokens).toReversed()) {
+    // Not for esbuild to compute, and never true.
+    const first = tokens[argument];
+    if (first && first.text !== "." && namesPath(tokens, argument))
+      rest = `${rest.slice(0, first.offset)}!Array?0:${rest.slice(first.offset)}`;
+  }
+  return rest;
+}
+
+/** Each with the index of the first token in its parentheses. */
+function computedImportsIn(tokens: readonly Token[]): { readonly token: Token; readonly argument: number }[] {
+  return tokens.flatMap((token, index) => {
+    if (token.kind !== "word" || tokens[index - 1]?.text === ".") return [];
+    const next = tokens[index + 1]?.text;
+    const argument = index + 2;
+    if (token.text === "require" && (next === "." || next === "[")) return [{ token, argument }];
+    if ((token.text !== "import" && token.text !== "require") || next !== "(") return [];
+    const literal = tokens[argument]?.kind === "string" && [")", ","].includes(tokens[argument + 1]?.text ?? "");
+    const isComputed = !literal && (token.text === "import" || namesPath(tokens, argument));
+    return isComputed ? [{ token, argument }] : [];
+  });
 }
 
 /** True if the arguments that start at `index` hold a relative path; a method may well be called `require`. */

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { posix } from "node:path";
 import resolving from "enhanced-resolve";
 import type { Cid } from "../lib/cid.ts";
+import { isObject } from "../lib/json.ts";
 import type { LockedPackage, PackagesInReach } from "../packages/package-set.ts";
 import { readTarball, TarballRefused, type TarballFiles, type TarballLimits } from "./tarball.ts";
 
@@ -86,10 +87,20 @@ export class PackageFiles {
   /** False if the package says that a file does nothing but export. */
   hasSideEffects(path: string): boolean {
     const found = this.#found(path);
-    const { sideEffects } = (found && manifestOf(found.files)) ?? {};
+    const { sideEffects } = (found && manifestIn(found.files, "package.json")) ?? {};
     if (typeof sideEffects === "boolean") return sideEffects;
     if (!Array.isArray(sideEffects)) return true;
     return sideEffects.some((glob) => typeof glob === "string" && matchesGlob(found!.inside, glob));
+  }
+
+  /** True if the manifest next to a file, or above it, says that its `.js` files are ES modules. */
+  isModule(path: string): boolean {
+    const { files, inside } = this.#found(path)!;
+    for (let folder = posix.dirname(inside); ; folder = posix.dirname(folder)) {
+      const manifest = manifestIn(files, folder === "." ? "package.json" : `${folder}/package.json`);
+      if (manifest) return manifest.type === "module";
+      if (folder === ".") return false;
+    }
   }
 
   #found(path: string): FoundFile | undefined {
@@ -245,21 +256,30 @@ const madeOf = new WeakMap<TarballFiles, Map<string, unknown>>();
 
 interface Manifest {
   readonly sideEffects?: unknown;
+  readonly type?: unknown;
 }
 
-const manifests = new WeakMap<TarballFiles, Manifest>();
+const manifests = new WeakMap<Uint8Array, Manifest>();
 
-function manifestOf(files: TarballFiles): Manifest {
-  let manifest = manifests.get(files);
+/** One that cannot be read says nothing. */
+function manifestIn(files: TarballFiles, name: string): Manifest | undefined {
+  const bytes = files.get(name);
+  if (!bytes) return undefined;
+  let manifest = manifests.get(bytes);
   if (!manifest) {
-    try {
-      manifest = JSON.parse(decoder.decode(files.get("package.json"))) as Manifest;
-    } catch {
-      manifest = {};
-    }
-    manifests.set(files, manifest);
+    manifest = manifestOf(decoder.decode(bytes));
+    manifests.set(bytes, manifest);
   }
   return manifest;
+}
+
+function manifestOf(text: string): Manifest {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : {};
+  } catch {
+    return {};
+  }
 }
 
 /** As bundlers read `sideEffects`: a name without a folder is meant at any depth. */

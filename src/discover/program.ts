@@ -3,6 +3,7 @@ import { createRequire } from "node:module";
 import { dirname, join, posix } from "node:path";
 import ts from "#typescript";
 import { packageRoot } from "../config.ts";
+import { NODE_TYPES } from "../packages/package-name.ts";
 import type { DefinitionSource } from "./discovery.ts";
 import type { PackageFiles } from "./package-files.ts";
 import { declarationsOf, isDeclarations, isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
@@ -58,7 +59,7 @@ export function openProgram(source: DefinitionSource, packages?: PackageFiles): 
   const program = ts.createProgram({
     // Declarations that nothing imports are for everything.
     rootNames: [ambientName, ...[...own.keys()].filter(isDeclarations), entryName],
-    options,
+    options: packages?.hasFolder(`${packagesRoot}${NODE_TYPES}`) ? { ...options, types: ["node"] } : options,
     host: hostFor(own, packages),
   });
   const entry = program.getSourceFile(entryName);

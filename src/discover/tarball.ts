@@ -19,7 +19,12 @@ export async function readTarball(bytes: Uint8Array, limits: TarballLimits): Pro
   const refuse = (why: string): void => void (refused ??= new TarballRefused(why));
   const take = (entry: ReadEntry): void => {
     const { path } = entry;
-    const inside = path.split("/").slice(1).join("/");
+    // As tar reads it: `package/./index.js` is `package/index.js`.
+    const inside = path
+      .split("/")
+      .slice(1)
+      .filter((part) => part !== ".")
+      .join("/");
     const isFile = entry.type === "File" || entry.type === "OldFile" || entry.type === "ContiguousFile";
     if (!isFile && entry.type !== "Directory") refuse(`"${path}" in it is no file (${entry.type})`);
     else if (isFile && !isPlainPath(inside)) refuse(`"${path}" in it leads out of the package`);
@@ -68,5 +73,5 @@ function tooMuch(bytesMax: number): string {
 
 function isPlainPath(path: string): boolean {
   const parts = path.split("/");
-  return path !== "" && !/[\\\0]/.test(path) && !parts.some((part) => part === "" || part === "." || part === "..");
+  return path !== "" && !/[\\\0]/.test(path) && !parts.some((part) => part === "" || part === "..");
 }

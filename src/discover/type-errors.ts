@@ -63,7 +63,11 @@ function isOfAuthor(diagnostic: ts.Diagnostic, file: ts.SourceFile, definition: 
   if (missingNames.has(code) && ts.isStringLiteral(nodeAt(file, start))) return false;
   if (missingNames.has(code)) return !isGlobalOfGuests(file.text.slice(start, start + (diagnostic.length ?? 0)));
   if (missingExports.has(code) || code === namespaceAsType) return isOwnName(nodeAt(file, start));
-  if (missingProperties.has(code)) return !isOfHost(nodeAt(file, start), definition);
+  if (missingProperties.has(code)) {
+    const node = nodeAt(file, start);
+    return !isOfHost(node, definition) && !isOfUnknownBase(node, definition);
+  }
+  if (notIterable.has(code)) return !isOfUnknownBase(nodeAt(file, start), definition);
   return true;
 }
 
@@ -103,6 +107,9 @@ const namespaceAsType = 2709;
 
 /** Property … does not exist on type …, with and without a suggestion. */
 const missingProperties: ReadonlySet<number> = new Set([2339, 2551, 2576]);
+
+/** Type … must have a '[Symbol.asyncIterator]()' method, and the same without `async`. */
+const notIterable: ReadonlySet<number> = new Set([2488, 2504, 2763, 2764, 2765, 2766]);
 
 /** Those of Node, and names of types for them, that the ambient types leave out. */
 const globalsOfGuests: ReadonlySet<string> = new Set(
@@ -148,6 +155,30 @@ function isOfHost(node: ts.Node, { checker }: DefinitionProgram): boolean {
     const isAmbient = declaration.getSourceFile().fileName === ambientName;
     return isAmbient && !ts.findAncestor(declaration, isModuleOfBerth);
   });
+}
+
+/** True if what is used extends a class that has no types here, such as a stream of Node's, and may have it from there. */
+function isOfUnknownBase(node: ts.Node, { checker }: DefinitionProgram): boolean {
+  const access = ts.findAncestor(node, ts.isPropertyAccessExpression);
+  const used = access?.name === node ? access.expression : node;
+  const seen = new Set<ts.Symbol>();
+  const look = (symbol: ts.Symbol | undefined): boolean => {
+    if (!symbol || seen.has(symbol)) return false;
+    seen.add(symbol);
+    const clauses = (symbol.declarations ?? []).flatMap((declaration) =>
+      ts.isClassDeclaration(declaration) || ts.isInterfaceDeclaration(declaration)
+        ? [...(declaration.heritageClauses ?? [])]
+        : [],
+    );
+    return clauses.some(({ types }) =>
+      types.some((each) => {
+        const base = checker.getTypeAtLocation(each);
+        return (base.flags & ts.TypeFlags.Any) !== 0 || look(base.symbol);
+      }),
+    );
+  };
+  const type = checker.getApparentType(checker.getTypeAtLocation(used));
+  return (type.isUnionOrIntersection() ? type.types : [type]).some(({ symbol }) => look(symbol));
 }
 
 function isModuleOfBerth(node: ts.Node): boolean {

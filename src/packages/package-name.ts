@@ -42,3 +42,6 @@ export function isExactVersion(version: string): boolean {
 const VERSION_UNITS_MAX = 256;
 const VERSION =
   /^(?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*)){2}(?:-(?:0|[1-9]\d*|\d*[a-z-][\da-z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-z-][\da-z-]*))*)?(?:\+[\da-z-]+(?:\.[\da-z-]+)*)?$/i;
+
+/** The types of what Node brings along. */
+export const NODE_TYPES = "@types/node";

@@ -1,7 +1,7 @@
 import { isCid, type Cid } from "../lib/cid.ts";
 import { isObject } from "../lib/json.ts";
 import { compareText } from "../lib/pretty-json.ts";
-import { isExactVersion, isPackageName, namesInPlace, packageName, typesOf } from "./package-name.ts";
+import { isExactVersion, isPackageName, namesInPlace, NODE_TYPES, packageName, typesOf } from "./package-name.ts";
 
 /**
  * The npm packages that definitions may import: what was asked for, and what npm made of it. A set is plain data, the
@@ -66,9 +66,11 @@ export function packagesInReach(
   if (!set) return undefined;
   const reached = new Map<string, LockedPackage>();
   const named: Record<string, string> = {};
-  const wanted = [...specifiers].map((specifier) => ({ name: packageName(specifier), from: "" }));
+  const imported = Array.from(specifiers, packageName).filter((name) => Object.hasOwn(set.dependencies, name));
+  // Declarations of packages speak of Node's classes, and few of them say where those are declared.
+  const types = imported.length > 0 && Object.hasOwn(set.dependencies, NODE_TYPES) ? [NODE_TYPES] : [];
+  const wanted = [...imported, ...types].map((name) => ({ name, from: "" }));
   for (const { name, from } of wanted) {
-    if (from === "" && !Object.hasOwn(set.dependencies, name)) continue;
     for (const each of [name, typesOf(name)]) {
       const place = placeOf(set, each, from);
       if (place === undefined || reached.has(place)) continue;
