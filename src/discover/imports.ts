@@ -61,10 +61,10 @@ export function withoutPatterns(text: string): string {
   let rest = text;
   const tokens = [...tokenize(text)];
   for (const { argument } of computedImportsIn(tokens).toReversed()) {
-    // Not for esbuild to compute, and never true.
-    const first = tokens[argument];
-    if (first && first.text !== "." && namesPath(tokens, argument))
-      rest = `${rest.slice(0, first.offset)}!Array?0:${rest.slice(first.offset)}`;
+    const [first, end] = [tokens[argument], tokens[argumentEnd(tokens, argument)]];
+    // That is nothing that esbuild computes.
+    if (first && end && first.text !== "." && namesPath(tokens, argument) && !isMethod(tokens, argument))
+      rest = `${rest.slice(0, first.offset)}[${rest.slice(first.offset, end.offset)}].pop()${rest.slice(end.offset)}`;
   }
   return rest;
 }
@@ -81,6 +81,24 @@ function computedImportsIn(tokens: readonly Token[]): { readonly token: Token; r
     const isComputed = !literal && (token.text === "import" || namesPath(tokens, argument));
     return isComputed ? [{ token, argument }] : [];
   });
+}
+
+/** True if what starts at `index` are the parameters of a method, which may well be called `import`. */
+function isMethod(tokens: readonly Token[], index: number): boolean {
+  return tokens[argumentEnd(tokens, index, "") + 1]?.text === "{";
+}
+
+/** The index of the token that ends the argument, or all arguments, that start at `index`. */
+function argumentEnd(tokens: readonly Token[], index: number, separator = ","): number {
+  let depth = 0;
+  for (let position = index; position < tokens.length; position += 1) {
+    const { kind, text } = tokens[position]!;
+    if (kind !== "mark") continue;
+    if (depth === 0 && (text === ")" || text === separator)) return position;
+    if (text === "(" || text === "[" || text === "{") depth += 1;
+    if (text === ")" || text === "]" || text === "}") depth -= 1;
+  }
+  return tokens.length;
 }
 
 /** True if the arguments that start at `index` hold a relative path; a method may well be called `require`. */

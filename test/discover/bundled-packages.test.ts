@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { SourceMap, type SourceMapPayload } from "node:module";
 import { describe, it } from "node:test";
 import { bundleDefinition } from "../../src/discover/bundle.ts";
 import { discover } from "../../src/discover/discover.ts";
@@ -115,7 +116,66 @@ describe("a bundle with npm packages", () => {
       },
     };
     const { problems } = await bundled(`import sharp from "sharp"; export const f = sharp;`, native);
-    assert.match(problems[0]!.message, /"sharp" is a native addon, which does not run here\. Use jimp/);
+    assert.match(problems[0]!.message, /"sharp" is a native addon, which does not run here: use jimp/);
+  });
+
+  it("goes on without a native addon that a package only tries", async () => {
+    const tries = `try { exports.fast = require("./fast.node"); } catch (error) { exports.why = error.message; }`;
+    const found = await loaded(`export { why } from "tries";`, {
+      "node_modules/tries": { files: { "index.js": tries, "fast.node": "binary" } },
+    });
+    assert.match(String(found["why"]), /"tries" is a native addon, which does not run here/);
+  });
+
+  it("leaves to the run what a package computes, and never expands a pattern on the disk of the host", async () => {
+    const computes = [
+      "const own = require; exports.tried = [",
+      `  () => require("./" + name), () => import("./scripts/" + name), () => import(\`./docs/\${name}\`),`,
+      "  () => require(name), () => own(name), () => import(name),",
+      "]; const name = process.argv0;",
+      `exports.calendar = { import(to) { return to; }, require(to = "./here") { return to; } };`,
+    ];
+    const made: Made = { "node_modules/computes": { files: { "index.js": computes.join("\n") } } };
+    const code = `export { tried, calendar } from "computes";`;
+    const { bundle, problems } = await bundled(code, made);
+    assert.deepEqual(problems, []);
+    assert.doesNotMatch(bundle!, /check-limits|contributing/);
+    const { tried, calendar } = (await loaded(code, made)) as {
+      tried: (() => unknown)[];
+      calendar: Record<string, (to?: string) => unknown>;
+    };
+    for (const each of tried) await assert.rejects(async () => each());
+    assert.deepEqual([calendar["import"]!("a"), calendar["require"]!()], ["a", "./here"]);
+  });
+
+  it("gives an ES module of a package what Node gives it as the default of a CommonJS module", async () => {
+    const made: Made = {
+      "node_modules/esm": {
+        manifest: { type: "module", dependencies: { cjs: "*" } },
+        dependencies: ["cjs"],
+        files: { "index.js": `import cjs from "cjs"; export const keys = Object.keys(cjs);` },
+      },
+      "node_modules/cjs": {
+        files: { "index.js": `exports.__esModule = true; exports.default = { inner: 1 }; exports.other = 2;` },
+      },
+    };
+    const { keys } = await loaded(`export { keys } from "esm";`, made);
+    assert.deepEqual(keys, ["__esModule", "default", "other"]);
+  });
+
+  it("leads from its positions to the definition, though it holds no white space", async () => {
+    const made: Made = { "node_modules/a": { files: { "index.js": `exports.a = (f) => f();` } } };
+    const code = `import { a } from "a";\nexport function fails(): void {\n  a(() => {\n    throw new Error("no");\n  });\n}\n`;
+    const { bundle } = await bundled(code, made);
+    const { fails } = await loaded(code, made);
+    const stack = await Promise.resolve()
+      .then(fails as () => never)
+      .catch((error: Error) => error.stack!);
+    const [, line, column] = /:(\d+):(\d+)\)?\n/.exec(stack)!.map(Number) as [number, number, number];
+    const json = Buffer.from(/base64,(.*)\n$/.exec(bundle!)![1]!, "base64").toString();
+    const entry = new SourceMap(JSON.parse(json) as SourceMapPayload).findEntry(line - 1, column - 1);
+    assert.ok("originalSource" in entry);
+    assert.deepEqual([entry.originalSource, entry.originalLine + 1], ["definition:s.ts", 4]);
   });
 
   it("tells a package nothing of the machine that made it, and reads no map that a package names", async () => {
@@ -209,5 +269,64 @@ describe("types of npm packages", () => {
       properties: { count: { type: "number" } },
       required: ["count"],
     });
+  });
+
+  it("that extend Node's, where nothing says what those are, make no mistakes of what is right", async () => {
+    const made: Made = {
+      "node_modules/parser": {
+        manifest: { types: "index.d.ts" },
+        files: {
+          "index.js": "",
+          "index.d.ts": `
+            import { Transform } from "node:stream";
+            export declare class Parser extends Transform { own: number }
+            export declare class Plain { own: number }`,
+        },
+      },
+    };
+    const code = `
+      import { Parser, Plain } from "parser";
+      export async function read(): Promise<number> {
+        const parser = new Parser();
+        parser.write("a");
+        for await (const record of parser) String(record);
+        return new Plain().missing + parser.own;
+      }`;
+    const { source, files } = await withPackages(code, made);
+    const { problems } = discover(source, undefined, files);
+    assert.deepEqual(
+      problems.map(({ line, message }) => [line, message]),
+      [[7, "Property 'missing' does not exist on type 'Plain'."]],
+    );
+  });
+
+  it("of Node itself count where the set asks for them, for packages as for the definition", async () => {
+    const made: Made = {
+      "node_modules/client": {
+        manifest: { types: "index.d.ts" },
+        files: {
+          "index.js": "",
+          "index.d.ts": `
+            import { Options } from "tls";
+            export interface ClientOptions extends Partial<Options> { name: string }
+            export declare function connect(options: ClientOptions): string;`,
+        },
+      },
+      "node_modules/@types/node": {
+        manifest: { types: "index.d.ts" },
+        files: { "index.d.ts": `declare module "tls" { interface Options { port: number } }` },
+      },
+    };
+    const code = `
+      import { connect } from "client";
+      export function one(): string { return connect({ name: "a", port: 1 }); }
+      export function other(): string { return connect({ name: "a", port: "1" }); }`;
+    const { source, files } = await withPackages(code, made);
+    assert.ok(source.packages!.packages["node_modules/@types/node"]);
+    const { problems } = discover(source, undefined, files);
+    assert.deepEqual(
+      problems.map(({ line, message }) => [line, message]),
+      [[4, "Type 'string' is not assignable to type 'number'."]],
+    );
   });
 });
