@@ -9,6 +9,7 @@ import type { Executor } from "../executor/executor.ts";
 import { loadProblem } from "../executor/load-problem.ts";
 import { openExecutor, type ExecutorOptions } from "../executor/open-executor.ts";
 import { faultOfSchema } from "../host/calls/arguments.ts";
+import { environmentForTrial } from "../host/calls/environment.ts";
 import type { CompileProgress } from "../image/compile-all.ts";
 import type { Compiling } from "../image/compiling.ts";
 import { generateImage, type GenerateOptions, type Generation } from "../image/generate.ts";
@@ -137,10 +138,14 @@ async function generate(
 /** Tries if definitions load, as a save does, in an executor that is opened for the first one. */
 function openLoader(options: Pick<ExecutorOptions, "mode" | "limits">) {
   let executor: Promise<Executor | undefined> | undefined;
-  const load: NonNullable<GenerateOptions["load"]> = async (entry, bundle) => {
+  const load: NonNullable<GenerateOptions["load"]> = async (entry, bundle, env) => {
     // Without a working sandbox at the moment nobody can tell.
     executor ??= openExecutor(options).catch(() => undefined);
-    const tried = { tenant: DEFAULT_TENANT, code: () => Promise.resolve(bundle) };
+    const tried = {
+      tenant: DEFAULT_TENANT,
+      code: () => Promise.resolve(bundle),
+      env: async () => environmentForTrial(readEntry("", { env }).entry.env),
+    };
     const outcome = await (await executor)?.load(tried);
     return outcome && loadProblem(outcome, entry);
   };

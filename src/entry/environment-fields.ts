@@ -23,7 +23,7 @@ export const ENVIRONMENT_NAMES_MAX = 128;
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 
-/** What a runtime, a shell or Berth reads from its environment, and so would be told by the entry instead. */
+/** Names that a runtime, a shell or Berth reads from its environment, and that an entry must not say for them. */
 const TAKEN: readonly (readonly [names: RegExp, why: string])[] = [
   [/^NODE_|^UV_|^V8_/, "Node reads it, and Berth decides how Node runs"],
   [/^(?:LD_|DYLD_|GLIBC_|MALLOC_|GCONV_PATH$|LOCPATH$)/, "the system's loader and libraries read it"],

@@ -48,19 +48,23 @@ export class GuestStarter {
       // Node's permission model compares paths as they are written, and a program sees where it really stands.
       scratch = realpathSync(this.#makeFolder("guest-"));
     } catch (error) {
-      const never: Spawn = () => Promise.reject(error as Error);
+      const never: Spawn = () => Promise.reject(error);
       return new GuestProcess(never, this.#launcher.guest("/"), this.#limits, listener);
     }
     const command = { ...this.#launcher.guest(scratch), ...priority };
     const process = new GuestProcess(this.#start, command, this.#limits, listener);
     const looking = this.#watch(process, scratch);
-    const removed = process.gone.then(async () => {
-      clearInterval(looking);
-      await rm(scratch, { recursive: true, force: true, maxRetries: 2 }).catch(() => {});
-    });
+    const removed = this.#removeAfter(process, scratch, looking);
     this.#removing.add(removed);
-    void removed.then(() => this.#removing.delete(removed));
+    void removed.finally(() => this.#removing.delete(removed));
     return process;
+  }
+
+  async #removeAfter({ gone }: GuestProcess, scratch: string, looking: NodeJS.Timeout): Promise<void> {
+    await gone;
+    clearInterval(looking);
+    // A folder that cannot be removed does no harm; the next start of the service tries again.
+    await rm(scratch, { recursive: true, force: true, maxRetries: 2 }).catch(() => {});
   }
 
   /** Looks at the scratch folder in the sandbox of a process; `pids` are that process and all that it consists of. */

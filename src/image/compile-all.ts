@@ -3,6 +3,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { matches, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
+import type { JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { packCompiled, readCompiled } from "./compiled.ts";
 import type { ImageCompiler, Compiling } from "./compiling.ts";
@@ -62,7 +63,9 @@ export async function compileAll(
   const tryToLoad = async (key: string, bundle: Block | undefined): Promise<void> => {
     const { entry, language } = await byKey.get(key)![0]!.definition.source(byKey.get(key)![0]!.reference.server);
     if (!load || !bundle || language !== "typescript") return;
-    const problem = await load(entry, bundle.bytes);
+    // Servers of one definition are tried together.
+    const env = Object.assign({}, ...byKey.get(key)!.map(({ reference }) => reference.env)) as JsonObject;
+    const problem = await load(entry, bundle.bytes, env);
     if (problem?.severity === "error") unloadable.set(key, problem);
   };
 
@@ -109,8 +112,11 @@ interface CompileOptions {
   readonly load?: Load | undefined;
 }
 
-/** Resolves with the problem that keeps a bundle from loading; undefined where there is none, or nobody can tell. */
-export type Load = (entry: string, bundle: Uint8Array) => Promise<Problem | undefined>;
+/**
+ * Resolves with the problem that keeps a bundle from loading; undefined where there is none, or nobody can tell. `env`
+ * is what entries set in its environment, as written.
+ */
+export type Load = (entry: string, bundle: Uint8Array, env: JsonObject) => Promise<Problem | undefined>;
 
 function compilersFor(jobs: number): number {
   return Math.min(Math.ceil(jobs / JOBS_PER_COMPILER), COMPILERS_MAX, availableParallelism());

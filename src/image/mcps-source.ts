@@ -18,6 +18,8 @@ export interface Reference {
   /** As written: a path in the folder of sources, or for a definition a CID. */
   readonly target: string;
   readonly at: SourcePosition;
+  /** The environment that the entry of a definition sets, as written. */
+  readonly env?: JsonObject;
 }
 
 /**
@@ -96,7 +98,8 @@ function readEntry(node: JsonNode, server: string, chain: readonly string[], rea
     if (name !== "definition" && !name.endsWith("_transform_cid")) continue;
     replaced.add(name);
     const kind = name === "definition" ? "definition" : "transform";
-    reading.references.push({ kind, server, target: field.value as string, at: field.at });
+    const env = kind === "definition" && fields.env ? { env: fields.env.value as JsonObject } : {};
+    reading.references.push({ kind, server, target: field.value as string, at: field.at, ...env });
   }
   const contract = fields.definition || !fields.upstream ? undefined : lockedContract(fields.upstream, reading);
   return (cidOf, emit) => {

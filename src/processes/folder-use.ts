@@ -2,7 +2,7 @@ import { statfsSync, statSync } from "node:fs";
 import { lstat, opendir } from "node:fs/promises";
 import { join } from "node:path";
 
-/** What stands in a folder that a process may fill. */
+/** The content of a folder that a process may fill, in figures. */
 export interface FolderUse {
   readonly megabytes: number;
   /** Files, folders and links. */
@@ -49,7 +49,7 @@ export async function folderUseOf(folder: string, most: FolderUse): Promise<Fold
   return { megabytes: bytes / MEGABYTE, files };
 }
 
-/** What it takes on the disk: a file may be longer than what was written to it. */
+/** The room that it takes on the disk: a file may be longer than what was written to it. */
 async function sizeOf(path: string): Promise<number> {
   try {
     return (await lstat(path)).blocks * BLOCK_BYTES;

@@ -72,6 +72,20 @@ describe("a definition is loaded when it is saved", () => {
     );
   });
 
+  it("with the environment of its entry, in which placeholders stand for values", async () => {
+    const needs = `
+      const { env } = (globalThis as { process?: { env: Record<string, string | undefined> } }).process!;
+      const said = [env["TOKEN"], env["LEVEL"]].join();
+      if (said !== "Bearer placeholder-for-API_TOKEN,info") throw new Error(said);
+      ${GOOD}`;
+    assert.equal((await api.send("PUT", "/secrets/API_TOKEN", "a-very-secret-value")).status, 204);
+    assert.equal((await api.put("/definitions/needs", GOOD)).status, 201);
+    const entry = { secrets: ["API_TOKEN"], env: { TOKEN: "Bearer ${API_TOKEN}", LEVEL: "info" } };
+    assert.equal((await api.put("/entries/needs", JSON.stringify(entry))).status, 200);
+    const { status, body } = await api.put("/definitions/needs", needs);
+    assert.equal(status, 200, JSON.stringify(body));
+  });
+
   it("and not when an earlier release of it is restored", async () => {
     assert.equal((await api.put("/definitions/old", GOOD)).status, 200);
     const { releases } = (await api.send("GET", "/servers/old/releases")).body;

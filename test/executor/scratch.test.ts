@@ -31,7 +31,7 @@ import http from "node:http";
 import net from "node:net";
 import dns from "node:dns";
 
-/** What packages do with temporary files. */
+/** The usual work of packages with temporary files. */
 export async function work() {
   const folder = await mkdtemp(path.join(os.tmpdir(), "work-"));
   const file = path.join(folder, "a.txt");
@@ -100,7 +100,7 @@ function scratchContract(mode: Mode): void {
       assert.equal(await codeOf("missing"), "ENOENT");
       assert.equal(await codeOf(join(places[0]!, "missing")), "ENOENT");
       for (const name of ["/bundle/index.mjs", "/bundle/package.json", "/etc/hosts"]) {
-        assert.match(String(await codeOf(name)), /^(ENOENT|ERR_ACCESS_DENIED)$/, name);
+        assert.match(JSON.stringify(await codeOf(name)), /^"(ENOENT|ERR_ACCESS_DENIED)"$/, name);
       }
     });
 

@@ -26,7 +26,7 @@ export interface Granted {
    * The same code for another server, or with other grants, runs in another process: its state belongs to one server.
    */
   readonly realm: string;
-  /** What its code finds in its environment; undefined when its entry sets nothing. */
+  /** The environment of its code; undefined when its entry sets nothing. */
   readonly environment: Environment | undefined;
 }
 
