@@ -155,7 +155,12 @@ function functionRun(
     ...(given.context && surroundings(given.context)),
     ...(given.trace && tracing(given.trace)),
   });
-  const runIn = (program: GuestProgram, [args, given, onLine]: Parameters<Run>): Promise<GuestOutcome> => {
+  const runIn = (
+    program: GuestProgram,
+    args: Parameters<Run>[0],
+    given: CallOptions,
+    onLine: Parameters<Run>[2],
+  ): Promise<GuestOutcome> => {
     const { principal, signal, onProgress, onTask, onCloseStream, deadlineMs } = given;
     return executor.call(program, {
       shape,
@@ -171,11 +176,13 @@ function functionRun(
       onCloseStream,
     });
   };
-  const run: Run = async (...call) => {
-    if (!current) return runIn(guest, call);
-    const program = await current().catch(() => undefined);
-    return program ? runIn(program, call) : refused("the variables of its environment cannot be read now");
-  };
+  const run: Run = current
+    ? async (args, given, onLine) => {
+        const program = await current().catch(() => undefined);
+        if (!program) return refused("the variables of its environment cannot be read now");
+        return runIn(program, args, given, onLine);
+      }
+    : (args, given, onLine) => runIn(guest, args, given, onLine);
   if (!shape.streaming) return run;
   return async (args, callOptions, onLine) => {
     if (callOptions.onProgress) return run(args, callOptions, onLine);
