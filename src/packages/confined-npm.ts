@@ -51,6 +51,7 @@ export interface ConfinedOptions {
 export class ConfinedNpm {
   readonly #options: ConfinedOptions;
   readonly #running = new Set<() => void>();
+  readonly #runs = new Set<Promise<unknown>>();
   #isClosed = false;
   #isTold = false;
 
@@ -70,12 +71,8 @@ export class ConfinedNpm {
     return result.resolved;
   }
 
-  async bring(
-    npm: FoundNpm,
-    packages: readonly LockedPackage[],
-    take: (tarball: Uint8Array) => Promise<void>,
-  ): Promise<void> {
-    const asked = packages.map(({ name, version }) => ({ name, version }));
+  async bring(npm: FoundNpm, packages: readonly LockedPackage[], take: TakeTarball): Promise<void> {
+    const asked = packages.map(({ name, version, integrity }) => ({ name, version, integrity }));
     await this.#run(npm, { kind: "pack", packages: asked }, take);
   }
 
@@ -87,13 +84,24 @@ export class ConfinedNpm {
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const end of this.#running) end();
-    await this.#options.dispatcher.close();
+    await Promise.allSettled(this.#runs);
+    await this.#options.dispatcher.destroy();
   }
 
-  async #run(npm: FoundNpm, task: NpmJob["task"], take: (tarball: Uint8Array) => Promise<void>): Promise<NpmResult> {
+  async #run(...job: [FoundNpm, NpmJob["task"], TakeTarball]): Promise<NpmResult> {
+    const run = this.#runOne(...job);
+    this.#runs.add(run);
+    try {
+      return await run;
+    } finally {
+      this.#runs.delete(run);
+    }
+  }
+
+  async #runOne(npm: FoundNpm, task: NpmJob["task"], take: TakeTarball): Promise<NpmResult> {
     const { makeFolder, registry, dispatcher, limits } = this.#options;
     for (;;) {
-      if (this.#isClosed) throw new BerthError("packages_unavailable", "the service is shutting down");
+      if (this.#isClosed) throw shuttingDown();
       const folder = makeFolder("npm-");
       const relay = new RegistryRelay({ registry, dispatcher, limits });
       try {
@@ -155,7 +163,7 @@ export class ConfinedNpm {
   /** What the child says of its end, or how it ended without. The relay knows better why npm failed. */
   #judged(ending: Exclude<Ending, { kind: "unready" }>, relay: RegistryRelay): NpmResult {
     const { limits } = this.#options;
-    if (ending.kind === "closed") throw new BerthError("packages_unavailable", "the service is shutting down");
+    if (ending.kind === "closed") throw shuttingDown();
     if (ending.kind === "time") throw timeIsUp(limits);
     if (ending.kind === "refused") throw ending.error;
     const isDone = ending.kind === "result" && !("failed" in ending.result);
@@ -180,7 +188,9 @@ export class ConfinedNpm {
     throw new NpmFailed(code, said, which);
   }
 
-  #carryOut({ command, way }: OwnCommand, job: NpmJob, take: (tarball: Uint8Array) => Promise<void>): Promise<Ending> {
+  #carryOut({ command, way }: OwnCommand, job: NpmJob, take: TakeTarball): Promise<Ending> {
+    // It may have been closed while the folder was made.
+    if (this.#isClosed) return Promise.resolve({ kind: "closed" });
     const { start, limits } = this.#options;
     const reader = new NpmFrameReader({ file: limits.packageBytes, result: RESULT_BYTES_MAX });
     return new Promise((resolve) => {
@@ -250,6 +260,13 @@ export class ConfinedNpm {
   }
 }
 
+/** Takes a tarball, of which nothing is believed but its bytes. */
+export type TakeTarball = (tarball: Uint8Array) => Promise<void>;
+
+function shuttingDown(): BerthError {
+  return new BerthError("packages_unavailable", "the service is shutting down");
+}
+
 export function timeIsUp({ packageFetchMs }: Pick<Limits, "packageFetchMs">): BerthError {
   const limit = limitVariable("packageFetchMs");
   return new BerthError("packages_unavailable", `it took more than ${packageFetchMs} ms (${limit}); try again`);
@@ -285,7 +302,7 @@ const WORK = "/work";
 const OUTSIDE = "/registry";
 const MEGABYTE = 1024 * 1024;
 /** Who serves goes first. */
-const NICENESS = 5;
+const NICENESS = 3;
 /** A set of a thousand packages in JSON takes less than a megabyte. */
 const RESULT_BYTES_MAX = 8 * MEGABYTE;
 const FRAMES_BYTES = MEGABYTE;

@@ -2,8 +2,15 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { npmFrame, type NpmFrame } from "./npm-frames.ts";
-import { NpmFailed, packAll, resolveSet, type NpmPlace, type ResolveLimits, type Wish } from "./npm-runs.ts";
-import type { LockedPackage } from "./package-set.ts";
+import {
+  NpmFailed,
+  packAll,
+  resolveSet,
+  type NpmPlace,
+  type ResolveLimits,
+  type WantedTarball,
+  type Wish,
+} from "./npm-runs.ts";
 
 /**
  * The program that runs npm for those who are not trusted, in the sandbox: it reads one job, has npm carry it out in a
@@ -13,7 +20,7 @@ import type { LockedPackage } from "./package-set.ts";
 export interface NpmJob {
   readonly task:
     | { readonly kind: "resolve"; readonly wish: Wish; readonly limits: ResolveLimits }
-    | { readonly kind: "pack"; readonly packages: readonly Pick<LockedPackage, "name" | "version">[] };
+    | { readonly kind: "pack"; readonly packages: readonly WantedTarball[] };
   readonly node: string;
   readonly cli: string;
   readonly version: string;

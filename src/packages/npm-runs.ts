@@ -127,6 +127,15 @@ export function lockTextOf({ dependencies, packages, lines = {} }: PackageSet): 
   });
 }
 
+/** What npm is asked for, and the sha512 by which it may name it. */
+export type WantedTarball = Pick<LockedPackage, "name" | "version" | "integrity">;
+
+interface Spec {
+  /** `name@version` */
+  readonly spec: string;
+  readonly integrity: string;
+}
+
 /** The packages that one run of npm brings: each takes some requests, one after the other. */
 const SPECS_PER_RUN = 24;
 const RUNS_AT_ONCE = 3;
@@ -137,10 +146,10 @@ const RUNS_AT_ONCE = 3;
  */
 export async function packAll(
   place: NpmPlace,
-  packages: readonly Pick<LockedPackage, "name" | "version">[],
+  packages: readonly WantedTarball[],
   take: (tarball: Uint8Array) => Promise<void>,
 ): Promise<void> {
-  const waiting = inRuns(packages.map(({ name, version }) => `${name}@${version}`));
+  const waiting = inRuns(packages.map(({ name, version, integrity }) => ({ spec: `${name}@${version}`, integrity })));
   const work = async (): Promise<void> => {
     for (let specs = waiting.shift(); specs; specs = waiting.shift()) {
       try {
@@ -157,10 +166,10 @@ export async function packAll(
 }
 
 /** Packages whose files npm calls alike are brought one after the other. */
-function inRuns(specs: readonly string[]): string[][] {
-  const runs: string[][] = [];
+function inRuns(specs: readonly Spec[]): Spec[][] {
+  const runs: Spec[][] = [];
   const size = Math.min(SPECS_PER_RUN, Math.max(1, Math.ceil(specs.length / RUNS_AT_ONCE)));
-  for (const spec of new Set(specs)) {
+  for (const spec of specs) {
     const file = fileNameOf(spec);
     const run = runs.find((each) => each.length < size && !each.some((other) => fileNameOf(other) === file));
     if (run) run.push(spec);
@@ -170,23 +179,23 @@ function inRuns(specs: readonly string[]): string[][] {
 }
 
 /** `@a/b@1.0.0` → `a-b-1.0.0` */
-function fileNameOf(spec: string): string {
+function fileNameOf({ spec }: Spec): string {
   return spec.replace(/^@/, "").replaceAll(/[/@]/g, "-").toLowerCase();
 }
 
 async function packSome(
   place: NpmPlace,
-  specs: readonly string[],
+  specs: readonly Spec[],
   take: (tarball: Uint8Array) => Promise<void>,
 ): Promise<void> {
   const out = await mkdtemp(join(place.scratch, "out-"));
   try {
-    await runNpm(place, ["pack", `--pack-destination=${out}`, "--no-json", "--", ...specs]);
+    await runNpm(place, ["pack", `--pack-destination=${out}`, "--no-json", "--", ...specs.map(({ spec }) => spec)]);
     for (const name of await readdir(out)) await take(await readFile(join(out, name)));
   } catch (error) {
     if (!(error instanceof NpmFailed)) throw error;
-    const named = specs.length === 1 ? specs[0] : specs.find((spec) => mentions(error.message, spec));
-    if (named !== undefined) throw new NpmFailed(error.code, error.message, named);
+    const named = specs.length === 1 ? specs[0] : specs.find((each) => mentions(error.message, each));
+    if (named !== undefined) throw new NpmFailed(error.code, error.message, named.spec);
     if (isOfNobody(error.code)) throw error;
     // npm does not always say which one it was.
     const half = Math.ceil(specs.length / 2);
@@ -197,7 +206,8 @@ async function packSome(
   }
 }
 
-function mentions(said: string, spec: string): boolean {
+function mentions(said: string, { spec, integrity }: Spec): boolean {
+  if (said.includes(integrity)) return true;
   const at = said.indexOf(spec);
   return at >= 0 && !/[\w.-]/.test(said.charAt(at + spec.length)) && !/[\w/@-]/.test(said.charAt(at - 1));
 }

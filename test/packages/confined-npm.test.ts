@@ -23,7 +23,7 @@ function takenOver(code: string): FoundNpm {
   writeFileSync(
     cli,
     `const tell = (value) => {
-      process.stderr.write("npm error code TOLD\\nnpm error " + JSON.stringify(value) + "\\n", () => process.exit(1));
+      process.stderr.write("npm error code TOLD\\nnpm error " + JSON.stringify({ found: value }) + "\\n", () => process.exit(1));
     };
     const attempt = (act) => { try { return act() ?? "done"; } catch (error) { return error.code ?? error.name; } };
     ${code}`,
@@ -57,7 +57,7 @@ async function told(code: string): Promise<unknown> {
   const error: unknown = await npm.bring(takenOver(code), packages, async () => {}).catch((error: unknown) => error);
   assert.ok(error instanceof NpmFailed, String(error));
   assert.equal(error.code, "TOLD");
-  return JSON.parse(error.message);
+  return (JSON.parse(error.message) as { found: unknown }).found;
 }
 
 const skip = process.platform === "linux" ? false : "the sandbox is Linux's";
