@@ -122,6 +122,7 @@ program
   .action(async (file, options) => run((await import("./commands/backup.ts")).restore(file, options)));
 
 addAuditCommands();
+addPackageCommands();
 addSecretCommands();
 addTenantCommands();
 addTokenCommands();
@@ -157,6 +158,54 @@ function addAuditCommands(): void {
     .action(async (_own, command: Command) =>
       run((await import("./commands/audit.ts")).verifyAudit(command.optsWithGlobals())),
     );
+}
+
+/**
+ * `berth packages …` (docs/packages.md): the npm packages that definitions may import. A running Berth on the same data
+ * sees changes within a second.
+ */
+function addPackageCommands(): void {
+  const packages = program
+    .command("packages")
+    .description("Change the npm packages that definitions of a tenant import.");
+  const load = () => import("./commands/packages.ts");
+  const withTenant = (command: Command): Command =>
+    command.option("--tenant <name>", "whose packages", "default").option(...dataOption);
+  const changing = (command: Command): Command =>
+    withTenant(command)
+      .option("--review", "only tell what it would change")
+      .option("--allow-breaking", "save it even if callers may break");
+
+  withTenant(packages.command("list").description("List the packages, and the servers that use them."))
+    .option("--json", "print them as JSON")
+    .action(async (options) => run((await load()).listPackages(options)));
+
+  changing(packages.command("add").description("Add packages, or give them other ranges."))
+    .argument("<packages...>", "such as papaparse@^5; without a range, the newest version")
+    .action(async (add: string[], options) =>
+      run((await load()).changePackages({ add, remove: [], update: [] }, options)),
+    );
+
+  changing(packages.command("remove").description("Remove packages, and what only they need."))
+    .argument("<names...>", "as the list shows them")
+    .action(async (remove: string[], options) =>
+      run((await load()).changePackages({ add: [], remove, update: [] }, options)),
+    );
+
+  changing(packages.command("update").description("Give packages the newest versions that their ranges allow."))
+    .argument("[names...]", "as the list shows them (default: all)")
+    .action(async (names: string[], options) => {
+      const update = names.length > 0 ? names : (true as const);
+      await run((await load()).changePackages({ add: [], remove: [], update }, options));
+    });
+
+  withTenant(packages.command("history").description("List every set of packages that there was.")).action(
+    async (options) => run((await load()).packageHistory(options)),
+  );
+
+  changing(packages.command("restore").description("Go back to an earlier set of packages."))
+    .argument("<cid>", "as the history shows it")
+    .action(async (cid: string, options) => run((await load()).restorePackages(cid, options)));
 }
 
 /**

@@ -4,12 +4,14 @@ import { oauthOfTenant } from "../access/oauth/tenant-settings.ts";
 import { Admission } from "../admission/admission.ts";
 import { tenantLimits } from "../admission/tenant-limits.ts";
 import { openAudit, type Audit } from "../audit/audit.ts";
-import { mayStartPrograms, packageVersion, type Config } from "../config.ts";
+import { mayHavePackages, mayStartPrograms, packageVersion, type Config } from "../config.ts";
 import { openCompiler, type Compiler } from "../discover/compiler.ts";
 import { compileKey, compilerCid } from "../discover/key.ts";
 import { createEdits } from "../edits/create-edits.ts";
 import type { Edits } from "../edits/edits.ts";
 import { loadProblems } from "../edits/examine.ts";
+import { createPackageEdits, type PackageEdits } from "../edits/package-edits.ts";
+import { PackageSupply } from "../edits/package-supply.ts";
 import { createSecretEdits, type SecretEdits } from "../edits/secret-edits.ts";
 import type { Executor } from "../executor/executor.ts";
 import { openExecutor, tryGuests } from "../executor/open-executor.ts";
@@ -34,6 +36,7 @@ import { showParts, timeCompiling } from "../metrics/figures.ts";
 import { createMetrics, type Metrics } from "../metrics/metrics.ts";
 import { parseAddresses, type AllowedHost } from "../network/allow-list.ts";
 import { openPublicFetch } from "../network/public-fetch.ts";
+import { openNpm } from "../packages/npm.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import type { Spawn, Spawner } from "../processes/spawn/spawn.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
@@ -59,6 +62,7 @@ export interface Core {
   readonly access: Access;
   readonly audit: Audit;
   readonly edits: Edits;
+  readonly packages: PackageEdits;
   readonly secrets: SecretEdits;
   readonly checks: Checks;
   readonly endpoint: Endpoint;
@@ -157,11 +161,35 @@ export async function openCore(
       ...hosting,
       ...(explore && { builtIn: { tenant: DEFAULT_TENANT, server: explore } }),
     });
+    const npm = opened(
+      openNpm({
+        mode: "confined",
+        registry: config.registry,
+        confinement: confinementBy(config.guests),
+        start,
+        makeFolder,
+        limits,
+        onTrusted: (reason) => log.warn({ reason }, "npm works outside of the sandbox"),
+      }),
+    );
+    const supply = new PackageSupply(npm, limits);
+    const mayHave = (tenant: string): boolean => mayHavePackages(config, tenant);
     const edits = createEdits({
       ...hosting,
       host,
+      packageSupply: supply,
+      mayHavePackages: mayHave,
       savesPerMinuteOf: (tenant) => limitsOf(tenant).savesPerMinute,
       reviewsPerMinuteOf: (tenant) => limitsOf(tenant).reviewsPerMinute,
+    });
+    const packages = createPackageEdits({
+      store,
+      edits,
+      supply,
+      limits,
+      writable: hosting.writable,
+      mayHave,
+      directory: (tenant) => host.directory(tenant),
     });
     const secretEdits = createSecretEdits({
       store,
@@ -223,6 +251,7 @@ export async function openCore(
         const { definition, entry } = host.directory(tenant)?.servers.get(server) ?? {};
         return definition === undefined ? [] : loadProblems(tenant, { server, definition, env: entry?.env }, hosting);
       },
+      packages,
       secrets: secretEdits,
       checks,
       endpoint,

@@ -9,6 +9,18 @@ export interface Review {
   readonly servers: readonly ServerEffect[];
   /** True when a change of some server is breaking. */
   readonly breaking: boolean;
+  /** The npm packages that would come, go, or have other versions, sorted by name; absent where none is concerned. */
+  readonly packages?: readonly PackageChange[];
+}
+
+/** One package of a tenant's set, before and after. */
+export interface PackageChange {
+  readonly name: string;
+  /** Its versions, sorted; none where it is not in the set. */
+  readonly before: readonly string[];
+  readonly after: readonly string[];
+  /** True for one that the set's dependencies name: definitions may import it. */
+  readonly direct: boolean;
 }
 
 export interface ServerEffect {
@@ -21,6 +33,8 @@ export interface ServerEffect {
   readonly changes: readonly ContractChange[];
   /** Tools whose code changes under the same contract. */
   readonly newBehaviour: readonly string[];
+  /** The size of its bundle, in bytes, where packages change. */
+  readonly bundleBytes?: { readonly before?: number; readonly after?: number };
 }
 
 export interface Saved {

@@ -12,12 +12,14 @@ import type { Reader } from "../lib/json-source.ts";
 import { isObject } from "../lib/json.ts";
 import { locationOf, type Problem } from "../lib/problem.ts";
 import { limitedPerMinute } from "../lib/token-buckets.ts";
+import type { Limits } from "../limits/limits.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { ChangeSubject } from "../store/store.ts";
 import { DraftRoom, languageOfDraft, type DraftLimits, type DraftRoomLimits } from "./draft-checks.ts";
 import type { Edits, Listed, SaveOptions, Subject } from "./edits.ts";
 import { examine, type Examiner } from "./examine.ts";
 import { entryText, rawEntriesIn, readMcpsText, textAt, type RawEntries } from "./mcps-text.ts";
+import { PackageSupply } from "./package-supply.ts";
 import { contractOf, openPast, singleText, type PastLimits } from "./past.ts";
 import { planEdit, planRestore, type EditPlan, type VariableLimits } from "./plan.ts";
 import { reviewedStore } from "./proposed-store.ts";
@@ -34,7 +36,12 @@ export interface EditsDependencies extends HostDependencies {
     DraftRoomLimits &
     Reader["limits"] &
     VariableLimits &
-    Examiner["limits"] & { readonly reviewedBytes: number };
+    Examiner["limits"] &
+    Pick<Limits, "packagesPerSet" | "reviewedBytes" | "reviewedPackageBytes">;
+  /** By default, only sets of packages can be saved whose tarballs the tenant holds. */
+  readonly packageSupply?: PackageSupply;
+  /** Tells if a tenant may have packages; all may without it. */
+  readonly mayHavePackages?: (tenant: string) => boolean;
 }
 
 /** A longer variable is not parsed to decide how to show it. */
@@ -47,6 +54,8 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   const { store, host, limits, writable } = dependencies;
   const reviewing = { ...dependencies, store: reviewedStore(store, limits.reviewedBytes) };
   const past = openPast(store, limits);
+  const supply = dependencies.packageSupply ?? new PackageSupply(undefined, limits);
+  const packages = { supply, mayHave: dependencies.mayHavePackages ?? (() => true) };
   const room = new DraftRoom(limits);
 
   /** Reloads run one after the other, so that an earlier one cannot end last with what it had read by then. */
@@ -72,7 +81,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   ): Promise<EditPlan> {
     const before = await directoryOf(tenant);
     await nextTurn();
-    const made = await planEdit(reviewing.store, limits, tenant, before, subject, draft, rights);
+    const made = await planEdit(reviewing.store, limits, tenant, before, subject, draft, rights, packages);
     if (mustExist && made.current === null) throw moved(null, undefined);
     if (draft || made.current !== null) return made;
     throw new BerthError("not_found", `there is no ${subject.kind} "${subject.name}"`);

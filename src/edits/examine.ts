@@ -14,6 +14,7 @@ import type { CompileFor } from "../host/catalog/compile-in-turn.ts";
 import { compilingOnce } from "../host/catalog/compile-once.ts";
 import { readDirectory, saidOf, type Directory, type DirectoryEntry } from "../host/catalog/directory.ts";
 import { loadCatalog, type PreparedServer } from "../host/catalog/load-catalog.ts";
+import { changedPackages, serversImporting } from "../host/catalog/package-users.ts";
 import { withdrawnOf } from "../host/catalog/withdrawn.ts";
 import type { Foreseen, Host } from "../host/host.ts";
 import type { HostDependencies } from "../host/open-host.ts";
@@ -26,7 +27,9 @@ import { nextTurn, turnTaker } from "../lib/event-loop.ts";
 import { isSameJson, type Json } from "../lib/json.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "../lib/problem.ts";
 import type { Limits } from "../limits/limits.ts";
+import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
+import { packageChanges, packageWarnings } from "./package-changes.ts";
 import type { EditPlan } from "./plan.ts";
 import { proposeTo, type ProposedStore, type ReviewedStore } from "./proposed-store.ts";
 
@@ -60,6 +63,7 @@ export async function examine(
   const examiner = { ...dependencies, compile };
   const problems = new GatheredProblems();
   problems.add(plan.problems);
+  problems.add(plan.told ?? []);
   const servers: ServerEffect[] = [];
   const told = new ToldChanges();
   // The current release may never have been loaded, and must still be addressable once it is replaced.
@@ -72,6 +76,11 @@ export async function examine(
     problems.add(newProblems(plan, plan.before.problems, after.problems));
     // A configuration that is refused as a whole would only remove servers.
     const names = problems.areWarnings ? await differing(plan.before, after) : [];
+    if (plan.packages) {
+      problems.add(packageWarnings(plan.packages.before, plan.packages.after));
+      const changed = await changedPackages(plan.packages.before, plan.packages.after);
+      names.push(...(await serversImporting(plan.proposed, tenant, after.servers, changed)));
+    }
     await checkRights(tenant, names, { ...plan, after }, rights);
     const [stood, stands] = [upstreamsOf(plan.before, names, standing), upstreamsOf(after, names, plan.proposed)];
     const looks = [...stands.values(), ...stood.values()];
@@ -87,14 +96,16 @@ export async function examine(
         states.get(stands.get(name)) ?? (await stateOf(examiner, tenant, name, after.servers.get(name), plan.proposed));
       await nextTurn();
       if (would.prepared) prepared.set(name, would.prepared);
-      problems.add(newProblems(plan, was.problems, would.problems));
-      if (name === plan.written?.server && would.kind === "served") {
-        const written = { ...plan.written, env: after.servers.get(name)?.entry.env };
-        problems.add(await loadProblems(tenant, written, { ...examiner, store: plan.proposed }));
+      const found = newProblems(plan, was.problems, would.problems);
+      const tried = plan.packages ? triedBy(after.servers.get(name), name) : plan.written;
+      if (name === tried?.server && would.kind === "served") {
+        const written = { ...tried, env: after.servers.get(name)?.entry.env };
+        found.push(...(await loadProblems(tenant, written, { ...examiner, store: plan.proposed })));
       }
+      problems.add(plan.packages ? ofServer(name, was, found) : found);
       problems.add(await withdrawnProblems(examiner.store, tenant, name, would));
       const effect = await effectOn(name, was, would, told);
-      if (effect) servers.push(effect);
+      if (effect) servers.push(plan.packages ? { ...effect, ...(await sizesOf(was, would, plan.proposed)) } : effect);
     }
   }
   const releases = standing.proposal();
@@ -108,7 +119,33 @@ async function reviewOf(problems: GatheredProblems, plan: EditPlan, servers: rea
   const { first, further } = problems.told();
   const placed = distinct(await plan.place(first)).sort(byPlace);
   const breaking = servers.some(({ changes }) => changes.some(({ effect }) => effect === "breaking"));
-  return { problems: [...placed, ...further], servers, breaking };
+  const packages = plan.packages && packageChanges(plan.packages.before, plan.packages.after);
+  const areKnown = packages !== undefined && plan.problems.length === 0;
+  return { problems: [...placed, ...further], servers, breaking, ...(areKnown && { packages }) };
+}
+
+/** The source that other packages are tried with. */
+function triedBy(listed: DirectoryEntry | undefined, server: string): EditPlan["written"] {
+  return listed?.definition === undefined ? undefined : { server, definition: listed.definition };
+}
+
+/** A change of packages names the server that a problem is of; one that was not served before refuses no change. */
+function ofServer(server: string, was: State, problems: readonly Problem[]): Problem[] {
+  return problems.map((problem) => ({
+    ...problem,
+    message: `"${server}": ${problem.message}`,
+    ...(was.kind !== "served" && { severity: "warning" }),
+  }));
+}
+
+async function sizesOf(was: State, would: State, store: Store): Promise<Pick<ServerEffect, "bundleBytes">> {
+  const bytesOf = async ({ prepared }: State): Promise<number | undefined> => {
+    const bundle = prepared?.release.bundle;
+    return bundle ? (await ifSound(store.derived(bundle)))?.length : undefined;
+  };
+  const [before, after] = [await bytesOf(was), await bytesOf(would)];
+  if (before === undefined && after === undefined) return {};
+  return { bundleBytes: { ...(before !== undefined && { before }), ...(after !== undefined && { after }) } };
 }
 
 function distinct(problems: readonly Problem[]): Problem[] {

@@ -1,6 +1,9 @@
 import type { Rights } from "../access/rights.ts";
 import { entryBounds, readNamedEntry, type McpsLimits } from "../entry/mcps.ts";
+import { packageSetOf } from "../host/catalog/compile-once.ts";
 import type { Directory, ReadMcps } from "../host/catalog/directory.ts";
+import { packagesImportedBy } from "../host/catalog/package-users.ts";
+import type { ReleaseParts } from "../host/catalog/release.ts";
 import { hiddenOf } from "../host/catalog/visibility.ts";
 import { refuseWithdrawn, withdrawnOf } from "../host/catalog/withdrawn.ts";
 import { packDefinition } from "../image/definition.ts";
@@ -13,6 +16,7 @@ import { parseInTurns } from "../lib/json-spans.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
+import { asPackageSet, PACKAGES, packagesInReach, type PackagesInReach } from "../packages/package-set.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { NameMove } from "../store/store.ts";
 import { checkDraft, languageOfDraft, type DraftLimits } from "./draft-checks.ts";
@@ -33,6 +37,7 @@ import {
   type McpsText,
 } from "./mcps-text.ts";
 import { partsOf, structureAt } from "./past.ts";
+import { planPackages, type PackagePlanning, type PlannedPackages } from "./plan-packages.ts";
 import { proposeTo, type ProposedStore, type ReviewedStore } from "./proposed-store.ts";
 
 /** The changes that an edit would make to a tenant's names, before their effect on its servers is known. */
@@ -42,12 +47,16 @@ export interface EditPlan {
   readonly next: Cid | null;
   /** Problems of the draft itself; with any, the proposal means nothing. */
   readonly problems: readonly Problem[];
+  /** What its author should know all the same; warnings. */
+  readonly told?: readonly Problem[];
   readonly before: Directory;
   /** The configuration as it would be, where that is known without reading it. */
   readonly mcps?: ReadMcps | undefined;
   readonly proposed: ProposedStore;
   /** A definition that the edit writes, and the server it is for: it has to load. */
   readonly written?: { readonly server: string; readonly definition: Cid } | undefined;
+  /** The packages that definitions import, where the edit changes them. */
+  readonly packages?: Pick<PlannedPackages, "before" | "after"> | undefined;
   /** True for a problem with what the edit itself writes, not with something beside it. */
   readonly isWritten: (problem: Problem) => boolean;
   /** An alternative if the plan is refused, as a part of a sentence. */
@@ -56,7 +65,7 @@ export interface EditPlan {
   readonly place: EditPlace;
 }
 
-export type VariableLimits = Pick<Limits, "variablesPerTenant">;
+export type VariableLimits = Pick<Limits, "variablesPerTenant" | "packagesPerSet">;
 
 /** Neither compiles nor changes anything. `before` is the current directory. */
 export function planEdit(
@@ -67,6 +76,7 @@ export function planEdit(
   { kind, name }: Subject,
   draft: Draft | null,
   rights: Rights,
+  packages: PackagePlanning,
 ): Promise<EditPlan> {
   const request: PlanRequest = {
     store,
@@ -80,7 +90,10 @@ export function planEdit(
   };
   switch (kind) {
     case "variable":
-      return planVariable(request, limits);
+      if (name !== PACKAGES) return planVariable(request, limits);
+      // Every definition of the tenant may import them.
+      if (!rights.has("values", undefined)) throw rights.refusal("values", undefined, "to change the packages");
+      return planPackageSet(request, limits, packages);
     case "entry":
       return planEntry(request);
     case "definition":
@@ -113,10 +126,12 @@ export async function planRestore(
   const entries = await rawEntriesIn(mcps, whole, limits);
   const mayReadAll = rights.has("contents", undefined);
   const request = { store, tenant, limits, before, mayReadAll };
+  await guardPackages(proposed, tenant);
   const plan = {
     current: (await store.name(tenant, "release", server))?.cid ?? null,
     next: release,
     problems: unreadableMcps(entries),
+    told: await otherPackages(store, tenant, server, parts),
     before,
     proposed,
     isWritten: () => false,
@@ -144,6 +159,34 @@ export async function planRestore(
   }
   return { ...plan, mcps: foreseen, remedy: '; "entry=keep" restores the source alone' };
 }
+
+/** A restored source gets the packages of now, as every source does: those of the release, where they are others, are told. */
+async function otherPackages(
+  store: ReviewedStore,
+  tenant: string,
+  server: string,
+  { definition, packages }: ReleaseParts,
+): Promise<Problem[]> {
+  if (definition === null) return [];
+  const then = packages === undefined ? undefined : asPackageSet(await structureAt(store, tenant, packages));
+  const imports = await packagesImportedBy(store, tenant, definition);
+  const now = packagesInReach(await packageSetOf(store, tenant), imports);
+  const versionsOf = (reach: PackagesInReach | undefined): Map<string, string> =>
+    new Map(Object.entries(reach?.packages ?? {}).map(([place, { name, version }]) => [place, `${name} ${version}`]));
+  const [was, is] = [versionsOf(then), versionsOf(now)];
+  const others = [...new Set([...was.keys(), ...is.keys()])].filter((place) => was.get(place) !== is.get(place));
+  if (others.length === 0) return [];
+  const told = others
+    .slice(0, OTHERS_TOLD_MAX)
+    .map((place) => `${was.get(place) ?? "none"} then, ${is.get(place) ?? "none"} now`);
+  const more = others.length > OTHERS_TOLD_MAX ? `, and ${others.length - OTHERS_TOLD_MAX} more` : "";
+  const message =
+    `"${server}" gets the packages of now, not those of that release (${told.join("; ")}${more}); ` +
+    "its release stays addressable as it was, and the set of then can be restored in the history of the packages";
+  return [{ code: "other-packages", message, severity: "warning" }];
+}
+
+const OTHERS_TOLD_MAX = 5;
 
 interface PlanRequest extends Reader {
   readonly store: ReviewedStore;
@@ -181,6 +224,28 @@ async function planVariable(request: PlanRequest, { variablesPerTenant }: Variab
     proposed,
     isWritten: ({ pointer }) => pointer !== undefined,
     place: placeIn(request, "mcps", written.text),
+  };
+}
+
+async function planPackageSet(
+  request: PlanRequest,
+  limits: DraftLimits & PlanRequest["limits"] & VariableLimits,
+  packages: PackagePlanning,
+): Promise<EditPlan> {
+  const { draft } = request;
+  if (request.problems.length > 0) return planVariable(request, limits);
+  const text = draft ? draft.files[draft.entry]! : null;
+  const planned = await planPackages({ ...request, limits }, text, packages);
+  const whole = draft && { entry: draft.entry, files: { [draft.entry]: planned.text } };
+  const problems = planned.problems;
+  const plan = await planVariable({ ...request, draft: whole, problems }, limits);
+  if (problems.length === 0) await plan.proposed.change(request.tenant, { by: "edit", put: planned.blocks });
+  return {
+    ...plan,
+    packages: planned,
+    // What was wrong with a server before is not the fault of the packages.
+    isWritten: () => false,
+    place: placeIn(request, PACKAGES, text ?? ""),
   };
 }
 
@@ -252,6 +317,7 @@ async function planDefinition(request: PlanRequest): Promise<EditPlan> {
   const mcps = await readMcpsText(store, tenant);
   const problems = [...request.problems, ...(draft ? await unseenSource(request, name, mcps) : [])];
   const proposed = proposeTo(store);
+  await guardPackages(proposed, tenant);
   let next: Cid | null = null;
   let foreseen: ReadMcps | undefined;
   if (!draft) {
@@ -275,6 +341,13 @@ async function planDefinition(request: PlanRequest): Promise<EditPlan> {
     isWritten: ({ pointer }) => pointer === undefined,
     place: placeOf(draft, { reader: request, name, mcps, before, mayReadAll }),
   };
+}
+
+/** The source was compiled with these packages, so the change must not apply beside others. */
+async function guardPackages(proposed: ProposedStore, tenant: string): Promise<void> {
+  const cid = (await proposed.name(tenant, "variable", PACKAGES))?.cid ?? null;
+  const set: NameMove[] = [{ kind: "variable", name: PACKAGES, cid, expected: cid }];
+  await proposed.change(tenant, { by: "edit", set });
 }
 
 /** An unreadable record of what is hidden keeps its server refused. */

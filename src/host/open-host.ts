@@ -5,6 +5,7 @@ import type { HostPort } from "../executor/executor.ts";
 import type { Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Limits } from "../limits/limits.ts";
+import type { PackageSet } from "../packages/package-set.ts";
 import { withBuiltIn, type BuiltInServer } from "./builtin/with-built-in.ts";
 import { Activities } from "./calls/activity.ts";
 import { guestPort, type PortHost } from "./calls/guest-port.ts";
@@ -15,9 +16,11 @@ import { approveUpstream } from "./catalog/approved.ts";
 import type { LoadDependencies } from "./catalog/build-catalog.ts";
 import { CatalogCache } from "./catalog/catalog-cache.ts";
 import type { Catalog } from "./catalog/catalog.ts";
+import { packageSetOf } from "./catalog/compile-once.ts";
 import { readDirectory, withHidden, type Directory, type DirectoryEntry } from "./catalog/directory.ts";
 import { loadCatalog, type PreparedServer } from "./catalog/load-catalog.ts";
 import { Overviews, createSummarize } from "./catalog/overview.ts";
+import { changedPackages, serversImporting } from "./catalog/package-users.ts";
 import { ReleaseRecorder } from "./catalog/release-recorder.ts";
 import { createEarlierReleases, readReleases } from "./catalog/releases.ts";
 import { createSetVisible } from "./catalog/visibility.ts";
@@ -68,6 +71,8 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const overviews = new Overviews();
   /** By tenant and server. */
   const withdrawn = new Map<string, ReadonlyMap<string, WithdrawnReleases>>();
+  /** The packages that each tenant's servers were compiled with, or will be when they are loaded. */
+  const packages = new Map<string, PackageSet | undefined>();
   /** How often each tenant was closed. */
   const closings = new Map<string, number>();
 
@@ -80,6 +85,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const reading = ++readingsBegun;
     const directory = await readDirectory(dependencies, tenant, foreseen?.directory ?? directories.get(tenant));
     const withdrawnNow = await readWithdrawn(store, tenant, withdrawn.get(tenant));
+    const packagesNow = await packageSetOf(store, tenant);
     // A reading that began before a tenant was closed does not bring it back.
     if (closings.get(tenant) !== before) return;
     // Two readings may overlap; the one that began later knows all that the other does.
@@ -92,9 +98,10 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     }
     withdrawn.set(tenant, withdrawnNow);
     if (directory !== known) replace(tenant, known, directory);
+    const recompiled = await followPackages(tenant, directory, packagesNow);
     if (foreseen) await adopt(tenant, foreseen);
     for (const server of watchers.watched(tenant)) {
-      const isSame = known?.servers.get(server) === directory.servers.get(server);
+      const isSame = known?.servers.get(server) === directory.servers.get(server) && !recompiled.has(server);
       if (isSame && watchers.isKnown(tenant, server)) continue;
       const learning = learn(tenant, server);
       // An upstream may take minutes to start; a save does not wait for it.
@@ -110,6 +117,21 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     activities.keepOnly(tenant, directory.servers);
     recentLines.keepOnly(tenant, directory.servers);
     upstreams?.keepOnly(tenant, directory);
+  };
+
+  /** Has the servers loaded again whose imports lead to other packages now. */
+  const followPackages = async (
+    tenant: string,
+    { servers }: Directory,
+    now: PackageSet | undefined,
+  ): Promise<ReadonlySet<string>> => {
+    const before = packages.get(tenant);
+    const isFirst = !packages.has(tenant);
+    packages.set(tenant, now);
+    if (isFirst || before === now) return new Set();
+    const concerned = await serversImporting(store, tenant, servers, await changedPackages(before, now));
+    for (const server of concerned) forget(tenant, server);
+    return new Set(concerned);
   };
 
   /** Loads servers that are still what they were foreseen to be. */
@@ -143,6 +165,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
 
   const forgetTenant = (tenant: string): void => {
     directories.delete(tenant);
+    packages.delete(tenant);
     withdrawn.delete(tenant);
     readings.delete(tenant);
     catalogs.keepOnly(tenant, NOTHING);

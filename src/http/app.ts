@@ -4,6 +4,7 @@ import type { ErrorRequestHandler, Request, RequestHandler } from "express";
 import type { Access } from "../access/access.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { Edits } from "../edits/edits.ts";
+import type { PackageEdits } from "../edits/package-edits.ts";
 import type { SecretEdits } from "../edits/secret-edits.ts";
 import type { McpsLimits } from "../entry/mcps.ts";
 import type { Host } from "../host/host.ts";
@@ -35,6 +36,7 @@ import { cidPage } from "./pages/cid.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
 import { mcpPage } from "./pages/mcp.ts";
 import { metaPage } from "./pages/meta.ts";
+import { packagesPage } from "./pages/packages.ts";
 import { createPages } from "./pages/pages.ts";
 import { pathsOf } from "./pages/parts/paths.ts";
 import { secretsPage } from "./pages/secrets.ts";
@@ -53,6 +55,7 @@ const allPages = [
   cidPage,
   mcpPage,
   metaPage,
+  packagesPage,
   secretsPage,
   serverPage,
   serversPage,
@@ -65,6 +68,7 @@ interface AppOptions {
   readonly edits: Edits;
   readonly bodies: Bodies;
   readonly checks: ServersRouteOptions["checks"] & ApiOptions["checks"];
+  readonly packages: PackageEdits;
   readonly secrets: SecretEdits;
   readonly tenancy: Tenancy;
   readonly isolation: string;
@@ -117,8 +121,8 @@ export function createApp(options: AppOptions): Route {
   app.get("/metrics", routed(metricsRoute(options)));
   // A page of a server has the address of its function: what does not ask for a page is a call.
   app.use(serversRoute(options));
-  const { host, edits, secrets, audit, isolation, access, originOf, writable, limits } = options;
-  const pageParts = { host, edits, secrets, audit, isolation, access, originOf, writable, limits, pages };
+  const { host, edits, packages, secrets, audit, isolation, access, originOf, writable, limits } = options;
+  const pageParts = { host, edits, packages, secrets, audit, isolation, access, originOf, writable, limits, pages };
   for (const page of allPages) app.get(page.path, routed(page.create(pageParts), page.permit));
   app.get("/mcp/:server", showServer);
   app.all("/mcp", refuseMethod);

@@ -4,6 +4,7 @@ import type { Admission } from "../admission/admission.ts";
 import { AnonymousLimits, type AnonymousLimitNumbers } from "../admission/anonymous-limits.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { Edits } from "../edits/edits.ts";
+import type { PackageEdits } from "../edits/package-edits.ts";
 import type { SecretEdits } from "../edits/secret-edits.ts";
 import type { McpsLimits } from "../entry/mcps.ts";
 import type { Host } from "../host/host.ts";
@@ -56,6 +57,7 @@ export interface HttpLimits
 export interface HttpOptions {
   readonly host: Host;
   readonly edits: Edits;
+  readonly packages: PackageEdits;
   readonly secrets: SecretEdits;
   readonly checks: ServersRouteOptions["checks"] & ApiOptions["checks"];
   readonly endpoint: Endpoint;

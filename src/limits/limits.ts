@@ -249,6 +249,8 @@ const hostLimits = {
   allServersBytes: 32 * 1024 * 1024,
   /** Results compiled for reviews, which are kept in memory for the saves that may follow. */
   reviewedBytes: 64 * 1024 * 1024,
+  /** Tarballs of packages that were fetched for reviews, which are kept in memory for the saves that may follow. */
+  reviewedPackageBytes: 128 * 1024 * 1024,
   /**
    * How often the functions of one server may hide and show what it offers, which is also the initial burst; 0 for no
    * limit.

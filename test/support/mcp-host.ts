@@ -5,6 +5,7 @@ import type { Principal } from "../../src/access/principal.ts";
 import { Admission } from "../../src/admission/admission.ts";
 import { tenantLimits } from "../../src/admission/tenant-limits.ts";
 import type { Edits } from "../../src/edits/edits.ts";
+import type { PackageEdits } from "../../src/edits/package-edits.ts";
 import type { SecretEdits } from "../../src/edits/secret-edits.ts";
 import { Activity } from "../../src/host/calls/activity.ts";
 import type {
@@ -175,6 +176,7 @@ export async function startRig(
     host,
     // Nothing here is edited.
     edits: {} as Edits,
+    packages: {} as PackageEdits,
     secrets: {} as SecretEdits,
     checks: { readArguments: unread, readDraft: unread, remake: unread },
     access: accessOf(people),

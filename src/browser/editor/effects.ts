@@ -32,7 +32,7 @@ const EFFECTS = {
   review: ["for you to judge", "warn"],
 } as const;
 
-function showServer({ server, outcome, changes, newBehaviour }: ServerEffect): HTMLElement {
+function showServer({ server, outcome, changes, newBehaviour, bundleBytes }: ServerEffect): HTMLElement {
   const [label, tone] = OUTCOMES[outcome];
   const items = [...changes.map(showChange), ...newBehaviour.map(showBehaviour)];
   const nothing = outcome === "changed" && items.length === 0;
@@ -42,7 +42,18 @@ function showServer({ server, outcome, changes, newBehaviour }: ServerEffect): H
     element("p", {}, element("strong", {}, server), " ", badge(label, tone)),
     nothing ? element("p", { className: "muted" }, "Clients see no difference.") : "",
     items.length > 0 ? element("ul", {}, ...items) : "",
+    bundleBytes
+      ? element(
+          "p",
+          { className: "muted small" },
+          `Its bundle: ${sizeOf(bundleBytes.before)} now, ${sizeOf(bundleBytes.after)} then.`,
+        )
+      : "",
   );
+}
+
+function sizeOf(bytes: number | undefined): string {
+  return bytes === undefined ? "none" : `${(bytes / 1000).toFixed(1)} kB`;
 }
 
 function showChange({ effect, subject, name, message }: ContractChange): HTMLElement {

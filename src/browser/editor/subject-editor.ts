@@ -74,7 +74,13 @@ export function openSubjectEditor(setup: Setup, { extensions, onSaved }: Subject
     const before = edits;
     const isNew = text.base.cid === null;
     // The page of a new subject has no history; after the save there is one.
-    if ((await saver.save(text.files.draft(), "Save")) && isNew && before === edits) location.assign(addressOf(setup));
+    if (!(await saver.save(text.files.draft(), "Save")) || before !== edits) return;
+    if (isNew) location.assign(addressOf(setup));
+    else if (setup.kind === "variable" && setup.name === "packages") {
+      // Berth completes what the text says of packages.
+      const now = await api.current().catch(() => undefined);
+      if (now && before === edits) text.takeOver({ cid: now.cid, draft: now });
+    }
   };
 
   const restore = async (cid: string): Promise<void> => {

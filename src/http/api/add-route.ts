@@ -2,6 +2,7 @@ import type { Router } from "express";
 import type { Access } from "../../access/access.ts";
 import type { Audit } from "../../audit/audit.ts";
 import type { Edits } from "../../edits/edits.ts";
+import type { PackageEdits } from "../../edits/package-edits.ts";
 import type { SecretEdits } from "../../edits/secret-edits.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Host } from "../../host/host.ts";
@@ -14,6 +15,7 @@ import { routed, type Permit, type RouteHandler } from "../routed.ts";
 /** The parts that routes of the API are made with. */
 export interface ApiOptions {
   readonly edits: Edits;
+  readonly packages: PackageEdits;
   readonly secrets: SecretEdits;
   readonly host: Host;
   readonly access: Access;

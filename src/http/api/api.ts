@@ -4,6 +4,7 @@ import { administering } from "../access/permit.ts";
 import { readAuditQuery } from "../audit-query.ts";
 import type { RouteHandler } from "../routed.ts";
 import { addRoute, type ApiOptions } from "./add-route.ts";
+import { packageRoutes } from "./packages.ts";
 import { secretRoutes } from "./secrets.ts";
 import { serverRoutes } from "./servers.ts";
 import { subjectRoutes } from "./subjects.ts";
@@ -28,6 +29,7 @@ export function apiRoutes(options: ApiOptions): readonly (readonly [path: string
   const subjects = (["variable", "definition", "entry"] as const).map((kind) => subjectRoutes(kind, options));
   return [
     ...subjects.map(({ path, router }) => [path, router] as const),
+    ["/packages", packageRoutes(options)],
     ["/secrets", secretRoutes(options)],
     ["/servers", serverRoutes(options)],
     ["/tokens", tokenRoutes(options)],

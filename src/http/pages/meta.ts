@@ -4,6 +4,7 @@ import type { ContractChange } from "../../contract/change.ts";
 import type { Contract, ToolContract } from "../../contract/contract.ts";
 import type { Catalog } from "../../host/catalog/catalog.ts";
 import type { ServerSummary } from "../../host/catalog/overview.ts";
+import { packagesOfRelease } from "../../host/catalog/package-users.ts";
 import { permittedCatalog } from "../../host/catalog/permitted.ts";
 import type { Host } from "../../host/host.ts";
 import type { PendingChange, UpstreamState } from "../../host/serving/hosting.ts";
@@ -140,11 +141,15 @@ async function servedPage(summary: Served, context: RoutedContext, options: Part
       inFlight: activity.inFlight,
       since: releases.find(({ release }) => release === catalog.release),
     }),
+    packages: (await packagesOfRelease(host, tenant, catalog.release)).slice(0, PACKAGES_SHOWN_MAX),
     releases: releaseViews(releases, name, { origin, base, writable: options.writable }),
     calls: callViews(activity.recent().filter(({ tool }) => isShown(tool))),
     lines: mayChange(context, "source", name) ? lineViews(host.recentLines(tenant, name)) : [],
   };
 }
+
+/** The most packages that the page names; the release has all. */
+const PACKAGES_SHOWN_MAX = 200;
 
 async function refusedPage(summary: ServerSummary, context: RoutedContext, options: Parts): Promise<Page> {
   const { state } = summary;

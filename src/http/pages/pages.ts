@@ -35,7 +35,7 @@ export interface Pages {
 export interface Page {
   readonly title: string;
   /** The entry of the main navigation that the page belongs to. */
-  readonly section?: "mcp" | "variables" | "servers" | "secrets" | "audit";
+  readonly section?: "mcp" | "variables" | "servers" | "packages" | "secrets" | "audit";
   /** Leaves out the main navigation, for a person who may go nowhere yet. */
   readonly bare?: boolean;
   /** The path from the top to this page; the last crumb has no `href`. */
@@ -58,6 +58,7 @@ const SECTIONS = [
   { section: "mcp", label: "Servers", href: "/mcp" },
   { section: "variables", label: "Variables", href: "/variables" },
   { section: "servers", label: "Definitions", href: "/servers" },
+  { section: "packages", label: "Packages", href: "/packages" },
   { section: "secrets", label: "Secrets", href: "/secrets" },
   { section: "audit", label: "Audit", href: "/audit" },
 ] as const;
@@ -67,6 +68,7 @@ const NEEDS: Record<NonNullable<Page["section"]>, (principal: Principal | undefi
   mcp: () => true,
   variables: (principal) => mayKnow(principal),
   servers: () => true,
+  packages: (principal) => mayKnow(principal),
   secrets: (principal) => mayKnow(principal),
   audit: (principal) => mayAdminister(principal),
 };

@@ -28,8 +28,7 @@ type EditPagePlace = EditPageOptions & RequestPlace;
  * One variable, definition or entry as `views/partials/subject.hbs` shows it: the texts, readable without scripts; the
  * setup from which the script makes an editor (src/browser/editor.ts); the versions, to compare and to restore.
  */
-interface SubjectView {
-  readonly id: string;
+interface SubjectView extends HistoryView {
   readonly heading: string;
   /** Its address in the JSON API. */
   readonly api: string;
@@ -39,6 +38,12 @@ interface SubjectView {
   /** JSON that is safe inside a script element. */
   readonly setup: string;
   readonly exists: boolean;
+}
+
+/** The versions of a subject as `views/partials/history.hbs` shows them. */
+interface HistoryView {
+  readonly id: string;
+  readonly heading: string;
   readonly writable: boolean;
   readonly versions: readonly VersionView[];
   /** True when there is a history to show. */
@@ -79,7 +84,7 @@ export async function viewSubject(
   current: Current | (Draft & { language: Current["language"]; cid: null }),
   place: SubjectPlace,
 ): Promise<SubjectView> {
-  const versions = (await edits.history(tenant, subject)).slice(0, VERSIONS_MAX);
+  const history = await viewHistory({ edits, tenant, writable }, subject, place);
   const { entry, files, language, cid } = current;
   const api = `${base}/api/${FOLDERS[subject.kind]}/${encodeURIComponent(subject.name)}`;
   // All other files are in the page itself, readable without scripts.
@@ -104,12 +109,23 @@ export async function viewSubject(
     texts.push({ path, text: await pages.text(text), rows: text.split("\n", ROWS_MAX).length });
   }
   return {
-    ...place,
+    ...history,
     api,
     texts,
     fragments: texts.map(({ text }) => text),
     setup: JSON.stringify(setup).replaceAll("<", "\\u003c"),
     exists: cid !== null,
+  };
+}
+
+export async function viewHistory(
+  { edits, tenant, writable }: Pick<EditPagePlace, "edits" | "tenant" | "writable">,
+  subject: Subject,
+  place: Omit<SubjectPlace, "styleNonce">,
+): Promise<HistoryView> {
+  const versions = (await edits.history(tenant, subject)).slice(0, VERSIONS_MAX);
+  return {
+    ...place,
     writable,
     versions: versions.map((version, index) => viewVersion(version, index, versions, place)),
     told: versions.length > 1,
@@ -126,7 +142,7 @@ function viewVersion(
   { cid, changedAt, by }: Version,
   index: number,
   versions: readonly Version[],
-  { compareAt }: SubjectPlace,
+  { compareAt }: Pick<SubjectPlace, "compareAt">,
 ): VersionView {
   const before = versions.slice(index + 1).find((version) => version.cid !== null)?.cid;
   const query = new URLSearchParams(compareAt.fields.map(({ name, value }): [string, string] => [name, value]));

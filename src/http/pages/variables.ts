@@ -8,6 +8,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { mapInTurns, nextTurn } from "../../lib/event-loop.ts";
 import { parseInTurns } from "../../lib/json-spans.ts";
 import { isObject } from "../../lib/json.ts";
+import { PACKAGES } from "../../packages/package-set.ts";
 import { reading } from "../access/permit.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import type { PageRoute } from "../routed.ts";
@@ -108,6 +109,7 @@ export const variablePage: PageRoute<VariablePageOptions> = {
         isDeleted: last !== undefined && !current,
         damage,
         isMcps: name === "mcps",
+        isPackages: name === PACKAGES,
         current: current ? viewCurrent(current) : undefined,
         ...links,
         subject: view,
@@ -126,7 +128,7 @@ function viewCurrent({ cid, changedAt, by }: Current): object {
 }
 
 function languageOf(name: string): Current["language"] {
-  return name === "mcps" || name.endsWith(".json") ? "json" : "text";
+  return name === "mcps" || name === PACKAGES || name.endsWith(".json") ? "json" : "text";
 }
 
 /** Links for the names and CIDs in the configuration. */

@@ -6,10 +6,12 @@ import { turnTaker } from "../../lib/event-loop.ts";
 import type { Change, NameMove } from "../store.ts";
 import { identityOf } from "./store-files.ts";
 
-/** A change of more contents and names takes long enough for others to notice. */
+/** A change of more contents and names, or of more bytes, takes long enough for others to notice. */
 const LONG_FROM = 500;
-/** Contents or names that are handed over at a time, which takes about a millisecond. */
+const LONG_FROM_BYTES = 4 * 1024 * 1024;
+/** Contents or names, and bytes, that are handed over at a time, which takes about a millisecond. */
 const HANDED_OVER = 250;
+const HANDED_OVER_BYTES = 4 * 1024 * 1024;
 const workerFile = new URL("./long-change-worker.js", import.meta.url);
 /** The thread holds the whole change and the record of it. */
 const resourceLimits = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 8 };
@@ -34,7 +36,8 @@ export type LongChangeReport =
   | { readonly error: { readonly code: string | undefined; readonly message: string } };
 
 export function isLongChange({ put = [], set = [] }: Change): boolean {
-  return put.length + set.length > LONG_FROM;
+  if (put.length + set.length > LONG_FROM) return true;
+  return put.reduce((sum, { bytes }) => sum + bytes.length, 0) > LONG_FROM_BYTES;
 }
 
 /**
@@ -79,9 +82,10 @@ function startWorker(workerData: LongChangeOrder): Worker | undefined {
 
 async function handOver(worker: Worker, tenant: string, { put = [], set = [], ...rest }: Change): Promise<void> {
   const takeTurns = turnTaker();
-  for (let start = 0; start < put.length; start += HANDED_OVER) {
+  for (let start = 0, end = 0; start < put.length; start = end) {
     await takeTurns();
-    const part = packed(put.slice(start, start + HANDED_OVER));
+    end = endOfPart(put, start);
+    const part = packed(put.slice(start, end));
     worker.postMessage(part, [part.bytes.buffer]);
   }
   for (let start = 0; start < set.length; start += HANDED_OVER) {
@@ -89,6 +93,14 @@ async function handOver(worker: Worker, tenant: string, { put = [], set = [], ..
     worker.postMessage({ set: set.slice(start, start + HANDED_OVER) } satisfies LongChangePart, []);
   }
   worker.postMessage({ tenant, rest } satisfies LongChangePart, []);
+}
+
+/** At least one block is handed over, however long it is. */
+function endOfPart(put: readonly Block[], start: number): number {
+  let [end, bytes] = [start, 0];
+  do bytes += put[end++]!.bytes.length;
+  while (end < put.length && end - start < HANDED_OVER && bytes + put[end]!.bytes.length <= HANDED_OVER_BYTES);
+  return end;
 }
 
 /** Transfers one piece of memory; thousands of small ones would each be copied with the buffer they are part of. */

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { rightsOf } from "../../../src/access/rights.ts";
+import { PackageSupply } from "../../../src/edits/package-supply.ts";
 import { openPast } from "../../../src/edits/past.ts";
 import { planEdit } from "../../../src/edits/plan.ts";
 import { reviewedStore } from "../../../src/edits/proposed-store.ts";
@@ -16,6 +17,8 @@ import { jsonBlock, rawBlock } from "../../../src/lib/cid.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
+
+const withoutPackages = { supply: new PackageSupply(undefined, { reviewedPackageBytes: 0 }), mayHave: () => false };
 
 const DEFINITION = rawBlock("export const one = (): number => 1;");
 
@@ -202,6 +205,7 @@ describe("the variable mcps", () => {
       mcpsEntries: 100,
       entryValues: 100,
       variablesPerTenant: 100,
+      packagesPerSet: 10,
       checkMs: 120_000,
       checkMemoryMb: 256,
     };
@@ -218,6 +222,7 @@ describe("the variable mcps", () => {
         { kind: "definition", name: "one" },
         draft,
         rightsOf(undefined, { openPrograms: false }),
+        withoutPackages,
       );
       const foreseen = await readDirectory(plan.proposed, "default", before, plan.mcps);
       const fresh = await readDirectory(plan.proposed, "default");
@@ -303,6 +308,7 @@ describe("the variable mcps", () => {
       mcpsEntries: 100,
       entryValues: 100,
       variablesPerTenant: 100,
+      packagesPerSet: 10,
       checkMs: 120_000,
       checkMemoryMb: 256,
     };
@@ -315,6 +321,7 @@ describe("the variable mcps", () => {
       { kind: "entry", name: "s9" },
       draft,
       rightsOf(undefined, { openPrograms: false }),
+      withoutPackages,
     );
     now = await readDirectory(plan.proposed, "default", before, plan.mcps);
     assert.ok(reads.splice(0).length <= 10, "one entry is looked at");

@@ -1,0 +1,164 @@
+import { rightsOf } from "../access/rights.ts";
+import { openCore, type Core } from "../compose/core.ts";
+import { readConfig } from "../config.ts";
+import type { Review } from "../contract/review.ts";
+import { readTenantPackages, type PackageWishes } from "../edits/package-edits.ts";
+import { BerthError } from "../lib/errors.ts";
+import { createLog } from "../lib/log.ts";
+import { printable } from "../lib/printable.ts";
+import { PACKAGES } from "../packages/package-set.ts";
+import { openSpawnHelper } from "../processes/spawn/spawn-helper.ts";
+import { hasStore } from "../store/open-store.ts";
+import type { Store } from "../store/store.ts";
+import { environmentOf } from "./environment.ts";
+import { printProblems } from "./print-problems.ts";
+import { withStore } from "./with-store.ts";
+
+export interface PackagesOptions {
+  readonly tenant: string;
+  readonly data?: string;
+}
+
+export interface ChangeOptions extends PackagesOptions {
+  /** Only tells what the change would do. */
+  readonly review?: boolean;
+  /** Saves what breaks callers, too. */
+  readonly allowBreaking?: boolean;
+}
+
+const BY_COMMAND = "command";
+/** Commands are the operator's own. */
+const rights = rightsOf(undefined, { openPrograms: true });
+
+/** `berth packages list`: the packages that definitions of a tenant may import, and all that these need. */
+export function listPackages(options: PackagesOptions & { readonly json?: boolean }): Promise<number> {
+  return withStore(options, async (store, { limits }) => {
+    await checkTenant(store, options.tenant);
+    const { cid, npm, packages } = await readTenantPackages({ store, limits }, options.tenant);
+    if (options.json) {
+      console.log(JSON.stringify({ cid, ...(npm !== undefined && { npm }), packages }, null, 2));
+      return 0;
+    }
+    for (const { name, version, range, direct, servers, moreServers = 0 } of packages) {
+      const more = moreServers > 0 ? ` and ${moreServers} more` : "";
+      const used = servers.length > 0 ? `  for ${servers.join(", ")}${more}` : "";
+      console.log(printable(direct ? `${name} ${version} (${range ?? ""})${used}` : `  ${name} ${version}${used}`));
+    }
+    if (packages.length === 0) console.error(`The tenant ${options.tenant} has no packages.`);
+    return 0;
+  });
+}
+
+/** `berth packages add`, `remove` and `update`: a change, or with `review` only what it would do. */
+export function changePackages(wishes: PackageWishes, options: ChangeOptions): Promise<number> {
+  return withCore(options, async ({ packages }) => {
+    if (options.review) {
+      const { review } = await packages.review(options.tenant, wishes, rights);
+      tell(review);
+      return review.problems.some(({ severity }) => severity === "error") ? 1 : 0;
+    }
+    return saved(options, (allowBreaking) =>
+      packages.save(options.tenant, wishes, { by: BY_COMMAND, rights, allowBreaking }),
+    );
+  });
+}
+
+/** `berth packages history`: every set that a tenant had, newest first. */
+export function packageHistory(options: PackagesOptions): Promise<number> {
+  return withStore(options, async (store) => {
+    await checkTenant(store, options.tenant);
+    const versions = await store.history(options.tenant, "variable", PACKAGES, VERSIONS_MAX);
+    for (const { cid, changedAt, by } of versions) {
+      console.log(printable(`${cid ?? "deleted"}  ${new Date(changedAt).toISOString()}  by ${by}`));
+    }
+    if (versions.length === 0) console.error(`The tenant ${options.tenant} never had packages.`);
+    return 0;
+  });
+}
+
+const VERSIONS_MAX = 1_000;
+
+/** `berth packages restore CID`: an earlier set, through the same checks. */
+export function restorePackages(cid: string, options: ChangeOptions): Promise<number> {
+  return withCore(options, async ({ edits }) => {
+    const subject = { kind: "variable", name: PACKAGES } as const;
+    const draft = await edits.version(options.tenant, subject, cid);
+    if (!draft) throw new BerthError("not_found", `the packages of ${options.tenant} never were ${printable(cid)}`);
+    if (options.review) {
+      tell(await edits.review(options.tenant, subject, draft, rights));
+      return 0;
+    }
+    return saved(options, (allowBreaking) =>
+      edits.save(options.tenant, subject, draft, { by: BY_COMMAND, rights, allowBreaking }),
+    );
+  });
+}
+
+/** Carries out a save, and tells what it did or why it did nothing. */
+async function saved(
+  { allowBreaking = false }: ChangeOptions,
+  save: (allowBreaking: boolean) => Promise<{ readonly review: Review }>,
+): Promise<number> {
+  try {
+    tell((await save(allowBreaking)).review);
+    console.error("Saved; it is in effect.");
+    return 0;
+  } catch (error) {
+    const { code, data } = error instanceof BerthError ? error : {};
+    if (code === "edit_breaking") {
+      tell(data?.["review"] as Review);
+      console.error("Nothing was changed, because callers would break; --allow-breaking saves it all the same.");
+      return 1;
+    }
+    if (code !== "edit_refused") throw error;
+    printProblems(data?.["problems"] as Review["problems"]);
+    console.error("Nothing was changed.");
+    return 1;
+  }
+}
+
+function tell({ packages = [], servers, problems }: Review): void {
+  for (const { name, before, after } of packages) {
+    if (before.length === 0) console.log(printable(`+ ${name} ${after.join(", ")}`));
+    else if (after.length === 0) console.log(printable(`- ${name} ${before.join(", ")}`));
+    else console.log(printable(`~ ${name} ${before.join(", ")} → ${after.join(", ")}`));
+  }
+  if (packages.length === 0) console.log("No package changes.");
+  for (const { server, outcome, changes, bundleBytes } of servers) {
+    const [was, would] = [bundleBytes?.before ?? 0, bundleBytes?.after ?? 0];
+    const size = bundleBytes ? `, its bundle ${was} → ${would} bytes` : "";
+    console.log(printable(`server ${server}: ${outcome}${size}`));
+    for (const { effect, message } of changes) console.log(printable(`  ${effect}: ${message}`));
+  }
+  printProblems(problems);
+}
+
+/** Everything that a serving Berth has but the listening: a change is compiled, loaded and compared before it is saved. */
+async function withCore({ tenant, data }: PackagesOptions, work: (core: Core) => Promise<number>): Promise<number> {
+  const config = readConfig(environmentOf({ ...(data !== undefined && { data }) }));
+  if (!hasStore(config)) {
+    const remedy = "name Berth's data folder (--data, BERTH_DATA), or put it back where it was";
+    throw new BerthError("store_failed", `there is no store in ${config.dataDir}: ${remedy}`);
+  }
+  const log = createLog("error", [config.adminToken, config.registry.token]);
+  const nothing = async (): Promise<void> => {};
+  const core = await openCore(
+    config,
+    log,
+    nothing,
+    () => {},
+    openSpawnHelper({ onGone: () => {}, onStderr: () => {} }),
+  );
+  try {
+    await checkTenant(core.store, tenant);
+    await core.tenancy.admit(tenant);
+    return await work(core);
+  } finally {
+    await core.close();
+  }
+}
+
+async function checkTenant({ tenants }: Pick<Store, "tenants">, tenant: string): Promise<void> {
+  if (await tenants.find(tenant)) return;
+  throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant create ${tenant}" makes it`);
+}

@@ -1,0 +1,238 @@
+import type { Rights } from "../access/rights.ts";
+import type { Review, Saved } from "../contract/review.ts";
+import type { McpsLimits } from "../entry/mcps.ts";
+import { packageSetOf } from "../host/catalog/compile-once.ts";
+import { readDirectory, type Directory } from "../host/catalog/directory.ts";
+import { importsOfServers } from "../host/catalog/package-users.ts";
+import type { CancelSignal } from "../lib/cancellation.ts";
+import { rawBlock, type Cid } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
+import { compareText } from "../lib/pretty-json.ts";
+import { isPackageName } from "../packages/package-name.ts";
+import { PACKAGES, packagesInReach, placeOf, type LockedPackage, type PackageSet } from "../packages/package-set.ts";
+import type { Store } from "../store/store.ts";
+import type { Edits, SaveOptions, Subject } from "./edits.ts";
+import type { PackageSupply } from "./package-supply.ts";
+import { singleText } from "./past.ts";
+import { packageSetText } from "./plan-packages.ts";
+
+/**
+ * The npm packages of a tenant, as a person or a program changes them: by name and range instead of by the text of the
+ * variable `packages`, which is what all of it leads to. It knows no npm and no HTTP.
+ */
+export interface PackageEdits {
+  /** True where the tenant may have packages. */
+  mayHave(tenant: string): boolean;
+  read(tenant: string): Promise<TenantPackages>;
+  /**
+   * Tells what a change would do, without doing it. Rejects with `forbidden`, `read_only`, `packages_refused`,
+   * `packages_unavailable`, and with `too_many_requests` while others of the tenant are resolved.
+   */
+  review(tenant: string, change: PackageWishes, rights: Rights, signal?: CancelSignal): Promise<ReviewedPackages>;
+  /** Saves what the change leads to; with `set`, only if that is the set of this CID. Rejects as `Edits.save` does, too. */
+  save(tenant: string, change: PackageWishes, options: SaveOptions & { readonly set?: Cid }): Promise<Saved>;
+}
+
+/** A change of a set in the words of npm. */
+export interface PackageWishes {
+  /** Such as `papaparse@^5`, or `papaparse` for the newest version. */
+  readonly add: readonly string[];
+  /** Names. */
+  readonly remove: readonly string[];
+  /** Names of packages that get the newest version that their range allows; true for all. */
+  readonly update: true | readonly string[];
+}
+
+export interface ReviewedPackages {
+  /** The CID of the variable as it would be. */
+  readonly set: Cid;
+  readonly review: Review;
+}
+
+export interface TenantPackages {
+  /** The CID of the variable; null where there is none. */
+  readonly cid: Cid | null;
+  /** The version of npm that resolved the set, where it is known. */
+  readonly npm?: string;
+  /** Those that definitions may import, and then the others; each sorted by name. */
+  readonly packages: readonly ListedPackage[];
+}
+
+export interface ListedPackage extends Pick<LockedPackage, "name" | "version" | "integrity" | "tarball"> {
+  readonly place: string;
+  /** True for one that definitions may import. */
+  readonly direct: boolean;
+  /** The range of a direct one. */
+  readonly range?: string;
+  /** The first servers, sorted, whose code may contain it. */
+  readonly servers: readonly string[];
+  readonly moreServers?: number;
+}
+
+/** Per package. */
+const SERVERS_TOLD_MAX = 20;
+
+export interface PackageEditsDependencies {
+  readonly store: Store;
+  readonly edits: Edits;
+  readonly supply: PackageSupply;
+  readonly limits: McpsLimits;
+  readonly writable: boolean;
+  readonly mayHave: (tenant: string) => boolean;
+  /** The known directory of a tenant that is served. */
+  readonly directory?: (tenant: string) => Directory | undefined;
+}
+
+const subject: Subject = { kind: "variable", name: PACKAGES };
+
+export function createPackageEdits(dependencies: PackageEditsDependencies): PackageEdits {
+  const { store, edits, supply, limits, writable, mayHave, directory } = dependencies;
+
+  /** Before anything is asked of a registry. */
+  function check(tenant: string, rights: Rights): void {
+    if (!writable) throw new BerthError("read_only");
+    if (!rights.has("values", undefined)) throw rights.refusal("values", undefined, "to change the packages");
+    if (mayHave(tenant)) return;
+    const message =
+      `the tenant "${tenant}" may not have npm packages; ` +
+      "the operator of this Berth can allow it with BERTH_TENANT_PACKAGES";
+    throw new BerthError("forbidden", message);
+  }
+
+  /** The text that the change leads to, and the version that it begins with. */
+  async function wished(
+    tenant: string,
+    { add, remove, update }: PackageWishes,
+    { mayBeKnown }: { readonly mayBeKnown: boolean },
+  ): Promise<{ readonly text: string; readonly current: Cid | null }> {
+    const current = (await store.name(tenant, "variable", PACKAGES))?.cid ?? null;
+    const previous = await packageSetOf(store, tenant);
+    const dependencies: Record<string, string> = { ...previous?.dependencies };
+    for (const name of [...remove, ...(update === true ? [] : update)]) {
+      if (!previous || !Object.hasOwn(previous.dependencies, name)) throw refused(`${quoted(name)} is not in the set`);
+    }
+    for (const name of remove) delete dependencies[name];
+    for (const wish of add) {
+      const { name, range } = readWish(wish);
+      if (remove.includes(name)) throw refused(`${quoted(name)} cannot be both added and removed`);
+      dependencies[name] = range;
+    }
+    const isLess = add.length === 0 && update !== true && update.length === 0;
+    const sorted = Object.fromEntries(Object.entries(dependencies).sort(([one], [other]) => compareText(one, other)));
+    const wish = { dependencies: sorted, previous, ...((update === true || update.length > 0) && { update }) };
+    const set = isLess ? without(previous!, sorted) : await supply.resolve(tenant, wish, { mayBeKnown });
+    const supplied = await supply.supply(store, tenant, set, previous);
+    return { text: packageSetText(supplied.set), current };
+  }
+
+  return {
+    mayHave,
+
+    read: (tenant) => readTenantPackages({ store, limits }, tenant, directory?.(tenant)),
+
+    async review(tenant, change, rights, signal) {
+      check(tenant, rights);
+      const { text } = await wished(tenant, change, { mayBeKnown: false });
+      const review = await edits.review(tenant, subject, singleText(PACKAGES, text), rights, signal);
+      return { set: rawBlock(text).cid, review };
+    },
+
+    async save(tenant, change, { set, ...options }) {
+      check(tenant, options.rights);
+      const { text, current } = await wished(tenant, change, { mayBeKnown: true });
+      const { cid } = rawBlock(text);
+      if (set !== undefined && set !== cid) {
+        throw refused(`the registry has moved since the review: the set would be ${cid} now; review the change again`);
+      }
+      return edits.save(tenant, subject, singleText(PACKAGES, text), {
+        ...options,
+        expected: options.expected ?? current,
+      });
+    },
+  };
+}
+
+/** The packages of a tenant, and who uses them. `known` is its directory, where that is known. */
+export async function readTenantPackages(
+  { store, limits }: Pick<PackageEditsDependencies, "store" | "limits">,
+  tenant: string,
+  known?: Directory,
+): Promise<TenantPackages> {
+  const cid = (await store.name(tenant, "variable", PACKAGES))?.cid ?? null;
+  const set = await packageSetOf(store, tenant);
+  if (!set) return { cid, packages: [] };
+  const { servers } = await readDirectory({ store, limits }, tenant, known);
+  const users = new Map<string, string[]>();
+  const reach = new Map<string, readonly string[]>();
+  for await (const { server, imports } of importsOfServers(store, tenant, servers)) {
+    const places = new Set<string>();
+    for (const name of imports) {
+      const reached = reach.get(name) ?? Object.keys(packagesInReach(set, [name])?.packages ?? {});
+      reach.set(name, reached);
+      for (const place of reached) places.add(place);
+    }
+    for (const place of places) users.set(place, [...(users.get(place) ?? []), server]);
+  }
+  const direct = new Map(Object.entries(set.dependencies).map(([name, range]) => [placeOf(set, name, ""), range]));
+  const packages = Object.entries(set.packages).map(([place, { name, version, integrity, tarball }]) => {
+    const using = (users.get(place) ?? []).sort(compareText);
+    return {
+      name,
+      version,
+      ...(direct.has(place) && { range: direct.get(place)! }),
+      direct: direct.has(place),
+      place,
+      integrity,
+      ...(tarball !== undefined && { tarball }),
+      servers: using.slice(0, SERVERS_TOLD_MAX),
+      ...(using.length > SERVERS_TOLD_MAX && { moreServers: using.length - SERVERS_TOLD_MAX }),
+    };
+  });
+  packages.sort(
+    (one, other) =>
+      Number(other.direct) - Number(one.direct) ||
+      compareText(one.name, other.name) ||
+      compareText(one.place, other.place),
+  );
+  return { cid, ...(set.npm !== undefined && { npm: set.npm }), packages };
+}
+
+/** `@scope/name@range` → its name and its range, which is empty where there is none. */
+function readWish(wish: string): { readonly name: string; readonly range: string } {
+  const text = wish.trim();
+  const at = text.indexOf("@", 1);
+  const name = at < 0 ? text : text.slice(0, at);
+  if (isPackageName(name)) return { name, range: at < 0 ? "" : text.slice(at + 1).trim() };
+  throw refused(`${quoted(text)} is no package of the registry; name one with its range, such as papaparse@^5`);
+}
+
+/** The set with fewer dependencies, and what they lead to. No registry is needed for that. */
+function without(set: PackageSet, dependencies: Readonly<Record<string, string>>): PackageSet {
+  const kept = new Set<string>();
+  const wanted = Object.keys(dependencies).map((name) => ({ name, from: "" }));
+  for (const { name, from } of wanted) {
+    const place = placeOf(set, name, from);
+    if (place === undefined || kept.has(place)) continue;
+    kept.add(place);
+    for (const needed of set.packages[place]!.dependencies ?? []) wanted.push({ name: needed, from: place });
+  }
+  const only = <Value>(all: Readonly<Record<string, Value>>): Record<string, Value> =>
+    Object.fromEntries(Object.entries(all).filter(([place]) => kept.has(place)));
+  const { lines, packages, npm } = set;
+  return {
+    dependencies,
+    ...(npm !== undefined && { npm }),
+    packages: only(packages),
+    ...(lines && { lines: only(lines) }),
+  };
+}
+
+function refused(detail: string): BerthError {
+  return new BerthError("packages_refused", detail);
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.length > QUOTED_UNITS ? `${text.slice(0, QUOTED_UNITS)}…` : text);
+}
+
+const QUOTED_UNITS = 120;

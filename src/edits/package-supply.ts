@@ -1,0 +1,188 @@
+import { BoundedMap } from "../lib/bounded-map.ts";
+import { hashedInTurns, type Block, type Cid } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { Problem } from "../lib/problem.ts";
+import type { Limits } from "../limits/limits.ts";
+import { isVariant, type LockedPackage, type PackageSet } from "../packages/package-set.ts";
+import { ifSound } from "../store/if-sound.ts";
+import type { Store } from "../store/store.ts";
+
+/** What makes sets of ranges, and brings tarballs: npm, in its confinement. */
+export interface PackageSource {
+  resolve(
+    dependencies: Readonly<Record<string, string>>,
+    previous?: PackageSet,
+    update?: true | readonly string[],
+    warn?: (problem: Problem) => void,
+  ): Promise<PackageSet>;
+  fetch(
+    set: PackageSet,
+    have: (integrity: string) => Promise<Uint8Array | undefined> | Uint8Array | undefined,
+  ): Promise<{ readonly set: PackageSet; readonly blocks: readonly Block[] }>;
+}
+
+/** What a set should be made of. */
+export interface PackageWish {
+  readonly dependencies: Readonly<Record<string, string>>;
+  /** Stays locked, except for what `update` names. */
+  readonly previous?: PackageSet | undefined;
+  readonly update?: true | readonly string[] | undefined;
+}
+
+/** A set whose tarballs the tenant holds, once these are put. */
+export interface SuppliedSet {
+  readonly set: PackageSet;
+  readonly blocks: readonly Block[];
+}
+
+export type SupplyLimits = Pick<Limits, "reviewedPackageBytes">;
+
+/** The time after which another set of the same tenant may be resolved. */
+const RETRY_AFTER_S = 5;
+/** A save that follows a review saves what was reviewed, and a registry that has moved since changes nothing of that. */
+const RESOLVED_MS = 600_000;
+/** Tenants whose last result is remembered. */
+const RESOLVED_MAX = 64;
+
+interface Resolved {
+  readonly key: string;
+  readonly at: number;
+  readonly set: PackageSet;
+}
+
+/**
+ * Makes sets of packages for saves and reviews, one at a time for each tenant. What was resolved and fetched for a review
+ * stays in memory for the save that may follow; nothing is kept in the store before that.
+ */
+export class PackageSupply {
+  readonly #source: PackageSource | undefined;
+  readonly #tarballs: FetchedTarballs;
+  readonly #resolved = new BoundedMap<string, Resolved>(RESOLVED_MAX);
+  readonly #busy = new Set<string>();
+
+  /** Without a source, only sets whose tarballs the tenant holds already can be had. */
+  constructor(source: PackageSource | undefined, { reviewedPackageBytes }: SupplyLimits) {
+    this.#source = source;
+    this.#tarballs = new FetchedTarballs(reviewedPackageBytes);
+  }
+
+  /** Rejects with `packages_refused`, `packages_unavailable` or `too_many_requests`. */
+  async resolve(tenant: string, wish: PackageWish, { mayBeKnown = false } = {}): Promise<PackageSet> {
+    const key = JSON.stringify([wish.dependencies, wish.update ?? null, wish.previous ?? null]);
+    const known = this.#resolved.get(tenant);
+    if (mayBeKnown && known?.key === key && Date.now() - known.at < RESOLVED_MS) return known.set;
+    return this.#alone(tenant, async (source) => {
+      const set = await source.resolve(wish.dependencies, wish.previous, wish.update);
+      this.#resolved.set(tenant, { key, at: Date.now(), set });
+      return set;
+    });
+  }
+
+  /**
+   * The set with all of its tarballs. Those that `current`, the tenant's set, has are there; others are looked for in
+   * what the tenant holds, and fetched if it does not. Whatever a set says, a tarball counts as what its sha512 says.
+   */
+  async supply(store: Store, tenant: string, set: PackageSet, current: PackageSet | undefined): Promise<SuppliedSet> {
+    const held = new Map<string, Cid>();
+    for (const { integrity, tarball } of Object.values(current?.packages ?? {})) {
+      if (tarball !== undefined) held.set(integrity, tarball);
+    }
+    const missing = new Map<string, LockedPackage>();
+    const blocks = new Map<Cid, Block>();
+    for (const locked of Object.values(set.packages)) {
+      if (isVariant(locked) || held.has(locked.integrity) || missing.has(locked.integrity)) continue;
+      const { integrity, tarball } = locked;
+      const fetched = this.#tarballs.get(tenant, integrity);
+      if (fetched) {
+        held.set(integrity, fetched.cid);
+        blocks.set(fetched.cid, fetched);
+      } else if (tarball !== undefined && (await isHeld(store, tenant, tarball, integrity)))
+        held.set(integrity, tarball);
+      else missing.set(integrity, locked);
+    }
+    if (missing.size > 0) {
+      // The CIDs of a text are compared below, where the package can be named.
+      const wanted = [...missing.values()].map(({ tarball: _, ...locked }) => locked);
+      const packages = Object.fromEntries(wanted.map((locked, index) => [`node_modules/p${index}`, locked]));
+      const brought = await this.#alone(tenant, (source) =>
+        source.fetch({ dependencies: {}, packages }, () => undefined),
+      );
+      const byCid = new Map(brought.blocks.map((block) => [block.cid, block]));
+      for (const { integrity, tarball } of Object.values(brought.set.packages)) {
+        const block = tarball === undefined ? undefined : byCid.get(tarball);
+        if (!block) continue;
+        held.set(integrity, block.cid);
+        blocks.set(block.cid, block);
+        this.#tarballs.add(tenant, integrity, block);
+      }
+    }
+    const packages: Record<string, LockedPackage> = {};
+    for (const [place, locked] of Object.entries(set.packages)) {
+      packages[place] = isVariant(locked) ? locked : withTarball(locked, held.get(locked.integrity));
+    }
+    return { set: { ...set, packages }, blocks: [...blocks.values()] };
+  }
+
+  async #alone<Made>(tenant: string, work: (source: PackageSource) => Promise<Made>): Promise<Made> {
+    if (!this.#source) throw new BerthError("packages_unavailable", "this Berth fetches no packages");
+    if (this.#busy.has(tenant)) {
+      const message = `other packages of this tenant are being resolved; try again in ${RETRY_AFTER_S} s`;
+      throw new BerthError("too_many_requests", message, { data: { retryAfterSeconds: RETRY_AFTER_S } });
+    }
+    this.#busy.add(tenant);
+    try {
+      return await work(this.#source);
+    } finally {
+      this.#busy.delete(tenant);
+    }
+  }
+}
+
+/** The order of fields is that of all sets. Throws where the set names other bytes than those with its sha512. */
+function withTarball(locked: LockedPackage, cid: Cid | undefined): LockedPackage {
+  const { name, version, integrity, tarball, ...rest } = locked;
+  const which = `${name}@${version}`;
+  const refused = (detail: string): BerthError =>
+    new BerthError("packages_refused", `${which}: ${detail}`, { data: { package: which } });
+  if (cid === undefined) throw refused("its tarball could not be fetched");
+  if (tarball !== undefined && tarball !== cid) {
+    throw refused(`"tarball" is not the CID of the bytes with its sha512, which is ${cid}; leave it out`);
+  }
+  return { name, version, integrity, tarball: cid, ...rest };
+}
+
+async function isHeld(store: Store, tenant: string, tarball: Cid, integrity: string): Promise<boolean> {
+  const bytes = await ifSound(store.content(tenant, tarball));
+  return bytes !== undefined && `sha512-${(await hashedInTurns(bytes, "sha512")).toString("base64")}` === integrity;
+}
+
+/** Tarballs that no save has put into the store yet, the latest as far as they fit. */
+class FetchedTarballs {
+  readonly #bytesMax: number;
+  readonly #blocks = new Map<string, Block>();
+  #bytes = 0;
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  get(tenant: string, integrity: string): Block | undefined {
+    return this.#blocks.get(keyOf(tenant, integrity));
+  }
+
+  add(tenant: string, integrity: string, block: Block): void {
+    const key = keyOf(tenant, integrity);
+    if (this.#blocks.has(key)) return;
+    this.#blocks.set(key, block);
+    this.#bytes += block.bytes.length;
+    for (const [oldest, { bytes }] of this.#blocks) {
+      if (this.#bytes <= this.#bytesMax) break;
+      this.#blocks.delete(oldest);
+      this.#bytes -= bytes.length;
+    }
+  }
+}
+
+function keyOf(tenant: string, integrity: string): string {
+  return JSON.stringify([tenant, integrity]);
+}
