@@ -12,7 +12,7 @@ import { faultOfSchema } from "../host/calls/arguments.ts";
 import { environmentForTrial } from "../host/calls/environment.ts";
 import type { CompileProgress } from "../image/compile-all.ts";
 import type { Compiling } from "../image/compiling.ts";
-import { generateImage, type GenerateOptions, type Generation } from "../image/generate.ts";
+import { generateImage, type BundleSize, type GenerateOptions, type Generation } from "../image/generate.ts";
 import { imageNames, LOCK_FILE, type ImageName } from "../image/image.ts";
 import { confirm, readLock, OwnLocks } from "../image/lock.ts";
 import { readImage } from "../image/read.ts";
@@ -23,6 +23,7 @@ import { strictly, type Problem } from "../lib/problem.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { Limits } from "../limits/limits.ts";
 import { confinementBy } from "../processes/own-program.ts";
+import { ownNpm } from "./own-npm.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 import { progressLine } from "./progress.ts";
 
@@ -56,6 +57,8 @@ interface BootResult {
   readonly images: Partial<Record<ImageName, Cid>>;
   /** Definitions and transforms that were compiled in this run. */
   readonly compiled: number;
+  /** The sizes of all bundles, where the image was made now. */
+  readonly bundles: readonly BundleSize[];
   readonly differences: readonly Difference[];
   readonly problems: readonly Problem[];
 }
@@ -77,7 +80,7 @@ export async function boot(options: BootOptions, open?: Compiling["open"]): Prom
 }
 
 async function run(from: string, out: string, options: BootOptions, open?: Compiling["open"]): Promise<BootResult> {
-  const done = { compiled: 0, differences: [], problems: [] };
+  const done = { compiled: 0, bundles: [], differences: [], problems: [] };
   if (options.ifStale && !existsSync(from)) return { ...done, status: "no-sources", images: await imageCids(out) };
 
   const { limits, guests } = readConfig(process.env);
@@ -97,17 +100,28 @@ async function run(from: string, out: string, options: BootOptions, open?: Compi
 
   const loader = open ? undefined : openLoader({ mode: guests, limits });
   const earlier = isAnew ? undefined : readLock(out, isOwn);
-  const where = { from, out, earlier, sourceBytes, ...(loader && { load: loader.load }) };
+  const npm = ownNpm(from, limits);
+  const where = {
+    from,
+    out,
+    earlier,
+    sourceBytes,
+    ...(loader && { load: loader.load }),
+    fetchPackages: npm.fetch,
+    registries: npm.registries,
+    packageLimits: limits,
+  };
   let generation: Generation;
   try {
     generation = await generate(where, options, compiling);
   } finally {
     await loader?.close();
+    await npm.close();
   }
   const { image, problems } = generation;
   if (!image) return { ...done, status: "bad-sources", images: {}, problems };
   const differences = compareImage(out, image);
-  const made = { compiled: image.compiled, differences, problems };
+  const made = { compiled: image.compiled, bundles: image.bundles, differences, problems };
   if (options.check && differences.length > 0) return { ...made, status: "stale", images: {} };
   if (differences.length > 0) writeImage(out, image);
   if (!options.check) own?.add(rawBlock(image.files.get(LOCK_FILE)!).cid);
@@ -115,7 +129,7 @@ async function run(from: string, out: string, options: BootOptions, open?: Compi
 }
 
 async function generate(
-  where: Pick<GenerateOptions, "from" | "out" | "earlier" | "sourceBytes" | "load">,
+  where: Omit<GenerateOptions, "onProgress" | "checkEntry" | "strict">,
   { quiet, strict }: BootOptions,
   compiling: Compiling,
 ): Promise<Generation> {
@@ -170,10 +184,33 @@ async function imageCids(out: string): Promise<BootResult["images"]> {
 }
 
 const DIFFERENCES_SHOWN = 20;
+/** A bundle of this size is told, even one without packages. */
+const LARGE_BYTES = 1024 * 1024;
+const PACKAGES_SHOWN = 4;
+
+/** `papers.ts 182 kB: zod 4.1.0 140 kB, papaparse 5.5.3 20 kB, and 3 more 5 kB` */
+function sizeOf({ entry, bytes, packages = [] }: BundleSize): string {
+  const shown = packages.slice(0, packages.length > PACKAGES_SHOWN + 1 ? PACKAGES_SHOWN : PACKAGES_SHOWN + 1);
+  const others = packages.slice(shown.length);
+  const weighs = shown.map((each) => `${each.name} ${each.version} ${inUnits(each.bytes)}`);
+  if (others.length > 0) {
+    weighs.push(`and ${others.length} more ${inUnits(others.reduce((sum, each) => sum + each.bytes, 0))}`);
+  }
+  return `${entry} ${inUnits(bytes)}${weighs.length > 0 ? `: ${weighs.join(", ")}` : ""}`;
+}
+
+function inUnits(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} B`;
+  if (bytes < 999_500) return `${Math.round(bytes / 1_000)} kB`;
+  return `${(bytes / 1_000_000).toFixed(1)} MB`;
+}
 
 function tell(result: BootResult, from: string, out: string): void {
   const say = (line: string): void => void process.stderr.write(`${line}\n`);
   const [sources, image] = [shown(from), shown(out)];
+  for (const bundle of result.bundles) {
+    if (bundle.packages || bundle.bytes >= LARGE_BYTES) say(`  ${sizeOf(bundle)}`);
+  }
   switch (result.status) {
     case "written":
       say(`Wrote the image to ${image} (${result.compiled} compiled, ${result.differences.length} files changed).`);

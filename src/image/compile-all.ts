@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import type { ReadTarball } from "../discover/compiler.ts";
 import { matches, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
@@ -42,12 +43,12 @@ const COMPILERS_MAX = 4;
  */
 export async function compileAll(
   jobs: readonly Job[],
-  { compiling, earlier, problems, onProgress, load }: CompileOptions,
+  { compiling, earlier, problems, onProgress, load, tarballs }: CompileOptions,
 ): Promise<{ results: Map<Job, CompileResult>; compiled: number }> {
   const byKey = new Map<string, Job[]>();
   for (const job of jobs) {
     const source = await job.definition.source(job.reference.server);
-    const key = compiling.key(job.definition.cid, { language: source.language, server: source.server });
+    const key = compiling.key(job.definition.cid, source);
     byKey.set(key, [...(byKey.get(key) ?? []), job]);
   }
 
@@ -79,7 +80,7 @@ export async function compileAll(
     const compiler = await compiling.open();
     try {
       for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
-        const result = await compileOne(key, byKey.get(key)![0]!, compiler);
+        const result = await compileOne(key, byKey.get(key)![0]!, compiler, async (cid) => tarballs?.get(cid));
         found.set(key, result);
         await tryToLoad(key, result.bundle);
         done++;
@@ -110,6 +111,8 @@ interface CompileOptions {
   readonly problems: Problem[];
   readonly onProgress?: ((progress: CompileProgress) => void) | undefined;
   readonly load?: Load | undefined;
+  /** The tarballs of the packages that definitions reach. */
+  readonly tarballs?: ReadonlyMap<Cid, Uint8Array> | undefined;
 }
 
 /**
@@ -126,8 +129,9 @@ async function compileOne(
   key: string,
   { reference, definition }: Job,
   compiler: ImageCompiler,
+  tarballs: ReadTarball,
 ): Promise<CompileResult> {
-  const compiled = await compiler.compile(await definition.source(reference.server));
+  const compiled = await compiler.compile(await definition.source(reference.server), tarballs);
   return { key, ...packCompiled(compiled) };
 }
 

@@ -1,3 +1,4 @@
+import type { ReadTarball } from "../discover/compiler.ts";
 import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
 import type { Cid } from "../lib/cid.ts";
 import type { Problem } from "../lib/problem.ts";
@@ -7,13 +8,13 @@ export interface Compiling {
   /** The definition's own files, by their path in the folder of sources: its entry and everything that imports. */
   gather(root: string, entry: string): Promise<{ files: Record<string, string>; problems: Problem[] }>;
   /** Two compilations with the same key have the same result. */
-  key(definition: Cid, of: { language: DefinitionSource["language"]; server: string }): string;
+  key(definition: Cid, of: Pick<DefinitionSource, "language" | "server" | "packages">): string;
   /** Called only when something has to be compiled. */
   open(): Promise<ImageCompiler>;
 }
 
 export interface ImageCompiler {
-  compile(source: DefinitionSource): Promise<Compiled>;
+  compile(source: DefinitionSource, tarballs?: ReadTarball): Promise<Compiled>;
   close(): Promise<void>;
 }
 

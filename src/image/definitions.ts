@@ -3,8 +3,10 @@ import { isCid, isStructure, matches, type Block, type Cid } from "../lib/cid.ts
 import { BerthError } from "../lib/errors.ts";
 import { problemAt } from "../lib/json-source.ts";
 import type { Problem } from "../lib/problem.ts";
+import type { PackageSet } from "../packages/package-set.ts";
 import type { Compiling } from "./compiling.ts";
 import { languageOf, loadDefinition, packDefinition } from "./definition.ts";
+import { withPackages } from "./folder-packages.ts";
 import { CONTENT_FOLDER } from "./image.ts";
 import type { Lock } from "./lock.ts";
 import type { Reference } from "./mcps-source.ts";
@@ -18,12 +20,15 @@ export interface GatheredDefinition {
   readonly blocks: readonly Block[];
   /** Path → CID of its own files; empty for a definition that is named by a CID. */
   readonly files: Readonly<Record<string, Cid>>;
-  /** The definition in the compiler's form for a server: the same whether it comes from a file or from a store. */
+  /**
+   * The definition in the compiler's form for a server, with the packages that it reaches: the same whether it comes from a
+   * file or from a store.
+   */
   source(server: string): Promise<DefinitionSource>;
 }
 
 /** Finds the definitions that sources name; each file is read and gathered once, however often it is named. */
-export function openDefinitions(folder: SourceFolder, compiling: Compiling, lock: Lock | undefined) {
+export function openDefinitions({ folder, compiling, lock, packages }: DefinitionsParts) {
   const gathered = new Map<string, Promise<GatheredDefinition | undefined>>();
 
   /** Undefined when it cannot be used; then `problems` says why. */
@@ -32,7 +37,7 @@ export function openDefinitions(folder: SourceFolder, compiling: Compiling, lock
     const complain = (code: string, message: string) => void problems.push(problemAt(at, code, message));
 
     if (kind === "definition" && isCid(target)) {
-      return findByCid(target, folder, complain);
+      return findByCid(target, folder, packages, complain);
     }
     const file = folder.read(target);
     if (isFault(file)) return complain(file.code, file.message);
@@ -41,12 +46,19 @@ export function openDefinitions(folder: SourceFolder, compiling: Compiling, lock
 
     let found = gathered.get(file.path);
     if (!found) {
-      found = gather(file, folder, compiling, lock, problems);
+      found = gather(file, { folder, compiling, lock, packages }, problems);
       gathered.set(file.path, found);
     }
     return found;
   };
   return { find };
+}
+
+interface DefinitionsParts {
+  readonly folder: SourceFolder;
+  readonly compiling: Compiling;
+  readonly lock: Lock | undefined;
+  readonly packages: PackageSet | undefined;
 }
 
 function kindProblem(kind: Reference["kind"], { path, text }: FolderFile): string | undefined {
@@ -61,9 +73,7 @@ function kindProblem(kind: Reference["kind"], { path, text }: FolderFile): strin
 
 async function gather(
   file: FolderFile,
-  folder: SourceFolder,
-  compiling: Compiling,
-  lock: Lock | undefined,
+  { folder, compiling, lock, packages }: DefinitionsParts,
   problems: Problem[],
 ): Promise<GatheredDefinition | undefined> {
   const paths = remembered(file, lock) ?? (await gatherPaths(file, folder, compiling, problems));
@@ -82,7 +92,7 @@ async function gather(
     cids[path] = own.block.cid;
   }
   const packed = packDefinition(file.path, files);
-  return { entry: file.path, ...packed, files: cids, source: sourceOf(packed.cid, packed.blocks) };
+  return { entry: file.path, ...packed, files: cids, source: sourceOf(packed.cid, packed.blocks, packages) };
 }
 
 /** A file without imports still has none; where an import leads can change with the files beside it. */
@@ -107,6 +117,7 @@ async function gatherPaths(
 async function findByCid(
   cid: Cid,
   folder: SourceFolder,
+  packages: PackageSet | undefined,
   complain: (code: string, message: string) => undefined,
 ): Promise<GatheredDefinition | undefined> {
   const blocks = new Map<Cid, Block>();
@@ -120,7 +131,7 @@ async function findByCid(
   try {
     await loadDefinition(read, cid, "any");
     const parts = [...blocks.values()];
-    return { entry: cid, cid, blocks: parts, files: {}, source: sourceOf(cid, parts) };
+    return { entry: cid, cid, blocks: parts, files: {}, source: sourceOf(cid, parts, packages) };
   } catch (error) {
     if (!(error instanceof BerthError)) throw error;
     const where = `put the bytes of a CID into the folder ${CONTENT_FOLDER}/ of the sources, in a file named by it`;
@@ -128,9 +139,9 @@ async function findByCid(
   }
 }
 
-function sourceOf(cid: Cid, blocks: readonly Block[]): GatheredDefinition["source"] {
+function sourceOf(cid: Cid, blocks: readonly Block[], packages: PackageSet | undefined): GatheredDefinition["source"] {
   const bytes = new Map(blocks.map((block) => [block.cid, block.bytes]));
-  return (server) => loadDefinition(async (part) => bytes.get(part), cid, server);
+  return async (server) => withPackages(await loadDefinition(async (part) => bytes.get(part), cid, server), packages);
 }
 
 /** The path by which a person finds a definition's file: a single file is compiled under another name. */

@@ -1,9 +1,12 @@
+import type { Compiled } from "../discover/discovery.ts";
 import { readSourceFields, serverNameProblem, variableNameProblem } from "../entry/fields.ts";
 import { jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
-import { parseJsonSource, problemAt, type JsonNode } from "../lib/json-source.ts";
+import { BerthError } from "../lib/errors.ts";
+import { parseJsonSource, problemAt, type JsonNode, type SourcePosition } from "../lib/json-source.ts";
 import { compareText, prettyJson } from "../lib/pretty-json.ts";
 import { strictly, type Problem } from "../lib/problem.ts";
-import { defaultLimits } from "../limits/limits.ts";
+import { defaultLimits, type Limits } from "../limits/limits.ts";
+import { PACKAGES } from "../packages/package-set.ts";
 import {
   compileAll,
   earlierResults,
@@ -12,8 +15,16 @@ import {
   type CompileProgress,
   type CompileResult,
 } from "./compile-all.ts";
+import { readCompiled } from "./compiled.ts";
 import { compilerIdentity, type Compiling } from "./compiling.ts";
 import { openDefinitions, type GatheredDefinition } from "./definitions.ts";
+import {
+  packagesValue,
+  readFolderPackages,
+  tarballsOfImage,
+  type FetchPackages,
+  type FolderPackages,
+} from "./folder-packages.ts";
 import {
   bootSource,
   cidFile,
@@ -22,6 +33,7 @@ import {
   manifestFile,
   MCPS_FILE,
   MCPS_SOURCE,
+  PACKAGE_JSON,
   type Manifest,
 } from "./image.ts";
 import { contentNames, LOCK_VERSION, lockText, type Lock } from "./lock.ts";
@@ -46,6 +58,10 @@ export interface GenerateOptions {
   readonly checkEntry?: CheckEntry;
   /** Tries if newly compiled bundles load; without it, the first call finds out. */
   readonly load?: Load;
+  /** Fetches the tarballs of npm packages that the image in `out` does not hold. */
+  readonly fetchPackages?: FetchPackages;
+  readonly registries?: () => Promise<readonly string[]>;
+  readonly packageLimits?: Pick<Limits, "packagesPerSet">;
 }
 
 /** All bytes of an image. */
@@ -57,6 +73,16 @@ export interface GeneratedImage {
   /** The definitions and transforms that were compiled now, out of `results`. */
   readonly compiled: number;
   readonly results: number;
+  /** The bundle of each definition and transform, by its entry file. */
+  readonly bundles: readonly BundleSize[];
+}
+
+/** How large a bundle is, and what each npm package of the set adds to it. */
+export interface BundleSize {
+  readonly entry: string;
+  readonly bytes: number;
+  /** The largest first; absent where there are none. */
+  readonly packages?: Compiled["packages"];
 }
 
 export interface Generation {
@@ -75,21 +101,41 @@ export async function generateImage(options: GenerateOptions, compiling: Compili
   const lock = options.earlier;
   const problems: Problem[] = [];
   const sources = readSources(folder, problems, options.checkEntry);
+  const packages = await readFolderPackages(folder, problems, {
+    fetch: options.fetchPackages ?? refuseToFetch,
+    have: tarballsOfImage(options.out),
+    ...(options.registries && { registries: options.registries }),
+    ...(options.packageLimits ?? defaultLimits),
+  });
+  if (packages) problems.push(...ownPackages(sources));
 
   const references = [...sources.mcps.references, ...Object.values(sources.boots).flatMap((boot) => boot.references)];
-  const jobs = await findJobs(references, openDefinitions(folder, compiling, lock).find, problems);
+  const { find } = openDefinitions({ folder, compiling, lock, packages: packages?.set });
+  const jobs = await findJobs(references, find, problems);
   const { results, compiled } = await compileAll(jobs, {
     compiling,
     earlier: earlierResults(options.out, lock),
     problems,
     onProgress: options.onProgress,
     load: options.load,
+    tarballs: packages?.tarballs,
   });
 
   const told = inOrder(options.strict ? strictly(problems) : problems);
   if (told.some(({ severity }) => severity === "error")) return { problems: told };
-  const image = assemble({ folder, sources, jobs, results, warnings: told, compiling });
+  const image = assemble({ folder, sources, packages, jobs, results, warnings: told, compiling });
   return { image: { ...image, compiled }, problems: told };
+}
+
+const refuseToFetch: FetchPackages = () => {
+  throw new BerthError("image_invalid", "its packages are not among those that the last image holds");
+};
+
+/** A boot source must not have another value for the variable that the packages of the folder become. */
+function ownPackages({ boots }: Sources): Problem[] {
+  const own = Object.values(boots).flatMap(({ variables }) => variables.filter(({ name }) => name === PACKAGES));
+  const message = `The variable "${PACKAGES}" is made from the ${PACKAGE_JSON} beside this file: remove it here, and add packages there`;
+  return own.map(({ at }) => problemAt(at, "generated-variable", message));
 }
 
 interface Sources {
@@ -157,6 +203,7 @@ function inOrder(problems: readonly Problem[]): Problem[] {
 interface Parts {
   readonly folder: SourceFolder;
   readonly sources: Sources;
+  readonly packages: FolderPackages | undefined;
   readonly jobs: readonly Job[];
   readonly results: ReadonlyMap<Job, CompileResult>;
   readonly warnings: readonly Problem[];
@@ -175,25 +222,32 @@ function assemble(parts: Parts): Omit<GeneratedImage, "compiled"> {
   const derived: Record<string, Cid> = {};
 
   const mcpsNeeds = needsOf(sources.mcps.references, parts);
+  const packages = blocksOf(parts.packages);
   for (const name of imageNames) {
     const boot = sources.boots[name];
     const usesMcps = boot.variables.some(({ value }) => value === "generated");
     const values = boot.variables.map(({ value }) => (value === "generated" ? mcps : value));
     const needs = [needsOf(boot.references, parts), ...(usesMcps ? [mcpsNeeds] : [])];
-    const blocks = [...values, ...(usesMcps ? generated.blocks : []), ...needs.flatMap(({ blocks }) => blocks)];
+    const blocks = [
+      ...values,
+      ...packages,
+      ...(usesMcps ? generated.blocks : []),
+      ...needs.flatMap(({ blocks }) => blocks),
+    ];
     const results = needs.flatMap(({ results }) => results);
 
     const manifest: Manifest = {
       servers: boot.servers
         .map(({ name, target, enabled }) => ({ name, definition_cid: cidOf(target), enabled }))
         .sort((a, b) => compareText(a.name, b.name)),
-      variables: boot.variables
-        .map((variable) => ({
+      variables: [
+        ...boot.variables.map((variable) => ({
           name: variable.name,
           definition_cid: valueCid(variable, mcps.cid),
           enabled: variable.enabled,
-        }))
-        .sort((a, b) => compareText(a.name, b.name)),
+        })),
+        ...packages.slice(0, 1).map(({ cid }) => ({ name: PACKAGES, definition_cid: cid, enabled: true })),
+      ].sort((a, b) => compareText(a.name, b.name)),
       content: [...new Set(blocks.map(({ cid }) => cid))].sort(compareText),
       derived: Object.fromEntries(results.map(({ key, result }) => [key, result.cid])),
     };
@@ -206,7 +260,24 @@ function assemble(parts: Parts): Omit<GeneratedImage, "compiled"> {
 
   files.set(LOCK_FILE, encode(lockText(lockOf(parts, { files, content, derived }))));
   const servers = new Set(jobs.filter(({ reference }) => reference.kind === "definition").map(serverOf)).size;
-  return { files, content, servers, results: Object.keys(derived).length };
+  return { files, content, servers, results: Object.keys(derived).length, bundles: sizesOf(parts) };
+}
+
+/** The value of the variable `packages`, and then every tarball. */
+function blocksOf(packages: FolderPackages | undefined): Block[] {
+  if (!packages) return [];
+  return [packagesValue(packages.set), ...Array.from(packages.tarballs, ([cid, bytes]) => ({ cid, bytes }))];
+}
+
+function sizesOf({ jobs, results }: Parts): BundleSize[] {
+  const sizes = new Map<string, BundleSize>();
+  for (const job of jobs) {
+    const { result, bundle } = results.get(job)!;
+    const { packages } = readCompiled(result.bytes);
+    const { entry } = job.definition;
+    if (bundle) sizes.set(entry, { entry, bytes: bundle.bytes.length, ...(packages && { packages }) });
+  }
+  return [...sizes.values()].sort((a, b) => compareText(a.entry, b.entry));
 }
 
 /** The blocks and results that the definitions behind some references bring into an image. */
@@ -263,6 +334,7 @@ interface BootVariable {
   /** The value's bytes; `generated` stands for the generated `mcps.json`. */
   readonly value: Block | "generated";
   readonly enabled: boolean;
+  readonly at: SourcePosition;
 }
 
 function readBootSource(root: JsonNode, folder: SourceFolder): BootSource {
@@ -292,7 +364,7 @@ function readBootSource(root: JsonNode, folder: SourceFolder): BootSource {
     if (read.name) names.check("variable", read.name, variableNameProblem);
     const value = readValue(node, read, folder, problems);
     if (!read.name || !value) return [];
-    return [{ name: read.name.value as string, value, enabled: read.enabled?.value !== false }];
+    return [{ name: read.name.value as string, value, enabled: read.enabled?.value !== false, at: read.name.at }];
   });
   return { servers, variables, references, problems };
 }

@@ -24,6 +24,9 @@ export const cidFile = (name: ImageName): string => `${name}.boot.cid`;
 export const MCPS_SOURCE = "mcps.source.json";
 /** The lock beside it, which pins the upstreams that it names. Written by `berth mcp lock`. */
 export const UPSTREAMS_LOCK = "upstreams.lock.json";
+/** The npm packages that definitions may import, and what npm made of them. Written by npm. */
+export const PACKAGE_JSON = "package.json";
+export const PACKAGE_LOCK = "package-lock.json";
 export const bootSource = (name: ImageName): string => `${name}.boot.source.json`;
 
 /** Everything that an image holds. Its dag-json CID is the image's version. Lists are sorted. */

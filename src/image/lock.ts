@@ -6,7 +6,16 @@ import { isObject } from "../lib/json.ts";
 import { compareText, prettyJson } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { compilerIdentity, type Compiling } from "./compiling.ts";
-import { cidFile, CONTENT_FOLDER, imageNames, LOCK_FILE, manifestFile, MCPS_FILE, UPSTREAMS_LOCK } from "./image.ts";
+import {
+  cidFile,
+  CONTENT_FOLDER,
+  imageNames,
+  LOCK_FILE,
+  manifestFile,
+  MCPS_FILE,
+  PACKAGE_JSON,
+  UPSTREAMS_LOCK,
+} from "./image.ts";
 import { isFault, openSourceFolder } from "./source-folder.ts";
 
 /**
@@ -66,13 +75,15 @@ export async function confirm(
   return (
     Object.entries(compiler).every(([language, key]) => lock.compiler[language] === key) &&
     sourcesAre(from, lock.sources, sourceBytes) &&
-    // The one source that counts without being named anywhere.
-    existsSync(join(from, UPSTREAMS_LOCK)) === UPSTREAMS_LOCK in lock.sources &&
+    UNNAMED.every((name) => existsSync(join(from, name)) === name in lock.sources) &&
     outputsAre(out, lock.outputs) &&
     contentIs(join(out, CONTENT_FOLDER), lock.content, deep) &&
     (await importsAre(from, lock.definitions, compiling))
   );
 }
+
+/** The sources that count without being named anywhere; the lock of packages counts only beside their `package.json`. */
+const UNNAMED = [UPSTREAMS_LOCK, PACKAGE_JSON];
 
 /** A new file can shadow the file that an import led to, so imports are resolved again. */
 async function importsAre(from: string, definitions: Lock["definitions"], compiling: Compiling): Promise<boolean> {
