@@ -18,6 +18,10 @@ const program = new Command("berth")
   .showHelpAfterError()
   .configureHelp({ sortSubcommands: true });
 
+const fromOption = [
+  "--from <folder>",
+  "folder of sources (default: the one at hand, or the nearest folder with a package.json, or this one)",
+] as const;
 const dataOption = ["--data <folder>", "folder of the store (BERTH_DATA, default .berth)"] as const;
 
 program
@@ -105,6 +109,21 @@ program
   .option("--strict", "treat type errors as errors: the exit code is then 1")
   .option("--json", "print {tools, problems} as JSON")
   .action(async (file, options) => run((await import("./commands/discover.ts")).discover(file, options)));
+
+program
+  .command("add")
+  .description("Add npm packages that definitions may import; never runs a script of theirs.")
+  .argument("<package...>", "names in the registry, each perhaps with a version: zod, papaparse@5")
+  .option(...fromOption)
+  .addHelpText("after", examples("npx berth-mcp add zod", "npx berth-mcp add papaparse@5 date-fns"))
+  .action(async (specs, options) => run((await import("./commands/add.ts")).add(specs, options)));
+
+program
+  .command("remove")
+  .description("Remove npm packages that berth add added, with their types.")
+  .argument("<package...>", "names as package.json has them")
+  .option(...fromOption)
+  .action(async (names, options) => run((await import("./commands/add.ts")).remove(names, options)));
 
 program
   .command("backup")

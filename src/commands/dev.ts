@@ -1,25 +1,30 @@
-import { access, stat, writeFile } from "node:fs/promises";
+import { access, readFile, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import { watch } from "chokidar";
 import { type Berth, startBerth } from "../compose/main.ts";
 import { serviceLog } from "../compose/service-log.ts";
 import { readConfig } from "../config.ts";
 import { gatherDefinition } from "../discover/gather.ts";
+import { packageImports } from "../discover/imports.ts";
 import { serverNameProblem } from "../entry/fields.ts";
 import type { CallObserver, LineObserver } from "../host/calls/observe.ts";
 import type { ServerSummary } from "../host/catalog/overview.ts";
 import { clientName } from "../http/pages/parts/setup.ts";
 import { packDefinition, type PackedDefinition } from "../image/definition.ts";
-import type { ServerRecord } from "../image/image.ts";
-import { type Cid, jsonBlock } from "../lib/cid.ts";
+import { packagesValue } from "../image/folder-packages.ts";
+import { PACKAGE_JSON, type ServerRecord } from "../image/image.ts";
+import { type Block, type Cid, jsonBlock } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { printable } from "../lib/printable.ts";
 import { type Problem, strictly } from "../lib/problem.ts";
 import type { Limits } from "../limits/limits.ts";
+import type { HaveTarball } from "../packages/fetch-set.ts";
+import { PACKAGES, type PackageSet } from "../packages/package-set.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
 import type { Store } from "../store/store.ts";
 import { environmentOf, type EnvironmentOptions } from "./environment.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
+import { packageFilesOf, packagesFolder, projectPackages } from "./project-packages.ts";
 import { signalled } from "./serve.ts";
 
 export interface DevOptions extends Pick<EnvironmentOptions, "data"> {
@@ -51,12 +56,13 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
     const berth = await startBerth(config, serviceLog(config), async (store, tenant) => {
       files = new DevFiles(store, tenant, config.limits);
       for (const server of servers) await files.read(server);
+      await files.readPackages();
     });
     try {
       berth.onCall(reportFailures(servers));
       berth.onLine(reportLines(servers));
       const watching = await watchFiles(berth, servers, files!, isStrict);
-      await announceServers(berth, servers, isStrict);
+      await announceServers(berth, servers, files!, isStrict);
       await ended;
       await watching.close();
     } finally {
@@ -117,11 +123,17 @@ async function watchFiles(
     turn = turn.then(() => serveAgain(server)).catch((error: Error) => console.error(`berth: ${error.message}`));
   };
   const serveAgain = async (server: FileServer): Promise<void> => {
-    const read = await files.read(server);
-    own(server, read.files);
-    if (!read.changed) return;
+    const { read, packages } = await readBoth(server);
+    if (!read.changed && !packages.changed) return;
     await berth.reload();
-    await reportServer(berth, server, isStrict);
+    if (packages.changed) printProblems(packages.problems);
+    for (const each of packages.changed ? servers : [server]) await reportServer(berth, each, isStrict);
+  };
+  const readBoth = async (server: FileServer) => {
+    const read = await files.read(server);
+    const packages = await files.readPackages();
+    own(server, [...read.files, ...packages.files]);
+    return { read, packages };
   };
   const own = (server: FileServer, paths: readonly string[]): void => {
     for (const path of paths) {
@@ -136,10 +148,9 @@ async function watchFiles(
   watcher.on("all", (_event, path) => owners.get(path)?.forEach(follow));
   watcher.on("error", (error) => console.error(`berth: ${(error as Error).message}`));
   for (const server of servers) {
-    const read = await files.read(server);
-    own(server, read.files);
+    const { read, packages } = await readBoth(server);
     // It was saved between the first look at it and this one.
-    if (read.changed) await berth.reload();
+    if (read.changed || packages.changed) await berth.reload();
   }
   return {
     async close() {
@@ -154,7 +165,13 @@ interface Watching {
 }
 
 /** Prints the first message: what is served, and how to connect a client. */
-async function announceServers(berth: Berth, servers: readonly FileServer[], isStrict: boolean): Promise<void> {
+async function announceServers(
+  berth: Berth,
+  servers: readonly FileServer[],
+  files: DevFiles,
+  isStrict: boolean,
+): Promise<void> {
+  printProblems(files.packageProblems);
   for (const server of servers) await reportServer(berth, server, isStrict);
   const [first] = servers;
   console.error(
@@ -275,6 +292,9 @@ class DevFiles {
   readonly #tenant: string;
   readonly #limits: Limits;
   readonly #held = new Map<string, Cid>();
+  /** The imports of each server, and the folder whose packages they mean. */
+  readonly #imports = new Map<string, { readonly folder: string; readonly specifiers: readonly string[] }>();
+  #packages: DevPackages = NO_PACKAGES;
 
   constructor(store: Store, tenant: string, limits: Limits) {
     this.#store = store;
@@ -289,10 +309,64 @@ class DevFiles {
     const { files } = await gatherDefinition(folder, entry, this.#limits);
     // The compiler misses an unreadable file as well, and reports where.
     const definition = packDefinition(entry, { [entry]: "", ...files });
+    const language = entry.endsWith(".sh") ? "shell" : "typescript";
+    this.#imports.set(name, { folder: packagesFolder(folder), specifiers: packageImports({ language, files }) });
     const changed = this.#held.get(name) !== definition.cid;
     if (changed) await this.#name(name, definition);
     return { files: [entry, ...Object.keys(files)].map((file) => join(folder, file)), changed };
   }
+
+  /** The problems of the `package.json` of the servers, and of its lock. */
+  get packageProblems(): readonly Problem[] {
+    return this.#packages.problems;
+  }
+
+  /** Brings the variable `packages` to the `package.json` of the servers. `files` says what it depends on. */
+  async readPackages(): Promise<{ files: string[]; changed: boolean; problems: readonly Problem[] }> {
+    const imports = [...this.#imports.values()];
+    const folders = [...new Set(imports.map(({ folder }) => folder))];
+    const files = folders.flatMap(packageFilesOf);
+    const from = JSON.stringify([
+      imports,
+      await Promise.all(files.map((file) => readFile(file, "utf8").catch(() => null))),
+    ]);
+    // What could not be fetched may come the next time.
+    const isKnown = from === this.#packages.from && this.#packages.problems.length === 0;
+    if (isKnown) return { files, changed: false, problems: [] };
+    const read = await Promise.all(
+      folders.map(async (folder) => {
+        const imported = imports.filter((each) => each.folder === folder).flatMap(({ specifiers }) => specifiers);
+        const { packages, problems } = await projectPackages(folder, imported, {
+          limits: this.#limits,
+          have: this.#tarball,
+        });
+        return { folder, packages, problems: problems.map((problem) => inFolder(problem, folder)) };
+      }),
+    );
+    const [first, second] = read.filter(({ packages }) => packages);
+    const problems = [
+      ...read.flatMap((each) => each.problems),
+      ...(first && second ? [twoFolders(first.folder, second.folder)] : []),
+    ];
+    const value = first?.packages && packagesValue(first.packages.set);
+    const said = JSON.stringify([value?.cid, problems]);
+    const changed = said !== this.#packages.said;
+    if (value?.cid !== this.#packages.value?.cid) {
+      const tarballs = Array.from(first?.packages?.tarballs ?? [], ([cid, bytes]) => ({ cid, bytes }));
+      await this.#store.change(this.#tenant, {
+        by: "dev",
+        put: value ? [value, ...tarballs] : [],
+        set: [{ kind: "variable", name: PACKAGES, cid: value?.cid ?? null }],
+      });
+    }
+    this.#packages = { from, said, value, set: first?.packages?.set, problems };
+    return { files, changed, problems };
+  }
+
+  readonly #tarball: HaveTarball = async (integrity) => {
+    const locked = Object.values(this.#packages.set?.packages ?? {}).find((each) => each.integrity === integrity);
+    return locked?.tarball === undefined ? undefined : this.#store.content(this.#tenant, locked.tarball);
+  };
 
   async #name(name: string, { cid, blocks }: PackedDefinition): Promise<void> {
     const record: ServerRecord = { definition: cid, enabled: true };
@@ -304,6 +378,32 @@ class DevFiles {
     });
     this.#held.set(name, cid);
   }
+}
+
+/** The packages of the servers, as they were read last. */
+interface DevPackages {
+  /** The texts that they were read from. */
+  readonly from: string;
+  /** All that a person can see of them, as one text to compare. */
+  readonly said: string;
+  readonly value: Block | undefined;
+  readonly set: PackageSet | undefined;
+  readonly problems: readonly Problem[];
+}
+
+const NO_PACKAGES: DevPackages = { from: "", said: "[null,[]]", value: undefined, set: undefined, problems: [] };
+
+function twoFolders(first: string, second: string): Problem {
+  const [one, other] = [first, second].map((folder) => relative(process.cwd(), folder) || ".");
+  const message =
+    `These servers import packages of ${one}, and others those of ${other}; one Berth serves those of one folder: ` +
+    "serve the others with a berth dev of their own";
+  return { code: "packages-of-two-folders", message, severity: "error", file: join(other!, PACKAGE_JSON) };
+}
+
+/** A problem whose file is named from the person's working folder. */
+function inFolder(problem: Problem, folder: string): Problem {
+  return { ...problem, file: relative(process.cwd(), join(folder, problem.file ?? "")) };
 }
 
 /** Problems with the person's own file names: a definition of one file is compiled under its server's name. */

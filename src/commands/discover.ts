@@ -1,13 +1,17 @@
 import { readFile } from "node:fs/promises";
-import { basename, dirname, extname } from "node:path";
+import { basename, dirname, extname, join, relative } from "node:path";
 import { readConfig } from "../config.ts";
 import { signatureOf } from "../contract/signature.ts";
 import { openCompiler } from "../discover/compiler.ts";
 import type { DefinitionSource, DiscoveredTool, Discovery } from "../discover/discovery.ts";
 import { gatherDefinition } from "../discover/gather.ts";
+import { packageImports } from "../discover/imports.ts";
+import { withPackages } from "../image/folder-packages.ts";
+import type { Cid } from "../lib/cid.ts";
 import { strictly, type Problem } from "../lib/problem.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
+import { packagesFolder, projectPackages } from "./project-packages.ts";
 
 export interface DiscoverOptions {
   /** Prints `{ tools, resources, prompts, completions, problems }` as JSON on stdout, without empty lists. */
@@ -32,20 +36,27 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
   const entry = basename(file);
   const { limits, guests } = readConfig(process.env);
   const gathered = await gatherDefinition(dirname(file), entry, limits);
-  const source: DefinitionSource = {
+  const own: DefinitionSource = {
     language: text.startsWith("#!") || extname(file) === ".sh" ? "shell" : "typescript",
     server: options.server ?? basename(file, extname(file)),
     entry,
     files: { ...gathered.files, [entry]: gathered.files[entry] ?? text },
   };
+  const beside = packagesFolder(dirname(file));
+  const { packages, problems: refused } = await projectPackages(beside, packageImports(own), { limits });
+  const source = withPackages(own, packages?.set);
+  const inFolder = refused.map((problem) =>
+    Object.assign({}, problem, { file: join(relative(dirname(file), beside), problem.file ?? "") }),
+  );
   // The bundler reports imports that lead nowhere, too.
   const unread = gathered.problems.filter(({ code }) => code !== "missing-file" && code !== "outside");
 
   const compiler = openCompiler(limits, { mode: confinementBy(guests) });
   try {
-    const { bundling: unbundled = [], ...found } = await compiler.discover(source);
+    const tarballs = async (cid: Cid) => packages?.tarballs.get(cid);
+    const { bundling: unbundled = [], ...found } = await compiler.discover(source, tarballs);
     const told = (list: readonly Problem[]): readonly Problem[] => (options.strict ? strictly(list) : list);
-    const [problems, bundling] = [told(found.problems), told([...unread, ...unbundled])];
+    const [problems, bundling] = [told(found.problems), told([...inFolder, ...unread, ...unbundled])];
     if (options.json) printJson({ ...found, problems }, bundling);
     else printText({ ...found, problems: [...problems, ...bundling] });
     return [...problems, ...bundling].some((problem) => problem.severity === "error") ? 1 : 0;

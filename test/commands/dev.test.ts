@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
-import { spawn, type ChildProcess, type SpawnOptions } from "node:child_process";
 import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-import { test, type TestContext } from "node:test";
+import { join } from "node:path";
+import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { call, post, request } from "../support/berth.ts";
+import { spawnDev, startDev } from "../support/dev-process.ts";
 import { freePort } from "../support/free-port.ts";
 
-const CLI = resolve("dist/src/cli.js");
 const GREET = "/** Greets. */\nexport function greet(name: string): string {\n  return `Hello, ${name}!`;\n}\n";
 
 test("berth dev serves a file, and what it becomes when it is saved", async (t) => {
@@ -142,57 +141,6 @@ test("berth dev leaves nothing behind", async (t) => {
   await dev.stop();
   assert.deepEqual(await readdir(dev.temporary), []);
 });
-
-interface Dev {
-  readonly url: string;
-  readonly folder: string;
-  /** Its folder for temporary data. */
-  readonly temporary: string;
-  output(): string;
-  /** Resolves when the output so far matches, before or after the call. */
-  printed(pattern: RegExp): Promise<void>;
-  stop(): Promise<void>;
-}
-
-async function startDev(t: TestContext, files: Record<string, string>, args: readonly string[]): Promise<Dev> {
-  const folder = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
-  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
-  const temporary = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
-  const child = spawnDev(folder, args, { TMPDIR: temporary });
-  let output = "";
-  let onPrint = (): void => {};
-  child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
-    output += chunk;
-    onPrint();
-  });
-  const ended = new Promise<void>((resolveEnded) => child.once("close", () => resolveEnded()));
-  const stop = async (): Promise<void> => {
-    child.kill("SIGINT");
-    await ended;
-  };
-  t.after(async () => {
-    await stop();
-    for (const each of [folder, temporary]) await rm(each, { recursive: true, force: true });
-  });
-  const printed = (pattern: RegExp): Promise<void> =>
-    new Promise((found, reject) => {
-      const timer = setTimeout(() => reject(new Error(`not printed: ${pattern}\n${output}`)), 240_000);
-      onPrint = () => {
-        if (!pattern.test(output)) return;
-        clearTimeout(timer);
-        found();
-      };
-      onPrint();
-    });
-  await printed(/Berth watches the files/);
-  const url = /(http:\/\/[^/]+)\/mcp\//.exec(output)![1]!;
-  return { url, folder, temporary, output: () => output, printed, stop };
-}
-
-function spawnDev(cwd: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {
-  const options: SpawnOptions = { cwd, env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "pipe"] };
-  return spawn(process.execPath, [CLI, "dev", "--port", "0", ...args], options);
-}
 
 async function run(cwd: string, args: readonly string[]): Promise<{ code: number | null; output: string }> {
   const child = spawnDev(cwd, args);

@@ -1,0 +1,150 @@
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, beforeEach, describe, test } from "node:test";
+import { call } from "../support/berth.ts";
+import { berth, type Ran } from "../support/commands.ts";
+import { startDev } from "../support/dev-process.ts";
+import { startTestRegistry, type TestPackage, type TestRegistry } from "../support/registry.ts";
+
+const PAPERS: TestPackage = {
+  name: "papers",
+  version: "2.1.0",
+  manifest: { main: "index.js", dependencies: { inks: "^1.0.0" } },
+  files: { "index.js": 'exports.print = (text) => `${require("inks").ink}: ${text}`;\n' },
+};
+const INKS: TestPackage = {
+  name: "inks",
+  manifest: { types: "index.d.ts" },
+  files: { "index.js": 'exports.ink = "black";\n', "index.d.ts": "export const ink: string;\n" },
+};
+const TYPES: TestPackage = {
+  name: "@types/papers",
+  version: "2.0.1",
+  manifest: { types: "index.d.ts" },
+  files: { "index.d.ts": "export function print(text: string): string;\n" },
+};
+const SCRIPTED: TestPackage = {
+  name: "scripted",
+  manifest: { hasInstallScript: true, scripts: { install: "node -e \"fs.writeFileSync('ran','')\"" } },
+  files: { "index.js": "exports.one = 1;\n", "index.d.ts": "export const one: number;\n" },
+};
+
+describe("berth add", () => {
+  let registry: TestRegistry;
+  let folder: string;
+  let cache: string;
+  before(async () => {
+    registry = await startTestRegistry(PAPERS, INKS, TYPES, SCRIPTED);
+    registry.publish({ ...TYPES, version: "3.0.0" }, { ...INKS, name: "dotenvs" });
+    cache = await mkdtemp(join(tmpdir(), "berth-add-test-"));
+  });
+  after(async () => {
+    await registry.close();
+    await rm(cache, { recursive: true, force: true });
+  });
+  beforeEach(async () => {
+    folder = await mkdtemp(join(cache, "sources-"));
+    await writeFile(join(folder, ".npmrc"), `registry=${registry.url}\n`);
+  });
+
+  const env = (): Record<string, string> => ({ npm_config_cache: cache, npm_config_registry: registry.url });
+  const run = (...args: string[]): Promise<Ran> => berth(args, { cwd: folder, env: env() });
+  const packageJson = (at = folder) => JSON.parse(readFileSync(join(at, "package.json"), "utf8"));
+
+  test("makes a package.json, pins what it adds, and adds the types of a package that has none", async () => {
+    const { code, stderr } = await run("add", "papers");
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /^Made package\.json\.$/m);
+    assert.match(stderr, /^Added papers 2\.1\.0 to \. \(3 packages more\)\.$/m);
+    assert.match(stderr, /papers has the types of @types\/papers 2\.0\.1\./, "those of its own major version");
+    const { private: isPrivate, type, dependencies } = packageJson();
+    assert.deepEqual([isPrivate, type], [true, "module"]);
+    assert.deepEqual(Object.keys(dependencies), ["@types/papers", "papers"]);
+    assert.ok(existsSync(join(folder, "package-lock.json")));
+    assert.ok(existsSync(join(folder, "node_modules", "papers", "index.js")), "for the editor");
+  });
+
+  test("says of a package that it has types of its own, and looks for no others", async () => {
+    const { stderr } = await run("add", "inks");
+    assert.match(stderr, /inks has types of its own\./);
+    assert.deepEqual(Object.keys(packageJson().dependencies), ["inks"]);
+  });
+
+  test("never runs a script of a package, and says so once", async () => {
+    const { code, stderr } = await run("add", "scripted");
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /warning: scripted 1\.0\.0: its install script is never run/);
+    assert.ok(!existsSync(join(folder, "node_modules", "scripted", "ran")));
+    assert.doesNotMatch((await run("add", "inks")).stderr, /install script/);
+  });
+
+  test("warns of a name that is one letter from a famous one", async () => {
+    const { stderr } = await run("add", "dotenvs");
+    assert.match(stderr, /"dotenvs" differs by one letter from the well-known "dotenv"/);
+    assert.equal(stderr.match(/one letter/g)!.length, 1);
+  });
+
+  test("takes nothing but names of the registry, and makes nothing before it knows", async () => {
+    const others = [
+      "git+https://example.com/a.git",
+      "./folder",
+      "a/b",
+      "https://example.com/a.tgz",
+      "x@npm:y",
+      "--global",
+    ];
+    for (const spec of others) {
+      const { code, stderr } = await run("add", "--", spec);
+      assert.equal(code, 2, `${spec}: ${stderr}`);
+      assert.match(stderr, /is no package of the registry: write a name/);
+    }
+    assert.ok(!existsSync(join(folder, "package.json")));
+  });
+
+  test("says which package there is not, with npm's own words", async () => {
+    const { code, stderr } = await run("add", "nobody-has-this");
+    assert.equal(code, 2);
+    assert.match(stderr, /E404/);
+    assert.match(stderr, /npm install failed/);
+  });
+
+  test("adds to the folder of sources at hand, to the nearest package.json, and to where --from says", async () => {
+    await mkdir(join(folder, "reference_templates"));
+    await mkdir(join(folder, "tools", "deep"), { recursive: true });
+    await writeFile(join(folder, "reference_templates", "mcps.source.json"), "{}");
+    await writeFile(join(folder, "tools", "package.json"), "{}");
+    await run("add", "inks");
+    assert.deepEqual(Object.keys(packageJson(join(folder, "reference_templates")).dependencies), ["inks"]);
+    const deep = await berth(["add", "inks"], { cwd: join(folder, "tools", "deep"), env: env() });
+    assert.match(deep.stderr, /Added inks 1\.0\.0 to \.\. /);
+    assert.deepEqual(Object.keys(packageJson(join(folder, "tools")).dependencies), ["inks"]);
+    await run("add", "--from", "elsewhere", "inks");
+    assert.deepEqual(Object.keys(packageJson(join(folder, "elsewhere")).dependencies), ["inks"]);
+    assert.ok(!existsSync(join(folder, "package.json")));
+  });
+
+  test("is undone by berth remove, with the types that came along", async () => {
+    await run("add", "papers", "inks");
+    const { code, stderr } = await run("remove", "papers");
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /Removed papers, @types\/papers from \. \(2 packages less\)\./);
+    assert.deepEqual(Object.keys(packageJson().dependencies), ["inks"]);
+    const unknown = await run("remove", "papers");
+    assert.equal(unknown.code, 2);
+    assert.match(unknown.stderr, /papers is not among the dependencies of package\.json/);
+  });
+
+  test("while berth dev serves, which then serves what imports the package", async (t) => {
+    const text = 'import { print } from "papers";\nexport function say(word: string) {\n  return print(word);\n}\n';
+    await writeFile(join(folder, "hello.ts"), text);
+    const dev = await startDev(t, {}, ["hello.ts"], { folder, env: env() });
+    assert.match(dev.output(), /"papers" cannot be imported/);
+    await run("add", "papers");
+    await dev.printed(/hello {2}http\S+ {2}1 tool/);
+    const { content } = await call(`${dev.url}/mcp/hello`, "say", { word: "hello" });
+    assert.equal(content[0].text, "black: hello");
+  });
+});

@@ -1,0 +1,67 @@
+import { spawn, type ChildProcess, type SpawnOptions } from "node:child_process";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import type { TestContext } from "node:test";
+
+const CLI = resolve("dist/src/cli.js");
+
+/** `berth dev` as a process, in a folder of its own. */
+export interface Dev {
+  readonly url: string;
+  readonly folder: string;
+  /** Its folder for temporary data. */
+  readonly temporary: string;
+  output(): string;
+  /** Resolves when the output so far matches, before or after the call. */
+  printed(pattern: RegExp): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export async function startDev(
+  t: TestContext,
+  files: Record<string, string>,
+  args: readonly string[],
+  { env = {}, ...options }: { readonly folder?: string; readonly env?: Record<string, string> } = {},
+): Promise<Dev> {
+  const folder = options.folder ?? (await mkdtemp(join(tmpdir(), "berth-dev-test-")));
+  for (const [name, text] of Object.entries(files)) {
+    await mkdir(dirname(join(folder, name)), { recursive: true });
+    await writeFile(join(folder, name), text);
+  }
+  const temporary = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
+  const child = spawnDev(folder, args, { TMPDIR: temporary, ...env });
+  let output = "";
+  let onPrint = (): void => {};
+  child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
+    output += chunk;
+    onPrint();
+  });
+  const ended = new Promise<void>((resolveEnded) => child.once("close", () => resolveEnded()));
+  const stop = async (): Promise<void> => {
+    child.kill("SIGINT");
+    await ended;
+  };
+  t.after(async () => {
+    await stop();
+    for (const each of [folder, temporary]) await rm(each, { recursive: true, force: true });
+  });
+  const printed = (pattern: RegExp): Promise<void> =>
+    new Promise((found, reject) => {
+      const timer = setTimeout(() => reject(new Error(`not printed: ${pattern}\n${output}`)), 240_000);
+      onPrint = () => {
+        if (!pattern.test(output)) return;
+        clearTimeout(timer);
+        found();
+      };
+      onPrint();
+    });
+  await printed(/Berth watches the files/);
+  const url = /(http:\/\/[^/]+)\/mcp\//.exec(output)![1]!;
+  return { url, folder, temporary, output: () => output, printed, stop };
+}
+
+export function spawnDev(cwd: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {
+  const options: SpawnOptions = { cwd, env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "pipe"] };
+  return spawn(process.execPath, [CLI, "dev", "--port", "0", ...args], options);
+}
