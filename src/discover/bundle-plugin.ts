@@ -185,7 +185,7 @@ interface LockedFile {
   readonly path: string;
 }
 
-/** What a definition itself imports of a package. */
+/** A package's file that a definition itself imports. */
 function importedFile(packages: PackageFiles, path: string): OnResolveResult {
   const { locked } = packages.origin(path)!;
   return isNativeAlone(locked) ? refuse("import-refused", nativeAddon(locked)) : lockedFile(packages, path);
@@ -283,7 +283,7 @@ const allowed =
 
 const TEXTS: ReadonlySet<string> = new Set([".css", ".csv", ".html", ".md", ".svg", ".txt", ".xml"]);
 
-/** What is nothing without native code needs one of these, to compile, fetch or find it. */
+/** A package that is nothing without native code needs one of these, to compile, fetch, or find it. */
 const ADDON_TOOLS: ReadonlySet<string> = new Set([
   "@mapbox/node-pre-gyp",
   "bindings",

@@ -28,7 +28,7 @@ function versionsIn(set: PackageSet | undefined): Map<string, string[]> {
   return new Map([...found].map(([name, versions]) => [name, [...versions].sort(compareText)]));
 }
 
-/** What is worth knowing of the packages that come or have other versions: nothing of it refuses them. */
+/** Warnings about the packages that come or have other versions; they refuse nothing. */
 export function packageWarnings(before: PackageSet | undefined, after: PackageSet | undefined): Problem[] {
   if (!after) return [];
   const warnings: Problem[] = [];

@@ -7,7 +7,7 @@ import { isVariant, type LockedPackage, type PackageSet } from "../packages/pack
 import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 
-/** What makes sets of ranges, and brings tarballs: npm, in its confinement. */
+/** The maker of sets, which brings their tarballs: npm, in its confinement. */
 export interface PackageSource {
   resolve(
     dependencies: Readonly<Record<string, string>>,
@@ -21,7 +21,7 @@ export interface PackageSource {
   ): Promise<{ readonly set: PackageSet; readonly blocks: readonly Block[] }>;
 }
 
-/** What a set should be made of. */
+/** The input of a set. */
 export interface PackageWish {
   readonly dependencies: Readonly<Record<string, string>>;
   /** Stays locked, except for what `update` names. */

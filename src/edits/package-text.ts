@@ -15,7 +15,7 @@ import {
   type PackageSet,
 } from "../packages/package-set.ts";
 
-/** What a value of the variable `packages` says: a whole set, or what one should be made of. */
+/** A value of the variable `packages`: a whole set, or the input of one. */
 export type SaidPackages =
   | { readonly kind: "set"; readonly set: PackageSet }
   | { readonly kind: "wish"; readonly dependencies: Readonly<Record<string, string>> }
@@ -23,7 +23,7 @@ export type SaidPackages =
 
 const SET_FIELDS = ["dependencies", "npm", "packages", "lines"];
 const PACKAGE_FIELDS = ["name", "version", "integrity", "tarball", "dependencies", "os", "cpu", "libc"];
-/** What somebody wrote is quoted no further than this. */
+/** Texts of others are quoted no further than this. */
 const QUOTED_UNITS = 120;
 
 /** Reads the JSON value of the variable, with all that is wrong in it at its place. Whether tarballs are there, others see. */

@@ -366,7 +366,7 @@ const packageLimits = {
   /** Requests to the registry for that, and the bytes of all its answers. */
   packageFetchRequests: 10_000,
   packageFetchBytes: 1024 * 1024 * 1024,
-  /** What the registry says of all versions of one package, as it sends it. */
+  /** The registry's description of all versions of one package, as it sends it. */
   packageAnswerBytes: 64 * 1024 * 1024,
   /** The memory of each process of npm, besides V8's overhead; and of the folder in which they work. */
   packageFetchMemoryMb: 512,

@@ -160,7 +160,7 @@ export class ConfinedNpm {
     return found;
   }
 
-  /** What the child says of its end, or how it ended without. The relay knows better why npm failed. */
+  /** The result as the child tells it, or an error that says how it ended. The relay knows better why npm failed. */
   #judged(ending: Exclude<Ending, { kind: "unready" }>, relay: RegistryRelay): NpmResult {
     const { limits } = this.#options;
     if (ending.kind === "closed") throw shuttingDown();
@@ -280,7 +280,7 @@ const program = new OwnProgram({
   startsPrograms: true,
 });
 
-/** What is decided of it, by itself or by the host. */
+/** The decision about a run, by the child itself or by the host. */
 type Verdict =
   | { readonly kind: "result"; readonly result: NpmResult }
   | { readonly kind: "time" }

@@ -117,7 +117,7 @@ export function refused(detail: string, locked?: Pick<LockedPackage, "name" | "v
   return new BerthError("packages_refused", detail, locked && { data: { package: named(locked) } });
 }
 
-/** What npm says of itself, for those who asked for packages. */
+/** npm's failure as an error for those who asked for packages. */
 export function asBerthError(failed: NpmFailed): BerthError {
   const { code, message } = failed;
   const data = {

@@ -15,7 +15,7 @@ export interface NamedText {
   readonly text: string;
 }
 
-export interface LockOptions {
+export interface ReadLockOptions {
   /** The addresses of the registries in use. What the lock says of others' is refused. */
   readonly registries?: readonly string[];
   /** The most packages of a set. */
@@ -24,7 +24,7 @@ export interface LockOptions {
   readonly npm?: string;
 }
 
-/** What npm writes for "the registry in use", whichever that is. */
+/** The address that npm writes for "the registry in use", whichever that is. */
 export const PUBLIC_REGISTRY = "https://registry.npmjs.org/";
 
 /**
@@ -34,7 +34,7 @@ export const PUBLIC_REGISTRY = "https://registry.npmjs.org/";
 export function readLock(
   packageJson: NamedText,
   lock: NamedText,
-  options: LockOptions,
+  options: ReadLockOptions,
 ): { set?: PackageSet; problems: Problem[] } {
   const wanted = parseJsonSource(packageJson.file, packageJson.text);
   const locked = parseJsonSource(lock.file, lock.text);
@@ -63,13 +63,13 @@ class LockReading {
   readonly problems: Problem[] = [];
   readonly #root: JsonNode;
   readonly #lock: JsonNode;
-  readonly #options: LockOptions;
+  readonly #options: ReadLockOptions;
   readonly #registries: readonly URL[];
   /** Every line of the lock by place, read or not. */
   #lines: ReadonlyMap<string, JsonNode> = new Map();
   #mayRename = false;
 
-  constructor(root: JsonNode, lock: JsonNode, options: LockOptions) {
+  constructor(root: JsonNode, lock: JsonNode, options: ReadLockOptions) {
     this.#root = root;
     this.#lock = lock;
     this.#options = options;
@@ -135,7 +135,7 @@ class LockReading {
     return new Map([...packages.members].map(([place, { node }]) => [place, node]));
   }
 
-  /** What definitions may import. Optional dependencies stand in for others of the same name, as for npm. */
+  /** The packages that definitions may import. Optional dependencies stand in for others of the same name, as for npm. */
   #dependencies(): Need[] {
     const needs = new Map<string, Need>();
     for (const field of ["dependencies", "optionalDependencies"]) {
@@ -215,7 +215,7 @@ class LockReading {
     ];
   }
 
-  /** What a range says of where the package is from. */
+  /** True for a range, which leaves it to the registry where the package is from. */
   #isOfRegistry({ name, spec, at, from }: Need): boolean {
     if (isRange(spec)) return true;
     const who = from === "" ? "" : `, which ${from} needs,`;

@@ -1,4 +1,4 @@
-/** What packages with native code need to be compiled, fetched, or found. */
+/** Packages that compile, fetch, or find native code for others. */
 const ADDON_TOOLS: ReadonlySet<string> = new Set([
   "@mapbox/node-pre-gyp",
   "bindings",
@@ -37,7 +37,7 @@ const INSTEAD: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * What to use instead of a package with an install script; undefined where nothing says that it has native code.
+ * Says what to use instead of a package with an install script; undefined where nothing says that it has native code.
  * `needs` are the names of its dependencies: a lock says no more of what the script does.
  */
 export function nativeAdvice(name: string, needs: readonly string[]): string | undefined {

@@ -1,4 +1,4 @@
-/** What npm's process in the sandbox says to the host: a line of JSON, and as many bytes as it names. */
+/** A message of npm's process in the sandbox to the host: a line of JSON, and as many bytes as it names. */
 export type NpmFrame =
   | { readonly kind: "ready" }
   /** A tarball. */

@@ -9,7 +9,7 @@ import { readLock } from "./lock.ts";
 import { isSha512, type LockedPackage, type PackageSet } from "./package-set.ts";
 
 /**
- * What is asked of npm, in words of its command line: to resolve ranges, and to bring tarballs. No script of a package
+ * Asks npm, in words of its command line, to resolve ranges and to bring tarballs. No script of a package
  * is ever run. Runs as it is in the author's own shell, and inside of the sandbox for everybody else.
  */
 export interface NpmPlace {
@@ -36,13 +36,13 @@ export interface NpmPlace {
   readonly signal?: AbortSignal;
 }
 
-/** What should be in a set. */
+/** The input of a set. */
 export interface Wish {
   /** Names with ranges; an empty range stands for the newest version, which npm then writes as a range. */
   readonly dependencies: Readonly<Record<string, string>>;
-  /** What this set has locked stays locked. */
+  /** The versions that this set has locked stay. */
   readonly previous?: PackageSet;
-  /** What does not stay: these packages, or all. */
+  /** Except for these packages, or for all. */
   readonly update?: true | readonly string[];
 }
 
@@ -127,7 +127,7 @@ export function lockTextOf({ dependencies, packages, lines = {} }: PackageSet): 
   });
 }
 
-/** What npm is asked for, and the sha512 by which it may name it. */
+/** The package that npm is asked for, and the sha512 by which it may name it. */
 export type WantedTarball = Pick<LockedPackage, "name" | "version" | "integrity">;
 
 interface Spec {
@@ -303,7 +303,7 @@ export function cachePathOf(integrity: string): string | undefined {
   return join("_cacache", "content-v2", "sha512", hex.slice(0, 2), hex.slice(2, 4), hex.slice(4));
 }
 
-/** What an author's npm is configured to: its cache, and the registries that it takes packages from. */
+/** The configuration of an author's npm: its cache, and the registries that it takes packages from. */
 export async function npmConfigOf(
   place: Pick<NpmPlace, "cli" | "env" | "cwd">,
 ): Promise<{ readonly cache?: string; readonly registries: readonly string[] }> {

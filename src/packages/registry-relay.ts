@@ -206,7 +206,7 @@ const REDIRECTS_MAX = 3;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 const SHOWN_UNITS = 120;
 
-/** What npm says and what it hears; nothing else goes either way: no cookie, no token, no warning. */
+/** The headers that npm sends and gets; nothing else goes either way: no cookie, no token, no warning. */
 const PASSED_ON = ["accept", "if-none-match", "if-modified-since"] as const;
 const PASSED_BACK = [
   "content-type",

@@ -104,7 +104,7 @@ export interface OwnProgramStart {
   readonly options: readonly string[];
   /** No variable of the service reaches it: those could name secrets. */
   readonly env: Readonly<Record<string, string>>;
-  /** What else it sees, as arguments of `bwrap`. */
+  /** Further things that it sees, as arguments of `bwrap`. */
   readonly sees?: readonly string[];
 }
 

@@ -51,7 +51,7 @@ async function openConfined(limits: Partial<ConfinedLimits> = {}) {
   return { npm, registry };
 }
 
-/** What the code found out, where npm runs. */
+/** Runs code where npm runs, and resolves with what it found out. */
 async function told(code: string): Promise<unknown> {
   const { npm } = await openConfined();
   const error: unknown = await npm.bring(takenOver(code), packages, async () => {}).catch((error: unknown) => error);

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { describe, test } from "node:test";
 import { prettyJson } from "../../src/lib/pretty-json.ts";
 import type { Problem } from "../../src/lib/problem.ts";
-import { readLock, type LockOptions } from "../../src/packages/lock.ts";
+import { readLock, type ReadLockOptions } from "../../src/packages/lock.ts";
 import type { PackageSet } from "../../src/packages/package-set.ts";
 
 type Line = Readonly<Record<string, unknown>>;
@@ -18,7 +18,7 @@ const line = (version: string, more: Line = {}): Line => ({
 function read(
   dependencies: Line,
   packages: Readonly<Record<string, Line>>,
-  options: Partial<LockOptions> = {},
+  options: Partial<ReadLockOptions> = {},
   more: { readonly packageJson?: Line; readonly lock?: Line } = {},
 ): { set?: PackageSet; problems: Problem[] } {
   const packageJson = prettyJson({ dependencies, ...more.packageJson });

@@ -13,7 +13,7 @@ export interface TestPackage {
   /** Fields of its `package.json`. */
   readonly manifest?: Readonly<Record<string, unknown>>;
   readonly files?: Readonly<Record<string, string>>;
-  /** What the registry says of it, where that is not what is so. */
+  /** The registry's own words about it, where they are not true. */
   readonly dist?: Readonly<Record<string, unknown>>;
   /** Bytes that it sends for the tarball, where they are not the tarball's. */
   readonly sent?: Uint8Array;
