@@ -26,7 +26,10 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 /** Names that a runtime, a shell or Berth reads from its environment, and that an entry must not say for them. */
 const TAKEN: readonly (readonly [names: RegExp, why: string])[] = [
   [/^NODE_|^UV_|^V8_/, "Node reads it, and Berth decides how Node runs"],
-  [/^(?:LD_|DYLD_|GLIBC_|MALLOC_|GCONV_PATH$|LOCPATH$)/, "the system's loader and libraries read it"],
+  [
+    /^(?:LD_|DYLD_|GLIBC_|MALLOC_|RESOLV_|(?:GCONV_PATH|LOCPATH|NLSPATH|RES_OPTIONS|HOSTALIASES|LOCALDOMAIN)$)/,
+    "the system's loader and libraries read it",
+  ],
   [/^npm_/i, "npm reads it"],
   [/^BERTH_/, "Berth tells scripts of their call there, and its own settings begin so"],
   [/^(?:PATH|HOME|TMPDIR|TMP|TEMP|PWD|OLDPWD|SHELL)$/, "Berth sets it to a place inside the sandbox"],

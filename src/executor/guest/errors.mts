@@ -62,10 +62,7 @@ export function describe(thrown: unknown): Described {
  */
 function denial(error: Error): string | undefined {
   const { code, syscall, permission } = error as NodeJS.ErrnoException & { permission?: unknown };
-  if (
-    code === "EAFNOSUPPORT" ||
-    (isOffline && isString(syscall) && /^(?:getaddrinfo|getnameinfo|query)/.test(syscall))
-  ) {
+  if (isOffline && (code === "EAFNOSUPPORT" || /^(?:getaddrinfo|getnameinfo|query)/.test(String(syscall)))) {
     return 'Guest code has no network of its own: use context.fetch(), and list the hosts as "network" in its entry in mcps';
   }
   if (code !== "ERR_ACCESS_DENIED" || error.message.includes(" is refused. ")) return undefined;
