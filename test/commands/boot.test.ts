@@ -78,12 +78,13 @@ describe("berth boot", () => {
         {
           fetches: { definition: "fetches.ts" },
           endless: { definition: "endless.ts" },
-          good: { definition: "good.ts" },
+          good: { definition: "good.ts", secrets: ["API_TOKEN"], env: { TOKEN: "${API_TOKEN}" } },
         },
         {
           "fetches.ts": definition('export const answer = await fetch("https://example.org/");'),
           "endless.ts": definition("for (;;);"),
-          "good.ts": definition(""),
+          // An environment has placeholders then.
+          "good.ts": definition("if (!(globalThis as any).process.env.TOKEN) throw new Error('no token');"),
         },
       ),
     );
