@@ -1,5 +1,6 @@
 import ts from "#typescript";
 import { PROBLEMS_MAX, TYPE_ERROR, type Problem } from "../lib/problem.ts";
+import { packageName, typesOf } from "../packages/package-name.ts";
 import { ambientName, type DefinitionProgram } from "./program.ts";
 import { placeIn } from "./reporter.ts";
 import { isRelative } from "./resolve.ts";
@@ -45,10 +46,23 @@ function diagnosticsOf(file: ts.SourceFile, { program }: DefinitionProgram): rea
   }
 }
 
-/** Without the advice to install types or to change settings, for which a definition has no place. */
-function textOf({ messageText }: ts.Diagnostic): string {
+/** Without the advice to change settings, for which a definition has no place. */
+function textOf({ code, messageText }: ts.Diagnostic): string {
   const text = ts.flattenDiagnosticMessageText(messageText, " ").replace(/\s+/g, " ");
+  if (code === NO_DECLARATIONS) return withoutTypes(/'([^']*)'/.exec(text)![1]!, text);
   return text.replace(/ Do you need to .*$/, "");
+}
+
+/** Could not find a declaration file for module …. */
+const NO_DECLARATIONS = 7016;
+
+function withoutTypes(specifier: string, text: string): string {
+  const types = typesOf(packageName(specifier));
+  const advice = text.includes("npm i --save-dev") ? `add ${types}, if there is such a package, or` : "";
+  return `"${specifier}" has no types, so that everything from it is any: ${advice} declare what you use in a .d.ts file.`.replace(
+    / {2}/g,
+    " ",
+  );
 }
 
 /**
@@ -165,9 +179,9 @@ function isOfUnknownBase(node: ts.Node, { checker }: DefinitionProgram): boolean
   const look = (symbol: ts.Symbol | undefined): boolean => {
     if (!symbol || seen.has(symbol)) return false;
     seen.add(symbol);
-    const clauses = (symbol.declarations ?? []).flatMap((declaration) =>
+    const clauses = (symbol.declarations ?? []).flatMap<ts.HeritageClause>((declaration) =>
       ts.isClassDeclaration(declaration) || ts.isInterfaceDeclaration(declaration)
-        ? [...(declaration.heritageClauses ?? [])]
+        ? (declaration.heritageClauses ?? [])
         : [],
     );
     return clauses.some(({ types }) =>

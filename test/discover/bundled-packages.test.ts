@@ -329,4 +329,22 @@ describe("types of npm packages", () => {
       [[4, "Type 'string' is not assignable to type 'number'."]],
     );
   });
+
+  it("that nobody has written are a warning that says where they may be found", async () => {
+    const made: Made = { "node_modules/@scope/bare": { files: { "index.js": "exports.x = 1;" } } };
+    const code = `import { x } from "@scope/bare";\nexport function f(): number { return x; }`;
+    const { source, files } = await withPackages(code, made);
+    const { problems } = discover(source, undefined, files);
+    assert.deepEqual(
+      problems.map(({ severity, line, message }) => [severity, line, message]),
+      [
+        [
+          "warning",
+          1,
+          '"@scope/bare" has no types, so that everything from it is any: add @types/scope__bare, if there is such a ' +
+            "package, or declare what you use in a .d.ts file.",
+        ],
+      ],
+    );
+  });
 });
