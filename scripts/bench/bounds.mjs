@@ -13,6 +13,7 @@ import { attacks } from "./part-fairness.mjs";
  *   hostile?: import("./part-hostile.mjs").HostileFigures,
  *   fairness?: import("./part-fairness.mjs").FairnessFigures, quota?: import("./part-fairness.mjs").FairnessFigures,
  *   many?: import("./part-many.mjs").ManyFigures[],
+ *   packages?: import("./part-packages.mjs").PackagesFigures,
  *   edits?: import("./part-edits.mjs").EditsFigures, upstreams?: import("./part-upstreams.mjs").UpstreamsFigures }} Figures
  * @typedef {{ name: string, title: string, atLeast?: number, atMost?: number, part?: string,
  *   of: (figures: Figures) => number | undefined }} Ratio
@@ -253,6 +254,20 @@ export const ratios = [
     title: "children of 50 hosted servers that nobody uses",
     atMost: 0,
     of: ({ upstreams }) => upstreams?.idleChildren,
+  },
+  {
+    name: "firstCallWithZodVsWithout",
+    title: "first call of a definition with zod / without, no spare process",
+    atMost: 1.3,
+    part: "packages",
+    of: ({ packages }) => over(packages?.coldMs, packages?.coldPlainMs),
+  },
+  {
+    name: "zodLoadVsBareNode",
+    title: "what zod adds to a first call in a spare process / its load in bare Node",
+    atMost: 1.2,
+    part: "packages",
+    of: ({ packages }) => packages && (packages.spareMs - packages.sparePlainMs) / packages.bareMs,
   },
   ...attacked("fairness", "", 5),
   ...attacked("quota", " in a container", 15),

@@ -6,7 +6,7 @@ import { ratios } from "./bounds.mjs";
  * The options of the command line.
  *
  * @typedef {{ parts: Set<string>, rounds: number, seconds: number, warmUpSeconds: number, serverCounts: number[],
- *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, manyCounts: number[], upstreams: { calls: number, seconds: number }, fairness: { rounds: number, seconds: number }, quota: { rounds: number, seconds: number }, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
+ *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, manyCounts: number[], upstreams: { calls: number, seconds: number }, fairness: { rounds: number, seconds: number }, quota: { rounds: number, seconds: number }, firstCalls: number, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
  */
 
 export const parts = [
@@ -22,6 +22,7 @@ export const parts = [
   "fairness",
   "hostile",
   "quota",
+  "packages",
 ];
 
 /** @param {string[]} args @returns {Options} Throws with a sentence for a person. */
@@ -61,6 +62,7 @@ export function readOptions(args) {
     fairness: quick ? { rounds: 2, seconds: 1 } : { rounds: 10, seconds: 2 },
     quota: quick ? { rounds: 1, seconds: 1 } : { rounds: 5, seconds: 2 },
     upstreams: quick ? { calls: 500, seconds: 1 } : { calls: 5_000, seconds: 5 },
+    firstCalls: quick ? 3 : 25,
     json: values.json,
     profile: values.profile === undefined ? undefined : resolve(values.profile),
     gate: !values["no-gate"] && !quick && values.profile === undefined,

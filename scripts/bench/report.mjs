@@ -95,6 +95,14 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     );
   }
 
+  if (figures.packages) {
+    const { bundleKb, coldMs, coldPlainMs, spareMs, sparePlainMs, bareMs } = figures.packages;
+    print(
+      `\nPackages: first call with zod (${whole(bundleKb)} KB) ${fixed(coldMs, 1)} ms, without ${fixed(coldPlainMs, 1)} ms; ` +
+        `with a spare process ${fixed(spareMs, 1)} and ${fixed(sparePlainMs, 1)} ms; bare Node loads it in ${fixed(bareMs, 1)} ms`,
+    );
+  }
+
   if (figures.edits) {
     const { saves, servers, quietMs } = figures.edits;
     print(

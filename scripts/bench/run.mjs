@@ -13,6 +13,7 @@ import { measureFairness } from "./part-fairness.mjs";
 import { measureHostile } from "./part-hostile.mjs";
 import { measureDiscovery, measureImage, newImage } from "./part-image.mjs";
 import { measureMany } from "./part-many.mjs";
+import { measurePackages } from "./part-packages.mjs";
 import { measurePages } from "./part-pages.mjs";
 import { measureServers } from "./part-servers.mjs";
 import { measureStreams } from "./part-streams.mjs";
@@ -107,6 +108,7 @@ async function measure(folder, options) {
   await measured("upstreams", () => measureUpstreams(folder, options.upstreams, say));
   await measured("fairness", () => measureFairness(folder, options.fairness, say));
   await measured("quota", () => measureInContainer(folder, options.quota));
+  await measured("packages", () => measurePackages(folder, options.firstCalls, say));
   let discoveryMs;
   await measured("image", async () => {
     const all = [];
