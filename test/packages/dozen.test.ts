@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { packageRoot } from "../../src/config.ts";
+import { openCompiler } from "../../src/discover/compiler.ts";
+import type { Compiled } from "../../src/discover/discovery.ts";
+import { openExecutor } from "../../src/executor/open-executor.ts";
+import { rawBlock } from "../../src/lib/cid.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
+import { definitionOf, dozen, expected, mistakesIn, openSet, resultOf } from "../support/tried-packages.ts";
+
+const { set, tarball } = await openSet(dozen);
+const compiler = openCompiler(defaultLimits);
+const executors = {
+  sandboxed: await openExecutor({ mode: "sandboxed", limits: defaultLimits }),
+  trusted: await openExecutor({ mode: "trusted", limits: defaultLimits }),
+};
+after(() => Promise.all([compiler, ...Object.values(executors)].map((each) => each.close())));
+
+describe("a dozen packages that people import", () => {
+  const compiled = new Map<string, Compiled>();
+  const cidOf = (name: string): string => rawBlock(Buffer.from(compiled.get(name)!.bundle!)).cid;
+
+  for (const name of dozen) {
+    it(`${name} is bundled and type-checked, and does its work in a guest, with the sandbox and without`, async () => {
+      const found = await compiler.compile(definitionOf(name, set), tarball);
+      assert.deepEqual(mistakesIn(found), []);
+      compiled.set(name, found);
+      assert.ok(found.packages!.some((share) => share.name === name && share.bytes > 0));
+      for (const executor of Object.values(executors)) {
+        assert.deepEqual(await resultOf(found, expected[name], executor), { value: expected[name] });
+      }
+    });
+  }
+
+  it("give the same bundles whatever the order of the lines in the lock is", async () => {
+    for (const name of ["cheerio", "@octokit/rest"]) {
+      const { packages, ...source } = definitionOf(name, set);
+      const turned = { ...packages!, packages: Object.fromEntries(Object.entries(packages!.packages).toReversed()) };
+      const { bundle } = await compiler.compile({ ...source, packages: turned }, tarball);
+      assert.equal(rawBlock(Buffer.from(bundle!)).cid, cidOf(name), name);
+    }
+  });
+
+  it("give the same bundles on Node 24", async (t) => {
+    if (process.version.startsWith("v24.")) return t.skip("this is Node 24");
+    const node = join(packageRoot, "test", "clients", "node_modules", ".bin", "node");
+    assert.ok(existsSync(node), "node scripts/setup.mjs installs it");
+    const program = fileURLToPath(new URL("../support/compile-dozen.js", import.meta.url));
+    const { stdout } = await promisify(execFile)(node, [program]);
+    assert.deepEqual(JSON.parse(stdout), Object.fromEntries(dozen.map((name) => [name, cidOf(name)])));
+  });
+});
