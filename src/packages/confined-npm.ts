@@ -149,7 +149,10 @@ export class ConfinedNpm {
         sees: [
           ...readOnly(npm.folder),
           ...readOnly(folder, OUTSIDE),
-          ...["--size", String(folderMb * MEGABYTE), "--tmpfs", WORK],
+          "--size",
+          String(folderMb * MEGABYTE),
+          "--tmpfs",
+          WORK,
         ],
       },
       confinement,
@@ -241,19 +244,15 @@ export class ConfinedNpm {
         onEnded: (exit) => {
           clearTimeout(timer);
           this.#running.delete(stop);
-          void taken
-            .catch(() => {})
-            .then(() => {
-              if (verdict) return resolve(verdict);
-              const how = howOf(exit, stderr);
-              if (isReady) return resolve({ kind: "ended", how });
-              // Outside of the sandbox there is nothing else to try.
-              resolve({
-                kind: "unready",
-                exitCode: exit.startError ? 127 : exit.code,
-                said: way ? said(exit, stderr) : how,
-              });
-            });
+          const judge = (): void => {
+            if (verdict) return resolve(verdict);
+            const how = howOf(exit, stderr);
+            if (isReady) return resolve({ kind: "ended", how });
+            // Outside of the sandbox there is nothing else to try.
+            const exitCode = exit.startError ? 127 : exit.code;
+            resolve({ kind: "unready", exitCode, said: way ? said(exit, stderr) : how });
+          };
+          taken.then(judge, judge);
         },
       });
     });

@@ -247,11 +247,8 @@ class LockReading {
     }
     if (resolved !== undefined && !this.#isInRegistry(resolved)) {
       const address = typeof resolved === "string" ? kindOf(resolved) : "no address";
-      const known = this.#registries.map(({ href }) => href);
-      return complain(
-        "not-of-registry",
-        `it is ${address}, and not of the registry (${[...new Set(known)].join(", ")})`,
-      );
+      // Which one that is, tenants need not know.
+      return complain("not-of-registry", `it is ${address}, and not of the registry that npm is configured for`);
     }
     if (typeof version !== "string" || !isExactVersion(version))
       return complain("lock-outdated", `its version is ${JSON.stringify(version ?? null)}, which is no exact version`);
@@ -395,7 +392,7 @@ function lockLineOf(line: Readonly<Record<string, unknown>>): LockLine {
     if (value === undefined) return false;
     return field.endsWith("endencies") || field === "peerDependenciesMeta" ? isObject(value) : value === true;
   });
-  return Object.fromEntries(kept.map((field) => [field, line[field]])) as LockLine;
+  return Object.fromEntries(kept.map((field) => [field, line[field]]));
 }
 
 /** Some packages write a single name. */

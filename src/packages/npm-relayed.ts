@@ -8,6 +8,8 @@ const relay = process.env["BERTH_RELAY"]!;
 delete process.env["BERTH_RELAY"];
 
 type Connect = (this: Socket, options: { path: string }, listener?: () => void) => Socket;
+// It is called with its socket below.
+// oxlint-disable-next-line typescript/unbound-method
 const connect = Socket.prototype.connect as Connect;
 
 Socket.prototype.connect = function toRelay(this: Socket, ...given: unknown[]): Socket {

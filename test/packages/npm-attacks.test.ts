@@ -80,9 +80,11 @@ for (const mode of modes) {
         name: "pointing",
         dist: { tarball: `${other.url}other/-/other-1.0.0.tgz` },
       });
-      const npm = open(registry);
-      const set = await npm.resolve({ pointing: "*" });
-      await refused(npm.fetch(set, nothing), /pointing@1\.0\.0/);
+      const { message } = await refused(
+        open(registry).resolve({ pointing: "*" }),
+        /node_modules\/pointing: it is an address elsewhere/,
+      );
+      assert.ok(!message.includes(registry.url), "tenants are not told where the operator's registry is");
       assert.deepEqual(other.requests, []);
     });
 
@@ -173,15 +175,15 @@ for (const mode of modes) {
     });
 
     test("leads to no more packages than a set may have", async () => {
-      const names = Array.from({ length: 2_000 }, (_, index) => `many${index}`);
+      const names = Array.from({ length: 300 }, (_, index) => `many${index}`);
       const registry = await registryOf({
         name: "many",
         manifest: { dependencies: Object.fromEntries(names.map((name) => [name, "*"])) },
       });
       // Each of them is described alike, at an address of its own.
       for (const name of names) registry.publish({ name });
-      const npm = open(registry, { packageFetchMs: 600_000 });
-      await refused(npm.resolve({ many: "*" }), /more than 1000 packages|more than 1000 \(BERTH_PACKAGES_PER_SET\)/);
+      const npm = open(registry, { packagesPerSet: 100, packageFetchMs: 600_000 });
+      await refused(npm.resolve({ many: "*" }), /more than 100 packages \(BERTH_PACKAGES_PER_SET\)/);
     });
 
     test("gives npm no name and no version that is an option, a path, or an address", async () => {
