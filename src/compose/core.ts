@@ -143,7 +143,10 @@ export async function openCore(
       store,
       checks,
       executor,
-      compile: compilingInTurn(timed(quickCompiler.compile), timed(patientCompiler.compile)),
+      compile: compilingInTurn(
+        timed((source, tarballs) => quickCompiler.compile(source, tarballs)),
+        timed((source, tarballs) => patientCompiler.compile(source, tarballs)),
+      ),
       compileKey,
       compiler: compilerCid(),
       log,

@@ -176,17 +176,21 @@ export async function readTenantPackages(
   const direct = new Map(Object.entries(set.dependencies).map(([name, range]) => [placeOf(set, name, ""), range]));
   const packages = Object.entries(set.packages).map(([place, { name, version, integrity, tarball }]) => {
     const using = (users.get(place) ?? []).sort(compareText);
-    return {
+    const told = {
       name,
       version,
-      ...(direct.has(place) && { range: direct.get(place)! }),
       direct: direct.has(place),
       place,
       integrity,
       ...(tarball !== undefined && { tarball }),
       servers: using.slice(0, SERVERS_TOLD_MAX),
-      ...(using.length > SERVERS_TOLD_MAX && { moreServers: using.length - SERVERS_TOLD_MAX }),
     };
+    const range = direct.has(place) && { range: direct.get(place)! };
+    return Object.assign(
+      told,
+      range,
+      using.length > SERVERS_TOLD_MAX && { moreServers: using.length - SERVERS_TOLD_MAX },
+    );
   });
   packages.sort(
     (one, other) =>

@@ -102,7 +102,7 @@ export class PackageSupply {
     }
     if (missing.size > 0) {
       // The CIDs of a text are compared below, where the package can be named.
-      const wanted = [...missing.values()].map(({ tarball: _, ...locked }) => locked);
+      const wanted = Array.from(missing.values(), ({ name, version, integrity }) => ({ name, version, integrity }));
       const packages = Object.fromEntries(wanted.map((locked, index) => [`node_modules/p${index}`, locked]));
       const brought = await this.#alone(tenant, (source) =>
         source.fetch({ dependencies: {}, packages }, () => undefined),
