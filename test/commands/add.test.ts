@@ -2,12 +2,13 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { after, before, beforeEach, describe, test } from "node:test";
 import { call } from "../support/berth.ts";
 import { berth, type Ran } from "../support/commands.ts";
 import { startDev } from "../support/dev-process.ts";
 import { startTestRegistry, type TestPackage, type TestRegistry } from "../support/registry.ts";
+import { until } from "../support/until.ts";
 
 const PAPERS: TestPackage = {
   name: "papers",
@@ -143,8 +144,62 @@ describe("berth add", () => {
     const dev = await startDev(t, {}, ["hello.ts"], { folder, env: env() });
     assert.match(dev.output(), /"papers" cannot be imported/);
     await run("add", "papers");
-    await dev.printed(/hello {2}http\S+ {2}1 tool/);
+    await dev.printed(/hello {2}http\S+ {2}1 tool\n/);
     const { content } = await call(`${dev.url}/mcp/hello`, "say", { word: "hello" });
     assert.equal(content[0].text, "black: hello");
+
+    registry.publish({ ...PAPERS, version: "2.2.0", files: { "index.js": "exports.print = () => 'reprinted';\n" } });
+    await run("add", "papers@2.2.0");
+    await until(async () => {
+      const { content: again } = await call(`${dev.url}/mcp/hello`, "say", { word: "hello" });
+      return again[0].text === "reprinted";
+    });
+  });
+
+  const SAY =
+    'import { print } from "papers";\nexport function say(word: string): string {\n  return print(word);\n}\n';
+  /** Writes a file below the folder. */
+  const write = async (path: string, text: string): Promise<void> => {
+    await mkdir(dirname(join(folder, path)), { recursive: true });
+    await writeFile(join(folder, path), text);
+  };
+
+  test("is for all files below: berth discover takes the nearest package.json, and none above a folder of sources", async () => {
+    await run("add", "papers");
+    await write("tools/deep/say.ts", SAY);
+    const found = await run("discover", "tools/deep/say.ts");
+    assert.equal(found.code, 0, found.stderr);
+    assert.match(found.stdout, /^say\(word: string\): string\n\n1 tool\n$/);
+
+    await write("tools/mcps.source.json", "{}");
+    const bounded = await run("discover", "tools/deep/say.ts");
+    assert.equal(bounded.code, 1);
+    assert.match(bounded.stderr, /"papers" cannot be imported/);
+  });
+
+  test("berth discover says what is wrong with the files of npm, and only to who imports what they are about", async () => {
+    await write("say.ts", SAY);
+    await write("plain.ts", "export function plain(): number {\n  return 1;\n}\n");
+    await write("package.json", '{\n  "workspaces": ["a"],\n  "dependencies": {\n    "papers": "^2.0.0"\n  }\n}\n');
+    const unlocked = await run("discover", "say.ts");
+    assert.equal(unlocked.code, 1);
+    assert.match(unlocked.stderr, /^package\.json:4:\d+.*error: There is no package-lock\.json beside it/m);
+    const plain = await run("discover", "plain.ts");
+    assert.equal(plain.code, 0, plain.stderr);
+    assert.equal(plain.stderr, "");
+  });
+
+  test("berth dev says that it serves the packages of one folder, and serves that one", async (t) => {
+    await write("one/one.ts", SAY);
+    await write("two/two.ts", SAY.replaceAll("say", "tell"));
+    await run("add", "--from", "one", "papers");
+    await run("add", "--from", "two", "papers");
+    const dev = await startDev(t, {}, ["one/one.ts", "two/two.ts"], { folder, env: env() });
+    assert.match(
+      dev.output(),
+      /two\/package\.json: error: These servers import packages of one, and others those of two/,
+    );
+    const { content } = await call(`${dev.url}/mcp/one`, "say", { word: "hello" });
+    assert.match(content[0].text, /hello|reprinted/);
   });
 });

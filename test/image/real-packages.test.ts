@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -176,4 +176,18 @@ test("berth add zod, an import, berth dev, and a call take less than a minute", 
   const share = Math.max(1, loadavg()[0]! / availableParallelism());
   assert.ok(seconds < 60 * share, `${seconds} s`);
   assert.match(readFileSync(join(folder, "package.json"), "utf8"), /"zod": "\^?4/);
+
+  // An editor sees the same types, with the files that stand beside the definitions.
+  const templates = join(packageRoot, "reference_templates");
+  for (const file of ["tsconfig.json", "berth.d.ts"]) cpSync(join(templates, file), join(folder, file));
+  const wrong = text.replace("number {", "string {");
+  writeFileSync(join(folder, "wrong.ts"), wrong);
+  const tsc = spawnSync(
+    process.execPath,
+    [join(packageRoot, "node_modules", "typescript", "bin", "tsc"), "-p", folder],
+    {
+      encoding: "utf8",
+    },
+  );
+  assert.match(tsc.stdout, /^\S*wrong\.ts\(5,3\): error TS2322: Type 'number' is not assignable to type 'string'\.\n$/);
 });
