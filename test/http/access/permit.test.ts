@@ -112,7 +112,7 @@ describe("the JSON API", () => {
     const read = await api.send("GET", "/variables", undefined, { Origin: "http://localhost:3000" });
     assert.equal(read.status, 200);
     assert.equal(read.headers.get("access-control-allow-origin"), null);
-    for (const page of ["/variables/x", "/servers/one", "/audit", "/secrets", "/mcp/meta/one"]) {
+    for (const page of ["/variables/x", "/servers/one", "/audit", "/packages", "/secrets", "/mcp/meta/one"]) {
       const { headers } = await fetch(`${berth.url}${page}`, { headers: { Origin: "http://localhost:3000" } });
       assert.deepEqual([page, headers.get("access-control-allow-origin")], [page, null]);
     }

@@ -104,6 +104,7 @@ describe("every page fits", () => {
       versions: "/mcp/meta/versions",
       release: `/mcp/meta/everyday@${release}`,
       content: `/cid/${contract}`,
+      packages: "/packages",
       secrets: "/secrets",
       variables: "/variables",
       mcps: "/variables/mcps",
