@@ -139,10 +139,17 @@ export class PackageFiles {
       if (!bytes) throw missing();
       return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
     };
+    // It asks for a package's manifest at each import of each of its files.
+    const readJson = (path: string): unknown => {
+      const bytes = this.bytes(path);
+      if (!bytes) throw missing();
+      if (!parsed.has(bytes)) parsed.set(bytes, JSON.parse(decoder.decode(bytes)));
+      return parsed.get(bytes);
+    };
     const readlink = (): never => {
       throw Object.assign(new Error("no link"), { code: "EINVAL" });
     };
-    return inSync({ stat, lstat: stat, readFile, readlink, readdir: () => [] });
+    return inSync({ stat, lstat: stat, readFile, readJson, readlink, readdir: () => [] });
   }
 }
 
@@ -170,6 +177,9 @@ const resolution = {
 };
 
 const decoder = new TextDecoder();
+
+/** Manifests by their bytes, as long as their tarballs are kept. */
+const parsed = new WeakMap<Uint8Array, unknown>();
 
 /** The packages of the last definition: the next one often needs the same, and unpacking takes longer than reading. */
 let unpacked = new Map<Cid, TarballFiles>();
@@ -298,7 +308,9 @@ function missing(): Error {
   return Object.assign(new Error("no such file"), { code: "ENOENT" });
 }
 
-type SyncCalls = Readonly<Record<"stat" | "lstat" | "readFile" | "readlink" | "readdir", (path: string) => unknown>>;
+type SyncCalls = Readonly<
+  Record<"stat" | "lstat" | "readFile" | "readJson" | "readlink" | "readdir", (path: string) => unknown>
+>;
 
 /** The resolver wants both forms of each call, and uses these. */
 function inSync(calls: SyncCalls): resolving.ResolveOptionsOptionalFS["fileSystem"] {
