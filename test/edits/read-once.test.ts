@@ -79,7 +79,13 @@ describe("a save", () => {
       assert.equal((await store.name("default", "release", "one"))!.cid, release);
       // The number of the latest change, the withdrawn releases, and that the release stands as it was examined.
       const looks = calls.map(([member, , ...of]) => [member, ...of].join(" "));
-      assert.deepEqual(looks, ["changesAfter", "names withdrawn", "holdDerived", "name release one"]);
+      assert.deepEqual(looks, [
+        "changesAfter",
+        "names withdrawn",
+        "name variable packages",
+        "holdDerived",
+        "name release one",
+      ]);
     });
   }
 
