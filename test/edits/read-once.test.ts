@@ -95,7 +95,7 @@ describe("a save", () => {
     assert.equal(hosted.host.directory("default"), stood);
     assert.deepEqual(
       calls.map(([member]) => member),
-      ["changesAfter", "names"],
+      ["changesAfter", "names", "name"],
     );
   });
 
