@@ -25,6 +25,7 @@ const ALONE = [
   /^lib\/growing-bytes/,
   /^mcp\/(legacy\/(replay-shares|resumption|stream-store)|modern\/tasks\/tasks-full-disk|stdio)/,
   /^(native\/stdio|network\/read-in-turns|tenants\/attacks)/,
+  /^packages\/(confined|npm)/,
 ];
 
 /** A hook of the whole process would run for all files that share it. */
