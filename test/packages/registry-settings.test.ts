@@ -57,7 +57,7 @@ describe("the settings of packages", () => {
       [{ BERTH_REGISTRY_TARBALL_ORIGINS: "https://cdn.example.com/path" }, /must list origins/],
     ] as const) {
       assert.throws(
-        () => readConfig(env as NodeJS.ProcessEnv),
+        () => readConfig(env),
         (error: Error) => {
           assert.match(error.message, said);
           return !error.message.includes(token) && !error.message.includes("hunter2");
