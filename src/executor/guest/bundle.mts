@@ -1,4 +1,4 @@
-import { SourceMap, type SourceMapPayload } from "node:module";
+import { SourceMap, type SourceMapPayload, type SourceMapping } from "node:module";
 
 /**
  * The program's module and the way back from its positions to its sources. Stacks are mapped when an error is shown,
@@ -32,7 +32,7 @@ export function mapStack(stack: string): string {
 export function frameOf(stack: string): string {
   const at = /berth-bundle\.mjs:(\d+):(\d+)/.exec(stack);
   const entry = at && readMap()?.findEntry(Number(at[1]) - 1, Number(at[2]) - 1);
-  if (!entry || !("originalSource" in entry)) return "";
+  if (!isMapped(entry)) return "";
   const line = linesOf(entry.originalSource)[entry.originalLine];
   if (line === undefined || line.length > frameUnitsMax) return "";
   const gutter = `> ${entry.originalLine + 1} | `;
@@ -58,8 +58,13 @@ const frameUnitsMax = 240;
 /** Lines and columns count from 1, as stacks do. */
 function sourcePosition(line: number, column: number): string {
   const entry = readMap()?.findEntry(line - 1, column - 1);
-  if (!entry || !("originalSource" in entry)) return `bundle:${line}:${column}`;
+  if (!isMapped(entry)) return `bundle:${line}:${column}`;
   return `${entry.originalSource}:${entry.originalLine + 1}:${entry.originalColumn + 1}`;
+}
+
+/** False for code of packages, whose sources are left out of the map. */
+function isMapped(entry: object | null | undefined): entry is SourceMapping {
+  return typeof (entry as Partial<SourceMapping> | undefined)?.originalSource === "string";
 }
 
 function readMap(): SourceMap | undefined {
