@@ -1,25 +1,14 @@
 import { BoundedMap } from "../lib/bounded-map.ts";
 import { hashedInTurns, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
-import type { Problem } from "../lib/problem.ts";
 import type { Limits } from "../limits/limits.ts";
+import type { Npm } from "../packages/npm.ts";
 import { isVariant, type LockedPackage, type PackageSet } from "../packages/package-set.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 
 /** The maker of sets, which brings their tarballs: npm, in its confinement. */
-export interface PackageSource {
-  resolve(
-    dependencies: Readonly<Record<string, string>>,
-    previous?: PackageSet,
-    update?: true | readonly string[],
-    warn?: (problem: Problem) => void,
-  ): Promise<PackageSet>;
-  fetch(
-    set: PackageSet,
-    have: (integrity: string) => Promise<Uint8Array | undefined> | Uint8Array | undefined,
-  ): Promise<{ readonly set: PackageSet; readonly blocks: readonly Block[] }>;
-}
+export type PackageSource = Pick<Npm, "resolve" | "fetch">;
 
 /** The input of a set. */
 export interface PackageWish {
