@@ -70,6 +70,7 @@ export async function failed(what) {
   if (tookMs > 5_000) return "late: " + tookMs;
   throw error ?? new Error("it worked");
 }
+export function listed() { return fs.readdirSync("."); }
 export function env(name) { return process.env[name] ?? null; }
 `;
 
@@ -107,8 +108,15 @@ function scratchContract(mode: Mode): void {
     it("that is full refuses more, or ends the guest, and can be used again", async () => {
       const program = programWith(CODE);
       const { reason, message } = failureOf(await rig.call(shape("fill"), {}, { program }));
-      assert.match(`${reason}: ${message}`, /ENOSPC|memory: it put more than 8 MB into its scratch folder/);
+      assert.match(
+        `${reason}: ${message}`,
+        /os.tmpdir\(\)\) is full \(its limit guestDiskMb\)|memory: it put more than 8 MB into its scratch folder/,
+      );
       assert.equal(await rig.value(shape("again"), {}, { program }), "again");
+    });
+
+    it("is empty once the program is loaded", async () => {
+      assert.deepEqual(await rig.value(shape("listed"), {}, { program: programWith(CODE) }), []);
     });
 
     it("is another one for each process of a program", async () => {
@@ -128,6 +136,15 @@ function scratchContract(mode: Mode): void {
     });
 
     if (mode === "trusted") return;
+
+    it("that cannot take the bundle says so", async () => {
+      const program = programWith(`${CODE}//${"x".repeat(9 * 1024 * 1024)}`);
+      const { reason, message } = failureOf(await rig.call(shape("places"), {}, { program }));
+      assert.match(
+        `${reason}: ${message}`,
+        /^load: .*The scratch folder \(os.tmpdir\(\)\) is full \(its limit guestDiskMb\)/,
+      );
+    });
 
     it("has no network beside it, which shows at once", async () => {
       const program = programWith(CODE);

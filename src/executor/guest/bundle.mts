@@ -1,4 +1,8 @@
+import { rmSync, writeFileSync } from "node:fs";
 import { SourceMap, type SourceMapPayload, type SourceMapping } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 
 /**
  * The program's module and the way back from its positions to its sources. Stacks are mapped when an error is shown,
@@ -8,14 +12,23 @@ import { SourceMap, type SourceMapPayload, type SourceMapping } from "node:modul
 const BUNDLE_NAME = "berth-bundle.mjs";
 const inlineMap = /\/\/[#@] sourceMappingURL=data:application\/json;(?:charset=utf-8;)?base64,([A-Za-z0-9+/=]+)\s*$/;
 
-let code = "";
+const bundleFile = join(tmpdir(), BUNDLE_NAME);
+let bundle: Uint8Array = Buffer.alloc(0);
 let map: SourceMap | undefined;
 let mapRead = false;
 
-export async function loadBundle(text: string): Promise<Record<string, unknown>> {
-  code = text;
-  const source = Buffer.from(`${text}\n//# sourceURL=${BUNDLE_NAME}`).toString("base64");
-  return (await import(`data:text/javascript;base64,${source}`)) as Record<string, unknown>;
+/**
+ * From a file of the scratch folder, which goes once it is loaded: Node takes an address that holds the text itself
+ * several times as long to load.
+ */
+export async function loadBundle(bytes: Uint8Array): Promise<Record<string, unknown>> {
+  bundle = bytes;
+  writeFileSync(bundleFile, Buffer.concat([bytes, Buffer.from(`\n//# sourceURL=${BUNDLE_NAME}`)]));
+  try {
+    return (await import(pathToFileURL(bundleFile).href)) as Record<string, unknown>;
+  } finally {
+    rmSync(bundleFile, { force: true });
+  }
 }
 
 /** The frames of the program alone, with positions in its sources. */
@@ -71,7 +84,8 @@ function readMap(): SourceMap | undefined {
   if (mapRead) return map;
   mapRead = true;
   try {
-    const base64 = inlineMap.exec(code.slice(code.lastIndexOf("//# sourceMappingURL=")))?.[1];
+    const code = Buffer.from(bundle.buffer, bundle.byteOffset, bundle.length);
+    const base64 = inlineMap.exec(code.subarray(code.lastIndexOf("//# sourceMappingURL=")).toString())?.[1];
     if (base64) map = new SourceMap(JSON.parse(Buffer.from(base64, "base64").toString()) as SourceMapPayload);
   } catch {
     // Positions in the bundle are better than none.

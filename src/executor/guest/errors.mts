@@ -62,6 +62,7 @@ export function describe(thrown: unknown): Described {
  */
 function denial(error: Error): string | undefined {
   const { code, syscall, permission } = error as NodeJS.ErrnoException & { permission?: unknown };
+  if (code === "ENOSPC") return "The scratch folder (os.tmpdir()) is full (its limit guestDiskMb); delete what is used";
   if (isOffline && (code === "EAFNOSUPPORT" || /^(?:getaddrinfo|getnameinfo|query)/.test(String(syscall)))) {
     return 'Guest code has no network of its own: use context.fetch(), and list the hosts as "network" in its entry in mcps';
   }
@@ -83,9 +84,9 @@ function textOf(value: unknown): string {
   return (typeof value === "object" && JSON.stringify(value)) || String(value);
 }
 
-/** Shortens a text that is too long; the module's address holds all of its text. */
+/** Shortens a text that is too long; where the bundle's file was says nothing to anybody. */
 function shorten(text: string): string {
-  const message = text.replaceAll(/data:text\/javascript;base64,[\w+/=]*/g, "the bundle");
+  const message = text.replaceAll(/(?:file:\/\/)?\/\S*berth-bundle\.mjs/g, "the bundle");
   return message.length > messageUnitsMax ? `${message.slice(0, messageUnitsMax - 1)}…` : message;
 }
 

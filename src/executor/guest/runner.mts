@@ -24,7 +24,7 @@ prepareGlobals();
 captureConsole();
 listen((frame, bytes) => {
   if (frame[0] === toGuest.load) {
-    void load(new TextDecoder().decode(bytes), frame[1] as GuestLimits, frame[2] as Environment);
+    void load(bytes!, frame[1] as GuestLimits, frame[2] as Environment);
   } else if (waiting) waiting.push(frame);
   else obey(frame, bytes);
 });
@@ -47,7 +47,7 @@ function obey(frame: unknown[], bytes?: Uint8Array): void {
 
 type Environment = Readonly<Record<string, string>> | null | undefined;
 
-async function load(code: string, limits: GuestLimits, env: Environment): Promise<void> {
+async function load(code: Uint8Array, limits: GuestLimits, env: Environment): Promise<void> {
   setLimits(limits);
   // Here, where they mean nothing to Node any more, and where no list of processes shows them.
   Object.assign(process.env, env);
