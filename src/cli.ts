@@ -134,6 +134,15 @@ program
   .action(async (file, options) => run((await import("./commands/backup.ts")).backup(file, options)));
 
 program
+  .command("collect")
+  .description("Remove what nothing refers to: packages, content, and compiled code. Berth may be running.")
+  .option("--tenant <name>", "only of this tenant (default: all)")
+  .option("--dry-run", "only tell what would be removed")
+  .option("--json", "print the result as JSON")
+  .option(...dataOption)
+  .action(async (options) => run((await import("./commands/collect.ts")).collect(options)));
+
+program
   .command("restore")
   .description("Restore a backup; keeps the replaced store. Berth may be running.")
   .argument("<file>", "file that berth backup wrote")

@@ -35,6 +35,22 @@ export function readTenantLimits(before: JsonObject, texts: readonly string[]): 
   return limits;
 }
 
+/** The order for a collection: how long each tenant keeps history. */
+export function collectionOf(
+  tenants: readonly { readonly name: string; readonly limits: JsonObject }[],
+  defaults: Limits,
+): { readonly tenants: { readonly tenant: string; readonly historyMs: number }[]; readonly graceMs: number } {
+  return {
+    tenants: tenants.map(({ name, limits }) => ({
+      tenant: name,
+      historyMs: tenantLimits(defaults, limits).historyDays * DAY_MS,
+    })),
+    graceMs: defaults.collectGraceMs,
+  };
+}
+
+const DAY_MS = 86_400_000;
+
 /** Sentences about the faults of a tenant's own limits. */
 export function tenantLimitProblems(limits: JsonObject): string[] {
   return Object.entries(limits).flatMap(([name, value]) => {

@@ -1,4 +1,4 @@
-import { existsSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { createInterface } from "node:readline/promises";
 import { readTenantOauth } from "../access/oauth/tenant-settings.ts";
@@ -118,17 +118,28 @@ export function setSuspended(name: string, suspended: boolean, options: TenantOp
 
 /** `berth tenant delete NAME`: asks for the name again, and without a terminal requires `--yes`. */
 export function deleteTenant(name: string, options: TenantOptions & { readonly yes?: boolean }): Promise<number> {
-  return withStore(options, async ({ tenants }) => {
+  return withStore(options, async ({ tenants }, { dataDir }) => {
     if (!(await tenants.find(name))) throw new BerthError("tenant_not_found", `"${name}"`);
     if (!options.yes && !(await confirmDeletion(name))) {
       console.error("Nothing was deleted.");
       return 1;
     }
-    const { names, contents } = await tenants.delete(name, BY_COMMAND);
+    const { names, contents, isErased } = await tenants.delete(name, BY_COMMAND);
     console.error(`The tenant ${name} is deleted: ${names} names, and ${contents} contents that nobody else holds.`);
+    if (!isErased)
+      console.error(
+        "Some of it may still stand in unused parts of the store's file: berth collect overwrites those, once whoever reads the store has ended.",
+      );
+    const copies = readdirSync(dataDir).filter((file) => COPIES.test(file));
+    if (copies.length > 0)
+      console.error(`What the store held before is also in ${copies.join(", ")} (in ${dataDir}): delete that, too.`);
+    console.error("Backups that were made before hold it until you delete them; a restore of one brings it back.");
     return 0;
   });
 }
+
+/** The names of what restores and broken logs left in the data folder. */
+const COPIES = /^(?:before-restore|broken-log)-/;
 
 /** `berth tenant export NAME`: to standard output, or to a file that is there whole or not at all. */
 export function exportTenant(

@@ -44,8 +44,9 @@ import { Grants } from "../secrets/grants.ts";
 import { openKeyRing } from "../secrets/key-ring.ts";
 import { openSecrets } from "../secrets/secrets.ts";
 import { openStore } from "../store/open-store.ts";
-import type { Store } from "../store/store.ts";
+import type { Store, StoredUse } from "../store/store.ts";
 import type { ChildRooms } from "../upstream/child.ts";
+import { collectRegularly } from "./collecting.ts";
 import { exploring, hostedOpener } from "./open-upstreams.ts";
 import { readSealKey } from "./seal-key.ts";
 
@@ -70,6 +71,8 @@ export interface Core {
   readonly observers: Observers;
   readonly metrics: Metrics;
   readonly store: Store;
+  /** The bytes that a tenant stores, by kind, and the most that it may. */
+  storedUse(tenant: string): Promise<{ readonly use: StoredUse; readonly storedBytes: number }>;
   readonly sealKey: Uint8Array;
   /** The problems that keep a served server's definition from loading, which is tried. */
   loadProblems(tenant: string, server: string): Promise<readonly Problem[]>;
@@ -242,6 +245,7 @@ export async function openCore(
       observers.add(logCalls(log));
       observers.addLines(({ tool, line }) => log.debug({ ...tool, line }, "guest log"));
     }
+    if (hosting.writable) closers.push(collectRegularly(store, limits, log));
     showParts(metrics, { audit, observers, executor, upstreams, endpoint, store, log });
     return {
       host,
@@ -262,6 +266,7 @@ export async function openCore(
       observers,
       metrics,
       store,
+      storedUse: async (tenant) => ({ use: await store.use(tenant), storedBytes: limitsOf(tenant).storedBytes }),
       sealKey,
       close,
     };

@@ -80,6 +80,7 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
     admission,
     access,
     audit,
+    storedUse: (tenant) => core.storedUse(tenant),
     metrics,
     allowedHosts,
     allowedOrigins,

@@ -85,6 +85,8 @@ export function proposeTo(store: ReviewedStore): ProposedStore {
     putRecords: (tenant, kind, puts) => store.putRecords(tenant, kind, puts),
     check: () => store.check(),
     size: () => store.size(),
+    use: (tenant) => store.use(tenant),
+    collect: (order) => store.collect(order),
     async close() {},
   };
 }

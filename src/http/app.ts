@@ -74,6 +74,7 @@ interface AppOptions {
   readonly isolation: string;
   readonly access: Access;
   readonly audit: Audit;
+  readonly storedUse: ApiOptions["storedUse"];
   readonly isProxied: boolean;
   readonly challenge: Challenge;
   readonly resources: Resources;

@@ -74,6 +74,7 @@ export interface HttpOptions {
   readonly access: Access;
   readonly signIns: SignIns;
   readonly audit: Audit;
+  readonly storedUse: ApiOptions["storedUse"];
   /** False on a read-only boot. */
   readonly writable: boolean;
   /** The name that stands for all servers. */

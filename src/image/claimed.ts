@@ -21,7 +21,7 @@ export type ClaimLookup = (store: Store, tenant: string, key: string) => Promise
 
 /** Records that the image's claims may be trusted for the tenant: a name alone can also come with a tenant's file. */
 export function beliefIn(tenant: string, image: Cid): DerivedEntry {
-  return { key: `believed-image:${tenant}:${image}`, block: rawBlock(image) };
+  return { key: `believed-image:${tenant}:${image}`, block: rawBlock(image), madeOf: image };
 }
 
 export async function isBelieved(store: Store, tenant: string, image: Cid): Promise<boolean> {

@@ -60,9 +60,13 @@ function isProblem({ code, message, severity }: Record<string, unknown>): boolea
  * The entries under which a store keeps a compiled definition: the result under its key, and the bundle under its
  * own CID, so that any tenant with the same definition finds both.
  */
-export function derivedEntries(key: string, packed: PackedCompiled): { key: string; block: Block }[] {
-  const entries = [{ key, block: packed.result }];
-  if (packed.bundle) entries.push({ key: packed.bundle.cid, block: packed.bundle });
+export function derivedEntries(
+  key: string,
+  definition: Cid,
+  packed: PackedCompiled,
+): { key: string; block: Block; madeOf: Cid }[] {
+  const entries = [{ key, block: packed.result, madeOf: definition }];
+  if (packed.bundle) entries.push({ key: packed.bundle.cid, block: packed.bundle, madeOf: definition });
   return entries;
 }
 

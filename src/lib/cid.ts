@@ -241,3 +241,35 @@ function codecOf(text: string): number | undefined {
   if (!found) return undefined;
   return found[1] === undefined ? DAG_JSON : RAW;
 }
+
+/**
+ * The CIDs that stand in bytes as text, whatever they mean there. Letters that JSON writes as escapes count, too. Bytes
+ * without any are searched at the speed of memory.
+ */
+export function cidsIn(bytes: Uint8Array): Set<Cid> {
+  const found = new Set<Cid>();
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  collectCids(buffer, found);
+  if (buffer.includes(ESCAPED)) {
+    const plain = buffer
+      .toString("latin1")
+      .replace(/\\u00([0-7][0-9a-f])/gi, (_: string, code: string) => String.fromCharCode(Number.parseInt(code, 16)));
+    collectCids(Buffer.from(plain, "latin1"), found);
+  }
+  return found;
+}
+
+function collectCids(buffer: Buffer, found: Set<Cid>): void {
+  for (const { start, letters } of NOTATIONS) {
+    for (let at = buffer.indexOf(start); at >= 0; at = buffer.indexOf(start, at + 1)) {
+      const text = buffer.toString("latin1", at, at + letters);
+      if (isCid(text)) found.add(text);
+    }
+  }
+}
+
+const ESCAPED = "\\u00";
+const NOTATIONS = [
+  { start: "bafkrei", letters: 59 },
+  { start: "baguqeera", letters: LETTERS_MAX },
+] as const;

@@ -114,7 +114,10 @@ const admissionLimits = {
   /** The memory for their drafts, of all tenants together and of each. */
   draftBytes: 128 * 1024 * 1024,
   draftBytesPerTenant: 32 * 1024 * 1024,
-  /** All content that one tenant claims, and everything compiled from it. */
+  /**
+   * All that one tenant stores: packages, other content, what was compiled from it, secrets, and records such as
+   * sessions and tasks. Saves beyond it are refused.
+   */
   storedBytesPerTenant: 4 * 1024 * 1024 * 1024,
   /** The time after which an unused tenant is unloaded until the next request for it. */
   tenantIdleMs: 3_600_000,
@@ -394,6 +397,17 @@ const storeLimits = {
   secretBytes: 64 * 1024,
   /** Secrets of one tenant. */
   secretsPerTenant: 1000,
+  /**
+   * Days for which an earlier value of a name is kept once it was replaced or deleted, and with it the versions and
+   * releases that need it; 0 for ever.
+   */
+  historyDays: 0,
+  /** How long content that nothing refers to stays readable, and how long it can be taken back after that. */
+  collectGraceMs: 3_600_000,
+  /** The time between two collections of what nothing refers to, while Berth serves; 0 for none. */
+  collectEveryMs: 21_600_000,
+  /** Days after which a backup is to be deleted, which it says: it holds what is deleted later. 0 for no date. */
+  backupDays: 90,
   /** An imported tenant's file, and its longest line, which is a content: a tarball in base64 has room. */
   importBytes: 8 * 1024 * 1024 * 1024,
   importLineBytes: 48 * 1024 * 1024,
@@ -528,6 +542,7 @@ export const tenantLimitNames = {
   savesPerMinute: "savesPerMinutePerTenant",
   reviewsPerMinute: "reviewsPerMinutePerTenant",
   storedBytes: "storedBytesPerTenant",
+  historyDays: "historyDays",
 } as const satisfies Readonly<Record<string, keyof Limits>>;
 
 /** One tenant's share of the service. */

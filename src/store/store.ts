@@ -82,6 +82,17 @@ export interface Store extends Records {
   /** The size on the disk, in bytes. */
   size(): Promise<number>;
 
+  /** The bytes that a tenant stores, by kind. */
+  use(tenant: string): Promise<StoredUse>;
+
+  /**
+   * Removes what nothing refers to, in short steps, and never what a name means or meant within its time, nor anything
+   * that such content names. What is found unreferenced stays for a while, in which a change may refer to it again;
+   * after that its tenant cannot read it, and after as long again it is gone. Whatever a collection has not come to when
+   * it is interrupted is left to the next. Audit records are left alone.
+   */
+  collect(order: CollectionOrder): Promise<CollectionResult>;
+
   close(): Promise<void>;
 }
 
@@ -167,6 +178,8 @@ export interface NameChange {
 export interface DerivedEntry {
   readonly key: string;
   readonly block: Block;
+  /** Content that it was made of. A tenant that no longer refers to any such content lets go of the result, too. */
+  readonly madeOf?: Cid;
 }
 
 export interface Change {
@@ -179,6 +192,46 @@ export interface Change {
   readonly derived?: readonly DerivedEntry[];
   /** Refused with `storage_full` when the tenant would claim more bytes of content and results than this. */
   readonly storedBytesMax?: number;
+}
+
+export type StoredKind = (typeof storedKinds)[number];
+
+/** `packages`: tarballs; `compiled`: what was made of other content; `records`: sessions, tasks, streams. */
+export const storedKinds = ["packages", "content", "compiled", "records", "secrets"] as const;
+
+/** Bytes of each kind. */
+export type StoredUse = Readonly<Record<StoredKind, number>>;
+
+export interface CollectionOrder {
+  readonly tenants: readonly TenantCollection[];
+  /** How long unreferenced content stays readable, and how long it can be taken back after that. */
+  readonly graceMs: number;
+  /** Tells what would be removed, and removes nothing. */
+  readonly isTrial?: boolean;
+}
+
+export interface TenantCollection {
+  readonly tenant: string;
+  /** How long an earlier meaning of a name is kept after it was replaced or deleted; 0 for ever. */
+  readonly historyMs: number;
+}
+
+export interface CollectionResult {
+  /** Gone from the store, or gone with the next collection that is no trial. */
+  readonly freed: CollectedAmounts;
+  /** Found unreferenced, and still there. */
+  readonly waiting: CollectedAmounts;
+  /** Earlier meanings of names that were dropped. */
+  readonly lapsed: number;
+  /** Room in the store's file that is used before the file grows. */
+  readonly reusableBytes: number;
+}
+
+export type CollectedAmounts = Readonly<Record<"packages" | "content" | "compiled", CollectedAmount>>;
+
+export interface CollectedAmount {
+  readonly count: number;
+  readonly bytes: number;
 }
 
 export interface ChangeSubject {
@@ -262,6 +315,8 @@ interface TenantRemains {
   readonly names: number;
   /** Contents that are gone, because nobody else held them. */
   readonly contents: number;
+  /** False where some of it may still stand in unused parts of the store's file, which a collection overwrites. */
+  readonly isErased: boolean;
 }
 
 export interface TenantSettings {

@@ -189,6 +189,7 @@ export async function startRig(
       stats: () => ({ queued: 0, dropped: 0 }),
       async close() {},
     },
+    storedUse: unread,
     writable: true,
     endpoint,
     tenancy: {

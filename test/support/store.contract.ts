@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import type { ChangedName, NameKind, SecretStore, Store } from "../../src/store/store.ts";
+import { collectionContract } from "./collection.contract.ts";
 import { assert as assertProperty, asyncProperty, runs, uint8Array } from "./fast-check.ts";
 import { gathered } from "./gathered.ts";
 import { until } from "./until.ts";
@@ -262,6 +263,8 @@ export function storeContract(
       }
     });
 
+    collectionContract(() => store, openAgain);
+
     test("a derived result is there as long as a tenant holds it, and goes with the last one", async () => {
       for (const tenant of ["acme", "zenith"]) await store.tenants.create(tenant, { by: "test" });
       await store.putDerived("acme", [
@@ -448,7 +451,7 @@ export function storeContract(
         (await store.tenants.list()).map(({ name }) => name),
         ["acme", "default"],
       );
-      assert.deepEqual(await store.tenants.delete("acme", "test"), { names: 1, contents: 1 });
+      assert.deepEqual(await store.tenants.delete("acme", "test"), { names: 1, contents: 1, isErased: true });
       assert.equal(await store.tenants.find("acme"), undefined);
       assert.equal(await store.name("acme", "variable", "greeting"), undefined);
       await assert.rejects(store.tenants.delete("default", "test"), { code: "tenant_invalid" });

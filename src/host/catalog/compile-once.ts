@@ -61,13 +61,13 @@ export function compilingOnce(
   const readTarball = (cid: Cid): Promise<Uint8Array | undefined> => ifSound(store.content(tenant, cid));
   const imported = new Set<string>();
   let set = packageSet;
-  const compileAnew = async (key: string, source: DefinitionSource): Promise<CompiledResult> => {
+  const compileAnew = async (key: string, definition: Cid, source: DefinitionSource): Promise<CompiledResult> => {
     const result = await compile(source, tenant, undefined, readTarball);
     const failure = result.problems.find(isServiceFault);
     if (failure)
       throw new BerthError("compiler_failed", failure.message, { data: { retryAfterSeconds: RETRY_AFTER_S } });
     const packed = packCompiled(result);
-    await store.putDerived(tenant, derivedEntries(key, packed));
+    await store.putDerived(tenant, derivedEntries(key, definition, packed));
     return readCompiled(packed.result.bytes);
   };
 
@@ -87,7 +87,7 @@ export function compilingOnce(
     const known = await ifSound(store.derived(key));
     const compiled = known && compiledHere(known);
     if (compiled && (await isHeld(tenant, derivedKeys(key, compiled)))) return compiled;
-    return (await claimed(store, tenant, key)) ?? compileAnew(key, source);
+    return (await claimed(store, tenant, key)) ?? compileAnew(key, definition, source);
   };
 
   /** True if the store fails, too: the result is still there, and is made again once it is not. */
@@ -107,7 +107,7 @@ export function compilingOnce(
     let bytes = await read();
     if (!bytes) {
       const made = await source(server, definition);
-      await compileAnew(compileKey(definition, made), made);
+      await compileAnew(compileKey(definition, made), definition, made);
       bytes = await read();
     }
     if (!bytes) throw new BerthError("content_missing", bundle);

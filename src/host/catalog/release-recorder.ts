@@ -198,7 +198,11 @@ async function putAll(
     by: "load",
     put: some.flatMap(({ blocks }) => blocks),
     set: some.map(({ server, release }) => ({ kind: "release", name: server, cid: release })),
-    derived: some.map(({ release }) => ({ key: releaseCompilerKey(release), block: rawBlock(compiler) })),
+    derived: some.map(({ release }) => ({
+      key: releaseCompilerKey(release),
+      block: rawBlock(compiler),
+      madeOf: release,
+    })),
   });
 }
 

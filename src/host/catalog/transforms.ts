@@ -237,14 +237,14 @@ async function runHook(
       const list = await checks.readList(tenant, { list: frame, isFrame: true, listBytes: transformBytes });
       if ("bytes" in list) return tooLong(list.bytes);
       if ("items" in list) {
-        await store.putDerived(tenant, [{ key, block: rawBlock(`[${list.items.join(",")}]`) }]);
+        await store.putDerived(tenant, [{ key, block: rawBlock(`[${list.items.join(",")}]`), madeOf: transform }]);
       }
       return list;
     }
     if (outcome.value.kind !== "json") return { fault: "it did not return a list" };
     const block = rawBlock(JSON.stringify(outcome.value.value));
     if (block.bytes.length > transformBytes) return tooLong(block.bytes.length);
-    await store.putDerived(tenant, [{ key, block }]);
+    await store.putDerived(tenant, [{ key, block, madeOf: transform }]);
     return { value: outcome.value.value };
   } catch (error) {
     if (error instanceof BerthError && !OF_THE_SERVICE.has(error.code)) return { fault: error.message };

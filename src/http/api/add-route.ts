@@ -20,10 +20,18 @@ export interface ApiOptions {
   readonly host: Host;
   readonly access: Access;
   readonly audit: Audit;
+  readonly storedUse: (tenant: string) => Promise<TenantUse>;
   readonly bodies: Bodies;
   /** Reads long drafts. */
   readonly checks: Pick<Checks, "readDraft">;
   readonly limits: ListPageLimits & Pick<Limits, "inlineBodyBytes" | "secretBytes">;
+}
+
+interface TenantUse {
+  /** Bytes by kind. */
+  readonly use: Readonly<Record<string, number>>;
+  /** The most of all kinds together. */
+  readonly storedBytes: number;
 }
 
 const WRITES = ["put", "post", "delete"] as const;

@@ -34,7 +34,20 @@ export function apiRoutes(options: ApiOptions): readonly (readonly [path: string
     ["/servers", serverRoutes(options)],
     ["/tokens", tokenRoutes(options)],
     ["/audit", auditRoutes(options)],
+    ["/use", useRoutes(options)],
   ];
+}
+
+/** `/api/use`: the bytes that the tenant stores, by kind, and the most that it may, for its administrators. */
+function useRoutes({ storedUse }: Pick<ApiOptions, "storedUse">): Router {
+  const get: RouteHandler = async ({ tenant, response }) => {
+    response.setHeader("Cache-Control", "no-store");
+    response.json(await storedUse(tenant));
+  };
+
+  const router = Router();
+  addRoute(router, "/", { read: administering, write: administering }, { get });
+  return router;
 }
 
 /** `/api/audit`: the tenant's audit records, newest first, for its administrators. */

@@ -7,6 +7,7 @@ import { headText } from "../../audit/chain.ts";
 import { inDraft, publish, sync } from "../../lib/draft-file.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { BESIDE } from "../../lib/file-lock.ts";
+import { soundObject } from "../../lib/json.ts";
 import { SqliteAudit } from "./audit.ts";
 import { breakText, unreadLog } from "./broken-log.ts";
 import { DATABASE_FILE, OTHER_FOLDER, whyUnusable } from "./open-database.ts";
@@ -28,13 +29,16 @@ export interface BackupOptions {
   /** Must not exist yet, unless `replace`. */
   readonly file: string;
   readonly replace?: boolean;
+  /** When the copy is to be deleted, in milliseconds since the epoch: it holds what is deleted later until then. */
+  readonly deleteBy?: number | undefined;
 }
 
 /**
  * Writes the store to `file`, which then is there whole and verified, or not at all. Rejects with `backup_failed` where
  * there is no store, where the file exists already, and for a damaged store. The store's own disk may be full.
  */
-export async function backupStore({ dataDir, file, replace = false }: BackupOptions): Promise<Verified> {
+export async function backupStore(options: BackupOptions): Promise<Verified> {
+  const { dataDir, file, replace = false, deleteBy } = options;
   const from = join(dataDir, DATABASE_FILE);
   await inFolder(dataDir, OTHER_FOLDER, async () => {
     const foreign = existsSync(dataDir) ? foreignLog(from) : undefined;
@@ -49,7 +53,10 @@ export async function backupStore({ dataDir, file, replace = false }: BackupOpti
   return inFolder(dirname(file), "write it to another folder", () =>
     inDraft(file, async (draft) => {
       await copyStore(from, draft);
-      asOneFile(draft, (database) => database.pragma(`application_id = ${newStoreId()}`));
+      asOneFile(draft, (database) => {
+        database.pragma(`application_id = ${newStoreId()}`);
+        noteCopy(database, { madeAt: Date.now(), ...(deleteBy !== undefined && { deleteBy }) });
+      });
       const verified = checked(draft, "the copy of the store is damaged, and the store is probably damaged, too");
       await publish(draft, file);
       return verified;
@@ -64,6 +71,10 @@ export interface Restored extends Verified {
   readonly damage: string | undefined;
   /** The ids of the keys that its secrets are sealed with. */
   readonly keyIds: readonly string[];
+  /** When the copy was made, and when it was to be deleted, as far as it says. */
+  readonly copy: Copy | undefined;
+  /** Tenants of the copy that the replaced store did not have any more. */
+  readonly broughtBack: readonly string[];
 }
 
 /**
@@ -86,12 +97,16 @@ export async function restoreStore({ dataDir, file }: Omit<BackupOptions, "repla
       await chmod(draft, 0o600);
       const verified = checked(draft, file);
       let keyIds: string[] = [];
+      let copy: Copy | undefined;
+      let broughtBack: string[] = [];
       asOneFile(draft, (database) => {
         upgradeDatabase(database);
         recordRestore(database, headOf(to));
+        copy = takeCopyNote(database);
+        broughtBack = tenantsMissingIn(to, database);
         keyIds = database.prepare<[], string>("SELECT DISTINCT key_id FROM secret ORDER BY key_id").pluck().all();
       });
-      return { ...verified, ...(await replaceStore(dataDir, draft)), keyIds };
+      return { ...verified, ...(await replaceStore(dataDir, draft)), keyIds, copy, broughtBack };
     });
   });
 }
@@ -180,6 +195,54 @@ async function inFolder<T>(folder: string, remedy: string, work: () => Promise<T
 
 function recordRestore(database: Database.Database, replaced: string | null): void {
   new SqliteAudit(database).appendAll([entryOf(SERVICE, "service", { action: "restored", by: "command", replaced })]);
+}
+
+/** The note that a copy has of itself: a record in it that no tenant has, and that the store has not. */
+export interface Copy {
+  readonly madeAt: number;
+  readonly deleteBy?: number;
+}
+
+function noteCopy(database: Database.Database, copy: Copy): void {
+  // A store of the first version keeps no records.
+  if (!database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'record'").get()) return;
+  database
+    .prepare(
+      "INSERT OR REPLACE INTO record (tenant, kind, key, revision, value, expires_at) VALUES ('', 'copy', '', 1, ?, ?)",
+    )
+    .run(JSON.stringify(copy), NEVER);
+}
+
+const NEVER = Number.MAX_SAFE_INTEGER;
+
+function takeCopyNote(database: Database.Database): Copy | undefined {
+  const text = database
+    .prepare<[], string>("DELETE FROM record WHERE tenant = '' AND kind = 'copy' RETURNING value")
+    .pluck()
+    .get();
+  const { madeAt, deleteBy } = soundObject(text ?? "") ?? {};
+  if (typeof madeAt !== "number") return undefined;
+  return typeof deleteBy === "number" ? { madeAt, deleteBy } : { madeAt };
+}
+
+/** None where there is no store, or one that cannot be read. */
+function tenantsMissingIn(file: string, restored: Database.Database): string[] {
+  const sql = "SELECT name FROM tenant ORDER BY name";
+  let database: Database.Database | undefined;
+  try {
+    if (!existsSync(file) || foreignLog(file) !== undefined) return [];
+    database = new Database(file, { readonly: true });
+    const present = new Set(database.prepare<[], string>(sql).pluck().all());
+    return restored
+      .prepare<[], string>(sql)
+      .pluck()
+      .all()
+      .filter((name) => !present.has(name));
+  } catch {
+    return [];
+  } finally {
+    database?.close();
+  }
 }
 
 /** Null where there is no readable log. */

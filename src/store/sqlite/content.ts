@@ -1,6 +1,7 @@
 import type Database from "#better-sqlite3";
-import { matches, matchesInTurns, type Block, type Cid } from "../../lib/cid.ts";
+import { cidsIn, matches, matchesInTurns, type Block, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
+import type { Change } from "../store.ts";
 
 /** Content in a SQLite file: shared bytes, and the claims of tenants on them. Used within transactions. */
 export class SqliteContent {
@@ -13,7 +14,11 @@ export class SqliteContent {
   /** The number of a content, which is written if missing. */
   idOf({ cid, bytes }: Block): number {
     const held = this.#statements.held.get(cid);
-    if (!held) return Number(this.#statements.put.run(cid, bytes).lastInsertRowid);
+    if (!held) {
+      const id = Number(this.#statements.put.run(cid, bytes).lastInsertRowid);
+      if (isPackage(bytes)) this.#statements.addLeaf.run(id);
+      return id;
+    }
     // Bytes that went bad on the disk are repaired when anyone puts the right ones again.
     if (!held.bytes.equals(bytes)) this.#statements.mend.run(bytes, held.id);
     return held.id;
@@ -24,6 +29,27 @@ export class SqliteContent {
     return this.#statements.claim.run(tenant, this.idOf(block)).changes > 0;
   }
 
+  /**
+   * Keeps what a change of a tenant refers to, if it was about to be removed because nothing referred to it. Returns the
+   * bytes that the tenant claims again.
+   */
+  takeBack(tenant: string, { put = [], set = [] }: Pick<Change, "put" | "set">): number {
+    if (!this.#statements.hasLeft.get(tenant)) return 0;
+    const wanted = new Set<Cid>();
+    for (const { cid } of set) if (cid !== null) wanted.add(cid);
+    for (const { cid, bytes } of put) for (const each of [cid, ...cidsIn(bytes)]) wanted.add(each);
+    let claimed = 0;
+    // What it refers to in turn is added on the way.
+    for (const cid of wanted) {
+      const left = this.#statements.left.get(tenant, cid);
+      if (!left) continue;
+      this.#statements.forgetLeft.run(tenant, left.id);
+      if (this.#statements.claim.run(tenant, left.id).changes > 0) claimed += left.bytes.length;
+      for (const each of cidsIn(left.bytes)) wanted.add(each);
+    }
+    return claimed;
+  }
+
   isClaimed(tenant: string, cid: Cid): boolean {
     return this.#statements.isClaimed.get(tenant, cid) !== undefined;
   }
@@ -32,6 +58,11 @@ export class SqliteContent {
   read(tenant: string, cid: Cid): Uint8Array | undefined {
     return this.#statements.read.get(tenant, cid);
   }
+}
+
+/** True for a tarball, as far as its first bytes tell: it is compressed, so that no CID stands in it. */
+export function isPackage(bytes: Uint8Array): boolean {
+  return bytes[0] === 0x1f && bytes[1] === 0x8b;
 }
 
 /** The bytes, if they match their CID. Throws `content_corrupt`. */
@@ -57,6 +88,12 @@ function prepare(database: Database.Database) {
   return {
     held: database.prepare<[string], { id: number; bytes: Buffer }>("SELECT id, bytes FROM content WHERE cid = ?"),
     put: database.prepare<[string, Uint8Array]>("INSERT INTO content (cid, bytes) VALUES (?, ?)"),
+    addLeaf: database.prepare<[number]>("INSERT INTO content_leaf (content_id, is_package) VALUES (?, 1)"),
+    hasLeft: database.prepare<[string], number>("SELECT 1 FROM left_content WHERE tenant = ? LIMIT 1").pluck(),
+    left: database.prepare<[string, string], { id: number; bytes: Buffer }>(
+      "SELECT id, bytes FROM content JOIN left_content ON content_id = id WHERE tenant = ? AND cid = ?",
+    ),
+    forgetLeft: database.prepare<[string, number]>("DELETE FROM left_content WHERE tenant = ? AND content_id = ?"),
     mend: database.prepare<[Uint8Array, number]>("UPDATE content SET bytes = ? WHERE id = ?"),
     claim: database.prepare<[string, number]>(
       "INSERT OR IGNORE INTO tenant_content (tenant, content_id) VALUES (?, ?)",

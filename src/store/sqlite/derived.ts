@@ -14,6 +14,7 @@ export function sqliteDerived(
     "SELECT cid, bytes FROM derived JOIN content ON id = content_id WHERE key = ?",
   );
   const add = database.prepare<[string, number]>("INSERT OR IGNORE INTO derived (key, content_id) VALUES (?, ?)");
+  const addSource = database.prepare<[string, string]>("INSERT OR IGNORE INTO derived_source (key, cid) VALUES (?, ?)");
   const isThere = database.prepare<[string], number>("SELECT 1 FROM derived WHERE key = ?").pluck();
   const isHeld = database
     .prepare<[string, string], number>("SELECT 1 FROM tenant_derived WHERE tenant = ? AND key = ?")
@@ -27,8 +28,9 @@ export function sqliteDerived(
   /** Returns the number of bytes that the tenant did not hold. */
   const putAll = (tenant: string, entries: readonly DerivedEntry[]): number => {
     let added = 0;
-    for (const { key, block } of entries) {
+    for (const { key, block, madeOf } of entries) {
       add.run(key, contents.idOf(block));
+      if (madeOf !== undefined) addSource.run(key, madeOf);
       if (claim.run(tenant, key).changes > 0) added += length.get(key)!;
     }
     return added;

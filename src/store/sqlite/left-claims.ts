@@ -13,6 +13,11 @@ export function aliasOf(id: string, what: "coming" | "gone"): string {
   return `${PREFIX}${id}-${what}`;
 }
 
+/** Nobody has any claim on the content `@id`, nor may still take it back. */
+export const UNHELD = `NOT EXISTS (SELECT 1 FROM tenant_content WHERE content_id = @id)
+  AND NOT EXISTS (SELECT 1 FROM left_content WHERE content_id = @id)
+  AND NOT EXISTS (SELECT 1 FROM derived WHERE content_id = @id)`;
+
 /**
  * Claims on content and derived results that a tenant has lost. They are removed, with everything that nobody else
  * holds, in steps small enough for others to write in between.
@@ -22,11 +27,12 @@ export function leftClaims(database: Database.Database, log: WriteAheadLog) {
     `SELECT id, LENGTH(bytes) AS bytes FROM tenant_content JOIN content ON id = content_id WHERE tenant = ? LIMIT ${AT_ONCE}`,
   );
   const release = database.prepare<[string, number]>("DELETE FROM tenant_content WHERE tenant = ? AND content_id = ?");
-  const removeUnheld = database.prepare<[{ id: number }]>(
-    `DELETE FROM content WHERE id = @id AND NOT EXISTS (SELECT 1 FROM tenant_content WHERE content_id = @id)
-     AND NOT EXISTS (SELECT 1 FROM derived WHERE content_id = @id)`,
-  );
-  const move = database.prepare<[string, string]>("UPDATE tenant_content SET tenant = ? WHERE tenant = ?");
+  const removeUnheld = database.prepare<[{ id: number }]>(`DELETE FROM content WHERE id = @id AND ${UNHELD}`);
+  const moves = [
+    "UPDATE tenant_content SET tenant = @to WHERE tenant = @from",
+    "INSERT OR IGNORE INTO tenant_content (tenant, content_id) SELECT @to, content_id FROM left_content WHERE tenant = @from",
+    "DELETE FROM left_content WHERE tenant = @from",
+  ].map((sql) => database.prepare<[{ from: string; to?: string }]>(sql));
   const derived = leftResults(database);
   const aliases = database
     .prepare<[], string>(
@@ -47,7 +53,9 @@ export function leftClaims(database: Database.Database, log: WriteAheadLog) {
 
   return {
     /** Gives all claims on content under one name to another that has none; part of the caller's transaction. */
-    move: (from: string, to: string): void => void move.run(to, from),
+    move(from: string, to: string): void {
+      for (const move of moves) move.run({ from, to });
+    },
 
     /** As `move`, for claims on derived results. */
     moveDerived: (from: string, to: string): void => derived.move(from, to),
@@ -57,7 +65,7 @@ export function leftClaims(database: Database.Database, log: WriteAheadLog) {
       let total = 0;
       for (;;) {
         const began = performance.now();
-        const { isOver, removed } = await log.write(() => wiping(database, () => removeSome.immediate(alias)));
+        const { isOver, removed } = await log.write(() => removeSome.immediate(alias));
         total += removed;
         if (isOver) return total;
         // Waiters go first, for as long as they waited for this.
@@ -98,14 +106,4 @@ function leftResults(database: Database.Database) {
       return { contents: keys.flatMap((key) => removeUnheld.get({ key }) ?? []), isOver: keys.length < AT_ONCE };
     },
   };
-}
-
-/** Overwrites on the disk what `work` removes, because nobody may read it any more. */
-export function wiping<T>(database: Database.Database, work: () => T): T {
-  database.pragma("secure_delete = ON");
-  try {
-    return work();
-  } finally {
-    database.pragma("secure_delete = OFF");
-  }
 }

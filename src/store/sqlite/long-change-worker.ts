@@ -49,6 +49,7 @@ function changed(tenant: string, change: Change): readonly number[] {
     if (identityOf(file) !== identity) throw moved();
     database.pragma("synchronous = NORMAL");
     database.pragma("foreign_keys = ON");
+    database.pragma("secure_delete = ON");
     database.pragma("temp_store = MEMORY");
     // The starting thread has the log moved into the database, on a thread for that.
     database.pragma("wal_autocheckpoint = 0");

@@ -173,6 +173,40 @@ const auditOfAllByKind = `
 CREATE INDEX audit_of_all_by_kind ON audit (kind, at, number);
 `;
 
+const leftContent = `
+-- Content that nothing of its tenant refers to, and since when. Once the claim is gone, too, the tenant cannot read it.
+CREATE TABLE left_content (
+  tenant     TEXT NOT NULL,
+  content_id INTEGER NOT NULL REFERENCES content (id),
+  since      INTEGER NOT NULL,
+  PRIMARY KEY (tenant, content_id)
+) WITHOUT ROWID;
+CREATE INDEX left_content_by_content ON left_content (content_id);
+
+-- Content that names no other, as far as that is known: nobody has to read it again to find out.
+CREATE TABLE content_leaf (
+  content_id INTEGER PRIMARY KEY REFERENCES content (id) ON DELETE CASCADE,
+  is_package INTEGER NOT NULL
+);
+
+-- What a derived result was made of. A tenant that lets go of all that lets go of the result.
+CREATE TABLE derived_source (
+  key TEXT NOT NULL REFERENCES derived (key) ON DELETE CASCADE,
+  cid TEXT NOT NULL,
+  PRIMARY KEY (key, cid)
+) WITHOUT ROWID;
+
+-- The latest change of a tenant after which the unused parts of the file were overwritten.
+CREATE TABLE scrubbed (through INTEGER NOT NULL);
+INSERT INTO scrubbed (through) VALUES (0);
+
+-- Of other results that were there before nobody knows it: they stay as long as their tenants.
+INSERT INTO derived_source (key, cid)
+SELECT key, substr(key, length('release-compiler:') + 1) FROM derived WHERE key LIKE 'release-compiler:%';
+INSERT INTO derived_source (key, cid)
+SELECT key, CAST(bytes AS TEXT) FROM derived JOIN content ON id = content_id WHERE key LIKE 'believed-image:%';
+`;
+
 /**
  * The steps from an empty database to today's, in order. A step that was released is never edited: the database
  * remembers how many it has taken (`user_version`), so a change is a new step at the end.
@@ -190,4 +224,5 @@ export const migrations: readonly string[] = [
   auditByKind,
   replacedTenants,
   auditOfAllByKind,
+  leftContent,
 ];

@@ -32,6 +32,8 @@ export function openDatabase(dataDir: string, busyMs: number, log?: Log): Databa
     // Writers do not wait for the disk: a write to keep is flushed separately (`write-ahead-log.ts`).
     database.pragma("synchronous = NORMAL");
     database.pragma("foreign_keys = ON");
+    // What is removed may be a secret, or what a tenant had that is gone.
+    database.pragma("secure_delete = ON");
     upgradeDatabase(database, log);
     if (broken) tellBroken(database, broken, log);
     // After an upgrade, which may sort a long table. A save then needs no further file, which a process may be unable

@@ -45,16 +45,6 @@ export function sqliteSecrets(database: Database.Database, audit: SqliteAudit) {
     audit.append(entryOf(SERVICE, "secret", facts));
   });
 
-  /** Overwrites the previous sealed value on the disk, too: its key may be compromised. */
-  const wiping = <T>(work: () => T): T => {
-    database.pragma("secure_delete = ON");
-    try {
-      return work();
-    } finally {
-      database.pragma("secure_delete = OFF");
-    }
-  };
-
   return {
     get: (tenant: string, name: string) => one.get(tenant, name),
     list: (tenant: string) => ofTenant.all(tenant),
@@ -63,11 +53,11 @@ export function sqliteSecrets(database: Database.Database, audit: SqliteAudit) {
      * Returns the change's number; undefined when the existing secrets have another key, or there are none and the key
      * is no longer held.
      */
-    put: (tenant: string, secret: SecretPut) => wiping(() => put.immediate(tenant, secret)),
+    put: (tenant: string, secret: SecretPut) => put.immediate(tenant, secret),
     /** Returns the number of the change; undefined when there is no such secret. */
-    remove: (tenant: string, name: string, by: string) => wiping(() => removeNoted.immediate(tenant, name, by)),
+    remove: (tenant: string, name: string, by: string) => removeNoted.immediate(tenant, name, by),
     reseal: (work: Reseal, note: { by: string } | undefined) => {
-      wiping(() => reseal.immediate(work, note));
+      reseal.immediate(work, note);
       // The log holds old pages. A current reader keeps it; then a later checkpoint removes them.
       database.pragma("wal_checkpoint(TRUNCATE)");
     },

@@ -3,8 +3,9 @@ import { rawBlock } from "../../lib/cid.ts";
 import { removeLeftDrafts } from "../../lib/draft-file.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Change, ChangedName, SecretStore, Store } from "../store.ts";
-import { atOnce, attempt } from "./attempt.ts";
+import { asStoreFailure, atOnce, attempt } from "./attempt.ts";
 import { sqliteAuditLinks, SqliteAudit } from "./audit.ts";
+import { Collections } from "./collect.ts";
 import { SqliteContent, verified, verifiedInTurns } from "./content.ts";
 import { sqliteDerived } from "./derived.ts";
 import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
@@ -48,6 +49,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const records = sqliteRecords(database);
   const secrets = sqliteSecrets(database, audit);
   const foreignChanges = new ForeignChanges(database, log);
+  const collections = new Collections({ file: database.name, busyMs }, log);
   const pages = database.prepare<[], number>("PRAGMA page_count").pluck();
   const pageBytes = database.prepare<[], number>("PRAGMA page_size").pluck();
 
@@ -89,7 +91,14 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     (await changeOnThread({ file: database.name, busyMs }, tenant, change)) ?? changeHere(tenant, change);
 
   return {
-    tenants: sqliteTenants(database, log, foreignChanges, audit, (tenant) => storedBytes.forget(tenant)),
+    tenants: sqliteTenants(
+      database,
+      log,
+      foreignChanges,
+      audit,
+      (tenant) => storedBytes.forget(tenant),
+      () => collections.erase(),
+    ),
     tokens: sqliteTokens(database, log, foreignChanges, audit),
     audit: sqliteAuditLinks(database, log, audit, busyMs),
 
@@ -197,7 +206,20 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       return attempt(() => pages.get()! * pageBytes.get()!);
     },
 
+    async use(tenant) {
+      return attempt(() => storedBytes.use(tenant));
+    },
+
+    async collect(order) {
+      try {
+        return await collections.collect(order);
+      } catch (error) {
+        throw asStoreFailure(error);
+      }
+    },
+
     async close() {
+      await collections.close();
       foreignChanges.close();
       await log.close();
       database.close();

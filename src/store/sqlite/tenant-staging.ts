@@ -10,7 +10,7 @@ import { inLock, lockFile } from "../../lib/file-lock.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { NamedChange, PublishSettings, TenantStaging } from "../store.ts";
 import { SqliteContent, verified } from "./content.ts";
-import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
+import { aliasOf, leftClaims } from "./left-claims.ts";
 import { CHANGES_OF_PLACE } from "./tenant-snapshot.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
@@ -107,12 +107,7 @@ export async function sqliteTenantStaging(
         // Waiters go first, for as long as they waited for this.
         await pause(performance.now() - began);
       }
-      await log.keep(() =>
-        published(
-          name,
-          wiping(database, () => swap.immediate(name, settings)),
-        ),
-      );
+      await log.keep(() => published(name, swap.immediate(name, settings)));
       await claims.remove(gone);
     },
 

@@ -8,7 +8,7 @@ import type { Tenant, Tenants, TenantSettings } from "../store.ts";
 import { attempt, attemptAll } from "./attempt.ts";
 import type { SqliteAudit } from "./audit.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
-import { aliasOf, leftClaims, wiping } from "./left-claims.ts";
+import { aliasOf, leftClaims } from "./left-claims.ts";
 import { sqliteTenantSnapshot } from "./tenant-snapshot.ts";
 import { hasAnything, removeLeftovers, sqliteTenantStaging, type Published } from "./tenant-staging.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
@@ -22,6 +22,8 @@ export function sqliteTenants(
   foreignChanges: ForeignChanges,
   audit: SqliteAudit,
   onDeleted: (name: string) => void,
+  /** Overwrites what is left in the file; false where that has to be tried again. */
+  erase: () => Promise<boolean>,
 ): Tenants {
   const statements = prepare(database);
   const claims = leftClaims(database, log);
@@ -137,13 +139,12 @@ export function sqliteTenants(
         await removeLeftovers(database, log);
         const left = leftAlias();
         const names = await log.keep(() => {
-          // Sealed values are overwritten on the disk, too.
-          const removed = wiping(database, () => remove.immediate(name, by, left));
+          const removed = remove.immediate(name, by, left);
           onDeleted(name);
           tell(name, removed.changeId);
           return removed.names;
         });
-        return { names, contents: await claims.remove(left) };
+        return { names, contents: await claims.remove(left), isErased: await erase() };
       }),
 
     async snapshot(name) {

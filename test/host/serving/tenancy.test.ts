@@ -136,7 +136,7 @@ describe("a deleted tenant", () => {
 
     await assert.rejects(store.tenants.delete("default", "test"), { code: "tenant_invalid" });
     await assert.rejects(store.tenants.delete("nobody", "test"), { code: "tenant_not_found" });
-    assert.deepEqual(await store.tenants.delete("acme", "test"), { names: 2, contents: 1 });
+    assert.deepEqual(await store.tenants.delete("acme", "test"), { names: 2, contents: 1, isErased: true });
     assert.equal(await store.tenants.find("acme"), undefined);
     assert.equal((await store.tenants.hosts()).size, 0);
 

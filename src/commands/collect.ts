@@ -1,0 +1,44 @@
+import { collectionOf } from "../admission/tenant-limits.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { CollectionResult, CollectedAmounts } from "../store/store.ts";
+import { withStore } from "./with-store.ts";
+
+interface CollectOptions {
+  readonly data?: string;
+  readonly tenant?: string;
+  readonly dryRun?: boolean;
+  readonly json?: boolean;
+}
+
+/** `berth collect`, while Berth serves or not. */
+export function collect({ data, tenant, dryRun: isTrial = false, json }: CollectOptions): Promise<number> {
+  return withStore(data === undefined ? {} : { data }, async (store, { limits }) => {
+    const tenants = (await store.tenants.list()).filter(({ name }) => tenant === undefined || name === tenant);
+    if (tenants.length === 0) throw new BerthError("tenant_not_found", `"${tenant}"`);
+    const collected = await store.collect({ ...collectionOf(tenants, limits), isTrial });
+    if (json) console.log(JSON.stringify(collected, null, 2));
+    else for (const line of linesOf(collected, isTrial, limits.collectGraceMs)) console.log(line);
+    return 0;
+  });
+}
+
+function linesOf(
+  { freed, waiting, lapsed, reusableBytes }: CollectionResult,
+  isTrial: boolean,
+  graceMs: number,
+): string[] {
+  const lines = amountLines(freed).map((line) => `${isTrial ? "would free" : "freed"}  ${line}`);
+  if (lapsed > 0) lines.push(`${isTrial ? "would drop" : "dropped"}  ${lapsed} earlier values whose time is over`);
+  if (lines.length === 0) lines.push(isTrial ? "There is nothing to free now." : "There was nothing to free.");
+  const minutes = Math.ceil(graceMs / 60_000);
+  const when = `freed by collections that follow, at the earliest ${minutes} and again ${minutes} minutes later`;
+  lines.push(...amountLines(waiting).map((line) => `waits  ${line}: ${when} (BERTH_COLLECT_GRACE_MS)`));
+  if (!isTrial) lines.push(`The store's file has room for ${reusableBytes} bytes before it grows.`);
+  return lines;
+}
+
+function amountLines(amounts: CollectedAmounts): string[] {
+  return Object.entries(amounts).flatMap(([kind, { count, bytes }]) =>
+    count > 0 ? [`${kind}  ${count}, ${bytes} bytes`] : [],
+  );
+}

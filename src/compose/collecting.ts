@@ -1,0 +1,41 @@
+import { collectionOf } from "../admission/tenant-limits.ts";
+import type { Log } from "../lib/log.ts";
+import type { Limits } from "../limits/limits.ts";
+import type { CollectionResult, Store } from "../store/store.ts";
+
+/** The first collection comes after this part of the time between two: a service may be restarted often. */
+const FIRST_SHARE = 0.1;
+/** Timers take no more. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
+/** Collects what nothing refers to, again and again, while calls go on. Returns what ends that. */
+export function collectRegularly(
+  store: Pick<Store, "collect" | "tenants">,
+  limits: Limits,
+  log: Log,
+): () => Promise<void> {
+  const { collectEveryMs } = limits;
+  let timer: NodeJS.Timeout | undefined;
+  let isOver = false;
+  const later = (ms: number): void => {
+    if (!isOver) timer = setTimeout(() => void collect(), Math.min(ms, TIMER_MS_MAX)).unref();
+  };
+  const collect = async (): Promise<void> => {
+    try {
+      const collected = await store.collect(collectionOf(await store.tenants.list(), limits));
+      if (isWorthTelling(collected)) log.info({ ...collected }, "what nothing refers to was collected");
+    } catch (error) {
+      if (!isOver) log.warn({ err: error }, "what nothing refers to could not be collected; Berth tries again");
+    }
+    later(collectEveryMs);
+  };
+  if (collectEveryMs > 0) later(collectEveryMs * FIRST_SHARE);
+  return async () => {
+    isOver = true;
+    clearTimeout(timer);
+  };
+}
+
+function isWorthTelling({ freed, lapsed }: CollectionResult): boolean {
+  return lapsed > 0 || Object.values(freed).some(({ count }) => count > 0);
+}

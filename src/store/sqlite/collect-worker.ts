@@ -1,0 +1,91 @@
+/** A thread for one collection; it ends with it. Started by `collect.ts`. */
+import { setTimeout as pause } from "node:timers/promises";
+import { parentPort, workerData } from "node:worker_threads";
+import Database from "#better-sqlite3";
+import type { CollectionReport, ThreadOrder } from "./collect.ts";
+import { collection, Stopped, type Turns } from "./collection.ts";
+import { scrub } from "./scrub.ts";
+import { identityOf, moved } from "./store-files.ts";
+
+const { file, fd, identity, busyMs, order } = workerData as ThreadOrder;
+const port = parentPort!;
+/** After work of this length the thread rests for as long, so that it never takes more than half of a processor. */
+const STRETCH_MS = 5;
+
+port.postMessage(await carriedOut());
+port.close();
+
+async function carriedOut(): Promise<CollectionReport> {
+  let database: Database.Database | undefined;
+  try {
+    database = new Database(file, { fileMustExist: true, timeout: busyMs });
+    if (identityOf(file) !== identity) throw moved();
+    database.pragma("synchronous = NORMAL");
+    database.pragma("foreign_keys = ON");
+    database.pragma("temp_store = MEMORY");
+    // What is removed is overwritten, too.
+    database.pragma("secure_delete = ON");
+    // The starting thread has the log moved into the database, on a thread for that.
+    database.pragma("wal_autocheckpoint = 0");
+    const own = turns();
+    const collected = await collection(database, order, own);
+    return { collected, isErased: order.isTrial || (await erased(database, own)) };
+  } catch (error) {
+    if (error instanceof Stopped) return { stopped: true };
+    const { code, message } = error as { code?: string; message: string };
+    return { error: { code, message } };
+  } finally {
+    database?.close();
+  }
+}
+
+/** True if nothing is left in the file of tenants that are gone. */
+async function erased(database: Database.Database, own: Turns): Promise<boolean> {
+  const gone = database
+    .prepare<[], number | null>(
+      `SELECT max(id) FROM name_change WHERE kind = 'tenant'
+       AND tenant NOT IN (SELECT name FROM tenant WHERE replaced_at IS NULL)`,
+    )
+    .pluck()
+    .get();
+  const through = database.prepare<[], number>("SELECT through FROM scrubbed").pluck().get()!;
+  if (!gone || gone <= through) return true;
+  if (!(await scrub(file, fd, busyMs, own))) return false;
+  await own.write(() => database.prepare<[number]>("UPDATE scrubbed SET through = ?").run(gone));
+  return true;
+}
+
+function turns(): Turns {
+  let since = performance.now();
+  let isStopped = false;
+  let answered = (): void => {};
+  port.on("message", (message: "go" | "stop") => {
+    isStopped ||= message === "stop";
+    answered();
+  });
+  const wait = async (ms: number): Promise<void> => {
+    await pause(ms);
+    if (isStopped) throw new Stopped();
+    since = performance.now();
+  };
+  const rest = async (): Promise<void> => {
+    const worked = performance.now() - since;
+    if (worked >= STRETCH_MS) await wait(worked);
+  };
+  return {
+    rest,
+    pause: wait,
+    async write(work) {
+      await rest();
+      const answer = new Promise<void>((resolve) => (answered = resolve));
+      port.postMessage("write");
+      await answer;
+      if (isStopped) throw new Stopped();
+      try {
+        return work();
+      } finally {
+        port.postMessage("wrote");
+      }
+    },
+  };
+}

@@ -1,0 +1,116 @@
+import { Worker } from "node:worker_threads";
+import { BerthError } from "../../lib/errors.ts";
+import type { CollectionResult, CollectionOrder } from "../store.ts";
+import { descriptorOf } from "./scrub.ts";
+import { identityOf } from "./store-files.ts";
+import type { WriteAheadLog } from "./write-ahead-log.ts";
+
+export interface ThreadOrder {
+  readonly file: string;
+  /** A descriptor of the file, to be left open. */
+  readonly fd: number;
+  /** Another file under the same name is left alone. */
+  readonly identity: string | undefined;
+  readonly busyMs: number;
+  readonly order: CollectionOrder;
+}
+
+interface Carried {
+  readonly collected: CollectionResult;
+  /** Nothing is left in the file of tenants that are gone. */
+  readonly isErased: boolean;
+}
+
+export type CollectionReport =
+  | Carried
+  | { readonly stopped: true }
+  | { readonly error: { readonly code: string | undefined; readonly message: string } };
+
+const workerFile = new URL("./collect-worker.js", import.meta.url);
+/** It holds the CIDs of all that one tenant refers to, and one content at a time, which is outside of this. */
+const resourceLimits = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 16 };
+
+/**
+ * Collections of one process, on a thread: reading everything that a tenant refers to takes seconds. Whenever the thread
+ * writes, which it asks for each time, writers here wait for it, and nobody else does.
+ */
+export class Collections {
+  readonly #parts: { readonly file: string; readonly busyMs: number };
+  readonly #log: WriteAheadLog;
+  #worker: Worker | undefined;
+  #running: Promise<unknown> = Promise.resolve();
+  #isOver = false;
+
+  constructor(parts: { readonly file: string; readonly busyMs: number }, log: WriteAheadLog) {
+    this.#parts = parts;
+    this.#log = log;
+  }
+
+  /** One after the other. */
+  async collect(order: CollectionOrder): Promise<CollectionResult> {
+    return (await this.#afterOthers(order)).collected;
+  }
+
+  /** Overwrites what tenants that are gone have left in the file; false where that has to be tried again. */
+  async erase(): Promise<boolean> {
+    try {
+      return (await this.#afterOthers({ tenants: [], graceMs: 0 })).isErased;
+    } catch {
+      return false;
+    }
+  }
+
+  #afterOthers(order: CollectionOrder): Promise<Carried> {
+    const collecting = this.#running.then(() => this.#collect(order));
+    this.#running = collecting.catch(() => {});
+    return collecting;
+  }
+
+  /** Ends the current collection at its next step. */
+  async close(): Promise<void> {
+    this.#isOver = true;
+    this.#worker?.postMessage("stop", []);
+    await this.#running;
+  }
+
+  async #collect(order: CollectionOrder): Promise<Carried> {
+    if (this.#isOver) throw stopped();
+    const { file } = this.#parts;
+    const workerData: ThreadOrder = { ...this.#parts, fd: descriptorOf(file), identity: identityOf(file), order };
+    const worker = new Worker(workerFile, { workerData, resourceLimits, execArgv: [], env: {} });
+    this.#worker = worker;
+    let report: CollectionReport | undefined;
+    let fault: unknown;
+    let wrote = (): void => {};
+    worker.on("error", (error) => (fault = error));
+    worker.on("message", (message: "write" | "wrote" | CollectionReport) => {
+      if (message === "wrote") wrote();
+      else if (message === "write") void this.#write(worker, () => new Promise((resolve) => (wrote = resolve)));
+      else report = message;
+    });
+    await new Promise((resolve) => worker.once("exit", resolve));
+    wrote();
+    this.#worker = undefined;
+    if (!report) throw fault ?? stopped();
+    if ("collected" in report) return report;
+    if ("stopped" in report) throw stopped();
+    throw Object.assign(new Error(report.error.message), { code: report.error.code });
+  }
+
+  async #write(worker: Worker, writing: () => Promise<void>): Promise<void> {
+    try {
+      await this.#log.writeAside(() => {
+        const over = writing();
+        worker.postMessage(this.#isOver ? "stop" : "go", []);
+        return over;
+      });
+    } catch {
+      // There is no room for it now.
+      worker.postMessage("stop", []);
+    }
+  }
+}
+
+function stopped(): BerthError {
+  return new BerthError("store_failed", "the collection was ended before it was through; the next one goes on");
+}

@@ -1,0 +1,139 @@
+import assert from "node:assert/strict";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import Database from "#better-sqlite3";
+import { rawBlock } from "../../src/lib/cid.ts";
+import { backupStore } from "../../src/store/open-store.ts";
+import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { verifyDatabase } from "../../src/store/sqlite/verify-database.ts";
+import type { SecretStore, Store } from "../../src/store/store.ts";
+
+const folders: string[] = [];
+after(() => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
+
+function dataFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "berth-erasure-"));
+  folders.push(folder);
+  return join(folder, "data");
+}
+
+/** No other text has it. */
+const MARK = "only-acme-ever-wrote-this";
+
+/** How often the mark stands in each file of a data folder where it stands at all. */
+function marksIn(dataDir: string): Record<string, number> {
+  return Object.fromEntries(
+    readdirSync(dataDir)
+      .map((file) => [file, readFileSync(join(dataDir, file), "latin1").split(MARK).length - 1] as const)
+      .filter(([, count]) => count > 0),
+  );
+}
+
+/** Writes what tenants write under names of their own, which the audit log keeps, in an order that makes SQLite move rows between pages: much, small, and mixed. */
+async function fill(
+  store: Store & SecretStore,
+  tenant: string,
+  text: string,
+  names: string,
+  rounds: number,
+): Promise<void> {
+  const expiresAt = Date.now() + 3_600_000;
+  for (let round = 0; round < rounds; round++) {
+    const key = `${text}-${(round * 7919) % rounds}`;
+    const block = rawBlock(`${key} ${"x".repeat((round * 97) % 6_000)}`);
+    await store.change(tenant, {
+      by: "test",
+      put: [block],
+      set: [{ kind: "variable", name: `${names}${round}`, cid: block.cid }],
+      derived: [{ key: `made of ${key}`, block: rawBlock(`code of ${key}`), madeOf: block.cid }],
+    });
+    const value = `${key} ${"y".repeat((round * 31) % 900)}`;
+    await store.putRecord(tenant, "task", key, { value, expected: 0, expiresAt });
+    await store.putRecord(tenant, "task", key, { value: `${value} again`, expected: 1, expiresAt });
+    if (round % 5 === 0)
+      await store.putSecret(tenant, {
+        name: `${names.toUpperCase()}${round}`,
+        keyId: "k",
+        sealed: Buffer.from(key),
+        by: "test",
+      });
+  }
+}
+
+describe("a deleted tenant", () => {
+  it("C8 leaves nothing in the database, nor in its log, and others keep all that they have", async () => {
+    const dataDir = dataFolder();
+    const store = await openSqliteStore({ dataDir, logBytes: 64 * 1024 });
+    const other = await openSqliteStore({ dataDir });
+    try {
+      await store.tenants.create("acme", { by: "test" });
+      await store.tenants.create("zenith", { by: "test" });
+      for (let part = 0; part < 4; part++) {
+        await fill(store, "acme", `${MARK}-${part}`, `part${part}`, 60);
+        await fill(other, "zenith", `kept-${part}`, `part${part}`, 60);
+      }
+      assert.ok(Object.keys(marksIn(dataDir)).length > 0);
+      const before = await store.names("zenith", "variable");
+      const orphan = rawBlock(`${MARK} in content that nothing refers to`);
+      await store.change("acme", { by: "test", put: [orphan] });
+      await store.collect({ tenants: [{ tenant: "acme", historyMs: 0 }], graceMs: 60_000 });
+
+      const { isErased, names } = await store.tenants.delete("acme", "test");
+      assert.equal(names, 240);
+      assert.equal(isErased, true);
+      assert.deepEqual(marksIn(dataDir), {});
+      assert.deepEqual(await store.names("zenith", "variable"), before);
+      for (const { cid } of before) assert.ok(await other.content("zenith", cid));
+      await fill(other, "zenith", "later", "later", 40);
+      await fill(store, "zenith", "later still", "still", 40);
+      assert.deepEqual(marksIn(dataDir), {}, "no process writes old copies of pages");
+      const file = join(dataDir, "..", "backup.sqlite");
+      await backupStore({ dataDir, file });
+      assert.equal(readFileSync(file, "latin1").includes(MARK), false);
+      assert.deepEqual(verifyDatabase(file).problems, []);
+    } finally {
+      await other.close();
+      await store.close();
+    }
+    assert.deepEqual(verifyDatabase(join(dataDir, DATABASE_FILE)).problems, []);
+  });
+
+  it("C8 leaves nothing of what its last calls wrote after it was deleted, once a collection has run", async () => {
+    const dataDir = dataFolder();
+    const store = await openSqliteStore({ dataDir });
+    try {
+      await store.tenants.create("acme", { by: "test" });
+      await store.tenants.delete("acme", "test");
+      await fill(store, "acme", MARK, "n", 20);
+      assert.ok(Object.keys(marksIn(dataDir)).length > 0);
+      await store.collect({ tenants: [], graceMs: 60_000 });
+      assert.deepEqual(await store.names("acme", "variable"), []);
+      assert.deepEqual(marksIn(dataDir), {});
+    } finally {
+      await store.close();
+    }
+  });
+
+  it("C8 is told of where a reader keeps its text in the log, which the next collection overwrites", async () => {
+    const dataDir = dataFolder();
+    const store = await openSqliteStore({ dataDir });
+    const reader = new Database(join(dataDir, DATABASE_FILE), { readonly: true });
+    try {
+      await store.tenants.create("acme", { by: "test" });
+      await fill(store, "acme", MARK, "n", 20);
+      reader.exec("BEGIN");
+      reader.prepare("SELECT count(*) FROM name").get();
+      assert.equal((await store.tenants.delete("acme", "test")).isErased, false);
+      reader.exec("COMMIT");
+      await store.collect({ tenants: [], graceMs: 60_000 });
+      assert.deepEqual(marksIn(dataDir), {});
+      assert.ok(existsSync(join(dataDir, DATABASE_FILE)));
+    } finally {
+      reader.close();
+      await store.close();
+    }
+  });
+});

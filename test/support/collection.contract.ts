@@ -1,0 +1,220 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { gzipSync } from "node:zlib";
+import { verifyLog } from "../../src/audit/verify.ts";
+import { jsonBlock, rawBlock, type Block } from "../../src/lib/cid.ts";
+import type { CollectionResult, NameKind, SecretStore, Store } from "../../src/store/store.ts";
+
+const DAY_MS = 86_400_000;
+
+/** The duties of every store in a collection. `current` returns the store of the test. */
+export function collectionContract(
+  current: () => Store & SecretStore,
+  openAgain: () => Promise<Store & SecretStore>,
+): void {
+  const collect = (tenant = "default", historyMs = 0, graceMs = 0, isTrial = false): Promise<CollectionResult> =>
+    current().collect({ tenants: [{ tenant, historyMs }], graceMs, isTrial });
+  const name = (block: Block | null, subject = "greeting", kind: NameKind = "variable") => ({
+    kind,
+    name: subject,
+    cid: block && block.cid,
+  });
+  const save = (blocks: readonly Block[], named: Block | null = blocks[0]!, subject?: string, kind?: NameKind) =>
+    current().change("default", { by: "test", put: blocks, set: [name(named, subject, kind)] });
+  const has = async (block: Block, tenant = "default"): Promise<boolean> =>
+    (await current().content(tenant, block.cid)) !== undefined;
+
+  test("content that nothing refers to is collected, and all that a name means or ever meant stays", async () => {
+    const orphan = rawBlock("nobody named it");
+    const file = rawBlock("export function say() {}");
+    const definition = jsonBlock({ entry: "a.ts", files: { "a.ts": file.cid } });
+    const release = jsonBlock({ definition: definition.cid, contract: "none" });
+    await save([release, definition, file, orphan], release, "say", "release");
+    await save([rawBlock("first")]);
+    await save([rawBlock("second")]);
+    await save([], null);
+
+    const { freed, waiting, lapsed } = await collect();
+    assert.deepEqual(freed.content, { count: 1, bytes: orphan.bytes.length });
+    assert.deepEqual([freed.packages.count, freed.compiled.count, waiting.content.count, lapsed], [0, 0, 0, 0]);
+    assert.equal(await has(orphan), false);
+    for (const kept of [release, definition, file, rawBlock("first"), rawBlock("second")]) assert.ok(await has(kept));
+    assert.equal((await current().history("default", "variable", "greeting")).length, 3);
+    assert.equal((await collect()).freed.content.count, 0, "a second collection finds nothing");
+    assert.equal((await verifyLog(current().audit)).fault, undefined);
+  });
+
+  test("a reference counts wherever it stands in content, also where JSON writes it as escapes", async () => {
+    const [one, two, three] = [rawBlock("one"), rawBlock("two"), rawBlock("three")];
+    const escaped = `{"definition":"\\u0062${two.cid.slice(1)}"}`;
+    const code = rawBlock(`export const read = (context) => context.cid("${three.cid}");`);
+    await save([rawBlock(`see ${one.cid}, and ${code.cid}.`), one, code, three]);
+    await save([rawBlock(escaped), two], undefined, "mcps");
+    assert.equal((await collect()).freed.content.count, 0);
+    for (const block of [one, two, three, code]) assert.ok(await has(block));
+  });
+
+  test("what was found unreferenced is readable for a while, then can be taken back, and then is gone", async () => {
+    const child = rawBlock("a part");
+    const orphan = jsonBlock({ part: child.cid });
+    await save([rawBlock("named"), orphan, child]);
+    const long = await collect("default", 0, DAY_MS);
+    assert.deepEqual([long.freed.content.count, long.waiting.content.count], [0, 2]);
+    assert.ok(await has(orphan), "it is there meanwhile");
+    await collect("default", 0, DAY_MS);
+    assert.ok(await has(orphan), "and a second collection within that time does not remove it");
+
+    await current().change("default", { by: "test", set: [name(orphan, "late")] });
+    await collect("default", 0, 0);
+    assert.ok(await has(orphan), "a name that is set to it keeps it");
+    assert.ok(await has(child), "with all that it refers to");
+  });
+
+  test("content that a save refers to in time is kept with everything that it needs", async () => {
+    const child = rawBlock("a part");
+    const orphan = jsonBlock({ part: child.cid });
+    await save([rawBlock("named"), orphan, child]);
+    await collect("default", 0, DAY_MS);
+    const text = rawBlock(`{"definition":"${orphan.cid}"}`);
+    await save([text], text, "mcps");
+    await collect("default", 0, 0);
+    for (const block of [orphan, child]) assert.ok(await has(block));
+  });
+
+  test("an earlier meaning is kept for as long as history is, counted from when it was replaced", async () => {
+    const [first, second, third] = [rawBlock("first"), rawBlock("second"), rawBlock("third")];
+    for (const block of [first, second, third]) await save([block]);
+    assert.equal((await collect("default", DAY_MS)).lapsed, 0);
+    assert.ok(await has(first));
+
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const { lapsed, freed } = await collect("default", 1);
+    assert.deepEqual([lapsed, freed.content.count], [2, 2]);
+    assert.deepEqual([await has(first), await has(second), await has(third)], [false, false, true]);
+    const history = await current().history("default", "variable", "greeting");
+    assert.deepEqual(
+      history.map(({ cid }) => cid),
+      [third.cid],
+    );
+    assert.equal(await current().had("default", "variable", "greeting", first.cid), false);
+    assert.equal((await verifyLog(current().audit)).fault, undefined, "the audit log is as it was");
+  });
+
+  test("a deleted name keeps its history for as long, and then nothing is left of it", async () => {
+    const gone = rawBlock("gone");
+    await save([gone]);
+    await save([], null);
+    await save([rawBlock("other")], undefined, "other");
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    await collect("default", 1);
+    assert.equal(await has(gone), false);
+    assert.deepEqual(await current().history("default", "variable", "greeting"), []);
+    assert.ok(await current().name("default", "variable", "other"));
+  });
+
+  test("tarballs of an old set of packages go with its history, and are told apart", async () => {
+    const tarball = (text: string): Block => rawBlock(gzipSync(text));
+    const [old, now] = [tarball("old"), tarball("now")];
+    const set = (block: Block): Block => rawBlock(JSON.stringify({ packages: { p: { tarball: block.cid } } }));
+    for (const each of [old, now]) await save([set(each), each], undefined, "packages");
+    const use = await current().use("default");
+    assert.equal(use.packages, old.bytes.length + now.bytes.length);
+    assert.equal(use.content, set(old).bytes.length + set(now).bytes.length);
+
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const { freed } = await collect("default", 1);
+    assert.deepEqual(freed.packages, { count: 1, bytes: old.bytes.length });
+    assert.deepEqual([await has(old), await has(now)], [false, true]);
+    assert.equal((await current().use("default")).packages, now.bytes.length);
+  });
+
+  test("a result goes with the last content that it was made of, and stays while any of that stays", async () => {
+    const [one, other] = [rawBlock("one"), rawBlock("other")];
+    const result = (key: string, madeOf?: Block) => ({
+      key,
+      block: rawBlock(`made as ${key}`),
+      ...(madeOf && { madeOf: madeOf.cid }),
+    });
+    await save([one]);
+    await save([other]);
+    await current().putDerived("default", [
+      result("of one", one),
+      result("of both", one),
+      result("of nothing known"),
+      result("of other", other),
+    ]);
+    await current().putDerived("default", [result("of both", other)]);
+    assert.equal((await collect()).freed.compiled.count, 0);
+
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const { freed } = await collect("default", 1);
+    assert.deepEqual(freed.compiled, { count: 1, bytes: result("of one").block.bytes.length });
+    assert.equal(await current().derived("of one"), undefined);
+    for (const key of ["of both", "of nothing known", "of other"]) assert.ok(await current().derived(key), key);
+  });
+
+  test("content of several tenants goes with the last one that refers to it", async () => {
+    for (const tenant of ["acme", "zenith"]) await current().tenants.create(tenant, { by: "test" });
+    const shared = rawBlock("shared");
+    await current().change("acme", { by: "test", put: [shared], set: [name(shared)] });
+    await current().change("zenith", { by: "test", put: [shared] });
+    const { freed } = await collect("zenith");
+    assert.equal(freed.content.count, 0, "nothing was freed");
+    assert.deepEqual([await has(shared, "zenith"), await has(shared, "acme")], [false, true]);
+    await collect("acme");
+    assert.ok(await has(shared, "acme"));
+    await current().change("acme", { by: "test", set: [name(null)] });
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    await current().change("acme", { by: "test", put: [rawBlock("x")], set: [name(rawBlock("x"), "x")] });
+    assert.equal((await collect("acme", 1)).freed.content.count, 1);
+    assert.equal(await has(shared, "acme"), false);
+  });
+
+  test("a trial tells what would go, and removes nothing", async () => {
+    const orphan = rawBlock("nobody named it");
+    await save([rawBlock("first"), orphan]);
+    await save([rawBlock("second")]);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const trial = await collect("default", 1, 0, true);
+    assert.deepEqual([trial.lapsed, trial.freed.content.count], [1, 2]);
+    for (const block of [orphan, rawBlock("first")]) assert.ok(await has(block));
+    assert.equal((await current().history("default", "variable", "greeting")).length, 2);
+    const { freed } = await collect("default", 1);
+    assert.deepEqual(freed, trial.freed);
+  });
+
+  test("content that a task, a session or a stream names is kept as long as that", async () => {
+    const release = jsonBlock({ definition: null });
+    await save([rawBlock("named"), release]);
+    const put = { value: JSON.stringify({ release: release.cid }), expected: 0, expiresAt: Date.now() + DAY_MS };
+    await current().putRecord("default", "task", "one", put);
+    await collect();
+    assert.ok(await has(release));
+  });
+
+  test("saves of several processes lose nothing while collections run one after the other", async () => {
+    const other = await openAgain();
+    try {
+      const saves = { areOver: false };
+      const collecting = (async () => {
+        while (!saves.areOver) await collect("default", 0, 0);
+      })();
+      const saved: Block[] = [];
+      for (let count = 0; count < 60; count++) {
+        const part = rawBlock(`part ${count}`);
+        const whole = jsonBlock({ part: part.cid });
+        const store = count % 2 === 0 ? current() : other;
+        // It is there before anything names it, and so may be collected, until this very moment.
+        await store.change("default", { by: "test", put: [part] });
+        await store.change("default", { by: "test", put: [whole, part], set: [name(whole, `n${count}`)] });
+        saved.push(part, whole);
+      }
+      saves.areOver = true;
+      await collecting;
+      await collect();
+      for (const block of saved) assert.ok(await has(block));
+    } finally {
+      await other.close();
+    }
+  });
+}
