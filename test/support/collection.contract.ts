@@ -128,6 +128,42 @@ export function collectionContract(
     assert.equal((await current().use("default")).packages, now.bytes.length);
   });
 
+  test("a save beyond what a tenant may store is refused with what each kind takes, and fits after a collection", async () => {
+    const tarball = rawBlock(gzipSync("a package"));
+    const text = rawBlock("some text");
+    await save([text, tarball], text);
+    await current().putRecord("default", "task", "one", {
+      value: "12345",
+      expected: 0,
+      expiresAt: Date.now() + DAY_MS,
+    });
+    await current().putSecret("default", { name: "S", keyId: "k", sealed: Buffer.from("1234"), by: "test" });
+    const use = { packages: tarball.bytes.length, content: text.bytes.length, compiled: 0, records: 5, secrets: 4 };
+    assert.deepEqual(await current().use("default"), use);
+    const stored = Object.values(use).reduce((sum, bytes) => sum + bytes, 0);
+
+    const other = await openAgain();
+    try {
+      const more = rawBlock("more");
+      const change = { by: "test", put: [more], set: [name(more, "more")], storedBytesMax: stored };
+      await assert.rejects(other.change("default", change), (error: Error & { code: string; data: object }) => {
+        assert.equal(error.code, "storage_full");
+        assert.match(error.message, /packages \d+, content \d+, records 5, secrets 4\).*"historyDays".*berth collect/);
+        assert.deepEqual(error.data, {
+          bytes: stored + 4,
+          storedBytesMax: stored,
+          use: { ...use, content: use.content + 4 },
+        });
+        return true;
+      });
+      await collect();
+      await other.change("default", change);
+      assert.equal((await other.use("default")).packages, 0);
+    } finally {
+      await other.close();
+    }
+  });
+
   test("a result goes with the last content that it was made of, and stays while any of that stays", async () => {
     const [one, other] = [rawBlock("one"), rawBlock("other")];
     const result = (key: string, madeOf?: Block) => ({

@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { gzipSync } from "node:zlib";
+import Database from "#better-sqlite3";
+import { rawBlock } from "../../src/lib/cid.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { SecretStore, Store } from "../../src/store/store.ts";
+import { berth } from "../support/commands.ts";
+
+let folder: string;
+let data: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "berth-collect-"));
+  data = join(folder, "data");
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+async function onStore<T>(work: (store: Store & SecretStore) => Promise<T>): Promise<T> {
+  const store = await openSqliteStore({ dataDir: data });
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}
+
+const save = (tenant: string, text: string): Promise<unknown> =>
+  onStore((store) => {
+    const block = rawBlock(text);
+    return store.change(tenant, {
+      by: "test",
+      put: [block],
+      set: [{ kind: "variable", name: "n", cid: block.cid }],
+    });
+  });
+
+describe("berth collect", () => {
+  it("tells by kind what it would free, what it has freed, and what follows", async () => {
+    const tarball = rawBlock(gzipSync("a package"));
+    const text = rawBlock("nobody named it");
+    await save("default", "named");
+    await onStore((store) => store.change("default", { by: "test", put: [tarball, text] }));
+
+    const later = await berth(["collect", "--data", data]);
+    assert.equal(later.code, 0, later.stderr);
+    assert.match(later.stdout, /^There was nothing to free\.$/m);
+    assert.match(later.stdout, /^waits {2}packages {2}1, \d+ bytes: .* 60 and again 60 minutes later/m);
+
+    const env = { BERTH_COLLECT_GRACE_MS: "0" };
+    const trial = await berth(["collect", "--data", data, "--dry-run"], { env });
+    assert.deepEqual(trial.stdout.trim().split("\n"), [
+      `would free  packages  1, ${tarball.bytes.length} bytes`,
+      `would free  content  1, ${text.bytes.length} bytes`,
+    ]);
+    assert.ok(await onStore((store) => store.content("default", text.cid)));
+
+    const done = await berth(["collect", "--data", data, "--json"], { env });
+    const { freed, waiting, lapsed } = JSON.parse(done.stdout);
+    assert.deepEqual(freed.packages, { count: 1, bytes: tarball.bytes.length });
+    assert.deepEqual(freed.content, { count: 1, bytes: text.bytes.length });
+    assert.deepEqual([waiting.content.count, lapsed], [0, 0]);
+    assert.equal(await onStore((store) => store.content("default", text.cid)), undefined);
+  });
+
+  it("collects one tenant, and refuses one that there is not", async () => {
+    await onStore(async (store) => {
+      for (const tenant of ["acme", "zenith"]) {
+        await store.tenants.create(tenant, { by: "test" });
+        await store.change(tenant, { by: "test", put: [rawBlock(`orphan of ${tenant}`)] });
+      }
+    });
+    const env = { BERTH_COLLECT_GRACE_MS: "0" };
+    assert.equal((await berth(["collect", "--data", data, "--tenant", "acme"], { env })).code, 0);
+    await onStore(async (store) => {
+      assert.equal(await store.content("acme", rawBlock("orphan of acme").cid), undefined);
+      assert.ok(await store.content("zenith", rawBlock("orphan of zenith").cid));
+    });
+    const none = await berth(["collect", "--data", data, "--tenant", "nobody"]);
+    assert.notEqual(none.code, 0);
+    assert.match(none.stderr, /No such tenant: "nobody"/);
+    const nowhere = await berth(["collect", "--data", join(folder, "elsewhere")]);
+    assert.match(nowhere.stderr, /there is no store in/);
+  });
+
+  it("drops earlier values once the days of history are over", async () => {
+    for (const text of ["one", "two"]) await save("default", text);
+    const env = { BERTH_COLLECT_GRACE_MS: "0", BERTH_HISTORY_DAYS: "1" };
+    const early = await berth(["collect", "--data", data], { env });
+    assert.match(early.stdout, /There was nothing to free/);
+    assert.ok(await onStore((store) => store.content("default", rawBlock("one").cid)));
+  });
+});
+
+describe("backups and deleted tenants", () => {
+  it("a backup says by when to delete it, and a restore what it brought back and that it is overdue", async () => {
+    await onStore(async (store) => {
+      await store.tenants.create("acme", { by: "test" });
+      await store.change("acme", { by: "test", put: [rawBlock("of acme")] });
+    });
+    const file = join(folder, "backup.sqlite");
+    const made = await berth(["backup", file, "--data", data]);
+    const day = new Date(Date.now() + 90 * 86_400_000).toISOString().slice(0, 10);
+    assert.match(
+      made.stderr,
+      new RegExp(`stays in it until you delete the file: do so by ${day} \\(BERTH_BACKUP_DAYS\\)`),
+    );
+
+    const deleted = await berth(["tenant", "delete", "acme", "--yes", "--data", data]);
+    assert.match(deleted.stderr, /Backups that were made before hold it until you delete them/);
+    const restored = await berth(["restore", file, "--data", data]);
+    assert.equal(restored.code, 0, restored.stderr);
+    assert.match(restored.stderr, /It brought back tenants .*: berth tenant delete acme$/m);
+    assert.doesNotMatch(restored.stderr, /was to be deleted by/);
+    assert.equal(await onStore(async (store) => (await store.use("acme")).content), "of acme".length);
+
+    const again = await berth(["tenant", "delete", "acme", "--yes", "--data", data]);
+    assert.match(
+      again.stderr,
+      /What the store held before is also in before-restore-\S+\.sqlite \(in .*\): delete that, too/,
+    );
+  });
+
+  it("a restore of a backup that was to be deleted by now says so", async () => {
+    await save("default", "one");
+    const file = join(folder, "backup.sqlite");
+    await berth(["backup", file, "--data", data]);
+    const database = new Database(file);
+    const [madeAt, deleteBy] = [Date.UTC(2025, 0, 2), Date.UTC(2025, 3, 2)];
+    database.prepare("UPDATE record SET value = ? WHERE kind = 'copy'").run(JSON.stringify({ madeAt, deleteBy }));
+    database.close();
+    const restored = await berth(["restore", file, "--data", data]);
+    assert.equal(restored.code, 0, restored.stderr);
+    assert.match(restored.stderr, /It was made on 2025-01-02 and was to be deleted by 2025-04-02\./);
+    const kept = new Database(join(data, "berth.sqlite"), { readonly: true });
+    assert.equal(kept.prepare("SELECT count(*) FROM record WHERE kind = 'copy'").pluck().get(), 0);
+    kept.close();
+  });
+
+  it("a backup without a date says that it holds what it holds until it is deleted", async () => {
+    await save("default", "one");
+    const file = join(folder, "backup.sqlite");
+    const made = await berth(["backup", file, "--data", data], { env: { BERTH_BACKUP_DAYS: "0" } });
+    assert.match(made.stderr, /stays in it until you delete the file\.$/m);
+  });
+});
