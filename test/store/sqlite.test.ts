@@ -143,6 +143,24 @@ test("a tenant stores no more than it may, whichever process has stored what is 
   await other.close();
 });
 
+test("what a tenant stores is summed once, and what a collection here frees is taken off that sum", async () => {
+  const dataDir = dataFolder();
+  const store = await openSqliteStore({ dataDir });
+  const put = (text: string, storedBytesMax: number, isNamed = true) => {
+    const block = rawBlock(text);
+    const set = isNamed ? [{ kind: "variable", name: text, cid: block.cid } as const] : [];
+    return store.change("default", { by: "test", put: [block], set, storedBytesMax });
+  };
+  await put("four", 4);
+  await put("orphan", 10, false);
+  await store.putDerived("default", [{ key: "k", block: rawBlock("code"), madeOf: rawBlock("orphan").cid }]);
+  await assert.rejects(put("x", 14), { code: "storage_full" });
+  await store.collect({ tenants: [{ tenant: "default", historyMs: 0 }], graceMs: 0 });
+  await put("x", 5);
+  await assert.rejects(put("y", 5), { code: "storage_full" });
+  await store.close();
+});
+
 test("results that a tenant holds count to what it stores", async () => {
   const store = await openSqliteStore({ dataDir: dataFolder() });
   const entry = (text: string) => ({ key: `made:${text}`, block: rawBlock(text) });

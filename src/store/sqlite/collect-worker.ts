@@ -2,10 +2,11 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
 import Database from "#better-sqlite3";
-import type { CollectionReport, ThreadOrder } from "./collect.ts";
-import { collection, Stopped, type Turns } from "./collection.ts";
-import { scrub } from "./scrub.ts";
+import type { CollectionReport, ThreadOrder, Wrote } from "./collect.ts";
+import { collection } from "./collection.ts";
+import { MUST_SCRUB, scrub, SCRUBBING } from "./scrub.ts";
 import { identityOf, moved } from "./store-files.ts";
+import { Stopped, type Turns } from "./turns.ts";
 
 const { file, fd, identity, busyMs, order } = workerData as ThreadOrder;
 const port = parentPort!;
@@ -39,20 +40,19 @@ async function carriedOut(): Promise<CollectionReport> {
   }
 }
 
-/** True if nothing is left in the file of tenants that are gone. */
+/**
+ * True if nothing is left in the file of tenants that are gone. A deletion in the meantime leaves its own mark, so that
+ * the next collection does this again.
+ */
 async function erased(database: Database.Database, own: Turns): Promise<boolean> {
-  const gone = database
-    .prepare<[], number | null>(
-      `SELECT max(id) FROM name_change WHERE kind = 'tenant'
-       AND tenant NOT IN (SELECT name FROM tenant WHERE replaced_at IS NULL)`,
-    )
-    .pluck()
-    .get();
-  const through = database.prepare<[], number>("SELECT through FROM scrubbed").pluck().get()!;
-  if (!gone || gone <= through) return true;
+  const through = database.prepare<[], number>("SELECT through FROM scrubbed").pluck();
+  if (through.get()! > MUST_SCRUB) return true;
+  const set = (sql: string): Promise<unknown> => own.write(() => database.prepare<[]>(sql).run());
+  await set(`UPDATE scrubbed SET through = ${SCRUBBING}`);
   if (!(await scrub(file, fd, busyMs, own))) return false;
-  await own.write(() => database.prepare<[number]>("UPDATE scrubbed SET through = ?").run(gone));
-  return true;
+  const latest = "(SELECT max(1, coalesce(max(id), 1)) FROM name_change WHERE kind = 'tenant')";
+  await set(`UPDATE scrubbed SET through = ${latest} WHERE through = ${SCRUBBING}`);
+  return through.get()! > MUST_SCRUB;
 }
 
 function turns(): Turns {
@@ -75,7 +75,7 @@ function turns(): Turns {
   return {
     rest,
     pause: wait,
-    async write(work) {
+    async write(work, claims) {
       await rest();
       const answer = new Promise<void>((resolve) => (answered = resolve));
       port.postMessage("write");
@@ -84,7 +84,7 @@ function turns(): Turns {
       try {
         return work();
       } finally {
-        port.postMessage("wrote");
+        port.postMessage({ wrote: claims } satisfies Wrote);
       }
     },
   };

@@ -3,6 +3,8 @@ import { BerthError } from "../../lib/errors.ts";
 import type { CollectionResult, CollectionOrder } from "../store.ts";
 import { descriptorOf } from "./scrub.ts";
 import { identityOf } from "./store-files.ts";
+import type { StoredBytes } from "./stored-bytes.ts";
+import type { ClaimedBytes } from "./turns.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 export interface ThreadOrder {
@@ -21,6 +23,11 @@ interface Carried {
   readonly isErased: boolean;
 }
 
+/** The end of a transaction of the thread. */
+export interface Wrote {
+  readonly wrote: ClaimedBytes | undefined;
+}
+
 export type CollectionReport =
   | Carried
   | { readonly stopped: true }
@@ -37,11 +44,17 @@ const resourceLimits = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 
 export class Collections {
   readonly #parts: { readonly file: string; readonly busyMs: number };
   readonly #log: WriteAheadLog;
+  readonly #storedBytes: Pick<StoredBytes, "changedAside">;
   #worker: Worker | undefined;
   #running: Promise<unknown> = Promise.resolve();
   #isOver = false;
 
-  constructor(parts: { readonly file: string; readonly busyMs: number }, log: WriteAheadLog) {
+  constructor(
+    parts: { readonly file: string; readonly busyMs: number },
+    log: WriteAheadLog,
+    storedBytes: Pick<StoredBytes, "changedAside">,
+  ) {
+    this.#storedBytes = storedBytes;
     this.#parts = parts;
     this.#log = log;
   }
@@ -81,11 +94,11 @@ export class Collections {
     this.#worker = worker;
     let report: CollectionReport | undefined;
     let fault: unknown;
-    let wrote = (): void => {};
+    let wrote = (_claims?: ClaimedBytes): void => {};
     worker.on("error", (error) => (fault = error));
-    worker.on("message", (message: "write" | "wrote" | CollectionReport) => {
-      if (message === "wrote") wrote();
-      else if (message === "write") void this.#write(worker, () => new Promise((resolve) => (wrote = resolve)));
+    worker.on("message", (message: "write" | Wrote | CollectionReport) => {
+      if (message === "write") void this.#write(worker, () => new Promise((resolve) => (wrote = resolve)));
+      else if ("wrote" in message) wrote(message.wrote);
       else report = message;
     });
     await new Promise((resolve) => worker.once("exit", resolve));
@@ -97,12 +110,14 @@ export class Collections {
     throw Object.assign(new Error(report.error.message), { code: report.error.code });
   }
 
-  async #write(worker: Worker, writing: () => Promise<void>): Promise<void> {
+  async #write(worker: Worker, writing: () => Promise<ClaimedBytes | undefined>): Promise<void> {
     try {
-      await this.#log.writeAside(() => {
+      await this.#log.writeAside(async () => {
+        const version = this.#log.version();
         const over = writing();
         worker.postMessage(this.#isOver ? "stop" : "go", []);
-        return over;
+        const claims = await over;
+        this.#storedBytes.changedAside(version, claims?.tenant ?? "", claims?.bytes ?? 0);
       });
     } catch {
       // There is no room for it now.

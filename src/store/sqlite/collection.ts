@@ -3,6 +3,15 @@ import { cidsIn, type Cid } from "../../lib/cid.ts";
 import type { CollectionResult, CollectedAmounts, CollectionOrder, TenantCollection } from "../store.ts";
 import { isPackage } from "./content.ts";
 import { UNHELD } from "./left-claims.ts";
+import { MUST_SCRUB } from "./scrub.ts";
+import type { ClaimedBytes, Turns } from "./turns.ts";
+
+/** Rows that are read or written at once. */
+const ROWS = 200;
+/** Bytes of content that are removed at once, where there is more than one content. */
+const BYTES = 4 * 1024 * 1024;
+/** Contents that are looked at together for any that nobody has a claim on. */
+const IDS = 2_000;
 
 /**
  * One collection of a SQLite file, on a connection of its own. For each tenant it finds all that names mean, or meant
@@ -13,25 +22,6 @@ import { UNHELD } from "./left-claims.ts";
  * back in its own transaction (`SqliteContent.takeBack`). Each transaction here is short, and writes nothing where the
  * tenant has changed names since they were read.
  */
-export interface Turns {
-  /** Awaited between two short steps of reading. Rejects with `Stopped`. */
-  rest(): Promise<void>;
-  /** Rejects with `Stopped`. */
-  pause(ms: number): Promise<void>;
-  /** Runs a transaction while nobody else in the serving process writes. Rejects with `Stopped`. */
-  write<T>(work: () => T): Promise<T>;
-}
-
-/** The collection is to end, wherever it is. */
-export class Stopped extends Error {}
-
-/** Rows that are read or written at once. */
-const ROWS = 200;
-/** Bytes of content that are removed at once, where there is more than one content. */
-const BYTES = 4 * 1024 * 1024;
-/** Contents that are looked at together for any that nobody has a claim on. */
-const IDS = 2_000;
-
 export async function collection(
   database: Database.Database,
   { tenants, graceMs, isTrial = false }: CollectionOrder,
@@ -57,6 +47,7 @@ export async function collection(
 
   async function collectTenant({ tenant, historyMs }: TenantCollection): Promise<void> {
     const reach = new Reach(statements, tenant, turns);
+    const claims: ClaimedBytes = { tenant, bytes: 0 };
     let known = statements.latest.get() ?? 0;
 
     /** Marks what was referred to since; false where all that the tenant has was replaced. */
@@ -72,12 +63,15 @@ export async function collection(
     const settled = async (work: () => void): Promise<boolean> => {
       for (;;) {
         if (!(await catchUp())) return false;
-        const done = await turns.write(() =>
-          immediately(() => {
-            if (statements.hasChanged.get(known, tenant)) return false;
-            work();
-            return true;
-          }),
+        claims.bytes = 0;
+        const done = await turns.write(
+          () =>
+            immediately(() => {
+              if (statements.hasChanged.get(known, tenant)) return false;
+              work();
+              return true;
+            }),
+          claims,
         );
         if (done) return true;
       }
@@ -98,8 +92,8 @@ export async function collection(
       }
     }
 
-    for await (const claims of pages(statements.claims, tenant, 0)) {
-      const left = claims.filter(({ cid, since }) => since === null && !reach.has(cid));
+    for await (const claimed of pages(statements.claims, tenant, 0)) {
+      const left = claimed.filter(({ cid, since }) => since === null && !reach.has(cid));
       if (isTrial) for (const claim of left) addLeft(tenant, claim, graceMs === 0);
       else if (left.length > 0) {
         const note = (): void => {
@@ -108,7 +102,7 @@ export async function collection(
         if (!(await settled(note))) return;
       }
     }
-    if (!(await collectNoted(tenant, reach, settled))) return;
+    if (!(await collectNoted(claims, reach, settled))) return;
 
     for await (const results of pages(statements.results, tenant, "")) {
       const isLeft = ({ sources }: Result): boolean =>
@@ -120,6 +114,7 @@ export async function collection(
           for (const result of left) {
             if (!isLeft(result)) continue;
             statements.releaseResult.run(tenant, result.key);
+            claims.bytes -= result.bytes;
             removeResult(result);
           }
         };
@@ -130,10 +125,11 @@ export async function collection(
 
   /** Goes on with what was noted before: false where the tenant was replaced meanwhile. */
   async function collectNoted(
-    tenant: string,
+    claims: ClaimedBytes,
     reach: Reach,
     settled: (work: () => void) => Promise<boolean>,
   ): Promise<boolean> {
+    const { tenant } = claims;
     const isDue = ({ since }: Noted): boolean => since <= Date.now() - graceMs;
     for await (const noted of pages(statements.noted, tenant, 0)) {
       for (const some of partsOf(noted, BYTES)) {
@@ -149,12 +145,13 @@ export async function collection(
             let now = statements.notedNow.get(tenant, id);
             if (!now || now.cid !== cid) continue;
             if (reach.has(cid)) {
-              statements.claim.run(tenant, id);
+              if (statements.claim.run(tenant, id).changes > 0) claims.bytes += now.bytes;
               statements.forget.run(tenant, id);
               continue;
             }
             if (now.isClaimed && isDue(now)) {
               statements.releaseContent.run(tenant, id);
+              claims.bytes -= now.bytes;
               now = { ...now, isClaimed: 0, since: Date.now() };
               statements.hide.run(now.since, tenant, id);
             }
@@ -500,7 +497,7 @@ function prepare(database: Database.Database) {
       remain("tenant_content", "content_id"),
       remain("tenant_derived", "key"),
     ],
-    mustScrub: database.prepare<[]>("UPDATE scrubbed SET through = 0"),
+    mustScrub: database.prepare<[]>(`UPDATE scrubbed SET through = ${MUST_SCRUB}`),
     freePages: database.prepare<[], number>("PRAGMA freelist_count").pluck(),
     pageBytes: database.prepare<[], number>("PRAGMA page_size").pluck(),
   };

@@ -1,7 +1,7 @@
 import { fdatasyncSync, openSync, readSync, writeSync } from "node:fs";
 import Database from "#better-sqlite3";
-import type { Turns } from "./collection.ts";
 import { identityOf } from "./store-files.ts";
+import type { Turns } from "./turns.ts";
 
 /**
  * Overwrites what SQLite leaves behind in its file: it moves rows within and between pages, and where they stood before
@@ -78,6 +78,9 @@ function stamp(database: Database.Database): void {
 /** How long a step waits for readers to end, and how often it looks. */
 const WAIT_MS = 10_000;
 const AGAIN_MS = 20;
+
+/** The values of the table `scrubbed` while something is to be overwritten, and while that is under way. */
+export const [MUST_SCRUB, SCRUBBING] = [0, -1] as const;
 
 const opened = new Map<string, number>();
 

@@ -49,7 +49,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const records = sqliteRecords(database);
   const secrets = sqliteSecrets(database, audit);
   const foreignChanges = new ForeignChanges(database, log);
-  const collections = new Collections({ file: database.name, busyMs }, log);
+  const collections = new Collections({ file: database.name, busyMs }, log, storedBytes);
   const pages = database.prepare<[], number>("PRAGMA page_count").pluck();
   const pageBytes = database.prepare<[], number>("PRAGMA page_size").pluck();
 

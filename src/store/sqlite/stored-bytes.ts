@@ -8,7 +8,8 @@ import type { WriteAheadLog } from "./write-ahead-log.ts";
  */
 export class StoredBytes {
   readonly #known = new Map<string, number>();
-  readonly #contents: Database.Statement<[string], { isPackage: number; bytes: number }>;
+  readonly #contents: Database.Statement<[string], number | null>;
+  readonly #packages: Database.Statement<[string], number | null>;
   readonly #results: Database.Statement<[string], number | null>;
   readonly #records: Database.Statement<[string, number], number | null>;
   readonly #secrets: Database.Statement<[string], number | null>;
@@ -18,11 +19,17 @@ export class StoredBytes {
   constructor(database: Database.Database, log: Pick<WriteAheadLog, "version">) {
     this.#log = log;
     // SQLite knows the length of a blob without reading it.
-    this.#contents = database.prepare<[string], { isPackage: number; bytes: number }>(
-      `SELECT coalesce(is_package, 0) AS isPackage, SUM(LENGTH(bytes)) AS bytes FROM tenant_content
-       JOIN content ON id = tenant_content.content_id LEFT JOIN content_leaf ON content_leaf.content_id = id
-       WHERE tenant = ? GROUP BY 1`,
-    );
+    this.#contents = database
+      .prepare<[string], number | null>(
+        "SELECT SUM(LENGTH(bytes)) FROM tenant_content JOIN content ON id = content_id WHERE tenant = ?",
+      )
+      .pluck();
+    this.#packages = database
+      .prepare<[string], number | null>(
+        `SELECT SUM(LENGTH(bytes)) FROM tenant_content JOIN content_leaf USING (content_id) JOIN content ON id = content_id
+         WHERE tenant = ? AND is_package = 1`,
+      )
+      .pluck();
     this.#results = database
       .prepare<[string], number | null>(
         `SELECT SUM(LENGTH(bytes)) FROM tenant_derived JOIN derived USING (key) JOIN content ON id = content_id
@@ -51,11 +58,10 @@ export class StoredBytes {
 
   /** Everything by kind, summed anew. */
   use(tenant: string): StoredUse {
-    const contents = this.#contents.all(tenant);
-    const bytesOf = (wanted: number): number => contents.find(({ isPackage }) => isPackage === wanted)?.bytes ?? 0;
+    const packages = this.#packages.get(tenant) ?? 0;
     return {
-      packages: bytesOf(1),
-      content: bytesOf(0),
+      packages,
+      content: (this.#contents.get(tenant) ?? 0) - packages,
       compiled: this.#results.get(tenant) ?? 0,
       records: this.#records.get(tenant, Date.now()) ?? 0,
       secrets: this.#secrets.get(tenant) ?? 0,
@@ -73,7 +79,16 @@ export class StoredBytes {
     if (known !== undefined) this.#known.set(tenant, known + bytes);
   }
 
+  /** Counts what another thread of this process has changed since `version`, while nobody else here wrote. */
+  changedAside(version: number, tenant: string, bytes: number): void {
+    // Where others wrote as well, it is summed anew.
+    if (version !== this.#seenVersion) return;
+    this.#seenVersion = this.#log.version();
+    this.added(tenant, bytes);
+  }
+
   #summed(tenant: string): number {
-    return Object.values(this.use(tenant)).reduce((sum, bytes) => sum + bytes, 0);
+    const kinds = [this.#contents.get(tenant), this.#results.get(tenant), this.#secrets.get(tenant)];
+    return [...kinds, this.#records.get(tenant, Date.now())].reduce<number>((sum, bytes) => sum + (bytes ?? 0), 0);
   }
 }

@@ -9,6 +9,7 @@ import { attempt, attemptAll } from "./attempt.ts";
 import type { SqliteAudit } from "./audit.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
 import { aliasOf, leftClaims } from "./left-claims.ts";
+import { MUST_SCRUB } from "./scrub.ts";
 import { sqliteTenantSnapshot } from "./tenant-snapshot.ts";
 import { hasAnything, removeLeftovers, sqliteTenantStaging, type Published } from "./tenant-staging.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
@@ -105,6 +106,7 @@ export function sqliteTenants(
     if (!statements.tenant.get(name)) throw new BerthError("tenant_not_found", `"${name}"`);
     const names = purge(name, left);
     statements.remove.run(name);
+    statements.mustScrub.run();
     audit.append(entryOf(name, "tenant", { action: "deleted", ...actorOf(by), names }));
     return { names, changeId: recordChange(name, Date.now(), by) };
   });
@@ -153,6 +155,7 @@ export function sqliteTenants(
 
     async stage() {
       const record = (name: string, { by, limits, ...facts }: Published): number => {
+        statements.mustScrub.run();
         audit.append(entryOf(name, "tenant", { action: "imported", ...actorOf(by), ...facts, limits }));
         return recordChange(name, Date.now(), by);
       };
@@ -228,6 +231,7 @@ function prepare(database: Database.Database) {
     addHost: database.prepare<[string, string]>("INSERT INTO tenant_host (host, tenant) VALUES (?, ?)"),
     removeHosts: database.prepare<[string]>("DELETE FROM tenant_host WHERE tenant = ?"),
     remove: database.prepare<[string]>("DELETE FROM tenant WHERE name = ?"),
+    mustScrub: database.prepare<[]>(`UPDATE scrubbed SET through = ${MUST_SCRUB}`),
     removeNames: database.prepare<[string]>("DELETE FROM name WHERE tenant = ?"),
     removals: ["name_change", "record", "secret"].map((table) =>
       database.prepare<[string]>(`DELETE FROM ${table} WHERE tenant = ?`),

@@ -1,0 +1,18 @@
+/** The turns of a thread that works on a store beside the serving one, in short steps. */
+export interface Turns {
+  /** Awaited between two short steps of reading. Rejects with `Stopped`. */
+  rest(): Promise<void>;
+  /** Rejects with `Stopped`. */
+  pause(ms: number): Promise<void>;
+  /** Runs a transaction while nobody else in the serving process writes. Rejects with `Stopped`. */
+  write<T>(work: () => T, claims?: ClaimedBytes): Promise<T>;
+}
+
+/** By how much a transaction changed what a tenant claims. */
+export interface ClaimedBytes {
+  readonly tenant: string;
+  bytes: number;
+}
+
+/** The collection is to end, wherever it is. */
+export class Stopped extends Error {}
