@@ -1,7 +1,8 @@
 /**
  * What a definition finds around it: the module "berth", and the globals and modules that guest code can use.
  * Berth checks definitions against exactly this file, and your editor does too when it stands in your folder.
- * There is no file system, no network of its own and no environment: ask the context.
+ * There are no files of the machine but the folders that the server is given, no network of its own and no environment:
+ * ask the context.
  *
  * Tags in the comment of an exported function say what it is, when it is no tool:
  *
@@ -112,6 +113,8 @@ declare module "berth" {
     variable(name: string): Promise<string | undefined>;
     /** The text of a secret that is granted to this server; undefined when there is none. Never log it. */
     secret(name: string): Promise<string | undefined>;
+    /** Where the folders of the machine are that this server is given, by name: for Node's `fs`. */
+    readonly folders: Readonly<Record<string, string>>;
     /** The content that a CID names; undefined when there is none. */
     cid(cid: string): Promise<Uint8Array | undefined>;
     /** Like the global `fetch`; the host carries it out, and only to addresses that are granted to this server. */
@@ -786,7 +789,7 @@ interface Console {
 }
 declare var console: Console;
 
-/** There is no environment: `process.env` holds nothing of the host. */
+/** `process.env` holds nothing of the host: only what the server's entry sets, and where its folders are. */
 declare var process: {
   readonly env: Record<string, string | undefined>;
   readonly platform: string;
@@ -910,6 +913,109 @@ declare module "node:crypto" {
   export const webcrypto: Crypto;
 }
 
+/** Its scratch folder, `os.tmpdir()`, and the folders that the server is given: `context.folders`. */
+declare module "node:fs/promises" {
+  type Path = string | URL | Uint8Array;
+  type Encoding = BufferEncoding | { encoding: BufferEncoding; signal?: AbortSignal };
+  type Data = string | ArrayBufferView | Iterable<string | ArrayBufferView> | AsyncIterable<string | ArrayBufferView>;
+  export interface Stats {
+    readonly size: number;
+    readonly mode: number;
+    readonly mtimeMs: number;
+    readonly ctimeMs: number;
+    readonly birthtimeMs: number;
+    readonly mtime: Date;
+    readonly ctime: Date;
+    readonly birthtime: Date;
+    isFile(): boolean;
+    isDirectory(): boolean;
+    isSymbolicLink(): boolean;
+  }
+  export interface Dirent {
+    readonly name: string;
+    readonly parentPath: string;
+    isFile(): boolean;
+    isDirectory(): boolean;
+    isSymbolicLink(): boolean;
+  }
+  export interface FileHandle {
+    read(
+      buffer: Uint8Array,
+      offset?: number,
+      length?: number,
+      position?: number | null,
+    ): Promise<{ bytesRead: number; buffer: Uint8Array }>;
+    readFile(encoding: Encoding): Promise<string>;
+    readFile(): Promise<Buffer>;
+    readLines(options?: { encoding?: BufferEncoding }): AsyncIterable<string>;
+    write(data: string | Uint8Array, position?: number | null): Promise<{ bytesWritten: number }>;
+    writeFile(data: Data): Promise<void>;
+    stat(): Promise<Stats>;
+    truncate(length?: number): Promise<void>;
+    sync(): Promise<void>;
+    close(): Promise<void>;
+  }
+  export function access(path: Path, mode?: number): Promise<void>;
+  export function appendFile(path: Path, data: string | Uint8Array, encoding?: Encoding): Promise<void>;
+  export function copyFile(from: Path, to: Path, mode?: number): Promise<void>;
+  export function cp(from: Path, to: Path, options?: { recursive?: boolean; force?: boolean }): Promise<void>;
+  export function lstat(path: Path): Promise<Stats>;
+  export function mkdir(path: Path, options?: { recursive?: boolean; mode?: number }): Promise<string | undefined>;
+  export function mkdtemp(prefix: string): Promise<string>;
+  export function open(path: Path, flags?: string | number, mode?: number): Promise<FileHandle>;
+  export function opendir(path: Path): Promise<AsyncIterable<Dirent> & { close(): Promise<void> }>;
+  export function readdir(path: Path, options: { withFileTypes: true; recursive?: boolean }): Promise<Dirent[]>;
+  export function readdir(path: Path, options?: { recursive?: boolean }): Promise<string[]>;
+  export function readFile(path: Path | FileHandle, encoding: Encoding): Promise<string>;
+  export function readFile(path: Path | FileHandle, options?: { signal?: AbortSignal }): Promise<Buffer>;
+  export function readlink(path: Path): Promise<string>;
+  export function realpath(path: Path): Promise<string>;
+  export function rename(from: Path, to: Path): Promise<void>;
+  export function rm(path: Path, options?: { recursive?: boolean; force?: boolean }): Promise<void>;
+  export function rmdir(path: Path): Promise<void>;
+  export function stat(path: Path): Promise<Stats>;
+  export function truncate(path: Path, length?: number): Promise<void>;
+  export function unlink(path: Path): Promise<void>;
+  export function utimes(path: Path, accessed: number | Date, changed: number | Date): Promise<void>;
+  export function writeFile(
+    path: Path | FileHandle,
+    data: Data,
+    options?: BufferEncoding | { encoding?: BufferEncoding; flag?: string; mode?: number; signal?: AbortSignal },
+  ): Promise<void>;
+}
+
+declare module "node:fs" {
+  import type { Dirent, Stats } from "node:fs/promises";
+  export type { Dirent, Stats } from "node:fs/promises";
+  export * as promises from "node:fs/promises";
+  type Path = string | URL | Uint8Array;
+  type Encoding = BufferEncoding | { encoding: BufferEncoding };
+  export const constants: Readonly<Record<string, number>>;
+  export function appendFileSync(path: Path, data: string | Uint8Array): void;
+  export function copyFileSync(from: Path, to: Path, mode?: number): void;
+  export function existsSync(path: Path): boolean;
+  export function lstatSync(path: Path): Stats;
+  export function mkdirSync(path: Path, options?: { recursive?: boolean; mode?: number }): string | undefined;
+  export function mkdtempSync(prefix: string): string;
+  export function readdirSync(path: Path, options: { withFileTypes: true; recursive?: boolean }): Dirent[];
+  export function readdirSync(path: Path, options?: { recursive?: boolean }): string[];
+  export function readFileSync(path: Path, encoding: Encoding): string;
+  export function readFileSync(path: Path): Buffer;
+  export function realpathSync(path: Path): string;
+  export function renameSync(from: Path, to: Path): void;
+  export function rmSync(path: Path, options?: { recursive?: boolean; force?: boolean }): void;
+  export function statSync(path: Path): Stats;
+  export function unlinkSync(path: Path): void;
+  export function writeFileSync(
+    path: Path,
+    data: string | ArrayBufferView,
+    options?: { flag?: string; mode?: number },
+  ): void;
+  export function createReadStream(path: Path, options?: any): any;
+  export function createWriteStream(path: Path, options?: any): any;
+  export function watch(path: Path, ...more: any[]): any;
+}
+
 declare module "node:path" {
   interface ParsedPath {
     root: string;
@@ -998,3 +1104,171 @@ declare module "node:stream/web";
 declare module "node:string_decoder";
 declare module "node:timers";
 declare module "node:util/types";
+
+// An import of a file beside the definition gives its text …
+declare module "*.css" {
+  const text: string;
+  export default text;
+}
+declare module "*.csv" {
+  const text: string;
+  export default text;
+}
+declare module "*.graphql" {
+  const text: string;
+  export default text;
+}
+declare module "*.hbs" {
+  const text: string;
+  export default text;
+}
+declare module "*.htm" {
+  const text: string;
+  export default text;
+}
+declare module "*.html" {
+  const text: string;
+  export default text;
+}
+declare module "*.ini" {
+  const text: string;
+  export default text;
+}
+declare module "*.jsonl" {
+  const text: string;
+  export default text;
+}
+declare module "*.md" {
+  const text: string;
+  export default text;
+}
+declare module "*.sql" {
+  const text: string;
+  export default text;
+}
+declare module "*.svg" {
+  const text: string;
+  export default text;
+}
+declare module "*.toml" {
+  const text: string;
+  export default text;
+}
+declare module "*.tsv" {
+  const text: string;
+  export default text;
+}
+declare module "*.txt" {
+  const text: string;
+  export default text;
+}
+declare module "*.xml" {
+  const text: string;
+  export default text;
+}
+declare module "*.xsd" {
+  const text: string;
+  export default text;
+}
+declare module "*.yaml" {
+  const text: string;
+  export default text;
+}
+declare module "*.yml" {
+  const text: string;
+  export default text;
+}
+
+// … or its bytes.
+declare module "*.bin" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.bmp" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.db" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.docx" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.gif" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.gz" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.ico" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.jpeg" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.jpg" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.mp3" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.otf" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.parquet" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.pdf" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.png" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.sqlite" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.ttf" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.wasm" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.wav" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.webp" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.woff" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.woff2" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.xlsx" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+declare module "*.zip" {
+  const bytes: Uint8Array;
+  export default bytes;
+}

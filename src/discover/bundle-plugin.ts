@@ -18,7 +18,7 @@ import type { DefinitionSource } from "./discovery.ts";
 import { withoutPatterns } from "./imports.ts";
 import type { PackageFiles } from "./package-files.ts";
 import { guestPackages, packageFile, type PackageFile } from "./packages.ts";
-import { isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
+import { isAsset, isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
 import { withoutMapReferences } from "./source-map.ts";
 
 /** Why an import was refused; travels as the `detail` of esbuild's message. */
@@ -31,7 +31,9 @@ export interface RefusedImport {
  * resolver would take any file of the host into the bundle, so nothing is left to it but look-ups inside packages.
  */
 export function definitionPlugin(source: DefinitionSource, packages?: PackageFiles): Plugin {
-  const files = new Map(Object.entries(source.files).map(([path, text]) => [path, withoutMapReferences(text)]));
+  const files = new Map(
+    Object.entries(source.files).map(([path, text]) => [path, isAsset(path) ? text : withoutMapReferences(text)]),
+  );
   return {
     name: "definition",
     setup(build) {
@@ -42,10 +44,7 @@ export function definitionPlugin(source: DefinitionSource, packages?: PackageFil
         const importer = args.pluginData as PackageFile | LockedFile;
         return "path" in importer ? fromLocked(args, importer, packages!) : fromPackage(build, args, importer);
       });
-      build.onLoad({ filter: /.*/, namespace: "definition" }, ({ path }) => ({
-        contents: files.get(path)!,
-        loader: loaderOf(path) ?? "ts",
-      }));
+      build.onLoad({ filter: /.*/, namespace: "definition" }, ({ path }) => loadOwnFile(path, files.get(path)!));
       build.onLoad({ filter: /.*/, namespace: "package" }, ({ pluginData }) =>
         loadPackageFile(pluginData as PackageFile | LockedFile, packages),
       );
@@ -56,6 +55,11 @@ export function definitionPlugin(source: DefinitionSource, packages?: PackageFil
       build.onLoad({ filter: /.*/, namespace: "berth" }, () => ({ contents: "export {};", loader: "js" }));
     },
   };
+}
+
+function loadOwnFile(path: string, text: string): OnLoadResult {
+  const loader = loaderOf(path) ?? "ts";
+  return loader === "bytes" ? { contents: Buffer.from(text, "base64"), loader: "binary" } : { contents: text, loader };
 }
 
 export const importedAtRunTime =
@@ -79,22 +83,23 @@ async function fromDefinition(
   files: ReadonlyMap<string, string>,
   packages: PackageFiles | undefined,
 ): Promise<OnResolveResult> {
-  const { path: specifier, kind } = args;
-  if (kind !== "import-statement") {
+  const { path: specifier, kind: way } = args;
+  if (way !== "import-statement") {
     return refuse(
       "import-refused",
-      `${kind === "dynamic-import" ? "import()" : "require()"} of "${specifier}" is not allowed in a definition: ` +
+      `${way === "dynamic-import" ? "import()" : "require()"} of "${specifier}" is not allowed in a definition: ` +
         "write an import statement at the top of the file." +
-        (kind === "require-call" ? ` ${esModulesOnly}` : ""),
+        (way === "require-call" ? ` ${esModulesOnly}` : ""),
     );
   }
-  const attributes = Object.entries(args.with).filter(([key, value]) => key !== "type" || value !== "json");
+  const kind = isRelative(specifier) ? (loaderOf(specifier) ?? "ts") : "json";
+  const attributes = Object.entries(args.with).filter(([key, value]) => key !== "type" || value !== kind);
   if (attributes.length > 0) {
     const written = attributes.map(([key, value]) => `${key}: "${value}"`).join(", ");
+    const only = kind === "ts" || kind === "js" ? "code is imported without" : `only type: "${kind}" is allowed here`;
     return refuse(
       "import-refused",
-      `"${specifier}" cannot be imported with { ${written} }: only type: "json" is allowed. ` +
-        "Put the text into a .ts file that exports it as a string.",
+      `"${specifier}" cannot be imported with { ${written} }: ${only}. What an import gives is decided by the file's name.`,
     );
   }
   if (isRelative(specifier)) return ownFile(specifier, args.importer, files);
@@ -133,7 +138,11 @@ function ownFile(specifier: string, importer: string, files: ReadonlyMap<string,
     );
   }
   if (loaderOf(found.path) === undefined) {
-    return refuse("import-refused", `"${specifier}" cannot be imported: only .ts, .js and .json files can.`);
+    return refuse(
+      "import-refused",
+      `"${specifier}" cannot be imported: only .ts, .js and .json files can, and files of texts and bytes with a known ` +
+        "ending, such as .csv, .md, .html, .sql, .txt, .png and .wasm.",
+    );
   }
   return { path: found.path, namespace: "definition" };
 }

@@ -15,7 +15,7 @@ import {
 import type { DefinitionSource, PackageShare } from "./discovery.ts";
 import { findComputedImports } from "./imports.ts";
 import type { PackageFiles } from "./package-files.ts";
-import { loaderOf } from "./resolve.ts";
+import { isAsset, isCode } from "./resolve.ts";
 import { keepSources, mapReference, withoutMapReferences, type SourceMap } from "./source-map.ts";
 
 /**
@@ -150,7 +150,11 @@ const ownRequireBanner =
 
 /** With as much of the map as fits; undefined where the code alone does not. */
 function assemble(code: string, map: string, start: string, bytesMax: number): string | undefined {
-  const kept = keepSources(JSON.parse(map) as SourceMap, (source) => source.startsWith("definition:"));
+  // A position in an asset means nothing, and the map would hold it a second time.
+  const kept = keepSources(
+    JSON.parse(map) as SourceMap,
+    (source) => source.startsWith("definition:") && !isAsset(source),
+  );
   const own = start.endsWith("\n") ? { ...kept, mappings: `;${kept.mappings}` } : kept;
   const withMap = (map: object): string => {
     const sourceMap = Buffer.from(JSON.stringify(map)).toString("base64");
@@ -186,7 +190,7 @@ function isImportAtRunTime({ id, text }: Message): boolean {
 }
 
 function computedImports(file: string, text: string): Problem[] {
-  if (!["ts", "js"].includes(loaderOf(file) ?? "")) return [];
+  if (!isCode(file)) return [];
   const found = findComputedImports(text).slice(0, computedImportsShown);
   return found.map(({ specifier, offset }) => {
     const { line, column, lineText } = positionAt(text, offset);
@@ -199,7 +203,7 @@ const computedImportsShown = 50;
 
 /** There an escape would change what the program means. */
 async function rawMapReferences({ files }: DefinitionSource): Promise<Problem[]> {
-  const possible = Object.entries(files).filter(([file, text]) => loaderOf(file) !== "json" && refersToMap(text));
+  const possible = Object.entries(files).filter(([file, text]) => isCode(file) && refersToMap(text));
   if (possible.length === 0) return [];
   const { default: ts } = await import("#typescript");
   return possible.flatMap(([file, text]) => {

@@ -128,7 +128,7 @@ export interface DefinitionSource {
   readonly server: string;
   /** A key of `files`. */
   readonly entry: string;
-  /** Path relative to the folder of sources (forward slashes) → text. Only these can be imported. */
+  /** Path relative to the folder of sources (forward slashes) → text, or base64 where the name is one of `isBytes`. Only these can be imported. */
   readonly files: Readonly<Record<string, string>>;
   /** The npm packages that its imports lead to; absent where they lead to none. */
   readonly packages?: PackagesInReach;

@@ -5,14 +5,23 @@ import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import type { Problem } from "../lib/problem.ts";
 import { defaultLimits, type Limits } from "../limits/limits.ts";
 import { findImports } from "./imports.ts";
-import { declarationsOf, isDeclarations, isRelative, loaderOf, resolveOwnFile, type OwnFile } from "./resolve.ts";
+import {
+  declarationsOf,
+  isBytes,
+  isCode,
+  isDeclarations,
+  isRelative,
+  loaderOf,
+  resolveOwnFile,
+  type OwnFile,
+} from "./resolve.ts";
 
 /**
  * Reads a definition's files from the disk: the entry, and whatever it imports by a relative path, inside of `root`
  * only; the real place of a file counts, so no symbolic link leads out. Types may stand in `.d.ts` files: beside the
  * JavaScript that they are about, or beside the entry for all files. Knows nothing of compilers.
  *
- * Keys of `files` are normalized, relative to `root`, with forward slashes, and sorted. Never throws on what it finds;
+ * A file of bytes comes in base64. Keys of `files` are normalized, relative to `root`, with forward slashes, and sorted. Never throws on what it finds;
  * what could be read is returned together with every problem.
  */
 export async function gatherDefinition(
@@ -76,7 +85,8 @@ async function declarationsBeside(
   const paths = declarations.slice(0, sourceFiles).map((name) => posix.join(folder, name));
   const unseen = paths.filter((path) => !seen.has(path));
   if (unseen.length === 0) return [];
-  const spoken = new Set([...files.values()].flatMap((text) => text.match(/[\w$]+|"[^"\n]*"|'[^'\n]*'/g) ?? []));
+  const code = Array.from(files).flatMap(([path, text]) => (isCode(path) ? [text] : []));
+  const spoken = new Set(code.flatMap((text) => text.match(/[\w$]+|"[^"\n]*"|'[^'\n]*'/g) ?? []));
   const wanted: Wanted[] = [];
   for (const path of unseen) {
     const read = await readSourceFile(root, path, sourceFileBytes);
@@ -115,8 +125,7 @@ type Origin = Pick<Problem, "file" | "line" | "column" | "frame">;
 
 /** The relative imports of a file, each once; others are for the bundler to judge. */
 async function importsOf(root: string, path: string, text: string, importsMax: number): Promise<Wanted[]> {
-  const loader = loaderOf(path);
-  if (loader === undefined || loader === "json") return [];
+  if (!isCode(path)) return [];
   const found = new Map<string, number>();
   for (const { specifier, offset } of findImports(text)) {
     if (isRelative(specifier) && !found.has(specifier)) found.set(specifier, offset);
@@ -192,7 +201,10 @@ async function readSourceFile(root: string, path: string, bytesMax: number): Pro
     }
     const bytes = await readAtMost(file, bytesMax + 1);
     if (bytes.length > bytesMax) return fail("too-large", `"${path}" grew beyond ${bytesMax} bytes while it was read.`);
-    return { ok: true, text: new TextDecoder("utf-8", { fatal: true }).decode(bytes), bytes: bytes.length };
+    const text = isBytes(path)
+      ? Buffer.from(bytes).toString("base64")
+      : new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    return { ok: true, text, bytes: bytes.length };
   } catch (cause) {
     if (cause instanceof TypeError) return fail("unreadable-file", `"${path}" is not UTF-8 text.`);
     const code = cause instanceof Error && "code" in cause ? String(cause.code) : String(cause);

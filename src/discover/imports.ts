@@ -1,5 +1,5 @@
 import type { DefinitionSource } from "./discovery.ts";
-import { loaderOf } from "./resolve.ts";
+import { isCode } from "./resolve.ts";
 
 /**
  * Finds what a TypeScript file imports, types included, without a compiler: gathering a definition's files must cost
@@ -36,11 +36,6 @@ export function packageImports({ language, files }: Pick<DefinitionSource, "lang
   );
   const found = texts.flatMap(([, text]) => importsIn(text)).map(({ specifier }) => specifier);
   return [...new Set(found)].filter((specifier) => /^[@\w]/.test(specifier) && !/^(?:node:|berth$)/.test(specifier));
-}
-
-function isCode(file: string): boolean {
-  const loader = loaderOf(file);
-  return loader === "ts" || loader === "js";
 }
 
 /**

@@ -6,7 +6,7 @@ import { packageRoot } from "../config.ts";
 import { NODE_TYPES } from "../packages/package-name.ts";
 import type { DefinitionSource } from "./discovery.ts";
 import type { PackageFiles } from "./package-files.ts";
-import { declarationsOf, isDeclarations, isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
+import { declarationsOf, isAsset, isDeclarations, isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
 
 /**
  * A definition as a TypeScript program that sees its own files, the packages that it reaches, the ES2022 library and
@@ -145,7 +145,8 @@ function resolveOwn(specifier: string, containingFile: string, exists: (name: st
   if (!isRelative(specifier)) return undefined;
   const importer = containingFile.slice(ownRoot.length);
   const found = resolveOwnFile(importer, specifier, (path) => exists(ownRoot + path));
-  if (found.kind !== "file" || loaderOf(found.path) === undefined) return undefined;
+  // The ambient types say what an import of another kind of file gives.
+  if (found.kind !== "file" || isAsset(found.path) || loaderOf(found.path) === undefined) return undefined;
   const declarations = declarationsOf(found.path);
   const path = declarations !== undefined && exists(ownRoot + declarations) ? declarations : found.path;
   return {

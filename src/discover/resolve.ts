@@ -25,12 +25,45 @@ export function isRelative(specifier: string): boolean {
   return /^\.\.?(\/|$)/.test(specifier);
 }
 
-/** The kind that esbuild and the checker give a file; undefined if it cannot be imported at all. */
-export function loaderOf(path: string): "ts" | "js" | "json" | undefined {
+/** An import of a file gives code, the value of its JSON, its text, or its bytes. */
+export type Loader = "ts" | "js" | "json" | "text" | "bytes";
+
+/** The kind that a file has by its name; undefined if it cannot be imported at all. */
+export function loaderOf(path: string): Loader | undefined {
   const extension = posix.extname(path);
   if (extension === ".ts" || extension === ".mts") return "ts";
   if (extension === ".js" || extension === ".mjs") return "js";
-  return extension === ".json" ? "json" : undefined;
+  if (extension === ".json") return "json";
+  if (TEXTS.has(extension.toLowerCase())) return "text";
+  return BYTES.has(extension.toLowerCase()) ? "bytes" : undefined;
+}
+
+/** `reference_templates/berth.d.ts` declares both lists for the checker, and docs/folders.md explains them. */
+const TEXTS: ReadonlySet<string> = new Set(
+  ".css .csv .graphql .hbs .htm .html .ini .jsonl .md .sql .svg .toml .tsv .txt .xml .xsd .yaml .yml".split(" "),
+);
+const BYTES: ReadonlySet<string> = new Set(
+  (
+    ".bin .bmp .db .docx .gif .gz .ico .jpeg .jpg .mp3 .otf .parquet .pdf .png .sqlite .ttf " +
+    ".wasm .wav .webp .woff .woff2 .xlsx .zip"
+  ).split(" "),
+);
+
+/** True for code, where comments and imports mean something. */
+export function isCode(path: string): boolean {
+  const loader = loaderOf(path);
+  return loader === "ts" || loader === "js";
+}
+
+/** True for a file of which nothing is read here: its text or its bytes are what an import gives. */
+export function isAsset(path: string): boolean {
+  const loader = loaderOf(path);
+  return loader === "text" || loader === "bytes";
+}
+
+/** True for a file whose text, wherever files are texts, is its bytes in base64. */
+export function isBytes(path: string): boolean {
+  return loaderOf(path) === "bytes";
 }
 
 /** The file that says what types a JavaScript file has: `x.d.ts` beside `x.js`. */

@@ -1,4 +1,5 @@
 import type { DefinitionSource } from "../discover/discovery.ts";
+import { isBytes } from "../discover/resolve.ts";
 import { serverNameProblem, variableNameProblem } from "../entry/fields.ts";
 import { isOwnPath, languageOf } from "../image/definition.ts";
 import type { Draft } from "../lib/draft.ts";
@@ -56,8 +57,12 @@ function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
   }
   let total = 0;
   for (const [file, text] of all) {
-    const bytes = Buffer.byteLength(text);
+    const bytes = Buffer.byteLength(text, isBytes(file) ? "base64" : "utf8");
     total += bytes;
+    if (isBytes(file) && Buffer.from(text, "base64").toString("base64") !== text) {
+      const message = `${file} is a file of bytes: give it in base64, without line breaks`;
+      problems.push({ ...fault("not-base64", message), file });
+    }
     if (bytes > limits.sourceFileBytes) {
       const message = `${file} has ${bytes} bytes, and a file has at most ${limits.sourceFileBytes}`;
       problems.push({ ...fault("too-large", message), file });

@@ -1,5 +1,6 @@
 import { posix } from "node:path";
 import type { DefinitionSource } from "../discover/discovery.ts";
+import { isBytes } from "../discover/resolve.ts";
 import { isStructure, jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
@@ -7,7 +8,7 @@ import { isObject } from "../lib/json.ts";
 /**
  * Stores a definition as content. One file is the raw block of its text; a definition of several files is a structure
  * `{ entry, files: { path: cid } }` whose files are raw blocks. A single text that starts with `#!` is shell,
- * everything else is TypeScript.
+ * everything else is TypeScript. Files of bytes, which are base64 wherever files are texts, are stored as they are.
  */
 export interface PackedDefinition {
   readonly cid: Cid;
@@ -16,7 +17,7 @@ export interface PackedDefinition {
 }
 
 export function packDefinition(entry: string, files: Readonly<Record<string, string>>): PackedDefinition {
-  const blocks = new Map(Object.entries(files).map(([path, text]) => [path, rawBlock(text)]));
+  const blocks = new Map(Object.entries(files).map(([path, text]) => [path, blockOf(path, text)]));
   if (blocks.size === 1) {
     const [block] = blocks.values();
     return { cid: block!.cid, blocks: [block!] };
@@ -24,6 +25,10 @@ export function packDefinition(entry: string, files: Readonly<Record<string, str
   const cids = Object.fromEntries([...blocks].map(([path, { cid }]) => [path, cid]));
   const tree = jsonBlock({ entry, files: cids });
   return { cid: tree.cid, blocks: [tree, ...blocks.values()] };
+}
+
+function blockOf(path: string, text: string): Block {
+  return rawBlock(isBytes(path) ? Buffer.from(text, "base64") : text);
 }
 
 /**
@@ -35,19 +40,23 @@ export async function loadDefinition(
   cid: Cid,
   server: string,
 ): Promise<DefinitionSource> {
-  const text = async (cid: Cid, what: string): Promise<string> => {
+  const bytesOf = async (cid: Cid, what: string): Promise<Uint8Array> => {
     const bytes = await read(cid);
     if (!bytes) throw new BerthError("content_missing", `${cid}, ${what}`, { data: { cid } });
-    return textOf(bytes, cid);
+    return bytes;
   };
 
-  const own = await text(cid, `the definition of "${server}"`);
+  const own = textOf(await bytesOf(cid, `the definition of "${server}"`), cid);
   if (!isStructure(cid)) return singleFile(own, server);
 
   const tree = parseTree(own, cid);
   const paths = Object.keys(tree.files).sort();
   const files = await Promise.all(
-    paths.map(async (path) => [path, await text(tree.files[path]!, `"${path}" of the definition of "${server}"`)]),
+    paths.map(async (path) => {
+      const cid = tree.files[path]!;
+      const bytes = await bytesOf(cid, `"${path}" of the definition of "${server}"`);
+      return [path, isBytes(path) ? Buffer.from(bytes).toString("base64") : textOf(bytes, cid)];
+    }),
   );
   return { language: "typescript", server, entry: tree.entry, files: Object.fromEntries(files) };
 }

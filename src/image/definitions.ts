@@ -1,4 +1,5 @@
 import type { DefinitionSource } from "../discover/discovery.ts";
+import { isBytes } from "../discover/resolve.ts";
 import { isCid, isStructure, matches, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { problemAt } from "../lib/json-source.ts";
@@ -83,12 +84,13 @@ async function gather(
   const cids: Record<string, Cid> = {};
   for (const path of paths) {
     const own = folder.read(path);
-    if (isFault(own) || own.text === undefined) {
+    const text = isFault(own) ? undefined : isBytes(path) ? Buffer.from(own.block.bytes).toString("base64") : own.text;
+    if (isFault(own) || text === undefined) {
       const message = isFault(own) ? own.message : `"${path}" is not text in UTF-8`;
       problems.push({ code: isFault(own) ? own.code : "not-utf8", message, severity: "error", file: file.path });
       return undefined;
     }
-    files[path] = own.text;
+    files[path] = text;
     cids[path] = own.block.cid;
   }
   const packed = packDefinition(file.path, files);

@@ -76,9 +76,17 @@ test("types of the module berth are free, values of it do not exist", async () =
 test("whatever would read the host's files or load code at run time is refused, with its place", async (context) => {
   const refused: [line: string, column: number, message: RegExp][] = [
     ['import x from "/etc/passwd";', 15, /A definition cannot import by an absolute path/],
-    [`import x from "/etc/passwd" with { type: "text" };`, 15, /with \{ type: "text" \}: only type: "json" is allowed/],
-    ['import x from "./b.ts" with { type: "text" };', 15, /only type: "json"/],
-    ['import x from "./b.ts" with { type: "bytes" };', 15, /only type: "json"/],
+    [
+      `import x from "/etc/passwd" with { type: "text" };`,
+      15,
+      /with \{ type: "text" \}: only type: "json" is allowed here/,
+    ],
+    ['import x from "./b.ts" with { type: "text" };', 15, /code is imported without/],
+    ['import x from "./b.ts" with { type: "bytes" };', 15, /code is imported without/],
+    ['import x from "./b.csv" with { type: "bytes" };', 15, /only type: "text" is allowed here/],
+    ['import x from "./b.wasm" with { type: "text" };', 15, /only type: "bytes" is allowed here/],
+    ['import x from "../outside.csv";', 15, /outside the folder of sources/],
+    ['import x from "/etc/motd.txt" with { type: "text" };', 15, /only type: "json" is allowed/],
     ['import x from "../outside.ts";', 15, /outside the folder of sources/],
     ['import x from "./../../etc/passwd";', 15, /outside the folder of sources/],
     ['import x from "./lib/../../../etc/passwd";', 15, /outside the folder of sources/],
@@ -91,7 +99,7 @@ test("whatever would read the host's files or load code at run time is refused, 
     ['import x from "https://esm.sh/x";', 15, /A definition cannot import by URL/],
     ['import x from "file:///etc/passwd";', 15, /A definition cannot import by URL/],
     ['import x from "#internal";', 15, /# imports work inside of packages alone/],
-    ['import "./b.css";', 8, /only \.ts, \.js and \.json files/],
+    ['import "./b.scss";', 8, /only \.ts, \.js and \.json files/],
     ['export * from "/etc/passwd";', 15, /absolute path/],
     ['export { x } from "left-pad";', 19, /not among the packages that were added: run npx berth-mcp add/],
     ['import x from "esbuild";', 15, /not among the packages that were added: run npx berth-mcp add/],
@@ -114,7 +122,7 @@ test("whatever would read the host's files or load code at run time is refused, 
   ];
   for (const [line, column, message] of refused) {
     await context.test(line, async () => {
-      const problem = await onlyProblem(line, { "b.ts": "export default 1;", "b.css": "a{}" });
+      const problem = await onlyProblem(line, { "b.ts": "export default 1;", "b.scss": "a{}" });
       assert.match(problem.message, message);
       assert.deepEqual([problem.file, problem.line, problem.column], ["a.ts", 2, column]);
       assert.ok(problem.frame!.startsWith(`> 2 | ${line}\n`), problem.frame);

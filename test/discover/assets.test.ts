@@ -1,0 +1,154 @@
+import assert from "node:assert/strict";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { bundleDefinition } from "../../src/discover/bundle.ts";
+import { discover } from "../../src/discover/discover.ts";
+import { gatherDefinition } from "../../src/discover/gather.ts";
+import { openProgram } from "../../src/discover/program.ts";
+import { loaderOf } from "../../src/discover/resolve.ts";
+import { loadDefinition, packDefinition } from "../../src/image/definition.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
+
+/** The bytes of the shortest module that exports a function, and a byte that is no UTF-8. */
+const PIXEL = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0xff, 0x00]);
+const CSV = 'name,price\n"a ""b""",1\n//# sourceMappingURL=file:///etc/passwd\n${x} `\\n';
+
+const SOURCE = `
+import prices from "./data/prices.csv";
+import query from "./query.sql" with { type: "text" };
+import pixel from "./pixel.png" with { type: "bytes" };
+/** The prices. */
+export function table(): string { return prices; }
+export function sql(): string { return query; }
+export function bytes(): number[] { return [...pixel]; }
+`;
+
+async function folder(context: TestContext, files: Record<string, string | Uint8Array>): Promise<string> {
+  const root = await mkdtemp(join(tmpdir(), "berth-assets-"));
+  context.after(() => rm(root, { recursive: true }));
+  for (const [path, content] of Object.entries(files)) {
+    await mkdir(dirname(join(root, path)), { recursive: true });
+    await writeFile(join(root, path), content);
+  }
+  return root;
+}
+
+const all = { "a.ts": SOURCE, "data/prices.csv": CSV, "query.sql": "select 1", "pixel.png": PIXEL };
+
+test("files beside a definition are its own, and import as text or bytes", async (context) => {
+  const root = await folder(context, { ...all, "unused.csv": "1" });
+  const { files, problems } = await gatherDefinition(root, "a.ts");
+  assert.deepEqual(problems, []);
+  assert.deepEqual(Object.keys(files), ["a.ts", "data/prices.csv", "pixel.png", "query.sql"]);
+  assert.equal(files["pixel.png"], PIXEL.toString("base64"));
+
+  const source = { language: "typescript", server: "a", entry: "a.ts", files } as const;
+  const { tools, problems: found } = discover(source);
+  assert.deepEqual(found, []);
+  assert.deepEqual(tools.map(({ name }) => name).sort(), ["bytes", "sql", "table"]);
+
+  const { bundle, problems: bundling } = await bundleDefinition(source);
+  assert.deepEqual(bundling, []);
+  const module = (await import(`data:text/javascript;base64,${Buffer.from(bundle!).toString("base64")}`)) as {
+    table(): string;
+    sql(): string;
+    bytes(): number[];
+  };
+  assert.equal(module.table(), CSV);
+  assert.equal(module.sql(), "select 1");
+  assert.deepEqual(module.bytes(), [...PIXEL]);
+  const map = Buffer.from(/base64,(\S+)\s*$/.exec(bundle!)![1]!, "base64").toString();
+  assert.ok(!map.includes("select 1"), "its source map holds no asset a second time");
+});
+
+test("they are stored as the bytes that they are, and come back as they were", async (context) => {
+  const root = await folder(context, all);
+  const { files } = await gatherDefinition(root, "a.ts");
+  const { cid, blocks } = packDefinition("a.ts", files);
+  const stored = new Map(blocks.map((block) => [block.cid, block.bytes]));
+  assert.ok([...stored.values()].some((bytes) => PIXEL.equals(bytes)));
+  const loaded = await loadDefinition(async (each) => stored.get(each), cid, "a");
+  assert.deepEqual(loaded.files, files);
+});
+
+test("a byte-order mark stays in the file, and is left out of the text", async (context) => {
+  const root = await folder(context, {
+    "a.ts": 'import t from "./t.csv";\nexport const text = (): string => t;',
+    "t.csv": "\uFEFFa,b",
+  });
+  const { files } = await gatherDefinition(root, "a.ts");
+  assert.equal(files["t.csv"], "\uFEFFa,b");
+  const { bundle } = await bundleDefinition({ language: "typescript", server: "a", entry: "a.ts", files });
+  const module = (await import(`data:text/javascript;base64,${Buffer.from(bundle!).toString("base64")}`)) as {
+    text(): string;
+  };
+  assert.equal(module.text(), "a,b");
+});
+
+test("their limits are those of all files of a definition, counted in bytes", async (context) => {
+  const root = await folder(context, { ...all, "pixel.png": Buffer.alloc(900) });
+  const small = { ...defaultLimits, sourceFileBytes: 800 };
+  const { problems } = await gatherDefinition(root, "a.ts", small);
+  assert.deepEqual(
+    problems.map(({ code, message }) => [code, /"pixel\.png" has 900 bytes/.test(message)]),
+    [["too-large", true]],
+  );
+  assert.deepEqual((await gatherDefinition(root, "a.ts", { ...small, sourceFileBytes: 900 })).problems, []);
+
+  const { files } = await gatherDefinition(root, "a.ts");
+  const { problems: bundling } = await bundleDefinition(
+    { language: "typescript", server: "a", entry: "a.ts", files },
+    1_000,
+  );
+  assert.match(bundling[0]!.message, /more than 1000 bytes \(BERTH_BUNDLE_BYTES\)/);
+});
+
+test("no link leads out of the folder of sources, and what is no text is told", async (context) => {
+  const outside = await folder(context, { "secret.csv": "secret" });
+  const root = await folder(context, {
+    "a.ts": 'import a from "./link.csv";\nimport b from "./not.txt";\nexport const f = (): string => a + b;',
+    "not.txt": Buffer.from([0xff, 0xfe]),
+  });
+  await symlink(join(outside, "secret.csv"), join(root, "link.csv"));
+  const { problems, files } = await gatherDefinition(root, "a.ts");
+  assert.deepEqual(
+    problems.map(({ code, line }) => [code, line]),
+    [
+      ["outside", 1],
+      ["unreadable-file", 2],
+    ],
+  );
+  assert.ok(!JSON.stringify(files).includes("secret"));
+});
+
+test("every kind that can be imported has a type", () => {
+  const endings = ".css .csv .graphql .hbs .htm .html .ini .jsonl .md .sql .svg .toml .tsv .txt .xml .xsd .yaml .yml";
+  const byteEndings =
+    ".bin .bmp .db .docx .gif .gz .ico .jpeg .jpg .mp3 .otf .parquet .pdf .png .sqlite .ttf .wasm .wav .webp .woff .woff2 .xlsx .zip";
+  const lines = [
+    ...endings
+      .split(" ")
+      .map((ending, index) => `import t${index} from "./x${ending}"; export const u${index}: string = t${index};`),
+    ...byteEndings
+      .split(" ")
+      .map((ending, index) => `import b${index} from "./x${ending}"; export const c${index}: Uint8Array = b${index};`),
+  ];
+  for (const ending of endings.split(" ")) assert.equal(loaderOf(`x${ending}`), "text", ending);
+  for (const ending of byteEndings.split(" ")) assert.equal(loaderOf(`x${ending}`), "bytes", ending);
+  const names = [...endings.split(" "), ...byteEndings.split(" ")].map((ending): [string, string] => [
+    `x${ending}`,
+    "",
+  ]);
+  const { program, entry } = openProgram({
+    language: "typescript",
+    server: "a",
+    entry: "a.ts",
+    files: { "a.ts": lines.join("\n"), ...Object.fromEntries(names) },
+  });
+  assert.deepEqual(
+    program.getSemanticDiagnostics(entry).map(({ messageText }) => messageText),
+    [],
+  );
+});
