@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { parseFolders, type DeclaredFolder } from "./folders/folders.ts";
 import { BerthError } from "./lib/errors.ts";
 import { DEFAULT_TENANT, isTenantName } from "./lib/tenant-name.ts";
 import { defaultLimits, limitVariable, type Limits } from "./limits/limits.ts";
@@ -57,6 +58,8 @@ export interface Config {
   readonly tenantUpstreams: "all" | readonly string[];
   /** Tenants other than `default` that may have npm packages. */
   readonly tenantPackages: "all" | readonly string[];
+  /** Folders of the machine that entries may name. */
+  readonly folders: readonly DeclaredFolder[];
   /** Where npm packages of tenants come from. */
   readonly registry: RegistryConfig;
   /** `all` records calls, too, in the audit log; `changes` only changes and sign-ins. */
@@ -76,6 +79,8 @@ export interface RegistryConfig {
   readonly url: string;
   /** Sent to the registry and nobody else; a secret. */
   readonly token: string | undefined;
+  /** Where it was read from. */
+  readonly tokenFile?: string | undefined;
   /** Other origins to which it may redirect for tarballs. */
   readonly tarballOrigins: readonly string[];
 }
@@ -207,6 +212,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     secretKeys: secretKeys(),
     tenantUpstreams: tenants("BERTH_TENANT_UPSTREAMS"),
     tenantPackages: tenants("BERTH_TENANT_PACKAGES"),
+    folders: parseFolders(env["BERTH_FOLDERS"], problems),
     registry: readRegistry(env, problems),
     audit: audit(),
     logLevel: choice("logLevel", "BERTH_LOG"),
@@ -288,6 +294,7 @@ function readRegistry(env: NodeJS.ProcessEnv, problems: string[]): RegistryConfi
   return {
     url: href.endsWith("/") ? href : `${href}/`,
     token: registryToken(env, problems),
+    tokenFile: env["BERTH_REGISTRY_TOKEN_FILE"] || undefined,
     tarballOrigins: origins,
   };
 }

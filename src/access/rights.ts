@@ -39,6 +39,7 @@ export const RIGHTS = {
   entry: { action: "edit", of: "tenant", what: "change what an entry says", ways: GIVEN },
   secrets: { action: "edit", of: "tenant", what: "change which secrets a server gets", ways: GIVEN },
   network: { action: "edit", of: "tenant", what: "change what a server may reach", ways: GIVEN },
+  folders: { action: "edit", of: "tenant", what: "change which folders a server sees", ways: GIVEN },
   variables: { action: "edit", of: "tenant", what: "change which variables a server may read", ways: GIVEN },
   upstream: { action: "edit", of: "tenant", what: "change which remote server is hosted", ways: GIVEN },
   programs: {
@@ -75,6 +76,7 @@ export type Power = keyof typeof RIGHTS;
 const TOKEN_TYPED: ReadonlySet<Power> = new Set([
   "secrets",
   "network",
+  "folders",
   "upstream",
   "programs",
   "secretValues",

@@ -4,7 +4,7 @@ import { oauthOfTenant } from "../access/oauth/tenant-settings.ts";
 import { Admission } from "../admission/admission.ts";
 import { tenantLimits } from "../admission/tenant-limits.ts";
 import { openAudit, type Audit } from "../audit/audit.ts";
-import { mayHavePackages, mayStartPrograms, packageVersion, type Config } from "../config.ts";
+import { mayHavePackages, mayStartPrograms, packageRoot, packageVersion, type Config } from "../config.ts";
 import { openCompiler, type Compiler } from "../discover/compiler.ts";
 import { compileKey, compilerCid } from "../discover/key.ts";
 import { createEdits } from "../edits/create-edits.ts";
@@ -15,6 +15,7 @@ import { PackageSupply } from "../edits/package-supply.ts";
 import { createSecretEdits, type SecretEdits } from "../edits/secret-edits.ts";
 import type { Executor } from "../executor/executor.ts";
 import { openExecutor, tryGuests } from "../executor/open-executor.ts";
+import { openFolders, type OwnPlaces } from "../folders/folders.ts";
 import { openExplore } from "../host/builtin/explore-server.ts";
 import { logCalls, Observers } from "../host/calls/observe.ts";
 import { compilingInTurn, QUICK_COMPILE_MS } from "../host/catalog/compile-in-turn.ts";
@@ -104,6 +105,7 @@ export async function openCore(
   const { guests: mode, limits } = config;
   const tried = tryGuests({ mode, limits, log });
   try {
+    const given = await openFolders(config.folders, ownPlaces(config));
     const store = opened(await openStore({ dataDir: config.dataDir, log }));
     const audit = opened(await auditOf(config, store, log));
     starting("the image is applied");
@@ -155,6 +157,7 @@ export async function openCore(
       log,
       observers,
       grants,
+      folders: given,
       upstreams,
       mayStartPrograms: (tenant: string) => mayStartPrograms(config, tenant),
       writable: config.image !== "readonly",
@@ -294,6 +297,12 @@ function childRoomsOf(limits: Limits): (tenant: string) => ChildRooms {
   const unfinished = new MessageRooms(unfinishedUpstream, limits);
   const backlog = new MessageRooms(programBacklog, limits);
   return (tenant) => ({ unfinished: unfinished.of(tenant), backlog: backlog.of(tenant) });
+}
+
+/** The places that no folder of servers may hold. */
+function ownPlaces({ dataDir, imageDir, secretKeys, registry }: Config): OwnPlaces {
+  const keyFiles = [secretKeys.file, registry.tokenFile].filter((file) => file !== undefined);
+  return { dataDir, keyFiles, programs: [packageRoot, imageDir, process.execPath] };
 }
 
 function auditOf({ audit, limits }: Config, store: Store, log: Log): Promise<Audit> {

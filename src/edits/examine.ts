@@ -488,6 +488,7 @@ function powerOf(field: string, before: Json | undefined, after: Json | undefine
   switch (field) {
     case "secrets":
     case "network":
+    case "folders":
     case "variables":
     case "upstream":
       return field;

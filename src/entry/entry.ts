@@ -6,7 +6,14 @@ import { parseLauncher } from "../upstream/launcher-uri.ts";
 import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
 import { readEnvironment, type EntryEnvironment } from "./environment-fields.ts";
 import { cidFields, entryFields } from "./fields.ts";
-import { readLimits, readNetwork, readSecretNames, readVariableNames, type ServerLimits } from "./grants-fields.ts";
+import {
+  readFolderNames,
+  readLimits,
+  readNetwork,
+  readSecretNames,
+  readVariableNames,
+  type ServerLimits,
+} from "./grants-fields.ts";
 import { readPrompt, type ConfiguredPrompt } from "./prompt-fields.ts";
 import { readResource, type ConfiguredResource } from "./resource-fields.ts";
 import { readTool, type ConfiguredTool, type ToolReading } from "./tool-fields.ts";
@@ -51,6 +58,8 @@ export interface ServerEntry {
   readonly env: EntryEnvironment;
   /** The hosts that its code may reach. */
   readonly network: readonly AllowedHost[];
+  /** Names of the operator's folders that its code sees, sorted. */
+  readonly folders: readonly string[];
   /** The limits on its calls. */
   readonly limits: ServerLimits;
   /** Items that are configured wrongly, and are not offered in any other form either. */
@@ -128,6 +137,11 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
     const message = '"network" is for definitions; an upstream reaches whatever its machine reaches';
     complain(inside(place, "network"), "not-for-upstreams", message);
   }
+  const folders = readFolderNames(fields.folders ?? [], inside(place, "folders"));
+  if (fields.folders !== undefined && fields.upstream !== undefined) {
+    const message = '"folders" is for definitions; an upstream sees the files that its user sees';
+    complain(inside(place, "folders"), "not-for-upstreams", message);
+  }
   if (fields.variables !== undefined && fields.upstream !== undefined) {
     complain(
       inside(place, "variables"),
@@ -172,6 +186,7 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
     ...(variables && { variables }),
     env,
     network,
+    folders,
     limits,
     leftOut,
     raw: isObject(given) ? given : {},

@@ -27,6 +27,7 @@ export const entryFields = {
   variables: "list",
   env: "object",
   network: "list",
+  folders: "list",
   limits: "object",
 } as const satisfies Record<string, FieldType>;
 

@@ -1,3 +1,4 @@
+import { folderNameProblem } from "../folders/folders.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
 import { parseAllowedHost, type AllowedHost } from "../network/allow-list.ts";
 import { nameFault } from "../secrets/secret-rules.ts";
@@ -37,6 +38,15 @@ export function readSecretNames(raw: readonly Json[], place: ConfigPlace): strin
 export function readVariableNames(raw: readonly Json[], place: ConfigPlace): string[] {
   const names = readTexts(raw, place, (name, at) => {
     const fault = variableNameProblem(name);
+    return fault === undefined ? name : complain(at, "bad-name", fault);
+  });
+  return [...new Set(names)].sort();
+}
+
+/** Sorted, without duplicates. */
+export function readFolderNames(raw: readonly Json[], place: ConfigPlace): string[] {
+  const names = readTexts(raw, place, (name, at) => {
+    const fault = folderNameProblem(name);
     return fault === undefined ? name : complain(at, "bad-name", fault);
   });
   return [...new Set(names)].sort();

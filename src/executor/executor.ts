@@ -1,4 +1,5 @@
 import type { CallShape } from "../discover/discovery.ts";
+import type { HostFolder } from "../folders/folders.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { Cid } from "../lib/cid.ts";
 import type { Json, JsonObject, JsonText } from "../lib/json.ts";
@@ -28,6 +29,8 @@ export interface Executor {
    */
   suspend(tenant: string): Promise<void>;
   resume(tenant: string): void;
+  /** Ends what runs with a folder that its server is no longer given. Those calls resolve with `evicted`. */
+  withdrawFolders(tenant: string, isGiven: (server: string, folder: string) => boolean): void;
   /** Ends every process; calls in flight resolve with `evicted`. */
   close(): Promise<void>;
 }
@@ -45,6 +48,13 @@ export interface GuestProgram {
    * inside. Rejects with an `EnvironmentFault`.
    */
   readonly env?: () => Promise<Readonly<Record<string, string>>>;
+  /**
+   * The folders of the machine that it sees. Another set of them needs another `realm`: a process keeps what it was
+   * started with.
+   */
+  readonly folders?: readonly HostFolder[];
+  /** The server that it was given its folders for. */
+  readonly server?: string;
   /** The program's way to ask the host. The tenant is the port's own, never a field of a message. */
   readonly port?: HostPort;
   /**
@@ -224,6 +234,9 @@ export interface ScriptRun {
   readonly argv: readonly string[];
   /** Extra environment; names of `[A-Za-z_][A-Za-z0-9_]*` only. */
   readonly env: Readonly<Record<string, string>>;
+  /** The folders of the machine that it sees, and the server that is given them. */
+  readonly folders?: readonly HostFolder[];
+  readonly server?: string;
   /** Milliseconds from now, the wait for a turn included. */
   readonly deadlineMs: number;
   readonly signal?: CancelSignal;

@@ -28,6 +28,8 @@ export const closed: GuestFailure = failure("evicted", "the service is shutting 
 
 export const suspended: GuestFailure = failure("evicted", "its tenant is no longer served");
 
+export const folderWithdrawn: GuestFailure = failure("evicted", "a folder was taken from its server", true);
+
 export function outputTooLarge(outputBytes: number): GuestFailure {
   return failure("output", `its result is larger than the limit of ${outputBytes} bytes`);
 }

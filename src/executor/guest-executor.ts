@@ -6,7 +6,7 @@ import { spawnDirectly, type Spawn } from "../processes/spawn/spawn.ts";
 import type { MakeFolder } from "../processes/work-folders.ts";
 import { sameForAll, type ExecutorLimits, type ExecutorTenantLimits } from "./executor-limits.ts";
 import type { Executor, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
-import { cancelled, closed, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
+import { cancelled, closed, folderWithdrawn, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
 import { strayLog, type ExecutorLog } from "./guest-log.ts";
 import { GuestStarter } from "./guest-starter.ts";
 import type { GuestLauncher } from "./launcher.ts";
@@ -43,6 +43,8 @@ export class GuestExecutor implements Executor {
   readonly #trials: LoadTrials;
   readonly #queues = new Map<string, BoundedQueue<PendingCall>>();
   readonly #suspended = new Set<string>();
+  /** Which folders servers are given now, by tenant. */
+  readonly #isGiven = new Map<string, Parameters<Executor["withdrawFolders"]>[1]>();
   readonly #ticker = new Ticker((now) => this.#sweep(now));
   #inFlight = 0;
   #closing: Promise<void> | undefined;
@@ -80,7 +82,7 @@ export class GuestExecutor implements Executor {
   call(program: GuestProgram, given: GuestCall): Promise<GuestOutcome> {
     return new Promise((resolve) => {
       const call = new PendingCall(program, given, performance.now(), resolve);
-      const refusal = this.#refusal(program.tenant) ?? (given.signal?.aborted ? cancelled : undefined);
+      const refusal = this.#refusal(program) ?? (given.signal?.aborted ? cancelled : undefined);
       if (refusal) return call.fail(refusal);
       if (given.signal) this.#listen(call, given.signal);
       this.#enter(call);
@@ -88,11 +90,11 @@ export class GuestExecutor implements Executor {
   }
 
   async load(program: Parameters<Executor["load"]>[0]): ReturnType<Executor["load"]> {
-    return this.#refusal(program.tenant) ? { kind: "unknown" } : await this.#trials.load(program);
+    return this.#refusal(program) ? { kind: "unknown" } : await this.#trials.load(program);
   }
 
   async runScript(script: Parameters<Executor["runScript"]>[0]): ReturnType<Executor["runScript"]> {
-    const error = this.#refusal(script.tenant);
+    const error = this.#refusal(script);
     return error ? { ok: false, error } : await this.#scripts.run(script);
   }
 
@@ -108,6 +110,7 @@ export class GuestExecutor implements Executor {
 
   async suspend(tenant: string): Promise<void> {
     this.#suspended.add(tenant);
+    this.#isGiven.delete(tenant);
     const queue = this.#queues.get(tenant);
     for (const call of queue?.waiting ?? []) this.#unqueue(queue!, call, suspended);
     for (const call of this.#pool.waiting) if (call.program.tenant === tenant) this.#unwait(call, suspended);
@@ -118,6 +121,21 @@ export class GuestExecutor implements Executor {
 
   resume(tenant: string): void {
     this.#suspended.delete(tenant);
+  }
+
+  withdrawFolders(tenant: string, isGiven: Parameters<Executor["withdrawFolders"]>[1]): void {
+    this.#isGiven.set(tenant, isGiven);
+    const isOver = (user: FolderUser): boolean => user.tenant === tenant && this.#isWithdrawn(user);
+    const queue = this.#queues.get(tenant);
+    for (const call of queue?.waiting ?? []) if (isOver(call.program)) this.#unqueue(queue!, call, folderWithdrawn);
+    for (const call of this.#pool.waiting) if (isOver(call.program)) this.#unwait(call, folderWithdrawn);
+    this.#pool.endWhere(isOver, folderWithdrawn);
+    this.#scripts.endWhere(isOver, folderWithdrawn);
+  }
+
+  #isWithdrawn({ tenant, server = "", folders = [] }: FolderUser): boolean {
+    const isGiven = folders.length > 0 ? this.#isGiven.get(tenant) : undefined;
+    return isGiven !== undefined && folders.some(({ name }) => !isGiven(server, name));
   }
 
   close(): Promise<void> {
@@ -134,11 +152,12 @@ export class GuestExecutor implements Executor {
     this.#fairness.close();
   }
 
-  #refusal(tenant: string): GuestFailure | undefined {
+  #refusal(user: FolderUser): GuestFailure | undefined {
+    const { tenant } = user;
     if (this.#closing) return closed;
     if (this.#suspended.size > 0 && this.#suspended.has(tenant)) return suspended;
     if (this.reason !== undefined && tenant !== DEFAULT_TENANT) return needsSandbox(tenant, this.reason);
-    return undefined;
+    return this.#isWithdrawn(user) ? folderWithdrawn : undefined;
   }
 
   #enter(call: PendingCall): void {
@@ -209,6 +228,8 @@ export class GuestExecutor implements Executor {
     else this.#log?.warn(data, `a guest process ended: ${error.message}`);
   }
 }
+
+type FolderUser = Pick<GuestProgram, "tenant" | "server" | "folders">;
 
 interface BoundedQueueLimits {
   readonly running: number;

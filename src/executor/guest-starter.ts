@@ -1,5 +1,6 @@
 import { realpathSync } from "node:fs";
 import { rm } from "node:fs/promises";
+import type { HostFolder } from "../folders/folders.ts";
 import { folderUseOf, sandboxUseOf, type FolderUse } from "../processes/folder-use.ts";
 import type { Command } from "../processes/process-group.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
@@ -39,9 +40,15 @@ export class GuestStarter {
     this.#makeFolder = makeFolder;
   }
 
-  start(listener: GuestListener, priority: Pick<Command, "niceness" | "nicenessForNow">): GuestProcess {
+  /** A process that sees `folders` is for the program that is given them. */
+  start(
+    listener: GuestListener,
+    priority: Pick<Command, "niceness" | "nicenessForNow">,
+    folders?: readonly HostFolder[],
+  ): GuestProcess {
     if (this.#launcher.isolation === "sandboxed") {
-      return new GuestProcess(this.#start, { ...this.#launcher.guest(), ...priority }, this.#limits, listener);
+      const command = { ...this.#launcher.guest(undefined, folders), ...priority };
+      return new GuestProcess(this.#start, command, this.#limits, listener);
     }
     let scratch: string;
     try {
@@ -51,7 +58,7 @@ export class GuestStarter {
       const never: Spawn = () => Promise.reject(error);
       return new GuestProcess(never, this.#launcher.guest("/"), this.#limits, listener);
     }
-    const command = { ...this.#launcher.guest(scratch), ...priority };
+    const command = { ...this.#launcher.guest(scratch, folders), ...priority };
     const process = new GuestProcess(this.#start, command, this.#limits, listener);
     const looking = this.#watch(process, scratch);
     const removed = this.#removeAfter(process, scratch, looking);

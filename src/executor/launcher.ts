@@ -1,4 +1,5 @@
 import { fileURLToPath } from "node:url";
+import type { HostFolder } from "../folders/folders.ts";
 import type { Command } from "../processes/process-group.ts";
 import {
   dataBesidesHeapMb,
@@ -11,6 +12,7 @@ import {
   type User,
 } from "../processes/sandbox.ts";
 import type { Isolation } from "./executor.ts";
+import { FOLDER_VARIABLE } from "./guest/wire.mts";
 
 /**
  * How guest code is started: the one difference between the engines. A launcher only words command lines; it starts
@@ -20,9 +22,9 @@ export interface GuestLauncher {
   readonly isolation: Isolation;
   /**
    * A blank guest process; the pipe is its descriptor 3. `sandboxed`: its scratch folder comes with the sandbox;
-   * `trusted`: it is `scratch`, an absolute path without links.
+   * `trusted`: it is `scratch`, an absolute path without links. Its environment names where `folders` are.
    */
-  guest(scratch?: string): Command;
+  guest(scratch?: string, folders?: readonly HostFolder[]): Command;
   /** One run of a script. `sandboxed`: its text is written to descriptor 3; `trusted`: it stands in `folder`. */
   script(run: ScriptCommand): Command;
 }
@@ -31,6 +33,7 @@ interface ScriptCommand {
   readonly interpreter: Interpreter;
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
+  readonly folders?: readonly HostFolder[];
   readonly deadlineMs: number;
   /** Holds the file `script` and the working folder `work`, for this run alone. */
   readonly folder?: string;
@@ -57,8 +60,30 @@ const scriptEnvironment = { PATH: "/usr/bin:/bin", HOME: "/tmp", TMPDIR: "/tmp",
 /** Where a guest in the sandbox keeps files: its working folder, its home, and its place for temporary files. */
 const SCRATCH = "/tmp";
 
+/** Where code in the sandbox finds a folder of the machine. */
+function insideOf(folder: HostFolder): HostFolder {
+  return { ...folder, path: `/folders/${folder.name}` };
+}
+
+/** Each folder's place, by a variable with its name. */
+function placesOf(folders: readonly HostFolder[]): Readonly<Record<string, string>> {
+  return Object.fromEntries(folders.map(({ name, path }) => [`${FOLDER_VARIABLE}${name}`, path]));
+}
+
+/**
+ * Only the mounted tree is there: a link in it is followed within the sandbox, devices in it do not work, and programs in
+ * it get no other user's rights.
+ */
+function mounts(folders: readonly HostFolder[]): string[] {
+  return folders.flatMap((folder) => [folder.writable ? "--bind" : "--ro-bind", folder.path, insideOf(folder).path]);
+}
+
 /** Node's own flags. `readable` and `scratch` are what the permission model lets the guest read, and read and write. */
-function nodeFlags(nodeMajor: number, memoryMb: number, readable: string, scratch: string): string[] {
+function nodeFlags(
+  nodeMajor: number,
+  memoryMb: number,
+  { readable, scratch, folders }: { readable: string; scratch: string; folders: readonly HostFolder[] },
+): string[] {
   return [
     `--max-old-space-size=${memoryMb}`,
     "--no-addons",
@@ -67,6 +92,8 @@ function nodeFlags(nodeMajor: number, memoryMb: number, readable: string, scratc
     `--allow-fs-read=${readable}`,
     `--allow-fs-read=${scratch}/*`,
     `--allow-fs-write=${scratch}/*`,
+    ...folders.map(({ path }) => `--allow-fs-read=${path}/*`),
+    ...folders.filter(({ writable }) => writable).map(({ path }) => `--allow-fs-write=${path}/*`),
   ];
 }
 
@@ -92,29 +119,32 @@ const MEGABYTE = 1024 * 1024;
  * It does not try if it works on this machine.
  */
 export function sandboxedLauncher(parts: SandboxParts, limits: LauncherLimits): GuestLauncher {
-  const guest = guestCommand(parts, limits);
+  const guest = guestCommand(parts, limits, []);
   return {
     isolation: "sandboxed",
-    guest: () => guest,
+    guest: (_scratch, folders = []) => (folders.length === 0 ? guest : guestCommand(parts, limits, folders)),
     script: (run) => scriptCommand(parts, limits, run),
   };
 }
 
-function guestCommand(parts: SandboxParts, limits: LauncherLimits): Command {
+function guestCommand(parts: SandboxParts, limits: LauncherLimits, given: readonly HostFolder[]): Command {
   const { node, guestUser } = parts;
+  const folders = given.map(insideOf);
+  const flags = nodeFlags(node.major, limits.guestMemoryMb, { readable: "/sbx/*", scratch: SCRATCH, folders });
   const dataMb = limits.guestMemoryMb + dataBesidesHeapMb(node.major);
   return sandboxCommand(parts, {
     limits: [`--data=${dataMb * MEGABYTE}`, `--nofile=${OPEN_FILES}`, "--core=0"],
-    env: { ...guestEnvironment, ...placesIn(SCRATCH) },
+    env: { ...guestEnvironment, ...placesIn(SCRATCH), ...placesOf(folders) },
     sees: [
       ...node.libraries.flatMap((library) => readOnly(library)),
       ...readOnly(node.file, "/sbx/node"),
       ...readOnly(fileURLToPath(guestFolder), "/sbx/guest"),
       // In memory, and gone with the process.
       ...words(`--perms 0700 --size ${limits.guestDiskMb * MEGABYTE} --tmpfs ${SCRATCH}`),
+      ...mounts(given),
     ],
     folder: SCRATCH,
-    argv: ["/sbx/node", ...nodeFlags(node.major, limits.guestMemoryMb, "/sbx/*", SCRATCH), "/sbx/guest/runner.mjs"],
+    argv: ["/sbx/node", ...flags, "/sbx/guest/runner.mjs"],
     ...(guestUser && { user: guestUser }),
   });
 }
@@ -122,11 +152,11 @@ function guestCommand(parts: SandboxParts, limits: LauncherLimits): Command {
 function scriptCommand(
   parts: SandboxParts,
   limits: LauncherLimits,
-  { interpreter, argv, env, deadlineMs }: ScriptCommand,
+  { interpreter, argv, env, folders = [], deadlineMs }: ScriptCommand,
 ): Command {
   const { prlimit, scriptUser, proc } = parts;
   return sandboxCommand(parts, {
-    env: scriptEnvironment,
+    env: { ...scriptEnvironment, ...placesOf(folders.map(insideOf)) },
     hiddenEnv: env,
     sees: [
       ...systemFolders(),
@@ -134,6 +164,7 @@ function scriptCommand(
       ...(proc ? words("--proc /proc --symlink /proc/self/fd /dev/fd") : []),
       ...words("--ro-bind-data 3 /sbx/script"),
       ...words(`--perms 1777 --size ${limits.scriptDiskMb * MEGABYTE} --tmpfs /tmp`),
+      ...mounts(folders),
     ],
     folder: "/tmp",
     argv: [
@@ -152,7 +183,8 @@ function scriptCommand(
       "/sbx/script",
       ...argv,
     ],
-    localSockets: true,
+    // A program of the machine may listen at a socket in the folder.
+    localSockets: folders.length === 0,
     ...(scriptUser && { user: scriptUser }),
   });
 }
@@ -165,16 +197,19 @@ export function trustedLauncher(node: { file: string; major: number }, limits: L
   const folder = fileURLToPath(guestFolder);
   return {
     isolation: "trusted",
-    guest: (scratch) => ({
+    guest: (scratch, folders = []) => ({
       file: node.file,
-      args: [...nodeFlags(node.major, limits.guestMemoryMb, `${folder}*`, scratch!), `${folder}runner.mjs`],
-      env: { ...guestEnvironment, ...placesIn(scratch!) },
+      args: [
+        ...nodeFlags(node.major, limits.guestMemoryMb, { readable: `${folder}*`, scratch: scratch!, folders }),
+        `${folder}runner.mjs`,
+      ],
+      env: { ...guestEnvironment, ...placesIn(scratch!), ...placesOf(folders) },
       cwd: scratch!,
     }),
-    script: ({ interpreter, argv, env, folder }) => ({
+    script: ({ interpreter, argv, env, folder, folders = [] }) => ({
       file: `/bin/${interpreter}`,
       args: [`${folder}/script`, ...argv],
-      env: { ...scriptEnvironment, HOME: `${folder}/work`, TMPDIR: `${folder}/work`, ...env },
+      env: { ...scriptEnvironment, HOME: `${folder}/work`, TMPDIR: `${folder}/work`, ...placesOf(folders), ...env },
       cwd: `${folder}/work`,
     }),
   };

@@ -133,6 +133,11 @@ export class Pool {
     this.#shares.delete(tenant);
   }
 
+  /** Ends the processes of some programs. */
+  endWhere(isOver: (program: GuestProgram) => boolean, reason: GuestFailure): void {
+    for (const session of this.#live) if (isOver(session.program)) session.kill(reason);
+  }
+
   /** Ends everything; resolves when nothing is alive. */
   async close(reason: GuestFailure): Promise<void> {
     clearInterval(this.#idleTimer);
@@ -173,19 +178,25 @@ export class Pool {
   }
 
   #start(program: GuestProgram): GuestSession {
-    const session = new GuestSession(program, this.#spares.take(), this.#shareOf(program.tenant), this.#limits, {
-      onCallOver: (call) => {
-        this.#owner.onCallOver(call);
-        if (session.callsInFlight > 0) return;
-        if (this.#retired.get(keyOf(program)) === session) this.#end(session, CROWDED);
-        if (this.#waiting.size > 0) this.#admit();
+    const session = new GuestSession(
+      program,
+      this.#spares.take(program.folders),
+      this.#shareOf(program.tenant),
+      this.#limits,
+      {
+        onCallOver: (call) => {
+          this.#owner.onCallOver(call);
+          if (session.callsInFlight > 0) return;
+          if (this.#retired.get(keyOf(program)) === session) this.#end(session, CROWDED);
+          if (this.#waiting.size > 0) this.#admit();
+        },
+        onCrowded: (session) => this.#retire(session),
+        onEnded: (session, error, loaded) => this.#onEnded(session, error, loaded),
+        onLog: this.#owner.onLog,
+        timedOut: (deadlineMs) =>
+          timedOut(deadlineMs, program.tenant, this.#owner.fairness.exceededMsPerSecond(program.tenant)),
       },
-      onCrowded: (session) => this.#retire(session),
-      onEnded: (session, error, loaded) => this.#onEnded(session, error, loaded),
-      onLog: this.#owner.onLog,
-      timedOut: (deadlineMs) =>
-        timedOut(deadlineMs, program.tenant, this.#owner.fairness.exceededMsPerSecond(program.tenant)),
-    });
+    );
     this.#sessions.set(keyOf(program), session);
     this.#live.add(session);
     const { guestMemoryMb } = this.#limits;

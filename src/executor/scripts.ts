@@ -49,8 +49,8 @@ export class Scripts {
   readonly #makeFolder: MakeFolder;
   /** The runs, working and waiting, and the tenant of each. */
   readonly #runs = new Map<Promise<ScriptOutcome>, string>();
-  /** The functions that end a run, and the tenant of each. */
-  readonly #stops = new Map<(verdict: GuestFailure) => void, string>();
+  /** The functions that end a run, and what each runs. */
+  readonly #stops = new Map<(verdict: GuestFailure) => void, ScriptRun>();
   started = 0;
   killed = 0;
 
@@ -103,7 +103,7 @@ export class Scripts {
       Math.min(script.deadlineMs, TIMER_MAX_MS),
     );
     script.signal?.addEventListener("abort", onAbort);
-    this.#stops.set(stop, script.tenant);
+    this.#stops.set(stop, script);
 
     try {
       const turn = this.#turns.enter(script.tenant, (leaveQueue) => (giveUpWaiting = leaveQueue));
@@ -137,9 +137,13 @@ export class Scripts {
     await Promise.all(this.#runs.keys());
   }
 
+  endWhere(isOver: (script: ScriptRun) => boolean, why: GuestFailure): void {
+    for (const [stop, script] of this.#stops) if (isOver(script)) stop(why);
+  }
+
   /** Ends every run of one tenant, likewise. */
   async endTenant(tenant: string, why: GuestFailure): Promise<void> {
-    for (const [stop, whose] of this.#stops) if (whose === tenant) stop(why);
+    this.endWhere((script) => script.tenant === tenant, why);
     await Promise.all([...this.#runs].flatMap(([run, whose]) => (whose === tenant ? [run] : [])));
   }
 
@@ -155,14 +159,15 @@ export class Scripts {
   }
 
   async #start(
-    { tenant, script, argv, env, deadlineMs }: ScriptRun,
+    { tenant, script, argv, env, folders, deadlineMs }: ScriptRun,
     interpreter: Interpreter,
     onStarted: (process: ScriptProcess) => void,
   ): Promise<ScriptEnd> {
     const { outputBytes } = this.#limits;
     const begin = (folder?: string): Promise<ScriptEnd> => {
       this.started++;
-      const command = this.#launcher.script({ interpreter, argv, env, deadlineMs, ...(folder && { folder }) });
+      const where = { ...(folders && { folders }), ...(folder && { folder }) };
+      const command = this.#launcher.script({ interpreter, argv, env, deadlineMs, ...where });
       const niceness = this.#fairness.nicenessOf(tenant);
       const process = runToEnd(this.#begin, { ...command, niceness }, script, outputBytes);
       onStarted(process);

@@ -1,3 +1,4 @@
+import type { HostFolder } from "../folders/folders.ts";
 import type { GuestFailure } from "./executor.ts";
 import type { GuestProcess } from "./guest-process.ts";
 import type { GuestStarter } from "./guest-starter.ts";
@@ -34,8 +35,12 @@ export class Spares {
     return this.#ready.length + this.#starting.size;
   }
 
-  /** Hands out a process, which still gives way; it may still be starting, but takes frames at once. */
-  take(): GuestProcess {
+  /**
+   * Hands out a process, which still gives way; it may still be starting, but takes frames at once. One that sees
+   * `folders` is started for it: a blank one has none.
+   */
+  take(folders: readonly HostFolder[] = []): GuestProcess {
+    if (folders.length > 0) return this.#start(folders);
     let process = this.#ready.shift();
     if (!process) {
       [process] = this.#starting;
@@ -66,7 +71,7 @@ export class Spares {
     await Promise.all([...this.#alive].map((process) => process.gone));
   }
 
-  #start(): GuestProcess {
+  #start(folders?: readonly HostFolder[]): GuestProcess {
     this.started++;
     const listener: Parameters<GuestStarter["start"]>[0] = {
       onFrame: (frame) => {
@@ -82,7 +87,7 @@ export class Spares {
         this.fill();
       },
     };
-    const process = this.#starter.start(listener, { nicenessForNow: NICENESS });
+    const process = this.#starter.start(listener, { nicenessForNow: NICENESS }, folders);
     this.#alive.add(process);
     void process.gone.then(() => this.#alive.delete(process));
     return process;

@@ -117,6 +117,10 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     activities.keepOnly(tenant, directory.servers);
     recentLines.keepOnly(tenant, directory.servers);
     upstreams?.keepOnly(tenant, directory);
+    dependencies.executor.withdrawFolders(tenant, (server, folder) => {
+      const { entry, refused } = directory.servers.get(server) ?? REMOVED;
+      return !refused && entry.folders.includes(folder);
+    });
   };
 
   /** Has the servers loaded again whose imports lead to other packages now. */

@@ -129,6 +129,7 @@ const checkedFields = [
   "variables",
   "env",
   "network",
+  "folders",
   "limits",
 ] as const;
 

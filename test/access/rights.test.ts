@@ -81,6 +81,8 @@ class Trial {
         return { ...base, secrets: [`SECRET_${number}`] };
       case "network":
         return { ...base, network: [`host-${number}.example.org`] };
+      case "folders":
+        return { ...base, folders: [`folder_${number}`] };
       case "variables":
         return { ...base, variables: ["colour", `other-${number}`] };
       case "upstream":
@@ -98,7 +100,7 @@ class Trial {
     const { body } = await this.#must("GET", "/definitions/alpha");
     this.#source = body.cid as string;
     this.#colour = (await this.#must("GET", "/variables/colour")).body.cid as string;
-    for (const power of ["secrets", "network", "variables", "entry", "programs", "approvals"] as const) {
+    for (const power of ["secrets", "network", "folders", "variables", "entry", "programs", "approvals"] as const) {
       await this.#must("PUT", "/entries/alpha", JSON.stringify(this.#entryWith(power)));
       this.#releases.set(power, await this.#current());
     }
@@ -129,44 +131,44 @@ class Trial {
     const write = { "If-Match": "*" };
     const get = async (path: string, headers: Headers): Promise<{ status: number }> =>
       fetch(this.berth.url + this.#base + path, { headers });
-    const given = (["entry", "secrets", "network", "variables", "upstream", "programs", "approvals"] as const).flatMap(
-      (power): Attempt[] => {
-        const text = (): string => JSON.stringify(this.#entryWith(power));
-        const mcps = (): Promise<string> => this.#mcpsWith(this.#entryWith(power));
-        // Writing an entry requires that right, whatever the entry says; a missing server is not revealed.
-        const besides: Power[] = power === "programs" ? ["entry", "upstream"] : ["entry"];
-        const answered = power === "upstream" ? { answered: 422 } : {};
-        const release = this.#releases.get(power);
-        const attempts: Attempt[] = [
-          {
-            power,
-            way: "entry",
-            besides,
-            ...answered,
-            send: (h) => this.#sent("PUT", "/entries/alpha", text(), { ...write, ...h }),
-          },
-          { power, way: "entry review", besides, send: (h) => this.#sent("POST", "/entries/alpha/review", text(), h) },
-          {
-            power,
-            way: "mcps",
-            besides,
-            ...answered,
-            send: async (h) => this.#sent("PUT", "/variables/mcps", await mcps(), { ...write, ...h }),
-          },
-          {
-            power,
-            way: "mcps review",
-            besides,
-            send: async (h) => this.#sent("POST", "/variables/mcps/review", await mcps(), h),
-          },
-        ];
-        if (release !== undefined) {
-          const path = `/servers/alpha/releases/${release}/restore`;
-          attempts.push({ power, way: "restore", besides, send: (h) => this.#sent("POST", path, undefined, h) });
-        }
-        return attempts;
-      },
-    );
+    const given = (
+      ["entry", "secrets", "network", "folders", "variables", "upstream", "programs", "approvals"] as const
+    ).flatMap((power): Attempt[] => {
+      const text = (): string => JSON.stringify(this.#entryWith(power));
+      const mcps = (): Promise<string> => this.#mcpsWith(this.#entryWith(power));
+      // Writing an entry requires that right, whatever the entry says; a missing server is not revealed.
+      const besides: Power[] = power === "programs" ? ["entry", "upstream"] : ["entry"];
+      const answered = power === "upstream" ? { answered: 422 } : {};
+      const release = this.#releases.get(power);
+      const attempts: Attempt[] = [
+        {
+          power,
+          way: "entry",
+          besides,
+          ...answered,
+          send: (h) => this.#sent("PUT", "/entries/alpha", text(), { ...write, ...h }),
+        },
+        { power, way: "entry review", besides, send: (h) => this.#sent("POST", "/entries/alpha/review", text(), h) },
+        {
+          power,
+          way: "mcps",
+          besides,
+          ...answered,
+          send: async (h) => this.#sent("PUT", "/variables/mcps", await mcps(), { ...write, ...h }),
+        },
+        {
+          power,
+          way: "mcps review",
+          besides,
+          send: async (h) => this.#sent("POST", "/variables/mcps/review", await mcps(), h),
+        },
+      ];
+      if (release !== undefined) {
+        const path = `/servers/alpha/releases/${release}/restore`;
+        attempts.push({ power, way: "restore", besides, send: (h) => this.#sent("POST", path, undefined, h) });
+      }
+      return attempts;
+    });
     // Compiled once each.
     const source = (): string => `${SOURCE}\n// ${++this.#count % 2}`;
     const older = `/servers/alpha/releases/${this.#releases.get("source")}`;
@@ -335,7 +337,16 @@ describe("the table of rights", () => {
   });
 
   it("C8 is the same for a cookie alone, but for what takes a token that was typed for it", async () => {
-    const typed = new Set<Power>(["secrets", "network", "upstream", "programs", "secretValues", "approvals", "tokens"]);
+    const typed = new Set<Power>([
+      "secrets",
+      "network",
+      "folders",
+      "upstream",
+      "programs",
+      "secretValues",
+      "approvals",
+      "tokens",
+    ]);
     // As a program at another port of the host sends it with a cookie from a browser.
     const own = { Origin: berth.url, "Sec-Fetch-Site": "same-origin" };
     const wrong: unknown[] = [];

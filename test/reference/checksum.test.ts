@@ -12,7 +12,7 @@ async function openChecksum(context: TestContext): Promise<Checksum> {
   const executor = await openExecutor({ mode: "auto", limits: patientLimits });
   context.after(() => executor.close());
   const { tools, bundle } = await compileTemplate("checksum.sh");
-  const script = { tenant: "default", text: async () => bundle!, textsIn: assert.fail };
+  const script = { tenant: "default", server: "checksum", text: async () => bundle!, textsIn: assert.fail };
   const run = scriptRun(executor, script, tools[0]!.call, {
     name: "checksum",
     callMs: patientLimits.callMs,

@@ -3,6 +3,7 @@ import type { ActiveCall } from "./active.mts";
 import { logger } from "./console.mts";
 import { protocolError } from "./errors.mts";
 import { hostFetch } from "./fetch.mts";
+import { folders } from "./folders.mts";
 import { askHost, readCid, readName } from "./host.mts";
 import { sendSoon } from "./pipe.mts";
 import { reportProgress } from "./progress.mts";
@@ -45,6 +46,7 @@ export function createContext(call: ActiveCall, data: JsonObject | undefined): o
       if (!call.over) sendSoon(`[${toHost.closeStream},${id}]`);
     },
     protocolError,
+    folders,
     variable: (name: string) => readName(id, "variable", name),
     secret: (name: string) => readName(id, "secret", name),
     cid: (cid: string) => readCid(id, cid),

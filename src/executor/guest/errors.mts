@@ -1,4 +1,5 @@
 import { frameOf, mapStack } from "./bundle.mts";
+import { folders } from "./folders.mts";
 import { messageUnitsMax, stackUnitsMax } from "./wire.mts";
 
 /** An error as it leaves the process. */
@@ -23,8 +24,6 @@ export function protocolError(message: unknown): Error {
 const denials: Readonly<Record<string, string>> = {
   ChildProcess: "start other programs",
   WorkerThreads: "start worker threads",
-  FileSystemRead: "read files outside its scratch folder (os.tmpdir())",
-  FileSystemWrite: "write files outside its scratch folder (os.tmpdir())",
   WASI: "use WASI",
   Inspector: "use the inspector",
   Addon: "load native addons",
@@ -61,14 +60,46 @@ export function describe(thrown: unknown): Described {
  * Packages' stubs of refused modules use the same code, and say what to do themselves.
  */
 function denial(error: Error): string | undefined {
-  const { code, syscall, permission } = error as NodeJS.ErrnoException & { permission?: unknown };
-  if (code === "ENOSPC") return "The scratch folder (os.tmpdir()) is full (its limit guestDiskMb); delete what is used";
+  const { code, syscall, permission, resource } = error as NodeJS.ErrnoException & Partial<Refusal>;
+  if (code === "ENOSPC") return full;
   if (isOffline && (code === "EAFNOSUPPORT" || /^(?:getaddrinfo|getnameinfo|query)/.test(String(syscall)))) {
     return 'Guest code has no network of its own: use context.fetch(), and list the hosts as "network" in its entry in mcps';
   }
   if (code !== "ERR_ACCESS_DENIED" || error.message.includes(" is refused. ")) return undefined;
+  if (permission === "FileSystemRead") return `Guest code may not read files ${elsewhere()}`;
+  if (permission === "FileSystemWrite")
+    return readOnlyFolder(resource) ?? `Guest code may not write files ${elsewhere()}`;
   const what = isString(permission) ? (denials[permission] ?? `use ${permission}`) : "do this";
   return `Guest code may not ${what}; its context gives it what it needs from outside`;
+}
+
+/** Nothing tells which of them it is. */
+const full =
+  "The scratch folder (os.tmpdir()) is full (its limit guestDiskMb)" +
+  (Object.keys(folders).length > 0 ? ", or the disk of one of its folders is" : "") +
+  "; delete what is used";
+
+interface Refusal {
+  readonly permission: unknown;
+  /** The path that was asked for. */
+  readonly resource: unknown;
+}
+
+function elsewhere(): string {
+  const places = Object.entries(folders).map(([name, path]) => `its folder "${name}" (${path})`);
+  const all = ["its scratch folder (os.tmpdir())", ...places].join(" and ");
+  const names = JSON.stringify([...Object.keys(folders), "name"]);
+  return (
+    `outside ${all}. To give it a folder of the machine, add its name to the entry in mcps, as "folders": ${names}; ` +
+    "the operator declares folders with BERTH_FOLDERS"
+  );
+}
+
+function readOnlyFolder(path: unknown): string | undefined {
+  const isIn = (folder: string): boolean => isString(path) && (path === folder || path.startsWith(`${folder}/`));
+  const [name] = Object.entries(folders).find(([, folder]) => isIn(folder)) ?? [];
+  if (name === undefined) return undefined;
+  return `The folder "${name}" is read-only: the operator may declare it as "writable" in BERTH_FOLDERS`;
 }
 
 function withName(name: string, message: string): string {

@@ -6,6 +6,7 @@ import { captureConsole } from "./console.mts";
 import { describe } from "./errors.mts";
 import { prepareGlobals } from "./globals.mts";
 import { settleRequest } from "./host.mts";
+import { refuseLinksOut } from "./links.mts";
 import { flush, listen, send } from "./pipe.mts";
 import { credit } from "./progress.mts";
 import { setLimits } from "./values.mts";
@@ -22,6 +23,7 @@ let bundle: Record<string, unknown>;
 
 prepareGlobals();
 captureConsole();
+if (!process.execPath.startsWith("/sbx/")) refuseLinksOut();
 listen((frame, bytes) => {
   if (frame[0] === toGuest.load) {
     void load(bytes!, frame[1] as GuestLimits, frame[2] as Environment);

@@ -82,6 +82,9 @@ export const stackUnitsMax = 16_384;
 /** The longest note on what became null in a result, in UTF-16 units. */
 export const nulledUnitsMax = 256;
 
+/** Begins the variables of a program's environment that say where its folders are: `BERTH_FOLDER_docs`. */
+export const FOLDER_VARIABLE = "BERTH_FOLDER_";
+
 /** The longest address of a redirect, in UTF-16 units. */
 export const locationUnitsMax = 8_192;
 

@@ -3,6 +3,7 @@ import { complain, inside, type ConfigPlace } from "../../entry/config-place.ts"
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { Offered } from "../../entry/offer.ts";
 import { LaterAnswer, type HostAnswer, type HostPort } from "../../executor/executor.ts";
+import { noFolders, type Folders, type FoldersNow } from "../../folders/folders.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
@@ -28,10 +29,13 @@ export interface Granted {
   readonly realm: string;
   /** The environment of its code; undefined when its entry sets nothing. */
   readonly environment: Environment | undefined;
+  /** Its folders as they are now; undefined when there are none. Rejects with a `FolderFault`. */
+  readonly foldersNow?: (() => Promise<FoldersNow>) | undefined;
 }
 
 export interface GrantDependencies {
   readonly grants?: Grants | undefined;
+  readonly folders?: Folders | undefined;
   readonly log: Log;
   readonly limits: FetchLimits & EnvironmentSource["limits"];
 }
@@ -42,13 +46,14 @@ export interface GrantDependencies {
  */
 export function asGivenNow(then: ServerEntry, { entry: now, refused }: DirectoryEntry): ServerEntry {
   // It is unknown what a wrong entry would grant.
-  if (refused) return { ...then, secrets: [], network: [], variables: [] };
+  if (refused) return { ...then, secrets: [], network: [], folders: [], variables: [] };
   // Without a list of its own an upstream reads no variable, and code reads all.
   const variables = inBoth(then.variables, now.upstream === undefined ? now.variables : []);
   return {
     ...then,
     secrets: inBoth(then.secrets, now.secrets) ?? [],
     network: allowedByBoth(then.network, now.network),
+    folders: inBoth(then.folders, now.folders) ?? [],
     limits: now.limits,
     ...(variables && { variables }),
   };
@@ -67,7 +72,7 @@ function inBoth(
 export async function grantTo(
   { tenant, server, entry }: { tenant: string; server: string; entry: ServerEntry },
   port: HostPort,
-  { grants, limits, log }: GrantDependencies,
+  { grants, folders = noFolders, limits, log }: GrantDependencies,
 ): Promise<Granted> {
   const readsVariables = Object.values(entry.env).some(({ variables }) => variables.length > 0);
   const grant = grants?.of(tenant, server, entry.secrets, readsVariables);
@@ -75,11 +80,12 @@ export async function grantTo(
   const privateToo = tenant === DEFAULT_TENANT;
   const network = entry.network.length > 0 ? new Fetches(entry.network, limits, { privateToo }) : undefined;
   const { variables } = entry;
-  if (!grant && !network && !variables && !environment) return { grant, port, realm: server, environment };
+  const foldersNow = entry.folders.length > 0 ? () => folders.now(tenant, entry.folders) : undefined;
+  if (!grant && !network && !variables && !environment) return { grant, port, realm: server, environment, foldersNow };
   // A process may keep a value that it has seen, so another value gets another process.
   const given = [server, grant?.names, await grant?.version(), entry.network, variables];
   const realm = JSON.stringify(environment ? [...given, entry.env] : given);
-  return { grant, port: grantedPort(port, { grant, network, variables }), realm, environment };
+  return { grant, port: grantedPort(port, { grant, network, variables }), realm, environment, foldersNow };
 }
 
 interface GivenPorts {
@@ -167,6 +173,7 @@ async function readSecret(grant: Grant, { name }: JsonObject): Promise<HostAnswe
 export async function grantProblems(
   { tenant, server, entry }: { tenant: string; server: string; entry: ServerEntry },
   grant: Grant | undefined,
+  folders: Folders = noFolders,
 ): Promise<Problem[]> {
   const problems: Problem[] = [];
   const place = inside(inside({ pointer: "", problems }, server), "network");
@@ -174,6 +181,11 @@ export async function grantProblems(
     if (kind !== "host" || isIP(name) === 0 || isPublicAddress(name)) continue;
     const message = `${name} is not a public address; only servers of the tenant "${DEFAULT_TENANT}" may reach private ones`;
     complain(place, "private-address", message, "warning");
+  }
+  for (const name of entry.folders) {
+    const fault = folders.problem(tenant, name);
+    const at = inside(inside({ pointer: "", problems }, server), "folders");
+    if (fault !== undefined) complain(at, "folder-not-declared", fault, "warning");
   }
   for (const name of (await grant?.missing()) ?? []) {
     const message = `The secret "${name}" is not set: set it at /secrets, or with "berth secret set ${name}"`;

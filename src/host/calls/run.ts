@@ -2,6 +2,7 @@ import { isContentBlock, text } from "../../contract/content-block.ts";
 import type { CallShape, DefinitionSource } from "../../discover/discovery.ts";
 import type { OfferedTool } from "../../entry/offer.ts";
 import type { Executor, GuestLog, GuestOutcome, GuestProgram } from "../../executor/executor.ts";
+import { FolderFault, type HostFolder } from "../../folders/folders.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { JsonText, isObject, type JsonObject, type Json } from "../../lib/json.ts";
@@ -58,7 +59,7 @@ export function runFactory(
   { executor, checks, limits, log }: RunDependencies,
 ): (callee: Callee) => Run {
   const { callMs, outputBytes } = limits;
-  const { grant, port, realm, environment } = granted;
+  const { grant, port, realm, environment, foldersNow } = granted;
   // Without a bundle there is nothing to run.
   const program = bundle ?? "";
   if (language === "shell") {
@@ -66,13 +67,14 @@ export function runFactory(
       const warn = (message: string): void => log.warn({ tenant, server, tool: name }, message);
       const text = async (): Promise<string> => new TextDecoder().decode(await code());
       const textsIn: Script["textsIn"] = (args, names) => checks.textsIn(tenant, args, names);
-      const script = { tenant, text, textsIn, grant, environment };
+      const script = { tenant, server, text, textsIn, grant, environment, foldersNow };
       return scriptRun(executor, script, call, { name, callMs, toolOptions, warn });
     };
   }
   const hide = grant && ((value: Parameters<typeof grant.hideIn>[0]) => grant.hideIn(value));
   const guest: GuestProgram = {
     tenant,
+    server,
     bundle: program,
     code,
     port,
@@ -80,7 +82,7 @@ export function runFactory(
     ...(environment && { env: () => environment.values() }),
     ...(hide && { hide }),
   };
-  const current = currentProgram(guest, environment);
+  const current = currentProgram(guest, granted);
   return ({ name, call, toolOptions = {}, takesUnread = false }) =>
     functionRun({ executor, guest, current }, call, {
       server,
@@ -92,13 +94,21 @@ export function runFactory(
     });
 }
 
-/** A process keeps the environment that it was started with, so another value of a variable gets another process. */
+/**
+ * A process keeps the environment and the folders that it was started with, so another value of a variable, and another
+ * folder at the same place, get another process.
+ */
 function currentProgram(
   guest: GuestProgram,
-  environment: Granted["environment"],
+  { environment, foldersNow }: Granted,
 ): (() => Promise<GuestProgram>) | undefined {
-  const version = environment?.version;
-  return version && (async () => ({ ...guest, realm: `${guest.realm}${await version()}` }));
+  const variables = environment?.version;
+  if (!variables && !foldersNow) return undefined;
+  return async () => {
+    const [version, now] = await Promise.all([variables?.(), foldersNow?.()]);
+    const realm = JSON.stringify([guest.realm, version, now?.version]);
+    return { ...guest, realm, ...(now && { folders: now.folders }) };
+  };
 }
 
 /**
@@ -178,8 +188,13 @@ function functionRun(
   };
   const run: Run = current
     ? async (args, given, onLine) => {
-        const program = await current().catch(() => undefined);
-        if (!program) return refused("the variables of its environment cannot be read now");
+        let program: GuestProgram;
+        try {
+          program = await current();
+        } catch (error) {
+          if (error instanceof FolderFault) return folderMissing(error);
+          return refused("the variables of its environment cannot be read now");
+        }
         return runIn(program, args, given, onLine);
       }
     : (args, given, onLine) => runIn(guest, args, given, onLine);
@@ -240,19 +255,21 @@ type ScriptTexts = readonly (string | undefined)[];
 
 interface Script {
   readonly tenant: string;
+  readonly server: string;
   readonly text: () => Promise<string>;
   /** Like `argumentTexts`, for long arguments. */
   readonly textsIn: (args: JsonText, names: readonly string[]) => Promise<ScriptTexts>;
   /** Its secrets, which also become environment variables. */
   readonly grant?: Grant | undefined;
   readonly environment?: Granted["environment"];
+  readonly foldersNow?: Granted["foldersNow"];
 }
 
 /**
  * Runs a shell definition. Each argument is an environment variable under its own name, and stands in `$1`, `$2`, … in
  * the order of the parameters. Answers, options and context, if any, are JSON in `BERTH_ANSWERS`, `BERTH_OPTIONS` and
  * `BERTH_CONTEXT`. The request's id is in `BERTH_REQUEST_ID`, its trace where OpenTelemetry looks for it: in
- * `TRACEPARENT`, `TRACESTATE` and `BAGGAGE`. The output is the result, or says what the result is
+ * `TRACEPARENT`, `TRACESTATE` and `BAGGAGE`, where its folders are in `BERTH_FOLDER_<name>`. The output is the result, or says what the result is
  * (`outcome/envelope.ts`); an exit code other than 0 is an error with the end of stderr. `warn` hears of a script that
  * contradicts itself.
  */
@@ -274,9 +291,12 @@ export function scriptRun(
       return refused((error as Error).message);
     }
     let granted: Readonly<Record<string, string>> | undefined;
+    let folders: readonly HostFolder[] | undefined;
     try {
       granted = { ...(await script.grant?.all()), ...(await script.environment?.values()) };
+      folders = (await script.foldersNow?.())?.folders;
     } catch (error) {
+      if (error instanceof FolderFault) return folderMissing(error);
       return refused((error as Error).message);
     }
     const outcome = await executor.runScript({
@@ -289,6 +309,7 @@ export function scriptRun(
         ...environment(shape, texts),
         ...granted,
       },
+      ...(folders && { folders, server: script.server }),
       deadlineMs: deadlineMs ?? callMs,
       ...(signal && { signal }),
     });
@@ -310,6 +331,10 @@ export function scriptRun(
 
 function refused(message: string): GuestOutcome {
   return { ok: false, error: { reason: "thrown", message, retriable: false } };
+}
+
+function folderMissing({ message, mayPass }: FolderFault): GuestOutcome {
+  return { ok: false, error: { reason: "load", message, retriable: mayPass } };
 }
 
 function hidingErrors(outcome: GuestOutcome, hide: (text: string) => string): GuestOutcome {

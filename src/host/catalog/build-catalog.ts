@@ -237,7 +237,7 @@ async function serveRelease(
     problems: [
       ...found.problems,
       ...release.problems,
-      ...(await grantProblems({ tenant, server, entry }, granted.grant)),
+      ...(await grantProblems({ tenant, server, entry }, granted.grant, dependencies.folders)),
     ],
     tool: (name) => tools.get(name),
     readsUris: true,

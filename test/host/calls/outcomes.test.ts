@@ -364,6 +364,7 @@ describe("outcomes with other settings", () => {
     const warnings: string[] = [];
     const script = {
       tenant: "default",
+      server: "x",
       text: () => Promise.resolve(`printf '{"type":"success","content":"x"}'; exit 4`),
       textsIn: assert.fail,
     };

@@ -1,0 +1,241 @@
+import { constants } from "node:fs";
+import { access, realpath, stat } from "node:fs/promises";
+import { homedir } from "node:os";
+import { isAbsolute, join, relative, resolve, sep } from "node:path";
+import { BerthError } from "../lib/errors.ts";
+import { isObject, type JsonObject } from "../lib/json.ts";
+import { DEFAULT_TENANT, isTenantName } from "../lib/tenant-name.ts";
+
+/**
+ * Folders of the machine that the operator declares, and that entries name. This owns which may be declared at all, who
+ * may have them, and whether they are there. It knows nothing of how code sees them.
+ */
+export interface DeclaredFolder {
+  readonly name: string;
+  /** As declared; absolute. */
+  readonly path: string;
+  readonly writable: boolean;
+  readonly tenants: "all" | readonly string[];
+}
+
+/** A folder as a program is given it. */
+export interface HostFolder {
+  readonly name: string;
+  /** Without links. */
+  readonly path: string;
+  readonly writable: boolean;
+}
+
+export interface FoldersNow {
+  readonly folders: readonly HostFolder[];
+  /** Another one as soon as something else stands at one of the paths. */
+  readonly version: string;
+}
+
+/** A folder cannot be given now; the message names it, is safe to show to callers, and says what to do. */
+export class FolderFault extends Error {
+  /** True when it may be there again later. */
+  readonly mayPass: boolean;
+
+  constructor(message: string, mayPass: boolean) {
+    super(message);
+    this.mayPass = mayPass;
+  }
+}
+
+/** In an environment and in a path alike. */
+const NAME = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
+
+export function folderNameProblem(name: string): string | undefined {
+  if (NAME.test(name)) return undefined;
+  return `"${name.slice(0, 100)}" cannot be a folder's name: use 1 to 64 of A-Z a-z 0-9 _ with a letter first`;
+}
+
+/** Reads `BERTH_FOLDERS`: `{"docs": {"path": "/srv/docs", "mode": "writable", "tenants": ["acme"]}}`. */
+export function parseFolders(text: string | undefined, problems: string[]): DeclaredFolder[] {
+  if (text === undefined || text.trim() === "") return [];
+  let declared: unknown;
+  try {
+    declared = JSON.parse(text);
+  } catch {
+    declared = undefined;
+  }
+  if (!isObject(declared)) {
+    problems.push('BERTH_FOLDERS must be JSON by name, such as {"docs":{"path":"/srv/docs","mode":"read-only"}}');
+    return [];
+  }
+  return Object.entries(declared).flatMap(([name, value]) => {
+    const wrong = folderNameProblem(name) ?? (isObject(value) ? faultOf(value as JsonObject) : "it must be an object");
+    if (wrong !== undefined) {
+      problems.push(`BERTH_FOLDERS, "${name.slice(0, 100)}": ${wrong}`);
+      return [];
+    }
+    const { path, mode, tenants = [DEFAULT_TENANT] } = value as JsonObject;
+    return [
+      {
+        name,
+        path: path as string,
+        writable: mode === "writable",
+        tenants: tenants as DeclaredFolder["tenants"],
+      },
+    ];
+  });
+}
+
+const FIELDS = ["path", "mode", "tenants"];
+
+function faultOf(value: JsonObject): string | undefined {
+  const unknown = Object.keys(value).find((field) => !FIELDS.includes(field));
+  if (unknown !== undefined) return `it has no field "${unknown.slice(0, 100)}"; its fields are ${FIELDS.join(", ")}`;
+  const { path, mode = "read-only", tenants = [] } = value;
+  if (typeof path !== "string" || !isAbsolute(path)) return '"path" must be an absolute path';
+  // Node reads both in the lists of its permission model.
+  if (/[*,\0\n]/.test(path)) return '"path" must hold no * and no comma';
+  if (mode !== "read-only" && mode !== "writable") return '"mode" must be "read-only" or "writable"';
+  const areNames = Array.isArray(tenants) && tenants.every((each) => typeof each === "string" && isTenantName(each));
+  return tenants === "all" || areNames ? undefined : '"tenants" must be "all" or a list of names of tenants';
+}
+
+/** Places that no folder may hold, nor be inside of. */
+export interface OwnPlaces {
+  readonly dataDir: string;
+  /** Files with keys and tokens. */
+  readonly keyFiles: readonly string[];
+  /** Berth itself, and all that it starts from: code may not write there. */
+  readonly programs: readonly string[];
+}
+
+/** The machine itself rather than files on it; `/run` holds the sockets of its services. */
+const MACHINE = ["/proc", "/sys", "/dev", "/run"];
+
+/**
+ * The declared folders, each looked at. Rejects with `config_invalid`, and every reason, where one must not be given to
+ * any code.
+ */
+export async function openFolders(declared: readonly DeclaredFolder[], own: OwnPlaces): Promise<Folders> {
+  const problems: string[] = [];
+  const real = new Map<string, string>();
+  for (const { name, path, writable } of declared) {
+    const refused = (why: string): void => void problems.push(`BERTH_FOLDERS, "${name}": ${path} ${why}`);
+    const found = await realpath(path).catch((error: NodeJS.ErrnoException) => error);
+    if (typeof found !== "string") {
+      refused(found.code === "ENOENT" ? "does not exist" : `cannot be opened (${found.code})`);
+      continue;
+    }
+    if (!(await stat(found)).isDirectory()) refused("is not a folder");
+    const why = await refusalOf(found, writable, own);
+    if (why !== undefined) refused(why);
+    real.set(name, found);
+  }
+  problems.push(...overlaps(declared, real));
+  if (problems.length > 0) throw new BerthError("config_invalid", problems.join("; "));
+  return new Folders(declared, real);
+}
+
+async function refusalOf(path: string, writable: boolean, own: OwnPlaces): Promise<string | undefined> {
+  if (path === sep) return "is the whole machine: declare the folder that is needed";
+  for (const place of MACHINE) {
+    if (isWithin(place, path)) return `is in ${place}, which is the machine itself and no folder of files`;
+  }
+  const [data, keys, programs] = await Promise.all([
+    realPlaces([own.dataDir]),
+    realPlaces(own.keyFiles),
+    realPlaces(own.programs),
+  ]);
+  if (data.some((place) => isWithin(place, path))) return "is in Berth's data folder (BERTH_DATA)";
+  if (data.some((place) => isWithin(path, place))) return "holds Berth's data folder (BERTH_DATA)";
+  if (keys.some((place) => isWithin(path, place))) return "holds a file with a key or a token of Berth's";
+  if (writable && programs.some((place) => isWithin(place, path) || isWithin(path, place))) {
+    return "holds what Berth runs, or is part of it, and would be writable";
+  }
+  if (
+    await access(path, constants.R_OK | constants.X_OK).then(
+      () => false,
+      () => true,
+    )
+  )
+    return "cannot be read";
+  return undefined;
+}
+
+/** A writer in the outer folder could put a link in the place of the inner one. */
+function overlaps(declared: readonly DeclaredFolder[], real: ReadonlyMap<string, string>): string[] {
+  return declared.flatMap((outer) =>
+    declared.flatMap((inner) => {
+      const [outside, inside] = [real.get(outer.name), real.get(inner.name)];
+      if (outer === inner || !outer.writable || outside === undefined || inside === undefined) return [];
+      if (outside === inside || !isWithin(outside, inside)) return [];
+      return [`BERTH_FOLDERS, "${inner.name}": ${inner.path} is in the folder "${outer.name}", which is writable`];
+    }),
+  );
+}
+
+/** A place that is still to be made counts by the part of its path that there is. */
+async function realPlaces(places: readonly string[]): Promise<string[]> {
+  return Promise.all(
+    places.map(async (place) => {
+      const full = resolve(place.replace(/^~(?=\/)/, homedir()));
+      for (let [head, tail] = [full, ""]; ;) {
+        const found = await realpath(head).catch(() => undefined);
+        if (found !== undefined) return join(found, tail);
+        tail = join(head.slice(head.lastIndexOf(sep) + 1), tail);
+        head = resolve(head, "..");
+      }
+    }),
+  );
+}
+
+function isWithin(outer: string, inner: string): boolean {
+  const path = relative(outer, inner);
+  return path !== ".." && !path.startsWith(`..${sep}`) && !isAbsolute(path);
+}
+
+export class Folders {
+  readonly #declared: ReadonlyMap<string, DeclaredFolder>;
+  /** The real paths as they were checked, by name. */
+  readonly #real: ReadonlyMap<string, string>;
+
+  constructor(declared: readonly DeclaredFolder[], real: ReadonlyMap<string, string>) {
+    this.#declared = new Map(declared.map((folder) => [folder.name, folder]));
+    this.#real = real;
+  }
+
+  /** Why a tenant's server cannot have the folder; a folder of others is as one that there is not. */
+  problem(tenant: string, name: string): string | undefined {
+    return this.#find(tenant, name) ? undefined : notDeclared(name);
+  }
+
+  /** Rejects with a `FolderFault`. */
+  async now(tenant: string, names: readonly string[]): Promise<FoldersNow> {
+    const looked = await Promise.all(
+      names.map(async (name): Promise<[HostFolder, string]> => {
+        const folder = this.#find(tenant, name);
+        const path = this.#real.get(name);
+        if (!folder || path === undefined) throw new FolderFault(notDeclared(name), false);
+        const [found, is] = await Promise.all([realpath(path), stat(path)]).catch(() => []);
+        // A link in its place leads where nobody has looked.
+        if (found !== path || !is?.isDirectory()) throw new FolderFault(gone(name), true);
+        return [{ name, path, writable: folder.writable }, `${name}=${is.dev}:${is.ino}`];
+      }),
+    );
+    return { folders: looked.map(([folder]) => folder), version: looked.map(([, version]) => version).join() };
+  }
+
+  #find(tenant: string, name: string): DeclaredFolder | undefined {
+    const folder = this.#declared.get(name);
+    return folder && (folder.tenants === "all" || folder.tenants.includes(tenant)) ? folder : undefined;
+  }
+}
+
+export const noFolders = new Folders([], new Map());
+
+function notDeclared(name: string): string {
+  return (
+    `The operator has not declared a folder "${name}" for this tenant: ` +
+    'add it to BERTH_FOLDERS and start Berth again, or take it out of "folders" in the entry in mcps'
+  );
+}
+
+function gone(name: string): string {
+  return `The folder "${name}" is not there at the moment; calls work again once it is back at its place`;
+}
