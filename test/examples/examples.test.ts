@@ -1,0 +1,170 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { startBerth, type Berth } from "../../src/compose/main.ts";
+import { packageRoot, readConfig } from "../../src/config.ts";
+import type { JsonObject } from "../../src/lib/json.ts";
+import { createLog } from "../../src/lib/log.ts";
+import { apiOf } from "../support/api.ts";
+import { call } from "../support/berth.ts";
+import { berth as command } from "../support/commands.ts";
+import { patientEnv } from "../support/patience.ts";
+
+const TOKEN = "ghp_the-token-of-the-tests";
+const PAGE = `<!doctype html><html><head><title>Bread &amp; butter</title><script>alert("no")</script></head>
+<body><nav><a href="/">Home</a></nav><main><h1>Bread</h1><p>Flour, <b>water</b> and <a href="/salt">salt</a>.</p>
+<ul><li>one</li><li>two</li></ul><pre><code>knead()</code></pre></main><footer>Imprint</footer></body></html>`;
+
+/** Answers as the sites do that the examples ask. */
+function standIn(request: IncomingMessage, response: ServerResponse): void {
+  const { pathname, searchParams } = new URL(request.url!, "http://localhost");
+  const answer = (body: string, type = "text/html", status = 200): void =>
+    void response.writeHead(status, { "Content-Type": `${type}; charset=utf-8` }).end(body);
+  const json = (value: unknown): void => answer(JSON.stringify(value), "application/json");
+  if (pathname === "/bread") return answer(PAGE);
+  if (pathname === "/long") return answer("0123456789".repeat(100), "text/plain");
+  if (pathname === "/image") return answer("x", "image/png");
+  if (pathname === "/moved") return void response.writeHead(302, { Location: "/bread" }).end();
+  if (pathname === "/out") return void response.writeHead(302, { Location: "http://192.0.2.1/" }).end();
+  if (request.headers.authorization !== `token ${TOKEN}`)
+    return answer('{"message":"Bad credentials"}', "application/json", 401);
+  switch (pathname) {
+    case "/search/repositories":
+      assert.equal(searchParams.get("per_page"), "3");
+      return json({
+        items: [{ full_name: "nodejs/node", description: "Node", stargazers_count: 7, html_url: "https://x/node" }],
+      });
+    case "/search/issues":
+      return json({ items: [{ number: 5, title: "Leak", state: "open", html_url: "https://x/5", pull_request: {} }] });
+    case "/repos/nodejs/node/issues/5":
+      return json({ title: "Leak", state: "open", user: { login: "ann" }, body: "It leaks." });
+    case "/repos/nodejs/node/issues/5/comments":
+      return json([{ user: { login: "bob" }, body: "Seen." }]);
+    case "/repos/nodejs/node/contents/lib":
+      return json([
+        { name: "fs.js", type: "file" },
+        { name: "internal", type: "dir" },
+      ]);
+    case "/repos/nodejs/node/contents/lib%2Ffs.js":
+    case "/repos/nodejs/node/contents/lib/fs.js":
+      return json({ type: "file", content: Buffer.from("code é").toString("base64") });
+    default:
+      return answer('{"message":"Not Found"}', "application/json", 404);
+  }
+}
+
+describe("the examples", () => {
+  let folder: string;
+  let site: Server;
+  let served: Berth;
+  let at: string;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "berth-examples-"));
+    site = createServer(standIn).listen(0, "127.0.0.1");
+    await once(site, "listening");
+    at = `127.0.0.1:${(site.address() as AddressInfo).port}`;
+    const from = join(folder, "sources");
+    await cp(join(packageRoot, "examples"), from, { recursive: true });
+    const file = join(from, "mcps.source.json");
+    const mcps = JSON.parse(await readFile(file, "utf8")) as Record<string, JsonObject>;
+    mcps["web"] = { ...mcps["web"], network: [at] };
+    const env = { ...(mcps["github"]!["env"] as JsonObject), GITHUB_API_URL: `http://${at}` };
+    mcps["github"] = { ...mcps["github"], network: [at], env };
+    await writeFile(file, JSON.stringify(mcps));
+    const out = join(folder, "boot");
+    const { code, stderr } = await command(["boot", "--from", from, "--out", out, "--strict"], { env: patientEnv });
+    assert.equal(code, 0, stderr);
+    const config = readConfig({
+      ...patientEnv,
+      BERTH_PORT: "0",
+      BERTH_DATA: join(folder, "data"),
+      BERTH_IMAGE_DIR: out,
+      BERTH_LOG: "silent",
+    });
+    served = await startBerth(config, createLog("silent"));
+    assert.equal((await apiOf(served).send("PUT", "/secrets/GITHUB_TOKEN", TOKEN)).status, 204);
+  });
+  after(async () => {
+    await served?.close();
+    site.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  const result = async (server: string, name: string, args: JsonObject) =>
+    call(`${served.url}/mcp/${server}`, name, args);
+  const value = async (server: string, name: string, args: JsonObject): Promise<unknown> => {
+    const { structuredContent, content, isError } = await result(server, name, args);
+    assert.ok(!isError, JSON.stringify(content));
+    return structuredContent ?? content[0].text;
+  };
+  const failure = async (server: string, name: string, args: JsonObject): Promise<string> => {
+    const { content, isError } = await result(server, name, args);
+    assert.equal(isError, true);
+    return content[0].text as string;
+  };
+
+  it("web gives what a page says as Markdown, without what stands around it", async () => {
+    assert.deepEqual(await value("web", "read", { url: `http://${at}/bread` }), {
+      url: `http://${at}/bread`,
+      title: "Bread & butter",
+      markdown: "# Bread\n\nFlour, **water** and [salt](/salt).\n\n-   one\n-   two\n\n```\nknead()\n```",
+    });
+  });
+
+  it("web follows redirects within what it may reach, and no others", async () => {
+    assert.match(JSON.stringify(await value("web", "read", { url: `http://${at}/moved` })), /# Bread/);
+    assert.match(await failure("web", "read", { url: `http://${at}/out` }), /192\.0\.2\.1/);
+    assert.match(await failure("web", "read", { url: "https://example.org/" }), /"network"/);
+  });
+
+  it("web gives long texts in parts, and says what is none", async () => {
+    const first = (await value("web", "read", { url: `http://${at}/long`, length: 600 })) as { next: number };
+    assert.equal(first.next, 600);
+    const rest = (await value("web", "read", { url: `http://${at}/long`, start: 600, length: 600 })) as JsonObject;
+    assert.equal(rest["markdown"], "0123456789".repeat(40));
+    assert.equal(rest["next"], undefined);
+    assert.match(await failure("web", "read", { url: `http://${at}/image` }), /is image\/png, and not a text/);
+    assert.match(await failure("web", "read", { url: `http://${at}/none` }), /answered 401/);
+  });
+
+  it("github searches and reads with its token", async () => {
+    assert.match(
+      JSON.stringify(await value("github", "searchRepositories", { query: "node", count: 3 })),
+      /"repository":"nodejs\/node","description":"Node","stars":7/,
+    );
+    assert.match(JSON.stringify(await value("github", "searchIssues", { query: "leak" })), /"kind":"pull request"/);
+    assert.deepEqual(await value("github", "readIssue", { repository: "nodejs/node", number: 5 }), {
+      title: "Leak",
+      state: "open",
+      author: "ann",
+      body: "It leaks.",
+      comments: [{ author: "bob", body: "Seen." }],
+    });
+    assert.deepEqual(await value("github", "readFile", { repository: "nodejs/node", path: "lib" }), {
+      result: "fs.js\ninternal/",
+    });
+    assert.deepEqual(await value("github", "readFile", { repository: "nodejs/node", path: "lib/fs.js" }), {
+      result: "code é",
+    });
+  });
+
+  it("github says what is wrong, and never its token", async () => {
+    assert.match(await failure("github", "readFile", { repository: "node" }), /write owner\/name/);
+    const missing = await failure("github", "readFile", { repository: "nodejs/node", path: "nothing" });
+    assert.match(missing, /Not Found/);
+    assert.ok(!missing.includes(TOKEN));
+  });
+
+  it("github uses a new token from the next call on", async () => {
+    const api = apiOf(served);
+    assert.equal((await api.send("PUT", "/secrets/GITHUB_TOKEN", "another-token-for-tests")).status, 204);
+    assert.match(await failure("github", "readIssue", { repository: "nodejs/node", number: 5 }), /Bad credentials/);
+    assert.equal((await api.send("PUT", "/secrets/GITHUB_TOKEN", TOKEN)).status, 204);
+    assert.match(JSON.stringify(await value("github", "searchIssues", { query: "leak" })), /Leak/);
+  });
+});
