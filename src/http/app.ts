@@ -122,8 +122,21 @@ export function createApp(options: AppOptions): Route {
   app.get("/metrics", routed(metricsRoute(options)));
   // A page of a server has the address of its function: what does not ask for a page is a call.
   app.use(serversRoute(options));
-  const { host, edits, packages, secrets, audit, isolation, access, originOf, writable, limits } = options;
-  const pageParts = { host, edits, packages, secrets, audit, isolation, access, originOf, writable, limits, pages };
+  const { host, edits, packages, secrets, audit, storedUse, isolation, access, originOf, writable, limits } = options;
+  const pageParts = {
+    host,
+    edits,
+    packages,
+    secrets,
+    audit,
+    storedUse,
+    isolation,
+    access,
+    originOf,
+    writable,
+    limits,
+    pages,
+  };
   for (const page of allPages) app.get(page.path, routed(page.create(pageParts), page.permit));
   app.get("/mcp/:server", showServer);
   app.all("/mcp", refuseMethod);

@@ -100,6 +100,21 @@ export function collectionContract(
     assert.equal((await verifyLog(current().audit)).fault, undefined, "the audit log is as it was");
   });
 
+  test("an earlier release that something names stays in its history, and another one does not", async () => {
+    const release = (text: string): Block => jsonBlock({ definition: null, text });
+    const [named, other, now] = [release("named"), release("other"), release("now")];
+    for (const each of [named, other, now]) await save([each], each, "say", "release");
+    const entry = rawBlock(`{"uri":"server://say@${named.cid}/hello"}`);
+    await save([entry], entry, "mcps");
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    assert.equal((await collect("default", 1)).lapsed, 1);
+    const had = await Promise.all(
+      [named, other, now].map(({ cid }) => current().had("default", "release", "say", cid)),
+    );
+    assert.deepEqual(had, [true, false, true]);
+    assert.deepEqual(await Promise.all([named, other, now].map((each) => has(each))), [true, false, true]);
+  });
+
   test("a deleted name keeps its history for as long, and then nothing is left of it", async () => {
     const gone = rawBlock("gone");
     await save([gone]);

@@ -1,15 +1,17 @@
 import type { Subject } from "../../edits/edits.ts";
 import type { ListedPackage, PackageEdits } from "../../edits/package-edits.ts";
 import { PACKAGES } from "../../packages/package-set.ts";
-import { reading } from "../access/permit.ts";
+import { mayAdminister, reading } from "../access/permit.ts";
+import type { ApiOptions } from "../api/add-route.ts";
 import type { PageRoute } from "../routed.ts";
 import { inGroups } from "./pages.ts";
 import { pathsOf } from "./parts/paths.ts";
-import { countOf, shortCid } from "./parts/text.ts";
+import { bytesText, countOf, shortCid } from "./parts/text.ts";
 import { viewHistory, type EditPageOptions } from "./subject.ts";
 
 export interface PackagesPageOptions extends EditPageOptions {
   readonly packages: PackageEdits;
+  readonly storedUse: ApiOptions["storedUse"];
 }
 
 const subject: Subject = { kind: "variable", name: PACKAGES };
@@ -18,7 +20,7 @@ const subject: Subject = { kind: "variable", name: PACKAGES };
 export const packagesPage: PageRoute<PackagesPageOptions> = {
   path: "/packages",
   permit: reading(),
-  create({ packages, edits, pages, writable }) {
+  create({ packages, storedUse, edits, pages, writable }) {
     return async (context) => {
       const { tenant, base } = context;
       const { cid, npm, packages: listed } = await packages.read(tenant);
@@ -52,11 +54,20 @@ export const packagesPage: PageRoute<PackagesPageOptions> = {
         others: await rows(others),
         othersCount: countOf(others.length, "further package"),
         npm: npm ?? "",
+        stored: mayAdminister(context.principal) ? useText(await storedUse(tenant)) : "",
         history,
       });
     };
   },
 };
+
+/** All that the tenant stores, which packages are a part of. */
+function useText({ use, storedBytes }: Awaited<ReturnType<ApiOptions["storedUse"]>>): string {
+  const kinds = Object.entries(use).filter(([, bytes]) => bytes > 0);
+  const total = kinds.reduce((sum, [, bytes]) => sum + bytes, 0);
+  const parts = kinds.map(([kind, bytes]) => `${kind} ${bytesText(bytes)}`);
+  return `The tenant stores ${bytesText(total)} of ${bytesText(storedBytes)}${parts.length > 0 ? `: ${parts.join(", ")}` : ""}.`;
+}
 
 function viewOf(
   base: string,

@@ -77,8 +77,11 @@ export async function collection(
       }
     };
 
-    const lapsed = await markNames(reach, tenant, historyMs > 0 ? Date.now() - historyMs : -Infinity);
+    const replaced = await markNames(reach, tenant, historyMs > 0 ? Date.now() - historyMs : -Infinity);
     await markRecords(reach, tenant);
+    // A release that something names, such as a withdrawal, an entry, or a task, stays addressable.
+    const isPinned = ({ kind, cid }: NameChangeRow): boolean => kind === "release" && cid !== null && reach.has(cid);
+    const lapsed = replaced.filter((change) => !isPinned(change)).map(({ id }) => id);
     sums.lapsed += lapsed.length;
     if (!isTrial) {
       for (const some of partsOf(lapsed)) {
@@ -169,15 +172,15 @@ export async function collection(
   }
 
   /** Marks what names mean, and meant since `after`. Returns the changes whose meanings were replaced before. */
-  async function markNames(reach: Reach, tenant: string, after: number): Promise<number[]> {
-    const lapsed: number[] = [];
+  async function markNames(reach: Reach, tenant: string, after: number): Promise<NameChangeRow[]> {
+    const lapsed: NameChangeRow[] = [];
     const latest = statements.latest.get() ?? 0;
     let last: NameChangeRow | undefined;
     const look = async (change: NameChangeRow, next: NameChangeRow | undefined): Promise<void> => {
       const isReplaced = next !== undefined && next.kind === change.kind && next.name === change.name;
       // The very latest change tells other processes how far they have read.
       const isGone = isReplaced ? next.changedAt < after : change.cid === null && change.changedAt < after;
-      if (isGone && change.id !== latest) lapsed.push(change.id);
+      if (isGone && change.id !== latest) lapsed.push(change);
       else if (change.cid !== null) await reach.mark(change.cid);
     };
     for (;;) {
