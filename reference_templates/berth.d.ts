@@ -100,6 +100,9 @@ declare module "berth" {
     /** An error to throw when the request itself fails, and not just the work in it: clients get no result then. */
     protocolError(message: string): Error;
 
+    /** What this server keeps from one call to the next. */
+    readonly state: State;
+
     /** Tells those who subscribed to a resource that its content is another one now. */
     resourceUpdated(uri: string): Promise<void>;
     /** The tools and prompts of this server, and whether clients see them. */
@@ -119,6 +122,77 @@ declare module "berth" {
     cid(cid: string): Promise<Uint8Array | undefined>;
     /** Like the global `fetch`; the host carries it out, and only to addresses that are granted to this server. */
     fetch(input: string | URL | Request, init?: RequestInit): Promise<Response>;
+  }
+
+  /**
+   * Values by key that a server keeps under its own name: they outlive calls, processes, releases and restarts, and no
+   * other server and no other tenant reaches them. Keys are texts of at most 512 bytes without control characters;
+   * values are JSON, or bytes (`Uint8Array`), of at most 64 KiB.
+   *
+   * Nothing is remembered between two requests, since other calls write too. When it resolves, a write is on the disk.
+   * What fails because the store does has `code: "store_failed"` and is transient: Berth tries the call again.
+   */
+  export interface State {
+    /** The value under a key; undefined when there is none. You know its type: `get<Note>("notes/today")`. */
+    get<Value = any>(key: string): Promise<Value | undefined>;
+    /** The value with its version, for `compareAndSet`. */
+    entry<Value = any>(key: string): Promise<StateEntry<Value> | undefined>;
+    /**
+     * Returns the version, which is greater than all before. The value is what `JSON.stringify` makes of it, which has to
+     * say all of it, or bytes. `expiresInMs` milliseconds later it is gone; without it, it stays until it is deleted.
+     */
+    set(key: string, value: unknown, options?: StateOptions): Promise<number>;
+    /**
+     * As `set`, if nobody else was first: `version` is the one that you have read, and 0 where there was no value.
+     * Undefined when somebody was, and nothing is written.
+     */
+    compareAndSet(key: string, version: number, value: unknown, options?: StateOptions): Promise<number | undefined>;
+    /**
+     * Reads a value, has `change` make another of it, and writes it; from the start when somebody else wrote meanwhile,
+     * so `change` may run several times. Returns what was written.
+     */
+    update<Value = any>(
+      key: string,
+      change: (value: Value | undefined) => Value | Promise<Value>,
+      options?: StateOptions,
+    ): Promise<Value>;
+    /** False when there is none; or, where a `version` is given, when it is another. */
+    delete(key: string, version?: number): Promise<boolean>;
+    /** The keys that begin with a prefix, sorted, up to 1,000 at a time: `next` is the `after` of the following ones. */
+    list(options?: StateQuery & { values?: false }): Promise<StateList<StateFacts>>;
+    /** The same with values, up to 1 MiB of them at a time. */
+    list<Value = any>(options: StateQuery & { values: true }): Promise<StateList<StateFacts & StateEntry<Value>>>;
+  }
+
+  export interface StateOptions {
+    /** Milliseconds from now. */
+    readonly expiresInMs?: number;
+  }
+
+  export interface StateEntry<Value = any> {
+    readonly value: Value;
+    readonly version: number;
+    /** Milliseconds since the epoch. */
+    readonly changedAt: number;
+    readonly expiresAt?: number;
+  }
+
+  export interface StateFacts extends Omit<StateEntry, "value"> {
+    readonly key: string;
+    /** Of the value. */
+    readonly bytes: number;
+  }
+
+  export interface StateQuery {
+    readonly prefix?: string;
+    /** The last key that you have seen. */
+    readonly after?: string;
+    readonly limit?: number;
+  }
+
+  export interface StateList<Entry> {
+    readonly entries: readonly Entry[];
+    readonly next?: string;
   }
 
   export interface Client {

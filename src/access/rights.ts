@@ -20,6 +20,7 @@ type Way =
   | "explore"
   | "variable"
   | "secret"
+  | "state"
   | "withdrawal"
   | "cid"
   | "resource"
@@ -50,6 +51,7 @@ export const RIGHTS = {
   },
   values: { action: "edit", of: "tenant", what: "set and delete variables", ways: ["variable"] },
   secretValues: { action: "edit", of: "tenant", what: "set and delete secrets", ways: ["secret"] },
+  state: { action: "edit", of: "server", what: "read and change a server's state", ways: ["state"] },
   withdrawal: { action: "edit", of: "tenant", what: "withdraw and reinstate releases", ways: ["withdrawal"] },
   contents: {
     action: "read",

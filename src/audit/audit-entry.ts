@@ -10,6 +10,7 @@ export const AUDIT_KINDS = [
   "edit",
   "approval",
   "secret",
+  "state",
   "token",
   "tenant",
   "login",

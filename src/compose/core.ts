@@ -13,10 +13,12 @@ import { loadProblems } from "../edits/examine.ts";
 import { createPackageEdits, type PackageEdits } from "../edits/package-edits.ts";
 import { PackageSupply } from "../edits/package-supply.ts";
 import { createSecretEdits, type SecretEdits } from "../edits/secret-edits.ts";
+import { createStateEdits, type StateEdits } from "../edits/state-edits.ts";
 import type { Executor } from "../executor/executor.ts";
 import { openExecutor, tryGuests } from "../executor/open-executor.ts";
 import { openFolders, type OwnPlaces } from "../folders/folders.ts";
 import { openExplore } from "../host/builtin/explore-server.ts";
+import { stateRules } from "../host/calls/guest-state.ts";
 import { logCalls, Observers } from "../host/calls/observe.ts";
 import { compilingInTurn, QUICK_COMPILE_MS } from "../host/catalog/compile-in-turn.ts";
 import { Checks } from "../host/checks/checks.ts";
@@ -66,6 +68,7 @@ export interface Core {
   readonly edits: Edits;
   readonly packages: PackageEdits;
   readonly secrets: SecretEdits;
+  readonly state: StateEdits;
   readonly checks: Checks;
   readonly endpoint: Endpoint;
   readonly executor: Executor;
@@ -162,6 +165,7 @@ export async function openCore(
       mayStartPrograms: (tenant: string) => mayStartPrograms(config, tenant),
       writable: config.image !== "readonly",
       storedBytesOf: (tenant: string) => limitsOf(tenant).storedBytes,
+      stateBytesOf: (tenant: string) => limitsOf(tenant).stateBytes,
       errorPlaces: config.errorPlaces,
       limits: config.limits,
     };
@@ -207,6 +211,11 @@ export async function openCore(
       writable: hosting.writable,
       directory: (tenant) => host.directory(tenant),
       onChange: (tenant, name) => host.secretChanged(tenant, name),
+    });
+    const state = createStateEdits({
+      ...stateRules(hosting),
+      store: store.state,
+      directory: (tenant) => host.directory(tenant),
     });
     const access = opened(
       accessOf(
@@ -263,6 +272,7 @@ export async function openCore(
       },
       packages,
       secrets: secretEdits,
+      state,
       checks,
       endpoint,
       executor,

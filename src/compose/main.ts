@@ -67,13 +67,14 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
     throw error;
   });
   const { host, endpoint, executor, observers, store } = core;
-  const { tenancy, admission, access, audit, edits, packages, secrets, checks, metrics } = core;
+  const { tenancy, admission, access, audit, edits, packages, secrets, state, checks, metrics } = core;
   const { allowedHosts, allowedOrigins, publicUrl, limits } = config;
   http.serve({
     host,
     edits,
     packages,
     secrets,
+    state,
     checks,
     endpoint,
     tenancy,

@@ -7,6 +7,7 @@ import { loadProblem } from "../executor/load-problem.ts";
 import { Activities } from "../host/calls/activity.ts";
 import { environmentForTrial } from "../host/calls/environment.ts";
 import { guestPort } from "../host/calls/guest-port.ts";
+import { stateRules } from "../host/calls/guest-state.ts";
 import { Observers } from "../host/calls/observe.ts";
 import type { LoadDependencies } from "../host/catalog/build-catalog.ts";
 import type { Catalog } from "../host/catalog/catalog.ts";
@@ -326,7 +327,7 @@ async function stateOf(
   if (!listed) return { kind: "absent", problems: [] };
   if (!listed.enabled) return { kind: "disabled", problems: listed.problems };
   try {
-    const port = guestPort(tenant, name, quiet(examiner.host), store);
+    const port = guestPort(tenant, name, quiet(examiner.host), store, stateRules(examiner));
     const loaded = await loadCatalog(tenant, name, listed, port, loading(examiner, store));
     return { kind: "served", ...loaded, problems: loaded.catalog.problems };
   } catch (error) {

@@ -59,6 +59,7 @@ export function proposeTo(store: ReviewedStore): ProposedStore {
       return [];
     },
 
+    state: { ...store.state, set: refuseState, delete: refuseState, clear: refuseState },
     tenants: store.tenants,
     tokens: store.tokens,
     audit: store.audit,
@@ -89,6 +90,10 @@ export function proposeTo(store: ReviewedStore): ProposedStore {
     collect: (order) => store.collect(order),
     async close() {},
   };
+}
+
+async function refuseState(): Promise<never> {
+  throw new Error("a server that is only reviewed changes no state");
 }
 
 function byName(a: NameRecord, b: NameRecord): number {

@@ -28,6 +28,7 @@ export type ExecutorLimits = Pick<
   | "messageValues"
   | "guestEventsPerCall"
   | "abandonedCallsPerProcess"
+  | "stateValueBytes"
   | "callsPerTenant"
   | "guestProcessesPerTenant"
   | "scriptProcessesPerTenant"

@@ -172,7 +172,8 @@ export type FailureReason =
   | "evicted"; // the process was ended by the host for another reason
 
 /**
- * The requests that guest code may make of the host. A rejection's message is shown to the guest.
+ * The requests that guest code may make of the host. A rejection's message is shown to the guest, and the code of an
+ * error of Berth's own.
  *
  * - `variable`, `secret`: `{name}` → its value, or null when there is none.
  * - `cid`: `{cid}` → its bytes, or null when there are none.
@@ -180,6 +181,7 @@ export type FailureReason =
  * - `resourceUpdated`: `{uri}` → null; subscribers of the resource are notified.
  * - `offers`: `{}` → `{kind, name, visible}[]`, the tools and prompts of the server.
  * - `hide`, `show`: `{name}` → null; shows a tool or a prompt to clients, or hides it.
+ * - `stateGet`, `stateSet`, `stateDelete`, `stateList`: as `host/calls/guest-state.ts` has them.
  */
 export interface HostPort {
   request(op: HostOperation, params: JsonObject, call: AskingCall): Promise<HostAnswer>;
@@ -225,7 +227,11 @@ export type HostOperation =
   | "resourceUpdated"
   | "offers"
   | "hide"
-  | "show";
+  | "show"
+  | "stateGet"
+  | "stateSet"
+  | "stateDelete"
+  | "stateList";
 
 export interface ScriptRun {
   readonly tenant: string;

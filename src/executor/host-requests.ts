@@ -1,6 +1,8 @@
 import { setTimeout as after } from "node:timers/promises";
+import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { turnAmongAll } from "../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
+import type { Limits } from "../limits/limits.ts";
 import { LaterAnswer, type AskingCall, type HostAnswer, type HostOperation, type HostPort } from "./executor.ts";
 import { failure } from "./failures.ts";
 import type { GuestProcess } from "./guest-process.ts";
@@ -19,11 +21,17 @@ const operations: readonly HostOperation[] = [
   "offers",
   "hide",
   "show",
+  "stateGet",
+  "stateSet",
+  "stateDelete",
+  "stateList",
 ];
 /** The most requests of one process that may wait for an answer. */
 const REQUESTS_MAX = 64;
 /** The longest request carries a part of a body to send, a third longer in base64, with an address and headers. */
 const REQUEST_UNITS_MAX = 128 * 1024;
+/** A value of state may be a text in which each character is escaped. Its key and the frame take some, too. */
+const UNITS_PER_STATE_BYTE = 2;
 /** An answer is never charged more than its length warrants, however busy the service was with others meanwhile. */
 const ANSWER_BYTES_PER_MS = 128 * 1024;
 
@@ -34,14 +42,16 @@ interface AskingProcess extends Pick<GuestProcess, "taken" | "spend" | "kill"> {
 /** The requests of one process to the host, made by its calls. */
 export class HostRequests {
   readonly #process: AskingProcess;
+  readonly #valueUnitsMax: number;
   #waiting = 0;
   #isOver = false;
   /** Long answers are read and written one after the other. */
   #longAnswers: Promise<void> = Promise.resolve();
   #restsUntil = 0;
 
-  constructor(process: AskingProcess) {
+  constructor(process: AskingProcess, { stateValueBytes }: Pick<Limits, "stateValueBytes">) {
     this.#process = process;
+    this.#valueUnitsMax = REQUEST_UNITS_MAX + UNITS_PER_STATE_BYTE * stateValueBytes;
   }
 
   /** Carries a request out and writes the answer to the guest; `units` is the length of the frame. */
@@ -60,7 +70,12 @@ export class HostRequests {
 
   async #carryOut(call: PendingCall, frame: readonly unknown[], units: number): Promise<void> {
     const [, , id] = frame;
-    const asked = carryOut(call.program.port, frame, { units, waiting: this.#waiting }, call);
+    const asked = carryOut(
+      call.program.port,
+      frame,
+      { units, valueUnitsMax: this.#valueUnitsMax, waiting: this.#waiting },
+      call,
+    );
     const answer = await asked.catch((error: unknown) => refusal(id, error));
     if (answer instanceof LaterAnswer) await this.#inOrder(() => this.#writeLong(id, answer));
     else this.#send(answer instanceof Refusal ? answer.frame : JSON.stringify([toGuest.reply, id, 1, answer]));
@@ -94,7 +109,11 @@ export class HostRequests {
 async function carryOut(
   port: HostPort | undefined,
   frame: readonly unknown[],
-  { units, waiting }: { readonly units: number; readonly waiting: number },
+  {
+    units,
+    valueUnitsMax,
+    waiting,
+  }: { readonly units: number; readonly valueUnitsMax: number; readonly waiting: number },
   call: AskingCall,
 ): Promise<HostAnswer> {
   const [, , id, name, params] = frame;
@@ -103,7 +122,8 @@ async function carryOut(
   if (!operation || !isObject(params)) throw new Error("the host does not know this request");
   if (!port) throw new Error(`this program may not ask the host (${operation})`);
   if (waiting > REQUESTS_MAX) throw new Error(`more than ${REQUESTS_MAX} requests are already waiting for the host`);
-  if (units > REQUEST_UNITS_MAX) throw new Error(`a request has at most ${REQUEST_UNITS_MAX} characters`);
+  const unitsMax = operation === "stateSet" ? valueUnitsMax : REQUEST_UNITS_MAX;
+  if (units > unitsMax) throw new Error(`a request has at most ${unitsMax} characters`);
   return port.request(operation, params as JsonObject, call);
 }
 
@@ -118,5 +138,10 @@ class Refusal {
 function refusal(id: unknown, error: unknown): Refusal {
   const message = error instanceof Error ? error.message : "the host refused";
   const frame = [toGuest.reply, Number.isSafeInteger(id) ? id : 0, 0, message.slice(0, messageUnitsMax)];
-  return new Refusal(JSON.stringify(frame));
+  if (!(error instanceof BerthError)) return new Refusal(JSON.stringify(frame));
+  const { code } = error;
+  return new Refusal(JSON.stringify([...frame, { code, ...(passing.has(code) && { transient: true }) }]));
 }
+
+/** Errors whose causes pass by themselves: the call may succeed when it is repeated. */
+const passing: ReadonlySet<ErrorCode> = new Set(["store_failed", "no_descriptors"]);

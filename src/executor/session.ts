@@ -21,6 +21,7 @@ export interface GuestSessionLimits {
   readonly guestBacklogBytes: number;
   readonly guestEventsPerCall: number;
   readonly abandonedCallsPerProcess: number;
+  readonly stateValueBytes: number;
 }
 
 interface SessionOwner {
@@ -62,7 +63,7 @@ export class GuestSession {
     this.program = program;
     this.#process = process;
     this.#shapes = new KnownShapes(process);
-    this.#requests = new HostRequests(process);
+    this.#requests = new HostRequests(process, limits);
     this.#limits = limits;
     this.#owner = owner;
     const onFrame = (frame: readonly unknown[], units: number): void => this.#onFrame(frame, units);

@@ -9,6 +9,7 @@ import type { PackageSet } from "../packages/package-set.ts";
 import { withBuiltIn, type BuiltInServer } from "./builtin/with-built-in.ts";
 import { Activities } from "./calls/activity.ts";
 import { guestPort, type PortHost } from "./calls/guest-port.ts";
+import { stateRules, type StateLimits, type StateRoomLimits } from "./calls/guest-state.ts";
 import { Observers } from "./calls/observe.ts";
 import { RecentLines } from "./calls/recent-lines.ts";
 import { withAllServers } from "./catalog/aggregate.ts";
@@ -36,6 +37,8 @@ export interface HostDependencies extends Omit<
   readonly observers?: Observers;
   /** A server that comes with Berth, for one tenant. */
   readonly builtIn?: { readonly tenant: string; readonly server: BuiltInServer };
+  /** A tenant's own limit of the bytes of its servers' state. */
+  readonly stateBytesOf?: (tenant: string) => number;
   readonly limits: LoadDependencies["limits"] &
     McpsLimits &
     Pick<
@@ -47,7 +50,9 @@ export interface HostDependencies extends Omit<
       | "recentLines"
       | "recentLinesServers"
       | "visibilityChangesPerMinute"
-    >;
+    > &
+    StateLimits &
+    StateRoomLimits;
 }
 
 /**
@@ -178,7 +183,8 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     earlier.forget(tenant);
   };
 
-  const portOf = (tenant: string, server: string): HostPort => guestPort(tenant, server, own, store);
+  const portOf = (tenant: string, server: string): HostPort =>
+    guestPort(tenant, server, own, store, stateRules(dependencies));
   const { upstreams } = dependencies;
   upstreams?.listen({
     onChange(tenant, server) {

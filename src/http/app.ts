@@ -6,6 +6,7 @@ import type { Audit } from "../audit/audit.ts";
 import type { Edits } from "../edits/edits.ts";
 import type { PackageEdits } from "../edits/package-edits.ts";
 import type { SecretEdits } from "../edits/secret-edits.ts";
+import type { StateEdits } from "../edits/state-edits.ts";
 import type { McpsLimits } from "../entry/mcps.ts";
 import type { Host } from "../host/host.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
@@ -41,6 +42,7 @@ import { createPages } from "./pages/pages.ts";
 import { pathsOf } from "./pages/parts/paths.ts";
 import { secretsPage } from "./pages/secrets.ts";
 import { serverPage, serversPage } from "./pages/servers.ts";
+import { serverStatePage, statePage } from "./pages/state.ts";
 import { variablePage, variablesPage } from "./pages/variables.ts";
 import type { OriginOf } from "./public-origin.ts";
 import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
@@ -59,6 +61,8 @@ const allPages = [
   secretsPage,
   serverPage,
   serversPage,
+  serverStatePage,
+  statePage,
   variablePage,
   variablesPage,
 ];
@@ -70,6 +74,7 @@ interface AppOptions {
   readonly checks: ServersRouteOptions["checks"] & ApiOptions["checks"];
   readonly packages: PackageEdits;
   readonly secrets: SecretEdits;
+  readonly state: StateEdits;
   readonly tenancy: Tenancy;
   readonly isolation: string;
   readonly access: Access;
@@ -122,12 +127,14 @@ export function createApp(options: AppOptions): Route {
   app.get("/metrics", routed(metricsRoute(options)));
   // A page of a server has the address of its function: what does not ask for a page is a call.
   app.use(serversRoute(options));
-  const { host, edits, packages, secrets, audit, storedUse, isolation, access, originOf, writable, limits } = options;
+  const { host, edits, packages, secrets, state, audit, storedUse, isolation, access, originOf, writable, limits } =
+    options;
   const pageParts = {
     host,
     edits,
     packages,
     secrets,
+    state,
     audit,
     storedUse,
     isolation,

@@ -6,6 +6,7 @@ import type { Audit } from "../audit/audit.ts";
 import type { Edits } from "../edits/edits.ts";
 import type { PackageEdits } from "../edits/package-edits.ts";
 import type { SecretEdits } from "../edits/secret-edits.ts";
+import type { StateEdits } from "../edits/state-edits.ts";
 import type { McpsLimits } from "../entry/mcps.ts";
 import type { Host } from "../host/host.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
@@ -44,6 +45,7 @@ export interface HttpLimits
   readonly inlineBodyBytes: number;
   readonly queryNames: number;
   readonly secretBytes: number;
+  readonly stateValueBytes: number;
   readonly sseConnectionsPerTenant: number;
   readonly unreadSseBytesPerTenant: number;
   readonly headerBytes: number;
@@ -59,6 +61,7 @@ export interface HttpOptions {
   readonly edits: Edits;
   readonly packages: PackageEdits;
   readonly secrets: SecretEdits;
+  readonly state: StateEdits;
   readonly checks: ServersRouteOptions["checks"] & ApiOptions["checks"];
   readonly endpoint: Endpoint;
   readonly tenancy: Tenancy;

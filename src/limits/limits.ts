@@ -408,6 +408,17 @@ const storeLimits = {
   collectEveryMs: 21_600_000,
   /** Days after which a backup is to be deleted, which it says: it holds what is deleted later. 0 for no date. */
   backupDays: 90,
+  /** A key of the state that a server keeps, and the value under it. */
+  stateKeyBytes: 512,
+  stateValueBytes: 64 * 1024,
+  /** Keys of one server's state, and all of its keys and values together. */
+  stateKeysPerServer: 100_000,
+  stateBytesPerServer: 256 * 1024 * 1024,
+  /** The same of all servers of a tenant, those that were removed included. */
+  stateBytesPerTenant: 1024 * 1024 * 1024,
+  /** Keys in one answer to a list of state, and the values that it may hold. */
+  stateListKeys: 1_000,
+  stateListBytes: 1024 * 1024,
   /** An imported tenant's file, and its longest line, which is a content: a tarball in base64 has room. */
   importBytes: 8 * 1024 * 1024 * 1024,
   importLineBytes: 48 * 1024 * 1024,
@@ -543,6 +554,7 @@ export const tenantLimitNames = {
   reviewsPerMinute: "reviewsPerMinutePerTenant",
   storedBytes: "storedBytesPerTenant",
   historyDays: "historyDays",
+  stateBytes: "stateBytesPerTenant",
 } as const satisfies Readonly<Record<string, keyof Limits>>;
 
 /** One tenant's share of the service. */

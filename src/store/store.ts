@@ -18,6 +18,9 @@ export interface Store extends Records {
   /** The tokens, which say who may use what. */
   readonly tokens: TokenRecords;
 
+  /** The values that servers keep by key. */
+  readonly state: StateStore;
+
   /** The record of what happened here. Every change below that moves a name is recorded with it, or does not happen. */
   readonly audit: AuditLinks;
 
@@ -94,6 +97,100 @@ export interface Store extends Records {
   collect(order: CollectionOrder): Promise<CollectionResult>;
 
   close(): Promise<void>;
+}
+
+/**
+ * The values that servers keep, by tenant, the server's name and key. It changes often, so it has no history; it is
+ * never cached, and every write is on the disk when its promise resolves. Keys and values are checked by callers.
+ */
+export interface StateStore {
+  /** Undefined where there is none, or it has expired. */
+  get(tenant: string, server: string, key: string): Promise<StateEntry | undefined>;
+
+  /** The keys that begin with `prefix`, sorted by code point. A page may be short, or empty, and have a next one. */
+  list(tenant: string, server: string, part: StatePart): Promise<StatePage>;
+
+  /**
+   * Returns the new version, greater than any that the server's keys had before; undefined, with nothing written, when
+   * the key's version is not `expected`. Rejects with `state_full`.
+   */
+  set(tenant: string, server: string, key: string, put: StatePut): Promise<number | undefined>;
+
+  /** False when there is none; undefined, with nothing deleted, when its version is not `expected`. */
+  delete(tenant: string, server: string, key: string, removal?: StateRemoval): Promise<boolean | undefined>;
+
+  /** Deletes all that a server keeps, and returns the number of its keys, expired ones included. */
+  clear(tenant: string, server: string, by: string): Promise<number>;
+
+  /** The size of each server's state, sorted by name (code-unit order), expired keys included until they are removed. */
+  sizes(tenant: string): Promise<StateSize[]>;
+}
+
+export interface StateFacts {
+  readonly version: number;
+  /** Milliseconds since the epoch. */
+  readonly changedAt: number;
+  /** Null for a key that stays until it is deleted. */
+  readonly expiresAt: number | null;
+  /** True for JSON, as UTF-8; false for bytes. */
+  readonly isJson: boolean;
+}
+
+export interface StateEntry extends StateFacts {
+  readonly value: Uint8Array;
+}
+
+/** A value that one of a tenant's servers keeps. */
+export interface KeptState extends StateEntry {
+  readonly server: string;
+  readonly key: string;
+}
+
+export interface StatePart {
+  readonly prefix: string;
+  /** The last key of the page before. */
+  readonly after?: string | undefined;
+  readonly max: number;
+  /** Returns values, up to this many bytes of them, but at least one. */
+  readonly valueBytesMax?: number | undefined;
+}
+
+export interface StatePage {
+  readonly items: readonly StateItem[];
+  /** Where the next page begins; undefined where there is none. */
+  readonly next: string | undefined;
+}
+
+export interface StateItem extends StateFacts {
+  readonly key: string;
+  /** The size of the value. */
+  readonly bytes: number;
+  /** Present where it was asked for. */
+  readonly value?: Uint8Array;
+}
+
+export interface StatePut extends StateRemoval, Pick<StateEntry, "value" | "isJson" | "expiresAt"> {
+  readonly room: StateRoom;
+}
+
+export interface StateRemoval {
+  /** The version that the key has to have; 0 for none. */
+  readonly expected?: number | undefined;
+  /** The person who does it, for the audit log; a server's own writes are not recorded. */
+  readonly by?: string | undefined;
+}
+
+/** The most that a server and a tenant may keep; bytes are those of keys and values. */
+export interface StateRoom {
+  readonly keysPerServer: number;
+  readonly bytesPerServer: number;
+  readonly bytesPerTenant: number;
+}
+
+export interface StateSize {
+  readonly server: string;
+  readonly keys: number;
+  readonly bytes: number;
 }
 
 /** Secrets, sealed by the holder of the key: the store has none. Replaced and removed values are not kept. */
@@ -271,8 +368,8 @@ export interface Tenants {
   change(name: string, settings: TenantSettings): Promise<Tenant>;
 
   /**
-   * Removes the tenant with everything it has: names and their history, secrets, tokens, records, and the content that
-   * no other tenant holds. Rejects with `tenant_not_found`, and with `tenant_invalid` for `default`.
+   * Removes the tenant with everything it has: names and their history, secrets, tokens, records, state, and the content
+   * that no other tenant holds. Rejects with `tenant_not_found`, and with `tenant_invalid` for `default`.
    */
   delete(name: string, by: string): Promise<TenantRemains>;
 
@@ -349,6 +446,10 @@ export interface TenantSnapshot {
   /** Sorted by kind and name; the changes of one name from the first on. */
   changes(): AsyncIterable<NamedChange>;
   secrets(): Promise<readonly string[]>;
+  /** The number of keys of state, expired ones left out. */
+  readonly stateKeys: number;
+  /** Sorted by server and key, by code point. */
+  state(): AsyncIterable<KeptState>;
   close(): Promise<void>;
 }
 
@@ -360,6 +461,8 @@ export interface TenantStaging {
   content(cid: Cid): Promise<Uint8Array | undefined>;
   /** Called in the order in which the changes happened; the last one of a name is its meaning. */
   add(change: NamedChange): Promise<void>;
+  /** Each key once. */
+  addState(kept: KeptState): Promise<void>;
   /**
    * Makes a tenant what was put here, at one moment. Its previous data of these kinds goes; its secrets, tokens and
    * host names stay. Rejects with `tenant_exists` for a tenant that has anything and may not be replaced, with

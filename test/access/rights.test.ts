@@ -197,6 +197,8 @@ class Trial {
         way: "secret",
         send: (h) => this.#sent("PUT", "/secrets/API_TOKEN", "a-value-of-some-length", h),
       },
+      { power: "state", way: "state", send: (h) => this.#sent("GET", "/state/alpha", undefined, h) },
+      { power: "state", way: "state value", send: (h) => this.#sent("DELETE", "/state/alpha", undefined, h) },
       {
         power: "withdrawal",
         way: "withdrawal",

@@ -4,6 +4,7 @@ import { LaterAnswer, type GuestProgram, type HostAnswer, type HostPort } from "
 import { HostRequests } from "../../src/executor/host-requests.ts";
 import { PendingCall } from "../../src/executor/pending-call.ts";
 import { guestPort, type PortHost } from "../../src/host/calls/guest-port.ts";
+import type { StateRules } from "../../src/host/calls/guest-state.ts";
 import { nextTurn, turnAmongAll } from "../../src/lib/event-loop.ts";
 import type { Store } from "../../src/store/store.ts";
 import { assertNothingLeft, latch, openRig, programOf, shape } from "../support/executor.ts";
@@ -24,12 +25,15 @@ class Asker {
 
   constructor(port: HostPort, send?: () => never) {
     this.#program = { tenant: "default", bundle: "b", code: () => Promise.resolve(""), port };
-    this.#requests = new HostRequests({
-      send: send ?? ((frame, bytes) => void this.sent.push({ frame: JSON.parse(frame) as unknown[], bytes })),
-      taken: () => (this.sent.some(({ bytes }) => bytes) ? this.#room.promise : undefined),
-      spend: (ms) => (this.spentMs.push(ms), 0),
-      kill: () => this.killed++,
-    });
+    this.#requests = new HostRequests(
+      {
+        send: send ?? ((frame, bytes) => void this.sent.push({ frame: JSON.parse(frame) as unknown[], bytes })),
+        taken: () => (this.sent.some(({ bytes }) => bytes) ? this.#room.promise : undefined),
+        spend: (ms) => (this.spentMs.push(ms), 0),
+        kill: () => this.killed++,
+      },
+      { stateValueBytes: 1024 },
+    );
   }
 
   take(): void {
@@ -173,7 +177,7 @@ describe("what a guest is told of all servers", () => {
       names: () => Array.from({ length: servers }, (_, at) => `s${at}`),
       summary: async (_: string, name: string) => ({ name, state: "ready", catalog: { contract }, problems: [] }),
     } as unknown as PortHost;
-    const port = guestPort("default", "ask", host, {} as Store);
+    const port = guestPort("default", "ask", host, {} as Store, {} as StateRules);
     const call = { caller: undefined, onOver: () => {} };
     const answer = await port.request("variable", { name: "berth:servers" }, call);
     assert.ok(answer instanceof LaterAnswer);

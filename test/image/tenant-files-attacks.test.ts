@@ -271,11 +271,67 @@ describe("a file that somebody wrote who knows the format", () => {
     await assertUntouched(store);
   });
 
+  it("brings no state that a server could not have kept, none twice, and none out of order", async (t) => {
+    const store = await freshStore(t);
+    const header = HEADER.replace(`"version":1`, `"version":2`);
+    const line = (key: string, more: object = {}): string =>
+      JSON.stringify({ state: "notes", key, version: 1, at: AT, expires: null, json: "1", ...more });
+    const tries: [string | string[], string[], Parameters<typeof problemsOf>[2]?][] = [
+      ["2 bad-state", [line("a\u0000b")]],
+      ["2 bad-state", [line("x".repeat(513))]],
+      ["2 bad-state", [line("")]],
+      ["2 bad-state", [line("a", { state: "Not A Server/.." })]],
+      ["2 bad-state", [line("a", { json: "{" })]],
+      ["2 bad-state", [line("a", { json: "[".repeat(300) + "]".repeat(300) })]],
+      ["2 bad-state", [line("a", { json: `"${"x".repeat(65_536)}"` })]],
+      ["2 too-large", [line("a", { json: `"${"x".repeat(300_000)}"` })]],
+      ["2 malformed-line", [line("a", { version: 0 })]],
+      ["2 malformed-line", [line("a", { version: 1.5 })]],
+      ["2 malformed-line", [line("a", { at: "yesterday" })]],
+      ["2 malformed-line", [line("a", { expires: 5 })]],
+      ["2 malformed-line", [line("a", { json: undefined, base64: "A" })]],
+      ["2 malformed-line", [line("a", { base64: "AA==" })]],
+      ["2 malformed-line", [line("a", { more: 1 })]],
+      ["2 future-time", [line("a", { version: Number.MAX_SAFE_INTEGER })]],
+      ["3 duplicate", [line("a"), line("a")]],
+      ["3 wrong-order", [line("b"), line("a")]],
+      ["3 wrong-order", [line("a", { state: "z" }), line("a", { state: "y" })]],
+      ["3 too-large", [line("a"), line("b")], { limits: { stateKeysPerServer: 1 } }],
+      ["3 too-large", [line("a"), line("b")], { limits: { stateBytesPerServer: 3 } }],
+      [
+        ["3 wrong-order", "4 wrong-count"],
+        [line("a"), '{"secret":"API_KEY"}'],
+      ],
+    ];
+    for (const [problem, lines, options] of tries) {
+      assert.deepEqual(
+        await problemsOf(store, forged([header, ...lines]), options),
+        [problem].flat(),
+        lines[0]!.slice(0, 100),
+      );
+    }
+    assert.deepEqual(await problemsOf(store, forged([HEADER, line("a")])), ["2 unknown-line"]);
+    await assertUntouched(store);
+    await imported(store, forged([header, line("a"), line("\uFF61"), line("😀"), line("b", { state: "other" })]), {
+      as: "taken",
+    });
+    assert.deepEqual(
+      (await store.state.sizes("taken")).map(({ server, keys }) => [server, keys]),
+      [
+        ["notes", 3],
+        ["other", 1],
+      ],
+    );
+  });
+
   it("C8 cannot be of a later version, or of something else", async (t) => {
     const store = await freshStore(t);
-    const later = forged([HEADER.replace(`"version":1`, `"version":2`), '{"quantum":true}']);
+    const later = forged([HEADER.replace(`"version":1`, `"version":3`), '{"quantum":true}']);
     assert.deepEqual(await problemsOf(store, later), ["1 other-version"]);
-    await assert.rejects(imported(store, later), /version 2 and this Berth reads 1; import it with .* a newer one/);
+    await assert.rejects(
+      imported(store, later),
+      /version 3 and this Berth reads versions up to 2; import it with .* a newer one/,
+    );
     for (const text of [
       "",
       "\n",

@@ -16,6 +16,8 @@ const DOOR = `import type { ToolContext } from "berth";
 export function say(): string { return "one"; }
 export function treasure(): string { return "gold"; }
 export async function close(context: ToolContext): Promise<void> { await context.hide("treasure"); }
+export const keep = (key: string, value: string, { state }: ToolContext): Promise<number> => state.set(key, value);
+export const kept = async (key: string, { state }: ToolContext): Promise<string> => (await state.get(key)) ?? "nothing";
 export async function code(context: ToolContext): Promise<string> { return (await context.secret("CODE")) ?? "not set"; }
 `;
 const HELLO = tool("hello", "Says hello.", "name");
@@ -57,6 +59,7 @@ describe("a tenant that moves", () => {
     assert.equal(await textOf(old, "door", "say"), "two");
     const { releases } = (await api.send("GET", "/servers/door/releases")).body;
     await done(api.send("POST", `/servers/door/releases/${releases[1].release}/restore`));
+    await call(`${old.url}/t/acme/mcp/door`, "keep", { key: "key \u2028 of 😀", value: "kept at the old place" });
     await call(`${old.url}/t/acme/mcp/door`, "close");
     assert.equal(await textOf(old, "script", "script"), "so\n");
 
@@ -95,7 +98,10 @@ describe("a tenant that moves", () => {
       const [there, here] = await both((berth) => list(berth, server));
       assert.equal(here, there);
     }
-    assert.deepEqual(await both((berth) => list(berth, "door")), ["say,close,code", "say,close,code"]);
+    assert.deepEqual(await both((berth) => list(berth, "door")), [
+      "say,close,keep,kept,code",
+      "say,close,keep,kept,code",
+    ]);
     assert.deepEqual(await both((berth) => textOf(berth, "door", "say")), ["one", "one"]);
     assert.deepEqual(await both((berth) => textOf(berth, "script", "script")), ["so\n", "so\n"]);
     const summaries = async ({ url }: TestBerth) => {
@@ -105,6 +111,17 @@ describe("a tenant that moves", () => {
     };
     const [there, here] = await both(summaries);
     assert.deepEqual(here, there);
+  });
+
+  it("brings along what its servers keep, with its versions", async () => {
+    const key = "key \u2028 of 😀";
+    const kept = async ({ url }: TestBerth): Promise<string> =>
+      (await call(`${url}/t/acme/mcp/door`, "kept", { key })).content[0].text;
+    assert.deepEqual(await both(kept), ["kept at the old place", "kept at the old place"]);
+    const again = await onStoreOf(fresh, (store) => exported(store, "acme"));
+    const stateOf = (text: string): string[] => text.split("\n").filter((line) => line.startsWith('{"state"'));
+    assert.deepEqual(stateOf(again), stateOf(file));
+    assert.equal(stateOf(file).length, 1);
   });
 
   it("C8 keeps what a person approved of an upstream: nothing is held back", async () => {

@@ -44,7 +44,16 @@ async function set(dataDir: string, text: string): Promise<void> {
     put: [block],
     set: [{ kind: "variable", name: "motto", cid: block.cid }],
   });
+  const room = { keysPerServer: 9, bytesPerServer: 999, bytesPerTenant: 999 };
+  await store.state.set("default", "notes", "motto", { value: block.bytes, isJson: false, expiresAt: null, room });
   await store.close();
+}
+
+async function stateMotto(dataDir: string): Promise<string | undefined> {
+  const store = await openSqliteStore({ dataDir });
+  const entry = await store.state.get("default", "notes", "motto");
+  await store.close();
+  return entry && new TextDecoder().decode(entry.value);
 }
 
 async function mottoOf(api: Api): Promise<unknown> {
@@ -144,10 +153,10 @@ describe("restoring a backup", () => {
     await backupStore({ dataDir, file });
     await set(dataDir, "after");
     const { kept } = await restoreStore({ dataDir, file });
-    assert.equal(await motto(dataDir), "before");
+    assert.deepEqual([await motto(dataDir), await stateMotto(dataDir)], ["before", "before"]);
     assert.deepEqual(verifyDatabase(kept!).problems, []);
     await restoreStore({ dataDir, file: kept! });
-    assert.equal(await motto(dataDir), "after");
+    assert.deepEqual([await motto(dataDir), await stateMotto(dataDir)], ["after", "after"]);
 
     assert.equal((await restoreStore({ dataDir: elsewhere, file })).kept, undefined);
     assert.equal(await motto(elsewhere), "before");

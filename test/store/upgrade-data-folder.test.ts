@@ -16,9 +16,7 @@ import { ServeProcess } from "../support/serve-process.ts";
 import { CLI } from "../support/stdio-session.ts";
 import { fixtures as upstreams } from "../support/upstreams.ts";
 
-/** See the README.md there: an earlier Berth made it, with an edit, an approval, a secret, a tenant and a token. */
-const fixture = join(packageRoot, "test", "fixtures", "data-folder");
-const facts = JSON.parse(readFileSync(join(fixture, "facts.json"), "utf8")) as {
+interface Facts {
   /** The heads of the audit log, at the end and when the backup was made. */
   readonly head: string;
   readonly backupHead: string;
@@ -26,33 +24,49 @@ const facts = JSON.parse(readFileSync(join(fixture, "facts.json"), "utf8")) as {
   readonly pinned: { readonly first: string; readonly second: string };
   readonly greet: { readonly first: string; readonly second: string };
   readonly pending: string;
-};
+}
 
 /** The fixture's records become older than the default limits. */
 const FOR_EVER = { BERTH_AUDIT_DAYS: "0", BERTH_AUDIT_CALL_DAYS: "0" };
+const COUNTER = `import type { ToolContext } from "berth";
+export const count = ({ state }: ToolContext): Promise<number> => state.update<number>("n", (n = 0) => n + 1);
+`;
 const KEYS = ["seal.key", "secret.key"];
 const folders: string[] = [];
 after(() => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
 
-describe("what an earlier Berth has left", () => {
-  it("C8 is served from its data folder, as a kill left it", async (t) => {
-    const { folder, data } = newFolder();
-    for (const file of readdirSync(join(fixture, "data"))) unpack(join("data", file), join(data, file));
-    await answersAsThen(t, folder, facts.head, "after the backup\n");
-  });
+/** See the README.md there: an earlier Berth made each, with an edit, an approval, a secret, a tenant and a token. */
+for (const [version, name] of [
+  [11, "data-folder"],
+  [12, "data-folder-12"],
+] as const) {
+  const fixture = join(packageRoot, "test", "fixtures", name);
+  const facts = JSON.parse(readFileSync(join(fixture, "facts.json"), "utf8")) as Facts;
 
-  it("C8 is served from its backup and its keys, restored into a new folder", async (t) => {
-    const { folder, data } = newFolder();
-    const backup = join(folder, "backup.sqlite");
-    unpack("backup.sqlite.gz", backup);
-    for (const key of KEYS) unpack(join("data", `${key}.gz`), join(data, key));
-    await berth(["restore", backup, "--data", data]);
-    await answersAsThen(t, folder, facts.backupHead, undefined);
+  describe(`what a Berth of schema ${version} has left`, () => {
+    it("C8 is served from its data folder, as a kill left it", async (t) => {
+      const { folder, data } = newFolder(fixture);
+      for (const file of readdirSync(join(fixture, "data"))) unpack(join(fixture, "data", file), join(data, file));
+      await answersAsThen(t, folder, { fixture, facts, head: facts.head, motto: "after the backup\n" });
+    });
+
+    it("C8 is served from its backup and its keys, restored into a new folder", async (t) => {
+      const { folder, data } = newFolder(fixture);
+      const backup = join(folder, "backup.sqlite");
+      unpack(join(fixture, "backup.sqlite.gz"), backup);
+      for (const key of KEYS) unpack(join(fixture, "data", `${key}.gz`), join(data, key));
+      await berth(["restore", backup, "--data", data]);
+      await answersAsThen(t, folder, { fixture, facts, head: facts.backupHead, motto: undefined });
+    });
   });
-});
+}
 
 /** `motto` is a variable that was set after the backup. */
-async function answersAsThen(t: TestContext, folder: string, head: string, motto: string | undefined): Promise<void> {
+async function answersAsThen(
+  t: TestContext,
+  folder: string,
+  { fixture, facts, head, motto }: { fixture: string; facts: Facts; head: string; motto: string | undefined },
+): Promise<void> {
   const data = join(folder, "data");
   // An upstream's paths are relative to Berth's working folder.
   const served = await ServeProcess.start(
@@ -103,6 +117,8 @@ async function answersAsThen(t: TestContext, folder: string, head: string, motto
   const found = await api.send("GET", "/variables/motto");
   assert.deepEqual(found.status === 200 ? Object.values(found.body.files as object) : [], motto ? [motto] : []);
   assert.equal((await api.put("/variables/motto", "of today\n")).status, motto ? 200 : 201);
+  assert.equal((await api.put("/definitions/counter", COUNTER)).status, 201);
+  assert.deepEqual([await call("counter", "count"), await call("counter", "count")], ["1", "2"], "it keeps state");
   await served.end("SIGTERM");
 
   await berth(["audit", "verify", "--head", head, "--data", data]);
@@ -122,7 +138,7 @@ async function berth(args: readonly string[]): Promise<void> {
 }
 
 /** A working folder for Berth, with the upstream's original script and an empty data folder. */
-function newFolder(): { folder: string; data: string } {
+function newFolder(fixture: string): { folder: string; data: string } {
   const folder = mkdtempSync(join(tmpdir(), "berth-left-"));
   folders.push(folder);
   const [data, upstream] = [join(folder, "data"), join(folder, "upstream")];
@@ -134,5 +150,5 @@ function newFolder(): { folder: string; data: string } {
 }
 
 function unpack(from: string, to: string): void {
-  writeFileSync(to.replace(/\.gz$/, ""), gunzipSync(readFileSync(join(fixture, from))), { mode: 0o600 });
+  writeFileSync(to.replace(/\.gz$/, ""), gunzipSync(readFileSync(from)), { mode: 0o600 });
 }

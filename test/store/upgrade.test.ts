@@ -116,6 +116,12 @@ describe("the database of an earlier Berth", () => {
       assert.equal(database.pragma("user_version", { simple: true }), migrations.length);
       assert.equal(database.pragma("integrity_check", { simple: true }), "ok");
       assert.deepEqual(database.pragma("foreign_key_check"), []);
+      assert.deepEqual(
+        database.prepare("SELECT tenant, content_id, since FROM left_content").raw().all(),
+        version >= 13 ? [["default", 3, AT + 9500]] : [],
+      );
+      const sources = database.prepare("SELECT cid FROM derived_source WHERE key = 'compiled:echo'").pluck().all();
+      assert.deepEqual(sources, version >= 13 ? [CODE] : []);
       database.close();
     });
 

@@ -7,6 +7,7 @@ import { tenantLimits } from "../../src/admission/tenant-limits.ts";
 import type { Edits } from "../../src/edits/edits.ts";
 import type { PackageEdits } from "../../src/edits/package-edits.ts";
 import type { SecretEdits } from "../../src/edits/secret-edits.ts";
+import type { StateEdits } from "../../src/edits/state-edits.ts";
 import { Activity } from "../../src/host/calls/activity.ts";
 import type {
   CallOptions,
@@ -178,6 +179,7 @@ export async function startRig(
     edits: {} as Edits,
     packages: {} as PackageEdits,
     secrets: {} as SecretEdits,
+    state: {} as StateEdits,
     checks: { readArguments: unread, readDraft: unread, remake: unread },
     access: accessOf(people),
     signIns: new SignIns(createSealer(randomBytes(32)), memoryRecords(), limits),

@@ -3,7 +3,15 @@ import { afterEach, beforeEach, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
-import type { ChangedName, NameKind, SecretStore, Store } from "../../src/store/store.ts";
+import type {
+  ChangedName,
+  NameKind,
+  SecretStore,
+  StateEntry,
+  StatePart,
+  StatePut,
+  Store,
+} from "../../src/store/store.ts";
 import { collectionContract } from "./collection.contract.ts";
 import { assert as assertProperty, asyncProperty, runs, uint8Array } from "./fast-check.ts";
 import { gathered } from "./gathered.ts";
@@ -381,6 +389,200 @@ export function storeContract(
       assert.equal((await store.secret("one", "A"))!.changedAt, before!.changedAt);
     });
 
+    const ROOM = { keysPerServer: 100, bytesPerServer: 10_000, bytesPerTenant: 15_000 };
+    const text = (value: unknown): Uint8Array => Buffer.from(JSON.stringify(value));
+    const keep = (key: string, value: unknown, more: Partial<StatePut> = {}, server = "notes", tenant = "default") =>
+      store.state.set(tenant, server, key, { value: text(value), isJson: true, expiresAt: null, room: ROOM, ...more });
+    const keysOf = async (server = "notes", tenant = "default", part: Partial<StatePart> = {}): Promise<string[]> => {
+      const { items } = await store.state.list(tenant, server, { prefix: "", max: 100, ...part });
+      return items.map(({ key }) => key);
+    };
+
+    test("state is read back as it was kept, by its own tenant and server alone", async () => {
+      const bytes = Uint8Array.from({ length: 256 }, (_, index) => index);
+      const before = Date.now();
+      const version = await keep("a", { one: [1, "ü", null] });
+      assert.ok(
+        (await store.state.set("default", "notes", "empty", { ...entry(new Uint8Array(0)), room: ROOM }))! > version!,
+      );
+      await store.state.set("default", "notes", "bytes", { ...entry(bytes), room: ROOM });
+      const kept = (await store.state.get("default", "notes", "a"))!;
+      assert.deepEqual([JSON.parse(Buffer.from(kept.value).toString()), kept.isJson], [{ one: [1, "ü", null] }, true]);
+      assert.deepEqual([kept.version, kept.expiresAt], [version, null]);
+      assert.ok(kept.changedAt >= before && kept.changedAt <= Date.now());
+      const raw = (await store.state.get("default", "notes", "bytes"))!;
+      assert.deepEqual([new Uint8Array(raw.value), raw.isJson], [bytes, false]);
+      assert.equal((await store.state.get("default", "notes", "empty"))!.value.length, 0);
+      for (const [tenant, server] of [
+        ["default", "other"],
+        ["acme", "notes"],
+        ["", "notes"],
+      ] as const) {
+        assert.equal(await store.state.get(tenant, server, "a"), undefined);
+        assert.deepEqual(await keysOf(server, tenant), []);
+        assert.equal(await store.state.delete(tenant, server, "a"), false);
+        assert.equal(await store.state.clear(tenant, server, "test"), 0);
+      }
+      assert.ok(await store.state.get("default", "notes", "a"));
+    });
+
+    test("of many writers of state that saw the same version, exactly one is first", async () => {
+      let expected = 0;
+      for (let round = 0; round < 3; round++) {
+        const tries = await Promise.all(Array.from({ length: 20 }, (_, index) => keep("one", index, { expected })));
+        const won = tries.filter((version) => version !== undefined);
+        assert.equal(won.length, 1);
+        assert.ok(won[0]! > expected);
+        const { value, version } = (await store.state.get("default", "notes", "one"))!;
+        assert.deepEqual([Buffer.from(value).toString(), version], [`${tries.indexOf(won[0])}`, won[0]]);
+        expected = won[0]!;
+      }
+      assert.equal(await store.state.delete("default", "notes", "one", { expected: expected - 1 }), undefined);
+      assert.equal(await store.state.delete("default", "notes", "one", { expected }), true);
+      assert.equal(await keep("one", "again", { expected }), undefined, "what was deleted has no version");
+      assert.ok((await keep("one", "again", { expected: 0 }))! > expected, "no version comes twice");
+    });
+
+    test("no version of state comes twice, not after all of it was deleted either", async () => {
+      const first = (await keep("a", 1))!;
+      assert.equal(await store.state.clear("default", "notes", "page"), 1);
+      assert.deepEqual([await keysOf(), await store.state.sizes("default")], [[], []]);
+      assert.ok((await keep("a", 1))! > first);
+    });
+
+    test("state is listed by prefix, in the order of code points, page by page", async () => {
+      const keys = [
+        "a",
+        "a/",
+        "a/1",
+        "a/2",
+        "a0",
+        "a\u{10FFFF}",
+        "a\u{10FFFF}b",
+        "b",
+        "%",
+        "_",
+        "ä",
+        "\uFF61",
+        "😀",
+        "\uD7FFx",
+      ];
+      for (const key of keys.toReversed()) await keep(key, key);
+      const sorted = keys.toSorted((one, other) => Buffer.compare(Buffer.from(one), Buffer.from(other)));
+      assert.deepEqual(await keysOf(), sorted);
+      for (const prefix of ["a", "a/", "%", "a%", "_", "ä", "a\u{10FFFF}", "\u{10FFFF}", "\uD7FF", "x"]) {
+        const found = await keysOf("notes", "default", { prefix });
+        assert.deepEqual(
+          found,
+          sorted.filter((key) => key.startsWith(prefix)),
+          prefix,
+        );
+      }
+      const seen: string[] = [];
+      for (let after: string | undefined; ;) {
+        const page = await store.state.list("default", "notes", { prefix: "a", after, max: 2 });
+        seen.push(...page.items.map(({ key }) => key));
+        if (page.next === undefined) break;
+        after = page.next;
+      }
+      assert.deepEqual(
+        seen,
+        sorted.filter((key) => key.startsWith("a")),
+      );
+      const [first] = (await store.state.list("default", "notes", { prefix: "a/1", max: 1, valueBytesMax: 1 })).items;
+      assert.deepEqual(
+        [first!.bytes, Buffer.from(first!.value!).toString()],
+        [5, '"a/1"'],
+        "at least one, with its value",
+      );
+    });
+
+    test("state that has expired is not there, its key is free, and its room is given back", async () => {
+      const past = Date.now() - 1;
+      await keep("gone", "x", { expiresAt: past });
+      await keep("stays", "x", { expiresAt: Date.now() + 60_000 });
+      assert.equal(await store.state.get("default", "notes", "gone"), undefined);
+      assert.deepEqual(await keysOf(), ["stays"]);
+      assert.equal((await keep("gone", "y", { expected: 0, expiresAt: past })) !== undefined, true);
+      assert.equal(await store.state.delete("default", "notes", "gone"), false);
+      assert.deepEqual(await store.state.sizes("default"), [{ server: "notes", keys: 1, bytes: 8 }]);
+      for (let index = 0; index < 99; index++) await keep(`old ${index}`, index, { expiresAt: Date.now() + 1 });
+      await until(async () => (await keysOf()).length === 1);
+      assert.ok(await keep("new", "x"), "what has expired takes no room");
+    });
+
+    test("state beyond its room is refused, with what is full, and nothing of it is written", async () => {
+      const full = { code: "state_full" };
+      for (let index = 0; index < 100; index++) await keep(`key ${index}`, index);
+      await assert.rejects(keep("one more", 1), {
+        ...full,
+        message: /"notes" would keep 101 keys.*BERTH_STATE_KEYS_PER_SERVER/,
+      });
+      assert.ok(await keep("key 1", "changed"), "what is there can be changed");
+      const long = "x".repeat(9_500);
+      await assert.rejects(keep("key 1", long), { ...full, message: /BERTH_STATE_BYTES_PER_SERVER/ });
+      assert.equal(Buffer.from((await store.state.get("default", "notes", "key 1"))!.value).toString(), '"changed"');
+      await keep("a", long, {}, "second");
+      await assert.rejects(keep("a", long, {}, "third"), { ...full, message: /BERTH_STATE_BYTES_PER_TENANT/ });
+      assert.ok(await keep("a", long, {}, "third", "acme"), "another tenant has its own room");
+      assert.ok(await store.state.delete("default", "second", "a"));
+      assert.ok(await keep("a", long, {}, "third"), "what was deleted makes room");
+      const sizes = await store.state.sizes("default");
+      assert.deepEqual(
+        sizes.map(({ server, keys }) => [server, keys]),
+        [
+          ["notes", 100],
+          ["third", 1],
+        ],
+      );
+    });
+
+    test("state outlives the store that wrote it, and another one sees each change at once", async () => {
+      const version = await keep("a", 1);
+      const other = await openAgain();
+      try {
+        assert.equal((await other.state.get("default", "notes", "a"))?.version, version);
+        await other.state.set("default", "notes", "a", {
+          ...entry(text(2)),
+          isJson: true,
+          room: ROOM,
+          expected: version,
+        });
+        assert.equal(Buffer.from((await store.state.get("default", "notes", "a"))!.value).toString(), "2");
+        assert.equal(await keep("a", 3, { expected: version }), undefined);
+      } finally {
+        await other.close();
+      }
+    });
+
+    test("a person's changes of state are recorded, by key and without values, and those of servers are not", async () => {
+      await keep("a", "secret");
+      await keep("a", "secret", { by: "page, subject" });
+      await store.state.delete("default", "notes", "a", { by: "api" });
+      await keep("b", "secret");
+      await store.state.clear("default", "notes", "api");
+      const links = await store.audit.newest({ tenant: "default", kind: "state", max: 9 });
+      assert.deepEqual(
+        links.map(({ body }) => JSON.parse(body!)),
+        [
+          { action: "cleared", by: "api", server: "notes" },
+          { action: "deleted", by: "api", server: "notes", key: "a" },
+          { action: "set", by: "page", principal: "subject", server: "notes", key: "a" },
+        ],
+      );
+    });
+
+    test("a deleted tenant's state is gone, and the next one of its name has none", async () => {
+      await store.tenants.create("acme", { by: "test" });
+      for (let index = 0; index < 100; index++) await keep(`key ${index}`, index, {}, `server ${index % 3}`, "acme");
+      assert.equal(await store.tenants.hasAnything("acme"), true);
+      await store.tenants.delete("acme", "test");
+      assert.deepEqual(await store.state.sizes("acme"), []);
+      await store.tenants.create("acme", { by: "test" });
+      assert.equal(await store.state.get("acme", "server 1", "key 1"), undefined);
+      assert.equal(await store.tenants.hasAnything("acme"), false);
+    });
+
     test("C8 the store tells its size, and whether it can be written", async () => {
       await store.check();
       const before = await store.size();
@@ -498,8 +700,12 @@ export function storeContract(
       await set("acme", "one");
       await set("acme", "two");
       await store.putSecret("acme", sealedWith("first"));
+      await keep("a", 2, {}, "notes", "acme");
+      await keep("z", 1, {}, "a", "acme");
+      await keep("expired", 1, { expiresAt: Date.now() - 1 }, "notes", "acme");
       const snapshot = await store.tenants.snapshot("acme");
       await set("acme", "later");
+      await keep("later", 3, {}, "notes", "acme");
       const contents = await gathered(snapshot.contents());
       const changes = await gathered(snapshot.changes());
       assert.deepEqual(
@@ -514,6 +720,20 @@ export function storeContract(
         ],
       );
       assert.deepEqual([snapshot.limits, await snapshot.secrets()], [{ calls: 3 }, ["A"]]);
+      const kept = await gathered(snapshot.state());
+      assert.deepEqual(
+        [
+          snapshot.stateKeys,
+          kept.map(({ server, key, isJson, value }) => [server, key, isJson, Buffer.from(value).toString()]),
+        ],
+        [
+          2,
+          [
+            ["a", "z", true, "1"],
+            ["notes", "a", true, "2"],
+          ],
+        ],
+      );
       await snapshot.close();
       await assert.rejects(store.tenants.snapshot("nobody"), { code: "tenant_not_found" });
 
@@ -525,6 +745,7 @@ export function storeContract(
       for (const block of contents) await staging.put(block);
       assert.deepEqual(new Uint8Array((await staging.content(one.cid))!), one.bytes);
       await staging.add(changes[1]!);
+      for (const each of kept) await staging.addState(each);
       await assert.rejects(staging.publish("acme", settings), { code: "tenant_exists" });
       assert.equal(await store.tenants.find("copy"), undefined);
       await staging.publish("copy", settings);
@@ -532,6 +753,14 @@ export function storeContract(
       assert.equal((await store.name("copy", "variable", "greeting"))?.cid, two.cid);
       assert.equal((await store.history("copy", "variable", "greeting")).length, 2);
       assert.deepEqual((await store.tenants.find("copy"))?.limits, { calls: 5 });
+      const copied = await store.tenants.snapshot("copy");
+      assert.deepEqual(await gathered(copied.state()), kept);
+      await copied.close();
+      assert.ok((await keep("a", 3, {}, "notes", "copy"))! > kept[1]!.version);
+      const again = await store.tenants.stage();
+      await again.publish("copy", { ...settings, replace: true });
+      await again.close();
+      assert.deepEqual(await store.state.sizes("copy"), [], "a replaced tenant keeps only what its copy has");
     });
 
     test("what a tenant changed after a change is told, each name once, and of no other tenant", async () => {
@@ -571,4 +800,8 @@ export function storeContract(
       assert.equal((await store.names("default", "server")).length, 5_000);
     });
   });
+}
+
+function entry(value: Uint8Array): Pick<StateEntry, "value" | "isJson" | "expiresAt"> {
+  return { value, isJson: false, expiresAt: null };
 }

@@ -40,6 +40,9 @@ export async function long(context: ToolContext): Promise<string> {
     context.signal.addEventListener("abort", () => { clearTimeout(timer); reject(new Error("stopped")); });
   });
 }
+export async function put(key: string, value: string, context: ToolContext): Promise<number> { return context.state.set(key, value); }
+export async function got(key: string, context: ToolContext): Promise<string> { return (await context.state.get(key)) ?? "nothing"; }
+export async function keys(context: ToolContext): Promise<string> { return JSON.stringify(await context.state.list({ values: true })); }
 export async function hide(name: string, context: ToolContext): Promise<void> { await context.hide(name); }
 export async function touch(context: ToolContext): Promise<void> { await context.resourceUpdated("vault://state"); }
 /** @resource vault://state text/plain */
@@ -124,6 +127,21 @@ describe("what one tenant has is out of reach of another", () => {
         assert.equal(status, 404, `${what} as a version of ${kind}`);
       }
     }
+  });
+
+  it("state: no key, page or request of the other gives what a server of the one keeps, or changes it", async () => {
+    await textOf(`${acme}/mcp/vault`, "put", { key: "plan", value: MARK });
+    for (const key of ["plan", "acme/vault/plan", "../acme/vault/plan", "vault\u0020plan"]) {
+      assert.equal(await textOf(`${evil}/mcp/vault`, "got", { key }), "nothing");
+    }
+    await textOf(`${evil}/mcp/vault`, "put", { key: "plan", value: "of evil" });
+    assert.doesNotMatch(await textOf(`${evil}/mcp/vault`, "keys"), new RegExp(MARK));
+    for (const path of ["/state", "/state/vault", "/state/vault?key=plan", "/api/state/vault/value?key=plan"]) {
+      const { text } = await page(path);
+      assert.ok(!text.includes(MARK), path);
+    }
+    assert.equal((await evilApi.send("DELETE", "/state/vault")).status, 200);
+    assert.equal(await textOf(`${acme}/mcp/vault`, "got", { key: "plan" }), MARK);
   });
 
   it("C8 content: a configuration that names a CID of the one gets nothing of it", async () => {

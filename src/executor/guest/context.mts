@@ -8,6 +8,7 @@ import { askHost, readCid, readName } from "./host.mts";
 import { sendSoon } from "./pipe.mts";
 import { reportProgress } from "./progress.mts";
 import { ask } from "./questions.mts";
+import { createState } from "./state.mts";
 import { toHost } from "./wire.mts";
 
 /** The context that a function receives after its parameters when it asks for one. It may be destructured freely. */
@@ -51,6 +52,9 @@ export function createContext(call: ActiveCall, data: JsonObject | undefined): o
     secret: (name: string) => readName(id, "secret", name),
     cid: (cid: string) => readCid(id, cid),
     fetch: (input: unknown, init?: RequestInit) => hostFetch(id, input, init),
+    get state(): object {
+      return createState(id);
+    },
     resourceUpdated: (uri: unknown) => askHost(id, "resourceUpdated", { uri }),
     listOffers: () => askHost(id, "offers", {}),
     hide: (name: unknown) => askHost(id, "hide", { name }),

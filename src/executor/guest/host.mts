@@ -1,5 +1,6 @@
 import type { Json } from "../../lib/json.ts";
 import type { HostOperation } from "../executor.ts";
+import { active } from "./active.mts";
 import { send } from "./pipe.mts";
 import { replyOf, toHost } from "./wire.mts";
 
@@ -12,10 +13,10 @@ interface Waiting {
 const waiting = new Map<number, Waiting>();
 let lastId = 0;
 
-export function settleRequest(id: number, kind: number, value: Json, bytes?: Uint8Array): void {
+export function settleRequest(id: number, kind: number, value: Json, bytes?: Uint8Array, refusal?: object): void {
   const request = waiting.get(id);
   waiting.delete(id);
-  if (kind === 0) request?.reject(new Error(value as string));
+  if (kind === 0) request?.reject(Object.assign(new Error(value as string), refusal));
   else request?.resolve(bytes ? read(kind, bytes) : value);
 }
 
@@ -44,7 +45,8 @@ export function refuseOutsideOfCalls(call: number): void {
 
 /** Sends a request to the host and resolves with its answer. */
 export function askHost(call: number, operation: HostOperation, params: object): Promise<Json | Uint8Array> {
-  if (call === 0) return Promise.reject(new Error(OUTSIDE_OF_CALLS));
+  // The host would not answer a call that is over.
+  if (!active.has(call)) return Promise.reject(new Error(OUTSIDE_OF_CALLS));
   return new Promise((resolve, reject) => {
     const id = ++lastId;
     waiting.set(id, { resolve, reject });

@@ -41,7 +41,7 @@ function obey(frame: unknown[], bytes?: Uint8Array): void {
     case toGuest.cancel:
       return cancelCall(frame[1] as number, frame[2] as "timeout" | "cancelled");
     case toGuest.reply:
-      return settleRequest(frame[1] as number, frame[2] as number, frame[3] as Json, bytes);
+      return settleRequest(frame[1] as number, frame[2] as number, frame[3] as Json, bytes, frame[4] as object);
     case toGuest.credit:
       return credit(frame[1] as number, frame[2] as number);
   }

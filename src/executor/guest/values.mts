@@ -96,6 +96,29 @@ export function encodeJson(value: unknown): string {
   }
 }
 
+/** The JSON text of a value to keep. Whatever would be read back as something else is refused. */
+export function stateJson(key: unknown, value: unknown): string {
+  const json = value === undefined ? undefined : JSON.stringify(value);
+  const lost =
+    json === undefined ? `is ${value === undefined ? "undefined" : `a ${typeof value}`}` : lostIn(value, json);
+  if (lost === undefined) return json!;
+  throw new TypeError(`the value for the key ${JSON.stringify(key)} ${lost.replaceAll("return ", "store ")}`);
+}
+
+/** The end of a sentence about the value. Bytes have a key for each byte, and are kept as a whole value alone. */
+function lostIn(value: unknown, json: string): string | undefined {
+  const { unwritable, nulled } = lossIn(value, json);
+  if (unwritable !== undefined) return unwritable;
+  if (nulled !== undefined) return `would be null where JSON has no such number or hole: ${nulled}`;
+  return bytesIn(value) ? "holds bytes, which JSON cannot carry; store them under a key of their own" : undefined;
+}
+
+function bytesIn(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (value instanceof ArrayBuffer || ArrayBuffer.isView(value)) return true;
+  return Object.values(value).some(bytesIn);
+}
+
 /** Encodes progress and log lines. An event with very many values becomes a JSON text, which the host reads quickly. */
 export function encodeEvent(event: unknown): string {
   const json = encodeJson(event);

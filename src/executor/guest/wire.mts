@@ -14,7 +14,8 @@ export const toGuest = {
   /** [cancel, call id, "timeout" | "cancelled"] */
   cancel: 3,
   /**
-   * [reply, request id, 1, value], [reply, request id, 0, message], or [reply, request id, kind of its bytes] with them
+   * [reply, request id, 1, value], [reply, request id, 0, message, { code, transient }?], or
+   * [reply, request id, kind of its bytes] with them
    */
   reply: 4,
   /** [credit, call id, count]: that many progress events were consumed. */

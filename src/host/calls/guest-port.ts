@@ -10,6 +10,7 @@ import type { Catalog } from "../catalog/catalog.ts";
 import type { ServerSummary } from "../catalog/overview.ts";
 import { permittedCatalog } from "../catalog/permitted.ts";
 import { UPDATES_MAX } from "../serving/watchers.ts";
+import { guestState, type StateRules } from "./guest-state.ts";
 
 /** The variable through which a definition reads what this Berth hosts: a JSON list of servers with their tools. */
 const SERVERS_VARIABLE = "berth:servers";
@@ -18,7 +19,14 @@ const SERVERS_VARIABLE = "berth:servers";
  * Answers the requests of guest code to the host; null means that something does not exist. The tenant is fixed here,
  * so no message can name another one. A rejected request reaches the guest as an error with the same message.
  */
-export function guestPort(tenant: string, server: string, host: PortHost, store: Store): HostPort {
+export function guestPort(
+  tenant: string,
+  server: string,
+  host: PortHost,
+  store: Store,
+  stateRules: StateRules,
+): HostPort {
+  const state = guestState(tenant, server, store.state, stateRules);
   return {
     async request(op, params, { caller }) {
       switch (op) {
@@ -45,6 +53,11 @@ export function guestPort(tenant: string, server: string, host: PortHost, store:
         case "show":
           await host.setVisible(tenant, server, textParam(params, "name"), op === "show");
           return null;
+        case "stateGet":
+        case "stateSet":
+        case "stateDelete":
+        case "stateList":
+          return state(op, params);
       }
     },
   };

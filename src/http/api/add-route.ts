@@ -4,6 +4,7 @@ import type { Audit } from "../../audit/audit.ts";
 import type { Edits } from "../../edits/edits.ts";
 import type { PackageEdits } from "../../edits/package-edits.ts";
 import type { SecretEdits } from "../../edits/secret-edits.ts";
+import type { StateEdits } from "../../edits/state-edits.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Host } from "../../host/host.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -17,6 +18,7 @@ export interface ApiOptions {
   readonly edits: Edits;
   readonly packages: PackageEdits;
   readonly secrets: SecretEdits;
+  readonly state: StateEdits;
   readonly host: Host;
   readonly access: Access;
   readonly audit: Audit;
@@ -24,7 +26,7 @@ export interface ApiOptions {
   readonly bodies: Bodies;
   /** Reads long drafts. */
   readonly checks: Pick<Checks, "readDraft">;
-  readonly limits: ListPageLimits & Pick<Limits, "inlineBodyBytes" | "secretBytes">;
+  readonly limits: ListPageLimits & Pick<Limits, "inlineBodyBytes" | "secretBytes" | "stateValueBytes">;
 }
 
 interface TenantUse {

@@ -7,6 +7,7 @@ import { addRoute, type ApiOptions } from "./add-route.ts";
 import { packageRoutes } from "./packages.ts";
 import { secretRoutes } from "./secrets.ts";
 import { serverRoutes } from "./servers.ts";
+import { stateRoutes } from "./state.ts";
 import { subjectRoutes } from "./subjects.ts";
 import { tokenRoutes } from "./tokens.ts";
 
@@ -32,6 +33,7 @@ export function apiRoutes(options: ApiOptions): readonly (readonly [path: string
     ["/packages", packageRoutes(options)],
     ["/secrets", secretRoutes(options)],
     ["/servers", serverRoutes(options)],
+    ["/state", stateRoutes(options)],
     ["/tokens", tokenRoutes(options)],
     ["/audit", auditRoutes(options)],
     ["/use", useRoutes(options)],

@@ -111,6 +111,8 @@ function whatOf(record: AuditRecord): string {
     case "secret":
     case "token":
       return [textIn(action), textIn(name), textIn(token)].filter(Boolean).join(" ");
+    case "state":
+      return [textIn(action), server, textIn(record["key"])].filter(Boolean).join(" ");
     case "login":
       return textIn(record["path"]) || "signed in";
     case "retention":

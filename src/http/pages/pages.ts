@@ -35,7 +35,7 @@ export interface Pages {
 export interface Page {
   readonly title: string;
   /** The entry of the main navigation that the page belongs to. */
-  readonly section?: "mcp" | "variables" | "servers" | "packages" | "secrets" | "audit";
+  readonly section?: "mcp" | "variables" | "servers" | "packages" | "secrets" | "state" | "audit";
   /** Leaves out the main navigation, for a person who may go nowhere yet. */
   readonly bare?: boolean;
   /** The path from the top to this page; the last crumb has no `href`. */
@@ -60,6 +60,7 @@ const SECTIONS = [
   { section: "servers", label: "Definitions", href: "/servers" },
   { section: "packages", label: "Packages", href: "/packages" },
   { section: "secrets", label: "Secrets", href: "/secrets" },
+  { section: "state", label: "State", href: "/state" },
   { section: "audit", label: "Audit", href: "/audit" },
 ] as const;
 
@@ -70,6 +71,7 @@ const NEEDS: Record<NonNullable<Page["section"]>, (principal: Principal | undefi
   servers: () => true,
   packages: (principal) => mayKnow(principal),
   secrets: (principal) => mayKnow(principal),
+  state: (principal) => !principal || principal.permits("edit"),
   audit: (principal) => mayAdminister(principal),
 };
 

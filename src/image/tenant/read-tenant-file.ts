@@ -3,16 +3,21 @@ import { serverNameProblem, variableNameProblem } from "../../entry/fields.ts";
 import { isCid, isStructure, matches, type Cid } from "../../lib/cid.ts";
 import { isObject, nestsTooDeep, type JsonObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
+import { stateKeyProblem, stateValueProblem } from "../../lib/state-rules.ts";
 import { isTenantName } from "../../lib/tenant-name.ts";
+import type { Limits } from "../../limits/limits.ts";
 import { nameFault } from "../../secrets/secret-rules.ts";
-import type { TenantStaging, NamedChange } from "../../store/store.ts";
+import type { TenantStaging, NamedChange, KeptState } from "../../store/store.ts";
 import { meaningProblem, structureProblem } from "./structures.ts";
 import {
   lineStarts,
   changeLine,
   FORMAT,
   FORMAT_VERSION,
+  VERSION_WITHOUT_STATE,
   contentLine,
+  countsAtEnd,
+  stateLine,
   kindsOfNames,
   type TenantFileCounts,
   type TenantFileHeader,
@@ -23,6 +28,8 @@ export interface ReadOptions extends CheckOptions {
   /** Receives the header before the rest is read. A rejection ends the reading. */
   readonly onHeader?: (header: TenantFileHeader) => Promise<void>;
 }
+
+type Into = Pick<TenantStaging, "put" | "content" | "add" | "addState">;
 
 /** The contents of a file, or all its problems. */
 type ReadTenantFile =
@@ -48,7 +55,7 @@ const PROBLEMS_MAX = 100;
  */
 export async function readTenantFile(
   source: AsyncIterable<Uint8Array>,
-  into: Pick<TenantStaging, "put" | "content" | "add">,
+  into: Into,
   options: ReadOptions,
 ): Promise<ReadTenantFile> {
   const { importBytes, importLineBytes } = options.limits;
@@ -114,7 +121,16 @@ class BoundedSource {
 interface CheckOptions {
   /** Sentences about problems with the limits of a tenant. */
   readonly limitProblems: (limits: JsonObject) => readonly string[];
-  readonly limits: { readonly sourceFiles: number; readonly variableBytes: number; readonly mcpsBytes: number };
+  readonly limits: Pick<
+    Limits,
+    | "sourceFiles"
+    | "variableBytes"
+    | "mcpsBytes"
+    | "stateKeyBytes"
+    | "stateValueBytes"
+    | "stateKeysPerServer"
+    | "stateBytesPerServer"
+  >;
 }
 
 const AUTHOR_UNITS_MAX = 1_000;
@@ -122,7 +138,7 @@ const AUTHOR_UNITS_MAX = 1_000;
 const AHEAD_MS_MAX = 24 * 60 * 60 * 1000;
 
 /** The order of sections; `end` is the last line. */
-const order = ["content", "change", "secret", "end"] as const satisfies (keyof typeof lineStarts)[];
+const order = ["content", "change", "secret", "state", "end"] as const satisfies (keyof typeof lineStarts)[];
 
 /** Takes the lines of a file one after the other, and remembers what later lines are compared with. */
 class TenantFileChecks {
@@ -134,24 +150,28 @@ class TenantFileChecks {
   mcps: Cid | undefined;
   readonly problems: Problem[] = [];
   readonly secretNames: string[] = [];
-  readonly #into: Pick<TenantStaging, "put" | "content" | "add">;
+  readonly #into: Into;
   readonly #options: CheckOptions;
   readonly #digest = createHash("sha256");
-  readonly #counts = { content: 0, change: 0, secret: 0, end: 0 };
+  readonly #counts = { content: 0, change: 0, secret: 0, state: 0, end: 0 };
   #section = 0;
   /** The content, name or secret of the previous line. */
   #before = "";
+  #stateBefore: Buffer = Buffer.alloc(0);
+  /** The size of what the file has for the server of the previous line of state. */
+  #kept = { server: "", keys: 0, bytes: 0 };
   #changedAt: string | null = null;
   /** True when part of the file could not be read. */
   #isPartial = false;
 
-  constructor(into: Pick<TenantStaging, "put" | "content" | "add">, options: CheckOptions) {
+  constructor(into: Into, options: CheckOptions) {
     this.#into = into;
     this.#options = options;
   }
 
   get counts(): TenantFileCounts {
-    return { contents: this.#counts.content, changes: this.#counts.change, secrets: this.#counts.secret };
+    const { content, change, secret, state } = this.#counts;
+    return { contents: content, changes: change, secrets: secret, state };
   }
 
   complain(code: string, message: string): void {
@@ -177,7 +197,8 @@ class TenantFileChecks {
       return;
     }
     if (what !== "end") this.#hash(bytes);
-    if (what === undefined) {
+    const isOfLater = what === "state" && this.header?.version === VERSION_WITHOUT_STATE;
+    if (what === undefined || isOfLater) {
       this.complain("unknown-line", "This is not a line of a tenant's file");
       return;
     }
@@ -192,6 +213,10 @@ class TenantFileChecks {
     this.#counts[what] += 1;
     if (what === "content") {
       await this.#takeContent(bytes);
+      return;
+    }
+    if (what === "state") {
+      await this.#takeState(bytes);
       return;
     }
     const value = shortLine(bytes);
@@ -295,8 +320,57 @@ class TenantFileChecks {
     }
   }
 
+  async #takeState(bytes: Uint8Array): Promise<void> {
+    const { stateKeyBytes, stateValueBytes } = this.#options.limits;
+    // A value as text may be escaped wherever it has a quote, and a key everywhere.
+    const lineBytesMax = 2 * stateValueBytes + ESCAPED_BYTES * stateKeyBytes + SHORT_LINE_BYTES;
+    if (bytes.length > lineBytesMax) {
+      this.complain("too-large", `A line of state has at most ${lineBytesMax} bytes (BERTH_STATE_VALUE_BYTES)`);
+      return;
+    }
+    const kept = readState(bytes);
+    if (!kept) {
+      this.#malformed();
+      return;
+    }
+    const { server, key, version, changedAt } = kept;
+    const wrong =
+      serverNameProblem(server) ??
+      stateKeyProblem(key, this.#options.limits) ??
+      stateValueProblem({ isJson: kept.isJson, bytes: kept.value }, this.#options.limits);
+    if (wrong !== undefined) this.complain("bad-state", `This cannot be kept as state: ${wrong}`);
+    if (Math.max(version, changedAt) > Date.now() + AHEAD_MS_MAX) {
+      this.complain("future-time", "The version or the time is in the future by the clock of this machine");
+    }
+    const place = Buffer.from(`${server}\0${key}`);
+    const order = Buffer.compare(place, this.#stateBefore);
+    const what = `the key ${JSON.stringify(key.slice(0, 100))} of ${JSON.stringify(server.slice(0, 100))}`;
+    if (order === 0) this.complain("duplicate", `${what} appears twice`);
+    if (order < 0) this.complain("wrong-order", `${what} is out of order`);
+    this.#stateBefore = place;
+    this.#checkStateRoom(kept);
+    // What is wrong is not published, and a duplicate could not even be staged.
+    if (this.problems.length === 0) await this.#into.addState(kept);
+  }
+
+  #checkStateRoom({ server, key, value }: KeptState): void {
+    const { stateKeysPerServer, stateBytesPerServer } = this.#options.limits;
+    if (this.#kept.server !== server) this.#kept = { server, keys: 0, bytes: 0 };
+    const before = this.#kept;
+    const { keys, bytes } = (this.#kept = {
+      server,
+      keys: before.keys + 1,
+      bytes: before.bytes + Buffer.byteLength(key) + value.length,
+    });
+    const isNew = before.keys <= stateKeysPerServer && before.bytes <= stateBytesPerServer;
+    if (!isNew || (keys <= stateKeysPerServer && bytes <= stateBytesPerServer)) return;
+    const most = `${stateKeysPerServer} keys and ${stateBytesPerServer} bytes`;
+    const limits = "BERTH_STATE_KEYS_PER_SERVER, BERTH_STATE_BYTES_PER_SERVER";
+    this.complain("too-large", `The server "${server}" keeps more than ${most} of state (${limits})`);
+  }
+
   #takeEnd({ end, sha256 }: Record<string, unknown>, bytes: Uint8Array, expected: TenantFileCounts): void {
-    const counts = JSON.stringify(expected);
+    const counts = JSON.stringify(countsAtEnd(expected, this.header?.version ?? FORMAT_VERSION));
     if (JSON.stringify(end) !== counts && !this.#isPartial) {
       this.complain("wrong-count", `The counts at the end do not match the lines: the file has ${counts}`);
     }
@@ -344,9 +418,9 @@ function readHeader(
       problems: [{ code: "no-tenant-file", message: "This is not a file from `berth tenant export`" }],
     };
   }
-  if (value["version"] !== FORMAT_VERSION) {
+  if (value["version"] !== FORMAT_VERSION && value["version"] !== VERSION_WITHOUT_STATE) {
     const found = JSON.stringify(value["version"])?.slice(0, 40);
-    const message = `The file has version ${found} and this Berth reads ${FORMAT_VERSION}; import it with the Berth that wrote it, or a newer one`;
+    const message = `The file has version ${found} and this Berth reads versions up to ${FORMAT_VERSION}; import it with the Berth that wrote it, or a newer one`;
     return { problems: [{ code: "other-version", message }] };
   }
 
@@ -394,6 +468,34 @@ function readContent(line: Uint8Array): { cid: Cid; bytes: Uint8Array } | undefi
   } catch {
     return undefined;
   }
+}
+
+/** A byte of a key may be written as `\\u0000`. */
+const ESCAPED_BYTES = 6;
+
+function readState(line: Uint8Array): KeptState | undefined {
+  let read: unknown;
+  try {
+    read = JSON.parse(textOf(line));
+  } catch {
+    return undefined;
+  }
+  if (!isObject(read)) return undefined;
+  const { state: server, key, version, at, expires, json, base64 } = read;
+  const text = json ?? base64;
+  if (typeof server !== "string" || typeof key !== "string" || typeof text !== "string") return undefined;
+  if (!Number.isSafeInteger(version) || (version as number) < 1 || !isTime(at)) return undefined;
+  if (expires !== null && !isTime(expires)) return undefined;
+  const kept: KeptState = {
+    server,
+    key,
+    version: version as number,
+    changedAt: Date.parse(at),
+    expiresAt: expires === null ? null : Date.parse(expires),
+    isJson: json !== undefined,
+    value: Buffer.from(text, json === undefined ? "base64" : "utf8"),
+  };
+  return isSame(line, stateLine(kept)) ? kept : undefined;
 }
 
 /** A time in the notation of the file. */

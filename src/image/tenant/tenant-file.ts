@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Cid } from "../../lib/cid.ts";
 import type { JsonObject } from "../../lib/json.ts";
-import type { NamedChange, TenantSnapshot } from "../../store/store.ts";
+import type { KeptState, NamedChange, TenantSnapshot } from "../../store/store.ts";
 
 /**
  * A tenant as one file: what `berth tenant export` writes and `berth tenant import` reads. It owns the format, and the
@@ -15,17 +15,21 @@ import type { NamedChange, TenantSnapshot } from "../../store/store.ts";
  *                                           the history of every name, sorted by kind and name, each from its beginning;
  *                                           "cid":null removed the name; the last one is what it means
  *   {"secret":"API_KEY"}                    the name of a secret that had a value, sorted
- *   {"end":{"contents":1,"changes":1,"secrets":1},"sha256":"<hex>"}
+ *   {"state":"notes","key":"…","version":1,"at":"…Z","expires":null,"json":"…"}
+ *                                           what its servers keep, sorted by server and key; "base64" for bytes
+ *   {"end":{"contents":1,"changes":1,"secrets":1,"state":1},"sha256":"<hex>"}
  *                                           how many lines of each there are, and the digest of all bytes before this line
  *
- * Nothing in it depends on when it was written: the same tenant gives the same bytes.
+ * A file without state has version 1, and its end does not count state. Nothing in a file depends on when it was
+ * written: the same tenant gives the same bytes, but that keys which have expired are left out.
  */
 export const FORMAT = "berth-tenant";
-export const FORMAT_VERSION = 1;
+export const VERSION_WITHOUT_STATE = 1;
+export const FORMAT_VERSION = 2;
 
 export interface TenantFileHeader {
   readonly format: typeof FORMAT;
-  readonly version: typeof FORMAT_VERSION;
+  readonly version: typeof VERSION_WITHOUT_STATE | typeof FORMAT_VERSION;
   /** The version of Berth that wrote it. */
   readonly berth: string;
   readonly tenant: string;
@@ -38,6 +42,12 @@ export interface TenantFileCounts {
   readonly contents: number;
   readonly changes: number;
   readonly secrets: number;
+  readonly state: number;
+}
+
+/** The counts as the last line of a file has them. */
+export function countsAtEnd({ state, ...counts }: TenantFileCounts, version: number): object {
+  return version === VERSION_WITHOUT_STATE ? counts : { ...counts, state };
 }
 
 export const kindsOfNames = [
@@ -55,6 +65,7 @@ export const lineStarts = {
   content: '{"content":"',
   change: '{"change":"',
   secret: '{"secret":"',
+  state: '{"state":"',
   end: '{"end":{',
 } as const;
 
@@ -70,6 +81,14 @@ export function contentLine(cid: Cid, bytes: Uint8Array): string {
 
 export function changeLine({ kind, name, cid, changedAt, by }: NamedChange): string {
   return JSON.stringify({ change: kind, name, cid, at: new Date(changedAt).toISOString(), by });
+}
+
+export function stateLine({ server, key, version, changedAt, expiresAt, isJson, value }: KeptState): string {
+  const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+  const at = new Date(changedAt).toISOString();
+  const expires = expiresAt === null ? null : new Date(expiresAt).toISOString();
+  const kept = isJson ? { json: bytes.toString("utf8") } : { base64: bytes.toString("base64") };
+  return JSON.stringify({ state: server, key, version, at, expires, ...kept });
 }
 
 /** A summary of a written tenant file. */
@@ -92,10 +111,11 @@ export async function* tenantFile(
     digest.update(text).update("\n");
     return `${text}\n`;
   };
-  const { changedAt, limits } = snapshot;
+  const { changedAt, limits, stateKeys } = snapshot;
+  const version = stateKeys > 0 ? FORMAT_VERSION : VERSION_WITHOUT_STATE;
   const header: TenantFileHeader = {
     format: FORMAT,
-    version: FORMAT_VERSION,
+    version,
     berth,
     tenant,
     changedAt: changedAt === null ? null : new Date(changedAt).toISOString(),
@@ -103,7 +123,7 @@ export async function* tenantFile(
   };
   yield line(JSON.stringify(header));
 
-  let [contents, bytes, changes] = [0, 0, 0];
+  let [contents, bytes, changes, state] = [0, 0, 0, 0];
   for await (const block of snapshot.contents()) {
     contents += 1;
     bytes += block.bytes.length;
@@ -115,8 +135,12 @@ export async function* tenantFile(
   }
   const secretNames = await snapshot.secrets();
   for (const secret of secretNames) yield line(JSON.stringify({ secret }));
+  for await (const kept of snapshot.state()) {
+    state += 1;
+    yield line(stateLine(kept));
+  }
 
-  const counts: TenantFileCounts = { contents, changes, secrets: secretNames.length };
-  yield `${JSON.stringify({ end: counts, sha256: digest.digest("hex") })}\n`;
+  const counts: TenantFileCounts = { contents, changes, secrets: secretNames.length, state };
+  yield `${JSON.stringify({ end: countsAtEnd(counts, version), sha256: digest.digest("hex") })}\n`;
   return { ...counts, bytes, secretNames };
 }

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import type Database from "#better-sqlite3";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
@@ -18,9 +19,14 @@ export const UNHELD = `NOT EXISTS (SELECT 1 FROM tenant_content WHERE content_id
   AND NOT EXISTS (SELECT 1 FROM left_content WHERE content_id = @id)
   AND NOT EXISTS (SELECT 1 FROM derived WHERE content_id = @id)`;
 
+/** A new name for what somebody has lost. */
+export function newAlias(): string {
+  return aliasOf(randomBytes(8).toString("hex"), "gone");
+}
+
 /**
- * Claims on content and derived results that a tenant has lost. They are removed, with everything that nobody else
- * holds, in steps small enough for others to write in between.
+ * Claims on content and derived results that a tenant has lost, and the state of its servers. They are removed, with
+ * everything that nobody else holds, in steps small enough for others to write in between.
  */
 export function leftClaims(database: Database.Database, log: WriteAheadLog) {
   const some = database.prepare<[string], { id: number; bytes: number }>(
@@ -34,10 +40,12 @@ export function leftClaims(database: Database.Database, log: WriteAheadLog) {
     "DELETE FROM left_content WHERE tenant = @from",
   ].map((sql) => database.prepare<[{ from: string; to?: string }]>(sql));
   const derived = leftResults(database);
+  const state = leftState(database);
   const aliases = database
     .prepare<[], string>(
       `SELECT DISTINCT tenant FROM tenant_content WHERE tenant > '${PREFIX}' AND tenant < '${PREFIX}~'
-       UNION SELECT DISTINCT tenant FROM tenant_derived WHERE tenant > '${PREFIX}' AND tenant < '${PREFIX}~'`,
+       UNION SELECT DISTINCT tenant FROM tenant_derived WHERE tenant > '${PREFIX}' AND tenant < '${PREFIX}~'
+       UNION SELECT DISTINCT tenant FROM state_server WHERE tenant > '${PREFIX}' AND tenant < '${PREFIX}~'`,
     )
     .pluck();
 
@@ -48,7 +56,9 @@ export function leftClaims(database: Database.Database, log: WriteAheadLog) {
     const results = derived.release(alias);
     const removed = ids.map((id) => removeUnheld.run({ id }).changes).filter(Boolean).length;
     for (const id of results.contents) removeUnheld.run({ id });
-    return { isOver: ids.length === found.length && found.length < AT_ONCE && results.isOver, removed };
+    const isOver = ids.length === found.length && found.length < AT_ONCE && results.isOver;
+    // One kind after the other, so that a step stays short.
+    return { isOver: isOver && state.release(alias), removed };
   });
 
   return {
@@ -59,6 +69,9 @@ export function leftClaims(database: Database.Database, log: WriteAheadLog) {
 
     /** As `move`, for claims on derived results. */
     moveDerived: (from: string, to: string): void => derived.move(from, to),
+
+    /** As `move`, for the state of servers. */
+    moveState: (from: string, to: string): void => state.move(from, to),
 
     /** Returns the number of contents that are gone. */
     async remove(alias: string): Promise<number> {
@@ -104,6 +117,26 @@ function leftResults(database: Database.Database) {
       const keys = some.all(alias);
       for (const key of keys) release.run(alias, key);
       return { contents: keys.flatMap((key) => removeUnheld.get({ key }) ?? []), isOver: keys.length < AT_ONCE };
+    },
+  };
+}
+
+function leftState(database: Database.Database) {
+  const move = database.prepare<[string, string]>("UPDATE state_server SET tenant = ? WHERE tenant = ?");
+  const some = database.prepare<[string], { id: number; bytes: number }>(
+    `SELECT s.id, length(s.value) AS bytes FROM state_server AS o JOIN state AS s ON s.server_id = o.id
+     WHERE o.tenant = ? LIMIT ${AT_ONCE}`,
+  );
+  const release = database.prepare<[number]>("DELETE FROM state WHERE id = ?");
+  const removeServers = database.prepare<[string]>("DELETE FROM state_server WHERE tenant = ?");
+  return {
+    move: (from: string, to: string): void => void move.run(to, from),
+    /** True when there is no more of it. */
+    release(alias: string): boolean {
+      const found = some.all(alias);
+      for (const id of firstOf(found)) release.run(id);
+      if (found.length === 0) removeServers.run(alias);
+      return found.length === 0;
     },
   };
 }

@@ -207,6 +207,33 @@ INSERT INTO derived_source (key, cid)
 SELECT key, CAST(bytes AS TEXT) FROM derived JOIN content ON id = content_id WHERE key LIKE 'believed-image:%';
 `;
 
+const state = `
+-- What servers keep. Keys hang on a row of their server, so that all of them change hands or are left behind at once.
+CREATE TABLE state_server (
+  id      INTEGER PRIMARY KEY,
+  tenant  TEXT NOT NULL,
+  server  TEXT NOT NULL,
+  -- The sums of its keys; and the highest version that any of them ever had.
+  keys    INTEGER NOT NULL,
+  bytes   INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  UNIQUE (tenant, server)
+);
+
+CREATE TABLE state (
+  id         INTEGER PRIMARY KEY,
+  server_id  INTEGER NOT NULL REFERENCES state_server (id),
+  key        TEXT NOT NULL,
+  value      BLOB NOT NULL,
+  is_json    INTEGER NOT NULL,
+  version    INTEGER NOT NULL,
+  changed_at INTEGER NOT NULL,
+  expires_at INTEGER,
+  UNIQUE (server_id, key)
+);
+CREATE INDEX state_by_expiry ON state (expires_at) WHERE expires_at IS NOT NULL;
+`;
+
 /**
  * The steps from an empty database to today's, in order. A step that was released is never edited: the database
  * remembers how many it has taken (`user_version`), so a change is a new step at the end.
@@ -225,4 +252,5 @@ export const migrations: readonly string[] = [
   replacedTenants,
   auditOfAllByKind,
   leftContent,
+  state,
 ];

@@ -9,11 +9,13 @@ import { Collections } from "./collect.ts";
 import { SqliteContent, verified, verifiedInTurns } from "./content.ts";
 import { sqliteDerived } from "./derived.ts";
 import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
+import { leftClaims, newAlias } from "./left-claims.ts";
 import { changeOnThread, isLongChange } from "./long-change.ts";
 import { byName, sqliteNames } from "./names.ts";
 import { openDatabase } from "./open-database.ts";
 import { sqliteRecords } from "./records.ts";
 import { sqliteSecrets } from "./secrets.ts";
+import { sqliteState } from "./state.ts";
 import { StoredBytes } from "./stored-bytes.ts";
 import { sqliteTenants } from "./tenants.ts";
 import { sqliteTokens } from "./tokens.ts";
@@ -48,6 +50,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const names = sqliteNames(database, contents, derived, storedBytes, audit);
   const records = sqliteRecords(database);
   const secrets = sqliteSecrets(database, audit);
+  const state = sqliteState(database, audit);
+  const claims = leftClaims(database, log);
   const foreignChanges = new ForeignChanges(database, log);
   const collections = new Collections({ file: database.name, busyMs }, log, storedBytes);
   const pages = database.prepare<[], number>("PRAGMA page_count").pluck();
@@ -101,6 +105,20 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     ),
     tokens: sqliteTokens(database, log, foreignChanges, audit),
     audit: sqliteAuditLinks(database, log, audit, busyMs),
+
+    state: {
+      get: async (tenant, server, key) => attempt(() => state.get(tenant, server, key)),
+      list: async (tenant, server, part) => attempt(() => state.list(tenant, server, part)),
+      set: (tenant, server, key, put) => log.keep(() => state.set(tenant, server, key, put)),
+      delete: (tenant, server, key, removal = {}) => log.keep(() => state.delete(tenant, server, key, removal)),
+      async clear(tenant, server, by) {
+        const left = newAlias();
+        const keys = await log.keep(() => state.leave(tenant, server, by, left));
+        await claims.remove(left);
+        return keys;
+      },
+      sizes: async (tenant) => attempt(() => state.sizes(tenant)).sort(byServer),
+    },
 
     async content(tenant, cid) {
       const bytes = attempt(() => contents.read(tenant, cid));
@@ -225,6 +243,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       database.close();
     },
   };
+}
+
+function byServer(one: { server: string }, other: { server: string }): number {
+  return one.server < other.server ? -1 : 1;
 }
 
 /** No tenant can have this name. */

@@ -2,7 +2,7 @@ import Database from "#better-sqlite3";
 import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
-import type { NamedChange, TenantSnapshot } from "../store.ts";
+import type { KeptState, NamedChange, TenantSnapshot } from "../store.ts";
 import { verified } from "./content.ts";
 
 /** Changes that belong to the installation and not to the tenant, or concern a value that no copy has. */
@@ -36,6 +36,13 @@ function read(database: Database.Database, tenant: string): TenantSnapshot {
   const changes = database.prepare<[string], NamedChange>(
     `SELECT kind, name, cid, changed_at AS changedAt, changed_by AS "by" ${ofNames} ORDER BY kind, name, id`,
   );
+  const ofState = `FROM state_server AS o JOIN state AS s ON s.server_id = o.id
+    WHERE o.tenant = ? AND (s.expires_at IS NULL OR s.expires_at > ?)`;
+  const now = Date.now();
+  const state = database.prepare<[string, number], Omit<KeptState, "isJson"> & { isJson: 0 | 1 }>(
+    `SELECT o.server, s.key, s.value, s.is_json AS isJson, s.version, s.changed_at AS changedAt,
+     s.expires_at AS expiresAt ${ofState} ORDER BY o.server, s.key`,
+  );
   return {
     limits: JSON.parse(limits) as JsonObject,
     changedAt:
@@ -51,6 +58,10 @@ function read(database: Database.Database, tenant: string): TenantSnapshot {
         .prepare<[string], string>("SELECT name FROM secret WHERE tenant = ? ORDER BY name")
         .pluck()
         .all(tenant);
+    },
+    stateKeys: database.prepare<[string, number], number>(`SELECT count(*) ${ofState}`).pluck().get(tenant, now)!,
+    async *state() {
+      for (const row of state.iterate(tenant, now)) yield { ...row, isJson: row.isJson === 1 };
     },
     async close() {
       database.close();

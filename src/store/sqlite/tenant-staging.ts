@@ -8,14 +8,17 @@ import type { Block, Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { inLock, lockFile } from "../../lib/file-lock.ts";
 import type { JsonObject } from "../../lib/json.ts";
-import type { NamedChange, PublishSettings, TenantStaging } from "../store.ts";
+import type { KeptState, NamedChange, PublishSettings, TenantStaging } from "../store.ts";
 import { SqliteContent, verified } from "./content.ts";
 import { aliasOf, leftClaims } from "./left-claims.ts";
+import { addState, sizeOf } from "./state.ts";
 import { CHANGES_OF_PLACE } from "./tenant-snapshot.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** The most bytes of content written in one transaction, while others wait. */
 const BYTES_AT_ONCE = 256 * 1024;
+/** Counted for each key of state besides its bytes: a short one takes time, too. */
+const STATE_ROW_BYTES = 512;
 
 interface StagingOptions {
   /** Part of the publishing transaction; returns the number of the change. */
@@ -52,8 +55,12 @@ export async function sqliteTenantStaging(
   const own = prepareStaged(staged);
   const [coming, gone] = [aliasOf(staged.id, "coming"), aliasOf(staged.id, "gone")];
 
-  const write = database.transaction((blocks: readonly Block[]) => {
-    for (const block of blocks) contents.claim(coming, block);
+  const keep = addState(database);
+  const write = database.transaction((parts: readonly (Block | KeptState)[]) => {
+    for (const part of parts) {
+      if ("cid" in part) contents.claim(coming, part);
+      else keep(coming, part);
+    }
   });
 
   /** True when there was a tenant of that name. */
@@ -67,6 +74,7 @@ export async function sqliteTenantStaging(
     }
     if (!replace && hasAnything(database, name)) throw new BerthError("tenant_exists", `"${name}"`);
     claims.move(name, gone);
+    claims.moveState(name, gone);
     for (const remove of main.removals) remove.run(name);
     // The serving processes know by this that it is another tenant.
     main.replace.run(Math.max(now, (before.replacedAt ?? 0) + 1), JSON.stringify(limits), name);
@@ -77,6 +85,7 @@ export async function sqliteTenantStaging(
     const replaced = makeRoom(name, settings);
     const changes = own.countChanges.get()!;
     claims.move(coming, name);
+    claims.moveState(coming, name);
     // Older than all that was changed here, so that no process takes it for current changes.
     let id = Math.min(0, main.firstId.get() ?? 0) - changes;
     for (const { kind, name: subject, cid, changedAt, by } of own.changes.iterate()) {
@@ -100,8 +109,12 @@ export async function sqliteTenantStaging(
       own.add.run(kind, name, cid, changedAt, by);
     },
 
+    async addState({ server, key, value, isJson, version, changedAt, expiresAt }) {
+      own.addState.run(server, key, value, isJson ? 1 : 0, version, changedAt, expiresAt);
+    },
+
     publish: async (name, settings) => {
-      for (const batch of batches(own.contents.iterate())) {
+      for (const batch of batches(partsOf(own))) {
         const began = performance.now();
         await log.write(() => write.immediate(batch));
         // Waiters go first, for as long as they waited for this.
@@ -118,10 +131,11 @@ export async function sqliteTenantStaging(
   };
 }
 
-/** True if a tenant has content, or a history of names. */
+/** True if a tenant has content, a history of names, or state. */
 export function hasAnything(database: Database.Database, name: string): boolean {
   const statement = database.prepare<[{ name: string }]>(
     `SELECT 1 WHERE EXISTS (SELECT 1 FROM tenant_content WHERE tenant = @name)
+     OR EXISTS (SELECT 1 FROM state_server WHERE tenant = @name AND keys > 0)
      OR EXISTS (SELECT 1 FROM name_change WHERE tenant = @name AND kind NOT IN ${CHANGES_OF_PLACE})`,
   );
   return statement.get({ name }) !== undefined;
@@ -143,12 +157,17 @@ function missing(kind: string, name: string, cid: Cid): BerthError {
   return new BerthError("content_missing", `${kind} "${name}" cannot be set to ${cid}`, { data: { cid } });
 }
 
-function* batches(blocks: Iterable<Block>): Generator<Block[]> {
-  let batch: Block[] = [];
+function* partsOf(own: ReturnType<typeof prepareStaged>): Generator<Block | KeptState> {
+  yield* own.contents.iterate();
+  for (const row of own.state.iterate()) yield { ...row, isJson: row.isJson === 1 };
+}
+
+function* batches(parts: Iterable<Block | KeptState>): Generator<(Block | KeptState)[]> {
+  let batch: (Block | KeptState)[] = [];
   let bytes = 0;
-  for (const block of blocks) {
-    batch.push(block);
-    bytes += block.bytes.length;
+  for (const part of parts) {
+    batch.push(part);
+    bytes += "cid" in part ? part.bytes.length : sizeOf(part.key, part.value) + STATE_ROW_BYTES;
     if (bytes < BYTES_AT_ONCE) continue;
     yield batch;
     [batch, bytes] = [[], 0];
@@ -162,6 +181,10 @@ function prepareStaged({ database }: StagingFile) {
     CREATE TABLE change (
       id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, cid TEXT, changed_at INTEGER NOT NULL, changed_by TEXT NOT NULL
     );
+    CREATE TABLE state (
+      server TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, is_json INTEGER NOT NULL, version INTEGER NOT NULL,
+      changed_at INTEGER NOT NULL, expires_at INTEGER
+    );
   `);
   const columns = `kind, name, cid, changed_at AS changedAt, changed_by AS "by"`;
   return {
@@ -170,6 +193,12 @@ function prepareStaged({ database }: StagingFile) {
     contents: database.prepare<[], Block>("SELECT cid, bytes FROM content"),
     add: database.prepare<[string, string, string | null, number, string]>(
       "INSERT INTO change (kind, name, cid, changed_at, changed_by) VALUES (?, ?, ?, ?, ?)",
+    ),
+    addState: database.prepare<[string, string, Uint8Array, number, number, number, number | null]>(
+      "INSERT INTO state (server, key, value, is_json, version, changed_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    ),
+    state: database.prepare<[], Omit<KeptState, "isJson"> & { isJson: 0 | 1 }>(
+      `SELECT server, key, value, is_json AS isJson, version, changed_at AS changedAt, expires_at AS expiresAt FROM state`,
     ),
     countChanges: database.prepare<[], number>("SELECT count(*) FROM change").pluck(),
     changes: database.prepare<[], NamedChange>(`SELECT ${columns} FROM change ORDER BY id`),

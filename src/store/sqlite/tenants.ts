@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import type Database from "#better-sqlite3";
 import { actorOf, entryOf } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -8,7 +7,7 @@ import type { Tenant, Tenants, TenantSettings } from "../store.ts";
 import { attempt, attemptAll } from "./attempt.ts";
 import type { SqliteAudit } from "./audit.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
-import { aliasOf, leftClaims } from "./left-claims.ts";
+import { leftClaims, newAlias } from "./left-claims.ts";
 import { MUST_SCRUB } from "./scrub.ts";
 import { sqliteTenantSnapshot } from "./tenant-snapshot.ts";
 import { hasAnything, removeLeftovers, sqliteTenantStaging, type Published } from "./tenant-staging.ts";
@@ -79,10 +78,11 @@ export function sqliteTenants(
     return recordChange(name, now, by);
   };
 
-  /** Removes everything under a name except claims on content, which are left behind. Returns the number of names. */
+  /** Removes everything under a name except claims on content and state, which are left behind. Returns the number of names. */
   const purge = (name: string, left: string): number => {
     claims.move(name, left);
     claims.moveDerived(name, left);
+    claims.moveState(name, left);
     const names = statements.removeNames.run(name).changes;
     for (const remove of statements.removals) remove.run(name);
     return names;
@@ -130,7 +130,7 @@ export function sqliteTenants(
     hosts: async () => new Map(statements.hosts.all().map(({ host, tenant }) => [host, tenant])),
     async create(name, settings) {
       checkTenantName(name);
-      const left = leftAlias();
+      const left = newAlias();
       const tenant = await log.keep(() => commit(name, create.immediate(name, settings, left)));
       await claims.remove(left);
       return tenant;
@@ -139,7 +139,7 @@ export function sqliteTenants(
     delete: (name, by) =>
       attemptAll(async () => {
         await removeLeftovers(database, log);
-        const left = leftAlias();
+        const left = newAlias();
         const names = await log.keep(() => {
           const removed = remove.immediate(name, by, left);
           onDeleted(name);
@@ -189,10 +189,6 @@ export function sqliteTenants(
       };
     },
   };
-}
-
-function leftAlias(): string {
-  return aliasOf(randomBytes(8).toString("hex"), "gone");
 }
 
 /** A name or address as it stands in a Host header, without the port. */

@@ -1,0 +1,118 @@
+/**
+ * The script of the pages of state: saves a value against the version that the page shows, and deletes. It talks only to
+ * the JSON API.
+ */
+
+import { askToken, asksForToken, withTyped } from "./shared/ask-token.ts";
+import { ask } from "./shared/ask.ts";
+import { element } from "./shared/dom.ts";
+import { openNotices } from "./shared/notices.ts";
+import { refreshPage } from "./shared/refresh-page.ts";
+
+const list = document.querySelector<HTMLElement>("#state, #keys");
+const form = document.querySelector<HTMLFormElement>("#value");
+const notices = openNotices();
+document.querySelector("#notices")?.replaceWith(notices.element);
+showScripted();
+
+list?.addEventListener("click", ({ target }) => {
+  if (!(target instanceof Element)) return;
+  const { clear, delete: key, version } = target.closest<HTMLElement>("[data-clear], [data-delete]")?.dataset ?? {};
+  if (clear !== undefined) void clearServer(clear);
+  else if (key !== undefined) void removeListed(key, version!);
+});
+
+if (form) {
+  const text = form.elements.namedItem("text") as HTMLTextAreaElement;
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    void save(form, text.value);
+  });
+  form.querySelector("[data-delete-this]")?.addEventListener("click", () => void removeShown(form));
+}
+
+async function clearServer(server: string): Promise<void> {
+  const isMeant = await ask({
+    title: `Delete all that ${server} keeps?`,
+    content: [element("p", {}, "It cannot be restored.")],
+    no: "Keep it",
+    yes: "Delete it",
+  });
+  if (!isMeant || !(await send(`${list!.dataset["api"]}/${encodeURIComponent(server)}`, { method: "DELETE" }))) return;
+  await done(`All that ${server} kept is deleted.`);
+}
+
+async function removeListed(key: string, version: string): Promise<void> {
+  const { api, server } = list!.dataset;
+  if (!(await isMeantToGo(key)) || !(await remove(`${api}/${encodeURIComponent(server!)}`, key, version))) return;
+  await done(`${key} is deleted.`);
+}
+
+async function removeShown({ dataset: { api, server, key, version, back } }: HTMLFormElement): Promise<void> {
+  if (!(await isMeantToGo(key!)) || !(await remove(`${api}/${encodeURIComponent(server!)}`, key!, version!))) return;
+  location.assign(back!);
+}
+
+function isMeantToGo(key: string): Promise<boolean> {
+  return ask({
+    title: "Delete this key?",
+    content: [element("p", {}, element("code", {}, key)), element("p", {}, "It cannot be restored.")],
+    no: "Keep it",
+    yes: "Delete it",
+  });
+}
+
+function remove(server: string, key: string, version: string): Promise<unknown> {
+  return send(addressOf(server, { key }), { method: "DELETE", headers: { "If-Match": `"${version}"` } });
+}
+
+async function save({ dataset }: HTMLFormElement, text: string): Promise<void> {
+  const { api, server, key, version, type, expires } = dataset;
+  const precondition = version === "0" ? { "If-None-Match": "*" } : { "If-Match": `"${version}"` };
+  const address = addressOf(`${api}/${encodeURIComponent(server!)}`, {
+    key: key!,
+    // An empty text is none.
+    ...(expires && { expiresAt: expires }),
+  });
+  const saved = await send(address, { method: "PUT", headers: { ...precondition, "Content-Type": type! }, body: text });
+  if (!saved) return;
+  dataset["version"] = String((saved as { version: number }).version);
+  notices.show("done", "good", element("p", {}, "It is saved."));
+}
+
+async function done(said: string): Promise<void> {
+  notices.show("done", "good", element("p", {}, said));
+  await refreshPage();
+  showScripted();
+}
+
+function addressOf(server: string, query: Record<string, string>): string {
+  return `${server}/value?${new URLSearchParams(query).toString()}`;
+}
+
+/** Shows controls that only work with scripts. */
+function showScripted(): void {
+  for (const each of document.querySelectorAll<HTMLElement>("[data-scripted]")) each.hidden = false;
+}
+
+/** The answer, once it was done; shows the reason otherwise. */
+async function send(
+  address: string,
+  request: { method: string; headers?: Record<string, string>; body?: string },
+): Promise<unknown> {
+  notices.clear("done");
+  let message: string;
+  try {
+    const headers = withTyped({ ...request.headers, Accept: "application/json" });
+    const response = await fetch(address, { ...request, headers });
+    const body: unknown = response.status === 204 ? true : await response.json().catch(() => ({}));
+    if (response.ok) return body;
+    const { error } = body as { error?: { code?: string; message?: string } };
+    message = error?.message ?? `Berth answered ${response.status}`;
+    if (asksForToken(error?.code) && (await askToken(message))) return await send(address, request);
+  } catch (error) {
+    message = `Berth could not be reached (${(error as Error).message})`;
+  }
+  notices.show("done", "bad", element("p", {}, message));
+  return undefined;
+}

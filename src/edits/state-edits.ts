@@ -1,0 +1,101 @@
+import type { StateRules } from "../host/calls/guest-state.ts";
+import type { Directory } from "../host/catalog/directory.ts";
+import { BerthError } from "../lib/errors.ts";
+import { stateKeyProblem, stateValueProblem } from "../lib/state-rules.ts";
+import type { StateEntry, StateItem, StatePage, StatePart, StateSize, StateStore } from "../store/store.ts";
+
+export type { StateEntry, StateItem };
+
+/** Lets a person look at the state of a tenant's servers, change and delete it. */
+export interface StateEdits {
+  /** The servers that keep anything, sorted by name. */
+  sizes(tenant: string): Promise<readonly KeptBy[]>;
+  list(tenant: string, server: string, part: StatePart): Promise<StatePage>;
+  /** Rejects with `state_not_found`. */
+  read(tenant: string, server: string, key: string): Promise<StateEntry>;
+  /**
+   * Returns the new version. Rejects with `read_only`, `state_invalid`, `state_full`, `server_not_found` for a server that
+   * is not there, and with `state_moved` when the version is not the expected one.
+   */
+  set(tenant: string, server: string, key: string, value: StateValue, change: StateChange): Promise<number>;
+  /** Rejects with `read_only`, `state_not_found` and `state_moved`. */
+  remove(tenant: string, server: string, key: string, change: StateChange): Promise<void>;
+  /** Returns the number of keys that are gone. Rejects with `read_only`. */
+  clear(tenant: string, server: string, by: string): Promise<number>;
+}
+
+export interface KeptBy extends StateSize {
+  /** False for a server that was removed: its state stays until it is deleted. */
+  readonly exists: boolean;
+}
+
+export type StateValue = Pick<StateEntry, "value" | "isJson" | "expiresAt">;
+
+export interface StateChange {
+  readonly by: string;
+  /** The version that was read; 0 for a new key. */
+  readonly expected?: number | undefined;
+  /** Refuses a key that is not there. */
+  readonly mustExist?: boolean;
+}
+
+interface StateEditsDependencies extends StateRules {
+  readonly store: StateStore;
+  /** The directory of a tenant that is served. */
+  readonly directory: (tenant: string) => Directory | undefined;
+}
+
+export function createStateEdits({ store, directory, limits, roomOf, writable }: StateEditsDependencies): StateEdits {
+  const mayWrite = (): void => {
+    if (!writable) throw new BerthError("read_only");
+  };
+  const checkKey = (key: string): void => {
+    const problem = stateKeyProblem(key, limits);
+    if (problem !== undefined) throw new BerthError("state_invalid", problem);
+  };
+  const exists = (tenant: string, server: string): boolean => directory(tenant)?.servers.has(server) ?? false;
+  const missing = (server: string, key: string): BerthError =>
+    new BerthError("state_not_found", `the server "${server}" keeps nothing under ${JSON.stringify(key)}`);
+  const moved = async (tenant: string, server: string, key: string): Promise<BerthError> => {
+    const current = (await store.get(tenant, server, key))?.version ?? 0;
+    const said = current === 0 ? "it does not exist" : `its version is ${current}`;
+    return new BerthError("state_moved", `${JSON.stringify(key)} of "${server}": ${said}`, { data: { current } });
+  };
+
+  return {
+    async sizes(tenant) {
+      const sizes = await store.sizes(tenant);
+      return sizes.map(({ server, keys, bytes }) => ({ server, keys, bytes, exists: exists(tenant, server) }));
+    },
+    list: (tenant, server, part) => store.list(tenant, server, part),
+    async read(tenant, server, key) {
+      checkKey(key);
+      const entry = await store.get(tenant, server, key);
+      if (!entry) throw missing(server, key);
+      return entry;
+    },
+    async set(tenant, server, key, given, { by, expected, mustExist = false }) {
+      mayWrite();
+      checkKey(key);
+      const { value, isJson } = given;
+      const problem = stateValueProblem({ isJson, bytes: value }, limits);
+      if (problem !== undefined) throw new BerthError("state_invalid", problem);
+      if (!exists(tenant, server)) throw new BerthError("server_not_found", `"${server}"`);
+      if (mustExist && !(await store.get(tenant, server, key))) throw missing(server, key);
+      const version = await store.set(tenant, server, key, { ...given, expected, by, room: roomOf(tenant) });
+      if (version === undefined) throw await moved(tenant, server, key);
+      return version;
+    },
+    async remove(tenant, server, key, { by, expected }) {
+      mayWrite();
+      checkKey(key);
+      const isDone = await store.delete(tenant, server, key, { by, expected });
+      if (isDone === undefined) throw await moved(tenant, server, key);
+      if (!isDone) throw missing(server, key);
+    },
+    async clear(tenant, server, by) {
+      mayWrite();
+      return store.clear(tenant, server, by);
+    },
+  };
+}

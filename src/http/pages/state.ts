@@ -1,0 +1,129 @@
+import type { KeptBy, StateEdits, StateEntry, StateItem } from "../../edits/state-edits.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { indentedJson } from "../../lib/json.ts";
+import { listing, mayChange, named, readingWith } from "../access/permit.ts";
+import { cursorAfter, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
+import type { PageRoute, RoutedContext } from "../routed.ts";
+import { inGroups, type Pages } from "./pages.ts";
+import { pathsOf } from "./parts/paths.ts";
+import { bytesText, countOf, timeView } from "./parts/text.ts";
+
+export interface StatePageOptions {
+  readonly state: StateEdits;
+  readonly pages: Pages;
+  /** False on a read-only instance. */
+  readonly writable: boolean;
+  readonly limits: ListPageLimits;
+}
+
+/** `GET /state`: the servers that keep something, of those that the reader may change. */
+export const statePage: PageRoute<StatePageOptions> = {
+  path: "/state",
+  permit: listing,
+  create({ state, pages, writable }) {
+    return async (context) => {
+      const { tenant, base } = context;
+      const kept = (await state.sizes(tenant)).filter(({ server }) => mayChange(context, "state", server));
+      const view = ({ server, keys, bytes, exists }: KeptBy): object => ({
+        writable,
+        name: server,
+        href: addressOf(base, server),
+        page: exists ? pathsOf(base, server).page : "",
+        keys: countOf(keys, "key"),
+        size: bytesText(bytes),
+      });
+      await pages.send(context, "state", {
+        title: "State",
+        section: "state",
+        scripts: ["state.js"],
+        servers: kept.length > 0 ? await pages.fragment("state", inGroups(kept, view)) : undefined,
+        writable,
+      });
+    };
+  },
+};
+
+/** `GET /state/:name`: the keys of a server, or with `?key=` one of them and its value. */
+export const serverStatePage: PageRoute<StatePageOptions> = {
+  path: "/state/:name",
+  permit: readingWith("state", named),
+  create(options) {
+    return async (context) => {
+      const key = textIn(context, "key");
+      await (key === "" ? sendKeys(options, context) : sendValue(options, context, key));
+    };
+  },
+};
+
+async function sendKeys({ state, pages, writable, limits }: StatePageOptions, context: RoutedContext): Promise<void> {
+  const { request, tenant, base } = context;
+  const server = named(context)!;
+  const address = addressOf(base, server);
+  const prefix = textIn(context, "prefix");
+  const { limit, after } = readListPage(request, limits);
+  const { items, next } = await state.list(tenant, server, { prefix, after, max: limit });
+  const view = ({ key, bytes, isJson, changedAt, expiresAt, version }: StateItem): object => ({
+    writable,
+    key,
+    version,
+    href: `${address}?${new URLSearchParams({ key }).toString()}`,
+    size: `${bytesText(bytes)} of ${isJson ? "JSON" : "bytes"}`,
+    changedAt: timeView(changedAt),
+    expiresAt: expiresAt === null ? "" : timeView(expiresAt),
+  });
+  const more = nextAddress(address, request, next === undefined ? undefined : cursorAfter(next));
+  await pages.send(context, "state-keys", {
+    title: `State of ${server}`,
+    section: "state",
+    crumbs: [{ label: "State", href: `${base}/state` }, { label: server }],
+    scripts: ["state.js"],
+    server,
+    address,
+    prefix,
+    keys: items.length > 0 ? await pages.fragment("state-keys", inGroups(items, view)) : undefined,
+    next: more === undefined || prefix === "" ? more : `${more}&${new URLSearchParams({ prefix }).toString()}`,
+    writable,
+  });
+}
+
+async function sendValue({ state, pages, writable }: StatePageOptions, context: RoutedContext, key: string) {
+  const { tenant, base } = context;
+  const server = named(context)!;
+  const address = addressOf(base, server);
+  const entry = await state.read(tenant, server, key).catch((error: unknown) => {
+    if (error instanceof BerthError && error.code === "state_not_found") return undefined;
+    throw error;
+  });
+  await pages.send(context, "state-value", {
+    title: key,
+    section: "state",
+    crumbs: [{ label: "State", href: `${base}/state` }, { label: server, href: address }, { label: key }],
+    scripts: ["state.js"],
+    server,
+    address,
+    key,
+    writable,
+    isNew: !entry,
+    valueVersion: entry?.version ?? 0,
+    isJson: entry?.isJson ?? true,
+    text: entry ? await pages.text(textOf(entry)) : "",
+    changedAt: entry && timeView(entry.changedAt),
+    expiresAt: entry?.expiresAt ? timeView(entry.expiresAt) : "",
+    expires: entry?.expiresAt ?? "",
+  });
+}
+
+/** As a person edits it: indented JSON, or base64. */
+function textOf({ value, isJson }: StateEntry): string {
+  const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+  return isJson ? indentedJson(JSON.parse(bytes.toString("utf8"))) : bytes.toString("base64");
+}
+
+function addressOf(base: string, server: string): string {
+  return `${base}/state/${encodeURIComponent(server)}`;
+}
+
+function textIn({ request }: RoutedContext, name: string): string {
+  const value = request.query[name];
+  return typeof value === "string" ? value : "";
+}
