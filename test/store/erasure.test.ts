@@ -117,6 +117,36 @@ describe("a deleted tenant", () => {
     }
   });
 
+  it("C8 leaves nothing that an earlier Berth removed without overwriting it, once a collection has run", async () => {
+    const dataDir = dataFolder();
+    const store = await openSqliteStore({ dataDir });
+    try {
+      await fill(store, "zenith", "kept", "n", 120);
+      const expiresAt = Date.now() + 3_600_000;
+      for (let count = 0; count < 200; count++) {
+        const value = `${MARK} `.repeat(1 + ((count * 53) % 700));
+        await store.putRecord("zenith", "session", `k${count}`, { value, expected: 0, expiresAt });
+      }
+      const database = new Database(join(dataDir, DATABASE_FILE));
+      database.exec("DELETE FROM record WHERE kind = 'session'; UPDATE scrubbed SET through = 0");
+      // What is written next takes a part of each page of what was removed.
+      const insert = database.prepare("INSERT INTO content (cid, bytes) VALUES (?, ?)");
+      const longer = Array.from({ length: 40 }, (_, index) => rawBlock(`${index} `.repeat(2_000 + index * 317)));
+      const claim = database.prepare("INSERT INTO tenant_content (tenant, content_id) VALUES ('zenith', ?)");
+      for (const { cid, bytes } of longer) claim.run(insert.run(cid, bytes).lastInsertRowid);
+      database.close();
+      assert.ok(marksIn(dataDir)[DATABASE_FILE]! + (marksIn(dataDir)[`${DATABASE_FILE}-wal`] ?? 0) > 100);
+
+      await store.collect({ tenants: [], graceMs: 60_000 });
+      assert.deepEqual(marksIn(dataDir), {});
+      for (const { cid } of longer) assert.ok(await store.content("zenith", cid));
+      for (const { cid } of await store.names("zenith", "variable")) assert.ok(await store.content("zenith", cid));
+    } finally {
+      await store.close();
+    }
+    assert.deepEqual(verifyDatabase(join(dataDir, DATABASE_FILE)).problems, []);
+  });
+
   it("C8 is told of where a reader keeps its text in the log, which the next collection overwrites", async () => {
     const dataDir = dataFolder();
     const store = await openSqliteStore({ dataDir });

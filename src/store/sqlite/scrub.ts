@@ -76,7 +76,7 @@ function stamp(database: Database.Database): void {
 }
 
 /** How long a step waits for readers to end, and how often it looks. */
-const WAIT_MS = 10_000;
+const WAIT_MS = 5_000;
 const AGAIN_MS = 20;
 
 /** The values of the table `scrubbed` while something is to be overwritten, and while that is under way. */
@@ -111,6 +111,7 @@ class Pages {
   readonly #usable: number;
   readonly #count: number;
   readonly #freeTrunk: number;
+  readonly #link = Buffer.alloc(4);
   #left = AT_ONCE;
 
   constructor(fd: number, done: Map<number, Kind>) {
@@ -153,11 +154,38 @@ class Pages {
       for (let free = page.readUInt16BE(start + 1); free !== 0; free = page.readUInt16BE(free)) {
         page.fill(0, free + 4, free + page.readUInt16BE(free + 2));
       }
+      if (kind !== TABLE_INNER) {
+        for (let cell = 0; cell < cells; cell++) this.#cleanEnd(page, kind, page.readUInt16BE(pointers + cell * 2));
+      }
       this.#cleaned(number, page, before, isInner ? "other" : "leaf");
     }
     if (!isInner) return [];
     const below = Array.from({ length: cells }, (_, cell) => page.readUInt32BE(page.readUInt16BE(pointers + cell * 2)));
     return [...below, page.readUInt32BE(start + 8)].filter((child) => this.#done.get(child) !== "leaf");
+  }
+
+  /** Cleans the end of the last page of a row that takes more than a part of one page. */
+  #cleanEnd(page: Buffer, kind: number, cell: number): void {
+    let at = kind === INDEX_INNER ? cell + 4 : cell;
+    const [length, afterLength] = varint(page, at);
+    at = kind === TABLE_LEAF ? varint(page, afterLength)[1] : afterLength;
+    const most = kind === TABLE_LEAF ? this.#usable - 35 : Math.floor(((this.#usable - 12) * 64) / 255) - 23;
+    if (length <= most) return;
+    const least = Math.floor(((this.#usable - 12) * 32) / 255) - 23;
+    const fitting = least + ((length - least) % (this.#usable - 4));
+    const here = fitting <= most ? fitting : least;
+    let next = page.readUInt32BE(at + here);
+    let rest = length - here;
+    for (const room = this.#usable - 4; rest > room; rest -= room) next = this.#nextOf(next);
+    const last = this.#read(next);
+    const before = Buffer.from(last);
+    last.fill(0, 4 + rest, this.#usable);
+    this.#write(next, last, before);
+  }
+
+  #nextOf(number: number): number {
+    readSync(this.#fd, this.#link, 0, 4, (number - 1) * this.#size);
+    return this.#link.readUInt32BE(0);
   }
 
   #cleanFree(): boolean {
@@ -189,8 +217,23 @@ class Pages {
   }
 
   #cleaned(number: number, page: Buffer, before: Buffer, kind: Kind = "other"): void {
-    if (!page.equals(before)) writeSync(this.#fd, page, 0, this.#size, (number - 1) * this.#size);
+    this.#write(number, page, before);
     this.#done.set(number, kind);
     this.#left -= 1;
   }
+
+  #write(number: number, page: Buffer, before: Buffer): void {
+    if (!page.equals(before)) writeSync(this.#fd, page, 0, this.#size, (number - 1) * this.#size);
+  }
+}
+
+/** A number as SQLite writes it, and where it ends. Lengths and row ids of Berth are exact as numbers. */
+function varint(page: Buffer, start: number): [value: number, end: number] {
+  let value = 0;
+  for (let at = start; at < start + 8; at++) {
+    const byte = page[at]!;
+    value = value * 128 + (byte & 0x7f);
+    if (byte < 0x80) return [value, at + 1];
+  }
+  return [value * 256 + page[start + 8]!, start + 9];
 }
