@@ -108,7 +108,7 @@ export async function openCore(
   const { guests: mode, limits } = config;
   const tried = tryGuests({ mode, limits, log });
   try {
-    const given = await openFolders(config.folders, ownPlaces(config));
+    const given = await openFolders(config.folders, ownPlaces(config), limits);
     const store = opened(await openStore({ dataDir: config.dataDir, log }));
     const audit = opened(await auditOf(config, store, log));
     starting("the image is applied");

@@ -66,6 +66,7 @@ function neighbourDid({ reason }: GuestFailure): string {
 /** Describes a process that ended by itself, from its exit and the end of its stderr. */
 export function ended(exit: Exit, stderr: string): GuestFailure {
   if (exit.startError) return notStarted(exit.startError);
+  if (isUnmounted(stderr)) return notMounted;
   if (/out of memory|allocation failed|bad_alloc/i.test(stderr)) {
     return failure("memory", "its process ran out of memory and ended");
   }
@@ -74,6 +75,17 @@ export function ended(exit: Exit, stderr: string): GuestFailure {
     return failure("crash", "its process was killed, perhaps because this machine ran out of memory");
   return failure("crash", signal ? `its process ended by ${signal}` : `its process ended with exit code ${exit.code}`);
 }
+
+/** A program may write the same, which harms nobody. */
+export function isUnmounted(stderr: string): boolean {
+  return /^bwrap: Can't (?:find source path|bind mount|get type of source)/m.test(stderr);
+}
+
+export const notMounted: GuestFailure = failure(
+  "load",
+  "a folder of its entry cannot be mounted: it vanished, or the user that code runs as may not enter it",
+  true,
+);
 
 export function notStarted(error: unknown): GuestFailure {
   const { code = "unknown reason" } = error as NodeJS.ErrnoException;

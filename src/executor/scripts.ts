@@ -13,6 +13,8 @@ import {
   ended,
   failure,
   heldTooMuch,
+  isUnmounted,
+  notMounted,
   notStarted,
   outputTooLarge,
   timedOut,
@@ -117,6 +119,7 @@ export class Scripts {
           if (verdict) started.kill();
         });
         if (verdict || end.overflowed) this.killed++;
+        if (!verdict && script.folders && isUnmounted(end.stderr)) return { ok: false, error: notMounted };
         return outcomeOf(end, verdict, this.#limits.outputBytes);
       } finally {
         if (process) this.#fairness.delete(process);

@@ -2,9 +2,11 @@ import { constants } from "node:fs";
 import { access, realpath, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { isAbsolute, join, relative, resolve, sep } from "node:path";
+import { setTimeout as after } from "node:timers/promises";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { DEFAULT_TENANT, isTenantName } from "../lib/tenant-name.ts";
+import type { Limits } from "../limits/limits.ts";
 
 /**
  * Folders of the machine that the operator declares, and that entries name. This owns which may be declared at all, who
@@ -112,7 +114,11 @@ const MACHINE = ["/proc", "/sys", "/dev", "/run"];
  * The declared folders, each looked at. Rejects with `config_invalid`, and every reason, where one must not be given to
  * any code.
  */
-export async function openFolders(declared: readonly DeclaredFolder[], own: OwnPlaces): Promise<Folders> {
+export async function openFolders(
+  declared: readonly DeclaredFolder[],
+  own: OwnPlaces,
+  limits: Pick<Limits, "folderMs">,
+): Promise<Folders> {
   const problems: string[] = [];
   const real = new Map<string, string>();
   for (const { name, path, writable } of declared) {
@@ -129,7 +135,7 @@ export async function openFolders(declared: readonly DeclaredFolder[], own: OwnP
   }
   problems.push(...overlaps(declared, real));
   if (problems.length > 0) throw new BerthError("config_invalid", problems.join("; "));
-  return new Folders(declared, real);
+  return new Folders(declared, real, limits);
 }
 
 async function refusalOf(path: string, writable: boolean, own: OwnPlaces): Promise<string | undefined> {
@@ -194,13 +200,24 @@ export class Folders {
   readonly #declared: ReadonlyMap<string, DeclaredFolder>;
   /** The real paths as they were checked, by name. */
   readonly #real: ReadonlyMap<string, string>;
+  readonly #folderMs: number;
+  readonly #look: typeof lookAt;
+  /** By name. A file system that does not answer holds one thread for each of its folders, however many calls wait. */
+  readonly #looking = new Map<string, Promise<string | undefined>>();
 
-  constructor(declared: readonly DeclaredFolder[], real: ReadonlyMap<string, string>) {
+  constructor(
+    declared: readonly DeclaredFolder[],
+    real: ReadonlyMap<string, string>,
+    { folderMs }: Pick<Limits, "folderMs">,
+    look = lookAt,
+  ) {
     this.#declared = new Map(declared.map((folder) => [folder.name, folder]));
     this.#real = real;
+    this.#folderMs = folderMs;
+    this.#look = look;
   }
 
-  /** Why a tenant's server cannot have the folder; a folder of others is as one that there is not. */
+  /** The reason why a tenant's server cannot have the folder; a folder of others is as one that there is not. */
   problem(tenant: string, name: string): string | undefined {
     return this.#find(tenant, name) ? undefined : notDeclared(name);
   }
@@ -212,13 +229,28 @@ export class Folders {
         const folder = this.#find(tenant, name);
         const path = this.#real.get(name);
         if (!folder || path === undefined) throw new FolderFault(notDeclared(name), false);
-        const [found, is] = await Promise.all([realpath(path), stat(path)]).catch(() => []);
-        // A link in its place leads where nobody has looked.
-        if (found !== path || !is?.isDirectory()) throw new FolderFault(gone(name), true);
-        return [{ name, path, writable: folder.writable }, `${name}=${is.dev}:${is.ino}`];
+        const identity = await this.#identityOf(name, path);
+        if (identity === undefined) throw new FolderFault(gone(name), true);
+        return [{ name, path, writable: folder.writable }, `${name}=${identity}`];
       }),
     );
     return { folders: looked.map(([folder]) => folder), version: looked.map(([, version]) => version).join() };
+  }
+
+  async #identityOf(name: string, path: string): Promise<string | undefined> {
+    let looking = this.#looking.get(name);
+    if (!looking) {
+      looking = this.#look(path).finally(() => this.#looking.delete(name));
+      this.#looking.set(name, looking);
+    }
+    const late = new AbortController();
+    const silent = after<typeof SILENT>(this.#folderMs, SILENT, { signal: late.signal }).catch(
+      (): typeof SILENT => SILENT,
+    );
+    const found = await Promise.race([looking, silent]);
+    late.abort();
+    if (found === SILENT) throw new FolderFault(slow(name, this.#folderMs), true);
+    return found;
   }
 
   #find(tenant: string, name: string): DeclaredFolder | undefined {
@@ -227,13 +259,30 @@ export class Folders {
   }
 }
 
-export const noFolders = new Folders([], new Map());
+const SILENT = Symbol("no answer");
+
+/** Tells the folder at a path from all others; undefined where there is none, or a link leads elsewhere. */
+async function lookAt(path: string): Promise<string | undefined> {
+  try {
+    if ((await realpath(path)) !== path) return undefined;
+    const is = await stat(path);
+    return is.isDirectory() ? `${is.dev}:${is.ino}` : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export const noFolders = new Folders([], new Map(), { folderMs: 0 });
 
 function notDeclared(name: string): string {
   return (
     `The operator has not declared a folder "${name}" for this tenant: ` +
     'add it to BERTH_FOLDERS and start Berth again, or take it out of "folders" in the entry in mcps'
   );
+}
+
+function slow(name: string, folderMs: number): string {
+  return `The folder "${name}" did not answer within ${folderMs} ms (BERTH_FOLDER_MS); its file system may be out of reach`;
 }
 
 function gone(name: string): string {

@@ -122,10 +122,8 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     activities.keepOnly(tenant, directory.servers);
     recentLines.keepOnly(tenant, directory.servers);
     upstreams?.keepOnly(tenant, directory);
-    dependencies.executor.withdrawFolders(tenant, (server, folder) => {
-      const { entry, refused } = directory.servers.get(server) ?? REMOVED;
-      return !refused && entry.folders.includes(folder);
-    });
+    const given = foldersIn(directory);
+    dependencies.executor.withdrawFolders(tenant, (server, folder) => given.get(server)?.includes(folder) ?? false);
   };
 
   /** Has the servers loaded again whose imports lead to other packages now. */
@@ -398,6 +396,15 @@ const REMOVED: DirectoryEntry = {
   problems: [],
   refused: false,
 };
+
+/** The folders of each server that has any: the executor keeps them for as long as the tenant is served. */
+function foldersIn({ servers }: Directory): ReadonlyMap<string, readonly string[]> {
+  const given = new Map<string, readonly string[]>();
+  for (const [server, { entry, refused }] of servers) {
+    if (!refused && entry.folders.length > 0) given.set(server, entry.folders);
+  }
+  return given;
+}
 
 const NOTHING: Directory = { servers: new Map(), problems: [] };
 const names = new WeakMap<Directory, readonly string[]>();

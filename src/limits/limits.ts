@@ -277,6 +277,8 @@ const executorLimits = {
   guestDiskMb: 64,
   /** Files and folders in it. */
   guestFiles: 10_000,
+  /** How long a call waits for the file system of a folder that its server is given. */
+  folderMs: 5_000,
   /** Guest processes of all tenants together. */
   guestProcesses: 64,
   /** Guest processes that are started before anybody needs them. */

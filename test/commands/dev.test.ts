@@ -8,6 +8,7 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import { call, post, request } from "../support/berth.ts";
 import { spawnDev, startDev } from "../support/dev-process.ts";
 import { freePort } from "../support/free-port.ts";
+import { until } from "../support/until.ts";
 
 const GREET = "/** Greets. */\nexport function greet(name: string): string {\n  return `Hello, ${name}!`;\n}\n";
 
@@ -34,6 +35,16 @@ test("berth dev serves what is saved while it starts", async (t) => {
   const dev = await starting;
   await dev.printed(/^ +welcome {2}Greets\.$/m);
   assert.deepEqual(await toolNames(`${dev.url}/mcp/hello`), ["welcome"]);
+});
+
+test("berth dev serves again when a file that is imported as text is saved", async (t) => {
+  const source =
+    'import prices from "./prices.csv";\n/** Lists. */\nexport function list(): string {\n  return prices;\n}\n';
+  const dev = await startDev(t, { "shop.ts": source, "prices.csv": "bread,1" }, ["shop.ts"]);
+  const list = async (): Promise<string> => (await call(`${dev.url}/mcp/shop`, "list")).content[0].text as string;
+  assert.equal(await list(), "bread,1");
+  await writeFile(join(dev.folder, "prices.csv"), "bread,2");
+  await until(async () => (await list()) === "bread,2");
 });
 
 test("berth dev tells clients that listen of a saved change", async (t) => {

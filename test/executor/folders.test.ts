@@ -232,6 +232,16 @@ function foldersContract(mode: Mode): void {
       assert.match(await printed('echo x > "$BERTH_FOLDER_docs/x"'), /Read-only file system/);
       assert.match(await printed(`cat /folders/docs/../../${home}/secret.txt`), /No such file/);
       assert.equal(await printed("ls -a /folders"), ".\n..\ndocs\nout\n");
+      for (const way of ["/proc/1/root", "/proc/self/root", "/proc/$$/cwd/..", "/folders/docs/../.."]) {
+        assert.match(await printed(`cat "${way}${home}/secret.txt"`), /No such file|Permission denied/, way);
+      }
+      assert.match(
+        await printed("mount --bind /folders/docs /folders/out"),
+        /permission denied|must be superuser|not permitted/i,
+      );
+      assert.match(await printed("mknod /folders/out/null c 1 3"), /Operation not permitted/);
+      await printed('ln -s /etc/shadow "$BERTH_FOLDER_out/link"; cat "$BERTH_FOLDER_out/link"');
+      await rm(join(home, "out/link"));
       await symlink(join(home, "secret.txt"), join(home, "docs/out"));
       await link(join(home, "docs/a.txt"), join(home, "out/hard"));
       assert.match(await printed("cat /folders/docs/out"), /No such file/);
@@ -262,10 +272,24 @@ function foldersContract(mode: Mode): void {
 
     it("that cannot be mounted fail the call, and nothing else", async () => {
       const lost = [{ name: "docs", path: join(home, "missing"), writable: false }];
-      const { retriable } = failureOf(
-        await rig.call(shape("where", [], { context: true }), {}, { program: { ...programWith(CODE), folders: lost } }),
-      );
-      assert.equal(retriable, false);
+      const where = shape("where", [], { context: true });
+      const failed = [
+        failureOf(await rig.call(where, {}, { program: { ...programWith(CODE), folders: lost } })),
+        failureOf(
+          await rig.executor.runScript({
+            tenant: "default",
+            script: "echo",
+            argv: [],
+            env: {},
+            folders: lost,
+            deadlineMs: 60_000,
+          }),
+        ),
+      ];
+      for (const { reason, message } of failed) {
+        assert.match(`${reason}: ${message}`, /^load: a folder of its entry cannot be mounted/);
+        assert.ok(!message.includes(home), "callers hear no path of the host");
+      }
       assert.equal(
         valueOf(await rig.call(shape("read", ["name"]), { name: place("docs", "a.txt") }, { program })),
         "first",

@@ -4,7 +4,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { readConfig } from "../../src/config.ts";
-import { openFolders, parseFolders, type DeclaredFolder, type OwnPlaces } from "../../src/folders/folders.ts";
+import { Folders, openFolders, parseFolders, type DeclaredFolder, type OwnPlaces } from "../../src/folders/folders.ts";
+
+const limits = { folderMs: 60_000 };
 
 describe("the folders that the operator declares", () => {
   let home: string;
@@ -29,7 +31,7 @@ describe("the folders that the operator declares", () => {
     ...more,
   });
   const refusal = async (...folders: DeclaredFolder[]): Promise<string> =>
-    openFolders(folders, own).then(
+    openFolders(folders, own, limits).then(
       () => "given",
       ({ code, message }: { code: string; message: string }) => `${code}: ${message}`,
     );
@@ -90,7 +92,7 @@ describe("the folders that the operator declares", () => {
 
   it("may not hold a data folder that is still to be made", async () => {
     const later = { ...own, dataDir: join(home, "docs/deep/later/data") };
-    await assert.rejects(openFolders([declared(join(home, "docs"))], later), /holds Berth's data folder/);
+    await assert.rejects(openFolders([declared(join(home, "docs"))], later, limits), /holds Berth's data folder/);
   });
 
   it("have to be there, and folders, at the start: each that is not is told", async () => {
@@ -108,7 +110,7 @@ describe("the folders that the operator declares", () => {
   });
 
   it("are a tenant's own: to others they are as if they were not declared", async () => {
-    const folders = await openFolders([declared(join(home, "docs"), { tenants: ["acme"] })], own);
+    const folders = await openFolders([declared(join(home, "docs"), { tenants: ["acme"] })], own, limits);
     assert.equal(folders.problem("acme", "docs"), undefined);
     const said = folders.problem("other", "docs")!;
     assert.equal(said.replaceAll('"docs"', '"none"'), folders.problem("other", "none"));
@@ -118,7 +120,7 @@ describe("the folders that the operator declares", () => {
 
   it("that vanish are told, and are another one when they are back", async () => {
     const path = join(home, "mine");
-    const folders = await openFolders([declared(path)], own);
+    const folders = await openFolders([declared(path)], own, limits);
     const before = await folders.now("default", ["docs"]);
     assert.deepEqual(await folders.now("default", ["docs"]), before);
     await rename(path, join(home, "away"));
@@ -130,7 +132,7 @@ describe("the folders that the operator declares", () => {
   it("are not followed to where a link in their place leads", async () => {
     const path = join(home, "parent/child");
     await mkdir(path, { recursive: true });
-    const folders = await openFolders([declared(path)], own);
+    const folders = await openFolders([declared(path)], own, limits);
     await rename(dirname(path), join(home, "moved"));
     await symlink(join(home, "moved"), dirname(path));
     await assert.rejects(folders.now("default", ["docs"]), /"docs" is not there/);
@@ -138,6 +140,24 @@ describe("the folders that the operator declares", () => {
     await mkdir(dirname(path));
     await symlink(join(home, "data"), path);
     await assert.rejects(folders.now("default", ["docs"]), /"docs" is not there/);
+  });
+
+  it("that do not answer fail their calls after a while, and hold one thread whoever waits", async () => {
+    let looks = 0;
+    let answer!: (identity: string) => void;
+    const look = (): Promise<string> => {
+      looks += 1;
+      return new Promise((resolve) => (answer = resolve));
+    };
+    const folders = new Folders([declared("/srv/docs")], new Map([["docs", "/srv/docs"]]), { folderMs: 5 }, look);
+    const calls = [1, 2, 3].map(() => folders.now("default", ["docs"]));
+    for (const call of calls)
+      await assert.rejects(call, { mayPass: true, message: /"docs" did not answer within 5 ms/ });
+    assert.equal(looks, 1);
+    const patient = folders.now("default", ["docs"]);
+    answer("1:2");
+    assert.equal((await patient).version, "docs=1:2");
+    assert.equal(looks, 1);
   });
 
   it("have to be readable to Berth", { skip: process.getuid?.() === 0 && "root reads everything" }, async () => {

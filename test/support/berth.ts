@@ -20,6 +20,8 @@ export interface TestSources {
   readonly mcps?: Record<string, unknown>;
   /** Definitions given as text, by file name. */
   readonly texts?: Readonly<Record<string, string>>;
+  /** Files beside the definitions, by name. */
+  readonly beside?: Readonly<Record<string, string | Uint8Array>>;
   /** Further variables, by name. */
   readonly variables?: Readonly<Record<string, string>>;
   readonly env?: Record<string, string>;
@@ -41,6 +43,7 @@ export async function startTestBerth(sources: TestSources): Promise<TestBerth> {
     await writeFile(join(from, name), text);
     mcps[name.replace(/\.\w+$/, "")] = { definition: name };
   }
+  for (const [name, content] of Object.entries(sources.beside ?? {})) await writeFile(join(from, name), content);
   await writeFile(join(from, "mcps.source.json"), JSON.stringify({ ...mcps, ...sources.mcps }));
   const variables = { ...sources.variables, mcps: "GENERATED:mcps.json" };
   const bootSource = {
