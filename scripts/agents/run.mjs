@@ -1,0 +1,89 @@
+// Has a real agent, Codex, call each of the examples: `npm run agents`. What its model would want is told to it by a
+// stand-in, and so are GitHub and a page of the web; all else is real, and everything is on loopback. Exit code 0: each
+// call came to what it should.
+import { spawn } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
+import { clients } from "../snippets/clients.mjs";
+import { installClients } from "../snippets/install.mjs";
+import { makeImage, startBerth } from "../start-berth.mjs";
+import { openModel } from "./model.mjs";
+import { openSites, TOKEN } from "./sites.mjs";
+
+const examples = fileURLToPath(new URL("../../examples", import.meta.url));
+const AGENT_MS_MAX = 120_000;
+
+const folder = mkdtempSync(join(tmpdir(), "berth-agents-"));
+const codex = clients.find(({ id }) => id === "codex");
+console.log(`Installing ${codex.name} ${codex.version} …`);
+const agent = join(installClients([codex], join(folder, "clients")), codex.command);
+const [model, sites] = await Promise.all([openModel(), openSites()]);
+let berth;
+let failures = 0;
+try {
+  berth = await startBerth(makeImage(sourcesFor(sites.host), folder), folder, { BERTH_PRIVATE_HOSTS: sites.host });
+  await setSecret("GITHUB_TOKEN", TOKEN);
+  await check("notes", "write", { id: "shopping", title: "Shopping", text: "- tea" }, /notes:\/\/note\/shopping/);
+  await check("notes", "read", { id: "shopping" }, /- tea/);
+  await check("web", "read", { url: `http://${sites.host}/bread` }, /# Bread.*Flour, \*\*water\*\* and salt/);
+  await check("github", "searchRepositories", { query: "node", count: 1 }, /nodejs\/node/);
+} finally {
+  await berth?.stop();
+  for (const each of [model, sites]) each.close();
+  rmSync(folder, { recursive: true, force: true });
+}
+process.exit(failures === 0 ? 0 : 1);
+
+/** The sources of the examples, with what stands in for the sites that they ask. */
+function sourcesFor(host) {
+  const from = join(folder, "sources");
+  cpSync(examples, from, { recursive: true, filter: (file) => !file.includes("node_modules") });
+  const file = join(from, "mcps.source.json");
+  const { web, github, ...others } = JSON.parse(readFileSync(file, "utf8"));
+  const entries = {
+    ...others,
+    web: { ...web, network: [host] },
+    github: { ...github, network: [host], env: { ...github.env, GITHUB_API_URL: `http://${host}` } },
+  };
+  writeFileSync(file, JSON.stringify(entries));
+  return from;
+}
+
+async function setSecret(name, value) {
+  const { status } = await fetch(`${berth.url}/api/secrets/${name}`, { method: "PUT", body: value });
+  if (status !== 204) throw new Error(`the secret ${name} was not taken: status ${status}`);
+}
+
+async function check(server, tool, args, expected) {
+  const answer = await agentCalls(server, tool, args);
+  const isRight = expected.test(answer.replaceAll("\\n", " "));
+  console.log(`${isRight ? "answers" : "FAILS  "}  ${server}: ${tool}`);
+  if (isRight) return;
+  console.log(answer);
+  failures += 1;
+}
+
+/** The agent's last words, in a home of its own. */
+async function agentCalls(server, tool, args) {
+  model.want({ namespace: `mcp__${server}`, name: tool, arguments: args });
+  const home = join(folder, "home");
+  mkdirSync(home, { recursive: true });
+  const settings = {
+    model_provider: '"stand_in"',
+    "model_providers.stand_in": `{name="stand-in", base_url="${model.url}", wire_api="responses", env_key="MODEL_KEY"}`,
+    [`mcp_servers.${server}`]: `{url="${berth.url}/mcp/${server}"}`,
+  };
+  const options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--model", "stand-in"];
+  for (const [name, value] of Object.entries(settings)) options.push("-c", `${name}=${value}`);
+  const child = spawn(agent, ["exec", ...options, `Call ${tool}.`], {
+    cwd: home,
+    env: { PATH: process.env.PATH, HOME: home, CODEX_HOME: home, MODEL_KEY: "none" },
+    stdio: ["ignore", "pipe", "pipe"],
+    timeout: AGENT_MS_MAX,
+  });
+  const [answer, told] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  return answer.trim() === "" ? told : answer;
+}
