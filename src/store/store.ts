@@ -185,6 +185,8 @@ export interface StateRoom {
   readonly keysPerServer: number;
   readonly bytesPerServer: number;
   readonly bytesPerTenant: number;
+  /** All that the tenant stores, of every kind. */
+  readonly storedBytesMax?: number | undefined;
 }
 
 export interface StateSize {
@@ -293,8 +295,11 @@ export interface Change {
 
 export type StoredKind = (typeof storedKinds)[number];
 
-/** `packages`: tarballs; `compiled`: what was made of other content; `records`: sessions, tasks, streams. */
-export const storedKinds = ["packages", "content", "compiled", "records", "secrets"] as const;
+/**
+ * `packages`: tarballs; `compiled`: what was made of other content; `state`: what servers keep; `records`: sessions,
+ * tasks, streams.
+ */
+export const storedKinds = ["packages", "content", "compiled", "state", "records", "secrets"] as const;
 
 /** Bytes of each kind. */
 export type StoredUse = Readonly<Record<StoredKind, number>>;

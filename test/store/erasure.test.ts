@@ -53,6 +53,12 @@ async function fill(
     const value = `${key} ${"y".repeat((round * 31) % 900)}`;
     await store.putRecord(tenant, "task", key, { value, expected: 0, expiresAt });
     await store.putRecord(tenant, "task", key, { value: `${value} again`, expected: 1, expiresAt });
+    await store.state.set(tenant, `server${round % 3}`, key, {
+      value: Buffer.from(`${key} ${"z".repeat((round * 61) % 5_000)}`),
+      isJson: false,
+      expiresAt: null,
+      room: { keysPerServer: 1_000, bytesPerServer: 1e9, bytesPerTenant: 1e9 },
+    });
     if (round % 5 === 0)
       await store.putSecret(tenant, {
         name: `${names.toUpperCase()}${round}`,
@@ -111,6 +117,7 @@ describe("a deleted tenant", () => {
       assert.ok(Object.keys(marksIn(dataDir)).length > 0);
       await store.collect({ tenants: [], graceMs: 60_000 });
       assert.deepEqual(await store.names("acme", "variable"), []);
+      assert.deepEqual(await store.state.sizes("acme"), []);
       assert.deepEqual(marksIn(dataDir), {});
     } finally {
       await store.close();
@@ -128,12 +135,14 @@ describe("a deleted tenant", () => {
         await store.putRecord("zenith", "session", `k${count}`, { value, expected: 0, expiresAt });
       }
       const database = new Database(join(dataDir, DATABASE_FILE));
-      database.exec("DELETE FROM record WHERE kind = 'session'; UPDATE scrubbed SET through = 0");
+      // In one transaction, SQLite takes the pages as they are.
+      database.exec("BEGIN; DELETE FROM record WHERE kind = 'session'; UPDATE scrubbed SET through = 0");
       // What is written next takes a part of each page of what was removed.
       const insert = database.prepare("INSERT INTO content (cid, bytes) VALUES (?, ?)");
       const longer = Array.from({ length: 40 }, (_, index) => rawBlock(`${index} `.repeat(2_000 + index * 317)));
       const claim = database.prepare("INSERT INTO tenant_content (tenant, content_id) VALUES ('zenith', ?)");
       for (const { cid, bytes } of longer) claim.run(insert.run(cid, bytes).lastInsertRowid);
+      database.exec("COMMIT");
       database.close();
       assert.ok(marksIn(dataDir)[DATABASE_FILE]! + (marksIn(dataDir)[`${DATABASE_FILE}-wal`] ?? 0) > 100);
 

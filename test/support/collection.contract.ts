@@ -153,7 +153,11 @@ export function collectionContract(
       expiresAt: Date.now() + DAY_MS,
     });
     await current().putSecret("default", { name: "S", keyId: "k", sealed: Buffer.from("1234"), by: "test" });
-    const use = { packages: tarball.bytes.length, content: text.bytes.length, compiled: 0, records: 5, secrets: 4 };
+    const room = { keysPerServer: 9, bytesPerServer: 99, bytesPerTenant: 99 };
+    const put = { value: Buffer.from("123456"), isJson: true, expiresAt: null, room };
+    await current().state.set("default", "say", "k", put);
+    const own = { compiled: 0, state: 7, records: 5, secrets: 4 };
+    const use = { packages: tarball.bytes.length, content: text.bytes.length, ...own };
     assert.deepEqual(await current().use("default"), use);
     const stored = Object.values(use).reduce((sum, bytes) => sum + bytes, 0);
 
@@ -163,7 +167,10 @@ export function collectionContract(
       const change = { by: "test", put: [more], set: [name(more, "more")], storedBytesMax: stored };
       await assert.rejects(other.change("default", change), (error: Error & { code: string; data: object }) => {
         assert.equal(error.code, "storage_full");
-        assert.match(error.message, /packages \d+, content \d+, records 5, secrets 4\).*"historyDays".*berth collect/);
+        assert.match(
+          error.message,
+          /packages \d+, content \d+, state 7, records 5, secrets 4\).*"historyDays".*berth collect/,
+        );
         assert.deepEqual(error.data, {
           bytes: stored + 4,
           storedBytesMax: stored,
@@ -171,6 +178,14 @@ export function collectionContract(
         });
         return true;
       });
+      const full = { ...put, room: { ...room, storedBytesMax: stored } };
+      await assert.rejects(other.state.set("default", "say", "more", full), (error: Error & { code: string }) => {
+        assert.equal(error.code, "state_full");
+        assert.match(error.message, /of all that the tenant stores \(packages \d+/);
+        return true;
+      });
+      await other.state.set("default", "say", "k", { ...full, value: Buffer.from("12") });
+      await other.state.set("default", "say", "k", { ...full, value: Buffer.from("123456") });
       await collect();
       await other.change("default", change);
       assert.equal((await other.use("default")).packages, 0);
@@ -241,6 +256,19 @@ export function collectionContract(
     await current().putRecord("default", "task", "one", put);
     await collect();
     assert.ok(await has(release));
+  });
+
+  test("content that the state of a server names is kept as long as that", async () => {
+    const block = jsonBlock({ part: "of a note" });
+    await save([rawBlock("named"), block]);
+    const room = { keysPerServer: 9, bytesPerServer: 999, bytesPerTenant: 999 };
+    const put = { value: Buffer.from(`{"note":"${block.cid}"}`), isJson: true, expiresAt: null, room };
+    await current().state.set("default", "notes", "k", put);
+    await collect();
+    assert.ok(await has(block));
+    await current().state.delete("default", "notes", "k");
+    await collect();
+    assert.equal(await has(block), false);
   });
 
   test("saves of several processes lose nothing while collections run one after the other", async () => {

@@ -28,14 +28,16 @@ export type StateRoomLimits = Pick<Limits, "stateKeysPerServer" | "stateBytesPer
 export function stateRules(dependencies: {
   readonly limits: StateLimits & StateRoomLimits;
   readonly stateBytesOf?: ((tenant: string) => number) | undefined;
+  readonly storedBytesOf?: ((tenant: string) => number) | undefined;
   readonly writable: boolean;
 }): StateRules {
-  const { limits, stateBytesOf, writable } = dependencies;
+  const { limits, stateBytesOf, storedBytesOf, writable } = dependencies;
   const { stateKeysPerServer, stateBytesPerServer, stateBytesPerTenant } = limits;
   const roomOf = (tenant: string): StateRoom => ({
     keysPerServer: stateKeysPerServer,
     bytesPerServer: stateBytesPerServer,
     bytesPerTenant: stateBytesOf?.(tenant) ?? stateBytesPerTenant,
+    storedBytesMax: storedBytesOf?.(tenant),
   });
   return { limits, roomOf, writable };
 }

@@ -79,6 +79,7 @@ export async function collection(
 
     const replaced = await markNames(reach, tenant, historyMs > 0 ? Date.now() - historyMs : -Infinity);
     await markRecords(reach, tenant);
+    await markState(reach, tenant);
     // A release that something names, such as a withdrawal, an entry, or a task, stays addressable.
     const isPinned = ({ kind, cid }: NameChangeRow): boolean => kind === "release" && cid !== null && reach.has(cid);
     const lapsed = replaced.filter((change) => !isPinned(change)).map(({ id }) => id);
@@ -206,6 +207,19 @@ export async function collection(
       if (records.length < ROWS) return;
       from = records.at(-1)!;
       await turns.rest();
+    }
+  }
+
+  /** Marks the content that servers remember. */
+  async function markState(reach: Reach, tenant: string): Promise<void> {
+    for (const server of statements.stateServers.all(tenant)) {
+      for (let from = ""; ;) {
+        const entries = statements.state.all(server, from);
+        for (const { value } of entries) for (const cid of cidsIn(value)) await reach.mark(cid);
+        await turns.rest();
+        if (entries.length < ROWS) break;
+        from = entries.at(-1)!.key;
+      }
     }
   }
 
@@ -422,6 +436,10 @@ function prepare(database: Database.Database) {
     records: database.prepare<[string, string, string], { kind: string; key: string; value: string }>(
       `SELECT kind, key, value FROM record WHERE tenant = ? AND (kind, key) > (?, ?) ORDER BY kind, key LIMIT ${ROWS}`,
     ),
+    stateServers: database.prepare<[string], number>("SELECT id FROM state_server WHERE tenant = ?").pluck(),
+    state: database.prepare<[number, string], { key: string; value: Buffer }>(
+      `SELECT key, value FROM state WHERE server_id = ? AND key > ? ORDER BY key LIMIT ${ROWS}`,
+    ),
     had: database.prepare<[{ tenant: string; cid: Cid }], { id: number; isLeaf: number }>(
       `SELECT id, EXISTS (SELECT 1 FROM content_leaf WHERE content_id = id) AS isLeaf FROM content WHERE cid = @cid AND (
          EXISTS (SELECT 1 FROM tenant_content WHERE tenant = @tenant AND content_id = id)
@@ -496,6 +514,18 @@ function prepare(database: Database.Database) {
       remain("name_change", "id", "AND kind <> 'tenant'"),
       remain("record", "id"),
       remain("secret", "name"),
+      {
+        ...remain("state_server", "id"),
+        some: database
+          .prepare<[string], number>(
+            `SELECT state.id FROM state JOIN state_server ON state_server.id = server_id WHERE tenant = ? LIMIT ${ROWS}`,
+          )
+          .pluck(),
+        remove: database.prepare<[string, number | string]>(
+          "DELETE FROM state WHERE server_id IN (SELECT id FROM state_server WHERE tenant = ?) AND id = ?",
+        ),
+      },
+      remain("state_server", "id"),
       remain("left_content", "content_id"),
       remain("tenant_content", "content_id"),
       remain("tenant_derived", "key"),

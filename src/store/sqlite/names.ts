@@ -8,9 +8,6 @@ import type { SqliteContent } from "./content.ts";
 import type { SqliteDerived } from "./derived.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
 
-const MAKE_ROOM =
-  'remove packages and servers that are not needed, and keep earlier versions for fewer days (the limit "historyDays"); "berth collect" then frees what they took; or have the limit "storedBytes" raised';
-
 /** SQLite's notation for "no limit". */
 const ALL = -1;
 
@@ -51,16 +48,6 @@ export function sqliteNames(
     return { id: Number(lastInsertRowid), kind, name, from: now, cid };
   };
 
-  const checkRoom = (tenant: string, bytes: number, storedBytesMax: number): void => {
-    if (bytes <= storedBytesMax) return;
-    const use = storedBytes.use(tenant);
-    const kinds = Object.entries(use).filter(([, each]) => each > 0);
-    const detail = `it would be ${bytes} bytes, and may be ${storedBytesMax} (${kinds.map((each) => each.join(" ")).join(", ")})`;
-    throw new BerthError("storage_full", `${detail}; ${MAKE_ROOM}`, {
-      data: { bytes, storedBytesMax, use: { ...use } },
-    });
-  };
-
   const change = database.transaction((tenant: string, wanted: Change) => {
     const { by, put = [], set = [], derived = [], storedBytesMax } = wanted;
     const changedAt = Date.now();
@@ -70,7 +57,7 @@ export function sqliteNames(
       if (contents.claim(tenant, block)) added += block.bytes.length;
     }
     added += contents.takeBack(tenant, wanted);
-    if (storedBytesMax !== undefined) checkRoom(tenant, stood + added, storedBytesMax);
+    if (storedBytesMax !== undefined) storedBytes.check(tenant, stood + added, storedBytesMax, "storage_full");
     const moved = set.flatMap((nameMove) => move(tenant, by, changedAt, nameMove) ?? []);
     if (moved.length > 0) audit.append(auditOfChange(tenant, wanted, moved));
     return { added, moved: moved.map(({ id }) => id) };

@@ -50,7 +50,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const names = sqliteNames(database, contents, derived, storedBytes, audit);
   const records = sqliteRecords(database);
   const secrets = sqliteSecrets(database, audit);
-  const state = sqliteState(database, audit);
+  const state = sqliteState(database, audit, storedBytes);
   const claims = leftClaims(database, log);
   const foreignChanges = new ForeignChanges(database, log);
   const collections = new Collections({ file: database.name, busyMs }, log, storedBytes);

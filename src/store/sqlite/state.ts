@@ -14,6 +14,7 @@ import type {
   StateSize,
 } from "../store.ts";
 import type { SqliteAudit } from "./audit.ts";
+import type { StoredBytes } from "./stored-bytes.ts";
 
 /** The most expired keys that one write removes, so that no single write pays for all; and more where there is no room. */
 const EXPIRED_AT_ONCE = 100;
@@ -22,7 +23,11 @@ const EXPIRED_FOR_ROOM = 1_000;
 const EXPIRED_PASSED = 1_000;
 
 /** The part of the SQLite store that keeps the state of servers. Each function is one transaction. */
-export function sqliteState(database: Database.Database, audit: SqliteAudit) {
+export function sqliteState(
+  database: Database.Database,
+  audit: SqliteAudit,
+  storedBytes: Pick<StoredBytes, "of" | "check">,
+) {
   const statements = prepare(database);
 
   const remove = ({ id, serverId, bytes }: Removable): void => {
@@ -53,6 +58,9 @@ export function sqliteState(database: Database.Database, audit: SqliteAudit) {
       if (full !== undefined) throw new BerthError("state_full", `the server "${server}" ${full}`);
     }
     if (more.bytes <= 0) return;
+    if (room.storedBytesMax !== undefined) {
+      storedBytes.check(tenant, storedBytes.of(tenant) + more.bytes, room.storedBytesMax, "state_full");
+    }
     const bytes = (statements.bytesOfTenant.get(tenant) ?? 0) + more.bytes;
     if (bytes <= room.bytesPerTenant) return;
     const limit = `${room.bytesPerTenant} (BERTH_STATE_BYTES_PER_TENANT, or the tenant's own limit stateBytes)`;

@@ -1,6 +1,10 @@
 import type Database from "#better-sqlite3";
+import { BerthError } from "../../lib/errors.ts";
 import type { StoredUse } from "../store.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
+
+const MAKE_ROOM =
+  'remove packages, servers and state that are not needed, and keep earlier versions for fewer days (the limit "historyDays"); "berth collect" then frees what they took; or have the limit "storedBytes" raised';
 
 /**
  * The bytes of content that each tenant has, and of results that it holds. They are summed once and counted from then
@@ -11,6 +15,7 @@ export class StoredBytes {
   readonly #contents: Database.Statement<[string], number | null>;
   readonly #packages: Database.Statement<[string], number | null>;
   readonly #results: Database.Statement<[string], number | null>;
+  readonly #state: Database.Statement<[string], number | null>;
   readonly #records: Database.Statement<[string, number], number | null>;
   readonly #secrets: Database.Statement<[string], number | null>;
   readonly #log: Pick<WriteAheadLog, "version">;
@@ -36,6 +41,9 @@ export class StoredBytes {
          WHERE tenant = ?`,
       )
       .pluck();
+    this.#state = database
+      .prepare<[string], number | null>("SELECT SUM(bytes) FROM state_server WHERE tenant = ?")
+      .pluck();
     this.#records = database
       .prepare<[string, number], number | null>(
         "SELECT SUM(octet_length(value)) FROM record WHERE tenant = ? AND expires_at > ?",
@@ -53,7 +61,18 @@ export class StoredBytes {
     this.#seenVersion = version;
     const known = this.#known.get(tenant) ?? this.#summed(tenant);
     this.#known.set(tenant, known);
-    return known;
+    // A server writes its state at each call, and its sums stand beside it.
+    return known + (this.#state.get(tenant) ?? 0);
+  }
+
+  /** Throws `code` for a change after which the tenant would store `bytes`. */
+  check(tenant: string, bytes: number, storedBytesMax: number, code: "storage_full" | "state_full"): void {
+    if (bytes <= storedBytesMax) return;
+    const use = this.use(tenant);
+    const kinds = Object.entries(use).filter(([, each]) => each > 0);
+    const parts = kinds.map((each) => each.join(" ")).join(", ");
+    const detail = `it would be ${bytes} bytes, and may be ${storedBytesMax}, of all that the tenant stores (${parts})`;
+    throw new BerthError(code, `${detail}; ${MAKE_ROOM}`, { data: { bytes, storedBytesMax, use: { ...use } } });
   }
 
   /** Everything by kind, summed anew. */
@@ -63,6 +82,7 @@ export class StoredBytes {
       packages,
       content: (this.#contents.get(tenant) ?? 0) - packages,
       compiled: this.#results.get(tenant) ?? 0,
+      state: this.#state.get(tenant) ?? 0,
       records: this.#records.get(tenant, Date.now()) ?? 0,
       secrets: this.#secrets.get(tenant) ?? 0,
     };
