@@ -14,6 +14,8 @@ try {
   installFolder(fileURLToPath(new URL("../test/clients", import.meta.url)), say);
   // The upstreams that tests reach through Berth; npx finds the packages in the cache that this fills.
   installFolder(fileURLToPath(new URL("../test/upstreams", import.meta.url)), say);
+  // The databases that tests start, and clients to watch them with.
+  installFolder(fileURLToPath(new URL("../test/databases", import.meta.url)), say);
   // Another Node that some of the tests run on, and the SQLite library for Node versions newer than this one may be.
   installFolder(fileURLToPath(new URL("../test/nodes", import.meta.url)), say);
   linkLeftOut("better-sqlite3-13", "../test/nodes/node_modules/better-sqlite3-13");
