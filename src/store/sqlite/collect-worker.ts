@@ -82,7 +82,7 @@ function turns(): Turns {
       await answer;
       if (isStopped) throw new Stopped();
       try {
-        return work();
+        return await work();
       } finally {
         port.postMessage({ wrote: claims } satisfies Wrote);
       }

@@ -8,6 +8,8 @@ import type { ClaimedBytes, Turns } from "./turns.ts";
 
 /** Rows that are read or written at once. */
 const ROWS = 200;
+/** Changes of names that are followed while others wait. */
+const FEW = 20;
 /** Bytes of content that are removed at once, where there is more than one content. */
 const BYTES = 4 * 1024 * 1024;
 /** Contents that are looked at together for any that nobody has a claim on. */
@@ -51,29 +53,30 @@ export async function collection(
     let known = statements.latest.get() ?? 0;
 
     /** Marks what was referred to since; false where all that the tenant has was replaced. */
-    const catchUp = async (): Promise<boolean> => {
+    const catchUp = async (changes: readonly ChangeAfter[], rests: boolean): Promise<boolean> => {
       const latest = statements.latest.get() ?? 0;
-      const changes = statements.changesAfter.all(known, tenant);
       if (latest < known || changes.some(({ kind }) => kind === "tenant")) return false;
-      for (const { cid } of changes) if (cid !== null) await reach.mark(cid);
-      known = latest;
+      for (const { cid } of changes) if (cid !== null) await reach.mark(cid, rests);
+      known = changes.at(-1)?.id ?? known;
       return true;
     };
     /** A transaction in which everything that the tenant's names mean is marked; false where that cannot be. */
     const settled = async (work: () => void): Promise<boolean> => {
       for (;;) {
-        if (!(await catchUp())) return false;
-        claims.bytes = 0;
-        const done = await turns.write(
-          () =>
-            immediately(() => {
-              if (statements.hasChanged.get(known, tenant)) return false;
-              work();
-              return true;
-            }),
-          claims,
-        );
-        if (done) return true;
+        if (!(await catchUp(statements.changesAfter.all(known, tenant), true))) return false;
+        const done = await turns.write(async () => {
+          claims.bytes = 0;
+          // The few that came until nobody else writes; more of them are marked in turns.
+          const changes = statements.changesAfter.all(known, tenant);
+          if (changes.length > FEW) return "again";
+          if (!(await catchUp(changes, false))) return "replaced";
+          return immediately(() => {
+            if (statements.hasChanged.get(known, tenant)) return "again";
+            work();
+            return "done";
+          });
+        }, claims);
+        if (done !== "again") return done === "done";
       }
     };
 
@@ -295,7 +298,8 @@ class Reach {
     return this.#reached.has(cid);
   }
 
-  async mark(root: Cid): Promise<void> {
+  /** With `rests`, others have their turns meanwhile. */
+  async mark(root: Cid, rests = true): Promise<void> {
     const waiting = this.#add(root);
     for (let found = waiting.pop(); found; found = waiting.pop()) {
       const { id, cid } = found;
@@ -304,7 +308,7 @@ class Reach {
       const named = cidsIn(bytes);
       if (named.size === 0) this.leaves.push({ id, cid, isPackage: isPackage(bytes) ? 1 : 0 });
       for (const each of named) waiting.push(...this.#add(each));
-      await this.#turns.rest();
+      if (rests) await this.#turns.rest();
     }
   }
 
@@ -374,6 +378,8 @@ interface NameChangeRow {
   readonly changedAt: number;
 }
 
+type ChangeAfter = Pick<NameChangeRow, "id" | "kind" | "cid">;
+
 interface Claim {
   readonly at: number;
   readonly id: number;
@@ -420,8 +426,8 @@ function prepare(database: Database.Database) {
   return {
     latest: database.prepare<[], number | null>("SELECT max(id) FROM name_change").pluck(),
     // The plus keeps SQLite from scanning all that the tenant ever changed, by the index of its names.
-    changesAfter: database.prepare<[number, string], { kind: string; cid: Cid | null }>(
-      "SELECT kind, cid FROM name_change WHERE id > ? AND +tenant = ?",
+    changesAfter: database.prepare<[number, string], ChangeAfter>(
+      "SELECT id, kind, cid FROM name_change WHERE id > ? AND +tenant = ? ORDER BY id",
     ),
     hasChanged: database
       .prepare<[number, string], number>("SELECT 1 FROM name_change WHERE id > ? AND +tenant = ? LIMIT 1")

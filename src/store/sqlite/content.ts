@@ -29,12 +29,17 @@ export class SqliteContent {
     return this.#statements.claim.run(tenant, this.idOf(block)).changes > 0;
   }
 
+  /** True if the tenant has content that nothing referred to, so that each change is searched for references. */
+  hasLeft(tenant: string): boolean {
+    return this.#statements.hasLeft.get(tenant) !== undefined;
+  }
+
   /**
    * Keeps what a change of a tenant refers to, if it was about to be removed because nothing referred to it. Returns the
    * bytes that the tenant claims again.
    */
   takeBack(tenant: string, { put = [], set = [] }: Pick<Change, "put" | "set">): number {
-    if (!this.#statements.hasLeft.get(tenant)) return 0;
+    if (!this.hasLeft(tenant)) return 0;
     const wanted = new Set<Cid>();
     for (const { cid } of set) if (cid !== null) wanted.add(cid);
     for (const { cid, bytes } of put) for (const each of [cid, ...cidsIn(bytes)]) wanted.add(each);
@@ -44,8 +49,9 @@ export class SqliteContent {
       const left = this.#statements.left.get(tenant, cid);
       if (!left) continue;
       this.#statements.forgetLeft.run(tenant, left.id);
-      if (this.#statements.claim.run(tenant, left.id).changes > 0) claimed += left.bytes.length;
-      for (const each of cidsIn(left.bytes)) wanted.add(each);
+      if (this.#statements.claim.run(tenant, left.id).changes > 0) claimed += left.length;
+      const bytes = left.isLeaf ? undefined : this.#statements.bytes.get(left.id);
+      if (bytes) for (const each of cidsIn(bytes)) wanted.add(each);
     }
     return claimed;
   }
@@ -90,9 +96,11 @@ function prepare(database: Database.Database) {
     put: database.prepare<[string, Uint8Array]>("INSERT INTO content (cid, bytes) VALUES (?, ?)"),
     addLeaf: database.prepare<[number]>("INSERT INTO content_leaf (content_id, is_package) VALUES (?, 1)"),
     hasLeft: database.prepare<[string], number>("SELECT 1 FROM left_content WHERE tenant = ? LIMIT 1").pluck(),
-    left: database.prepare<[string, string], { id: number; bytes: Buffer }>(
-      "SELECT id, bytes FROM content JOIN left_content ON content_id = id WHERE tenant = ? AND cid = ?",
+    left: database.prepare<[string, string], { id: number; length: number; isLeaf: number }>(
+      `SELECT id, LENGTH(bytes) AS length, EXISTS (SELECT 1 FROM content_leaf WHERE content_id = id) AS isLeaf
+       FROM content JOIN left_content ON left_content.content_id = id WHERE tenant = ? AND cid = ?`,
     ),
+    bytes: database.prepare<[number], Buffer>("SELECT bytes FROM content WHERE id = ?").pluck(),
     forgetLeft: database.prepare<[string, number]>("DELETE FROM left_content WHERE tenant = ? AND content_id = ?"),
     mend: database.prepare<[Uint8Array, number]>("UPDATE content SET bytes = ? WHERE id = ?"),
     claim: database.prepare<[string, number]>(

@@ -9,6 +9,7 @@ import { identityOf } from "./store-files.ts";
 /** A change of more contents and names, or of more bytes, takes long enough for others to notice. */
 const LONG_FROM = 500;
 const LONG_FROM_BYTES = 4 * 1024 * 1024;
+const SEARCHED_LONG_FROM_BYTES = 256 * 1024;
 /** Contents or names, and bytes, that are handed over at a time, which takes about a millisecond. */
 const HANDED_OVER = 250;
 const HANDED_OVER_BYTES = 4 * 1024 * 1024;
@@ -35,9 +36,11 @@ export type LongChangeReport =
   | { readonly refusal: { readonly code: ErrorCode; readonly message: string; readonly data: BerthError["data"] } }
   | { readonly error: { readonly code: string | undefined; readonly message: string } };
 
-export function isLongChange({ put = [], set = [] }: Change): boolean {
+/** `isSearched`: its content is searched for references, which takes longer. */
+export function isLongChange({ put = [], set = [] }: Change, isSearched: boolean): boolean {
   if (put.length + set.length > LONG_FROM) return true;
-  return put.reduce((sum, { bytes }) => sum + bytes.length, 0) > LONG_FROM_BYTES;
+  const bytes = put.reduce((sum, each) => sum + each.bytes.length, 0);
+  return bytes > (isSearched ? SEARCHED_LONG_FROM_BYTES : LONG_FROM_BYTES);
 }
 
 /**

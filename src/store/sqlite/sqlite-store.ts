@@ -150,7 +150,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     },
 
     async change(tenant, change) {
-      const kept = isLongChange(change)
+      const kept = isLongChange(
+        change,
+        attempt(() => contents.hasLeft(tenant)),
+      )
         ? log.keepAside(() => foreignChanges.adding(changeAside(tenant, change)))
         : log.keep(() => foreignChanges.add(changeHere(tenant, change)));
       return foreignChanges.tellIfUnsure(namesOf(tenant, change), kept);

@@ -5,7 +5,7 @@ export interface Turns {
   /** Rejects with `Stopped`. */
   pause(ms: number): Promise<void>;
   /** Runs a transaction while nobody else in the serving process writes. Rejects with `Stopped`. */
-  write<T>(work: () => T, claims?: ClaimedBytes): Promise<T>;
+  write<T>(work: () => T | Promise<T>, claims?: ClaimedBytes): Promise<T>;
 }
 
 /** By how much a transaction changed what a tenant claims. */
