@@ -54,6 +54,8 @@ export interface Config {
   };
   /** Where the keys are that seal secrets; without either, Berth makes its own in the data folder. */
   readonly secretKeys: { readonly file: string | undefined; readonly text: string | undefined };
+  /** Hosts of private networks that servers may reach if their entries list them. */
+  readonly privateHosts: string | undefined;
   /** Tenants other than `default` whose servers may start upstream programs, outside the sandbox. */
   readonly tenantUpstreams: "all" | readonly string[];
   /** Tenants other than `default` that may have npm packages. */
@@ -210,6 +212,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
       privateIssuers: env["BERTH_OAUTH_PRIVATE_ISSUERS"] || undefined,
     },
     secretKeys: secretKeys(),
+    privateHosts: env["BERTH_PRIVATE_HOSTS"] || undefined,
     tenantUpstreams: tenants("BERTH_TENANT_UPSTREAMS"),
     tenantPackages: tenants("BERTH_TENANT_PACKAGES"),
     folders: parseFolders(env["BERTH_FOLDERS"], problems),

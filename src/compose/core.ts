@@ -38,7 +38,9 @@ import { createEndpoint, type Endpoint } from "../mcp/endpoint.ts";
 import { showParts, timeCompiling } from "../metrics/figures.ts";
 import { createMetrics, type Metrics } from "../metrics/metrics.ts";
 import { parseAddresses, type AllowedHost } from "../network/allow-list.ts";
+import { parsePrivateHosts, type PrivateHost } from "../network/private-hosts.ts";
 import { openPublicFetch } from "../network/public-fetch.ts";
+import { SocketRelay } from "../network/socket-relay.ts";
 import { openNpm } from "../packages/npm.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import type { Spawn, Spawner } from "../processes/spawn/spawn.ts";
@@ -86,7 +88,7 @@ export interface Core {
 /**
  * Everything that does not depend on how requests arrive: HTTP and stdio serve the same core. Rejects, with nothing
  * left open, when a part cannot be opened. `fill` brings the store's names to what will be served; `starting` is told
- * each step. The core owns `spawner` from now on.
+ * each step. The core owns `spawner` from now on. `ownPort` is where it will be reached by HTTP, if it will.
  */
 export async function openCore(
   config: Config,
@@ -94,6 +96,7 @@ export async function openCore(
   fill: Fill,
   starting: (step: string) => void,
   spawner: Spawner,
+  ownPort?: number,
 ): Promise<Core> {
   const closers: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
@@ -119,7 +122,11 @@ export async function openCore(
     const limitsOf = (tenant: string): TenantLimits => tenantLimits(limits, served.limitsOf(tenant));
     const folders = opened(new WorkFolders());
     const { make: makeFolder } = folders;
-    const executor = opened(await openExecutor({ mode, tried, limits, limitsOf, start, makeFolder, log }));
+    const relay = opened(new SocketRelay({ start, makeFolder, limits, ownPort, log }));
+    const network = { privateHostsOf: privateHostsOf(config), ownPort, retire: relay.retire };
+    const executor = opened(
+      await openExecutor({ mode, tried, limits, limitsOf, start, makeFolder, network: relay, log }),
+    );
     if (executor.isolation === "trusted")
       log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
     starting("servers are read");
@@ -161,6 +168,7 @@ export async function openCore(
       observers,
       grants,
       folders: given,
+      network,
       upstreams,
       mayStartPrograms: (tenant: string) => mayStartPrograms(config, tenant),
       writable: config.image !== "readonly",
@@ -249,7 +257,7 @@ export async function openCore(
       access.oauthChanged(tenant);
     });
     tenancy.onEnd((tenant) => {
-      for (const part of [admission, metrics.calls, grants]) part.forget(tenant);
+      for (const part of [admission, metrics.calls, grants, relay]) part.forget(tenant);
     });
     observers.add(metrics.calls.observer);
     if (audit.observer) observers.add(audit.observer);
@@ -258,7 +266,7 @@ export async function openCore(
       observers.addLines(({ tool, line }) => log.debug({ ...tool, line }, "guest log"));
     }
     if (hosting.writable) closers.push(collectRegularly(store, limits, log));
-    showParts(metrics, { audit, observers, executor, upstreams, endpoint, store, log });
+    showParts(metrics, { audit, observers, executor, relay, upstreams, endpoint, store, log });
     return {
       host,
       tenancy,
@@ -366,6 +374,13 @@ function accessOf(
     checkTokenPace,
     log,
   });
+}
+
+/** Throws `config_invalid`. */
+function privateHostsOf({ privateHosts: text = "" }: Config): (tenant: string) => readonly PrivateHost[] {
+  const hosts = parsePrivateHosts(text);
+  if (typeof hosts === "string") throw new BerthError("config_invalid", `BERTH_PRIVATE_HOSTS: ${hosts}`);
+  return (tenant) => hosts.filter((host) => host.tenant === undefined || host.tenant === tenant);
 }
 
 function privateIssuers({ oauth: { privateIssuers: text } }: Config): readonly AllowedHost[] {

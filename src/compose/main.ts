@@ -61,7 +61,8 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
     onStderr: (stderr) => log.warn({ stderr }, "the spawn helper wrote to stderr"),
   });
   const starting = (step: string): void => readiness.starting(step);
-  const core = await openCore(config, log, fill, starting, spawner).catch((error: unknown) => {
+  const { port } = server.address() as AddressInfo;
+  const core = await openCore(config, log, fill, starting, spawner, port).catch((error: unknown) => {
     server.close();
     server.closeAllConnections();
     throw error;

@@ -8,7 +8,7 @@ import { sameForAll, type ExecutorLimits, type ExecutorTenantLimits } from "./ex
 import type { Executor, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
 import { cancelled, closed, folderWithdrawn, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
 import { strayLog, type ExecutorLog } from "./guest-log.ts";
-import { GuestStarter } from "./guest-starter.ts";
+import { GuestStarter, type GuestNetwork } from "./guest-starter.ts";
 import type { GuestLauncher } from "./launcher.ts";
 import { LoadTrials } from "./load-trials.ts";
 import { PendingCall } from "./pending-call.ts";
@@ -23,6 +23,8 @@ export interface GuestExecutorOptions {
   readonly start?: Spawn;
   /** Makes the folders of guests and scripts that run trusted; by default below the system's temporary folder. */
   readonly makeFolder?: MakeFolder | undefined;
+  /** Where the sockets of guests lead; by default nowhere. */
+  readonly network?: GuestNetwork | undefined;
   readonly log?: ExecutorLog;
 }
 
@@ -51,7 +53,7 @@ export class GuestExecutor implements Executor {
 
   constructor(
     launcher: GuestLauncher,
-    { limits, limitsOf, start = spawnDirectly, makeFolder, log }: GuestExecutorOptions,
+    { limits, limitsOf, start = spawnDirectly, makeFolder, network, log }: GuestExecutorOptions,
     reason?: string,
   ) {
     this.isolation = launcher.isolation;
@@ -67,7 +69,7 @@ export class GuestExecutor implements Executor {
       fairness: this.#fairness,
       makeFolder,
     });
-    this.#starter = new GuestStarter(start, launcher, limits, makeFolder);
+    this.#starter = new GuestStarter(start, launcher, limits, { makeFolder, network });
     this.#trials = new LoadTrials(this.#starter, limits);
     this.#pool = new Pool(this.#starter, limits, {
       processesOf: (tenant) => this.#limitsOf(tenant).guestProcesses,

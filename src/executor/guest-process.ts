@@ -5,6 +5,7 @@ import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 import { Outbox } from "../lib/outbox.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
 import type { Limits } from "../limits/limits.ts";
+import type { Outlet } from "../network/socket-relay.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { ExecutorLimits } from "./executor-limits.ts";
@@ -43,6 +44,7 @@ export class GuestProcess {
   exit: Exit | undefined;
   /** Resolves when nothing of it is alive. */
   readonly gone: Promise<void>;
+  readonly way: { readonly outlet: Outlet; readonly folder: string } | undefined;
   readonly #group: ProcessGroup;
   readonly #reader: FrameReader;
   readonly #limits: GuestProcessLimits;
@@ -59,7 +61,15 @@ export class GuestProcess {
   #stalled: NodeJS.Timeout | undefined;
   #verdict: GuestFailure | undefined;
 
-  constructor(start: Spawn, command: Command, limits: GuestProcessLimits, listener: GuestListener) {
+  /** `way` is its way out, and the folder of it, as it sees that. */
+  constructor(
+    start: Spawn,
+    command: Command,
+    limits: GuestProcessLimits,
+    listener: GuestListener,
+    way?: { readonly outlet: Outlet; readonly folder: string },
+  ) {
+    this.way = way;
     this.#limits = limits;
     this.#listener = listener;
     this.#reader = new FrameReader(limits, {

@@ -1,6 +1,7 @@
 import { realpathSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import type { HostFolder } from "../folders/folders.ts";
+import type { Outlet, SocketRelay } from "../network/socket-relay.ts";
 import { folderUseOf, sandboxUseOf, type FolderUse } from "../processes/folder-use.ts";
 import type { Command } from "../processes/process-group.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
@@ -8,9 +9,23 @@ import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
 import type { ExecutorLimits } from "./executor-limits.ts";
 import { failure } from "./failures.ts";
 import { GuestProcess, type GuestListener, type GuestProcessLimits } from "./guest-process.ts";
-import type { GuestLauncher } from "./launcher.ts";
+import { socketsOf, type GuestLauncher } from "./launcher.ts";
 
 export type GuestStarterLimits = GuestProcessLimits & Pick<ExecutorLimits, "guestDiskMb" | "guestFiles">;
+
+export interface GuestStarterOptions {
+  readonly makeFolder?: MakeFolder | undefined;
+  /** Where the sockets of guests lead; without it, nowhere. */
+  readonly network?: GuestNetwork | undefined;
+}
+
+export interface StartedFor {
+  readonly folders?: readonly HostFolder[] | undefined;
+  /** False for a program that is known to reach nothing. */
+  readonly connects?: boolean;
+}
+
+export type GuestNetwork = Pick<SocketRelay, "open">;
 
 /** Scratch folders outside of the sandbox are looked at this often. */
 const LOOK_MS = 1_000;
@@ -25,6 +40,7 @@ export class GuestStarter {
   readonly #launcher: GuestLauncher;
   readonly #limits: GuestStarterLimits;
   readonly #makeFolder: MakeFolder;
+  readonly #network: GuestNetwork | undefined;
   /** The folders that are being removed. */
   readonly #removing = new Set<Promise<void>>();
 
@@ -32,23 +48,43 @@ export class GuestStarter {
     start: Spawn,
     launcher: GuestLauncher,
     limits: GuestStarterLimits,
-    makeFolder: MakeFolder = makeTemporary,
+    { makeFolder = makeTemporary, network }: GuestStarterOptions = {},
   ) {
     this.#start = start;
     this.#launcher = launcher;
     this.#limits = limits;
     this.#makeFolder = makeFolder;
+    this.#network = network;
   }
 
-  /** A process that sees `folders` is for the program that is given them. */
+  /** A process that sees `folders` is for the program that is given them, and has a way out where that may need one. */
   start(
     listener: GuestListener,
     priority: Pick<Command, "niceness" | "nicenessForNow">,
-    folders?: readonly HostFolder[],
+    { folders = [], connects = true }: StartedFor = {},
   ): GuestProcess {
+    let outlet: Outlet | undefined;
+    try {
+      outlet = connects ? this.#network?.open(this.#launcher.guestUser) : undefined;
+    } catch {
+      // Its program is told that it has no network for now; most programs need none.
+    }
+    const process = this.#startWith(outlet, folders, listener, priority);
+    if (outlet) void process.gone.then(() => outlet.close());
+    return process;
+  }
+
+  #startWith(
+    outlet: Outlet | undefined,
+    folders: readonly HostFolder[],
+    listener: GuestListener,
+    priority: Pick<Command, "niceness" | "nicenessForNow">,
+  ): GuestProcess {
+    const sockets = outlet?.folder;
+    const way = outlet && { outlet, folder: socketsOf(this.#launcher.isolation, outlet.folder) };
     if (this.#launcher.isolation === "sandboxed") {
-      const command = { ...this.#launcher.guest(undefined, folders), ...priority };
-      return new GuestProcess(this.#start, command, this.#limits, listener);
+      const command = { ...this.#launcher.guest({ sockets, folders }), ...priority };
+      return new GuestProcess(this.#start, command, this.#limits, listener, way);
     }
     let scratch: string;
     try {
@@ -56,10 +92,10 @@ export class GuestStarter {
       scratch = realpathSync(this.#makeFolder("guest-"));
     } catch (error) {
       const never: Spawn = () => Promise.reject(error);
-      return new GuestProcess(never, this.#launcher.guest("/"), this.#limits, listener);
+      return new GuestProcess(never, this.#launcher.guest({ scratch: "/" }), this.#limits, listener);
     }
-    const command = { ...this.#launcher.guest(scratch, folders), ...priority };
-    const process = new GuestProcess(this.#start, command, this.#limits, listener);
+    const command = { ...this.#launcher.guest({ scratch, sockets, folders }), ...priority };
+    const process = new GuestProcess(this.#start, command, this.#limits, listener, way);
     const looking = this.#watch(process, scratch);
     const removed = this.#removeAfter(process, scratch, looking);
     this.#removing.add(removed);

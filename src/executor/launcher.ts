@@ -20,13 +20,20 @@ import { FOLDER_VARIABLE } from "./guest/wire.mts";
  */
 export interface GuestLauncher {
   readonly isolation: Isolation;
-  /**
-   * A blank guest process; the pipe is its descriptor 3. `sandboxed`: its scratch folder comes with the sandbox;
-   * `trusted`: it is `scratch`, an absolute path without links. Its environment names where `folders` are.
-   */
-  guest(scratch?: string, folders?: readonly HostFolder[]): Command;
+  /** The user that guests are outside, when not the service's own. */
+  readonly guestUser?: User;
+  /** A blank guest process; the pipe is its descriptor 3. Its environment names where its folders are. */
+  guest(places?: GuestPlaces): Command;
   /** One run of a script. `sandboxed`: its text is written to descriptor 3; `trusted`: it stands in `folder`. */
   script(run: ScriptCommand): Command;
+}
+
+export interface GuestPlaces {
+  /** An absolute path without links. Only for `trusted`: the sandbox brings a scratch folder. */
+  readonly scratch?: string;
+  /** The folder of its way out, which it sees where `socketsOf` says. */
+  readonly sockets?: string | undefined;
+  readonly folders?: readonly HostFolder[];
 }
 
 interface ScriptCommand {
@@ -59,6 +66,7 @@ const scriptEnvironment = { PATH: "/usr/bin:/bin", HOME: "/tmp", TMPDIR: "/tmp",
 
 /** Where a guest in the sandbox keeps files: its working folder, its home, and its place for temporary files. */
 const SCRATCH = "/tmp";
+const SOCKETS = "/sbx/sockets";
 
 /** Where code in the sandbox finds a folder of the machine. */
 function insideOf(folder: HostFolder): HostFolder {
@@ -119,15 +127,36 @@ const MEGABYTE = 1024 * 1024;
  * It does not try if it works on this machine.
  */
 export function sandboxedLauncher(parts: SandboxParts, limits: LauncherLimits): GuestLauncher {
-  const guest = guestCommand(parts, limits, []);
+  const commandWith = (places: GuestPlaces): Command => guestCommand(parts, limits, places);
+  const [alone, connected] = [commandWith({}), commandWith({ sockets: SOCKETS_OUTSIDE })];
   return {
     isolation: "sandboxed",
-    guest: (_scratch, folders = []) => (folders.length === 0 ? guest : guestCommand(parts, limits, folders)),
+    ...(parts.guestUser && { guestUser: parts.guestUser }),
+    guest({ sockets, folders = [] } = {}) {
+      if (folders.length > 0) return commandWith({ sockets, folders });
+      return sockets === undefined ? alone : withFolder(connected, sockets);
+    },
     script: (run) => scriptCommand(parts, limits, run),
   };
 }
 
-function guestCommand(parts: SandboxParts, limits: LauncherLimits, given: readonly HostFolder[]): Command {
+/** Stands for the folder in a command line that is the same for all guests otherwise. */
+const SOCKETS_OUTSIDE = "\0sockets";
+
+function withFolder(command: Command, folder: string): Command {
+  return { ...command, args: command.args.map((each) => (each === SOCKETS_OUTSIDE ? folder : each)) };
+}
+
+/** The folder of its way out, as a guest sees it. */
+export function socketsOf(isolation: Isolation, folder: string): string {
+  return isolation === "sandboxed" ? SOCKETS : folder;
+}
+
+function guestCommand(
+  parts: SandboxParts,
+  limits: LauncherLimits,
+  { sockets, folders: given = [] }: GuestPlaces,
+): Command {
   const { node, guestUser } = parts;
   const folders = given.map(insideOf);
   const flags = nodeFlags(node.major, limits.guestMemoryMb, { readable: "/sbx/*", scratch: SCRATCH, folders });
@@ -142,8 +171,11 @@ function guestCommand(parts: SandboxParts, limits: LauncherLimits, given: readon
       // In memory, and gone with the process.
       ...words(`--perms 0700 --size ${limits.guestDiskMb * MEGABYTE} --tmpfs ${SCRATCH}`),
       ...mounts(given),
+      ...(sockets === undefined ? [] : readOnly(sockets, SOCKETS)),
     ],
     folder: SCRATCH,
+    // A program of the machine may listen at a socket in a folder, so only who may reach something has any.
+    sockets: sockets === undefined ? "none" : "out",
     argv: ["/sbx/node", ...flags, "/sbx/guest/runner.mjs"],
     ...(guestUser && { user: guestUser }),
   });
@@ -184,7 +216,7 @@ function scriptCommand(
       ...argv,
     ],
     // A program of the machine may listen at a socket in the folder.
-    localSockets: folders.length === 0,
+    sockets: folders.length === 0 ? "local" : "none",
     ...(scriptUser && { user: scriptUser }),
   });
 }
@@ -197,7 +229,7 @@ export function trustedLauncher(node: { file: string; major: number }, limits: L
   const folder = fileURLToPath(guestFolder);
   return {
     isolation: "trusted",
-    guest: (scratch, folders = []) => ({
+    guest: ({ scratch, folders = [] } = {}) => ({
       file: node.file,
       args: [
         ...nodeFlags(node.major, limits.guestMemoryMb, { readable: `${folder}*`, scratch: scratch!, folders }),

@@ -33,7 +33,6 @@ interface PoolOwner {
 
 const IDLE_CHECK_MAX_MS = 10_000;
 const ADMIT_MAX_MS = 100;
-const CROWDED = "too many calls that nobody waits for went on in it";
 
 /**
  * Assigns processes to programs. It owns starting them lazily, the calls that wait for room, and the end of idle
@@ -52,8 +51,11 @@ export class Pool {
   readonly #sessions = new Map<string, GuestSession>();
   /** The sessions in `#sessions` and those that are about to end. */
   readonly #live = new Set<GuestSession>();
-  /** Sessions that take no further call and end with the last call that somebody waits for: at most one per program. */
-  readonly #retired = new Map<string, GuestSession>();
+  /**
+   * Sessions that take no further call and end with the last call that somebody waits for: at most one per program. With
+   * the reason.
+   */
+  readonly #retired = new Map<GuestSession, string>();
   /** Calls that wait until the process of another program is idle. */
   readonly #waiting = new Set<PendingCall>();
   readonly #shares = new Map<string, GuestShare>();
@@ -180,17 +182,18 @@ export class Pool {
   #start(program: GuestProgram): GuestSession {
     const session = new GuestSession(
       program,
-      this.#spares.take(program.folders),
+      this.#spares.take(program),
       this.#shareOf(program.tenant),
       this.#limits,
       {
         onCallOver: (call) => {
           this.#owner.onCallOver(call);
           if (session.callsInFlight > 0) return;
-          if (this.#retired.get(keyOf(program)) === session) this.#end(session, CROWDED);
+          const why = this.#retired.get(session);
+          if (why !== undefined) this.#end(session, why);
           if (this.#waiting.size > 0) this.#admit();
         },
-        onCrowded: (session) => this.#retire(session),
+        onRetired: (session, why) => this.#retire(session, why),
         onEnded: (session, error, loaded) => this.#onEnded(session, error, loaded),
         onLog: this.#owner.onLog,
         timedOut: (deadlineMs) =>
@@ -217,7 +220,7 @@ export class Pool {
     this.#live.delete(session);
     this.#owner.fairness.delete(session);
     this.#forget(session);
-    if (this.#retired.get(keyOf(program)) === session) this.#retired.delete(keyOf(program));
+    this.#retired.delete(session);
     // It is not the program's fault.
     const isFree = error.reason === "evicted" || error.reason === "descriptors";
     if (!isFree) this.#backoff.onEnded(keyOf(program), performance.now(), error, loaded);
@@ -240,14 +243,13 @@ export class Pool {
   }
 
   /** Lets the calls in the process finish; an earlier session of the program that is still finishing is ended now. */
-  #retire(session: GuestSession): void {
+  #retire(session: GuestSession, why: string): void {
+    if (this.#retired.has(session)) return;
     const key = keyOf(session.program);
-    const earlier = this.#retired.get(key);
-    if (earlier === session) return;
-    if (earlier) this.#end(earlier, CROWDED);
+    for (const [earlier, reason] of this.#retired) if (keyOf(earlier.program) === key) this.#end(earlier, reason);
     this.#forget(session);
-    if (session.callsInFlight === 0) this.#end(session, CROWDED);
-    else this.#retired.set(key, session);
+    if (session.callsInFlight === 0) this.#end(session, why);
+    else this.#retired.set(session, why);
   }
 
   #admit(): void {

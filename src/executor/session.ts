@@ -6,7 +6,7 @@ import { cancelled, endedByNeighbour, failure, guestFailed, loadFailed, outputTo
 import { readLog, type LogSink } from "./guest-log.ts";
 import { StrayFrames, type GuestProcess, type GuestShare } from "./guest-process.ts";
 import { readValue } from "./guest-value.ts";
-import { creditStep, progressWindow, toGuest, toHost } from "./guest/wire.mts";
+import { creditStep, progressWindow, toGuest, toHost, type GuestSockets } from "./guest/wire.mts";
 import { HostRequests } from "./host-requests.ts";
 import { askToStop, hasToEnd, type PendingCall } from "./pending-call.ts";
 
@@ -27,8 +27,8 @@ export interface GuestSessionLimits {
 interface SessionOwner {
   /** The call no longer takes up room in the process. */
   onCallOver(call: PendingCall): void;
-  /** The process has more abandoned calls than it may. */
-  onCrowded(session: GuestSession): void;
+  /** The process may take no further calls. */
+  onRetired(session: GuestSession, why: string): void;
   /** The process has ended; `loaded` says whether the bundle had been evaluated. */
   onEnded(session: GuestSession, failure: GuestFailure, loaded: boolean): void;
   onLog: LogSink;
@@ -129,19 +129,33 @@ export class GuestSession {
   async #load(): Promise<void> {
     let code: string | Uint8Array;
     let env: Readonly<Record<string, string>> | undefined;
+    let network: GuestSockets | undefined;
     try {
-      [code, env] = await Promise.all([this.program.code(), this.program.env?.()]);
+      [code, env, network] = await Promise.all([this.program.code(), this.program.env?.(), this.#connect()]);
     } catch (error) {
       const isFault = error instanceof EnvironmentFault;
       return this.kill(failure("load", isFault ? error.message : "its bundle could not be read", !isFault));
     }
     if (this.#ending) return;
     const { outputBytes, guestFrameBytes } = this.#limits;
-    const load = JSON.stringify([toGuest.load, { outputBytes, frameBytes: guestFrameBytes }, env]);
+    const load = JSON.stringify([toGuest.load, { outputBytes, frameBytes: guestFrameBytes }, env ?? null, network]);
     this.#process.send(load, typeof code === "string" ? Buffer.from(code) : code);
     const waiting = this.#unsent ?? [];
     this.#unsent = undefined;
     for (const call of waiting) this.#send(call);
+  }
+
+  /** Opens its way out, where it may reach anything. */
+  async #connect(): Promise<GuestSockets | undefined> {
+    const { network } = this.program;
+    if (!network) return undefined;
+    const { server } = network;
+    const grant = network.grant();
+    if (!grant) return { server };
+    const { way } = this.#process;
+    if (!way) return { server, isBroken: true };
+    await way.outlet.bind(grant, () => this.#owner.onRetired(this, REVOKED));
+    return { server, folder: way.folder };
   }
 
   #send(call: PendingCall): void {
@@ -260,7 +274,7 @@ export class GuestSession {
     call.isAbandoned = true;
     this.#abandoned++;
     this.#owner.onCallOver(call);
-    if (this.#abandoned > this.#limits.abandonedCallsPerProcess) this.#owner.onCrowded(this);
+    if (this.#abandoned > this.#limits.abandonedCallsPerProcess) this.#owner.onRetired(this, CROWDED);
   }
 
   #onEnded(error: GuestFailure): void {
@@ -282,6 +296,9 @@ export class GuestSession {
     }
   }
 }
+
+const CROWDED = "too many calls that nobody waits for went on in it";
+const REVOKED = "what its server may reach has changed";
 
 /** Arguments count towards their caller until the call is over: unread ones would stay in the pipe, uncounted. */
 const UNREAD_ANSWER = "answered a call before reading it";

@@ -1,7 +1,6 @@
-import type { HostFolder } from "../folders/folders.ts";
-import type { GuestFailure } from "./executor.ts";
+import type { GuestFailure, GuestProgram } from "./executor.ts";
 import type { GuestProcess } from "./guest-process.ts";
-import type { GuestStarter } from "./guest-starter.ts";
+import type { GuestStarter, StartedFor } from "./guest-starter.ts";
 import { toHost } from "./guest/wire.mts";
 
 /**
@@ -39,8 +38,8 @@ export class Spares {
    * Hands out a process, which still gives way; it may still be starting, but takes frames at once. One that sees
    * `folders` is started for it: a blank one has none.
    */
-  take(folders: readonly HostFolder[] = []): GuestProcess {
-    if (folders.length > 0) return this.#start(folders);
+  take({ folders = [], network }: Pick<GuestProgram, "folders" | "network"> = {}): GuestProcess {
+    if (folders.length > 0) return this.#start({ folders, connects: network?.grant() !== undefined });
     let process = this.#ready.shift();
     if (!process) {
       [process] = this.#starting;
@@ -71,7 +70,7 @@ export class Spares {
     await Promise.all([...this.#alive].map((process) => process.gone));
   }
 
-  #start(folders?: readonly HostFolder[]): GuestProcess {
+  #start(program?: StartedFor): GuestProcess {
     this.started++;
     const listener: Parameters<GuestStarter["start"]>[0] = {
       onFrame: (frame) => {
@@ -87,7 +86,7 @@ export class Spares {
         this.fill();
       },
     };
-    const process = this.#starter.start(listener, { nicenessForNow: NICENESS }, folders);
+    const process = this.#starter.start(listener, { nicenessForNow: NICENESS }, program);
     this.#alive.add(process);
     void process.gone.then(() => this.#alive.delete(process));
     return process;

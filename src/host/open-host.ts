@@ -8,6 +8,7 @@ import type { Limits } from "../limits/limits.ts";
 import type { PackageSet } from "../packages/package-set.ts";
 import { withBuiltIn, type BuiltInServer } from "./builtin/with-built-in.ts";
 import { Activities } from "./calls/activity.ts";
+import { givesOther } from "./calls/granted.ts";
 import { guestPort, type PortHost } from "./calls/guest-port.ts";
 import { stateRules, type StateLimits, type StateRoomLimits } from "./calls/guest-state.ts";
 import { Observers } from "./calls/observe.ts";
@@ -31,7 +32,7 @@ import { Watchers } from "./serving/watchers.ts";
 
 export interface HostDependencies extends Omit<
   LoadDependencies,
-  "serverOf" | "activities" | "observers" | "isTrial" | "claimed"
+  "serverOf" | "networkNow" | "activities" | "observers" | "isTrial" | "claimed"
 > {
   /** Hears of each tool call. */
   readonly observers?: Observers;
@@ -60,7 +61,7 @@ export interface HostDependencies extends Omit<
  * that comes with Berth, which may start programs, and the one that is composed of all others. `tenants` are loaded before it resolves, others by `reload`.
  */
 export async function openHost(tenants: readonly string[], dependencies: HostDependencies): Promise<Host> {
-  const { store, log, limits } = dependencies;
+  const { store, log, limits, network } = dependencies;
   const directories = new Map<string, Directory>();
   const catalogs = new CatalogCache(limits);
   const watchers = new Watchers(
@@ -99,6 +100,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const known = directories.get(tenant);
     for (const [server, { cid, problem }] of withdrawnNow) {
       const isNew = withdrawn.get(tenant)?.get(server)?.cid !== cid;
+      if (isNew) network?.retire(tenant, server);
       if (problem && isNew) log.warn({ tenant, server, problem }, "a record of withdrawn releases is damaged");
     }
     withdrawn.set(tenant, withdrawnNow);
@@ -115,6 +117,10 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   };
 
   const replace = (tenant: string, known: Directory | undefined, directory: Directory): void => {
+    for (const [server, before] of known?.servers ?? []) {
+      const now = directory.servers.get(server);
+      if (before !== now && givesOther(before, now)) network?.retire(tenant, server);
+    }
     for (const problem of directory.problems) log.warn({ tenant, problem }, "the mcps variable has a problem");
     overviews.follow(known?.servers, directory.servers);
     directories.set(tenant, directory);
@@ -171,6 +177,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   };
 
   const forgetTenant = (tenant: string): void => {
+    network?.retire(tenant);
     directories.delete(tenant);
     packages.delete(tenant);
     withdrawn.delete(tenant);
@@ -199,6 +206,10 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     activities,
     observers,
     serverOf: (tenant: string, name: string) => own.server(tenant, name),
+    networkNow: (tenant: string, name: string) => {
+      const listed = directories.get(tenant)?.servers.get(name);
+      return listed?.enabled && !listed.refused ? listed.entry.network : [];
+    },
   };
   const earlier = createEarlierReleases(portOf, loading);
 
@@ -339,7 +350,9 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     secretChanged(tenant, name) {
       upstreams?.secretChanged(tenant, name);
       for (const [server, { entry }] of directories.get(tenant)?.servers ?? []) {
-        if (entry.secrets.includes(name)) forget(tenant, server);
+        if (!entry.secrets.includes(name)) continue;
+        forget(tenant, server);
+        network?.retire(tenant, server);
       }
       earlier.forget(tenant);
     },

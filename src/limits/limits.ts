@@ -328,6 +328,15 @@ const networkLimits = {
   fetchesPerCall: 100,
   /** Concurrent fetches of all calls of a server together. */
   openFetches: 32,
+  /** Connections of one guest process that are open at once, and of all processes of a tenant. */
+  openSockets: 64,
+  openSocketsPerTenant: 256,
+  /** How long it may take to look up the host of a connection, and to connect to it. */
+  socketConnectMs: 10_000,
+  /** The time after which a connection is ended that carries nothing. */
+  socketIdleMs: 600_000,
+  /** The bytes that all connections of a tenant may carry in a second, in both directions; 0 for no limit. */
+  socketBytesPerSecondPerTenant: 0,
 };
 
 /** The limits of definitions and their compilation. */

@@ -5,6 +5,7 @@ import type { Observers } from "../host/calls/observe.ts";
 import type { HostingStats } from "../host/serving/hosting.ts";
 import { droppedLines, type Log } from "../lib/log.ts";
 import type { EndpointStats } from "../mcp/endpoint.ts";
+import type { SocketUse } from "../network/relay-wire.ts";
 import type { Store } from "../store/store.ts";
 import type { Metrics } from "./metrics.ts";
 
@@ -12,6 +13,7 @@ export interface MeasuredParts {
   readonly audit: { stats(): { readonly queued: number; readonly dropped: number } };
   readonly observers: Pick<Observers, "inFlight">;
   readonly executor: { stats(): ExecutorStats };
+  readonly relay: { uses(): Readonly<Record<string, SocketUse>> };
   readonly upstreams: { stats(): HostingStats };
   readonly endpoint: { stats(): EndpointStats };
   readonly store: Pick<Store, "size">;
@@ -20,7 +22,7 @@ export interface MeasuredParts {
 
 /** Shows the current activity of each part. */
 export function showParts(metrics: Metrics, parts: MeasuredParts): void {
-  const { audit, observers, executor, upstreams, endpoint, store, log } = parts;
+  const { audit, observers, executor, relay, upstreams, endpoint, store, log } = parts;
   metrics.show({
     name: "berth_calls_in_flight",
     help: "Tool calls under way",
@@ -49,6 +51,45 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
     name: "berth_guest_processes_ended_total",
     help: "Guest processes ended, for any reason",
     read: () => executor.stats().killed,
+  });
+  const used = (figure: keyof SocketUse) => (): Record<string, number> =>
+    Object.fromEntries(Object.entries(relay.uses()).map(([tenant, use]) => [tenant, use[figure]]));
+  const byTenant = "tenant";
+  metrics.show({
+    name: "berth_guest_sockets",
+    help: "Connections of guests that are open",
+    label: byTenant,
+    read: used("open"),
+  });
+  metrics.show({
+    name: "berth_guest_sockets_opened_total",
+    help: "Connections of guests that were made",
+    label: byTenant,
+    read: used("opened"),
+  });
+  metrics.show({
+    name: "berth_guest_sockets_refused_total",
+    help: "Connections and look-ups of guests that were refused, or that failed",
+    label: byTenant,
+    read: used("refused"),
+  });
+  metrics.show({
+    name: "berth_guest_socket_sent_bytes_total",
+    help: "Bytes that guests sent over their connections",
+    label: byTenant,
+    read: used("sentBytes"),
+  });
+  metrics.show({
+    name: "berth_guest_socket_received_bytes_total",
+    help: "Bytes that guests received over their connections",
+    label: byTenant,
+    read: used("receivedBytes"),
+  });
+  metrics.show({
+    name: "berth_guest_socket_open_seconds_total",
+    help: "The time that connections of guests were open, all of them together",
+    label: byTenant,
+    read: () => Object.fromEntries(Object.entries(used("openMs")()).map(([tenant, ms]) => [tenant, ms / 1_000])),
   });
   metrics.show({
     name: "berth_upstreams",

@@ -65,3 +65,64 @@ function isOwn(address: string, family: "ipv4" | "ipv6"): boolean {
   }
   return own.check(address, family);
 }
+
+/**
+ * Tells addresses of private networks, and of this machine, that an operator may grant. Those that stand for another
+ * address, name a group, or belong to a link (where clouds tell each machine its credentials) are none of them.
+ */
+const grantable = new BlockList();
+for (const [network, bits, family] of [
+  ["10.0.0.0", 8, "ipv4"],
+  ["100.64.0.0", 10, "ipv4"],
+  ["127.0.0.0", 8, "ipv4"],
+  ["172.16.0.0", 12, "ipv4"],
+  ["192.168.0.0", 16, "ipv4"],
+  ["::1", 128, "ipv6"],
+  ["fc00::", 7, "ipv6"],
+] as const) {
+  grantable.addSubnet(network, bits, family);
+}
+
+/** The services of clouds that give credentials to whoever asks from the machine: AWS, Google, Azure, Alibaba, Oracle. */
+const metadata = new BlockList();
+for (const [network, bits, family] of [
+  ["100.100.100.200", 32, "ipv4"],
+  ["168.63.129.16", 32, "ipv4"],
+  ["169.254.0.0", 16, "ipv4"],
+  ["192.0.0.192", 32, "ipv4"],
+  ["fd00:ec2::", 32, "ipv6"],
+  ["fd20:ce::", 32, "ipv6"],
+] as const) {
+  metadata.addSubnet(network, bits, family);
+}
+
+/** True for an address that is not public, and that an operator's grant opens nevertheless. */
+export function isGrantableAddress(address: string): boolean {
+  const family = familyOf(address);
+  if (!family || address.includes("%") || isMetadataAddress(address)) return false;
+  return grantable.check(address, family) || isOwn(address, family);
+}
+
+/** True for an address that nobody is ever given. */
+export function isMetadataAddress(address: string): boolean {
+  const family = familyOf(address);
+  return family !== undefined && metadata.check(address, family);
+}
+
+/** True for every address at which this machine itself is reached. */
+export function isOwnAddress(address: string): boolean {
+  const family = familyOf(address);
+  return family !== undefined && (machine.check(address, family) || isOwn(address, family));
+}
+
+/** `BlockList` also finds an IPv4 address that is written as one of IPv6. */
+const machine = new BlockList();
+machine.addSubnet("127.0.0.0", 8, "ipv4");
+machine.addSubnet("0.0.0.0", 8, "ipv4");
+machine.addAddress("::1", "ipv6");
+machine.addAddress("::", "ipv6");
+
+function familyOf(address: string): "ipv4" | "ipv6" | undefined {
+  const version = isIP(address);
+  return version === 0 ? undefined : version === 4 ? "ipv4" : "ipv6";
+}

@@ -1,4 +1,4 @@
-import { Resolver } from "node:dns/promises";
+import { lookup, Resolver } from "node:dns/promises";
 import { isIP, type LookupFunction } from "node:net";
 import { Agent, buildConnector, type Dispatcher } from "undici";
 import { GrowingBytes } from "../lib/growing-bytes.ts";
@@ -32,7 +32,7 @@ const IDLE = { keepAliveTimeout: IDLE_MS, keepAliveMaxTimeout: IDLE_MS };
  * Connections that follow the rules: each one looks its host up here and connects to an address that was checked and to
  * no other, whatever the name resolves to a moment later. Every request and every redirect leaves this way.
  */
-export function openAgent({ rules, connections, resolve = resolveHost, readingTime }: AgentOptions): Agent {
+export function openAgent({ rules, connections, resolve, readingTime }: AgentOptions): Agent {
   return bounded(
     new Agent({
       connections,
@@ -45,7 +45,9 @@ export function openAgent({ rules, connections, resolve = resolveHost, readingTi
   async function connect(options: buildConnector.Options, callback: buildConnector.Callback): Promise<void> {
     let addresses: readonly string[];
     try {
-      addresses = await checkedAddresses(options, rules, resolve);
+      const { hostname, protocol, port } = options;
+      const at = portOf({ port: port ?? "", protocol });
+      addresses = await checkedAddresses(hostname, at, rules, resolve ?? resolverOf(rules, at));
     } catch (error) {
       return callback(error as Error, null);
     }
@@ -140,22 +142,24 @@ function inSlices(handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandl
   return slicing;
 }
 
-async function checkedAddresses(
-  { hostname, protocol, port }: Pick<buildConnector.Options, "hostname" | "protocol" | "port">,
+/** The addresses of a host that the rules allow at this port: at least one. Throws `NetworkRefused`. */
+export async function checkedAddresses(
+  hostname: string,
+  port: number,
   rules: NetworkRules,
   resolve: Resolve,
 ): Promise<readonly string[]> {
-  const number = portOf({ port: port ?? "", protocol });
-  rules.checkHost(hostname, number);
+  rules.checkHost(hostname, port);
   const found = isIP(hostname) === 0 ? await resolve(hostname) : [hostname];
-  const allowed = found.filter((address) => rules.mayReach(address, number));
+  const allowed = found.filter((address) => rules.mayReach(address, port, hostname));
   if (allowed.length > 0) return allowed;
-  const why = found.length === 0 ? "the host has no address" : rules.explain(found);
-  throw new NetworkRefused(`${authorityOf(hostname, number)} may not be reached: ${why}`);
+  const authority = authorityOf(hostname, port);
+  const why = found.length === 0 ? "the host has no address" : rules.explain(found, authority);
+  throw new NetworkRefused(`${authority} may not be reached: ${why}`);
 }
 
 /** Resolves to addresses that are already checked. */
-function pinnedTo(addresses: readonly string[]): LookupFunction {
+export function pinnedTo(addresses: readonly string[]): LookupFunction {
   const all = addresses.map((address) => ({ address, family: isIP(address) }));
   return (_hostname, options, callback) => {
     if (options.all) callback(null, all);
@@ -173,6 +177,15 @@ export async function resolveHost(hostname: string): Promise<readonly string[]> 
   const resolver = new Resolver({ timeout: RESOLVE_MS, tries: RESOLVE_TRIES });
   const answers = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
   return answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
+}
+
+/** Hosts that the operator opened are also those of this machine's own files, and need no end to their names. */
+export function resolverOf(rules: NetworkRules, port?: number): Resolve {
+  return async (hostname) => {
+    if (!rules.isPrivateHost(hostname, port)) return resolveHost(hostname);
+    const found = await lookup(hostname, { all: true, order: "verbatim" }).catch(() => []);
+    return found.map(({ address }) => address);
+  };
 }
 
 const RESOLVE_MS = 2_000;

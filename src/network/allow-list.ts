@@ -11,26 +11,58 @@ export interface AllowedHost {
 }
 
 const HTTPS_PORT = 443;
-const ADVICE = 'write "api.example.org", "api.example.org:8443", "*.example.org" or "*"';
+const ADVICE = 'write "api.example.org", "db.example.org:5432", "redis://cache.example.org", "*.example.org" or "*"';
+
+/** The ports of protocols that people write in front of hosts. */
+const ports: Readonly<Record<string, number>> = {
+  amqp: 5672,
+  amqps: 5671,
+  http: 80,
+  https: 443,
+  ldap: 389,
+  ldaps: 636,
+  mongodb: 27_017,
+  mqtt: 1883,
+  mqtts: 8883,
+  mysql: 3306,
+  nats: 4222,
+  postgres: 5432,
+  postgresql: 5432,
+  redis: 6379,
+  rediss: 6379,
+  smtp: 25,
+  smtps: 465,
+  ws: 80,
+  wss: 443,
+};
 
 /**
- * Reads `host`, `host:port`, `*.domain`, `*` and addresses; the default port is 443. Returns a text if something is
- * wrong.
+ * Reads `host`, `host:port`, `*.domain`, `*` and addresses, each with `protocol://` in front of it or without; the
+ * default port is that of the protocol, and 443 where none is written. Returns a text if something is wrong.
  */
 export function parseAllowedHost(text: string): AllowedHost | string {
+  const [, protocol, rest] = /^([A-Za-z][A-Za-z0-9+.-]*):\/\/(.*)$/s.exec(text) ?? [];
+  if (protocol === undefined || rest === undefined) return parseHost(text, HTTPS_PORT);
+  const known = protocol.toLowerCase();
+  return parseHost(rest, Object.hasOwn(ports, known) ? ports[known] : undefined, text);
+}
+
+/** `whole` is what was written, with the protocol. */
+function parseHost(text: string, defaultPort: number | undefined, whole = text): AllowedHost | string {
   const parts = /^(\*|(?:\*\.)?[^*/?#@\\\s:[\]]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?$/.exec(text);
-  if (!parts) return `"${text.slice(0, 300)}" is not a host: ${ADVICE}`;
+  if (!parts) return `"${whole.slice(0, 300)}" is not a host: ${ADVICE}`;
   const [, written = "", digits] = parts;
-  const port = digits === undefined ? HTTPS_PORT : Number(digits);
-  if (port < 1 || port > 65_535) return `"${text}": a port must be a number from 1 to 65535`;
+  const port = digits === undefined ? defaultPort : Number(digits);
+  if (port === undefined) return `"${whole.slice(0, 300)}" needs a port: write "${whole.slice(0, 300)}:<port>"`;
+  if (port < 1 || port > 65_535) return `"${whole}": a port must be a number from 1 to 65535`;
   if (written === "*") return { kind: "any", name: "", port };
   const kind = written.startsWith("*.") ? "below" : "host";
   const given = kind === "below" ? written.slice(2) : written;
   const name = hostnameOf(given);
-  if (name === undefined || name.endsWith(".")) return `"${text}" is not a host: ${ADVICE}`;
+  if (name === undefined || name.endsWith(".")) return `"${whole}" is not a host: ${ADVICE}`;
   // "127.1" and "0x7f000001" are addresses, too, but readers of the list cannot see which.
   if (isIP(name) !== 0 && (kind === "below" || bare(given.toLowerCase()) !== name)) {
-    return `"${text}" is an address in an unusual form; write ${name}`;
+    return `"${whole}" is an address in an unusual form; write ${name}`;
   }
   return { kind, name, port };
 }
@@ -81,6 +113,13 @@ function covers(wider: AllowedHost, { kind, name, port }: AllowedHost): boolean 
 /** True when the list names this very address. */
 export function namesAddress(list: readonly AllowedHost[], address: string, port: number): boolean {
   return list.some(({ kind, name, port: allowed }) => kind === "host" && name === address && allowed === port);
+}
+
+/** The host that a program names, as the list has it; undefined for what no URL could name so. */
+export function socketHostOf(text: string): string | undefined {
+  if (isIP(text) !== 0) return text.includes("%") ? undefined : hostnameOf(isIP(text) === 6 ? `[${text}]` : text);
+  // A name may end with a dot, which says that it is whole.
+  return /^[^*/?#@\\\s:[\]%]{1,253}$/.test(text) ? hostnameOf(text.replace(/\.$/, "")) : undefined;
 }
 
 /** The host of a URL without the brackets of IPv6. */

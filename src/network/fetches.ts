@@ -4,7 +4,14 @@ import { ReadingTime } from "../lib/reading-time.ts";
 import type { Limits } from "../limits/limits.ts";
 import { openAgent, type Resolve } from "./agent.ts";
 import { bareHostname, type AllowedHost } from "./allow-list.ts";
-import { listRules, authorityOf, NetworkRefused, portOf, type NetworkRules } from "./network-rules.ts";
+import {
+  listRules,
+  authorityOf,
+  NetworkRefused,
+  portOf,
+  type ListOptions,
+  type NetworkRules,
+} from "./network-rules.ts";
 
 /**
  * The network of one server's code: fetches for it, in steps, only what its entry allows. It owns the number, age and
@@ -32,11 +39,7 @@ export class Fetches {
   readonly #calls = new WeakMap<FetchingCall, OpenedByCall>();
   #open = 0;
 
-  constructor(
-    allowed: readonly AllowedHost[],
-    limits: FetchLimits,
-    options: { privateToo: boolean; resolve?: Resolve },
-  ) {
+  constructor(allowed: readonly AllowedHost[], limits: FetchLimits, options: ListOptions & { resolve?: Resolve }) {
     this.#limits = limits;
     this.#rules = listRules(allowed, options);
     const { resolve } = options;

@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
-import { isPublicAddress } from "./addresses.ts";
+import { isGrantableAddress, isMetadataAddress, isOwnAddress, isPublicAddress } from "./addresses.ts";
 import { allows, bareHostname, namesAddress, type AllowedHost } from "./allow-list.ts";
+import { fitsPort, type PrivateHost } from "./private-hosts.ts";
 
 /** The hosts that may be reached. Refusals are worded for the author of the code or the entry. */
 export interface NetworkRules {
@@ -8,25 +9,62 @@ export interface NetworkRules {
   readonly checkUrl: (text: string) => URL;
   /** Throws `NetworkRefused`; `hostname` has no brackets. */
   readonly checkHost: (hostname: string, port: number) => void;
-  readonly mayReach: (address: string, port: number) => boolean;
+  /** `hostname` is the host whose address it is, for rules that open a host. */
+  readonly mayReach: (address: string, port: number, hostname?: string) => boolean;
+  /** True for a host that an operator has opened, whose name may stand in this machine's own files. */
+  readonly isPrivateHost: (hostname: string, port?: number) => boolean;
   /** Why none of a host's addresses may be reached, as the end of a sentence. */
-  readonly explain: (addresses: readonly string[]) => string;
+  readonly explain: (addresses: readonly string[], authority?: string) => string;
 }
 
 export class NetworkRefused extends Error {}
 
-/** The rules of an entry's `network`. Without `privateToo`, it allows no address of this machine or its network. */
-export function listRules(list: readonly AllowedHost[], { privateToo }: { privateToo: boolean }): NetworkRules {
+export interface ListOptions {
+  /** The list opens the private addresses that it names itself. */
+  readonly privateToo: boolean;
+  /** The private hosts that the operator opens to those who list them. */
+  readonly privateHosts?: readonly PrivateHost[];
+  /** The port at which Berth itself listens on this machine, which nobody is given. */
+  readonly ownPort?: number | undefined;
+  /** The server whose entry has the list. */
+  readonly server?: string;
+}
+
+/** The rules of an entry's `network`. */
+export function listRules(list: readonly AllowedHost[], options: ListOptions): NetworkRules {
+  const { privateToo, privateHosts = [], ownPort, server } = options;
+  const isOpened = (hostname: string, port?: number): boolean =>
+    privateHosts.some((host) => host.name === hostname && (port === undefined || fitsPort(host, port))) &&
+    list.some(({ kind, name, port: listed }) => kind === "host" && name === hostname && (port ?? listed) === listed);
+  const mayReach = (address: string, port: number, hostname = address): boolean => {
+    if (isMetadataAddress(address) || (port === ownPort && isOwnAddress(address))) return false;
+    if (isPublicAddress(address) || (privateToo && namesAddress(list, address, port))) return true;
+    return isGrantableAddress(address) && isOpened(hostname, port);
+  };
   return rules({
     allows: (hostname, port) => allows(list, hostname, port),
-    mayReach: (address, port) => isPublicAddress(address) || (privateToo && namesAddress(list, address, port)),
-    notAllowed: '"network" of this server\'s entry in mcps does not list it',
-    explain: (addresses) =>
-      privateToo
-        ? `${addresses.join(", ")} is not a public address, so "network" must name it: ` +
-          `add ${addresses.map((address) => `"${isIP(address) === 6 ? `[${address}]` : address}:<port>"`).join(" or ")}`
-        : NOT_PUBLIC,
+    mayReach,
+    isPrivateHost: isOpened,
+    notAllowed: (authority) => {
+      const entry = server === undefined ? "this server's entry" : `the entry "${server}"`;
+      return `"network" of ${entry} in mcps does not list it: add "${authority}"`;
+    },
+    explain: (addresses, authority = "") => {
+      if (addresses.some(isMetadataAddress)) return "nobody may reach this address";
+      if (ownPort !== undefined && authority.endsWith(`:${ownPort}`) && addresses.some(isOwnAddress))
+        return "it is Berth itself";
+      if (!privateToo) return `${NOT_PUBLIC}; ${grantAdvice(authority)}`;
+      return (
+        `${addresses.join(", ")} is not a public address, so "network" must name it: ` +
+        `add ${addresses.map((address) => `"${isIP(address) === 6 ? `[${address}]` : address}:<port>"`).join(" or ")}, ` +
+        `or ${grantAdvice(authority)}`
+      );
+    },
   });
+}
+
+function grantAdvice(authority: string): string {
+  return `whoever runs this Berth can open it with BERTH_PRIVATE_HOSTS=${authority}`;
 }
 
 /** Every host with a public address, or with one that `besides` names. */
@@ -34,7 +72,8 @@ export function publicRules(besides: readonly AllowedHost[] = []): NetworkRules 
   return rules({
     allows: () => true,
     mayReach: (address, port) => isPublicAddress(address) || namesAddress(besides, address, port),
-    notAllowed: "it is not allowed",
+    isPrivateHost: () => false,
+    notAllowed: () => "it is not allowed",
     explain: () => NOT_PUBLIC,
   });
 }
@@ -42,19 +81,21 @@ export function publicRules(besides: readonly AllowedHost[] = []): NetworkRules 
 /** Naming the address would reveal to strangers the network that Berth is in. */
 const NOT_PUBLIC = "it has no public address";
 
-interface Given extends Pick<NetworkRules, "mayReach" | "explain"> {
+interface Given extends Pick<NetworkRules, "mayReach" | "explain" | "isPrivateHost"> {
   readonly allows: (hostname: string, port: number) => boolean;
-  readonly notAllowed: string;
+  readonly notAllowed: (authority: string) => string;
 }
 
-function rules({ allows, mayReach, notAllowed, explain }: Given): NetworkRules {
+function rules({ allows, mayReach, isPrivateHost, notAllowed, explain }: Given): NetworkRules {
   const checkHost = (hostname: string, port: number): void => {
     if (allows(hostname, port)) return;
-    throw new NetworkRefused(`${authorityOf(hostname, port)} may not be reached: ${notAllowed}`);
+    const authority = authorityOf(hostname, port);
+    throw new NetworkRefused(`${authority} may not be reached: ${notAllowed(authority)}`);
   };
   return {
     checkHost,
     mayReach,
+    isPrivateHost,
     explain,
     checkUrl(text) {
       const url = URL.canParse(text) ? new URL(text) : undefined;

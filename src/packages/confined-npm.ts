@@ -1,7 +1,6 @@
-import { chmodSync, chownSync, mkdirSync, statSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Dispatcher } from "undici";
@@ -18,9 +17,9 @@ import {
   type OwnCommand,
 } from "../processes/own-program.ts";
 import { ProcessGroup, saysOutOfMemory, signalOf, type Exit } from "../processes/process-group.ts";
-import { readOnly, type User } from "../processes/sandbox.ts";
+import { readOnly } from "../processes/sandbox.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
-import type { MakeFolder } from "../processes/work-folders.ts";
+import { giveFolder, type MakeFolder } from "../processes/work-folders.ts";
 import { refused, type HaveTarball, type SetLimits } from "./fetch-set.ts";
 import type { FoundNpm } from "./find-npm.ts";
 import type { NpmJob, NpmResult } from "./npm-child.ts";
@@ -107,7 +106,7 @@ export class ConfinedNpm {
       try {
         const command = await this.#command(npm, folder);
         const isConfined = command.way !== undefined;
-        if (command.way?.user) give(folder, command.way.user);
+        if (command.way?.user) giveFolder(folder, command.way.user);
         await relay.listen(join(folder, SOCKET), command.way?.user);
         if (!isConfined) mkdirSync(join(folder, "work"));
         const job: NpmJob = {
@@ -306,16 +305,6 @@ const NICENESS = 3;
 const RESULT_BYTES_MAX = 8 * MEGABYTE;
 const FRAMES_BYTES = MEGABYTE;
 const STDERR_UNITS_MAX = 4_000;
-
-/** Lets another user enter a folder of this one's work folders. */
-function give(folder: string, { uid, gid }: User): void {
-  chownSync(folder, uid, gid);
-  const parent = dirname(folder);
-  const { mode, uid: owner } = statSync(parent);
-  if (parent !== tmpdir() && owner === process.getuid?.()) chmodSync(parent, mode | ENTER);
-}
-
-const ENTER = 0o011;
 
 function howOf(exit: Exit, stderr: string): string {
   if (saysOutOfMemory(stderr)) return "it ran out of memory";

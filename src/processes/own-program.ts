@@ -60,7 +60,7 @@ export class OwnProgram {
       env,
       folder: packageRoot,
       argv: [NODE_INSIDE, ...argv],
-      localSockets: this.#parts.startsPrograms ?? false,
+      sockets: this.#parts.startsPrograms ? "local" : "none",
       ...way,
     });
     return { command, way };

@@ -3,7 +3,7 @@ import { accessSync, constants, lstatSync, readFileSync, readlinkSync } from "no
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import type { Command, Exit } from "./process-group.ts";
-import { seccompFilter } from "./seccomp.ts";
+import { seccompFilter, type ConfinedSockets } from "./seccomp.ts";
 
 /**
  * The sandbox for everything that handles foreign code or text: resource limits (`prlimit`), namespaces with nothing of
@@ -33,8 +33,8 @@ export interface Confined {
   readonly argv: readonly string[];
   /** The user outside, when not the service's own; only root can choose. */
   readonly user?: User;
-  /** It starts processes, which it may reach through sockets. */
-  readonly localSockets?: boolean;
+  /** The sockets that it may have; by default none. */
+  readonly sockets?: ConfinedSockets;
 }
 
 export interface User {
@@ -49,8 +49,9 @@ export interface NoSandbox {
 
 /** Filters of system calls; set up once the rest of the sandbox stands. */
 const filters = {
-  local: seccompFilter(process.arch, { localSockets: true })?.toString("base64"),
-  none: seccompFilter(process.arch, { localSockets: false })?.toString("base64"),
+  local: seccompFilter(process.arch, "local")?.toString("base64"),
+  out: seccompFilter(process.arch, "out")?.toString("base64"),
+  none: seccompFilter(process.arch, "none")?.toString("base64"),
 };
 /** False on machines whose system call numbers are unknown: there the rest of the sandbox has to do. */
 export const filtersSystemCalls = filters.none !== undefined;
@@ -70,8 +71,8 @@ export function findSandboxTools(): SandboxTools | NoSandbox {
 }
 
 export function sandboxCommand({ bwrap, prlimit }: SandboxTools, confined: Confined): Command {
-  const { sees, limits, env, hiddenEnv, folder, argv, user, localSockets } = confined;
-  const filter = filters[localSockets ? "local" : "none"];
+  const { sees, limits, env, hiddenEnv, folder, argv, user, sockets = "none" } = confined;
+  const filter = filters[sockets];
   const sandbox = [
     bwrap,
     ...namespaces,

@@ -4,11 +4,10 @@
  * escapes from sandboxes began. A refused call fails as if the kernel did not have it or did not permit it, so that
  * programs do without; a program that calls through another ABI, which would bypass all of this, is killed.
  *
- * There is nothing to reach through sockets, and the kernel keeps data written to one in memory that counts to no
- * process. With `localSockets`, a program may use sockets to its own processes, at the system's default length; without
- * it, nothing can be written to anybody.
+ * The kernel keeps data written to a socket in memory that counts to no process, so few have sockets, and those have the
+ * system's default length.
  */
-export function seccompFilter(architecture: string, { localSockets }: { localSockets: boolean }): Buffer | undefined {
+export function seccompFilter(architecture: string, sockets: ConfinedSockets): Buffer | undefined {
   const known = architectures[architecture];
   if (!known) return undefined;
   const { audit, column, foreignFrom } = known;
@@ -41,16 +40,18 @@ export function seccompFilter(architecture: string, { localSockets }: { localSoc
       answer(ALLOW),
     ]),
     ...when(numberOf("socketpair"), [
-      ...(localSockets ? [load(argument(0)), ...when(AF_UNIX, [answer(ALLOW)])] : []),
+      ...(sockets === "local" ? [load(argument(0)), ...when(AF_UNIX, [answer(ALLOW)])] : []),
       answer(refuse(EAFNOSUPPORT)),
     ]),
     ...when(numberOf("socket"), [
       load(argument(0)),
-      ...(localSockets ? when(AF_UNIX, [answer(ALLOW)]) : []),
+      ...(sockets === "local" ? when(AF_UNIX, [answer(ALLOW)]) : []),
+      ...(sockets === "out" ? when(AF_UNIX, streamsOnly()) : []),
       // Lists network interfaces, of which there are none.
       ...when(AF_NETLINK, protocolOf([NETLINK_ROUTE])),
       answer(refuse(EAFNOSUPPORT)),
     ]),
+    ...(sockets === "local" ? [] : when(numberOf("listen"), [answer(refuse(EPERM))])),
     ...when(numberOf("setsockopt"), [
       load(argument(1)),
       instruction(JUMP_EQUAL, SOL_SOCKET, 1, 0),
@@ -62,6 +63,12 @@ export function seccompFilter(architecture: string, { localSockets }: { localSoc
     answer(ALLOW),
   ]);
 }
+
+/**
+ * `local`: to the program's own processes, and to whoever listens in the folders that it sees. `out`: connections to such
+ * listeners alone, so that nothing can be written that nobody else reads. `none`: nothing can be written to anybody.
+ */
+export type ConfinedSockets = "local" | "out" | "none";
 
 /** `[x86_64, aarch64]`; undefined where an architecture has no such call. */
 type Numbers = readonly [number | undefined, number | undefined];
@@ -163,6 +170,7 @@ const numbers = {
   socket: [41, 198],
   socketpair: [53, 199],
   setsockopt: [54, 208],
+  listen: [50, 201],
 } as const satisfies Readonly<Record<string, Numbers>>;
 
 interface Architecture {
@@ -187,6 +195,9 @@ const ASKS_PERSONALITY = 0xffff_ffff;
 const terminalInputs = [0x5412, 0x541c];
 const [AF_UNIX, AF_NETLINK] = [1, 16] as const;
 const NETLINK_ROUTE = 0;
+const SOCK_STREAM = 1;
+/** `SOCK_TYPE_MASK` */
+const SOCKET_KIND = 0xf;
 const SOL_SOCKET = 1;
 /** `SO_SNDBUF`, `SO_RCVBUF`, `SO_SNDBUFFORCE`, `SO_RCVBUFFORCE`: requests that the kernel may ignore as well. */
 const bufferLengths = [7, 8, 32, 33];
@@ -211,6 +222,7 @@ interface Instruction {
   readonly value: number;
 }
 
+const AND = 0x54;
 const [LOAD, JUMP_EQUAL, JUMP_ABOVE, JUMP_AT_LEAST, JUMP_ANY_BIT, RETURN] = [0x20, 0x15, 0x25, 0x35, 0x45, 0x06];
 
 function instruction(code: number, value: number, ifSo = 0, ifNot = 0): Instruction {
@@ -236,6 +248,16 @@ function unless(value: number, verdict: number): Instruction[] {
 
 function refusingFlags(flags: number): Instruction[] {
   return [load(argument(0)), instruction(JUMP_ANY_BIT, flags, 0, 1), answer(refuse(EPERM)), answer(ALLOW)];
+}
+
+/** Flags share the argument with the kind of socket. */
+function streamsOnly(): Instruction[] {
+  return [
+    load(argument(1)),
+    instruction(AND, SOCKET_KIND),
+    ...when(SOCK_STREAM, [answer(ALLOW)]),
+    answer(refuse(EPROTONOSUPPORT)),
+  ];
 }
 
 function protocolOf(protocols: readonly number[]): Instruction[] {

@@ -1,9 +1,21 @@
-import { closeSync, existsSync, lstatSync, mkdtempSync, openSync, readdirSync, rmdirSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  existsSync,
+  lstatSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  rmdirSync,
+  statSync,
+} from "node:fs";
 import { readdir, rm, rmdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type Database from "#better-sqlite3";
 import { lockFile } from "../lib/file-lock.ts";
+import type { User } from "./sandbox.ts";
 
 /** Makes a new, empty folder whose name begins with `prefix`. */
 export type MakeFolder = (prefix: string) => string;
@@ -16,6 +28,16 @@ const REMOVED_MAX = 100;
 
 /** For use without `WorkFolders`: the caller removes the folder, unless it is killed. */
 export const makeTemporary: MakeFolder = (prefix) => mkdtempSync(join(tmpdir(), `berth-${prefix}`));
+
+/** Lets another user enter a folder that was made here, and work in it. */
+export function giveFolder(folder: string, { uid, gid }: User): void {
+  chownSync(folder, uid, gid);
+  const parent = dirname(folder);
+  const { mode, uid: owner } = statSync(parent);
+  if (parent !== tmpdir() && owner === process.getuid?.()) chmodSync(parent, mode | ENTER);
+}
+
+const ENTER = 0o011;
 
 /**
  * The temporary folders of one process: all stand in one, which holds a lock for as long as the process lives. The next

@@ -4,6 +4,7 @@ import { describe, it } from "node:test";
 import { isPublicAddress } from "../../src/network/addresses.ts";
 import { allowedByBoth, bareHostname, parseAllowedHost, type AllowedHost } from "../../src/network/allow-list.ts";
 import { listRules, NetworkRefused, portOf } from "../../src/network/network-rules.ts";
+import { parsePrivateHosts } from "../../src/network/private-hosts.ts";
 import { assert as assertProperty, ipV4, ipV6, property, runs, webUrl } from "../support/fast-check.ts";
 
 const listOf = (...texts: string[]): AllowedHost[] =>
@@ -75,8 +76,26 @@ describe("what a server may reach", () => {
       { kind: "any", name: "", port: 443 },
       { kind: "any", name: "", port: 80 },
     ]);
+    assert.deepEqual(
+      listOf(
+        "https://a.org",
+        "HTTP://a.org",
+        "redis://cache:6380",
+        "postgres://db",
+        "ldap://*.a.org",
+        "x-any://a.org:1",
+      ),
+      [
+        { kind: "host", name: "a.org", port: 443 },
+        { kind: "host", name: "a.org", port: 80 },
+        { kind: "host", name: "cache", port: 6380 },
+        { kind: "host", name: "db", port: 5432 },
+        { kind: "below", name: "a.org", port: 389 },
+        { kind: "host", name: "a.org", port: 1 },
+      ],
+    );
     const wrong = (
-      "|.|a b|a..b:x|https://a.org|a.org/|a.org?b|a@b.org|a.org:0|a.org:65536|a.org:http|a.org.|**.a.org|a.*.org|" +
+      "|.|a b|a..b:x|https://a.org/|telnet://a.org|https://u@a.org|://a.org|a.org/|a.org?b|a@b.org|a.org:0|a.org:65536|a.org:http|a.org.|**.a.org|a.*.org|" +
       "*a.org|127.1|0x7f000001|2130706433|0177.0.0.1|*.127.0.0.1|[::ffff:127.0.0.1]:80x|[::1|::1|[fe80::1%25eth0]:80|" +
       "a.org:443:443|a.org\n|a\\b.org"
     ).split("|");
@@ -122,6 +141,65 @@ describe("what a server may reach", () => {
     const others = listRules(list, { privateToo: false });
     for (const address of ["127.0.0.1", "::1"]) assert.equal(others.mayReach(address, 3000), false);
     assert.doesNotMatch(others.explain(["10.1.2.3"]), /10\.1/, "which addresses names have here is nobody's business");
+  });
+
+  it("C8 a private host is reached by entries that list this very host, where the operator opens it", () => {
+    const privateHosts = parsePrivateHosts("db.internal:5432, cache.internal, 10.0.0.7:80");
+    if (typeof privateHosts === "string") assert.fail(privateHosts);
+    const list = listOf(
+      "db.internal:5432",
+      "cache.internal:6379",
+      "10.0.0.7:80",
+      "*.internal:5432",
+      "other.internal:22",
+    );
+    const { mayReach } = listRules(list, { privateToo: false, privateHosts, ownPort: 7420 });
+    const reached: [string, number, string][] = [
+      ["10.0.0.5", 5432, "db.internal"],
+      ["127.0.0.1", 6379, "cache.internal"],
+      ["fd12::1", 6379, "cache.internal"],
+      ["10.0.0.7", 80, "10.0.0.7"],
+      ["1.1.1.1", 22, "other.internal"],
+    ];
+    for (const each of reached) assert.equal(mayReach(...each), true, each.join(" "));
+    const refused: [string, number, string][] = [
+      ["10.0.0.5", 5433, "db.internal"],
+      ["10.0.0.5", 5432, "x.internal"],
+      ["10.0.0.5", 22, "other.internal"],
+      ["10.0.0.5", 6380, "cache.internal"],
+      ["169.254.169.254", 6379, "cache.internal"],
+      ["::ffff:169.254.169.254", 6379, "cache.internal"],
+      ["fd00:ec2::254", 6379, "cache.internal"],
+      ["100.100.100.200", 6379, "cache.internal"],
+      ["0.0.0.0", 6379, "cache.internal"],
+      ["224.0.0.1", 6379, "cache.internal"],
+      ["fe80::1%eth0", 6379, "cache.internal"],
+    ];
+    for (const each of refused) assert.equal(mayReach(...each), false, each.join(" "));
+  });
+
+  it("C8 nobody is given a cloud's credentials or Berth itself, whatever lists them", () => {
+    const list = listOf("169.254.169.254:80", "127.0.0.1:7420", "localhost:7420", "[::1]:7420", "127.0.0.1:7421");
+    const privateHosts = [{ name: "localhost" }, { name: "127.0.0.1" }, { name: "169.254.169.254" }];
+    const { mayReach } = listRules(list, { privateToo: true, privateHosts, ownPort: 7420 });
+    assert.equal(mayReach("127.0.0.1", 7421), true);
+    assert.equal(mayReach("169.254.169.254", 80), false);
+    for (const address of ["127.0.0.1", "::1", "0.0.0.0"]) {
+      for (const host of [address, "localhost"]) assert.equal(mayReach(address, 7420, host), false, address);
+    }
+  });
+
+  it("C8 the operator's list of private hosts is read with its ports and tenants, or refused with advice", () => {
+    assert.deepEqual(parsePrivateHosts("acme@DB.internal:5432,cache, [fd12::1]:22 ,[fd12::2]"), [
+      { name: "db.internal", port: 5432, tenant: "acme" },
+      { name: "cache" },
+      { name: "fd12::1", port: 22 },
+      { name: "fd12::2" },
+    ]);
+    assert.deepEqual(parsePrivateHosts(""), []);
+    for (const text of ["*", "*.internal", "A@db:1", "a@b@c", "db:0", "db/x"]) {
+      assert.equal(typeof parsePrivateHosts(text), "string", text);
+    }
   });
 
   it("C8 no address of this machine's own interfaces is public, nor that of the agent of its host", (t) => {

@@ -44,6 +44,7 @@ function verdict(filter: Buffer, data: Buffer): number {
     else if (code === 0x25) jump(accumulator > value);
     else if (code === 0x35) jump(accumulator >= value);
     else if (code === 0x45) jump((accumulator & value) !== 0);
+    else if (code === 0x54) accumulator &= value;
     else if (code === 0x06) return value;
     else assert.fail(`no such instruction: ${code}`);
   }
@@ -62,6 +63,7 @@ const machines = {
       ioctl: 16,
       shmget: 29,
       socket: 41,
+      listen: 50,
       socketpair: 53,
       setsockopt: 54,
       clone: 56,
@@ -98,6 +100,7 @@ const machines = {
       shmget: 194,
       socket: 198,
       socketpair: 199,
+      listen: 201,
       setsockopt: 208,
       keyctl: 219,
       clone: 220,
@@ -119,7 +122,7 @@ const everywhere = { io_uring_setup: 425, io_uring_enter: 426, io_uring_register
 type Call = keyof typeof machines.x64.calls | keyof typeof everywhere;
 
 for (const [machine, { audit, foreign, calls }] of Object.entries(machines)) {
-  const filter = seccompFilter(machine, { localSockets: true })!;
+  const filter = seccompFilter(machine, "local")!;
   const askOf =
     (asked: Buffer) =>
     (name: Call, ...args: number[]): number =>
@@ -163,13 +166,28 @@ for (const [machine, { audit, foreign, calls }] of Object.entries(machines)) {
     });
 
     it("lets nobody who starts nothing have a socket to write to", () => {
-      const askAlone = askOf(seccompFilter(machine, { localSockets: false })!);
+      const askAlone = askOf(seccompFilter(machine, "none")!);
       for (let family = 0; family < 64; family++) {
         assert.equal(askAlone("socket", family, 1, 0), family === 16 ? ALLOW : errno(EAFNOSUPPORT));
         assert.equal(askAlone("socketpair", family, 1, 0), errno(EAFNOSUPPORT));
       }
       assert.equal(askAlone("setsockopt", 3, 1, 7), errno(NOTHING_DONE));
       assert.equal(askAlone("read"), ALLOW);
+    });
+
+    it("lets a guest connect to a local socket of others, and listen at none itself", () => {
+      const askOut = askOf(seccompFilter(machine, "out")!);
+      const [STREAM, DATAGRAM, SEQUENCE, FLAGS] = [1, 2, 5, 0o2004000];
+      for (const kind of [STREAM, STREAM | FLAGS]) assert.equal(askOut("socket", 1, kind, 0), ALLOW);
+      for (const kind of [DATAGRAM, DATAGRAM | FLAGS, SEQUENCE, 3, 0]) {
+        assert.equal(askOut("socket", 1, kind, 0), errno(EPROTONOSUPPORT), `${kind}`);
+      }
+      for (let family = 2; family < 64; family++) {
+        assert.equal(askOut("socket", family, STREAM, 0), family === 16 ? ALLOW : errno(EAFNOSUPPORT));
+      }
+      assert.equal(askOut("socketpair", 1, STREAM, 0), errno(EAFNOSUPPORT));
+      assert.equal(askOut("listen", 3, 5), errno(EPERM));
+      assert.equal(ask("listen", 3, 5), ALLOW);
     });
 
     it("leaves a socket the length that the system gives it, whatever is wished", () => {
@@ -206,8 +224,8 @@ for (const [machine, { audit, foreign, calls }] of Object.entries(machines)) {
 
 it("there is no filter of system calls for other machines, and none is made up", () => {
   for (const machine of ["ia32", "arm", "ppc64", "riscv64", "s390x"]) {
-    for (const localSockets of [false, true]) {
-      assert.equal(seccompFilter(machine, { localSockets }), undefined, machine);
+    for (const sockets of ["none", "out", "local"] as const) {
+      assert.equal(seccompFilter(machine, sockets), undefined, machine);
     }
   }
 });

@@ -29,7 +29,7 @@ const denials: Readonly<Record<string, string>> = {
   Addon: "load native addons",
 };
 
-/** In the sandbox there is no network, and so nobody who knows names. */
+/** In the sandbox there is no network besides the relay's: no datagrams, and nobody else who knows names. */
 const isOffline = process.execPath.startsWith("/sbx/");
 
 /** Describes whatever was thrown, which may be no error and may resist inspection. */
@@ -62,8 +62,10 @@ export function describe(thrown: unknown): Described {
 function denial(error: Error): string | undefined {
   const { code, syscall, permission, resource } = error as NodeJS.ErrnoException & Partial<Refusal>;
   if (code === "ENOSPC") return full;
-  if (isOffline && (code === "EAFNOSUPPORT" || /^(?:getaddrinfo|getnameinfo|query)/.test(String(syscall)))) {
-    return 'Guest code has no network of its own: use context.fetch(), and list the hosts as "network" in its entry in mcps';
+  const isAsked =
+    /^(?:getaddrinfo|getnameinfo|query)/.test(String(syscall)) && error.message.startsWith(String(syscall));
+  if (isOffline && (code === "EAFNOSUPPORT" || (isAsked && code !== "ENOTFOUND"))) {
+    return 'Guest code has TCP connections and look-ups of addresses alone, to the hosts and ports that "network" of its entry in mcps lists';
   }
   if (code !== "ERR_ACCESS_DENIED" || error.message.includes(" is refused. ")) return undefined;
   if (permission === "FileSystemRead") return `Guest code may not read files ${elsewhere()}`;

@@ -9,8 +9,9 @@ import { settleRequest } from "./host.mts";
 import { refuseLinksOut } from "./links.mts";
 import { flush, listen, send } from "./pipe.mts";
 import { credit } from "./progress.mts";
+import { connectSockets, prepareSockets } from "./sockets.mts";
 import { setLimits } from "./values.mts";
-import { toGuest, toHost, type GuestLimits } from "./wire.mts";
+import { toGuest, toHost, type GuestLimits, type GuestSockets } from "./wire.mts";
 
 /**
  * The runner inside a guest process: it takes one program and calls its functions for as long as the process lives. It
@@ -22,11 +23,12 @@ let waiting: unknown[][] | undefined = [];
 let bundle: Record<string, unknown>;
 
 prepareGlobals();
+prepareSockets();
 captureConsole();
 if (!process.execPath.startsWith("/sbx/")) refuseLinksOut();
 listen((frame, bytes) => {
   if (frame[0] === toGuest.load) {
-    void load(bytes!, frame[1] as GuestLimits, frame[2] as Environment);
+    void load(bytes!, ...(frame.slice(1) as Loading));
   } else if (waiting) waiting.push(frame);
   else obey(frame, bytes);
 });
@@ -47,10 +49,11 @@ function obey(frame: unknown[], bytes?: Uint8Array): void {
   }
 }
 
-type Environment = Readonly<Record<string, string>> | null | undefined;
+type Loading = [limits: GuestLimits, env?: Readonly<Record<string, string>> | null, sockets?: GuestSockets];
 
-async function load(code: Uint8Array, limits: GuestLimits, env: Environment): Promise<void> {
+async function load(code: Uint8Array, ...[limits, env, sockets]: Loading): Promise<void> {
   setLimits(limits);
+  connectSockets(sockets);
   // Here, where they mean nothing to Node any more, and where no list of processes shows them.
   Object.assign(process.env, env);
   try {

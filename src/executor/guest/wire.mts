@@ -5,7 +5,7 @@
 
 /** The frames that the host writes. */
 export const toGuest = {
-  /** [load, limits, environment?], with the bundle's text */
+  /** [load, limits, environment or null, GuestSockets?], with the bundle's text */
   load: 0,
   /** [shape, index, CallShape]: calls name a shape by its index. */
   shape: 1,
@@ -93,4 +93,13 @@ export const locationUnitsMax = 8_192;
 export interface GuestLimits {
   readonly outputBytes: number;
   readonly frameBytes: number;
+}
+
+/** The program's network, as `load` tells the runner of it. */
+export interface GuestSockets {
+  readonly server: string;
+  /** The folder of its way out; undefined where its entry lists no host. */
+  readonly folder?: string;
+  /** It was to have a way out, which could not be made. */
+  readonly isBroken?: boolean;
 }

@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import { complain, inside, type ConfigPlace } from "../../entry/config-place.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { Offered } from "../../entry/offer.ts";
-import { LaterAnswer, type HostAnswer, type HostPort } from "../../executor/executor.ts";
+import { LaterAnswer, type GuestProgram, type HostAnswer, type HostPort } from "../../executor/executor.ts";
 import { noFolders, type Folders, type FoldersNow } from "../../folders/folders.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
@@ -11,8 +11,10 @@ import type { Log } from "../../lib/log.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import { isPublicAddress } from "../../network/addresses.ts";
-import { allowedByBoth } from "../../network/allow-list.ts";
+import { allowedByBoth, type AllowedHost } from "../../network/allow-list.ts";
 import { Fetches, type FetchLimits } from "../../network/fetches.ts";
+import { fitsPort, type PrivateHost } from "../../network/private-hosts.ts";
+import type { SocketGrant } from "../../network/relay-wire.ts";
 import type { Grant, Grants } from "../../secrets/grants.ts";
 import type { DirectoryEntry } from "../catalog/directory.ts";
 import { environmentOf, type Environment, type EnvironmentSource } from "./environment.ts";
@@ -31,13 +33,39 @@ export interface Granted {
   readonly environment: Environment | undefined;
   /** Its folders as they are now; undefined when there are none. Rejects with a `FolderFault`. */
   readonly foldersNow?: (() => Promise<FoldersNow>) | undefined;
+  /** The sockets of its code. */
+  readonly network: NonNullable<GuestProgram["network"]>;
 }
 
 export interface GrantDependencies {
   readonly grants?: Grants | undefined;
   readonly folders?: Folders | undefined;
+  readonly network?: GrantedNetwork;
+  /** The hosts that a server's entry lists at the moment; none for servers that are not served. Sockets need it. */
+  readonly networkNow?: (tenant: string, server: string) => readonly AllowedHost[];
   readonly log: Log;
   readonly limits: FetchLimits & EnvironmentSource["limits"];
+}
+
+/** The rules of where guests may go that no entry makes. */
+export interface GrantedNetwork {
+  /** The private hosts that the operator opens to the entries of a tenant. */
+  readonly privateHostsOf: (tenant: string) => readonly PrivateHost[];
+  /** The port at which Berth itself listens; undefined where it does not. */
+  readonly ownPort: number | undefined;
+  /** Ends the connections of a server's guests, or of all servers' of the tenant. */
+  readonly retire: (tenant: string, server?: string) => void;
+}
+
+/** True if processes that were started with one entry keep connections that the other does not give. */
+export function givesOther(before: DirectoryEntry, now: DirectoryEntry | undefined): boolean {
+  return grantsIn(before) !== grantsIn(now);
+}
+
+function grantsIn(listed: DirectoryEntry | undefined): string {
+  if (!listed || listed.refused || !listed.enabled) return "";
+  const { network, secrets, variables, env, folders } = listed.entry;
+  return JSON.stringify([network, secrets, variables, env, folders]);
 }
 
 /**
@@ -72,21 +100,34 @@ function inBoth(
 export async function grantTo(
   { tenant, server, entry }: { tenant: string; server: string; entry: ServerEntry },
   port: HostPort,
-  { grants, folders = noFolders, limits, log }: GrantDependencies,
+  { grants, folders = noFolders, network: around, networkNow, limits, log }: GrantDependencies,
 ): Promise<Granted> {
   const readsVariables = Object.values(entry.env).some(({ variables }) => variables.length > 0);
   const grant = grants?.of(tenant, server, entry.secrets, readsVariables);
   const environment = environmentOf({ tenant, server, entry, grant, port, limits, log });
   const privateToo = tenant === DEFAULT_TENANT;
-  const network = entry.network.length > 0 ? new Fetches(entry.network, limits, { privateToo }) : undefined;
+  const { privateHostsOf, ownPort }: typeof alone = around ?? alone;
+  const rules = { privateToo, privateHosts: privateHostsOf(tenant), server };
+  const fetches = entry.network.length > 0 ? new Fetches(entry.network, limits, { ...rules, ownPort }) : undefined;
+  const network = {
+    server,
+    grant: (): SocketGrant | undefined => {
+      // A catalog may be older than the entry.
+      const hosts = allowedByBoth(entry.network, networkNow?.(tenant, server) ?? []);
+      return hosts.length > 0 ? { ...rules, tenant, hosts } : undefined;
+    },
+  };
   const { variables } = entry;
   const foldersNow = entry.folders.length > 0 ? () => folders.now(tenant, entry.folders) : undefined;
-  if (!grant && !network && !variables && !environment) return { grant, port, realm: server, environment, foldersNow };
+  const more = { environment, foldersNow, network };
+  if (!grant && !fetches && !variables && !environment) return { grant, port, realm: server, ...more };
   // A process may keep a value that it has seen, so another value gets another process.
   const given = [server, grant?.names, await grant?.version(), entry.network, variables];
   const realm = JSON.stringify(environment ? [...given, entry.env] : given);
-  return { grant, port: grantedPort(port, { grant, network, variables }), realm, environment, foldersNow };
+  return { grant, port: grantedPort(port, { grant, network: fetches, variables }), realm, ...more };
 }
+
+const alone: Omit<GrantedNetwork, "retire"> = { privateHostsOf: () => [], ownPort: undefined };
 
 interface GivenPorts {
   readonly grant: Grant | undefined;
@@ -173,13 +214,15 @@ async function readSecret(grant: Grant, { name }: JsonObject): Promise<HostAnswe
 export async function grantProblems(
   { tenant, server, entry }: { tenant: string; server: string; entry: ServerEntry },
   grant: Grant | undefined,
-  folders: Folders = noFolders,
+  { folders = noFolders, network }: Pick<GrantDependencies, "folders" | "network"> = {},
 ): Promise<Problem[]> {
   const problems: Problem[] = [];
   const place = inside(inside({ pointer: "", problems }, server), "network");
-  for (const { kind, name } of tenant === DEFAULT_TENANT ? [] : entry.network) {
+  const opened = network?.privateHostsOf(tenant) ?? [];
+  for (const { kind, name, port } of tenant === DEFAULT_TENANT ? [] : entry.network) {
     if (kind !== "host" || isIP(name) === 0 || isPublicAddress(name)) continue;
-    const message = `${name} is not a public address; only servers of the tenant "${DEFAULT_TENANT}" may reach private ones`;
+    if (opened.some((host) => host.name === name && fitsPort(host, port))) continue;
+    const message = `${name} is not a public address; whoever runs this Berth can open it with BERTH_PRIVATE_HOSTS`;
     complain(place, "private-address", message, "warning");
   }
   for (const name of entry.folders) {

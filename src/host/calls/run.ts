@@ -59,7 +59,7 @@ export function runFactory(
   { executor, checks, limits, log }: RunDependencies,
 ): (callee: Callee) => Run {
   const { callMs, outputBytes } = limits;
-  const { grant, port, realm, environment, foldersNow } = granted;
+  const { grant, port, realm, environment, foldersNow, network } = granted;
   // Without a bundle there is nothing to run.
   const program = bundle ?? "";
   if (language === "shell") {
@@ -79,6 +79,7 @@ export function runFactory(
     code,
     port,
     realm,
+    network,
     ...(environment && { env: () => environment.values() }),
     ...(hide && { hide }),
   };

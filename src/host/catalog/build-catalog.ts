@@ -237,7 +237,7 @@ async function serveRelease(
     problems: [
       ...found.problems,
       ...release.problems,
-      ...(await grantProblems({ tenant, server, entry }, granted.grant, dependencies.folders)),
+      ...(await grantProblems({ tenant, server, entry }, granted.grant, dependencies)),
     ],
     tool: (name) => tools.get(name),
     readsUris: true,

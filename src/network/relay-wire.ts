@@ -1,0 +1,64 @@
+import type { Limits } from "../limits/limits.ts";
+import type { AllowedHost } from "./allow-list.ts";
+import type { PrivateHost } from "./private-hosts.ts";
+
+/**
+ * The language of the serving process and the relay: one JSON object a line. The bytes of connections never come
+ * this way.
+ */
+export type ToRelay =
+  | { readonly op: "begin"; readonly limits: SocketLimits; readonly ownPort?: number | undefined }
+  | { readonly op: "open"; readonly door: number; readonly path: string; readonly grant: SocketGrant }
+  /** Ends all connections of a door, and takes no further ones. */
+  | { readonly op: "close"; readonly door: number };
+
+export type FromRelay =
+  /** The door takes connections, or `problem` says why it does not. */
+  | { readonly op: "opened"; readonly door: number; readonly problem?: string }
+  /** The use by tenants since the relay began, of those whose use has changed. */
+  | { readonly op: "used"; readonly tenants: Readonly<Record<string, SocketUse>> };
+
+export type SocketLimits = Pick<
+  Limits,
+  "openSockets" | "openSocketsPerTenant" | "socketConnectMs" | "socketIdleMs" | "socketBytesPerSecondPerTenant"
+>;
+
+/** The hosts that the sockets of one guest process may reach, and for whom. */
+export interface SocketGrant {
+  readonly tenant: string;
+  readonly server: string;
+  readonly hosts: readonly AllowedHost[];
+  /** See `ListOptions`. */
+  readonly privateToo: boolean;
+  readonly privateHosts: readonly PrivateHost[];
+}
+
+export interface SocketUse {
+  /** Connections that are open now. */
+  readonly open: number;
+  readonly opened: number;
+  readonly refused: number;
+  /** From guests and to them. */
+  readonly sentBytes: number;
+  readonly receivedBytes: number;
+  /** The time that all connections were open, together. */
+  readonly openMs: number;
+}
+
+/** A guest's first line on a connection to its door. */
+export type Asked =
+  | { readonly connect: { readonly host: string; readonly port: number } }
+  | { readonly lookup: string };
+
+/** The door's answer, one line. While a connection is wanted, the guest keeps the one open on which it asked for it. */
+export type Told =
+  /** The socket, in the same folder, that takes one connection, which leads to this address. */
+  | { readonly socket: string; readonly address: string }
+  | { readonly addresses: readonly string[] }
+  /** `code` is one of Node's. */
+  | { readonly refused: string; readonly code: string }
+  /** Later: a connection was ended that had not ended by itself; it begins with a code of Node's. */
+  | { readonly ended: string };
+
+/** The name of a door in its folder. */
+export const DOOR = "door";

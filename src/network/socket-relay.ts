@@ -1,0 +1,221 @@
+import { rmSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Duplex } from "node:stream";
+import { fileURLToPath } from "node:url";
+import type { Log } from "../lib/log.ts";
+import { ProcessGroup, signalOf } from "../processes/process-group.ts";
+import type { User } from "../processes/sandbox.ts";
+import type { Spawn } from "../processes/spawn/spawn.ts";
+import { giveFolder, type MakeFolder } from "../processes/work-folders.ts";
+import {
+  DOOR,
+  type FromRelay,
+  type SocketGrant,
+  type SocketLimits,
+  type SocketUse,
+  type ToRelay,
+} from "./relay-wire.ts";
+
+/**
+ * The serving process's end of the relay: a process that carries the connections of guests, so that their bytes never
+ * pass through the one that serves. It owns the relay's life, and which guest process has which way out. The relay is
+ * started when a program that may reach anything is first loaded, and again whenever it ends.
+ */
+export class SocketRelay {
+  readonly #options: SocketRelayOptions;
+  readonly #outlets = new Map<number, BoundOutlet>();
+  readonly #removing = new Set<Promise<void>>();
+  readonly #uses = new Map<string, TenantUse>();
+  #group: ProcessGroup | undefined;
+  #input: Duplex | undefined;
+  #gone: Promise<void> = Promise.resolve();
+  #again: NodeJS.Timeout | undefined;
+  #failures = 0;
+  #lastDoor = 0;
+  #isClosed = false;
+
+  constructor(options: SocketRelayOptions) {
+    this.#options = options;
+  }
+
+  /** Makes the folder for one guest process, which may be another user's. Throws where that cannot be done. */
+  open(user?: User): Outlet {
+    const folder = this.#options.makeFolder("sockets-");
+    if (user) giveFolder(folder, user);
+    const door = ++this.#lastDoor;
+    return {
+      folder,
+      bind: (grant, onRetired) => this.#bind(door, folder, grant, onRetired),
+      close: () => {
+        this.#unbind(door);
+        const removed = rm(folder, { recursive: true, force: true, maxRetries: 2 }).catch(() => {});
+        this.#removing.add(removed);
+        void removed.finally(() => this.#removing.delete(removed));
+      },
+    };
+  }
+
+  /** Ends the connections of a tenant's guests, or of one server's, whose processes get no further ones. */
+  readonly retire = (tenant: string, server?: string): void => {
+    for (const [door, { grant, onRetired }] of this.#outlets) {
+      if (grant.tenant !== tenant || (server !== undefined && grant.server !== server)) continue;
+      this.#unbind(door);
+      onRetired();
+    }
+  };
+
+  /** The use of sockets by each tenant's guests since this process began. */
+  uses(): Readonly<Record<string, SocketUse>> {
+    return Object.fromEntries(Array.from(this.#uses, ([tenant, { before, now }]) => [tenant, sumOf(before, now)]));
+  }
+
+  forget(tenant: string): void {
+    this.#uses.delete(tenant);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#again);
+    this.#outlets.clear();
+    this.#group?.kill();
+    await Promise.all([this.#gone, ...this.#removing]);
+  }
+
+  #bind(door: number, folder: string, grant: SocketGrant, onRetired: () => void): Promise<void> {
+    if (this.#isClosed) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, OPENED_MS);
+      const opened = (): void => {
+        clearTimeout(timer);
+        resolve();
+      };
+      const outlet = { path: join(folder, DOOR), grant, onRetired, opened };
+      this.#outlets.set(door, outlet);
+      if (this.#group) this.#openDoor(door, outlet);
+      else if (!this.#again) this.#start();
+    });
+  }
+
+  #unbind(door: number): void {
+    if (this.#outlets.delete(door)) this.#tell({ op: "close", door });
+  }
+
+  #start(): void {
+    this.#again = undefined;
+    const { start, limits, ownPort, log } = this.#options;
+    const startedAt = performance.now();
+    let stderr = "";
+    let over!: () => void;
+    this.#gone = new Promise((resolve) => (over = resolve));
+    const command = { file: process.execPath, args: [...NODE_OPTIONS, PROGRAM], env: {}, cwd: "/", niceness: NICENESS };
+    const group = new ProcessGroup(start, command, ["pipe", "pipe", "pipe"], {
+      onStarted: ([input, output, errors]) => {
+        this.#input = input!;
+        errors!.setEncoding("utf8").on("data", (text: string) => (stderr = (stderr + text).slice(-STDERR_UNITS)));
+        createInterface({ input: output! }).on("line", (line) => this.#hear(JSON.parse(line) as FromRelay));
+        this.#tell({ op: "begin", limits, ownPort });
+        for (const [door, outlet] of this.#outlets) this.#openDoor(door, outlet);
+      },
+      onEnded: (exit) => {
+        this.#group = undefined;
+        this.#input = undefined;
+        for (const [tenant, { before, now }] of this.#uses)
+          this.#uses.set(tenant, { before: { ...sumOf(before, now), open: 0 }, now: NO_USE });
+        over();
+        if (this.#isClosed) return;
+        this.#failures = performance.now() - startedAt > LIVES_MS ? 0 : this.#failures + 1;
+        const againInMs = Math.min(AGAIN_MS * 2 ** this.#failures, AGAIN_MAX_MS);
+        const how = exit.startError?.message ?? signalOf(exit) ?? exit.code;
+        log?.warn({ how, stderr, againInMs }, "the relay of guests' sockets has ended; their connections are cut");
+        this.#again = setTimeout(() => this.#start(), againInMs).unref();
+      },
+    });
+    this.#group = group;
+  }
+
+  #openDoor(door: number, { path, grant }: BoundOutlet): void {
+    // A relay that was killed leaves its sockets behind.
+    rmSync(path, { force: true });
+    this.#tell({ op: "open", door, path, grant });
+  }
+
+  #tell(message: ToRelay): void {
+    this.#input?.write(`${JSON.stringify(message)}\n`);
+  }
+
+  #hear(message: FromRelay): void {
+    if (message.op === "used") {
+      for (const [tenant, now] of Object.entries(message.tenants)) {
+        const { before = NO_USE } = this.#uses.get(tenant) ?? {};
+        this.#uses.set(tenant, { before, now });
+      }
+      return;
+    }
+    const { door, problem } = message;
+    const outlet = this.#outlets.get(door);
+    if (!outlet) return;
+    if (problem !== undefined) {
+      const { tenant, server } = outlet.grant;
+      this.#options.log?.error({ tenant, server, problem }, "a guest gets no network");
+    }
+    outlet.opened();
+  }
+}
+
+export interface SocketRelayOptions {
+  readonly start: Spawn;
+  readonly makeFolder: MakeFolder;
+  readonly limits: SocketLimits;
+  /** The port at which Berth listens, where it does. */
+  readonly ownPort?: number | undefined;
+  readonly log?: Pick<Log, "warn" | "error">;
+}
+
+/** The way out of one guest process: a folder for its sandbox, in which a socket appears once it is bound. */
+export interface Outlet {
+  readonly folder: string;
+  /** Resolves when the socket is there. `onRetired` is called when it leads nowhere any more. */
+  bind(grant: SocketGrant, onRetired: () => void): Promise<void>;
+  /** The process is gone. */
+  close(): void;
+}
+
+interface BoundOutlet {
+  readonly path: string;
+  readonly grant: SocketGrant;
+  readonly onRetired: () => void;
+  readonly opened: () => void;
+}
+
+/** The use of earlier relays, and of the present one. */
+interface TenantUse {
+  readonly before: SocketUse;
+  readonly now: SocketUse;
+}
+
+const NO_USE: SocketUse = { open: 0, opened: 0, refused: 0, sentBytes: 0, receivedBytes: 0, openMs: 0 };
+
+function sumOf(one: SocketUse, other: SocketUse): SocketUse {
+  return {
+    open: one.open + other.open,
+    opened: one.opened + other.opened,
+    refused: one.refused + other.refused,
+    sentBytes: one.sentBytes + other.sentBytes,
+    receivedBytes: one.receivedBytes + other.receivedBytes,
+    openMs: one.openMs + other.openMs,
+  };
+}
+
+const PROGRAM = fileURLToPath(new URL("./relay-child.js", import.meta.url));
+const NODE_OPTIONS = ["--v8-pool-size=1", "--max-old-space-size=128"];
+/** Calls go first. */
+const NICENESS = 3;
+/** A program is loaded even if its socket is not there by then; its connections wait, and fail after a while. */
+const OPENED_MS = 5_000;
+const AGAIN_MS = 50;
+const AGAIN_MAX_MS = 10_000;
+/** A relay that lived this long did not fail at its start. */
+const LIVES_MS = 10_000;
+const STDERR_UNITS = 4_000;

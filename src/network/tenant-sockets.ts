@@ -1,0 +1,79 @@
+import type { SocketLimits, SocketUse } from "./relay-wire.ts";
+
+/** The connections of one tenant's guests together: what they use, and how fast they may carry it. */
+export class TenantSockets {
+  readonly #bytesPerSecond: number;
+  #open = 0;
+  #opened = 0;
+  #refused = 0;
+  #sentBytes = 0;
+  #receivedBytes = 0;
+  #closedMs = 0;
+  /** The sum of the times at which the open connections began. */
+  #beganSum = 0;
+  #leftBytes: number;
+  #countedAt = performance.now();
+
+  constructor({ socketBytesPerSecondPerTenant }: Pick<SocketLimits, "socketBytesPerSecondPerTenant">) {
+    this.#bytesPerSecond = socketBytesPerSecondPerTenant;
+    this.#leftBytes = socketBytesPerSecondPerTenant;
+  }
+
+  /** Connections that are open or being opened. */
+  get open(): number {
+    return this.#open;
+  }
+
+  /** Counts one more connection; returns the function that counts its end, for one call. */
+  enter(): () => void {
+    const beganAt = performance.now();
+    this.#open++;
+    this.#beganSum += beganAt;
+    return () => {
+      this.#open--;
+      this.#beganSum -= beganAt;
+      this.#closedMs += performance.now() - beganAt;
+    };
+  }
+
+  opened(): void {
+    this.#opened++;
+  }
+
+  refused(): void {
+    this.#refused++;
+  }
+
+  /** Counts bytes from a guest; returns for how many milliseconds to read no more. */
+  send(bytes: number): number {
+    this.#sentBytes += bytes;
+    return this.#spend(bytes);
+  }
+
+  /** Likewise, bytes to a guest. */
+  receive(bytes: number): number {
+    this.#receivedBytes += bytes;
+    return this.#spend(bytes);
+  }
+
+  use(): SocketUse {
+    return {
+      open: this.#open,
+      opened: this.#opened,
+      refused: this.#refused,
+      sentBytes: this.#sentBytes,
+      receivedBytes: this.#receivedBytes,
+      openMs: Math.round(this.#closedMs + this.#open * performance.now() - this.#beganSum),
+    };
+  }
+
+  #spend(bytes: number): number {
+    const perMs = this.#bytesPerSecond / 1_000;
+    if (perMs === 0) return 0;
+    const now = performance.now();
+    const earned = (now - this.#countedAt) * perMs;
+    this.#leftBytes = Math.min(this.#bytesPerSecond, this.#leftBytes + earned) - bytes;
+    this.#countedAt = now;
+    return Math.max(0, -this.#leftBytes / perMs);
+  }
+}
