@@ -180,26 +180,20 @@ export class Pool {
   }
 
   #start(program: GuestProgram): GuestSession {
-    const session = new GuestSession(
-      program,
-      this.#spares.take(program),
-      this.#shareOf(program.tenant),
-      this.#limits,
-      {
-        onCallOver: (call) => {
-          this.#owner.onCallOver(call);
-          if (session.callsInFlight > 0) return;
-          const why = this.#retired.get(session);
-          if (why !== undefined) this.#end(session, why);
-          if (this.#waiting.size > 0) this.#admit();
-        },
-        onRetired: (session, why) => this.#retire(session, why),
-        onEnded: (session, error, loaded) => this.#onEnded(session, error, loaded),
-        onLog: this.#owner.onLog,
-        timedOut: (deadlineMs) =>
-          timedOut(deadlineMs, program.tenant, this.#owner.fairness.exceededMsPerSecond(program.tenant)),
+    const session = new GuestSession(program, this.#spares.take(program), this.#shareOf(program.tenant), this.#limits, {
+      onCallOver: (call) => {
+        this.#owner.onCallOver(call);
+        if (session.callsInFlight > 0) return;
+        const why = this.#retired.get(session);
+        if (why !== undefined) this.#end(session, why);
+        if (this.#waiting.size > 0) this.#admit();
       },
-    );
+      onRetired: (session, why) => this.#retire(session, why),
+      onEnded: (session, error, loaded) => this.#onEnded(session, error, loaded),
+      onLog: this.#owner.onLog,
+      timedOut: (deadlineMs) =>
+        timedOut(deadlineMs, program.tenant, this.#owner.fairness.exceededMsPerSecond(program.tenant)),
+    });
     this.#sessions.set(keyOf(program), session);
     this.#live.add(session);
     const { guestMemoryMb } = this.#limits;

@@ -64,10 +64,19 @@ for (const guests of ["sandboxed", "trusted"] as const) {
     it("reach what their entry lists", async () => {
       assert.equal(await ask("echo", { host: "127.0.0.1", port, text: "hello" }), "hello");
     });
-    it("reach nothing else", async () => {
-      console.log(await ask("failed", { host: "127.0.0.1", port: port + 1 }));
-      console.log(await ask("failed", { host: "example.org", port: 5432 }));
-      console.log(await ask("failed", { host: "127.0.0.1", port }, "offline"));
+
+    it("reach nothing else, and say what to add to the entry", async () => {
+      const { code, message } = await ask("failed", { host: "example.org", port: 5432 });
+      assert.equal(code, "EACCES");
+      assert.equal(
+        message,
+        'example.org:5432 may not be reached: "network" of the entry "guest" in mcps does not list it: add "example.org:5432"',
+      );
+      assert.match((await ask("failed", { host: "127.0.0.1", port: port + 1 })).message, /does not list it/);
+      assert.match(
+        (await ask("failed", { host: "127.0.0.1", port }, "offline")).message,
+        /the entry "offline" in mcps lists no "network"; add "network": \["127\.0\.0\.1:\d+"\]/,
+      );
     });
   });
 }

@@ -101,8 +101,8 @@ export class WatchedTree {
     this.#memoryUnseen = 0;
     this.#onLook?.(this.#pids);
     if (!this.#memory) return;
-    // Trees that can start nothing have no sockets. The innermost process is in the sandbox, whatever started it.
-    const socketMb = this.#memory.processes === undefined ? 0 : socketMbOf(this.#pids.at(-1)!);
+    // The innermost process is in the sandbox, whatever started it.
+    const socketMb = socketMbOf(this.#pids.at(-1)!);
     if (socketMb + residentMbOf(this.#pids) <= this.#memory.megabytes) return;
     const heldMb = socketMb + proportionalMbOf(this.#pids);
     if (heldMb <= this.#memory.megabytes) return;

@@ -1,0 +1,366 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { defaultLimits } from "../../src/limits/limits.ts";
+import { parseAllowedHost } from "../../src/network/allow-list.ts";
+import { Door } from "../../src/network/door.ts";
+import type { SocketGrant, SocketLimits, Told } from "../../src/network/relay-wire.ts";
+import { TenantSockets } from "../../src/network/tenant-sockets.ts";
+import { until } from "../support/until.ts";
+
+/** A guest's way out, spoken to as hostile code would: without the runner's own client. */
+describe("the door of a guest", () => {
+  let folder: string;
+  let server: Server;
+  let port: number;
+  let onConnection: (socket: Socket) => void;
+  let reached: Socket[];
+  const opened: Door[] = [];
+  const asking = new Set<Socket>();
+
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), "berth-door-"));
+    reached = [];
+    onConnection = (socket) => socket.pipe(socket);
+    server = createServer({ allowHalfOpen: true }, (socket) => {
+      socket.on("error", () => {});
+      reached.push(socket);
+      onConnection(socket);
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    ({ port } = server.address() as AddressInfo);
+  });
+  afterEach(() => {
+    for (const door of opened.splice(0)) door.close();
+    for (const socket of [...asking, ...reached]) socket.destroy();
+    asking.clear();
+    server.close();
+    rmSync(folder, { recursive: true });
+  });
+
+  interface Opened {
+    readonly grant?: Partial<SocketGrant> & { list?: readonly string[] };
+    readonly limits?: Partial<SocketLimits>;
+    readonly resolve?: (host: string) => Promise<readonly string[]>;
+    readonly ownPort?: number;
+    readonly tenant?: TenantSockets;
+  }
+
+  const open = async ({ grant: { list, ...grant } = {}, limits: some, ...options }: Opened = {}) => {
+    const limits = { ...defaultLimits, ...some };
+    const hosts = (list ?? [`127.0.0.1:${port}`]).map((text) => {
+      const host = parseAllowedHost(text);
+      return typeof host === "string" ? assert.fail(host) : host;
+    });
+    const tenant = options.tenant ?? new TenantSockets(limits);
+    const door = new Door({
+      path: join(folder, `door${opened.length}`),
+      grant: { tenant: "acme", server: "report", hosts, privateToo: true, privateHosts: [], ...grant },
+      limits,
+      ...options,
+      tenant,
+    });
+    const path = join(folder, `door${opened.length}`);
+    opened.push(door);
+    await door.listen();
+    return { door, path, tenant };
+  };
+
+  /** Asks, and keeps the connection open; resolves with the first line of the answer, or undefined where there is none. */
+  const ask = (path: string, asked: object | string) => {
+    const socket = connect({ path });
+    asking.add(socket);
+    socket.on("error", () => {});
+    let text = "";
+    const lines: Told[] = [];
+    socket.on("data", (chunk) => {
+      text += chunk.toString();
+      for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n")) {
+        lines.push(JSON.parse(text.slice(0, at)) as Told);
+        text = text.slice(at + 1);
+      }
+    });
+    socket.write(typeof asked === "string" ? asked : `${JSON.stringify(asked)}\n`);
+    const said = new Promise<Told | undefined>((resolve) => {
+      socket.on("data", () => lines.length > 0 && resolve(lines[0]));
+      socket.on("close", () => resolve(lines[0]));
+    });
+    return { socket, said, lines };
+  };
+
+  const wantTo = (path: string, host: string, at = port) => ask(path, { connect: { host, port: at } });
+  const refusalOf = async (path: string, host: string, at = port): Promise<string> => {
+    const told = await wantTo(path, host, at).said;
+    assert.ok(told && "refused" in told, JSON.stringify(told));
+    return `${told.code}: ${told.refused}`;
+  };
+  const reach = async (path: string, host = "127.0.0.1", at = port) => {
+    const wanted = wantTo(path, host, at);
+    const told = await wanted.said;
+    assert.ok(told && "socket" in told, JSON.stringify(told));
+    const socket = connect({ path: join(folder, told.socket), allowHalfOpen: true });
+    asking.add(socket);
+    socket.on("error", () => {});
+    return { ...wanted, data: socket, told };
+  };
+  const textOf = async (socket: Socket): Promise<string> => {
+    let text = "";
+    for await (const chunk of socket) text += String(chunk);
+    return text;
+  };
+  const ended = (socket: Socket): Promise<void> =>
+    socket.closed
+      ? Promise.resolve()
+      : new Promise((resolve) => ["end", "close"].map((event) => socket.once(event, () => resolve())));
+
+  it("carries bytes both ways, and the end of each direction by itself", async () => {
+    const { path, tenant } = await open();
+    const { data } = await reach(path);
+    data.end("hello");
+    assert.equal(await textOf(data), "hello");
+    await until(() => tenant.use().open === 0, "the connection is over");
+    const { opened, sentBytes, receivedBytes } = tenant.use();
+    assert.deepEqual([opened, sentBytes, receivedBytes], [1, 5, 5]);
+  });
+
+  it("refuses hosts and ports that are not listed, in whatever form, without looking them up", async () => {
+    let lookedUp = 0;
+    const { path, tenant } = await open({
+      resolve: async () => {
+        lookedUp++;
+        return ["127.0.0.1"];
+      },
+    });
+    const hosts = ["evil.test", "127.0.0.2", "127.1", "0x7f000001", "localhost", "::1", "::ffff:127.0.0.1"];
+    const strange = [
+      "",
+      "127.0.0.1/x",
+      "127.0.0.1@evil.test",
+      "evil.test#127.0.0.1",
+      "127.0.0.1%0",
+      "*",
+      "a b",
+      "[::1]",
+    ];
+    for (const host of hosts) {
+      if (host === "127.1" || host === "0x7f000001") continue;
+      assert.match(await refusalOf(path, host), /^EACCES: .*does not list it: add "/, host);
+    }
+    for (const host of strange) assert.match(await refusalOf(path, host), /^EACCES: /, host);
+    assert.match(await refusalOf(path, "127.0.0.1", port === 80 ? 81 : 80), /does not list it/);
+    assert.equal(lookedUp + reached.length, 0);
+    assert.equal(tenant.use().refused, hosts.length - 2 + strange.length + 1);
+  });
+
+  it("refuses a host that resolves to a private address later, each time that it is asked for", async () => {
+    let addresses = ["127.0.0.1"];
+    const privateHosts = [{ name: "db.internal", port }];
+    const { path } = await open({
+      grant: { list: [`db.internal:${port}`, `web.example.org:${port}`], privateToo: false, privateHosts },
+      resolve: async () => addresses,
+    });
+    const { data } = await reach(path, "db.internal");
+    data.end("x");
+    assert.equal(await textOf(data), "x");
+    assert.match(
+      await refusalOf(path, "web.example.org"),
+      /it has no public address; whoever runs this Berth can open it with BERTH_PRIVATE_HOSTS=web\.example\.org:\d+$/,
+    );
+    for (const [address, why] of [
+      ["169.254.169.254", /nobody may reach this address/],
+      ["0.0.0.0", /no public address/],
+      ["fe80::1%lo", /no public address/],
+    ] as const) {
+      addresses = [address];
+      assert.match(await refusalOf(path, "db.internal"), why, address);
+    }
+    assert.equal(reached.length, 1);
+  });
+
+  it("connects to no address but the ones that it checked, where a name has several", async () => {
+    const addresses = ["127.0.0.9", "127.0.0.1", "169.254.169.254"];
+    const privateHosts = [{ name: "db.internal" }];
+    const { path } = await open({
+      grant: { list: [`db.internal:${port}`], privateToo: false, privateHosts },
+      resolve: async () => addresses,
+    });
+    const { told } = await reach(path, "db.internal");
+    assert.ok("address" in told && told.address === "127.0.0.1");
+  });
+
+  it("never leads to Berth itself", async () => {
+    const { path } = await open({ grant: { list: [`127.0.0.1:${port}`, `localhost:${port}`] }, ownPort: port });
+    for (const host of ["127.0.0.1", "localhost"]) assert.match(await refusalOf(path, host), /it is Berth itself$/);
+    assert.equal(reached.length, 0);
+  });
+
+  it("looks up listed hosts only, and then connects to their addresses at their ports", async () => {
+    const names: string[] = [];
+    const { path } = await open({
+      grant: { list: [`db.internal:${port}`], privateToo: false, privateHosts: [{ name: "db.internal" }] },
+      resolve: async (host) => {
+        names.push(host);
+        return ["127.0.0.1"];
+      },
+    });
+    assert.match(await refusalOf(path, "127.0.0.1"), /does not list it/);
+    const told = await ask(path, { lookup: "evil.test" }).said;
+    assert.match(JSON.stringify(told), /evil\.test cannot be looked up: .*the entry \\"report\\".*does not list it/);
+    assert.deepEqual(await ask(path, { lookup: "DB.internal" }).said, { addresses: ["127.0.0.1"] });
+    const { data } = await reach(path, "127.0.0.1");
+    data.end("x");
+    assert.equal(await textOf(data), "x");
+    assert.match(await refusalOf(path, "127.0.0.1", port === 80 ? 81 : 80), /does not list it/);
+    assert.deepEqual(names, ["db.internal"]);
+  });
+
+  it("closes on whoever says nothing it understands, and serves others meanwhile", async () => {
+    const { path, tenant } = await open();
+    const garbage = ["\n", "null\n", "[]\n", "{}\n", '{"connect":1}\n', '{"connect":{"host":1,"port":1}}\n'];
+    const more = ['{"connect":{"host":"127.0.0.1","port":0}}\n', '{"lookup":[]}\n', "x".repeat(100_000), "\0\xff\n"];
+    for (const text of [...garbage, ...more]) assert.equal(await ask(path, text).said, undefined, text.slice(0, 40));
+    const silent = ask(path, "");
+    const { data } = await reach(path);
+    data.end("x");
+    assert.equal(await textOf(data), "x");
+    silent.socket.destroy();
+    await until(() => tenant.use().open === 0, "nothing is left open");
+  });
+
+  it("opens no more connections than a process and its tenant may have", async () => {
+    const limits = { openSockets: 3, openSocketsPerTenant: 4 };
+    const tenant = new TenantSockets({ ...defaultLimits, ...limits });
+    const one = await open({ limits, tenant });
+    const other = await open({ limits, tenant });
+    const first = await reach(one.path);
+    for (let n = 0; n < 2; n++) await reach(one.path);
+    assert.match(await refusalOf(one.path, "127.0.0.1"), /^EMFILE: 3 connections .*BERTH_OPEN_SOCKETS\)/);
+    await reach(other.path);
+    assert.match(await refusalOf(other.path, "127.0.0.1"), /^EMFILE: 4 .*tenant.*BERTH_OPEN_SOCKETS_PER_TENANT\)/);
+    first.data.destroy();
+    first.socket.destroy();
+    await until(() => tenant.open === 3, "one is over");
+    await reach(other.path);
+  });
+
+  it("survives ten thousand connections of one guest", async () => {
+    const { path, tenant } = await open({ limits: { openSockets: 8 } });
+    for (let round = 0; round < 50; round++) {
+      const told = await Promise.all(Array.from({ length: 200 }, () => wantTo(path, "127.0.0.1").said));
+      assert.ok(told.filter((each) => each && "socket" in each).length <= 8);
+      for (const socket of asking) socket.destroy();
+      asking.clear();
+    }
+    await until(() => tenant.use().open === 0, "nothing is left open");
+    const { data } = await reach(path);
+    data.end("x");
+    assert.equal(await textOf(data), "x");
+  });
+
+  it("gives each connection that was asked for to one taker, once, and only for a while that it is wanted", async () => {
+    const { path, tenant } = await open();
+    const { socket, told, data } = await reach(path);
+    data.write("x");
+    await until(() => readdirSync(folder).length === 1, "its socket is gone once it is taken");
+    assert.ok("socket" in told);
+    const again = connect({ path: join(folder, told.socket) });
+    await new Promise<void>((resolve) => again.once("error", () => resolve()));
+    const unwanted = wantTo(path, "127.0.0.1");
+    await unwanted.said;
+    assert.equal(readdirSync(folder).length, 2);
+    unwanted.socket.destroy();
+    await until(() => readdirSync(folder).length === 1 && tenant.open === 1, "what nobody took is gone");
+    socket.destroy();
+  });
+
+  it("hands on what a guest had sent before it closed, and nothing of a peer that goes on", async () => {
+    const received: Promise<string>[] = [];
+    onConnection = (peer) => {
+      received.push(textOf(peer).catch(() => "cut"));
+      const flood = (): boolean => !peer.destroyed && peer.write(Buffer.alloc(65_536));
+      peer.on("drain", flood);
+      while (flood());
+    };
+    const { path, tenant } = await open();
+    const { socket, data } = await reach(path);
+    data.write("last words");
+    await until(() => tenant.use().sentBytes === 10, "it is sent");
+    data.destroy();
+    socket.destroy();
+    await until(() => tenant.use().open === 0, "it is over");
+    assert.equal(tenant.use().sentBytes, 10);
+    assert.match((await received[0])!, /^(last words|cut)$/);
+  });
+
+  it("gives up a host that does not answer, and a name that is not found in time", async () => {
+    const limits = { socketConnectMs: 100 };
+    const never = await open({ limits, grant: { list: [`slow.test:${port}`] }, resolve: () => new Promise(() => {}) });
+    assert.match(await refusalOf(never.path, "slow.test"), /^ETIMEDOUT: .*BERTH_SOCKET_CONNECT_MS/);
+    const unknown = await open({ grant: { list: [`gone.test:${port}`] }, resolve: async () => [] });
+    assert.match(
+      await refusalOf(unknown.path, "gone.test"),
+      /gone\.test:\d+ may not be reached: the host has no address/,
+    );
+    server.close();
+    for (const peer of reached) peer.destroy();
+    const closed = await open();
+    assert.match(await refusalOf(closed.path, "127.0.0.1"), /^ECONNREFUSED: connect ECONNREFUSED 127\.0\.0\.1:\d+$/);
+    assert.equal(never.tenant.open + closed.tenant.open, 0);
+  });
+
+  it("ends a connection that carries nothing, also because one side never reads, and says why", async () => {
+    onConnection = (peer) => void peer.pause();
+    const { path, tenant } = await open({ limits: { socketIdleMs: 200 } });
+    const { data, lines } = await reach(path);
+    const chunk = Buffer.alloc(1024 * 1024);
+    let isWritten = 0;
+    const flood = (): void => void data.write(chunk, (error) => !error && isWritten++ < 1_000 && flood());
+    flood();
+    await ended(data);
+    assert.match(
+      JSON.stringify(lines[1]),
+      /ETIMEDOUT: nothing was sent or received for 200 ms \(BERTH_SOCKET_IDLE_MS\)/,
+    );
+    assert.ok(isWritten < 100, `${isWritten} MB went to a peer that reads nothing`);
+    assert.equal(tenant.use().open, 0);
+  });
+
+  it("tells a guest that its peer was cut off, in place of an ordinary end", async () => {
+    const { path } = await open();
+    const { data, lines } = await reach(path);
+    data.resume().write("x");
+    await until(() => reached.length === 1, "it is there");
+    reached[0]!.resetAndDestroy();
+    await ended(data);
+    assert.deepEqual(lines[1], { ended: "ECONNRESET" });
+  });
+
+  it("cuts everything at once when it is closed, and says why", async () => {
+    onConnection = (peer) => peer.write("first");
+    const { door, path, tenant } = await open();
+    const { data, lines } = await reach(path);
+    await new Promise((resolve) => data.once("data", resolve));
+    const cutAt = performance.now();
+    door.close();
+    assert.equal(tenant.open, 0);
+    await Promise.all([ended(reached[0]!), ended(data)]);
+    assert.ok(performance.now() - cutAt < 1_000);
+    assert.match(JSON.stringify(lines[1]), /ECONNRESET: what this server may reach has changed/);
+    assert.equal(await wantTo(path, "127.0.0.1").said, undefined);
+  });
+
+  it("carries no more bytes in a second than the tenant may", async () => {
+    const BYTES = 300_000;
+    onConnection = (peer) => peer.end(Buffer.alloc(BYTES));
+    const { path } = await open({ limits: { socketBytesPerSecondPerTenant: 100_000 } });
+    const beganAt = performance.now();
+    const { data } = await reach(path);
+    let received = 0;
+    for await (const chunk of data) received += (chunk as Buffer).length;
+    assert.equal(received, BYTES);
+    assert.ok(performance.now() - beganAt > 1_500, "the first second's bytes are free, the rest is not");
+  });
+});
