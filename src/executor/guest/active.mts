@@ -54,6 +54,11 @@ export function currentCall(): number {
   return id;
 }
 
+/** False for a call that is over. One that has not returned yet may be known by nothing but that it runs. */
+export function isUnderWay(id: number): boolean {
+  return id !== 0 && (active.has(id) || id === running);
+}
+
 /** Any call, for what concerns the program as a whole. */
 export function anyCall(): number {
   return currentCall() || (active.keys().next().value ?? 0);

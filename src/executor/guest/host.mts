@@ -1,6 +1,6 @@
 import type { Json } from "../../lib/json.ts";
 import type { HostOperation } from "../executor.ts";
-import { active } from "./active.mts";
+import { isUnderWay } from "./active.mts";
 import { send } from "./pipe.mts";
 import { replyOf, toHost } from "./wire.mts";
 
@@ -46,7 +46,7 @@ export function refuseOutsideOfCalls(call: number): void {
 /** Sends a request to the host and resolves with its answer. */
 export function askHost(call: number, operation: HostOperation, params: object): Promise<Json | Uint8Array> {
   // The host would not answer a call that is over.
-  if (!active.has(call)) return Promise.reject(new Error(OUTSIDE_OF_CALLS));
+  if (!isUnderWay(call)) return Promise.reject(new Error(OUTSIDE_OF_CALLS));
   return new Promise((resolve, reject) => {
     const id = ++lastId;
     waiting.set(id, { resolve, reject });
