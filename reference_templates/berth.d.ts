@@ -160,7 +160,7 @@ declare module "berth" {
     delete(key: string, version?: number): Promise<boolean>;
     /** The keys that begin with a prefix, sorted, up to 1,000 at a time: `next` is the `after` of the following ones. */
     list(options?: StateQuery & { values?: false }): Promise<StateList<StateFacts>>;
-    /** The same with values, up to 1 MiB of them at a time. */
+    /** The same with values, up to 256 KiB of them at a time. */
     list<Value = any>(options: StateQuery & { values: true }): Promise<StateList<StateFacts & StateEntry<Value>>>;
   }
 

@@ -13,7 +13,7 @@ import { attacks } from "./part-fairness.mjs";
  *   hostile?: import("./part-hostile.mjs").HostileFigures,
  *   fairness?: import("./part-fairness.mjs").FairnessFigures, quota?: import("./part-fairness.mjs").FairnessFigures,
  *   many?: import("./part-many.mjs").ManyFigures[],
- *   packages?: import("./part-packages.mjs").PackagesFigures,
+ *   packages?: import("./part-packages.mjs").PackagesFigures, state?: import("./part-state.mjs").StateFigures,
  *   edits?: import("./part-edits.mjs").EditsFigures, upstreams?: import("./part-upstreams.mjs").UpstreamsFigures }} Figures
  * @typedef {{ name: string, title: string, atLeast?: number, atMost?: number, part?: string,
  *   of: (figures: Figures) => number | undefined }} Ratio
@@ -274,6 +274,19 @@ export const ratios = [
     atMost: 1.2,
     part: "packages",
     of: ({ packages }) => packages && (packages.coldMs - packages.coldPlainMs) / packages.bareMs,
+  },
+  {
+    name: "stateReadVsNone",
+    title: "a call that reads state / one that does not",
+    atMost: 3,
+    part: "state",
+    of: ({ state }) => over(state?.readMs, state?.plainMs),
+  },
+  {
+    name: "stateWriteVsNone",
+    title: "a call that writes state to the disk / one that does not",
+    part: "state",
+    of: ({ state }) => over(state?.writeMs, state?.plainMs),
   },
   ...attacked("fairness", "", 5),
   ...attacked("quota", " in a container", 15),

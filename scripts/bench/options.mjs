@@ -6,7 +6,7 @@ import { ratios } from "./bounds.mjs";
  * The options of the command line.
  *
  * @typedef {{ parts: Set<string>, rounds: number, seconds: number, warmUpSeconds: number, serverCounts: number[],
- *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, manyCounts: number[], upstreams: { calls: number, seconds: number }, fairness: { rounds: number, seconds: number }, quota: { rounds: number, seconds: number }, firstCalls: number, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
+ *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, manyCounts: number[], upstreams: { calls: number, seconds: number }, fairness: { rounds: number, seconds: number }, quota: { rounds: number, seconds: number }, firstCalls: number, stateCalls: number, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
  */
 
 export const parts = [
@@ -23,6 +23,7 @@ export const parts = [
   "hostile",
   "quota",
   "packages",
+  "state",
 ];
 
 /** @param {string[]} args @returns {Options} Throws with a sentence for a person. */
@@ -63,6 +64,7 @@ export function readOptions(args) {
     quota: quick ? { rounds: 1, seconds: 1 } : { rounds: 5, seconds: 2 },
     upstreams: quick ? { calls: 500, seconds: 1 } : { calls: 5_000, seconds: 5 },
     firstCalls: quick ? 3 : 25,
+    stateCalls: quick ? 500 : 5_000,
     json: values.json,
     profile: values.profile === undefined ? undefined : resolve(values.profile),
     gate: !values["no-gate"] && !quick && values.profile === undefined,
@@ -81,7 +83,7 @@ export function help() {
 
 Measures Berth beside a bare node:http server, Express 5, the official SDK and fastmcp: one at a time, in turn, the
 same load, the server, with whatever processes it starts, on one core and the load generator (wrk)
-on another; edits, many and upstreams have all cores, quota a container that may use one. About twenty minutes.
+on another; edits, many, upstreams and state have all cores, quota a container that may use one. About twenty minutes.
 
   --only PART[,PART]  ${parts.join(", ")} (all)
   --rounds N          times that each contestant has its turn; medians are reported (5)

@@ -103,6 +103,13 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     );
   }
 
+  if (figures.state) {
+    const { plainMs, readMs, writeMs } = figures.state;
+    print(
+      `\nState: a call ${fixed(plainMs, 3)} ms, with a read ${fixed(readMs, 3)} ms, with a write ${fixed(writeMs, 3)} ms`,
+    );
+  }
+
   if (figures.edits) {
     const { saves, servers, quietMs } = figures.edits;
     print(

@@ -16,6 +16,7 @@ import { measureMany } from "./part-many.mjs";
 import { measurePackages } from "./part-packages.mjs";
 import { measurePages } from "./part-pages.mjs";
 import { measureServers } from "./part-servers.mjs";
+import { measureState } from "./part-state.mjs";
 import { measureStreams } from "./part-streams.mjs";
 import { measureUpstreams } from "./part-upstreams.mjs";
 import { watchOthers } from "./proc.mjs";
@@ -109,6 +110,7 @@ async function measure(folder, options) {
   await measured("fairness", () => measureFairness(folder, options.fairness, say));
   await measured("quota", () => measureInContainer(folder, options.quota));
   await measured("packages", () => measurePackages(folder, options.firstCalls, say));
+  await measured("state", () => measureState(folder, options.stateCalls, say));
   let discoveryMs;
   await measured("image", async () => {
     const all = [];

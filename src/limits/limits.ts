@@ -429,7 +429,7 @@ const storeLimits = {
   stateBytesPerTenant: 1024 * 1024 * 1024,
   /** Keys in one answer to a list of state, and the values that it may hold. */
   stateListKeys: 1_000,
-  stateListBytes: 1024 * 1024,
+  stateListBytes: 256 * 1024,
   /** An imported tenant's file, and its longest line, which is a content: a tarball in base64 has room. */
   importBytes: 8 * 1024 * 1024 * 1024,
   importLineBytes: 48 * 1024 * 1024,

@@ -26,7 +26,7 @@ const EXPIRED_PASSED = 1_000;
 export function sqliteState(
   database: Database.Database,
   audit: SqliteAudit,
-  storedBytes: Pick<StoredBytes, "of" | "check">,
+  storedBytes: Pick<StoredBytes, "lately" | "check">,
 ) {
   const statements = prepare(database);
 
@@ -59,7 +59,7 @@ export function sqliteState(
     }
     if (more.bytes <= 0) return;
     if (room.storedBytesMax !== undefined) {
-      storedBytes.check(tenant, storedBytes.of(tenant) + more.bytes, room.storedBytesMax, "state_full");
+      storedBytes.check(tenant, storedBytes.lately(tenant) + more.bytes, room.storedBytesMax, "state_full");
     }
     const bytes = (statements.bytesOfTenant.get(tenant) ?? 0) + more.bytes;
     if (bytes <= room.bytesPerTenant) return;
