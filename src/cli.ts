@@ -152,6 +152,7 @@ program
 addAuditCommands();
 addPackageCommands();
 addSecretCommands();
+addStateCommands();
 addTenantCommands();
 addTokenCommands();
 registerUpstreamCommands(program, () => import("./commands/upstream/pipes.ts"));
@@ -273,6 +274,51 @@ function addSecretCommands(): void {
     .description("Seal all secrets of all tenants with another key, while Berth runs.")
     .option(...dataOption)
     .action(async (options) => run((await import("./commands/secret.ts")).rotateSecrets(options)));
+}
+
+/** `berth state list|get|set|delete` (docs/state.md), while Berth serves or not. */
+function addStateCommands(): void {
+  const tenantOption = ["--tenant <name>", "whose state", "default"] as const;
+  const state = program.command("state").description("Look at what servers keep between calls, and change it.");
+  const load = () => import("./commands/state.ts");
+
+  state
+    .command("list")
+    .description("List the servers that keep something, or the keys of one.")
+    .argument("[server]")
+    .option("--prefix <text>", "only keys that begin with this")
+    .option(...tenantOption)
+    .option(...dataOption)
+    .action(async (server, options) => run((await load()).listState(server, options)));
+
+  state
+    .command("get")
+    .description("Print the value under a key.")
+    .argument("<server>")
+    .argument("<key>")
+    .option(...tenantOption)
+    .option(...dataOption)
+    .action(async (server, key, options) => run((await load()).getState(server, key, options)));
+
+  state
+    .command("set")
+    .description("Set the value under a key; it is read from standard input, as JSON.")
+    .argument("<server>")
+    .argument("<key>")
+    .option("--bytes", "keep it as bytes, whatever they are")
+    .option(...tenantOption)
+    .option(...dataOption)
+    .action(async (server, key, options) => run((await load()).setState(server, key, options)));
+
+  state
+    .command("delete")
+    .description("Delete a key.")
+    .argument("<server>")
+    .argument("[key]")
+    .option("--all", "delete all that the server keeps")
+    .option(...tenantOption)
+    .option(...dataOption)
+    .action(async (server, key, options) => run((await load()).deleteState(server, key, options)));
 }
 
 /** `berth tenant …` (docs/tenants.md). A running Berth on the same data sees changes within a second. */

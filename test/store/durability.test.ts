@@ -71,6 +71,9 @@ describe("a disk that fails when something that was written is flushed", () => {
       message:
         /the change is made, but a power cut may undo it: check whether the change was made before you repeat it/,
     });
+    const kept = { value: Buffer.from("1"), isJson: true, expiresAt: null };
+    const room = { keysPerServer: 9, bytesPerServer: 99, bytesPerTenant: 99 };
+    await assert.rejects(store.state.set("default", "notes", "a", { ...kept, room }), { code: "store_failed" });
     await assert.rejects(alsoUnderWay, { code: "store_unsure" });
     assert.equal((await store.name("default", "variable", "motto"))?.cid, one.set[0].cid);
     assert.deepEqual(

@@ -18,7 +18,9 @@ describe("the API of state", () => {
   let berth: TestBerth;
   before(async () => {
     berth = await startTestBerth({ texts: { "keeper.ts": KEEPER, "other.ts": KEEPER } });
-    await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { keeper: KEEPER } }));
+    await onStoreOf(berth, (store) =>
+      addTenant(store, "acme", { servers: { keeper: KEEPER }, limits: { stateBytes: 200 } }),
+    );
   });
   after(() => berth.close());
 
@@ -151,6 +153,16 @@ describe("the API of state", () => {
     assert.equal((await api.send("GET", value("mine"))).status, 404);
     assert.deepEqual((await api.send("DELETE", "/state/keeper")).body, { keys: 0 });
     assert.equal(await tool("kept", { key: "mine" }, "/t/acme"), "nothing");
+    await tool("keep", { key: "first", value: "x".repeat(100) }, "/t/acme");
+    assert.match(
+      String(await tool("keep", { key: "second", value: "x".repeat(100) }, "/t/acme")),
+      /may keep 200 .*stateBytes/,
+    );
+    assert.equal(
+      (await api.send("PUT", value("second"), `"${"x".repeat(100)}"`, { ...NEW, ...JSON_TYPE })).status,
+      507,
+    );
+    await api.send("DELETE", "/state/keeper");
     assert.equal(await tool("kept", { key: "mine" }), "of default");
   });
 });

@@ -1,0 +1,109 @@
+import { buffer } from "node:stream/consumers";
+import { stripVTControlCharacters } from "node:util";
+import { tenantLimits } from "../admission/tenant-limits.ts";
+import { createStateEdits, type StateEdits } from "../edits/state-edits.ts";
+import { stateRules } from "../host/calls/guest-state.ts";
+import { readDirectory } from "../host/catalog/directory.ts";
+import { BerthError } from "../lib/errors.ts";
+import { withStore } from "./with-store.ts";
+
+export interface StateOptions {
+  readonly tenant: string;
+  readonly data?: string;
+}
+
+const BY_COMMAND = "command";
+
+/** `berth state list`: the servers that keep something; `berth state list SERVER`: the keys of one. */
+export function listState(
+  server: string | undefined,
+  options: StateOptions & { readonly prefix?: string },
+): Promise<number> {
+  return withState(options, async (state, { stateListKeys }) => {
+    if (server === undefined) {
+      for (const { server: name, keys, bytes, exists } of await state.sizes(options.tenant)) {
+        print([name, `${keys} keys`, `${bytes} bytes`, exists ? "" : "removed"]);
+      }
+      return 0;
+    }
+    const prefix = options.prefix ?? "";
+    for (let after: string | undefined, isOver = false; !isOver;) {
+      const { items, next } = await state.list(options.tenant, server, { prefix, after, max: stateListKeys });
+      for (const { key, bytes, isJson, version, changedAt, expiresAt } of items) {
+        const expires = expiresAt === null ? "" : `until ${new Date(expiresAt).toISOString()}`;
+        const kind = isJson ? "JSON" : "bytes";
+        print([key, `${bytes} bytes of ${kind}`, `version ${version}`, new Date(changedAt).toISOString(), expires]);
+      }
+      [after, isOver] = [next, next === undefined];
+    }
+    return 0;
+  });
+}
+
+/** `berth state get SERVER KEY`: the value alone, JSON as it is kept, or bytes. */
+export function getState(server: string, key: string, options: StateOptions): Promise<number> {
+  return withState(options, async (state) => {
+    const { value, isJson } = await state.read(options.tenant, server, key);
+    process.stdout.write(value);
+    if (isJson) process.stdout.write("\n");
+    return 0;
+  });
+}
+
+/** `berth state set SERVER KEY`: the value comes from standard input. */
+export function setState(
+  server: string,
+  key: string,
+  options: StateOptions & { readonly bytes?: boolean },
+): Promise<number> {
+  return withState(options, async (state) => {
+    const value = { value: await buffer(process.stdin), isJson: !options.bytes, expiresAt: null };
+    const version = await state.set(options.tenant, server, key, value, { by: BY_COMMAND });
+    console.error(`The server ${server} keeps it, with version ${version}.`);
+    return 0;
+  });
+}
+
+/** `berth state delete SERVER KEY`, or `--all` that it keeps. */
+export function deleteState(
+  server: string,
+  key: string | undefined,
+  options: StateOptions & { readonly all?: boolean },
+): Promise<number> {
+  return withState(options, async (state) => {
+    if ((key === undefined) !== (options.all ?? false)) {
+      throw new BerthError("invalid_params", "name one key, or give --all for everything that the server keeps");
+    }
+    if (key !== undefined) await state.remove(options.tenant, server, key, { by: BY_COMMAND });
+    const keys = key === undefined ? await state.clear(options.tenant, server, BY_COMMAND) : 1;
+    console.error(`Deleted ${keys} key${keys === 1 ? "" : "s"} of the server ${server}.`);
+    return 0;
+  });
+}
+
+function withState(
+  { tenant, ...options }: StateOptions,
+  work: (state: StateEdits, limits: { readonly stateListKeys: number }) => Promise<number>,
+): Promise<number> {
+  return withStore(options, async (store, { limits }) => {
+    const found = await store.tenants.find(tenant);
+    if (!found) throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant list" has all of them`);
+    const directory = await readDirectory({ store, limits }, tenant);
+    const { stateBytes, storedBytes } = tenantLimits(limits, found.limits);
+    const rules = stateRules({
+      limits,
+      writable: true,
+      stateBytesOf: () => stateBytes,
+      storedBytesOf: () => storedBytes,
+    });
+    return work(createStateEdits({ ...rules, store: store.state, directory: () => directory }), limits);
+  });
+}
+
+/** A key may hold anything, but nothing that a terminal would act on. */
+function print(cells: readonly string[]): void {
+  console.log(stripVTControlCharacters(cells.join("\t").trimEnd()).replaceAll(UNSEEN, "\ufffd"));
+}
+
+/** Characters that change the direction or the look of what follows. */
+const UNSEEN = /[\u202a-\u202e\u2066-\u2069]/g;

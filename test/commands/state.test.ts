@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { berth } from "../support/commands.ts";
+import { addTenant } from "../support/tenants.ts";
+
+const ROOM = { keysPerServer: 9, bytesPerServer: 999, bytesPerTenant: 999 };
+
+describe("berth state", () => {
+  const data = mkdtempSync(join(tmpdir(), "berth-state-command-"));
+  after(() => rmSync(data, { recursive: true, force: true }));
+  before(async () => {
+    const store = await openSqliteStore({ dataDir: data });
+    await addTenant(store, "acme", { servers: { notes: "export const one = () => 1;" }, limits: { stateBytes: 100 } });
+    const kept = { value: Buffer.from("1"), isJson: true, expiresAt: null, room: ROOM };
+    await store.state.set("acme", "gone", "a\u202eb", kept);
+    await store.close();
+  });
+
+  const run = (args: readonly string[], input?: string) =>
+    berth(["state", ...args, "--tenant", "acme", "--data", data], input === undefined ? {} : { input });
+
+  it("sets, shows, lists and deletes what a server keeps", async () => {
+    const set = await run(["set", "notes", "a/b"], '{"title": "ü"}');
+    assert.deepEqual([set.code, /keeps it, with version \d+/.test(set.stderr)], [0, true], set.stderr);
+    assert.equal((await run(["get", "notes", "a/b"])).stdout, '{"title": "ü"}\n');
+    assert.equal((await run(["set", "notes", "raw", "--bytes"], "\u0000\u0001")).code, 0);
+    assert.equal((await run(["get", "notes", "raw"])).stdout, "\u0000\u0001");
+    assert.match((await run(["list"])).stdout, /^gone\t1 keys\t6 bytes\tremoved\nnotes\t2 keys\t23 bytes\n$/);
+    assert.match(
+      (await run(["list", "notes", "--prefix", "a"])).stdout,
+      /^a\/b\t15 bytes of JSON\tversion \d+\t20\S+Z\n$/,
+    );
+    assert.match((await run(["list", "gone"])).stdout, /^a\ufffdb\t/, "nothing that turns a terminal's text around");
+    assert.equal((await run(["delete", "notes", "a/b"])).code, 0);
+    assert.match((await run(["delete", "notes", "--all"])).stderr, /Deleted 1 key of/);
+    assert.match((await run(["delete", "gone", "--all"])).stderr, /Deleted 1 key of/);
+    assert.equal((await run(["list"])).stdout, "");
+  });
+
+  it("says what is wrong, and changes nothing", async () => {
+    const wrong: [string[], string | undefined, RegExp][] = [
+      [["set", "notes", "a"], "{", /it is not JSON/],
+      [["set", "nobody", "a"], "1", /No such server: "nobody"/],
+      [["set", "notes", "a"], `"${"x".repeat(100)}"`, /stateBytes/],
+      [["get", "notes", "a"], undefined, /keeps nothing under "a"/],
+      [["delete", "notes", "a"], undefined, /keeps nothing under "a"/],
+      [["delete", "notes"], undefined, /name one key, or give --all/],
+      [["delete", "notes", "a", "--all"], undefined, /name one key, or give --all/],
+    ];
+    for (const [args, input, message] of wrong) {
+      const { code, stderr } = await run(args, input);
+      assert.deepEqual([code, message.test(stderr)], [2, true], `${args.join(" ")}: ${stderr}`);
+    }
+    assert.equal((await run(["list"])).stdout, "");
+  });
+});
