@@ -152,13 +152,13 @@ async function generate(
 /** Tries if definitions load, as a save does, in an executor that is opened for the first one. */
 function openLoader(options: Pick<ExecutorOptions, "mode" | "limits">) {
   let executor: Promise<Executor | undefined> | undefined;
-  const load: NonNullable<GenerateOptions["load"]> = async (entry, bundle, env) => {
+  const load: NonNullable<GenerateOptions["load"]> = async (entry, bundle, surroundings) => {
     // Without a working sandbox at the moment nobody can tell.
     executor ??= openExecutor(options).catch(() => undefined);
     const tried = {
       tenant: DEFAULT_TENANT,
       code: () => Promise.resolve(bundle),
-      env: async () => environmentForTrial(readEntry("", { env }).entry.env),
+      env: async () => Object.assign({}, ...surroundings.map((each) => environmentForTrial(readEntry("", each).entry))),
     };
     const outcome = await (await executor)?.load(tried);
     return outcome && loadProblem(outcome, entry);

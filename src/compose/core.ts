@@ -276,7 +276,7 @@ export async function openCore(
       edits,
       async loadProblems(tenant, server) {
         const { definition, entry } = host.directory(tenant)?.servers.get(server) ?? {};
-        return definition === undefined ? [] : loadProblems(tenant, { server, definition, env: entry?.env }, hosting);
+        return definition === undefined ? [] : loadProblems(tenant, { server, definition, entry }, hosting);
       },
       packages,
       secrets: secretEdits,

@@ -2,7 +2,7 @@ import type { Rights, Power } from "../access/rights.ts";
 import { ToldChanges, type ContractChange } from "../contract/change.ts";
 import { compareInTurns } from "../contract/compare.ts";
 import type { Review, ServerEffect } from "../contract/review.ts";
-import type { EntryEnvironment } from "../entry/environment-fields.ts";
+import { unnamedEntry, type ServerEntry } from "../entry/entry.ts";
 import { loadProblem } from "../executor/load-problem.ts";
 import { Activities } from "../host/calls/activity.ts";
 import { environmentForTrial } from "../host/calls/environment.ts";
@@ -100,7 +100,7 @@ export async function examine(
       const found = newProblems(plan, was.problems, would.problems);
       const tried = plan.packages ? triedBy(after.servers.get(name), name) : plan.written;
       if (name === tried?.server && would.kind === "served") {
-        const written = { ...tried, env: after.servers.get(name)?.entry.env };
+        const written = { ...tried, entry: after.servers.get(name)?.entry };
         found.push(...(await loadProblems(tenant, written, { ...examiner, store: plan.proposed })));
       }
       problems.add(plan.packages ? ofServer(name, was, found) : found);
@@ -524,8 +524,8 @@ export async function loadProblems(
   {
     server,
     definition,
-    env,
-  }: { readonly server: string; readonly definition: Cid; readonly env?: EntryEnvironment | undefined },
+    entry = unnamedEntry,
+  }: { readonly server: string; readonly definition: Cid; readonly entry?: ServerEntry | undefined },
   dependencies: Pick<HostDependencies, "store" | "compile" | "compileKey" | "executor">,
 ): Promise<Problem[]> {
   const { executor } = dependencies;
@@ -536,7 +536,7 @@ export async function loadProblems(
   if (bundle === null) return [];
   const code = (): Promise<Uint8Array> => compileOnce.code(server, definition, bundle);
   const problem = loadProblem(
-    await executor.load({ tenant, code, env: async () => environmentForTrial(env ?? {}) }),
+    await executor.load({ tenant, code, env: async () => environmentForTrial(entry) }),
     source.entry,
   );
   return problem ? [problem] : [];

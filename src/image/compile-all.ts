@@ -65,8 +65,8 @@ export async function compileAll(
     const { entry, language } = await byKey.get(key)![0]!.definition.source(byKey.get(key)![0]!.reference.server);
     if (!load || !bundle || language !== "typescript") return;
     // Servers of one definition are tried together.
-    const env = Object.assign({}, ...byKey.get(key)!.map(({ reference }) => reference.env)) as JsonObject;
-    const problem = await load(entry, bundle.bytes, env);
+    const surroundings = byKey.get(key)!.map(({ reference }) => reference.surroundings ?? {});
+    const problem = await load(entry, bundle.bytes, surroundings);
     if (problem?.severity === "error") unloadable.set(key, problem);
   };
 
@@ -116,10 +116,14 @@ interface CompileOptions {
 }
 
 /**
- * Resolves with the problem that keeps a bundle from loading; undefined where there is none, or nobody can tell. `env`
- * is what entries set in its environment, as written.
+ * Resolves with the problem that keeps a bundle from loading; undefined where there is none, or nobody can tell.
+ * `surroundings` are those of its entries, as written.
  */
-export type Load = (entry: string, bundle: Uint8Array, env: JsonObject) => Promise<Problem | undefined>;
+export type Load = (
+  entry: string,
+  bundle: Uint8Array,
+  surroundings: readonly JsonObject[],
+) => Promise<Problem | undefined>;
 
 function compilersFor(jobs: number): number {
   return Math.min(Math.ceil(jobs / JOBS_PER_COMPILER), COMPILERS_MAX, availableParallelism());

@@ -18,8 +18,8 @@ export interface Reference {
   /** As written: a path in the folder of sources, or for a definition a CID. */
   readonly target: string;
   readonly at: SourcePosition;
-  /** The environment that the entry of a definition sets, as written. */
-  readonly env?: JsonObject;
+  /** The fields of a definition's entry that its top level may read, as written: `env` and `folders`. */
+  readonly surroundings?: JsonObject;
 }
 
 /**
@@ -98,8 +98,12 @@ function readEntry(node: JsonNode, server: string, chain: readonly string[], rea
     if (name !== "definition" && !name.endsWith("_transform_cid")) continue;
     replaced.add(name);
     const kind = name === "definition" ? "definition" : "transform";
-    const env = kind === "definition" && fields.env ? { env: fields.env.value as JsonObject } : {};
-    reading.references.push({ kind, server, target: field.value as string, at: field.at, ...env });
+    const surroundings: JsonObject = {
+      ...(fields.env && { env: fields.env.value }),
+      ...(fields.folders && { folders: fields.folders.value }),
+    };
+    const more = kind === "definition" ? { surroundings } : {};
+    reading.references.push({ kind, server, target: field.value as string, at: field.at, ...more });
   }
   const contract = fields.definition || !fields.upstream ? undefined : lockedContract(fields.upstream, reading);
   return (cidOf, emit) => {

@@ -1,6 +1,7 @@
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { EnvironmentValue } from "../../entry/environment-fields.ts";
 import { EnvironmentFault, LaterAnswer, type HostPort } from "../../executor/executor.ts";
+import { FOLDER_VARIABLE } from "../../executor/guest/wire.mts";
 import type { Log } from "../../lib/log.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Grant } from "../../secrets/grants.ts";
@@ -71,16 +72,20 @@ export function environmentOf(source: EnvironmentSource): Environment | undefine
 const CONCEALED_LENGTH_MIN = 6;
 
 /**
- * For a trial of a program that is not saved yet: it gets the texts of the entry, and a placeholder for whatever may be
- * secret.
+ * For a trial of a program that is not saved yet: it gets the texts of the entry, a placeholder for whatever may be
+ * secret, and the places of its folders, where nothing is.
  */
-export function environmentForTrial(env: ServerEntry["env"]): Readonly<Record<string, string>> {
-  return Object.fromEntries(
-    Object.entries(env).map(([name, { text }]) => [
+export function environmentForTrial({
+  env,
+  folders,
+}: Pick<ServerEntry, "env" | "folders">): Readonly<Record<string, string>> {
+  return Object.fromEntries([
+    ...folders.map((name) => [`${FOLDER_VARIABLE}${name}`, `/folders/${name}`]),
+    ...Object.entries(env).map(([name, { text }]) => [
       name,
       fillTemplate({ text, offset: 0 }, (inner) => `placeholder-for-${inner}`).text,
     ]),
-  );
+  ]) as Record<string, string>;
 }
 
 /** Undefined, and told in the log, where something in it is not set or no longer granted. */

@@ -6,6 +6,7 @@ import { after, before, describe, it } from "node:test";
 import { apiOf, type Api } from "../../support/api.ts";
 import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { processesWith } from "../../support/processes.ts";
+import { addTenant, onStoreOf } from "../../support/tenants.ts";
 import { until } from "../../support/until.ts";
 
 const GUEST = `
@@ -94,6 +95,23 @@ for (const mode of ["sandboxed", "trusted"] as const) {
       assert.match(page, /has not declared a folder/);
     });
 
+    it("have their place in the environment of a top level, also when it is tried at a save", async () => {
+      const source =
+        'const at: number = process.env["BERTH_FOLDER_docs"]!.length;\n/** Tells. */\nexport function told(): boolean { return at > 0; }\n';
+      const { status, body } = await api.put("/definitions/top", source);
+      assert.equal(status, 422, "without a folder it does not load");
+      assert.match(body.error.message, /its top level fails/);
+      await setEntry("top", { definition: (await entryOf("guest")).definition, folders: ["docs"] });
+      const saved = await api.put("/definitions/top", source, { "Berth-Allow-Breaking": "true" });
+      assert.equal(saved.status, 200, JSON.stringify(saved.body));
+      assert.match(await tool("top", "told"), /true/);
+      const gone = await api.send("DELETE", "/entries/top", undefined, {
+        "If-Match": "*",
+        "Berth-Allow-Breaking": "true",
+      });
+      assert.ok(gone.status < 300, JSON.stringify(gone.body));
+    });
+
     it("have to have names that can be folders, and belong to definitions", async () => {
       const entry = await entryOf("guest");
       for (const [folders, said] of [
@@ -145,6 +163,21 @@ for (const mode of ["sandboxed", "trusted"] as const) {
       assert.equal(await tool(`guest@${release.release}`, "places"), "{}", "nor do earlier releases get them");
       await setEntry("guest", entry);
       assert.equal(await tool("guest", "read", { name: "a.txt" }), "first");
+    });
+
+    if (mode === "trusted") return;
+
+    it("are seen by the tenants that they are declared for, and by no other", async () => {
+      await onStoreOf(berth, (store) =>
+        addTenant(store, "acme", {
+          servers: { mine: GUEST, theirs: GUEST },
+          variables: { mcps: JSON.stringify({ mine: { folders: ["acme"] }, theirs: { folders: ["docs"] } }) },
+        }),
+      );
+      const said = async (server: string): Promise<string> =>
+        (await call(`${berth.url}/t/acme/mcp/${server}`, "places")).content?.[0]?.text ?? "";
+      await until(async () => (await said("mine")) === '{"acme":"/folders/acme"}', "its own is seen");
+      assert.match(await said("theirs"), /has not declared a folder "docs" for this tenant/);
     });
   });
 }
