@@ -1,3 +1,4 @@
+import { tmpdir } from "node:os";
 import { type Access, openAccess } from "../access/access.ts";
 import { oauthOfConfig } from "../access/oauth/settings.ts";
 import { oauthOfTenant } from "../access/oauth/tenant-settings.ts";
@@ -320,7 +321,7 @@ function childRoomsOf(limits: Limits): (tenant: string) => ChildRooms {
 /** The places that no folder of servers may hold. */
 function ownPlaces({ dataDir, imageDir, secretKeys, registry }: Config): OwnPlaces {
   const keyFiles = [secretKeys.file, registry.tokenFile].filter((file) => file !== undefined);
-  return { dataDir, keyFiles, programs: [packageRoot, imageDir, process.execPath] };
+  return { dataDir, temporaryDir: tmpdir(), keyFiles, programs: [packageRoot, imageDir, process.execPath] };
 }
 
 function auditOf({ audit, limits }: Config, store: Store, log: Log): Promise<Audit> {

@@ -101,6 +101,8 @@ function faultOf(value: JsonObject): string | undefined {
 /** Places that no folder may hold, nor be inside of. */
 export interface OwnPlaces {
   readonly dataDir: string;
+  /** The folder for temporary files: scratch folders of guests, and their ways out. */
+  readonly temporaryDir: string;
   /** Files with keys and tokens. */
   readonly keyFiles: readonly string[];
   /** Berth itself, and all that it starts from: code may not write there. */
@@ -143,13 +145,17 @@ async function refusalOf(path: string, writable: boolean, own: OwnPlaces): Promi
   for (const place of MACHINE) {
     if (isWithin(place, path)) return `is in ${place}, which is the machine itself and no folder of files`;
   }
-  const [data, keys, programs] = await Promise.all([
+  const [data, temporary, keys, programs] = await Promise.all([
     realPlaces([own.dataDir]),
+    realPlaces([own.temporaryDir]),
     realPlaces(own.keyFiles),
     realPlaces(own.programs),
   ]);
   if (data.some((place) => isWithin(place, path))) return "is in Berth's data folder (BERTH_DATA)";
   if (data.some((place) => isWithin(path, place))) return "holds Berth's data folder (BERTH_DATA)";
+  if (temporary.some((place) => isWithin(path, place))) {
+    return "holds the folder for temporary files, where everything has some that Berth runs";
+  }
   if (keys.some((place) => isWithin(path, place))) return "holds a file with a key or a token of Berth's";
   if (writable && programs.some((place) => isWithin(place, path) || isWithin(path, place))) {
     return "holds what Berth runs, or is part of it, and would be writable";

@@ -13,13 +13,13 @@ describe("the folders that the operator declares", () => {
   let own: OwnPlaces;
   before(async () => {
     home = await realpath(await mkdtemp(join(tmpdir(), "berth-folders-")));
-    for (const name of ["data", "docs/deep", "code/berth", "keys", "mine"]) {
+    for (const name of ["data", "docs/deep", "code/berth", "keys", "mine", "temporary/files/docs"]) {
       await mkdir(join(home, name), { recursive: true });
     }
     await writeFile(join(home, "keys/key"), "");
     await writeFile(join(home, "file"), "");
     const [dataDir, key, code] = ["data", "keys/key", "code/berth"].map((name) => join(home, name));
-    own = { dataDir: dataDir!, keyFiles: [key!], programs: [code!] };
+    own = { dataDir: dataDir!, temporaryDir: join(home, "temporary/files"), keyFiles: [key!], programs: [code!] };
   });
   after(() => rm(home, { recursive: true }));
 
@@ -85,6 +85,10 @@ describe("the folders that the operator declares", () => {
     }
     assert.match(await refusal(declared(home)), /holds Berth's data folder/);
     assert.match(await refusal(declared(join(home, "keys"))), /holds a file with a key/);
+    for (const place of ["temporary", "temporary/files"]) {
+      assert.match(await refusal(declared(join(home, place))), /holds the folder for temporary files/, place);
+    }
+    assert.equal(await refusal(declared(join(home, "temporary/files/docs"))), "given");
     const code = declared(join(home, "code"), { writable: true });
     assert.match(await refusal(code), /holds what Berth runs, or is part of it, and would be writable/);
     assert.equal(await refusal({ ...code, writable: false }), "given");
