@@ -124,6 +124,27 @@ describe("a deleted tenant", () => {
     }
   });
 
+  it("C8 that an import replaced leaves nothing of what it was, once a collection has run", async () => {
+    const dataDir = dataFolder();
+    const store = await openSqliteStore({ dataDir });
+    try {
+      await store.tenants.create("acme", { by: "test" });
+      await fill(store, "acme", MARK, "n", 30);
+      const staging = await store.tenants.stage();
+      const block = rawBlock("what it is now");
+      await staging.put(block);
+      await staging.add({ kind: "variable", name: "now", cid: block.cid, changedAt: Date.now(), by: "test" });
+      await staging.publish("acme", { by: "test", limits: {}, replace: true });
+      await staging.close();
+      for (const { name } of await store.secrets("acme")) await store.removeSecret("acme", name, "test");
+      await store.collect({ tenants: [{ tenant: "acme", historyMs: 0 }], graceMs: 60_000 });
+      assert.deepEqual(marksIn(dataDir), {});
+      assert.ok(await store.content("acme", block.cid));
+    } finally {
+      await store.close();
+    }
+  });
+
   it("C8 leaves nothing that an earlier Berth removed without overwriting it, once a collection has run", async () => {
     const dataDir = dataFolder();
     const store = await openSqliteStore({ dataDir });
