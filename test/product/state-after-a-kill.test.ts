@@ -15,12 +15,14 @@ export const counted = async ({ state }: ToolContext): Promise<number> => (await
 `;
 
 describe("a service that is killed while its servers write state", () => {
-  const data = mkdtempSync(join(tmpdir(), "berth-state-after-"));
-  after(() => rmSync(data, { recursive: true, force: true }));
+  // A killed service leaves its folder of work behind, until the next one of its temporary folder.
+  const TMPDIR = mkdtempSync(join(tmpdir(), "berth-state-after-"));
+  const data = join(TMPDIR, "data");
+  after(() => rmSync(TMPDIR, { recursive: true, force: true }));
 
   it("keeps each change that a caller was told of, and at most those besides that were on their way", async (t) => {
     const start = async (): Promise<ServeProcess> => {
-      const served = await ServeProcess.start(["--port", "0", "--data", data], patientEnv);
+      const served = await ServeProcess.start(["--port", "0", "--data", data], { ...patientEnv, TMPDIR });
       t.after(() => served.end("SIGKILL"));
       return served;
     };
