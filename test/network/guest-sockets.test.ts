@@ -36,7 +36,7 @@ export async function echo(host: string, port: number, text: string): Promise<st
   });
 }
 
-/** What a socket tells of itself when it is connected, and before. */
+/** Lists what a socket tells of itself before it is connected, and then. */
 export async function facts(host: string, port: number): Promise<unknown[]> {
   const socket = connect({ port, host });
   const early = [socket.connecting, socket.pending, socket.readyState];
@@ -108,7 +108,7 @@ export async function ask(host: string, port: number, text: string): Promise<str
   kept.write(text);
   return new Promise((resolve) => kept!.once("data", (chunk) => resolve(String(chunk))));
 }
-/** What became of it. */
+/** Tells what became of it. */
 export async function fate(): Promise<string[]> { return told; }
 /** Waits until that is over, in the same call. */
 export async function hold(host: string, port: number): Promise<string[]> {
@@ -212,8 +212,15 @@ for (const guests of ["sandboxed", "trusted"] as const) {
       assert.equal(await ask("echo", { ...here(), text: "hello" }), "hello");
       assert.equal(await ask("echo", { host: "localhost", port, text: "hello" }), "hello");
       assert.deepEqual(await ask("facts", here()), [
-        ...[true, true, "opening"],
-        ...[false, false, "open", "127.0.0.1", port, "IPv4"],
+        true,
+        true,
+        "opening",
+        false,
+        false,
+        "open",
+        "127.0.0.1",
+        port,
+        "IPv4",
       ]);
     });
 
