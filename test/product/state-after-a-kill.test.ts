@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
@@ -17,6 +17,8 @@ export const counted = async ({ state }: ToolContext): Promise<number> => (await
 describe("a service that is killed while its servers write state", () => {
   // A killed service leaves its folder of work behind, until the next one of its temporary folder.
   const TMPDIR = mkdtempSync(join(tmpdir(), "berth-state-after-"));
+  // Root's guests are nobody, and load their program from there.
+  chmodSync(TMPDIR, 0o711);
   const data = join(TMPDIR, "data");
   after(() => rmSync(TMPDIR, { recursive: true, force: true }));
 
