@@ -68,7 +68,8 @@ function remove(server: string, key: string, version: string): Promise<unknown> 
 
 async function save({ dataset }: HTMLFormElement, text: string): Promise<void> {
   const { api, server, key, version, type, expires } = dataset;
-  const precondition = version === "0" ? { "If-None-Match": "*" } : { "If-Match": `"${version}"` };
+  const precondition: Record<string, string> =
+    version === "0" ? { "If-None-Match": "*" } : { "If-Match": `"${version}"` };
   const address = addressOf(`${api}/${encodeURIComponent(server!)}`, {
     key: key!,
     // An empty text is none.
