@@ -1,19 +1,12 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { startBerth, type Berth } from "../../src/compose/main.ts";
-import { packageRoot, readConfig } from "../../src/config.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
-import { createLog } from "../../src/lib/log.ts";
 import { apiOf } from "../support/api.ts";
-import { call } from "../support/berth.ts";
-import { berth as command } from "../support/commands.ts";
-import { patientEnv } from "../support/patience.ts";
+import { call, type TestBerth } from "../support/berth.ts";
+import { startExamples } from "../support/examples.ts";
 
 const TOKEN = "ghp_the-token-of-the-tests";
 const PAGE = `<!doctype html><html><head><title>Bread &amp; butter</title><script>alert("no")</script></head>
@@ -59,40 +52,20 @@ function standIn(request: IncomingMessage, response: ServerResponse): void {
 }
 
 describe("the examples", () => {
-  let folder: string;
   let site: Server;
-  let served: Berth;
+  let served: TestBerth;
   let at: string;
   before(async () => {
-    folder = await mkdtemp(join(tmpdir(), "berth-examples-"));
     site = createServer(standIn).listen(0, "127.0.0.1");
     await once(site, "listening");
     at = `127.0.0.1:${(site.address() as AddressInfo).port}`;
-    const from = join(folder, "sources");
-    await cp(join(packageRoot, "examples"), from, { recursive: true });
-    const file = join(from, "mcps.source.json");
-    const mcps = JSON.parse(await readFile(file, "utf8")) as Record<string, JsonObject>;
-    mcps["web"] = { ...mcps["web"], network: [at] };
-    const env = { ...(mcps["github"]!["env"] as JsonObject), GITHUB_API_URL: `http://${at}` };
-    mcps["github"] = { ...mcps["github"], network: [at], env };
-    await writeFile(file, JSON.stringify(mcps));
-    const out = join(folder, "boot");
-    const { code, stderr } = await command(["boot", "--from", from, "--out", out, "--strict"], { env: patientEnv });
-    assert.equal(code, 0, stderr);
-    const config = readConfig({
-      ...patientEnv,
-      BERTH_PORT: "0",
-      BERTH_DATA: join(folder, "data"),
-      BERTH_IMAGE_DIR: out,
-      BERTH_LOG: "silent",
-    });
-    served = await startBerth(config, createLog("silent"));
+    const env = { GITHUB_TOKEN: "${GITHUB_TOKEN}", GITHUB_API_URL: `http://${at}` };
+    served = await startExamples({ web: { network: [at] }, github: { network: [at], env } });
     assert.equal((await apiOf(served).send("PUT", "/secrets/GITHUB_TOKEN", TOKEN)).status, 204);
   });
   after(async () => {
     await served?.close();
     site.close();
-    await rm(folder, { recursive: true, force: true });
   });
 
   const result = async (server: string, name: string, args: JsonObject) =>

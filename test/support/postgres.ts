@@ -95,7 +95,6 @@ async function startIn(folder: string, tls: boolean): Promise<TestPostgres> {
     pid: server.pid!,
     query: async (sql, values) => (await client.query(sql, values)).rows,
     async close() {
-      server.kill("SIGCONT");
       await client.end();
       server.kill("SIGINT");
       await gone;
