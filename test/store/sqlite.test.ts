@@ -50,6 +50,31 @@ test("long content is held against its CID in turns with other work, and refused
   }
 });
 
+test("all state of a server is deleted in turns with other work, and what a killed deletion left goes with the next", async () => {
+  const dataDir = dataFolder();
+  const store = await openSqliteStore({ dataDir });
+  const database = new Database(join(dataDir, DATABASE_FILE));
+  const rows = (): unknown => database.prepare("SELECT count(*) FROM state").pluck().get();
+  try {
+    const room = { keysPerServer: 5_000, bytesPerServer: 1e9, bytesPerTenant: 1e9 };
+    const kept = { value: Buffer.alloc(2_000), isJson: false, expiresAt: null, room };
+    for (const [server, keys] of Object.entries({ killed: 10, many: 1_000, other: 1 })) {
+      await Promise.all(Array.from({ length: keys }, (_, key) => store.state.set("default", server, `${key}`, kept)));
+    }
+    // As a deletion leaves it that was killed before its first step.
+    database.exec("UPDATE state_server SET tenant = '~0123456789abcdef-gone' WHERE server = 'killed'");
+    assert.equal(rows(), 1_011);
+    let keys: number | undefined;
+    const turns = await turnsIn(async () => (keys = await store.state.clear("default", "many", "test")));
+    assert.deepEqual([keys, rows()], [1_000, 1]);
+    assert.ok(turns > 5, `${turns} turns`);
+    assert.deepEqual(await store.state.sizes("default"), [{ server: "other", keys: 1, bytes: 2_001 }]);
+  } finally {
+    database.close();
+    await store.close();
+  }
+});
+
 const writerFile = fileURLToPath(new URL("../support/store-writer.js", import.meta.url));
 
 /** Starts writers on one folder, kills each in the midst of its writes, and returns the acknowledged writes of each. */

@@ -9,7 +9,7 @@ import { Collections } from "./collect.ts";
 import { SqliteContent, verified, verifiedInTurns } from "./content.ts";
 import { sqliteDerived } from "./derived.ts";
 import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
-import { leftClaims, newAlias } from "./left-claims.ts";
+import { newAlias } from "./left-claims.ts";
 import { changeOnThread, isLongChange } from "./long-change.ts";
 import { byName, sqliteNames } from "./names.ts";
 import { openDatabase } from "./open-database.ts";
@@ -17,6 +17,7 @@ import { sqliteRecords } from "./records.ts";
 import { sqliteSecrets } from "./secrets.ts";
 import { sqliteState } from "./state.ts";
 import { StoredBytes } from "./stored-bytes.ts";
+import { removeLeftovers } from "./tenant-staging.ts";
 import { sqliteTenants } from "./tenants.ts";
 import { sqliteTokens } from "./tokens.ts";
 import { WriteAheadLog } from "./write-ahead-log.ts";
@@ -51,7 +52,6 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const records = sqliteRecords(database);
   const secrets = sqliteSecrets(database, audit);
   const state = sqliteState(database, audit, storedBytes);
-  const claims = leftClaims(database, log);
   const foreignChanges = new ForeignChanges(database, log);
   const collections = new Collections({ file: database.name, busyMs }, log, storedBytes);
   const pages = database.prepare<[], number>("PRAGMA page_count").pluck();
@@ -112,9 +112,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       set: (tenant, server, key, put) => log.keep(() => state.set(tenant, server, key, put)),
       delete: (tenant, server, key, removal = {}) => log.keep(() => state.delete(tenant, server, key, removal)),
       async clear(tenant, server, by) {
-        const left = newAlias();
-        const keys = await log.keep(() => state.leave(tenant, server, by, left));
-        await claims.remove(left);
+        const keys = await log.keep(() => state.leave(tenant, server, by, newAlias()));
+        await removeLeftovers(database, log);
         return keys;
       },
       sizes: async (tenant) => attempt(() => state.sizes(tenant)).sort(byServer),
