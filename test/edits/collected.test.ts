@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { rawBlock } from "../../src/lib/cid.ts";
+import { rawBlock, type Block } from "../../src/lib/cid.ts";
 import type { CollectionResult } from "../../src/store/store.ts";
-import { apiOf, type Api } from "../support/api.ts";
+import { apiOf, type Api, type ApiReply } from "../support/api.ts";
 import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { startTestRegistry, tarballOf, type TestPackage, type TestRegistry } from "../support/registry.ts";
 import { onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 
@@ -83,5 +84,71 @@ describe("what was saved, after a collection", () => {
     const page = await (await fetch(`${berth.url}/packages`, { headers: { Accept: "text/html" } })).text();
     assert.match(page, /The tenant stores [\d.]+ [kM]?B of 4295\.0 MB: content [^<]*, compiled [^<]*\./);
     assert.equal((await post(`${berth.url}/api/use`, request("x"))).status, 405);
+  });
+});
+
+describe("the packages of a tenant, after a collection", () => {
+  const greet = (version: string): TestPackage => ({
+    name: "greet",
+    version,
+    manifest: { type: "module", main: "index.js", types: "index.d.ts" },
+    files: {
+      "index.js": `export const greet = () => "${version} greets";\n`,
+      "index.d.ts": "export declare const greet: () => string;\n",
+    },
+  });
+  const tarball = (version: string): Block => rawBlock(tarballOf(greet(version)));
+  let registry: TestRegistry;
+  let berth: TestBerth;
+  let api: Api;
+  before(async () => {
+    registry = await startTestRegistry(greet("1.0.0"));
+    berth = await startTestBerth({ texts: { "alone.ts": say("alone") }, env: { BERTH_REGISTRY: registry.url } });
+    api = apiOf(berth);
+  });
+  after(async () => {
+    await berth?.close();
+    await registry?.close();
+  });
+
+  const collect = (historyMs: number): Promise<CollectionResult> =>
+    onStoreOf(berth, (store) => store.collect({ tenants: [{ tenant: "default", historyMs }], graceMs: 0 }));
+  const has = (version: string): Promise<boolean> =>
+    onStoreOf(berth, async (store) => (await store.content("default", tarball(version).cid)) !== undefined);
+  const hello = async (release = ""): Promise<unknown> =>
+    (await call(`${berth.url}/mcp/hello${release && `@${release}`}`, "hello")).structuredContent;
+  const done = ({ status, body }: ApiReply): void => assert.ok(status < 300, JSON.stringify(body));
+
+  it("stay with the sets and releases of the past, and go with them", async () => {
+    done(await api.send("POST", "/packages", { add: ["greet@^1"] }));
+    const source = 'import { greet } from "greet";\nexport function hello(): string {\n  return greet();\n}\n';
+    done(await api.put("/definitions/hello", source));
+    assert.deepEqual(await hello(), { result: "1.0.0 greets" });
+    const old = await api.send("GET", "/variables/packages");
+    const { body: listed } = await api.send("GET", "/servers/hello/releases");
+    registry.publish(greet("1.1.0"));
+    done(await api.send("POST", "/packages", { update: true }));
+    const now = await api.send("GET", "/variables/packages");
+    assert.deepEqual(await hello(), { result: "1.1.0 greets" });
+
+    const { freed } = await collect(0);
+    assert.deepEqual([freed.packages.count, await has("1.0.0"), await has("1.1.0")], [0, true, true]);
+    const [{ release }] = listed.releases;
+    assert.deepEqual(await hello(release), { result: "1.0.0 greets" });
+    await registry.close();
+    done(await api.put("/variables/packages", old.body.files.packages));
+    assert.deepEqual(await hello(), { result: "1.0.0 greets" });
+    done(await api.put("/variables/packages", now.body.files.packages));
+    assert.deepEqual(await hello(), { result: "1.1.0 greets" });
+
+    await until(async () => {
+      await collect(1);
+      return !(await has("1.0.0"));
+    });
+    assert.ok(await has("1.1.0"));
+    assert.deepEqual(await hello(), { result: "1.1.0 greets" });
+    assert.equal(await onStoreOf(berth, (store) => store.had("default", "release", "hello", release)), false);
+    const { body } = await api.send("GET", "/use");
+    assert.equal(body.use.packages, tarball("1.1.0").bytes.length);
   });
 });
