@@ -7,13 +7,14 @@ import { readConfig } from "../config.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import { packageImports } from "../discover/imports.ts";
 import { serverNameProblem } from "../entry/fields.ts";
+import type { DeclaredFolder } from "../folders/folders.ts";
 import type { CallObserver, LineObserver } from "../host/calls/observe.ts";
 import type { ServerSummary } from "../host/catalog/overview.ts";
 import { clientName } from "../http/pages/parts/setup.ts";
 import { packDefinition, type PackedDefinition } from "../image/definition.ts";
 import { packagesValue } from "../image/folder-packages.ts";
 import { PACKAGE_JSON, type ServerRecord } from "../image/image.ts";
-import { type Block, type Cid, jsonBlock } from "../lib/cid.ts";
+import { type Block, type Cid, jsonBlock, rawBlock } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { printable } from "../lib/printable.ts";
 import { type Problem, strictly } from "../lib/problem.ts";
@@ -57,6 +58,7 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
       files = new DevFiles(store, tenant, config.limits);
       for (const server of servers) await files.read(server);
       await files.readPackages();
+      await files.giveFolders(servers, config.folders);
     });
     try {
       berth.onCall(reportFailures(servers));
@@ -367,6 +369,19 @@ class DevFiles {
     const locked = Object.values(this.#packages.set?.packages ?? {}).find((each) => each.integrity === integrity);
     return locked?.tarball === undefined ? undefined : this.#store.content(this.#tenant, locked.tarball);
   };
+
+  /** Who runs this is the operator as well: each server sees every declared folder. */
+  async giveFolders(servers: readonly FileServer[], declared: readonly DeclaredFolder[]): Promise<void> {
+    const own = declared.filter(({ tenants }) => tenants === "all" || tenants.includes(this.#tenant));
+    if (own.length === 0 || (await this.#store.name(this.#tenant, "variable", "mcps"))) return;
+    const folders = own.map(({ name }) => name);
+    const mcps = rawBlock(JSON.stringify(Object.fromEntries(servers.map(({ name }) => [name, { folders }]))));
+    await this.#store.change(this.#tenant, {
+      by: "dev",
+      put: [mcps],
+      set: [{ kind: "variable", name: "mcps", cid: mcps.cid }],
+    });
+  }
 
   async #name(name: string, { cid, blocks }: PackedDefinition): Promise<void> {
     const record: ServerRecord = { definition: cid, enabled: true };

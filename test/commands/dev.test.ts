@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -45,6 +45,27 @@ test("berth dev serves again when a file that is imported as text is saved", asy
   assert.equal(await list(), "bread,1");
   await writeFile(join(dev.folder, "prices.csv"), "bread,2");
   await until(async () => (await list()) === "bread,2");
+});
+
+test("berth dev gives its servers the folders that it is started with", async (t) => {
+  const shelf = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
+  t.after(() => rm(shelf, { recursive: true, force: true }));
+  await chmod(shelf, 0o755);
+  await writeFile(join(shelf, "a.txt"), "on the shelf");
+  const source = [
+    'import { readFile } from "node:fs/promises";',
+    'import type { ToolContext } from "berth";',
+    "/** Reads. */",
+    "export function read({ folders }: ToolContext): Promise<string> {",
+    '  return readFile(`${folders["shelf"]}/a.txt`, "utf8");',
+    "}",
+  ].join("\n");
+  const env = {
+    BERTH_FOLDERS: JSON.stringify({ shelf: { path: shelf }, theirs: { path: "/usr", tenants: ["acme"] } }),
+  };
+  const dev = await startDev(t, { "shelf.ts": source }, ["shelf.ts"], { env });
+  assert.deepEqual((await call(`${dev.url}/mcp/shelf`, "read")).content, [{ type: "text", text: "on the shelf" }]);
+  assert.doesNotMatch(dev.output(), /error|warning/);
 });
 
 test("berth dev tells clients that listen of a saved change", async (t) => {

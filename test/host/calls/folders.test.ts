@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { chmod, mkdir, mkdtemp, realpath, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -17,6 +20,7 @@ export const read = (name: string, context: ToolContext): Promise<string> => rea
 export const write = (name: string, text: string, context: ToolContext): Promise<void> => writeFile(context.folders["docs"] + "/" + name, text);
 export const path = (name: string): Promise<string> => readFile(name, "utf8");
 export const places = (context: ToolContext): string => JSON.stringify(context.folders);
+export const fetched = async (url: string): Promise<string> => (await fetch(url)).text();
 /** Goes on after its call has ended. */
 export function spy(context: ToolContext): string {
   const place = context.folders["docs"] + "/a.txt";
@@ -33,6 +37,8 @@ cat "$BERTH_FOLDER_docs/$name"
 for (const mode of ["sandboxed", "trusted"] as const) {
   describe(`the folders of an entry, ${mode}`, { skip: mode === "sandboxed" && process.platform !== "linux" }, () => {
     let home: string;
+    let site: Server;
+    let at: string;
     let berth: TestBerth;
     let api: Api;
 
@@ -53,18 +59,24 @@ for (const mode of ["sandboxed", "trusted"] as const) {
       await mkdir(join(home, "docs"));
       await writeFile(join(home, "docs/a.txt"), "first");
       await writeFile(join(home, "outside.txt"), "outside");
+      await mkdir(join(home, "more"));
+      site = createServer((_, response) => void response.end("answered")).listen(0, "127.0.0.1");
+      await once(site, "listening");
+      at = `127.0.0.1:${(site.address() as AddressInfo).port}`;
       berth = await startTestBerth({
-        texts: { "guest.ts": GUEST, "other.ts": GUEST, "script.sh": SCRIPT, "wrong.ts": GUEST },
+        texts: { "guest.ts": GUEST, "other.ts": GUEST, "script.sh": SCRIPT, "wrong.ts": GUEST, "both.ts": GUEST },
         mcps: {
           guest: { definition: "guest.ts", folders: ["docs"] },
           script: { definition: "script.sh", folders: ["docs"] },
           other: { definition: "other.ts" },
           wrong: { definition: "wrong.ts", folders: ["acme"] },
+          both: { definition: "both.ts", folders: ["more"], network: [at] },
         },
         env: {
           BERTH_GUESTS: mode,
           BERTH_FOLDERS: JSON.stringify({
             docs: { path: join(home, "docs") },
+            more: { path: join(home, "more"), mode: "writable" },
             acme: { path: join(home, "docs"), tenants: ["acme"] },
           }),
         },
@@ -73,6 +85,7 @@ for (const mode of ["sandboxed", "trusted"] as const) {
     });
     after(async () => {
       await berth.close();
+      site.close();
       await rm(home, { recursive: true });
     });
 
@@ -93,6 +106,13 @@ for (const mode of ["sandboxed", "trusted"] as const) {
       );
       const page = await (await fetch(`${berth.url}/mcp/meta/wrong`)).text();
       assert.match(page, /has not declared a folder/);
+    });
+
+    it("go beside a network", async () => {
+      const { more } = JSON.parse(await tool("both", "places")) as { more: string };
+      assert.match(await tool("both", "path", { name: join(more, "missing") }), /ENOENT/);
+      assert.equal(await tool("both", "fetched", { url: `http://${at}/` }), "answered");
+      assert.match(await tool("guest", "fetched", { url: `http://${at}/` }), /"network"/);
     });
 
     it("have their place in the environment of a top level, also when it is tried at a save", async () => {
