@@ -83,7 +83,7 @@ export function isUnmounted(stderr: string): boolean {
 
 export const notMounted: GuestFailure = failure(
   "load",
-  "a folder of its entry cannot be mounted: it vanished, or the user that code runs as may not enter it",
+  "a folder cannot be mounted for it: the folder vanished, or the user that code runs as may not enter it",
   true,
 );
 

@@ -43,7 +43,12 @@ export class SocketRelay {
   /** Makes the folder for one guest process, which may be another user's. Throws where that cannot be done. */
   open(user?: User): Outlet {
     const folder = this.#options.makeFolder("sockets-");
-    if (user) giveFolder(folder, user);
+    try {
+      if (user) giveFolder(folder, user);
+    } catch (error) {
+      rmSync(folder, { recursive: true });
+      throw error;
+    }
     const door = ++this.#lastDoor;
     return {
       folder,

@@ -29,15 +29,20 @@ const REMOVED_MAX = 100;
 /** For use without `WorkFolders`: the caller removes the folder, unless it is killed. */
 export const makeTemporary: MakeFolder = (prefix) => mkdtempSync(join(tmpdir(), `berth-${prefix}`));
 
-/** Lets another user enter a folder that was made here, and work in it. */
+/** Lets another user enter a folder that was made here, and work in it. Throws where a folder above lets nobody in. */
 export function giveFolder(folder: string, { uid, gid }: User): void {
   chownSync(folder, uid, gid);
   const parent = dirname(folder);
   const { mode, uid: owner } = statSync(parent);
   if (parent !== tmpdir() && owner === process.getuid?.()) chmodSync(parent, mode | ENTER);
+  for (let [above, below] = [parent, folder]; above !== below; [above, below] = [dirname(above), above]) {
+    const { mode } = statSync(above);
+    if ((mode & ENTER_OTHERS) === 0) throw new Error(`${above} does not let the user ${uid} in`);
+  }
 }
 
 const ENTER = 0o011;
+const ENTER_OTHERS = 0o001;
 
 /**
  * The temporary folders of one process: all stand in one, which holds a lock for as long as the process lives. The next
