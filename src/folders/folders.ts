@@ -1,7 +1,6 @@
 import { constants } from "node:fs";
-import { access, realpath, stat } from "node:fs/promises";
-import { homedir } from "node:os";
-import { isAbsolute, join, relative, resolve, sep } from "node:path";
+import { access, readFile, realpath, stat } from "node:fs/promises";
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
@@ -145,29 +144,39 @@ async function refusalOf(path: string, writable: boolean, own: OwnPlaces): Promi
   for (const place of MACHINE) {
     if (isWithin(place, path)) return `is in ${place}, which is the machine itself and no folder of files`;
   }
-  const [data, temporary, keys, programs] = await Promise.all([
-    realPlaces([own.dataDir]),
-    realPlaces([own.temporaryDir]),
-    realPlaces(own.keyFiles),
-    realPlaces(own.programs),
-  ]);
-  if (data.some((place) => isWithin(place, path))) return "is in Berth's data folder (BERTH_DATA)";
-  if (data.some((place) => isWithin(path, place))) return "holds Berth's data folder (BERTH_DATA)";
-  if (temporary.some((place) => isWithin(path, place))) {
+  const kernel = (await kernelMounts()).find((place) => isWithin(path, place) || isWithin(place, path));
+  if (kernel !== undefined) return `has ${kernel} in it, which is the machine itself and no folder of files`;
+  if (await holds(own.dataDir, path)) return "is in Berth's data folder (BERTH_DATA)";
+  if (await holds(path, own.dataDir)) return "holds Berth's data folder (BERTH_DATA)";
+  if (await holds(path, own.temporaryDir)) {
     return "holds the folder for temporary files, where everything has some that Berth runs";
   }
-  if (keys.some((place) => isWithin(path, place))) return "holds a file with a key or a token of Berth's";
-  if (writable && programs.some((place) => isWithin(place, path) || isWithin(path, place))) {
-    return "holds what Berth runs, or is part of it, and would be writable";
+  for (const file of own.keyFiles) {
+    if (await holds(path, file)) return "holds a file with a key or a token of Berth's";
   }
-  if (
-    await access(path, constants.R_OK | constants.X_OK).then(
-      () => false,
-      () => true,
-    )
-  )
+  for (const place of writable ? own.programs : []) {
+    const isPart = (await holds(place, path)) || (await holds(path, place));
+    if (isPart) return "holds what Berth runs, or is part of it, and would be writable";
+  }
+  try {
+    await access(path, constants.R_OK | constants.X_OK);
+    return undefined;
+  } catch {
     return "cannot be read";
-  return undefined;
+  }
+}
+
+/** File systems that show the kernel. */
+const KERNEL = /^(?:bpf|cgroup2?|configfs|debugfs|devpts|devtmpfs|efivarfs|proc|pstore|securityfs|sysfs|tracefs)$/;
+
+/** The places where the kernel shows itself, wherever they are; none where there is no list of mounts. */
+async function kernelMounts(): Promise<string[]> {
+  const mounts = await readFile("/proc/self/mountinfo", "utf8").catch(() => "");
+  return mounts.split("\n").flatMap((line) => {
+    const [place, type] = [line.split(" ")[4], / - (\S+)/.exec(line)?.[1]];
+    if (place === undefined || type === undefined || !KERNEL.test(type)) return [];
+    return [place.replaceAll(/\\([0-7]{3})/g, (_, code: string) => String.fromCharCode(parseInt(code, 8)))];
+  });
 }
 
 /** A writer in the outer folder could put a link in the place of the inner one. */
@@ -182,19 +191,25 @@ function overlaps(declared: readonly DeclaredFolder[], real: ReadonlyMap<string,
   );
 }
 
-/** A place that is still to be made counts by the part of its path that there is. */
-async function realPlaces(places: readonly string[]): Promise<string[]> {
-  return Promise.all(
-    places.map(async (place) => {
-      const full = resolve(place.replace(/^~(?=\/)/, homedir()));
-      for (let [head, tail] = [full, ""]; ;) {
-        const found = await realpath(head).catch(() => undefined);
-        if (found !== undefined) return join(found, tail);
-        tail = join(head.slice(head.lastIndexOf(sep) + 1), tail);
-        head = resolve(head, "..");
-      }
-    }),
-  );
+/** True also where one of them is mounted at several places; what is still to be made is where it would be. */
+async function holds(outer: string, inner: string): Promise<boolean> {
+  const is = await identityOf(outer);
+  for (let place = await realPlace(inner); ; place = dirname(place)) {
+    if (is === undefined ? place === resolve(outer) : is === (await identityOf(place))) return true;
+    if (place === dirname(place)) return false;
+  }
+}
+
+async function identityOf(place: string): Promise<string | undefined> {
+  const is = await stat(place).catch(() => undefined);
+  return is && `${is.dev}:${is.ino}`;
+}
+
+/** The part of the path that there is, without links, and the rest. */
+async function realPlace(place: string): Promise<string> {
+  const full = resolve(place);
+  const found = await realpath(full).catch(() => undefined);
+  return found ?? join(await realPlace(dirname(full)), basename(full));
 }
 
 function isWithin(outer: string, inner: string): boolean {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { chmod, mkdir, mkdtemp, realpath, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -93,6 +94,25 @@ describe("the folders that the operator declares", () => {
     assert.match(await refusal(code), /holds what Berth runs, or is part of it, and would be writable/);
     assert.equal(await refusal({ ...code, writable: false }), "given");
   });
+
+  it(
+    "may be no other mount of what is refused",
+    { skip: process.platform !== "linux" && "mounts are Linux's" },
+    async () => {
+      for (const name of ["alias", "chroot/proc"]) await mkdir(join(home, name), { recursive: true });
+      const module = new URL("../../src/folders/folders.js", import.meta.url).href;
+      const folders = ["alias", "chroot"].map((name) => declared(join(home, name), { name }));
+      const script = `import { openFolders } from ${JSON.stringify(module)};
+      const own = ${JSON.stringify({ ...own, temporaryDir: "/tmp", programs: [] })};
+      await openFolders(${JSON.stringify(folders)}, own, { folderMs: 1 }).catch(({ message }) => console.log(message));`;
+      const bound = ["--dev-bind", "/", "/", "--bind", join(home, "data"), join(home, "alias")];
+      const processes = ["--unshare-pid", "--proc", join(home, "chroot/proc")];
+      const node = [process.execPath, "--input-type=module", "-e", script];
+      const { stdout, stderr } = spawnSync("bwrap", [...bound, ...processes, ...node]);
+      assert.match(stdout.toString(), /"alias": \S+ is in Berth's data folder/, stderr.toString());
+      assert.match(stdout.toString(), /"chroot": \S+ has \S+\/chroot\/proc in it, which is the machine itself/);
+    },
+  );
 
   it("may not hold a data folder that is still to be made", async () => {
     const later = { ...own, dataDir: join(home, "docs/deep/later/data") };
