@@ -1,8 +1,14 @@
 import { existsSync, readFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import { packageImports } from "../../dist/src/discover/imports.js";
+import { openExecutor } from "../../dist/src/executor/open-executor.js";
 import { rawBlock } from "../../dist/src/lib/cid.js";
+import { defaultLimits } from "../../dist/src/limits/limits.js";
+import { Fetches } from "../../dist/src/network/fetches.js";
+import { SocketRelay } from "../../dist/src/network/socket-relay.js";
 import { packagesInReach } from "../../dist/src/packages/package-set.js";
+import { spawnDirectly } from "../../dist/src/processes/spawn/spawn.js";
+import { makeTemporary } from "../../dist/src/processes/work-folders.js";
 
 /**
  * One package from its definition in `calls/` to the result of a call.
@@ -29,21 +35,36 @@ export function definitionOf(name, set) {
   return packages ? { ...source, packages } : source;
 }
 
+/** An executor whose guests reach what they are given. @param {"sandboxed" | "trusted"} mode @returns {Promise<Executor>} */
+export async function openGuests(mode) {
+  const limits = defaultLimits;
+  const network = new SocketRelay({ start: spawnDirectly, makeFolder: makeTemporary, limits });
+  const executor = await openExecutor({ mode, limits, network });
+  const close = executor.close.bind(executor);
+  executor.close = async () => {
+    await close();
+    await network.close();
+  };
+  return executor;
+}
+
 /**
  * @param {string} name
  * @param {unknown} expected
- * @param {OpenSet & { compiler: import("../../src/discover/compiler.ts").Compiler, executor: Executor }} means
+ * @param {OpenSet & { compiler: import("../../src/discover/compiler.ts").Compiler, executor: Executor,
+ *   servers: ReturnType<typeof import("./network.mjs").openServers> }} means
  * @returns {Promise<Attempt>}
  */
-export async function attempt(name, expected, { set, tarball, compiler, executor }) {
+export async function attempt(name, expected, { set, tarball, compiler, executor, servers }) {
   const startedAt = performance.now();
   const compiled = await compiler.compile(definitionOf(name, set), tarball);
   const compileMs = performance.now() - startedAt;
   const failures = mistakesIn(compiled);
+  const port = await servers.portFor(name);
   const calledAt = performance.now();
   const { value, failure } = failures.some(({ stage }) => stage === "bundle")
     ? {}
-    : await resultOf(compiled, expected, executor);
+    : await resultOf(compiled, expected, executor, port);
   return {
     name,
     version: set.packages[`node_modules/${name}`]?.version ?? "",
@@ -67,23 +88,38 @@ export function mistakesIn({ bundle, problems, tools }) {
 }
 
 /**
- * Loads the bundle as a save does, and calls its one function.
+ * Loads the bundle as a save does, and calls its one function; of a package that needs a server, with where it is.
  *
  * @param {Compiled} compiled
  * @param {unknown} expected
  * @param {Executor} executor
+ * @param {number} [port] of 127.0.0.1, all that the guest may reach
  * @returns {Promise<{ value?: unknown, failure?: Failure }>}
  */
-export async function resultOf({ bundle, tools: [tool] }, expected, executor) {
-  const program = { tenant: "default", bundle: rawBlock(Buffer.from(bundle)).cid, code: async () => bundle };
+export async function resultOf({ bundle, tools: [tool] }, expected, executor, port) {
+  const code = { tenant: "default", bundle: rawBlock(Buffer.from(bundle)).cid, code: async () => bundle };
+  const program = port === undefined ? code : { ...code, ...networkTo(port) };
+  const args = port === undefined ? {} : { at: `127.0.0.1:${port}` };
   const loaded = await executor.load(program);
   if (loaded.kind !== "loaded") {
     const why = "error" in loaded ? `${loaded.error.message} ${loaded.error.stack ?? ""}` : loaded.kind;
     return { failure: { stage: "load", why } };
   }
-  const outcome = await executor.call(program, { shape: tool.call, args: {}, deadlineMs: CALL_MS });
+  const outcome = await executor.call(program, { shape: tool.call, args, deadlineMs: CALL_MS });
   if (!outcome.ok) return { failure: { stage: "call", why: `${outcome.error.message} ${outcome.error.stack ?? ""}` } };
   const value = outcome.value.kind === "json" ? outcome.value.value : outcome.value.text;
   if (isDeepStrictEqual(value, expected)) return { value };
   return { value, failure: { stage: "result", why: `it returned ${JSON.stringify(value)}` } };
+}
+
+/** As an entry's `"network": ["127.0.0.1:<port>"]` gives it. @param {number} port */
+function networkTo(port) {
+  const hosts = [{ kind: "host", name: "127.0.0.1", port }];
+  const rules = { privateToo: true, privateHosts: [], server: "packages" };
+  const fetches = new Fetches(hosts, defaultLimits, rules);
+  return {
+    realm: String(port),
+    network: { server: "packages", grant: () => ({ ...rules, tenant: "default", hosts }) },
+    port: { request: (op, params, call) => fetches.request(op, params, call) },
+  };
 }

@@ -1,12 +1,12 @@
 // Tries every package that `package.json` in this folder names: `npm run packages`. Each is imported by a definition of
 // its own in `calls/`, compiled as any definition is, loaded in a guest, and called; what its function returns must be
-// what `expected.json` says. Those that cannot work have a reason in `reasons.json`, and are tried as well.
+// what `expected.json` says. Those that need the network are given a server: see `network.mjs`. Those that cannot work have a reason in `reasons.json`, and are tried as well.
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { openCompiler } from "../../dist/src/discover/compiler.js";
-import { openExecutor } from "../../dist/src/executor/open-executor.js";
 import { defaultLimits } from "../../dist/src/limits/limits.js";
-import { attempt } from "./attempt.mjs";
+import { attempt, openGuests } from "./attempt.mjs";
+import { openServers } from "./network.mjs";
 import { openSet } from "./set.mjs";
 import { kilobytes, tableOf } from "./table.mjs";
 
@@ -45,15 +45,17 @@ async function run() {
   if (unknown !== undefined) throw new Error(`${unknown} has no line in expected.json or reasons.json`);
   const { set, tarball } = await openSet();
   const compiler = openCompiler(defaultLimits);
-  const executor = await openExecutor({ mode: values.trusted ? "trusted" : "sandboxed", limits: defaultLimits });
+  const executor = await openGuests(values.trusted ? "trusted" : "sandboxed");
+  const servers = openServers();
   const results = [];
   try {
     for (const name of names) {
-      const result = await attempt(name, expected[name], { set, tarball, compiler, executor });
+      const result = await attempt(name, expected[name], { set, tarball, compiler, executor, servers });
       results.push(result);
       if (!values.json) process.stdout.write(lineOf(result));
     }
   } finally {
+    await servers.close();
     await executor.close();
     await compiler.close();
   }

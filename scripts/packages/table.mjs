@@ -1,3 +1,5 @@
+import { serverOf } from "./network.mjs";
+
 /**
  * The page of documentation that says what became of each package.
  *
@@ -7,7 +9,8 @@
 export function tableOf(results, reasons) {
   const works = results.filter(({ name }) => !Object.hasOwn(reasons, name));
   const rows = works.map(
-    ({ name, version, bundleBytes }) => `| \`${name}\` | ${version} | ${kilobytes(bundleBytes)} |`,
+    ({ name, version, bundleBytes }) =>
+      `| \`${name}\` | ${version} | ${kilobytes(bundleBytes)} | ${serverOf(name) ?? ""} |`,
   );
   const others = results.filter(({ name }) => Object.hasOwn(reasons, name));
   const whys = others.map(({ name, version }) => {
@@ -19,11 +22,13 @@ export function tableOf(results, reasons) {
     "",
     `\`npm run packages\` imports each of these ${results.length} packages in a definition of its own (\`scripts/packages/calls\`), as its`,
     "README does, compiles and type-checks that definition, loads it in a sandboxed guest, and calls its function, which",
-    "uses the package's main function. What needs the network was called as far as it goes without.",
+    "uses the package's main function. What needs the network connects, from inside of the sandbox, to a server on this",
+    "machine, which the last column names: its entry would list that host and port, and nothing else. Only Postgres is the real one,",
+    "the others are stand-ins that speak the protocol (`scripts/packages/servers`).",
     `${works.length} of them work. The size is that of the whole bundle, with everything that the package imports.`,
     "",
-    "| package | version | bundle, KB |",
-    "| --- | --- | ---: |",
+    "| package | version | bundle, KB | works with |",
+    "| --- | --- | ---: | --- |",
     ...rows,
     "",
     "## Those that do not work",

@@ -8,18 +8,48 @@ import { promisify } from "node:util";
 import { packageRoot } from "../../src/config.ts";
 import { openCompiler } from "../../src/discover/compiler.ts";
 import type { Compiled } from "../../src/discover/discovery.ts";
-import { openExecutor } from "../../src/executor/open-executor.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { definitionOf, dozen, expected, mistakesIn, openSet, resultOf } from "../support/tried-packages.ts";
+import {
+  connecting,
+  definitionOf,
+  dozen,
+  expected,
+  mistakesIn,
+  openGuests,
+  openServers,
+  openSet,
+  resultOf,
+} from "../support/tried-packages.ts";
 
-const { set, tarball } = await openSet(dozen);
+const { set, tarball } = await openSet([...dozen, ...connecting]);
 const compiler = openCompiler(defaultLimits);
 const executors = {
-  sandboxed: await openExecutor({ mode: "sandboxed", limits: defaultLimits }),
-  trusted: await openExecutor({ mode: "trusted", limits: defaultLimits }),
+  sandboxed: await openGuests("sandboxed"),
+  trusted: await openGuests("trusted"),
 };
-after(() => Promise.all([compiler, ...Object.values(executors)].map((each) => each.close())));
+const servers = openServers();
+after(() => Promise.all([compiler, servers, ...Object.values(executors)].map((each) => each.close())));
+
+/** Compiles the definition of a package, and calls it with the sandbox and without. */
+async function works(name: string): Promise<Compiled> {
+  const found = await compiler.compile(definitionOf(name, set), tarball);
+  assert.deepEqual(mistakesIn(found), []);
+  assert.ok(found.packages!.some((share) => share.name === name && share.bytes > 0));
+  const port = await servers.portFor(name);
+  for (const executor of Object.values(executors)) {
+    assert.deepEqual(await resultOf(found, expected[name], executor, port), { value: expected[name] });
+  }
+  return found;
+}
+
+describe("packages that connect to servers", () => {
+  for (const name of connecting) {
+    it(`${name} does its work with a server that its definition is given, with the sandbox and without`, async () => {
+      await works(name);
+    });
+  }
+});
 
 describe("a dozen packages that people import", () => {
   const compiled = new Map<string, Compiled>();
@@ -27,13 +57,7 @@ describe("a dozen packages that people import", () => {
 
   for (const name of dozen) {
     it(`${name} is bundled and type-checked, and does its work in a guest, with the sandbox and without`, async () => {
-      const found = await compiler.compile(definitionOf(name, set), tarball);
-      assert.deepEqual(mistakesIn(found), []);
-      compiled.set(name, found);
-      assert.ok(found.packages!.some((share) => share.name === name && share.bytes > 0));
-      for (const executor of Object.values(executors)) {
-        assert.deepEqual(await resultOf(found, expected[name], executor), { value: expected[name] });
-      }
+      compiled.set(name, await works(name));
     });
   }
 

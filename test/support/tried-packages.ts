@@ -22,14 +22,19 @@ const folder = join(packageRoot, "scripts", "packages");
 const load = (name: string): Promise<unknown> => import(pathToFileURL(join(folder, name)).href);
 
 export const { openSet } = (await load("set.mjs")) as { openSet: (names: readonly string[]) => Promise<OpenSet> };
-export const { definitionOf, mistakesIn, resultOf } = (await load("attempt.mjs")) as {
+export const { definitionOf, mistakesIn, openGuests, resultOf } = (await load("attempt.mjs")) as {
   definitionOf: (name: string, set: PackageSet) => DefinitionSource;
   mistakesIn: (compiled: Compiled) => readonly Failure[];
+  openGuests: (mode: "sandboxed" | "trusted") => Promise<Executor>;
   resultOf: (
     compiled: Compiled,
     expected: unknown,
     executor: Executor,
+    port?: number,
   ) => Promise<{ value?: unknown; failure?: Failure }>;
+};
+export const { openServers } = (await load("network.mjs")) as {
+  openServers: () => { portFor: (name: string) => Promise<number | undefined>; close: () => Promise<void> };
 };
 export const expected = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8")) as Record<string, unknown>;
 
@@ -48,3 +53,6 @@ export const dozen = [
   "yaml",
   "zod",
 ];
+
+/** Drivers and clients that do not speak HTTP alone. */
+export const connecting = ["ioredis", "nodemailer", "pg", "ws"];

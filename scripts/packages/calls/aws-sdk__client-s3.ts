@@ -1,27 +1,19 @@
-import { GetObjectCommand, S3Client } from "@aws-sdk/client-s3";
+import { GetObjectCommand, PutObjectCommand, S3Client } from "@aws-sdk/client-s3";
 
-/** Gets an object from a function of the definition's own that answers instead of the network. */
-export async function object(): Promise<{ request: string; isSigned: boolean; text: string | undefined }> {
-  let request = "";
-  let isSigned = false;
+/** Puts an object, and gets it. */
+export async function object(at: string): Promise<{ text: string | undefined; missing: string }> {
   const client = new S3Client({
+    endpoint: `http://${at}`,
+    forcePathStyle: true,
     region: "us-east-1",
     credentials: { accessKeyId: "none", secretAccessKey: "none" },
-    requestHandler: {
-      handle: async ({ method, hostname, path, headers }: Request) => {
-        request = `${method} ${hostname}${path}`;
-        isSigned = headers["authorization"]?.startsWith("AWS4-HMAC-SHA256") ?? false;
-        return { response: { statusCode: 200, headers: {}, body: new Blob(["content"]).stream() } };
-      },
-    },
   });
-  const { Body } = await client.send(new GetObjectCommand({ Bucket: "bucket", Key: "a/b.txt" }));
-  return { request, isSigned, text: await Body?.transformToString() };
-}
-
-interface Request {
-  method: string;
-  hostname: string;
-  path: string;
-  headers: Record<string, string>;
+  const where = { Bucket: "bucket", Key: "a/b.txt" };
+  await client.send(new PutObjectCommand({ ...where, Body: "content" }));
+  const { Body } = await client.send(new GetObjectCommand(where));
+  const error: unknown = await client
+    .send(new GetObjectCommand({ Bucket: "bucket", Key: "none" }))
+    .catch((error) => error);
+  client.destroy();
+  return { text: await Body?.transformToString(), missing: (error as Error).name };
 }

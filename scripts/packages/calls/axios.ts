@@ -1,21 +1,11 @@
-import axios, { AxiosError } from "axios";
+import axios from "axios";
 
-const client = axios.create({ baseURL: "https://api.example.com", headers: { "X-Custom": "yes" } });
-
-/** Carries out a request with an adapter of its own, without a network, and builds an address. */
-export async function request(): Promise<{ data: unknown; url: string; code: string | undefined }> {
-  const { data } = await client.get("/items", {
-    adapter: async (config) => ({
-      data: JSON.stringify({ path: config.url, custom: config.headers.get("X-Custom") }),
-      status: 200,
-      statusText: "OK",
-      headers: {},
-      config,
-    }),
-  });
-  const url = client.getUri({ url: "/items", params: { q: "a b", page: 2 } });
-  const error = await client
-    .get("/none", { adapter: async (config) => Promise.reject(new AxiosError("no", "ERR_NETWORK", config)) })
-    .catch((error: unknown) => error);
-  return { data, url, code: axios.isAxiosError(error) ? error.code : undefined };
+/** Posts JSON, follows a redirect, unzips an answer, and tells an error of the server. */
+export async function request(at: string): Promise<{ echo: unknown; moved: unknown; text: string; status?: number }> {
+  const client = axios.create({ baseURL: `http://${at}`, headers: { "X-Custom": "yes" } });
+  const { data: echo } = await client.post<unknown>("/echo", { a: 1 }, { params: { q: "a b", page: 2 } });
+  const { data: moved } = await client.get<{ query: unknown }>("/redirect");
+  const { data: text } = await client.get<string>("/gzip");
+  const error: unknown = await client.get("/none").catch((error: unknown) => error);
+  return { echo, moved: moved.query, text, ...(axios.isAxiosError(error) && { status: error.response?.status }) };
 }

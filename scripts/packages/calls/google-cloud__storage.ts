@@ -1,8 +1,10 @@
 import { Storage } from "@google-cloud/storage";
 
-/** Names a file; there is no cloud to reach. */
-export function file(): { name: string; uri: string; url: string } {
-  const storage = new Storage({ projectId: "project", apiEndpoint: "https://storage.example.com" });
+/** Saves a file, and downloads it. */
+export async function file(at: string): Promise<{ uri: string; text: string }> {
+  const storage = new Storage({ projectId: "project", apiEndpoint: `http://${at}`, useAuthWithCustomEndpoint: false });
   const file = storage.bucket("my-bucket").file("folder/my file.txt");
-  return { name: file.name, uri: file.cloudStorageURI.href, url: file.publicUrl() };
+  await file.save("content", { resumable: false, validation: false });
+  const [content] = await file.download({ validation: false });
+  return { uri: file.cloudStorageURI.href, text: content.toString() };
 }

@@ -1,12 +1,11 @@
-import got, { HTTPError, Options } from "got";
+import got, { HTTPError } from "got";
 
-/** Makes the options of a request, and sends one that nothing answers. */
-export async function request(): Promise<{ url: string; retry: number | undefined; failed: boolean; name: string }> {
-  const options = new Options("https://example.com/items", { searchParams: { q: "a b" }, retry: { limit: 1 } });
-  const client = got.extend({ retry: { limit: 0 }, timeout: { request: 2_000 } });
-  const failed = await client("http://127.0.0.1:9/").then(
-    () => false,
-    () => true,
-  );
-  return { url: String(options.url), retry: options.retry.limit, failed, name: HTTPError.name };
+/** Posts JSON, follows a redirect, unzips an answer, and tells an error of the server. */
+export async function request(at: string): Promise<{ echo: unknown; moved: unknown; text: string; status?: number }> {
+  const client = got.extend({ prefixUrl: `http://${at}`, headers: { "X-Custom": "yes" }, retry: { limit: 0 } });
+  const echo: unknown = await client.post("echo", { json: { a: 1 }, searchParams: { q: "a b" } }).json();
+  const moved = await client("redirect").json<{ query: unknown }>();
+  const text = await client("gzip").text();
+  const error: unknown = await client("none").then(undefined, (error: unknown) => error);
+  return { echo, moved: moved.query, text, ...(error instanceof HTTPError && { status: error.response.statusCode }) };
 }

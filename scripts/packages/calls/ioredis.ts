@@ -1,18 +1,19 @@
+import { once } from "node:events";
 import { Redis } from "ioredis";
 
-/** Looks at a client that does not connect. */
-export async function client(): Promise<{ status: string; port: number | undefined; refused: string }> {
-  const redis = new Redis("redis://127.0.0.1:9/4", {
-    lazyConnect: true,
-    retryStrategy: () => null,
-    maxRetriesPerRequest: 0,
-  });
-  redis.on("error", () => {});
-  const { status, options } = redis;
-  const refused = await redis.get("key").then(
-    () => "",
-    (error: unknown) => (error instanceof Error ? "refused" : ""),
-  );
-  redis.disconnect();
-  return { status, port: options.port, refused };
+/** Keeps a text, counts in one pipeline, and hears what is published. */
+export async function client(at: string): Promise<{ text: string | null; counts: unknown; heard: unknown[] }> {
+  const redis = new Redis(`redis://${at}/4`);
+  const subscriber = new Redis(`redis://${at}`);
+  try {
+    await redis.set("greeting", "grüß dich");
+    const counts = await redis.pipeline().set("count", 0).incr("count").incr("count").exec();
+    const heard = once(subscriber, "message");
+    await subscriber.subscribe("news");
+    await redis.publish("news", "rain");
+    return { text: await redis.get("greeting"), counts, heard: await heard };
+  } finally {
+    redis.disconnect();
+    subscriber.disconnect();
+  }
 }

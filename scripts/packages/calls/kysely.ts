@@ -1,20 +1,15 @@
-import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from "kysely";
+import { Kysely, PostgresDialect } from "kysely";
+import pg from "pg";
 
 interface Database {
-  person: { id: number; first_name: string };
+  people: { id: number; name: string };
 }
 
-const db = new Kysely<Database>({
-  dialect: {
-    createAdapter: () => new PostgresAdapter(),
-    createDriver: () => new DummyDriver(),
-    createIntrospector: (db) => new PostgresIntrospector(db),
-    createQueryCompiler: () => new PostgresQueryCompiler(),
-  },
-});
-
-/** Writes a query. */
-export function query(): { sql: string; parameters: readonly unknown[] } {
-  const { sql, parameters } = db.selectFrom("person").select("id").where("first_name", "=", "Arnold").compile();
-  return { sql, parameters };
+/** Reads from a database. */
+export async function query(at: string): Promise<unknown> {
+  const pool = new pg.Pool({ connectionString: `postgres://postgres@${at}/postgres`, max: 1 });
+  const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) });
+  const rows = await db.selectFrom("people").selectAll().where("name", "=", "Grace").execute();
+  await db.destroy();
+  return rows;
 }

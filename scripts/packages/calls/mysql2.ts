@@ -1,9 +1,12 @@
-import mysql from "mysql2/promise";
+import mysql, { type RowDataPacket } from "mysql2/promise";
 
-/** Writes queries; there is no database to connect to. */
-export async function queries(): Promise<{ text: string; isPool: boolean }> {
-  const pool = mysql.createPool({ host: "127.0.0.1", user: "root", database: "test", connectionLimit: 1 });
-  const text = pool.format("SELECT * FROM ?? WHERE name = ? AND age > ?", ["users", "it's", 5]);
+/** Sends a query with parameters over a pool; the server tells what it was asked. */
+export async function queries(at: string): Promise<{ asked: string; again: string }> {
+  const [host, port] = at.split(":") as [string, string];
+  const pool = mysql.createPool({ host, port: Number(port), user: "root", connectionLimit: 1 });
+  const sql = "SELECT * FROM ?? WHERE name = ? AND age > ?";
+  const [[first]] = await pool.query<RowDataPacket[]>(sql, ["users", "it's", 5]);
+  const [[second]] = await pool.query<RowDataPacket[]>("SELECT 1");
   await pool.end();
-  return { text, isPool: typeof pool.execute === "function" };
+  return { asked: String(first?.["asked"]), again: String(second?.["asked"]) };
 }

@@ -1,11 +1,18 @@
-import fetch, { FormData, Headers, Request, Response } from "node-fetch";
+import fetch, { FormData } from "node-fetch";
 
-/** A data: URL, which needs no network, and the classes. */
-export async function fetched(): Promise<{ text: string; type: string | null; method: string; json: unknown }> {
-  const response = await fetch("data:text/plain;charset=UTF-8,Hello%20World");
-  const request = new Request("https://example.com/", { method: "POST", body: "{}", headers: new Headers({ a: "b" }) });
+/** Posts JSON, follows a redirect, unzips an answer, and sends a form. */
+export async function fetched(at: string): Promise<{ echo: unknown; moved: string; text: string; hasForm: boolean }> {
+  const url = `http://${at}`;
+  const sent = await fetch(`${url}/echo`, { method: "POST", body: '{"a":1}', headers: { "X-Custom": "yes" } });
+  const moved = await fetch(`${url}/redirect`);
+  const zipped = await fetch(`${url}/gzip`);
   const form = new FormData();
   form.set("name", "value");
-  const json = await new Response('{"ok":true}').json();
-  return { text: await response.text(), type: response.headers.get("content-type"), method: request.method, json };
+  const filled = await (await fetch(`${url}/echo`, { method: "POST", body: form })).text();
+  return {
+    echo: await sent.json(),
+    moved: new URL(moved.url).search,
+    text: await zipped.text(),
+    hasForm: filled.includes('name=\\"name\\"'),
+  };
 }

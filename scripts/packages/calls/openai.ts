@@ -1,21 +1,11 @@
 import OpenAI from "openai";
 
-/** A completion that a function of the definition's own answers. */
-export async function completion(): Promise<{ text: string | null | undefined; path: string }> {
-  let path = "";
-  const client = new OpenAI({
-    apiKey: "none",
-    fetch: async (url) => {
-      path = new URL(String(url)).pathname;
-      const choices = [{ index: 0, finish_reason: "stop", message: { role: "assistant", content: "Ahoy" } }];
-      return new Response(JSON.stringify({ id: "1", object: "chat.completion", choices }), {
-        headers: { "content-type": "application/json" },
-      });
-    },
-  });
+/** Asks for a completion. */
+export async function completion(at: string): Promise<string | null | undefined> {
+  const client = new OpenAI({ apiKey: "none", baseURL: `http://${at}/v1` });
   const { choices } = await client.chat.completions.create({
     model: "any",
-    messages: [{ role: "user", content: "Say hello" }],
+    messages: [{ role: "user", content: "Ahoy" }],
   });
-  return { text: choices[0]?.message.content, path };
+  return choices[0]?.message.content;
 }

@@ -1,9 +1,12 @@
 import Stripe from "stripe";
 
-const stripe = new Stripe("sk_test_none");
-
-/** Verifies the signature of an event. */
-export async function event(): Promise<{ type: string; refused: boolean }> {
+/** Makes a customer, and verifies the signature of an event. */
+export async function customer(
+  at: string,
+): Promise<{ id: string; email: string | null; type: string; refused: boolean }> {
+  const [host, port] = at.split(":") as [string, string];
+  const stripe = new Stripe("sk_test_none", { host, port, protocol: "http", maxNetworkRetries: 0 });
+  const { id, email } = await stripe.customers.create({ email: "ada@example.com" });
   const payload = JSON.stringify({ id: "evt_1", object: "event", type: "invoice.paid" });
   const secret = "whsec_none";
   const header = await stripe.webhooks.generateTestHeaderStringAsync({ payload, secret });
@@ -12,5 +15,5 @@ export async function event(): Promise<{ type: string; refused: boolean }> {
     () => false,
     () => true,
   );
-  return { type, refused };
+  return { id, email, type, refused };
 }

@@ -1,13 +1,15 @@
-import { Headers, MockAgent, request } from "undici";
+import { Pool, request } from "undici";
 
-/** A request that a mock answers. */
-export async function mocked(): Promise<{ status: number; body: unknown; header: string | null }> {
-  const agent = new MockAgent();
-  agent.disableNetConnect();
-  agent
-    .get("https://example.com")
-    .intercept({ path: "/items" })
-    .reply(200, { items: [1, 2] }, { headers: { "content-type": "application/json" } });
-  const { statusCode, body } = await request("https://example.com/items", { dispatcher: agent });
-  return { status: statusCode, body: await body.json(), header: new Headers({ "X-A": "b" }).get("x-a") };
+/** Two requests over one pool, and one alone. */
+export async function asked(at: string): Promise<{ status: number; echo: unknown; texts: string[] }> {
+  const { statusCode, body } = await request(`http://${at}/echo?a=b`, { method: "POST", body: "text" });
+  const pool = new Pool(`http://${at}`, { connections: 1 });
+  const texts = await Promise.all(
+    ["1", "2"].map(async (q) => {
+      const { body } = await pool.request({ method: "GET", path: "/echo", query: { q } });
+      return ((await body.json()) as { query: { q: string } }).query.q;
+    }),
+  );
+  await pool.close();
+  return { status: statusCode, echo: await body.json(), texts };
 }

@@ -1,13 +1,17 @@
-import { Receiver, Sender, WebSocket } from "ws";
+import { once } from "node:events";
+import { WebSocket } from "ws";
 
-/** Frames a message; there is no server to connect to. */
-export async function framed(): Promise<{ frame: string; failed: boolean; hasReceiver: boolean }> {
-  const options = { fin: true, opcode: 1, mask: false, readOnly: false, rsv1: false };
-  const pieces = Sender.frame(Buffer.from("hello"), options) as Buffer[];
-  const socket = new WebSocket("ws://127.0.0.1:9");
-  const failed = await new Promise<boolean>((resolve) => {
-    socket.on("open", () => resolve(false));
-    socket.on("error", () => resolve(true));
-  });
-  return { frame: Buffer.concat(pieces).toString("hex"), failed, hasReceiver: typeof Receiver === "function" };
+/** Sends a text and bytes, and hears the answers. */
+export async function said(at: string): Promise<{ text: string; bytes: number }> {
+  const socket = new WebSocket(`ws://${at}`);
+  await once(socket, "open");
+  const next = async (data: string | Uint8Array): Promise<Buffer> => {
+    const heard = once(socket, "message");
+    socket.send(data);
+    return (await heard)[0] as Buffer;
+  };
+  const text = String(await next("hello"));
+  const { length: bytes } = await next(new Uint8Array(100_000));
+  socket.close();
+  return { text, bytes };
 }
