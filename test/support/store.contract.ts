@@ -509,6 +509,14 @@ export function storeContract(
       for (let index = 0; index < 99; index++) await keep(`old ${index}`, index, { expiresAt: Date.now() + 1 });
       await until(async () => (await keysOf()).length === 1);
       assert.ok(await keep("new", "x"), "what has expired takes no room");
+      for (let index = 0; index < 90; index++) await keep(`late ${index}`, index, { expiresAt: Date.now() + 1 });
+      await until(async () => (await keysOf()).length === 2);
+      await store.collect({ tenants: [], graceMs: 0 });
+      assert.deepEqual(
+        (await store.state.sizes("default")).map(({ keys }) => keys),
+        [2],
+        "a collection removes what no write did",
+      );
     });
 
     test("state beyond its room is refused, with what is full, and nothing of it is written", async () => {

@@ -4,6 +4,7 @@ import type { CollectionResult, CollectedAmounts, CollectionOrder, TenantCollect
 import { isPackage } from "./content.ts";
 import { UNHELD } from "./left-claims.ts";
 import { MUST_SCRUB } from "./scrub.ts";
+import { removeExpiredState } from "./state.ts";
 import type { ClaimedBytes, Turns } from "./turns.ts";
 
 /** Rows that are read or written at once. */
@@ -254,6 +255,12 @@ export async function collection(
     }
   }
 
+  /** Removes state that has expired: writes do that, too, where there are any. */
+  async function removeExpired(): Promise<void> {
+    const removeSome = removeExpiredState(database);
+    while ((await turns.write(() => immediately(removeSome))) > 0);
+  }
+
   async function removeUnheldParts(): Promise<void> {
     for (let key = ""; ;) {
       const results = statements.unheldResults.all(key);
@@ -273,6 +280,7 @@ export async function collection(
 
   for (const each of tenants) await collectTenant(each);
   if (!isTrial) {
+    await removeExpired();
     await removeRemains();
     await removeUnheldParts();
   }

@@ -30,10 +30,7 @@ export function sqliteState(
 ) {
   const statements = prepare(database);
 
-  const remove = ({ id, serverId, bytes }: Removable): void => {
-    statements.remove.run(id);
-    statements.grow.run(-1, -bytes, 0, serverId);
-  };
+  const remove = (removable: Removable): void => removeIn(statements, removable);
 
   const removeExpired = (now: number): void => {
     for (const expired of statements.expired.all(now, EXPIRED_AT_ONCE)) remove(expired);
@@ -142,6 +139,21 @@ export function sqliteState(
     leave: (tenant: string, server: string, by: string, left: string) => leave.immediate(tenant, server, by, left),
     sizes: (tenant: string): StateSize[] => statements.sizes.all(tenant),
   };
+}
+
+/** Returns what removes some of the keys that have expired, of all servers, and their number; part of a transaction. */
+export function removeExpiredState(database: Database.Database) {
+  const statements = prepare(database);
+  return (): number => {
+    const expired = statements.expired.all(Date.now(), EXPIRED_AT_ONCE);
+    for (const each of expired) removeIn(statements, each);
+    return expired.length;
+  };
+}
+
+function removeIn(statements: Statements, { id, serverId, bytes }: Removable): void {
+  statements.remove.run(id);
+  statements.grow.run(-1, -bytes, 0, serverId);
 }
 
 /** Returns what adds the state of a tenant that is being assembled; part of the caller's transaction. */
