@@ -94,30 +94,37 @@ export class Collections {
     this.#worker = worker;
     let report: CollectionReport | undefined;
     let fault: unknown;
-    let wrote = (_claims?: ClaimedBytes): void => {};
+    let wrote = (_end?: Wrote): void => {};
     worker.on("error", (error) => (fault = error));
     worker.on("message", (message: "write" | Wrote | CollectionReport) => {
       if (message === "write") void this.#write(worker, () => new Promise((resolve) => (wrote = resolve)));
-      else if ("wrote" in message) wrote(message.wrote);
+      else if ("wrote" in message) wrote(message);
       else report = message;
     });
-    await new Promise((resolve) => worker.once("exit", resolve));
-    wrote();
-    this.#worker = undefined;
+    await new Promise<void>((resolve) => {
+      worker.once("exit", () => {
+        this.#worker = undefined;
+        wrote();
+        resolve();
+      });
+    });
     if (!report) throw fault ?? stopped();
     if ("collected" in report) return report;
     if ("stopped" in report) throw stopped();
     throw Object.assign(new Error(report.error.message), { code: report.error.code });
   }
 
-  async #write(worker: Worker, writing: () => Promise<ClaimedBytes | undefined>): Promise<void> {
+  async #write(worker: Worker, writing: () => Promise<Wrote | undefined>): Promise<void> {
     try {
       await this.#log.writeAside(async () => {
+        // It may have ended while this waited for others.
+        if (this.#isOver || this.#worker !== worker) return worker.postMessage("stop", []);
         const version = this.#log.version();
         const over = writing();
-        worker.postMessage(this.#isOver ? "stop" : "go", []);
-        const claims = await over;
-        this.#storedBytes.changedAside(version, claims?.tenant ?? "", claims?.bytes ?? 0);
+        worker.postMessage("go", []);
+        const end = await over;
+        // If the thread ended instead, what a tenant stores is summed anew.
+        if (end) this.#storedBytes.changedAside(version, end.wrote?.tenant ?? "", end.wrote?.bytes ?? 0);
       });
     } catch {
       // There is no room for it now.
