@@ -310,9 +310,19 @@ function numberOr(text: string): number | string {
   return String(number) === text ? number : text;
 }
 
+/** As Postgres reads it: comments in the form of C nest, and others end at either kind of line break. */
 function firstWord(sql: string): string {
-  const comments = /^(?:\s|\(|--[^\n]*(?:\n|$)|\/\*(?:[^*]|\*(?!\/))*\*\/)+/;
-  return /^\w*/.exec(sql.replace(comments, ""))![0];
+  let at = 0;
+  for (let depth = 0; at < sql.length;) {
+    const two = sql.slice(at, at + 2);
+    if (two === "/*" || (depth > 0 && two === "*/")) {
+      depth += two === "/*" ? 1 : -1;
+      at += 2;
+    } else if (depth > 0 || /[\s(]/.test(two[0]!)) at += 1;
+    else if (two === "--") at += /^[^\r\n]*/.exec(sql.slice(at))![0].length;
+    else break;
+  }
+  return /^\w*/.exec(sql.slice(at))![0];
 }
 
 class TooMuch extends Error {

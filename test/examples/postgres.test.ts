@@ -146,6 +146,9 @@ describe("the example postgres", () => {
       ["copy people to program 'true'", /begins with "copy"/],
       ["do $$ begin delete from people; end $$", /begins with "do"/],
       ["", /begins with ""/],
+      ["/* /* */ select */ commit", /begins with "commit"/],
+      ["-- \rcommit /*\nselect 1 */", /begins with "commit"/],
+      ["/* /* */ select 1", /begins with ""/],
       [
         "with gone as (delete from people returning 1) select * from gone",
         /cannot execute SELECT in a read-only transaction/,
