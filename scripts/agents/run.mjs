@@ -1,6 +1,6 @@
 // Has a real agent, Codex, call each of the examples: `npm run agents`. What its model would want is told to it by a
-// stand-in, and so are GitHub and a page of the web; all else is real, Postgres too, and everything is on loopback. Exit code 0: each
-// call came to what it should.
+// stand-in, and so are GitHub and a page of the web. All else is real, Postgres too, and everything is on loopback. Exit
+// code 0: each call came to what it should.
 import { spawn } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
