@@ -3,7 +3,7 @@ import wasmBinary from "sql.js/dist/sql-wasm.wasm";
 
 /** Asks a database in memory. */
 export async function asked(): Promise<unknown[]> {
-  const SQL = await initSqlJs({ wasmBinary });
+  const SQL = await initSqlJs({ wasmBinary: wasmBinary.slice().buffer });
   const db = new SQL.Database();
   db.run(
     "CREATE TABLE hello (a int, b char); INSERT INTO hello VALUES (0, 'hello'); INSERT INTO hello VALUES (1, 'world');",
