@@ -57,7 +57,7 @@ export function sqliteNames(
       if (contents.claim(tenant, block)) added += block.bytes.length;
     }
     added += contents.takeBack(tenant, wanted);
-    if (storedBytesMax !== undefined) storedBytes.check(tenant, stood + added, storedBytesMax, "storage_full");
+    if (storedBytesMax !== undefined) storedBytes.check(stood + added, storedBytesMax, "storage_full");
     const moved = set.flatMap((nameMove) => move(tenant, by, changedAt, nameMove) ?? []);
     if (moved.length > 0) audit.append(auditOfChange(tenant, wanted, moved));
     return { added, moved: moved.map(({ id }) => id) };

@@ -3,7 +3,7 @@ import { rawBlock } from "../../lib/cid.ts";
 import { removeLeftDrafts } from "../../lib/draft-file.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Change, ChangedName, SecretStore, Store } from "../store.ts";
-import { asStoreFailure, atOnce, attempt } from "./attempt.ts";
+import { asStoreFailure, atOnce, attempt, attemptAll } from "./attempt.ts";
 import { sqliteAuditLinks, SqliteAudit } from "./audit.ts";
 import { Collections } from "./collect.ts";
 import { SqliteContent, verified, verifiedInTurns } from "./content.ts";
@@ -109,7 +109,11 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     state: {
       get: async (tenant, server, key) => attempt(() => state.get(tenant, server, key)),
       list: async (tenant, server, part) => attempt(() => state.list(tenant, server, part)),
-      set: (tenant, server, key, put) => log.keep(() => state.set(tenant, server, key, put)),
+      set: (tenant, server, key, put) =>
+        storedBytes.toldByKind(
+          tenant,
+          log.keep(() => state.set(tenant, server, key, put)),
+        ),
       delete: (tenant, server, key, removal = {}) => log.keep(() => state.delete(tenant, server, key, removal)),
       async clear(tenant, server, by) {
         const keys = await log.keep(() => state.leave(tenant, server, by, newAlias()));
@@ -155,7 +159,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       )
         ? log.keepAside(() => foreignChanges.adding(changeAside(tenant, change)))
         : log.keep(() => foreignChanges.add(changeHere(tenant, change)));
-      return foreignChanges.tellIfUnsure(namesOf(tenant, change), kept);
+      return foreignChanges.tellIfUnsure(namesOf(tenant, change), storedBytes.toldByKind(tenant, kept));
     },
 
     onReplaced: (listener) => foreignChanges.listenToReplacing(listener),
@@ -227,7 +231,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     },
 
     async use(tenant) {
-      return attempt(() => storedBytes.use(tenant));
+      return attemptAll(() => storedBytes.use(tenant));
     },
 
     async collect(order) {

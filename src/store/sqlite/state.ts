@@ -56,7 +56,7 @@ export function sqliteState(
     }
     if (more.bytes <= 0) return;
     if (room.storedBytesMax !== undefined) {
-      storedBytes.check(tenant, storedBytes.lately(tenant) + more.bytes, room.storedBytesMax, "state_full");
+      storedBytes.check(storedBytes.lately(tenant) + more.bytes, room.storedBytesMax, "state_full");
     }
     const bytes = (statements.bytesOfTenant.get(tenant) ?? 0) + more.bytes;
     if (bytes <= room.bytesPerTenant) return;

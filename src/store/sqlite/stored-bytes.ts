@@ -1,10 +1,35 @@
 import type Database from "#better-sqlite3";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { BerthError } from "../../lib/errors.ts";
+import { nextTurn } from "../../lib/event-loop.ts";
 import type { StoredUse } from "../store.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 const MAKE_ROOM =
   'remove packages, servers and state that are not needed, and keep earlier versions for fewer days (the limit "historyDays"); "berth collect" then frees what they took; or have the limit "storedBytes" raised';
+
+/** Contents and results, and records, that are summed at a time, in a millisecond or two. */
+const AT_ONCE = 1_000;
+const RECORDS_AT_ONCE = 500;
+
+/** Refusals tell what of each kind there was, as of this long ago at most; for so many tenants. */
+const TOLD_MS = 10_000;
+const TOLD_MAX = 64;
+
+type FullCode = "storage_full" | "state_full";
+
+interface Page<Key> {
+  /** Null where there is no more. */
+  readonly last: Key | null;
+  readonly bytes: number;
+}
+
+interface RecordSize {
+  readonly kind: string;
+  readonly key: string;
+  readonly bytes: number;
+  readonly expiresAt: number;
+}
 
 /**
  * The bytes of content that each tenant has, and of results that it holds. They are summed once and counted from then
@@ -13,12 +38,15 @@ const MAKE_ROOM =
 export class StoredBytes {
   readonly #known = new Map<string, number>();
   readonly #contents: Database.Statement<[string], number | null>;
-  readonly #packages: Database.Statement<[string], number | null>;
+  readonly #contentsPage: Database.Statement<[string, number], Page<number> & { readonly packages: number }>;
+  readonly #resultsPage: Database.Statement<[string, string], Page<string>>;
+  readonly #recordsPage: Database.Statement<[string, string, string], RecordSize>;
   readonly #results: Database.Statement<[string], number | null>;
   readonly #state: Database.Statement<[string], number | null>;
   readonly #records: Database.Statement<[string, number], number | null>;
   readonly #secrets: Database.Statement<[string], number | null>;
   readonly #log: Pick<WriteAheadLog, "version">;
+  readonly #told = new BoundedMap<string, { readonly at: number; readonly use: Promise<StoredUse> }>(TOLD_MAX);
   #seenVersion: number | undefined;
 
   constructor(database: Database.Database, log: Pick<WriteAheadLog, "version">) {
@@ -29,12 +57,24 @@ export class StoredBytes {
         "SELECT SUM(LENGTH(bytes)) FROM tenant_content JOIN content ON id = content_id WHERE tenant = ?",
       )
       .pluck();
-    this.#packages = database
-      .prepare<[string], number | null>(
-        `SELECT SUM(LENGTH(bytes)) FROM tenant_content JOIN content_leaf USING (content_id) JOIN content ON id = content_id
-         WHERE tenant = ? AND is_package = 1`,
-      )
-      .pluck();
+    const isPackage =
+      "EXISTS (SELECT 1 FROM content_leaf WHERE content_leaf.content_id = held.content_id AND is_package = 1)";
+    this.#contentsPage = database.prepare(
+      `SELECT max(at) AS last, total(bytes) AS bytes, total(packed) AS packages FROM (
+         SELECT held.content_id AS at, LENGTH(bytes) AS bytes, iif(${isPackage}, LENGTH(bytes), 0) AS packed
+         FROM tenant_content AS held JOIN content ON id = held.content_id
+         WHERE tenant = ? AND held.content_id > ? ORDER BY held.content_id LIMIT ${AT_ONCE})`,
+    );
+    this.#resultsPage = database.prepare(
+      `SELECT max(at) AS last, total(bytes) AS bytes FROM (
+         SELECT held.key AS at, LENGTH(bytes) AS bytes
+         FROM tenant_derived AS held JOIN derived USING (key) JOIN content ON id = content_id
+         WHERE tenant = ? AND held.key > ? ORDER BY held.key LIMIT ${AT_ONCE})`,
+    );
+    this.#recordsPage = database.prepare(
+      `SELECT kind, key, octet_length(value) AS bytes, expires_at AS expiresAt FROM record
+       WHERE tenant = ? AND (kind, key) > (?, ?) ORDER BY kind, key LIMIT ${RECORDS_AT_ONCE}`,
+    );
     this.#results = database
       .prepare<[string], number | null>(
         `SELECT SUM(LENGTH(bytes)) FROM tenant_derived JOIN derived USING (key) JOIN content ON id = content_id
@@ -74,32 +114,65 @@ export class StoredBytes {
     return known === undefined ? this.of(tenant) : known + (this.#state.get(tenant) ?? 0);
   }
 
-  /** Throws `code` for a change after which the tenant would store `bytes`. */
-  check(tenant: string, bytes: number, storedBytesMax: number, code: "storage_full" | "state_full"): void {
-    if (bytes <= storedBytesMax) return;
-    const use = this.use(tenant);
-    const kinds = Object.entries(use).filter(([, each]) => each > 0);
-    const parts = kinds.map((each) => each.join(" ")).join(", ");
-    const detail = `it would be ${bytes} bytes, and may be ${storedBytesMax}, of all that the tenant stores (${parts})`;
-    throw new BerthError(code, `${detail}; ${MAKE_ROOM}`, { data: { bytes, storedBytesMax, use: { ...use } } });
+  /** Throws `code` for a change after which the tenant would store `bytes`; `toldByKind` says more of that. */
+  check(bytes: number, storedBytesMax: number, code: FullCode): void {
+    if (bytes > storedBytesMax) throw full(code, { bytes, storedBytesMax });
   }
 
-  /** Everything by kind, summed anew. */
-  use(tenant: string): StoredUse {
-    const packages = this.#packages.get(tenant) ?? 0;
-    return {
-      packages,
-      content: (this.#contents.get(tenant) ?? 0) - packages,
-      compiled: this.#results.get(tenant) ?? 0,
-      state: this.#state.get(tenant) ?? 0,
-      records: this.#records.get(tenant, Date.now()) ?? 0,
-      secrets: this.#secrets.get(tenant) ?? 0,
-    };
+  /** Adds to the error of `check` what of each kind there is, which takes too long within a change. */
+  async toldByKind<T>(tenant: string, changing: Promise<T>): Promise<T> {
+    try {
+      return await changing;
+    } catch (error) {
+      const { code, data: { bytes, storedBytesMax } = {} } = error as Partial<BerthError>;
+      if (typeof bytes !== "number" || typeof storedBytesMax !== "number") throw error;
+      const use = await this.#lateUse(tenant).catch(() => undefined);
+      throw full(code as FullCode, { bytes, storedBytesMax, ...(use && { use }) });
+    }
+  }
+
+  /** A server may try to write again and again. */
+  #lateUse(tenant: string): Promise<StoredUse> {
+    const last = this.#told.get(tenant);
+    if (last && performance.now() - last.at < TOLD_MS) return last.use;
+    const use = this.use(tenant);
+    this.#told.set(tenant, { at: performance.now(), use });
+    return use;
+  }
+
+  /** Everything by kind, summed anew in turns with other work. */
+  async use(tenant: string): Promise<StoredUse> {
+    let [content, packages, compiled, records] = [0, 0, 0, 0];
+    for (let from = 0; ;) {
+      const page = this.#contentsPage.get(tenant, from)!;
+      content += page.bytes - page.packages;
+      packages += page.packages;
+      if (page.last === null) break;
+      from = page.last;
+      await nextTurn();
+    }
+    for (let from = ""; ;) {
+      const page = this.#resultsPage.get(tenant, from)!;
+      compiled += page.bytes;
+      if (page.last === null) break;
+      from = page.last;
+      await nextTurn();
+    }
+    for (let from = { kind: "", key: "" }; ;) {
+      const page = this.#recordsPage.all(tenant, from.kind, from.key);
+      for (const { bytes, expiresAt } of page) if (expiresAt > Date.now()) records += bytes;
+      if (page.length < RECORDS_AT_ONCE) break;
+      from = page.at(-1)!;
+      await nextTurn();
+    }
+    const [state, secrets] = [this.#state.get(tenant) ?? 0, this.#secrets.get(tenant) ?? 0];
+    return { packages, content, compiled, state, records, secrets };
   }
 
   /** Forgets a tenant that is gone: another of the same name has nothing. */
   forget(tenant: string): void {
     this.#known.delete(tenant);
+    this.#told.delete(tenant);
   }
 
   /** Counts what a finished change has added. */
@@ -120,4 +193,14 @@ export class StoredBytes {
     const kinds = [this.#contents.get(tenant), this.#results.get(tenant), this.#secrets.get(tenant)];
     return [...kinds, this.#records.get(tenant, Date.now())].reduce<number>((sum, bytes) => sum + (bytes ?? 0), 0);
   }
+}
+
+function full(
+  code: FullCode,
+  { use, ...sizes }: { readonly bytes: number; readonly storedBytesMax: number; readonly use?: StoredUse },
+): BerthError {
+  const kinds = Object.entries(use ?? {}).filter(([, bytes]) => bytes > 0);
+  const parts = kinds.length > 0 ? ` (${kinds.map((each) => each.join(" ")).join(", ")})` : "";
+  const detail = `it would be ${sizes.bytes} bytes, and may be ${sizes.storedBytesMax}, of all that the tenant stores${parts}`;
+  return new BerthError(code, `${detail}; ${MAKE_ROOM}`, { data: { ...sizes, ...(use && { use: { ...use } }) } });
 }
