@@ -14,6 +14,7 @@ import { attacks } from "./part-fairness.mjs";
  *   fairness?: import("./part-fairness.mjs").FairnessFigures, quota?: import("./part-fairness.mjs").FairnessFigures,
  *   many?: import("./part-many.mjs").ManyFigures[],
  *   packages?: import("./part-packages.mjs").PackagesFigures, state?: import("./part-state.mjs").StateFigures,
+ *   sockets?: import("./part-sockets.mjs").SocketsFigures,
  *   edits?: import("./part-edits.mjs").EditsFigures, upstreams?: import("./part-upstreams.mjs").UpstreamsFigures }} Figures
  * @typedef {{ name: string, title: string, atLeast?: number, atMost?: number, part?: string,
  *   of: (figures: Figures) => number | undefined }} Ratio
@@ -287,6 +288,20 @@ export const ratios = [
     title: "a call that writes state to the disk / one that does not",
     part: "state",
     of: ({ state }) => over(state?.writeMs, state?.plainMs),
+  },
+  {
+    name: "socketsVsRelay",
+    title: "what a guest receives through Berth / a plain process through a relay of two sockets",
+    atLeast: 0.8,
+    part: "sockets",
+    of: ({ sockets }) => over(sockets?.berthMbPerSecond, sockets?.relayMbPerSecond),
+  },
+  {
+    name: "callsBesideFloodedSockets",
+    title: "p99 of others' calls while two peers flood a guest / without",
+    atMost: 1.5,
+    part: "sockets",
+    of: ({ sockets }) => over(sockets?.floodedP99Ms, sockets?.quietP99Ms),
   },
   ...attacked("fairness", "", 5),
   ...attacked("quota", " in a container", 15),

@@ -6,7 +6,7 @@ import { ratios } from "./bounds.mjs";
  * The options of the command line.
  *
  * @typedef {{ parts: Set<string>, rounds: number, seconds: number, warmUpSeconds: number, serverCounts: number[],
- *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, manyCounts: number[], upstreams: { calls: number, seconds: number }, fairness: { rounds: number, seconds: number }, quota: { rounds: number, seconds: number }, firstCalls: number, stateCalls: number, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
+ *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, manyCounts: number[], upstreams: { calls: number, seconds: number }, fairness: { rounds: number, seconds: number }, quota: { rounds: number, seconds: number }, firstCalls: number, stateCalls: number, sockets: { megabytes: number, rounds: number, seconds: number }, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
  */
 
 export const parts = [
@@ -24,6 +24,7 @@ export const parts = [
   "quota",
   "packages",
   "state",
+  "sockets",
 ];
 
 /** @param {string[]} args @returns {Options} Throws with a sentence for a person. */
@@ -65,6 +66,7 @@ export function readOptions(args) {
     upstreams: quick ? { calls: 500, seconds: 1 } : { calls: 5_000, seconds: 5 },
     firstCalls: quick ? 3 : 25,
     stateCalls: quick ? 500 : 5_000,
+    sockets: quick ? { megabytes: 256, rounds: 2, seconds: 1 } : { megabytes: 1024, rounds: 5, seconds: 4 },
     json: values.json,
     profile: values.profile === undefined ? undefined : resolve(values.profile),
     gate: !values["no-gate"] && !quick && values.profile === undefined,

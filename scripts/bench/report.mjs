@@ -110,6 +110,16 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     );
   }
 
+  if (figures.sockets) {
+    const { berthMbPerSecond, relayMbPerSecond, bareMbPerSecond } = figures.sockets;
+    const { quietP99Ms, floodedP99Ms, floodMbPerSecond } = figures.sockets;
+    print(
+      `\nSockets: ${whole(berthMbPerSecond)} MB/s through Berth, ${whole(relayMbPerSecond)} through a relay of two sockets, ` +
+        `${whole(bareMbPerSecond)} without; calls of others take ${fixed(quietP99Ms, 2)} ms at p99, and ` +
+        `${fixed(floodedP99Ms, 2)} ms beside a flood of ${whole(floodMbPerSecond)} MB/s`,
+    );
+  }
+
   if (figures.edits) {
     const { saves, servers, quietMs } = figures.edits;
     print(

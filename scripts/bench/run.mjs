@@ -16,6 +16,7 @@ import { measureMany } from "./part-many.mjs";
 import { measurePackages } from "./part-packages.mjs";
 import { measurePages } from "./part-pages.mjs";
 import { measureServers } from "./part-servers.mjs";
+import { measureSockets } from "./part-sockets.mjs";
 import { measureState } from "./part-state.mjs";
 import { measureStreams } from "./part-streams.mjs";
 import { measureUpstreams } from "./part-upstreams.mjs";
@@ -111,6 +112,7 @@ async function measure(folder, options) {
   await measured("quota", () => measureInContainer(folder, options.quota));
   await measured("packages", () => measurePackages(folder, options.firstCalls, say));
   await measured("state", () => measureState(folder, options.stateCalls, say));
+  await measured("sockets", () => measureSockets(folder, options.sockets, say));
   let discoveryMs;
   await measured("image", async () => {
     const all = [];
