@@ -10,7 +10,8 @@ const token = "npm_0123456789abcdef";
 describe("the settings of packages", () => {
   test("are the public registry without a token, for the tenant default alone", () => {
     const config = readConfig({});
-    assert.deepEqual(config.registry, { url: "https://registry.npmjs.org/", token: undefined, tarballOrigins: [] });
+    const none = { token: undefined, tokenFile: undefined };
+    assert.deepEqual(config.registry, { url: "https://registry.npmjs.org/", ...none, tarballOrigins: [] });
     assert.deepEqual(
       ["default", "acme"].map((tenant) => mayHavePackages(config, tenant)),
       [true, false],
@@ -33,15 +34,17 @@ describe("the settings of packages", () => {
   test("name a registry with a path, its token in a file, and where its tarballs are", () => {
     const folder = mkdtempSync(join(tmpdir(), "berth-token-"));
     after(() => rmSync(folder, { recursive: true }));
-    writeFileSync(join(folder, "token"), `${token}\n`);
+    const tokenFile = join(folder, "token");
+    writeFileSync(tokenFile, `${token}\n`);
     const { registry } = readConfig({
       BERTH_REGISTRY: "https://npm.example.com/api/npm/all",
-      BERTH_REGISTRY_TOKEN_FILE: join(folder, "token"),
+      BERTH_REGISTRY_TOKEN_FILE: tokenFile,
       BERTH_REGISTRY_TARBALL_ORIGINS: "https://cdn.example.com",
     });
     assert.deepEqual(registry, {
       url: "https://npm.example.com/api/npm/all/",
       token,
+      tokenFile,
       tarballOrigins: ["https://cdn.example.com"],
     });
   });
