@@ -4,8 +4,9 @@ import { after, before, describe, it } from "node:test";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { apiOf } from "../support/api.ts";
 import { call, post, request, type TestBerth } from "../support/berth.ts";
+import { certificateFile } from "../support/certificate.ts";
 import { startExamples } from "../support/examples.ts";
-import { certificateFile, startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { startPostgres, type TestPostgres } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
 
 const STATEMENT_MS = 1_500;

@@ -6,6 +6,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { packageRoot } from "../../src/config.ts";
+import { certificateFile, keyFile } from "./certificate.ts";
 import { freePort } from "./free-port.ts";
 
 /** A real Postgres on a free port of 127.0.0.1, with its data in a temporary folder. */
@@ -30,10 +31,6 @@ interface Client {
   end(): Promise<void>;
   on(event: "error", listener: () => void): void;
 }
-
-/** Is for the address 127.0.0.1, and nobody vouches for it but itself. */
-export const certificateFile = join(packageRoot, "test", "fixtures", "tls", "certificate.pem");
-const keyFile = join(packageRoot, "test", "fixtures", "tls", "key.pem");
 
 const databases = join(packageRoot, "test", "databases");
 const SUPERUSER = "postgres";
