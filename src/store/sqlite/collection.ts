@@ -21,7 +21,7 @@ const IDS = 2_000;
  * within their time, with everything that such content names, as far as the tenant has it. A CID counts wherever it stands
  * in a content: a text that only looks like a reference keeps content that could go, and nothing that is needed ever goes.
  *
- * What is not found is noted with the time, then loses its claim, then is removed; a change that refers to it takes it
+ * The rest is noted with the time, then loses its claim, then is removed; a change that refers to it takes it
  * back in its own transaction (`SqliteContent.takeBack`). Each transaction here is short, and writes nothing where the
  * tenant has changed names since they were read.
  */
