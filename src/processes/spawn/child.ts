@@ -45,7 +45,7 @@ async function carryOut({ id, request }: SpawnHelperRequest): Promise<void> {
     for (const sign of signsOf(request)) tellGuard(sign, pid);
     keeper.started(pid);
     // Bytes that arrive from now on are for the receiver of the pipe, and nothing else happens in this turn.
-    for (const pipe of pipes) stopReading(pipe as Socket | undefined);
+    for (const pipe of pipes) if (pipe) keep(pipe as Socket);
     answer({ id, pid });
     for (const [descriptor, pipe] of pipes.entries()) if (pipe) answer({ id, descriptor }, pipe as Socket);
     answer({ id, isComplete: true });
@@ -80,9 +80,13 @@ function remove(pid: number): void {
   if (hasOwnFolder) rmSync(cwd!, { recursive: true, force: true, maxRetries: 2 });
 }
 
-/** Node begins to read every pipe that it makes, and has no public way to stop that. */
-function stopReading(pipe: Socket | undefined): void {
-  (pipe as { _handle?: { readStop(): void } } | undefined)?._handle?.readStop();
+/**
+ * For its receiver. Node begins to read every pipe that it makes, and has no public way to stop that; and when a program
+ * ends, Node destroys its input, which could not be handed over then.
+ */
+function keep(pipe: Socket): void {
+  (pipe as { _handle?: { readStop(): void } })._handle?.readStop();
+  pipe.destroy = () => pipe;
 }
 
 function answer(message: SpawnHelperReply, pipe?: Socket): void {

@@ -36,6 +36,16 @@ describe("processes are started", () => {
       }
     };
 
+    it(`${how}, with all their pipes, even if many end at once`, () =>
+      withStart(async (start) => {
+        const request: SpawnRequest = { file: "/bin/true", args: [], env: {}, stdio: ["pipe", "pipe", "pipe"] };
+        const started = await Promise.all(Array.from({ length: 100 }, () => start(request)));
+        for (const { pipes, exited } of started) {
+          for (const pipe of pipes) pipe!.on("error", () => {}).destroy();
+          assert.deepEqual(await exited, { code: 0, signal: null });
+        }
+      }));
+
     it(`${how}, with a pipe for each descriptor that wants one`, () =>
       withStart(async (start) => {
         const started = await start(sh("cat; echo more >&3; exit 7", ["pipe", "pipe", "ignore", "pipe"]));
