@@ -89,7 +89,11 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
     publicUrl,
     limits,
     log,
-    signIns: new SignIns(createSealer(core.sealKey), store, limits),
+    signIns: new SignIns(
+      createSealer(core.sealKey, () => store.now()),
+      store,
+      limits,
+    ),
     allServers: ALL_SERVERS,
     isolation: executor.isolation,
     writable: config.image !== "readonly",

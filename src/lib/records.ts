@@ -3,6 +3,9 @@
  * sign-ins. Several processes may have them open. The store implements it.
  */
 export interface Records {
+  /** Milliseconds since the epoch, by the clock that all processes share which have the records open. */
+  now(): number;
+
   /** Undefined when the record is missing or expired. */
   record(tenant: string, kind: RecordKind, key: string): Promise<StoredRecord | undefined>;
 

@@ -77,7 +77,13 @@ export interface EndpointOptions {
 export function createEndpoint(options: EndpointOptions): Endpoint {
   const { host, checks, log, limits = defaultLimits, sealKey = randomBytes(32) } = options;
   const logs = { waitingLogBytes: limits.waitingLogBytes, dropped: 0 };
-  const parts = { ...options, records: inParts(options.records), limits, sealer: createSealer(sealKey), logs };
+  const parts = {
+    ...options,
+    records: inParts(options.records),
+    limits,
+    sealer: createSealer(sealKey, () => options.records.now()),
+    logs,
+  };
   const modern = createModern(parts);
   const legacy = createLegacy(parts);
   const inlineUnits = checks ? limits.inlineBodyBytes : Infinity;

@@ -12,12 +12,12 @@ type KeptUntil = readonly [hour: number, records: number, bytes: number];
 
 /** Counts the records of one kind that each tenant keeps, in whichever process, and their bytes. */
 export class KeptCount {
-  readonly #records: Pick<Records, "record" | "putRecord">;
+  readonly #records: Pick<Records, "now" | "record" | "putRecord">;
   readonly #kind: RecordKind;
   /** The last count of each tenant in progress here: they run one after the other, so that they do not collide. */
   readonly #counting = new Map<string, Promise<void>>();
 
-  constructor(records: Pick<Records, "record" | "putRecord">, kind: RecordKind) {
+  constructor(records: Pick<Records, "now" | "record" | "putRecord">, kind: RecordKind) {
     this.#records = records;
     this.#kind = kind;
   }
@@ -25,7 +25,10 @@ export class KeptCount {
   /** Includes records that expired within the hour. */
   async of(tenant: string): Promise<{ count: number; bytes: number }> {
     const sum = { count: 0, bytes: 0 };
-    for (const [, count, bytes] of keptIn(await this.#records.record(tenant, this.#kind, KEPT_KEY))) {
+    for (const [, count, bytes] of keptIn(
+      await this.#records.record(tenant, this.#kind, KEPT_KEY),
+      this.#records.now(),
+    )) {
       sum.count += count;
       sum.bytes += bytes;
     }
@@ -46,7 +49,7 @@ export class KeptCount {
     const hour = Math.floor(expiresAt / HOUR_MS);
     for (let tries = 1; tries <= TRIES_MAX; tries++) {
       const record = await this.#records.record(tenant, this.#kind, KEPT_KEY);
-      const found = keptIn(record);
+      const found = keptIn(record, this.#records.now());
       const [, countThen, bytesThen] = found.find((each) => each[0] === hour) ?? [hour, 0, 0];
       const kept = [...found.filter((each) => each[0] !== hour), [hour, countThen + count, bytesThen + bytes] as const];
       const put = {
@@ -60,7 +63,7 @@ export class KeptCount {
   }
 }
 
-function keptIn(record: { value: string } | undefined): KeptUntil[] {
-  const now = Math.floor(Date.now() / HOUR_MS);
-  return record ? (JSON.parse(record.value) as KeptUntil[]).filter(([hour]) => hour >= now) : [];
+function keptIn(record: { value: string } | undefined, now: number): KeptUntil[] {
+  const thisHour = Math.floor(now / HOUR_MS);
+  return record ? (JSON.parse(record.value) as KeptUntil[]).filter(([hour]) => hour >= thisHour) : [];
 }

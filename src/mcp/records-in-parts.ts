@@ -16,6 +16,8 @@ const MARK = "parts ";
  */
 export function inParts(records: Records): Records {
   return {
+    now: () => records.now(),
+
     async record(tenant, kind, key) {
       for (;;) {
         const found = await records.record(tenant, kind, key);

@@ -21,6 +21,7 @@ function memory() {
     return expected + 1;
   };
   const records: Records = {
+    now: Date.now,
     record: async (_tenant, _kind, key) => {
       seen.onRead(key);
       return kept.get(key);

@@ -253,6 +253,7 @@ export function memoryRecords(): Records {
     return found && found.expiresAt > Date.now() ? found : undefined;
   };
   const records: Records = {
+    now: Date.now,
     async record(tenant, kind, key) {
       return find(`${tenant}/${kind}/${key}`);
     },

@@ -144,11 +144,15 @@ interface NewSignIn {
  */
 export class SignIns {
   readonly #sealer: Sealer;
-  readonly #records: Pick<Records, "record" | "putRecord">;
+  readonly #records: Pick<Records, "now" | "record" | "putRecord">;
   readonly #signInMs: number;
   readonly #endListeners = new Set<(id: string) => void>();
 
-  constructor(sealer: Sealer, records: Pick<Records, "record" | "putRecord">, limits: Pick<Limits, "signInMs">) {
+  constructor(
+    sealer: Sealer,
+    records: Pick<Records, "now" | "record" | "putRecord">,
+    limits: Pick<Limits, "signInMs">,
+  ) {
     this.#sealer = sealer;
     this.#records = records;
     this.#signInMs = limits.signInMs;
@@ -156,9 +160,10 @@ export class SignIns {
 
   /** Begins a sign-in with a valid token; it ends no later than the token. */
   begin(tenant: string, token: string, tokenUntil: number = Infinity): NewSignIn {
-    const until = Math.min(tokenUntil, Date.now() + this.#signInMs);
+    const now = this.#records.now();
+    const until = Math.min(tokenUntil, now + this.#signInMs);
     const value = { id: randomUUID(), token, until };
-    return { text: this.#sealer.seal(binding(tenant), value, until - Date.now()), until };
+    return { text: this.#sealer.seal(binding(tenant), value, until - now), until };
   }
 
   /** Reads the cookie. Rejects with `unauthorized` when the sign-in has ended or belongs to another tenant. */

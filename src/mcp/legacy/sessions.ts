@@ -33,7 +33,7 @@ export class Sessions {
   /** Issues a session. Throws `too_many_sessions` when every remembered session is in use. */
   issue(whose: Whose, version: string, capabilities: JsonObject): Session {
     const { sessionMs } = this.#limits;
-    const facts = { id: randomUUID(), version, capabilities, until: Date.now() + sessionMs };
+    const facts = { id: randomUUID(), version, capabilities, until: this.#store.now() + sessionMs };
     const token = this.#sealer.seal(binding(whose), facts, sessionMs);
     return this.#remember(new Session(token, whose, facts));
   }
@@ -50,7 +50,7 @@ export class Sessions {
       known.tenant === whose.tenant &&
       known.principalId === whose.principal?.id
     ) {
-      if (known.facts.until <= Date.now()) this.#expire(known);
+      if (known.facts.until <= this.#store.now()) this.#expire(known);
       // The most recently used session is forgotten last.
       this.#known.delete(token);
       this.#known.set(token, known);
@@ -92,7 +92,7 @@ export class Sessions {
 
   /** Forgets expired sessions, taking turns with the calls of others. */
   async sweep(sessions: Iterable<Session>): Promise<void> {
-    const now = Date.now();
+    const now = this.#store.now();
     const takeTurns = turnTaker();
     for (const session of sessions) {
       await takeTurns();
@@ -225,6 +225,10 @@ class SessionStore {
     this.#records = records;
     this.#limits = limits;
     this.#kept = new KeptCount(records, "session");
+  }
+
+  now(): number {
+    return this.#records.now();
   }
 
   async read(session: Session): Promise<SessionState> {

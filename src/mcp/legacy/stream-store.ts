@@ -55,7 +55,7 @@ export class StreamStore {
     this.#changed.delete(stream);
     const written = this.#written.get(stream);
     // A record that is about to expire needs no removal.
-    if (!written || written.revision === DISOWNED || written.expiresAt < Date.now() + SOON_MS) return;
+    if (!written || written.revision === DISOWNED || written.expiresAt < this.#records.now() + SOON_MS) return;
     this.#removals.set(stream, session);
     this.#timer ??= setTimeout(() => void this.#flush(false), WRITE_MS).unref();
   }
@@ -95,7 +95,7 @@ export class StreamStore {
     await this.#flush(true);
     await this.#writing;
     const tenants = [...this.#alive.keys()];
-    const until = Date.now() + this.#limits.replayMs;
+    const until = this.#records.now() + this.#limits.replayMs;
     for (const tenant of tenants) await this.#write(tenant, [this.#signOfLife(tenant, until, LEFT)], []);
   }
 
@@ -108,7 +108,7 @@ export class StreamStore {
   }
 
   async #writeChanges(all: boolean): Promise<void> {
-    const [now, elapsed] = [Date.now(), performance.now()];
+    const [now, elapsed] = [this.#records.now(), performance.now()];
     const due = new Map<string, { puts: KeyedRecordPut[]; streams: (Stream | undefined)[] }>();
     let units = 0;
     const add = ({ tenant }: Session, put: KeyedRecordPut, stream: Stream | undefined): Promise<void> | undefined => {
@@ -187,7 +187,7 @@ export class StreamStore {
 
   /** Writes this process's sign of life, and extends the records of open streams. */
   #beat(): void {
-    const now = Date.now();
+    const now = this.#records.now();
     const tenants = new Set<string>();
     for (const [stream, session] of this.#open) {
       tenants.add(session.tenant);
@@ -200,7 +200,7 @@ export class StreamStore {
   }
 
   async #sayAlive(tenants: Iterable<string>): Promise<void> {
-    const until = Date.now() + this.#limits.streamLeaseMs;
+    const until = this.#records.now() + this.#limits.streamLeaseMs;
     for (const tenant of tenants) await this.#write(tenant, [this.#signOfLife(tenant, until)], []);
   }
 

@@ -1,6 +1,7 @@
 import type Database from "#better-sqlite3";
 import { cidsIn, type Cid } from "../../lib/cid.ts";
 import type { CollectionResult, CollectedAmounts, CollectionOrder, TenantCollection } from "../store.ts";
+import { storeNow } from "./clock.ts";
 import { isPackage } from "./content.ts";
 import { UNHELD } from "./left-claims.ts";
 import { MUST_SCRUB } from "./scrub.ts";
@@ -81,7 +82,7 @@ export async function collection(
       }
     };
 
-    const replaced = await markNames(reach, tenant, historyMs > 0 ? Date.now() - historyMs : -Infinity);
+    const replaced = await markNames(reach, tenant, historyMs > 0 ? storeNow() - historyMs : -Infinity);
     await markRecords(reach, tenant);
     await markState(reach, tenant);
     // A release that something names, such as a withdrawal, an entry, or a task, stays addressable.
@@ -105,7 +106,7 @@ export async function collection(
       if (isTrial) for (const claim of left) addLeft(tenant, claim, graceMs === 0);
       else if (left.length > 0) {
         const note = (): void => {
-          for (const { id, cid } of left) if (!reach.has(cid)) statements.note.run(tenant, Date.now(), id, cid, tenant);
+          for (const { id, cid } of left) if (!reach.has(cid)) statements.note.run(tenant, storeNow(), id, cid, tenant);
         };
         if (!(await settled(note))) return;
       }
@@ -138,7 +139,7 @@ export async function collection(
     settled: (work: () => void) => Promise<boolean>,
   ): Promise<boolean> {
     const { tenant } = claims;
-    const isDue = ({ since }: Noted): boolean => since <= Date.now() - graceMs;
+    const isDue = ({ since }: Noted): boolean => since <= storeNow() - graceMs;
     for await (const noted of pages(statements.noted, tenant, 0)) {
       for (const some of partsOf(noted, BYTES)) {
         if (isTrial) {
@@ -160,7 +161,7 @@ export async function collection(
             if (now.isClaimed && isDue(now)) {
               statements.releaseContent.run(tenant, id);
               claims.bytes -= now.bytes;
-              now = { ...now, isClaimed: 0, since: Date.now() };
+              now = { ...now, isClaimed: 0, since: storeNow() };
               statements.hide.run(now.since, tenant, id);
             }
             if (now.isClaimed || !isDue(now)) addLeft(tenant, now, false);

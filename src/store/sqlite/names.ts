@@ -4,6 +4,7 @@ import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Change, NameChange, NameChanges, NameKind, NameMove, NameRecord } from "../store.ts";
 import type { SqliteAudit } from "./audit.ts";
+import { storeNow } from "./clock.ts";
 import type { SqliteContent } from "./content.ts";
 import type { SqliteDerived } from "./derived.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
@@ -50,7 +51,7 @@ export function sqliteNames(
 
   const change = database.transaction((tenant: string, wanted: Change) => {
     const { by, put = [], set = [], derived = [], storedBytesMax } = wanted;
-    const changedAt = Date.now();
+    const changedAt = storeNow();
     const stood = storedBytesMax === undefined ? 0 : storedBytes.of(tenant);
     let added = results.putAll(tenant, derived);
     for (const block of put) {

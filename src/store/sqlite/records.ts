@@ -1,5 +1,6 @@
 import type Database from "#better-sqlite3";
 import type { KeyedRecordPut, RecordKind, RecordPut, StoredRecord } from "../../lib/records.ts";
+import { storeNow } from "./clock.ts";
 
 /** The most expired records that one write removes, so that no single write pays for all. */
 const EXPIRED_AT_ONCE = 100;
@@ -24,27 +25,27 @@ export function sqliteRecords(database: Database.Database) {
 
   const putOne = (tenant: string, kind: RecordKind, key: string, put: RecordPut): number | undefined => {
     const { value, expected, expiresAt } = put;
-    const revision = getRevision.get(tenant, kind, key, Date.now())?.revision ?? 0;
+    const revision = getRevision.get(tenant, kind, key, storeNow())?.revision ?? 0;
     if (revision !== expected) return undefined;
     write.run(tenant, kind, key, revision + 1, value, expiresAt);
     return revision + 1;
   };
 
   const put = database.transaction((tenant: string, kind: RecordKind, key: string, one: RecordPut) => {
-    removeExpired.run(Date.now(), EXPIRED_AT_ONCE);
+    removeExpired.run(storeNow(), EXPIRED_AT_ONCE);
     return putOne(tenant, kind, key, one);
   });
 
   const putAll = database.transaction((tenant: string, kind: RecordKind, puts: readonly KeyedRecordPut[]) => {
-    removeExpired.run(Date.now(), EXPIRED_AT_ONCE + puts.length);
+    removeExpired.run(storeNow(), EXPIRED_AT_ONCE + puts.length);
     return puts.map((each) => putOne(tenant, kind, each.key, each));
   });
 
   return {
-    get: (tenant: string, kind: RecordKind, key: string) => get.get(tenant, kind, key, Date.now()),
+    get: (tenant: string, kind: RecordKind, key: string) => get.get(tenant, kind, key, storeNow()),
     put: (tenant: string, kind: RecordKind, key: string, one: RecordPut) => put.immediate(tenant, kind, key, one),
     putAll: (tenant: string, kind: RecordKind, puts: readonly KeyedRecordPut[]) => putAll.immediate(tenant, kind, puts),
     /** Makes a write that nobody reads. */
-    writeNothing: () => void writeNothing.run(Date.now()),
+    writeNothing: () => void writeNothing.run(storeNow()),
   };
 }

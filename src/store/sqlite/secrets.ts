@@ -2,6 +2,7 @@ import type Database from "#better-sqlite3";
 import { actorOf, entryOf, SERVICE } from "../../audit/audit-entry.ts";
 import type { SealedSecret, SecretPut } from "../store.ts";
 import type { SqliteAudit } from "./audit.ts";
+import { storeNow } from "./clock.ts";
 
 /** The part of the SQLite store that keeps secrets. Each function is one transaction. */
 export function sqliteSecrets(database: Database.Database, audit: SqliteAudit) {
@@ -23,7 +24,7 @@ export function sqliteSecrets(database: Database.Database, audit: SqliteAudit) {
   const put = database.transaction((tenant: string, { name, keyId: ownKeyId, sealed, by, isKeyHeld }: SecretPut) => {
     const inUse = keyId.get();
     if (inUse === undefined ? isKeyHeld?.() === false : inUse !== ownKeyId) return undefined;
-    const changedAt = Date.now();
+    const changedAt = storeNow();
     write.run(tenant, name, ownKeyId, sealed, changedAt, by);
     audit.append(entryOf(tenant, "secret", { action: "set", ...actorOf(by), name }));
     return Number(note.run(tenant, name, changedAt, by).lastInsertRowid);
@@ -32,7 +33,7 @@ export function sqliteSecrets(database: Database.Database, audit: SqliteAudit) {
   const removeNoted = database.transaction((tenant: string, name: string, by: string) => {
     if (remove.run(tenant, name).changes === 0) return undefined;
     audit.append(entryOf(tenant, "secret", { action: "deleted", ...actorOf(by), name }));
-    return Number(note.run(tenant, name, Date.now(), by).lastInsertRowid);
+    return Number(note.run(tenant, name, storeNow(), by).lastInsertRowid);
   });
 
   const reseal = database.transaction((work: Reseal, note: { by: string } | undefined) => {

@@ -14,6 +14,7 @@ import type {
   StateSize,
 } from "../store.ts";
 import type { SqliteAudit } from "./audit.ts";
+import { storeNow } from "./clock.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
 
 /** The most expired keys that one write removes, so that no single write pays for all; and more where there is no room. */
@@ -70,7 +71,7 @@ export function sqliteState(
 
   const set = database.transaction((tenant: string, server: string, key: string, put: StatePut) => {
     const { value, isJson, expiresAt, expected, room, by } = put;
-    const now = Date.now();
+    const now = storeNow();
     removeExpired(now);
     const known = liveKey(tenant, server, key, now);
     if (expected !== undefined && (known?.version ?? 0) !== expected) return undefined;
@@ -87,7 +88,7 @@ export function sqliteState(
 
   const removeOne = database.transaction(
     (tenant: string, server: string, key: string, { expected, by }: StateRemoval) => {
-      const now = Date.now();
+      const now = storeNow();
       removeExpired(now);
       const known = liveKey(tenant, server, key, now);
       if (expected !== undefined && (known?.version ?? 0) !== expected) return undefined;
@@ -110,14 +111,14 @@ export function sqliteState(
 
   return {
     get(tenant: string, server: string, key: string): StateEntry | undefined {
-      const row = statements.get.get(tenant, server, key, Date.now());
+      const row = statements.get.get(tenant, server, key, storeNow());
       return row && { value: row.value, ...factsOf(row) };
     },
 
     list(tenant: string, server: string, { prefix, after, max, valueBytesMax }: StatePart): StatePage {
       const place = statements.place.get(tenant, server);
       if (!place) return { items: [], next: undefined };
-      const now = Date.now();
+      const now = storeNow();
       const query = valueBytesMax === undefined ? statements.keys : statements.keysAndValues;
       const items: StateItem[] = [];
       let [bytes, passed, last] = [0, 0, ""];
@@ -145,7 +146,7 @@ export function sqliteState(
 export function removeExpiredState(database: Database.Database) {
   const statements = prepare(database);
   return (): number => {
-    const expired = statements.expired.all(Date.now(), EXPIRED_AT_ONCE);
+    const expired = statements.expired.all(storeNow(), EXPIRED_AT_ONCE);
     for (const each of expired) removeIn(statements, each);
     return expired.length;
   };

@@ -3,6 +3,7 @@ import { BoundedMap } from "../../lib/bounded-map.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import type { StoredUse } from "../store.ts";
+import { storeNow } from "./clock.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 const MAKE_ROOM =
@@ -160,7 +161,7 @@ export class StoredBytes {
     }
     for (let from = { kind: "", key: "" }; ;) {
       const page = this.#recordsPage.all(tenant, from.kind, from.key);
-      for (const { bytes, expiresAt } of page) if (expiresAt > Date.now()) records += bytes;
+      for (const { bytes, expiresAt } of page) if (expiresAt > storeNow()) records += bytes;
       if (page.length < RECORDS_AT_ONCE) break;
       from = page.at(-1)!;
       await nextTurn();
@@ -191,7 +192,7 @@ export class StoredBytes {
 
   #summed(tenant: string): number {
     const kinds = [this.#contents.get(tenant), this.#results.get(tenant), this.#secrets.get(tenant)];
-    return [...kinds, this.#records.get(tenant, Date.now())].reduce<number>((sum, bytes) => sum + (bytes ?? 0), 0);
+    return [...kinds, this.#records.get(tenant, storeNow())].reduce<number>((sum, bytes) => sum + (bytes ?? 0), 0);
   }
 }
 

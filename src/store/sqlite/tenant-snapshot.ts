@@ -3,6 +3,7 @@ import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { KeptState, NamedChange, TenantSnapshot } from "../store.ts";
+import { storeNow } from "./clock.ts";
 import { verified } from "./content.ts";
 
 /** Changes that belong to the installation and not to the tenant, or concern a value that no copy has. */
@@ -38,7 +39,7 @@ function read(database: Database.Database, tenant: string): TenantSnapshot {
   );
   const ofState = `FROM state_server AS o JOIN state AS s ON s.server_id = o.id
     WHERE o.tenant = ? AND (s.expires_at IS NULL OR s.expires_at > ?)`;
-  const now = Date.now();
+  const now = storeNow();
   const state = database.prepare<[string, number], Omit<KeptState, "isJson"> & { isJson: 0 | 1 }>(
     `SELECT o.server, s.key, s.value, s.is_json AS isJson, s.version, s.changed_at AS changedAt,
      s.expires_at AS expiresAt ${ofState} ORDER BY o.server, s.key`,

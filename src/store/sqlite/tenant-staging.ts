@@ -9,6 +9,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { inLock, lockFile } from "../../lib/file-lock.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { KeptState, NamedChange, PublishSettings, TenantStaging } from "../store.ts";
+import { storeNow } from "./clock.ts";
 import { SqliteContent, verified } from "./content.ts";
 import { aliasOf, leftClaims } from "./left-claims.ts";
 import { addState, sizeOf } from "./state.ts";
@@ -65,7 +66,7 @@ export async function sqliteTenantStaging(
 
   /** True when there was a tenant of that name. */
   const makeRoom = (name: string, { limits, replace }: PublishSettings): boolean => {
-    const now = Date.now();
+    const now = storeNow();
     const before = main.replacedAt.get(name);
     if (!before) {
       purge(name, gone);

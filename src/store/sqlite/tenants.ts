@@ -6,6 +6,7 @@ import { checkTenantName, DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import type { Tenant, Tenants, TenantSettings } from "../store.ts";
 import { attempt, attemptAll } from "./attempt.ts";
 import type { SqliteAudit } from "./audit.ts";
+import { storeNow } from "./clock.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
 import { leftClaims, newAlias } from "./left-claims.ts";
 import { MUST_SCRUB } from "./scrub.ts";
@@ -62,7 +63,7 @@ export function sqliteTenants(
     if (suspended && name === DEFAULT_TENANT) {
       throw new BerthError("tenant_invalid", `"${name}" is always served; stop Berth to stop serving it`);
     }
-    const now = Date.now();
+    const now = storeNow();
     if (suspended === true) statements.suspend.run(now, name);
     if (suspended === false) statements.resume.run(name);
     if (limits) statements.setLimits.run(JSON.stringify(limits), name);
@@ -92,7 +93,7 @@ export function sqliteTenants(
     if (statements.tenant.get(name)) throw new BerthError("tenant_exists", `"${name}"`);
     // Left by the last calls of an earlier tenant of that name.
     purge(name, left);
-    statements.add.run(name, Date.now());
+    statements.add.run(name, storeNow());
     return apply(name, "created", settings);
   });
 
@@ -108,7 +109,7 @@ export function sqliteTenants(
     statements.remove.run(name);
     statements.mustScrub.run();
     audit.append(entryOf(name, "tenant", { action: "deleted", ...actorOf(by), names }));
-    return { names, changeId: recordChange(name, Date.now(), by) };
+    return { names, changeId: recordChange(name, storeNow(), by) };
   });
 
   const tell = (name: string, changeId: number): void => {
@@ -157,7 +158,7 @@ export function sqliteTenants(
       const record = (name: string, { by, limits, ...facts }: Published): number => {
         statements.mustScrub.run();
         audit.append(entryOf(name, "tenant", { action: "imported", ...actorOf(by), ...facts, limits }));
-        return recordChange(name, Date.now(), by);
+        return recordChange(name, storeNow(), by);
       };
       const published = (name: string, changeId: number): void => {
         onDeleted(name);

@@ -4,6 +4,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { soundObject } from "../../lib/json.ts";
 import type { NewTokenRecord, TokenRecord, TokenRecords } from "../store.ts";
 import type { SqliteAudit } from "./audit.ts";
+import { storeNow } from "./clock.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
@@ -32,7 +33,7 @@ export function sqliteTokens(
   const add = database.transaction((token: NewTokenRecord, by: string, tokensMax: number) => {
     const { id, tenant, hash, name, grant, expiresAt } = token;
     if (!statements.tenant.get(tenant)) throw new BerthError("tenant_not_found", `"${tenant}"`);
-    const now = Date.now();
+    const now = storeNow();
     makeRoom(tenant, tokensMax, now);
     statements.add.run(id, tenant, hash, name, JSON.stringify(grant), now, expiresAt);
     audit.append(entryOf(tenant, "token", { action: "created", ...actorOf(by), token: id, name, grant, expiresAt }));
@@ -40,7 +41,7 @@ export function sqliteTokens(
   });
 
   const revoke = database.transaction((tenant: string, id: string, by: string) => {
-    const now = Date.now();
+    const now = storeNow();
     if (statements.revoke.run(now, tenant, id).changes === 0) return undefined;
     audit.append(entryOf(tenant, "token", { action: "revoked", ...actorOf(by), token: id }));
     return Number(statements.recordChange.run(tenant, id, now, by).lastInsertRowid);

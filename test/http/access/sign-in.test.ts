@@ -136,6 +136,7 @@ describe("C8 signing in with a browser", () => {
       new SignIns(
         createSealer(key, () => now),
         {
+          now: () => now,
           record: async (_tenant, _kind, id) => (records.has(id) ? { value: "", revision: 1 } : undefined),
           putRecord: async (_tenant, _kind, id) => (records.add(id), 1),
         },

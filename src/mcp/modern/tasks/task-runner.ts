@@ -126,7 +126,7 @@ export class TaskRunner {
 
   /** Makes a task of work that has begun; resolves when it is stored. */
   async adopt(order: TaskOrder, work: BegunWork): Promise<Task> {
-    const now = Date.now();
+    const now = this.#options.store.now();
     const { args } = order;
     const task: Task = {
       id: randomBytes(24).toString("base64url"),
@@ -185,7 +185,8 @@ export class TaskRunner {
     if (this.#running.has(id)) return task;
     const { store } = this.#options;
     const { owner, leaseUntil = 0 } = task;
-    const isSilent = leaseUntil < Date.now() && (owner === undefined || !(await store.isAlive(tenant, owner)));
+    const isSilent =
+      leaseUntil < this.#options.store.now() && (owner === undefined || !(await store.isAlive(tenant, owner)));
     if (!this.#silence.isGone(`${tenant} ${owner}`, isSilent)) {
       const said = await store.said(tenant, id);
       const isOfNow = said !== undefined && said.leaseUntil === task.leaseUntil;
@@ -231,7 +232,7 @@ export class TaskRunner {
   /** Tells the process that runs the task that it is over. */
   async #stop(tenant: string, { id }: Task): Promise<void> {
     const { store, limits } = this.#options;
-    await store.stop(tenant, id, Date.now() + limits.taskLeaseMs).catch((error: unknown) => {
+    await store.stop(tenant, id, this.#options.store.now() + limits.taskLeaseMs).catch((error: unknown) => {
       this.#options.log.warn({ err: error, task: id }, "a task cannot be stopped where it runs");
     });
   }
@@ -244,7 +245,7 @@ export class TaskRunner {
   }
 
   #lease(): Pick<Task, "owner" | "leaseUntil"> {
-    return { owner: this.#process, leaseUntil: Date.now() + this.#options.limits.taskLeaseMs };
+    return { owner: this.#process, leaseUntil: this.#options.store.now() + this.#options.limits.taskLeaseMs };
   }
 
   #follow(task: Task, order: TaskOrder, work: BegunWork): void {
@@ -320,9 +321,11 @@ export class TaskRunner {
   async #renew(): Promise<void> {
     const { store, limits, log } = this.#options;
     for (const tenant of new Set([...this.#running.values()].map((work) => work.tenant))) {
-      await store.sayAlive(tenant, this.#process, Date.now() + limits.taskLeaseMs).catch((error: unknown) => {
-        log.warn({ err: error, tenant }, "the heartbeat of the process that runs tasks could not be stored");
-      });
+      await store
+        .sayAlive(tenant, this.#process, this.#options.store.now() + limits.taskLeaseMs)
+        .catch((error: unknown) => {
+          log.warn({ err: error, tenant }, "the heartbeat of the process that runs tasks could not be stored");
+        });
     }
     for (const [id, work] of this.#running) {
       await nextTurn();
@@ -339,12 +342,12 @@ export class TaskRunner {
   async #look(id: string, work: RunningWork): Promise<void> {
     const { store, limits, onChange } = this.#options;
     const { tenant, brief, cancellation } = work;
-    const isOver = brief.createdAt + brief.ttlMs <= Date.now();
+    const isOver = brief.createdAt + brief.ttlMs <= this.#options.store.now();
     if (isOver || (await store.isStopped(tenant, id))) return cancellation.abort();
     const { message } = work.progress;
     if (message === undefined || message === work.said || !this.#running.has(id)) return;
     work.said = message;
-    const at = Date.now();
+    const at = this.#options.store.now();
     await store.say(tenant, id, { message, leaseUntil: brief.leaseUntil, at }, at + limits.taskMs);
     if (this.#running.has(id)) onChange(tenant, { ...brief, statusMessage: message, updatedAt: at });
   }

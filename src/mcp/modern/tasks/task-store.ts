@@ -4,7 +4,7 @@ import type { Records } from "../../../lib/records.ts";
 import { KeptCount } from "../../kept-count.ts";
 import type { Task } from "./task.ts";
 
-export type TaskRecords = Pick<Records, "record" | "putRecord">;
+export type TaskRecords = Pick<Records, "now" | "record" | "putRecord">;
 
 /** The most attempts at a change that loses against concurrent ones. */
 const TRIES_MAX = 20;
@@ -27,6 +27,10 @@ export class TaskStore {
   constructor(records: TaskRecords) {
     this.#records = records;
     this.#kept = new KeptCount(records, "task");
+  }
+
+  now(): number {
+    return this.#records.now();
   }
 
   /** Resolves when every process can find the task. `longArgs` is the text of arguments that are stored apart. */
@@ -119,7 +123,7 @@ export class TaskStore {
       const record = await this.#records.record(tenant, "task", id);
       const edited = record && edit(JSON.parse(record.value) as Task);
       if (!record || !edited) return undefined;
-      const changed = { ...edited, updatedAt: Date.now() };
+      const changed = { ...edited, updatedAt: this.now() };
       const value = JSON.stringify(changed);
       // First, so that no process finds a task without it.
       if (longResult !== undefined) await this.#putResult(tenant, changed, longResult);

@@ -140,6 +140,7 @@ describe("tasks and the process that runs them", () => {
     const written: number[] = [];
     const read: number[] = [];
     const store = new TaskStore({
+      now: () => records.now(),
       async record(...key) {
         const found = await records.record(...key);
         read.push(found?.value.length ?? 0);

@@ -1,0 +1,44 @@
+import { randomUUID } from "node:crypto";
+import { fstatSync, openSync, rmSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** A difference that is smaller comes from the file system, whose times are rounded. */
+const SMALLEST_MS = 50;
+const MEASURED_EVERY_MS = 1_000;
+
+let file: number | undefined;
+let aheadMs = 0;
+let measuredAt = -Infinity;
+
+/**
+ * Milliseconds since the epoch by the clock of the store, which all processes of the machine share: that by which its
+ * file systems stamp files, whatever a process takes for its own time.
+ */
+export function storeNow(): number {
+  const elapsed = performance.now();
+  if (elapsed - measuredAt > MEASURED_EVERY_MS) {
+    measuredAt = elapsed;
+    measure();
+  }
+  return Date.now() - aheadMs;
+}
+
+function measure(): void {
+  try {
+    file ??= openNameless();
+    writeSync(file, "\n", 0);
+    const measured = Date.now() - fstatSync(file).mtimeMs;
+    aheadMs = Math.abs(measured) < SMALLEST_MS ? 0 : Math.round(measured);
+  } catch {
+    // A full disk, or no descriptor left: the difference is as it was.
+  }
+}
+
+/** Nothing is left of it when the process ends. */
+function openNameless(): number {
+  const path = join(tmpdir(), `berth-clock-${randomUUID()}`);
+  const opened = openSync(path, "wx", 0o600);
+  rmSync(path);
+  return opened;
+}
