@@ -5,6 +5,7 @@ import { oauthOfTenant } from "../access/oauth/tenant-settings.ts";
 import { Admission } from "../admission/admission.ts";
 import { tenantLimits } from "../admission/tenant-limits.ts";
 import { openAudit, type Audit } from "../audit/audit.ts";
+import { Cluster } from "../cluster/cluster.ts";
 import { mayHavePackages, mayStartPrograms, packageRoot, packageVersion, type Config } from "../config.ts";
 import { openCompiler, type Compiler } from "../discover/compiler.ts";
 import { compileKey, compilerCid } from "../discover/key.ts";
@@ -114,6 +115,7 @@ export async function openCore(
   try {
     const given = await openFolders(config.folders, ownPlaces(config), limits);
     const store = opened(await openStore({ dataDir: config.dataDir, log }));
+    const cluster = opened(new Cluster({ nodes: store.nodes, limits, log }));
     const audit = opened(await auditOf(config, store, log));
     starting("the image is applied");
     await fill(store, DEFAULT_TENANT);
@@ -266,6 +268,7 @@ export async function openCore(
       observers.add(logCalls(log));
       observers.addLines(({ tool, line }) => log.debug({ ...tool, line }, "guest log"));
     }
+    await cluster.join();
     if (hosting.writable) closers.push(collectRegularly(store, limits, log));
     showParts(metrics, { audit, observers, executor, relay, upstreams, endpoint, store, log });
     return {

@@ -63,6 +63,8 @@ export function proposeTo(store: ReviewedStore): ProposedStore {
     tenants: store.tenants,
     tokens: store.tokens,
     audit: store.audit,
+    nodes: store.nodes,
+    now: () => store.now(),
     proposal: () => ({ put: [...blocks.values()], set: moves, derived: [...derived, ...store.reviewed(used)] }),
     onChange: (listener) => store.onChange(listener),
     onReplaced: (listener) => store.onReplaced(listener),

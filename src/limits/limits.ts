@@ -190,6 +190,8 @@ const mcpLimits = {
   replayMs: 300_000,
   /** The time after which a stream counts as broken if its process is silent. */
   streamLeaseMs: 3_000,
+  /** The time after which a node, which is one of several processes on a store, counts as gone if it is silent. */
+  nodeLeaseMs: 10_000,
   /** The delay that a client is told to wait before it resumes a stream. */
   streamRetryMs: 1000,
   /** How long one connection of a session's stream lasts before the client is asked to reconnect; 0 for ever. */

@@ -1,6 +1,7 @@
 import type { AuditLinks } from "../audit/audit-entry.ts";
 import type { Block, Cid } from "../lib/cid.ts";
 import type { JsonObject } from "../lib/json.ts";
+import type { NodeStore } from "../lib/node-store.ts";
 import type { Records } from "../lib/records.ts";
 
 /**
@@ -20,6 +21,9 @@ export interface Store extends Records {
 
   /** The values that servers keep by key. */
   readonly state: StateStore;
+
+  /** The processes that serve from here, for each other. */
+  readonly nodes: NodeStore;
 
   /** The record of what happened here. Every change below that moves a name is recorded with it, or does not happen. */
   readonly audit: AuditLinks;

@@ -93,6 +93,17 @@ describe("the database of an earlier Berth", () => {
         version >= 5 ? [["tok_1", AT + 8000]] : [],
       );
 
+      const kept = await store.state.list("default", "echo", { prefix: "", max: 10, valueBytesMax: 100 });
+      assert.deepEqual(
+        kept.items.map(({ key, value, version, isJson }) => [key, [...value!], version, isJson]),
+        version >= 14
+          ? [
+              ["bytes", [0, 255], 7, false],
+              ["n", [53], 6, true],
+            ]
+          : [],
+      );
+
       // Not only reading works: later writes find everything in its place.
       const set = [{ kind: "variable", name: "mcps", cid: OLD, expected: NOW }] as const;
       await store.change("default", { by: "test", set });

@@ -15,6 +15,7 @@ import type {
 import { collectionContract } from "./collection.contract.ts";
 import { assert as assertProperty, asyncProperty, runs, uint8Array } from "./fast-check.ts";
 import { gathered } from "./gathered.ts";
+import { nodesContract } from "./nodes.contract.ts";
 import { until } from "./until.ts";
 
 /**
@@ -272,6 +273,7 @@ export function storeContract(
     });
 
     collectionContract(() => store, openAgain);
+    nodesContract(() => store, openAgain);
 
     test("a derived result is there as long as a tenant holds it, and goes with the last one", async () => {
       for (const tenant of ["acme", "zenith"]) await store.tenants.create(tenant, { by: "test" });

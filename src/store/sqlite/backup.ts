@@ -55,6 +55,7 @@ export async function backupStore(options: BackupOptions): Promise<Verified> {
       await copyStore(from, draft);
       asOneFile(draft, (database) => {
         database.pragma(`application_id = ${newStoreId()}`);
+        forgetNodes(database);
         noteCopy(database, { madeAt: Date.now(), ...(deleteBy !== undefined && { deleteBy }) });
       });
       const verified = checked(draft, "the copy of the store is damaged, and the store is probably damaged, too");
@@ -201,6 +202,12 @@ function recordRestore(database: Database.Database, replaced: string | null): vo
 export interface Copy {
   readonly madeAt: number;
   readonly deleteBy?: number;
+}
+
+/** Nodes and their letters are no part of a copy. */
+function forgetNodes(database: Database.Database): void {
+  const has = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?");
+  for (const table of ["node", "letter", "lease"]) if (has.get(table)) database.exec(`DELETE FROM ${table}`);
 }
 
 function noteCopy(database: Database.Database, copy: Copy): void {

@@ -234,6 +234,33 @@ CREATE TABLE state (
 CREATE INDEX state_by_expiry ON state (expires_at) WHERE expires_at IS NOT NULL;
 `;
 
+const nodes = `
+-- The processes that serve from here, what they tell each other, and what only one of them does.
+CREATE TABLE node (
+  id         TEXT PRIMARY KEY,
+  facts      TEXT NOT NULL,
+  expires_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE letter (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  to_node    TEXT NOT NULL,
+  bytes      INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  text       TEXT NOT NULL
+);
+CREATE INDEX letter_by_node ON letter (to_node, id, bytes);
+CREATE INDEX letter_by_expiry ON letter (expires_at);
+
+CREATE TABLE lease (
+  name     TEXT PRIMARY KEY,
+  node     TEXT NOT NULL,
+  fence    INTEGER NOT NULL,
+  -- NULL while its node holds it.
+  ended_at INTEGER
+) WITHOUT ROWID;
+`;
+
 /**
  * The steps from an empty database to today's, in order. A step that was released is never edited: the database
  * remembers how many it has taken (`user_version`), so a change is a new step at the end.
@@ -253,4 +280,5 @@ export const migrations: readonly string[] = [
   auditOfAllByKind,
   leftContent,
   state,
+  nodes,
 ];

@@ -5,6 +5,7 @@ import type { Log } from "../../lib/log.ts";
 import type { Change, ChangedName, SecretStore, Store } from "../store.ts";
 import { asStoreFailure, atOnce, attempt, attemptAll } from "./attempt.ts";
 import { sqliteAuditLinks, SqliteAudit } from "./audit.ts";
+import { storeNow } from "./clock.ts";
 import { Collections } from "./collect.ts";
 import { SqliteContent, verified, verifiedInTurns } from "./content.ts";
 import { sqliteDerived } from "./derived.ts";
@@ -12,6 +13,7 @@ import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
 import { newAlias } from "./left-claims.ts";
 import { changeOnThread, isLongChange } from "./long-change.ts";
 import { byName, sqliteNames } from "./names.ts";
+import { LetterBoxes, sqliteNodes } from "./nodes.ts";
 import { openDatabase } from "./open-database.ts";
 import { sqliteRecords } from "./records.ts";
 import { sqliteSecrets } from "./secrets.ts";
@@ -52,6 +54,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const records = sqliteRecords(database);
   const secrets = sqliteSecrets(database, audit);
   const state = sqliteState(database, audit, storedBytes);
+  const nodes = sqliteNodes(database);
+  const boxes = new LetterBoxes(() => log.version(), nodes.hasLetter);
   const foreignChanges = new ForeignChanges(database, log);
   const collections = new Collections({ file: database.name, busyMs }, log, storedBytes);
   const pages = database.prepare<[], number>("PRAGMA page_count").pluck();
@@ -122,6 +126,23 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       },
       sizes: async (tenant) => attempt(() => state.sizes(tenant)).sort(byServer),
     },
+
+    nodes: {
+      async beat(node, ms) {
+        const living = await log.write(() => nodes.beat(node, ms));
+        boxes.expect(living.length > 1);
+        return living;
+      },
+      leave: (node) => log.write(() => nodes.leave(node)),
+      post: (from, letters) => log.write(() => nodes.post(from, letters)),
+      take: async (node) => (attempt(() => nodes.hasLetter(node)) ? log.write(() => nodes.take(node)) : []),
+      onLetter: (node, listener) => boxes.listen(node, listener),
+      lease: (name, node) => log.write(() => nodes.lease(name, node)),
+      leased: async (name) => attempt(() => nodes.leased(name)),
+      endLease: (name, node) => log.write(() => nodes.endLease(name, node)),
+    },
+
+    now: storeNow,
 
     async content(tenant, cid) {
       const bytes = attempt(() => contents.read(tenant, cid));
@@ -244,6 +265,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     async close() {
       await collections.close();
+      boxes.close();
       foreignChanges.close();
       await log.close();
       database.close();

@@ -1,0 +1,202 @@
+import { randomBytes } from "node:crypto";
+import { soundObject, type Json, type JsonObject } from "../lib/json.ts";
+import type { Log } from "../lib/log.ts";
+import type { Lease, Letter, NodeStore } from "../lib/node-store.ts";
+import type { Limits } from "../limits/limits.ts";
+
+/** How often a node gives a sign of life; where others live, whose end is noticed as soon. */
+const BEAT_MS = 1_000;
+/** News that waits so long for more goes out in one write. */
+const TOLD_MS = 25;
+
+/**
+ * This process among those that serve from the same store, its nodes: who else lives, what they tell each other, and what
+ * one of them alone does. It owns this node's sign of life and its box of letters, and knows nothing of what they mean.
+ * Nobody but nodes can write to the store, so letters are believed.
+ */
+export class Cluster {
+  /** Has neither dots nor slashes, so that ids can name the node that issued them. */
+  readonly id = randomBytes(9).toString("base64url");
+  readonly #options: ClusterOptions;
+  readonly #facts: Record<string, Json> = {};
+  readonly #topics = new Map<string, LetterHandler>();
+  readonly #onGone = new Set<(node: string) => void>();
+  readonly #news = new Map<string, Letter>();
+  #others: ReadonlyMap<string, JsonObject> = new Map();
+  #stopListening: (() => void) | undefined;
+  #beating: Promise<void> = Promise.resolve();
+  #taking: Promise<void> = Promise.resolve();
+  #timer: NodeJS.Timeout | undefined;
+  #telling: NodeJS.Timeout | undefined;
+  #beatAt = -Infinity;
+  #reachableSince = -Infinity;
+  #isFailing = false;
+
+  constructor(options: ClusterOptions) {
+    this.#options = options;
+  }
+
+  /** Joins the others; call it once everything that letters are for is there. */
+  async join(): Promise<void> {
+    this.on(HELLO, () => void this.#beat());
+    this.#stopListening = this.#options.nodes.onLetter(this.id, () => this.#take());
+    await this.#beat();
+    this.tell(HELLO, {});
+    this.#timer = setInterval(() => this.#beatIfDue(), BEAT_MS).unref();
+  }
+
+  /** Other nodes, with what they say of themselves. */
+  get others(): ReadonlyMap<string, JsonObject> {
+    return this.#others;
+  }
+
+  /** Says something of this node to all others; they know within a second. */
+  say(name: string, fact: Json): void {
+    this.#facts[name] = fact;
+  }
+
+  /** Calls `handler` for each letter about a topic, in the order in which one node has posted them. */
+  on(topic: string, handler: LetterHandler): void {
+    this.#topics.set(topic, handler);
+  }
+
+  /** Calls `listener` for each node that has ended or counts as gone. */
+  onGone(listener: (node: string) => void): void {
+    this.#onGone.add(listener);
+  }
+
+  /** Tells all other nodes, soon; the same thing once. Where there are none, it costs nothing. */
+  tell(topic: string, body: JsonObject): void {
+    if (this.#others.size === 0) return;
+    const text = JSON.stringify([topic, body]);
+    this.#news.set(text, { to: undefined, text });
+    this.#telling ??= setTimeout(() => void this.#tell(), TOLD_MS).unref();
+  }
+
+  /** False when the node is gone. Rejects with `store_failed`, or with `too_many_requests` where it does not keep up. */
+  async send(to: string, topic: string, body: JsonObject): Promise<boolean> {
+    const [boxes] = await this.#options.nodes.post(this.id, [{ to, text: JSON.stringify([topic, body]) }]);
+    return boxes! > 0;
+  }
+
+  /**
+   * True when a node has ended, or was silent for as long as it may be. After an outage of the store, in which nobody
+   * could give a sign of life, all are given that time again.
+   */
+  isGone(node: string): boolean {
+    if (node === this.id || this.#others.has(node)) return false;
+    return performance.now() - this.#reachableSince >= this.#options.limits.nodeLeaseMs;
+  }
+
+  /** False when the others may take this node for gone: what one node alone may do is then no longer its to do. */
+  get isSure(): boolean {
+    return performance.now() - this.#beatAt < this.#options.limits.nodeLeaseMs / 2;
+  }
+
+  /** Takes what one node alone does, unless another has it; it keeps it as long as it lives. */
+  lease(name: string): Promise<Lease> {
+    return this.#options.nodes.lease(name, this.id);
+  }
+
+  leased(name: string): Promise<Lease | undefined> {
+    return this.#options.nodes.leased(name);
+  }
+
+  endLease(name: string): Promise<void> {
+    return this.#options.nodes.endLease(name, this.id);
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#stopListening?.();
+    if (!this.#stopListening) return;
+    await this.#tell();
+    await Promise.all([this.#beating, this.#taking]);
+    await this.#options.nodes.leave(this.id).catch((error: unknown) => {
+      this.#options.log.warn({ err: error }, "the other nodes could not be told that this one ends");
+    });
+  }
+
+  /** A node without others is not to wake the disk each second. */
+  #beatIfDue(): void {
+    const isAlone = this.#others.size === 0;
+    const isFresh = performance.now() - this.#beatAt < this.#options.limits.nodeLeaseMs / 3;
+    if (!isAlone || !isFresh) void this.#beat();
+  }
+
+  /** One at a time. */
+  #beat(): Promise<void> {
+    this.#beating = this.#beating.then(() => this.#beatNow());
+    return this.#beating;
+  }
+
+  async #beatNow(): Promise<void> {
+    const { nodes, limits, log } = this.#options;
+    const began = performance.now();
+    try {
+      const living = await nodes.beat({ id: this.id, facts: JSON.stringify(this.#facts) }, limits.nodeLeaseMs);
+      if (began - this.#beatAt > limits.nodeLeaseMs) this.#reachableSince = began;
+      this.#beatAt = began;
+      this.#isFailing = false;
+      const others = living.filter(({ id }) => id !== this.id);
+      const before = this.#others;
+      this.#others = new Map(others.map(({ id, facts }) => [id, soundObject(facts) ?? {}]));
+      for (const id of before.keys()) if (!this.#others.has(id)) this.#hearGone(id);
+    } catch (error) {
+      if (!this.#isFailing) log.warn({ err: error }, "this node's sign of life could not be stored");
+      this.#isFailing = true;
+    }
+  }
+
+  #hearGone(node: string): void {
+    this.#options.log.info({ node }, "a node has gone");
+    for (const listener of this.#onGone) listener(node);
+  }
+
+  async #tell(): Promise<void> {
+    clearTimeout(this.#telling);
+    this.#telling = undefined;
+    const letters = [...this.#news.values()];
+    this.#news.clear();
+    if (letters.length === 0) return;
+    await this.#options.nodes.post(this.id, letters).catch((error: unknown) => {
+      this.#options.log.warn({ err: error, letters: letters.length }, "other nodes could not be told the news");
+    });
+  }
+
+  #take(): void {
+    this.#taking = this.#taking.then(() => this.#takeNow());
+  }
+
+  async #takeNow(): Promise<void> {
+    try {
+      for (let texts; (texts = await this.#options.nodes.take(this.id)).length > 0;)
+        for (const text of texts) await this.#hear(text);
+    } catch (error) {
+      this.#options.log.warn({ err: error }, "letters of other nodes could not be read");
+    }
+  }
+
+  async #hear(text: string): Promise<void> {
+    const [topic, body] = JSON.parse(text) as [string, JsonObject];
+    // A node of another version may tell what this one does not know.
+    const handler = this.#topics.get(topic);
+    if (!handler) return;
+    try {
+      await handler(body);
+    } catch (error) {
+      this.#options.log.error({ err: error, topic }, "a letter of another node could not be dealt with");
+    }
+  }
+}
+
+/** A handler that takes long delays all other letters. */
+export type LetterHandler = (body: JsonObject) => void | Promise<void>;
+
+export interface ClusterOptions {
+  readonly nodes: NodeStore;
+  readonly limits: Pick<Limits, "nodeLeaseMs">;
+  readonly log: Log;
+}
+
+const HELLO = "hello";

@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, describe, it } from "node:test";
+import { Cluster } from "../../src/cluster/cluster.ts";
+import type { JsonObject } from "../../src/lib/json.ts";
+import { createLog } from "../../src/lib/log.ts";
+import { openStore } from "../../src/store/open-store.ts";
+import { until } from "../support/until.ts";
+
+describe("nodes on one store", () => {
+  const closers: (() => unknown)[] = [];
+  afterEach(async () => {
+    for (const close of closers.splice(0).toReversed()) await close();
+  });
+
+  function folder(): string {
+    const made = mkdtempSync(join(tmpdir(), "berth-cluster-"));
+    closers.push(() => rmSync(made, { recursive: true }));
+    return made;
+  }
+
+  async function node(dataDir: string, { nodeLeaseMs = 60_000 } = {}) {
+    const store = await openStore({ dataDir });
+    closers.push(() => store.close());
+    const cluster = new Cluster({ nodes: store.nodes, limits: { nodeLeaseMs }, log: createLog("silent") });
+    closers.push(() => cluster.close());
+    return { store, cluster };
+  }
+
+  it("know of each other, and what each says of itself, soon after one has joined", async () => {
+    const dataDir = folder();
+    const [{ cluster: one }, { cluster: two }] = [await node(dataDir), await node(dataDir)];
+    one.say("address", "first");
+    await one.join();
+    await two.join();
+    assert.deepEqual(two.others.get(one.id), { address: "first" });
+    await until(() => one.others.has(two.id));
+    two.say("address", "second");
+    await until(() => one.others.get(two.id)?.["address"] === "second");
+  });
+
+  it("tell each other news and send letters, in order, and the same news once", async () => {
+    const dataDir = folder();
+    const [{ cluster: one }, { cluster: two }] = [await node(dataDir), await node(dataDir)];
+    const heard: JsonObject[] = [];
+    two.on("news", (body) => void heard.push(body));
+    two.on("letter", (body) => void heard.push(body));
+    await two.join();
+    await one.join();
+    for (let number = 0; number < 50; number++) one.tell("news", { number: Math.floor(number / 2) });
+    await until(() => heard.length >= 25);
+    assert.equal(await one.send(two.id, "letter", { last: true }), true);
+    await until(() => heard.length >= 26);
+    assert.deepEqual(heard, [...Array.from({ length: 25 }, (_, number) => ({ number })), { last: true }]);
+    assert.equal(await one.send("nobody", "letter", {}), false);
+  });
+
+  it("go on after a letter that they do not know, or cannot deal with", async () => {
+    const dataDir = folder();
+    const [{ cluster: one }, { cluster: two }] = [await node(dataDir), await node(dataDir)];
+    let isHeard = false;
+    two.on("bad", () => {
+      throw new Error("no");
+    });
+    two.on("good", () => void (isHeard = true));
+    await two.join();
+    await one.join();
+    for (const topic of ["of a later version", "bad", "good"]) await one.send(two.id, topic, {});
+    await until(() => isHeard);
+  });
+
+  it("a node that ends is gone for the others, and a node that joins late knows that only after a lease", async () => {
+    const dataDir = folder();
+    const [{ cluster: one }, { cluster: two }] = [
+      await node(dataDir, { nodeLeaseMs: 2_000 }),
+      await node(dataDir, { nodeLeaseMs: 2_000 }),
+    ];
+    const gone: string[] = [];
+    one.onGone((id) => gone.push(id));
+    await one.join();
+    await two.join();
+    await until(() => one.others.has(two.id));
+    assert.equal(one.isGone(two.id), false);
+    await two.close();
+    await until(() => one.isGone(two.id));
+    assert.deepEqual(gone, [two.id]);
+
+    const { cluster: three } = await node(dataDir, { nodeLeaseMs: 2_000 });
+    await three.join();
+    assert.equal(three.isGone(two.id), false, "it may have been silent for the sake of an outage");
+    await until(() => three.isGone(two.id));
+    assert.equal(three.isGone(one.id), false);
+  });
+
+  it("a node whose sign of life cannot be stored is not sure of what it alone does, and joins again later", async () => {
+    const dataDir = folder();
+    const { store, cluster } = await node(dataDir, { nodeLeaseMs: 1_000 });
+    let isAway = false;
+    const cut = new Cluster({
+      nodes: {
+        ...store.nodes,
+        beat: (...beat) => (isAway ? Promise.reject(new Error("away")) : store.nodes.beat(...beat)),
+      },
+      limits: { nodeLeaseMs: 1_000 },
+      log: createLog("silent"),
+    });
+    closers.push(() => cut.close());
+    await cluster.join();
+    await cut.join();
+    await until(() => cluster.others.has(cut.id));
+    isAway = true;
+    await until(() => !cut.isSure && cluster.isGone(cut.id));
+    assert.equal(await cluster.send(cut.id, "any", {}), false);
+    isAway = false;
+    await until(() => cut.isSure && cluster.others.has(cut.id));
+  });
+});
