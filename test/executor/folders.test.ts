@@ -27,6 +27,12 @@ const atLoad = process.env.BERTH_FOLDER_docs;
 export const where = (context) => [context.folders, atLoad];
 export const read = (name) => readFile(name, "utf8");
 export const list = (name) => readdir(name).then((names) => names.sort());
+export const trees = async (name) => {
+  const options = { recursive: true };
+  const byCallback = await new Promise((resolve, reject) =>
+    fs.readdir(name, options, (error, names) => (error ? reject(error) : resolve(names))));
+  return [await readdir(name, options), fs.readdirSync(name, options), byCallback].map((names) => names.sort());
+};
 export const write = (name, text) => writeFile(name, text);
 /** Tries each way to reach a place. */
 export function tried(name) {
@@ -107,6 +113,8 @@ function foldersContract(mode: Mode): void {
       assert.equal(await value("read", { name: place("docs", "a.txt") }), "first");
       assert.deepEqual(await value("list", { name: place("docs") }), ["a.txt", "deep"]);
       assert.equal(await value("read", { name: place("docs", "deep/b.txt") }), "second");
+      const tree = ["a.txt", "deep", "deep/b.txt"];
+      assert.deepEqual(await value("trees", { name: place("docs") }), [tree, tree, tree]);
       await value("write", { name: place("out", "made.txt"), text: "made" });
       assert.equal(await readFile(join(home, "out/made.txt"), "utf8"), "made");
       await writeFile(join(home, "docs/later.txt"), "later");

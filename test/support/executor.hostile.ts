@@ -1,15 +1,26 @@
 import { strict as assert } from "node:assert";
-import { mkdtempSync, readdirSync, rmSync, writeFileSync, existsSync, readFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { FailureReason, GuestOutcome, GuestProgram } from "../../src/executor/executor.ts";
+import type { HostFolder } from "../../src/folders/folders.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
 import {
   assertNothingLeft,
   failureOf,
   latch,
+  networkOf,
   openRig,
   programOf,
   largestMb,
@@ -41,22 +52,36 @@ interface Attack {
 
 const hostileLimits = { guestEventsPerCall: 1_000_000, callsPerTenant: 64, guestDiskMb: 16, guestFiles: 5_000 };
 
-export function hostileContract(mode: Mode): void {
+/** `given` is what the hostile programs have besides their scratch folder; more than that is in `escapes.test.ts`. */
+export function hostileContract(mode: Mode, given: "nothing" | "folders and a network" = "nothing"): void {
   const claims = mode === "sandboxed";
 
-  describe(`a ${mode} executor survives`, () => {
+  describe(`a ${mode} executor survives, of a program with ${given}`, () => {
     let rig: Rig;
+    const folders: HostFolder[] = [];
     /** One neighbour for all attacks: an attack that it does not survive fails them all. */
     const neighbour = neighbourOf(claims ? "neighbour" : "default");
-    before(async () => (rig = await openRig(mode, hostileLimits)));
+    before(async () => {
+      rig = await openRig(mode, hostileLimits);
+      if (given === "nothing") return;
+      const path = realpathSync(mkdtempSync(join(tmpdir(), "berth-given-")));
+      // Root's guests are nobody.
+      chmodSync(path, 0o777);
+      folders.push({ name: "given", path, writable: true });
+    });
     after(async () => {
       await rig.close();
       await assertNothingLeft();
+      for (const { path } of folders) rmSync(path, { recursive: true });
     });
 
+    const hostile = (): GuestProgram => ({
+      ...programOf("hostile"),
+      ...(given === "nothing" ? { network: networkOf() } : { folders, network: networkOf("127.0.0.1:1") }),
+    });
     const attack = async (group: string, name: string, deadlineMs: number, more: JsonObject = {}): Promise<Attack> =>
       underAttack(rig, neighbour, async () =>
-        rig.call(attackShape, { group, name, ...more }, { program: programOf("hostile"), deadlineMs }),
+        rig.call(attackShape, { group, name, ...more }, { program: hostile(), deadlineMs }),
       );
 
     // Trusted mode limits V8's heap only; memory outside it is the sandbox's business.
@@ -143,8 +168,10 @@ export function hostileContract(mode: Mode): void {
       assert.match(assertReason(outcome, ["thrown"]), /may not start worker threads/);
     });
 
+    if (given !== "nothing") return;
+
     it("answers for calls that are not in flight, and values that would pollute prototypes", async () => {
-      const program = programOf("hostile");
+      const program = hostile();
       assert.equal(await rig.value(shape("impersonate"), {}, { program }), "honest");
       const polluted = (await rig.value(shape("polluted"), {}, { program })) as JsonObject;
       assert.deepEqual(Object.keys(polluted), ["__proto__", "constructor"]);
@@ -152,7 +179,7 @@ export function hostileContract(mode: Mode): void {
     });
 
     it("a crash while siblings run: each of them may be repeated", async () => {
-      const program = programOf("hostile");
+      const program = hostile();
       const args = { group: "loops", name: "never" };
       const siblings = [1, 2].map(() => rig.call(attackShape, args, { program }));
       const guilty = rig.call(attackShape, { group: "ends", name: "exitWithCode" }, { program });
@@ -247,7 +274,7 @@ export function hostileContract(mode: Mode): void {
 
     it("files of one guest, which no other finds and which go with it", async () => {
       const folders: string[] = [];
-      for (const program of [programOf("hostile"), programOf("hostile")]) {
+      for (const program of [hostile(), hostile()]) {
         const call = { group: "scratch", name: "own" };
         const own = (await rig.value(attackShape, call, { program })) as Record<string, string>;
         assert.deepEqual(own, { cwd: own["cwd"], home: own["cwd"], tmp: own["cwd"], read: "here" });
@@ -314,7 +341,7 @@ export function hostileContract(mode: Mode): void {
     });
 
     it("a guest gets no privilege, no namespace of its own and no core file", async () => {
-      const program = programOf("hostile");
+      const program = hostile();
       await rig.value(shape("polluted"), {}, { program });
       for (const pid of descendants().filter(isGuest)) {
         const status = readFileSync(`/proc/${pid}/status`, "utf8");

@@ -15,6 +15,10 @@ import {
 import { openExecutor } from "../../src/executor/open-executor.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
+import { parseAllowedHost } from "../../src/network/allow-list.ts";
+import { SocketRelay } from "../../src/network/socket-relay.ts";
+import { spawnDirectly } from "../../src/processes/spawn/spawn.ts";
+import { makeTemporary } from "../../src/processes/work-folders.ts";
 import { commandOf, descendants, memoryOf } from "./processes.ts";
 import { until } from "./until.ts";
 
@@ -39,7 +43,13 @@ const bundles = new Map<string, string>();
 let lastBundle = 0;
 
 export async function openRig(mode: Mode, limits: Partial<ExecutorLimits> = {}): Promise<Rig> {
-  const executor = await openExecutor({ mode, limits: { ...defaultLimits, guestSpareProcesses: 1, ...limits } });
+  // As in Berth: each guest has a place for its way out, whether its program may reach anything or not.
+  const network = new SocketRelay({ start: spawnDirectly, makeFolder: makeTemporary, limits: defaultLimits });
+  const executor = await openExecutor({
+    mode,
+    limits: { ...defaultLimits, guestSpareProcesses: 1, ...limits },
+    network,
+  });
   assert.equal(executor.isolation, mode);
   const friendly = programOf("friendly");
   const call: Rig["call"] = (shape, args = {}, { program = friendly, ...options } = {}) =>
@@ -48,7 +58,10 @@ export async function openRig(mode: Mode, limits: Partial<ExecutorLimits> = {}):
     executor,
     call,
     value: async (shape, args, options) => valueOf(await call(shape, args, options)),
-    close: () => executor.close(),
+    async close() {
+      await executor.close();
+      await network.close();
+    },
   };
 }
 
@@ -61,6 +74,16 @@ export function programOf(fixture: string, tenant = "default", port: HostPort = 
 
 export function programWith(code: string, tenant = "default", port?: HostPort): GuestProgram {
   return { tenant, bundle: `bundle-${++lastBundle}`, code: () => Promise.resolve(code), ...(port && { port }) };
+}
+
+/** The network of a program of the server `report`, whose entry lists these hosts, at private addresses, too. */
+export function networkOf(...hosts: string[]): NonNullable<GuestProgram["network"]> {
+  const listed = hosts.map((text) => {
+    const host = parseAllowedHost(text);
+    return typeof host === "string" ? assert.fail(host) : host;
+  });
+  const grant = { tenant: "default", server: "report", hosts: listed, privateToo: true, privateHosts: [] };
+  return { server: "report", grant: () => (listed.length > 0 ? grant : undefined) };
 }
 
 export function shape(name: string, params: string[] = [], more: Partial<CallShape> = {}): CallShape {

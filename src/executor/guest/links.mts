@@ -1,6 +1,6 @@
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { folders } from "./folders.mts";
 
@@ -40,9 +40,59 @@ export function refuseLinksOut(): void {
       functions[name] = Object.assign(guarded, original);
     }
   };
+  listWithoutLinks();
   guard(fs.promises, true);
   guard(fs, false);
+  const ofProcess = { loadEnvFile: process.loadEnvFile.bind(process) };
+  guard(ofProcess, false);
+  Object.assign(process, ofProcess);
   syncBuiltinESMExports();
+}
+
+/** Node 20 follows the links in a tree that it lists, except where it tells what each entry is. */
+function listWithoutLinks(): void {
+  const { readdir, readdirSync } = fs as unknown as Record<string, (...args: unknown[]) => unknown>;
+  const list = fs.promises.readdir as unknown as (...args: unknown[]) => Promise<unknown>;
+  const ofTree = (path: unknown, options: unknown): TreeList | undefined => {
+    const { recursive, withFileTypes, encoding } = (options ?? {}) as Record<string, unknown>;
+    // It lists no tree as bytes.
+    if (recursive !== true || withFileTypes === true || encoding === "buffer") return undefined;
+    return {
+      typed: { recursive, withFileTypes: true },
+      names: (found) =>
+        found.map(({ path: before, parentPath, name }) => relative(pathOf(path)!, resolve(parentPath ?? before, name))),
+    };
+  };
+  Object.assign(fs.promises, {
+    async readdir(path: unknown, options: unknown) {
+      const tree = ofTree(path, options);
+      return tree ? tree.names((await list(path, tree.typed)) as Listed[]) : list(path, options);
+    },
+  });
+  Object.assign(fs, {
+    readdirSync(path: unknown, options: unknown) {
+      const tree = ofTree(path, options);
+      return tree ? tree.names(readdirSync!(path, tree.typed) as Listed[]) : readdirSync!(path, options);
+    },
+    readdir(path: unknown, options: unknown, done?: (error: unknown, names?: unknown) => void) {
+      const tree = ofTree(path, options);
+      if (!tree || !done) return readdir!(path, options, done);
+      readdir!(path, tree.typed, (error: unknown, found: Listed[]) =>
+        error ? done(error) : done(null, tree.names(found)),
+      );
+    },
+  });
+}
+
+interface TreeList {
+  readonly typed: object;
+  names(found: readonly Listed[]): string[];
+}
+
+interface Listed {
+  readonly name: string;
+  readonly parentPath?: string;
+  readonly path: string;
 }
 
 const TWO_PATHS: ReadonlySet<string> = new Set(["copyFile", "cp", "link", "rename"]);
@@ -61,7 +111,7 @@ const BY_PATH: ReadonlySet<string> = new Set([
   ...TWO_PATHS,
   ...OF_THE_LINK,
   ...(
-    "access appendFile chmod chown createReadStream createWriteStream mkdir mkdtemp open " +
+    "access appendFile chmod chown createReadStream createWriteStream loadEnvFile mkdir mkdtemp open " +
     "openAsBlob opendir readdir readFile rmdir stat statfs truncate unwatchFile utimes watch " +
     "watchFile writeFile"
   ).split(" "),
