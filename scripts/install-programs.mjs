@@ -13,7 +13,12 @@ const programs = [
     apt: "chromium",
     why: "the tests of pages use them in a browser; one elsewhere can be named in BERTH_TEST_CHROMIUM",
   },
+  { names: ["haproxy"], apt: "haproxy", why: "the tests of several nodes reach them through haproxy" },
+  { names: ["faketime"], apt: "faketime", why: "the tests of several nodes give one of them another time" },
 ];
+
+/** Where Debian puts programs that are not in the PATH of everybody. */
+const SYSTEM_FOLDERS = ["/usr/sbin", "/usr/local/sbin"];
 
 /** Reports its steps to `say`; throws an error that says what a person should do. Silent when everything is there. */
 export function installPrograms(say) {
@@ -46,7 +51,9 @@ export function installPrograms(say) {
 function isThere({ names, setting }) {
   if (setting && process.env[setting]) return isExecutable(process.env[setting]);
   const folders = (process.env.PATH ?? "/usr/local/bin:/usr/bin:/bin").split(delimiter);
-  return folders.filter(Boolean).some((folder) => names.some((name) => isExecutable(join(folder, name))));
+  return [...folders.filter(Boolean), ...SYSTEM_FOLDERS].some((folder) =>
+    names.some((name) => isExecutable(join(folder, name))),
+  );
 }
 
 function isExecutable(file) {

@@ -32,6 +32,23 @@ export interface TestSources {
 
 export async function startTestBerth(sources: TestSources): Promise<TestBerth> {
   const folder = await mkdtemp(join(tmpdir(), "berth-test-"));
+  const config = readConfig({ ...(await makeImage(folder, sources)), ...sources.env }, sources.config);
+  const berth = await startBerth(config, sources.log ?? createLog(config.logLevel));
+  return {
+    ...berth,
+    folder,
+    async close() {
+      await berth.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Makes an image in a folder, and returns the environment of a Berth that serves it with its data there. */
+export async function makeImage(
+  folder: string,
+  sources: Omit<TestSources, "env" | "config" | "log">,
+): Promise<Record<string, string>> {
   const from = join(folder, "sources");
   await mkdir(from);
   const mcps: Record<string, unknown> = {};
@@ -57,22 +74,12 @@ export async function startTestBerth(sources: TestSources): Promise<TestBerth> {
   const imageDir = join(folder, "boot");
   const exitCode = await boot({ from, out: imageDir, quiet: true }, async () => ({ compile, close: async () => {} }));
   if (exitCode !== 0) throw new Error(`the image could not be made: exit code ${exitCode}`);
-  const env = {
+  return {
     ...patientEnv,
     BERTH_PORT: "0",
     BERTH_DATA: join(folder, "data"),
     BERTH_IMAGE_DIR: imageDir,
     BERTH_LOG: "silent",
-  };
-  const config = readConfig({ ...env, ...sources.env }, sources.config);
-  const berth = await startBerth(config, sources.log ?? createLog(config.logLevel));
-  return {
-    ...berth,
-    folder,
-    async close() {
-      await berth.close();
-      await rm(folder, { recursive: true, force: true });
-    },
   };
 }
 

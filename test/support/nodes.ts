@@ -1,0 +1,141 @@
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { makeImage, type TestSources } from "./berth.ts";
+import { freePort } from "./free-port.ts";
+import { ServeProcess } from "./serve-process.ts";
+import { until } from "./until.ts";
+
+export interface NodesOptions extends Omit<TestSources, "config" | "log"> {
+  /** The environment of each node, beside that of all; its length is the number of nodes. Default: two. */
+  readonly envs?: readonly Readonly<Record<string, string>>[];
+}
+
+/** Several processes of `berth serve` on one data folder, behind haproxy, which gives each request to the next of them. */
+export class Nodes {
+  readonly folder: string;
+  /** The address of haproxy. */
+  readonly url: string;
+  /** The addresses of the nodes themselves, which stay the same when a node starts again. */
+  readonly urls: readonly string[];
+  readonly #env: Readonly<Record<string, string>>;
+  readonly #envs: NonNullable<NodesOptions["envs"]>;
+  readonly #ports: readonly number[];
+  readonly #nodes: (ServeProcess | undefined)[] = [];
+  #proxy: ChildProcess | undefined;
+
+  private constructor(
+    folder: string,
+    env: Readonly<Record<string, string>>,
+    envs: NonNullable<NodesOptions["envs"]>,
+    [port, ...ports]: readonly number[],
+  ) {
+    this.folder = folder;
+    this.#env = env;
+    this.#envs = envs;
+    this.#ports = ports;
+    this.url = `http://127.0.0.1:${port}`;
+    this.urls = ports.map((each) => `http://127.0.0.1:${each}`);
+  }
+
+  static async start({ env, envs = [{}, {}], ...sources }: NodesOptions): Promise<Nodes> {
+    const folder = await mkdtemp(join(tmpdir(), "berth-nodes-"));
+    const made = await makeImage(folder, sources);
+    const ports: number[] = [];
+    while (ports.length <= envs.length) ports.push(await freePort());
+    const nodes = new Nodes(folder, { ...made, BERTH_LOG: "warn", ...env }, envs, ports);
+    try {
+      // The first one makes the store.
+      for (const index of envs.keys()) await nodes.startNode(index);
+      await nodes.#startProxy();
+      return nodes;
+    } catch (error) {
+      await nodes.close();
+      throw error;
+    }
+  }
+
+  node(index: number): ServeProcess {
+    return this.#nodes[index]!;
+  }
+
+  /** Starts a node that was ended, at the same address. */
+  async startNode(index: number): Promise<void> {
+    const env = { ...this.#env, ...this.#envs[index], BERTH_PORT: String(this.#ports[index]) };
+    this.#nodes[index] = await ServeProcess.start([], env);
+    if (this.#proxy) await this.#untilUsed();
+  }
+
+  async endNode(index: number, signal: "SIGTERM" | "SIGKILL"): Promise<void> {
+    await this.#nodes[index]!.end(signal);
+  }
+
+  async close(): Promise<void> {
+    if (this.#proxy?.exitCode === null && this.#proxy.kill("SIGKILL")) await once(this.#proxy, "exit");
+    await Promise.all(this.#nodes.map((node) => node?.end("SIGTERM")));
+    await rm(this.folder, { recursive: true, force: true });
+  }
+
+  async #startProxy(): Promise<void> {
+    const file = join(this.folder, "haproxy.cfg");
+    await writeFile(file, proxyConfig(Number(new URL(this.url).port), this.#ports));
+    const env = { ...process.env, PATH: `${process.env["PATH"]}:/usr/sbin:/usr/local/sbin` };
+    const proxy = spawn("haproxy", ["-db", "-f", file], { stdio: ["ignore", "ignore", "pipe"], env });
+    this.#proxy = proxy;
+    let said = "";
+    proxy.stderr.setEncoding("utf8").on("data", (text: string) => (said = (said + text).slice(-4_096)));
+    const ended = once(proxy, "exit").then(() => {
+      throw new Error(`haproxy has ended: ${said}`);
+    });
+    await Promise.race([this.#untilUsed(), ended]);
+    ended.catch(() => {});
+  }
+
+  /** Resolves when haproxy gives requests to all nodes that run. */
+  async #untilUsed(): Promise<void> {
+    const running = this.#nodes.filter((node) => node && node.child.exitCode === null && !node.child.killed).length;
+    const used = new Set<string>();
+    await until(async () => {
+      const response = await fetch(`${this.url}/healthz`).catch(() => undefined);
+      const node = response?.ok ? response.headers.get("X-Node") : undefined;
+      if (node) used.add(node);
+      return used.size >= running;
+    }, "haproxy reaches the nodes");
+  }
+}
+
+/** Each request goes to the next node, also on one connection of a client; a node that is not ready gets none. */
+function proxyConfig(port: number, ports: readonly number[]): string {
+  const servers = ports.map((each, index) => `  server node${index} 127.0.0.1:${each} check inter 200ms fall 1 rise 1`);
+  return `global
+  maxconn 2000
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 10m
+  timeout server 10m
+  retries 3
+  option redispatch 1
+  retry-on conn-failure empty-response
+frontend clients
+  bind 127.0.0.1:${port}
+  default_backend nodes
+backend nodes
+  balance roundrobin
+  option httpchk GET /readyz
+  http-response set-header X-Node %s
+${servers.join("\n")}
+`;
+}
+
+/** The environment in which a process takes the time to be `seconds` later than it is; its timers run as they should. */
+export function withClockAhead(seconds: number): Record<string, string> {
+  const preloaded = execFileSync("faketime", ["-f", "+0s", "printenv", "LD_PRELOAD"], { encoding: "utf8" }).trim();
+  return {
+    LD_PRELOAD: preloaded,
+    FAKETIME: `${seconds < 0 ? "" : "+"}${seconds}s`,
+    FAKETIME_DONT_FAKE_MONOTONIC: "1",
+  };
+}
