@@ -74,7 +74,7 @@ export class Nodes {
 
   async close(): Promise<void> {
     if (this.#proxy?.exitCode === null && this.#proxy.kill("SIGKILL")) await once(this.#proxy, "exit");
-    await Promise.all(this.#nodes.map((node) => node?.end("SIGTERM")));
+    await Promise.all(this.#nodes.map(async (node) => node?.end("SIGTERM")));
     await rm(this.folder, { recursive: true, force: true });
   }
 
