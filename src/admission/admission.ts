@@ -1,5 +1,6 @@
 import type { Principal } from "../access/principal.ts";
 import { isSameJson } from "../lib/json.ts";
+import { sharing, type SharedLimits } from "../lib/shared-limits.ts";
 import type { TenantLimits } from "../limits/limits.ts";
 import { Gate, type GateLimits } from "./gate.ts";
 
@@ -9,10 +10,13 @@ import { Gate, type GateLimits } from "./gate.ts";
  */
 export class Admission {
   readonly #limitsOf: (tenant: string) => TenantLimits;
+  readonly #by: SharedLimits | undefined;
   readonly #gates = new Map<string, TenantGates>();
 
-  constructor(limitsOf: (tenant: string) => TenantLimits) {
+  /** Each process has its own limits unless they are shared `by` some means. */
+  constructor(limitsOf: (tenant: string) => TenantLimits, by?: SharedLimits) {
     this.#limitsOf = limitsOf;
+    this.#by = by;
   }
 
   /** Admits one request of the tenant; returns the gate by which it must leave. Throws `too_many_requests`. */
@@ -27,7 +31,7 @@ export class Admission {
     const { limits, principals } = this.#gatesOf(principal.tenant);
     const gate =
       principals.get(principal.id) ??
-      gateIn(principals, principal, {
+      this.#gateIn(principals, principal, {
         requests: limits.principalRequests,
         requestsPerSecond: limits.principalRequestsPerSecond,
         requestBurst: limits.principalRequestBurst,
@@ -46,7 +50,7 @@ export class Admission {
     streams.enter(now);
     if (!principal) return () => streams.leave();
     try {
-      const own = gateIn(streamers, principal, { ...NO_RATE, requests: limits.principalStreams }, "streams");
+      const own = this.#gateIn(streamers, principal, { ...NO_RATE, requests: limits.principalStreams }, "streams");
       own.enter(now);
       return () => {
         own.leave();
@@ -76,13 +80,23 @@ export class Admission {
     const who = `the tenant "${tenant}"`;
     const gates: TenantGates = {
       limits,
-      gate: new Gate(who, limits),
+      gate: new Gate(who, limits, "requests", sharing(this.#by, tenant, "requests")),
       principals: new Map(),
-      streams: new Gate(who, { ...NO_RATE, requests: limits.streams }, "streams"),
+      streams: new Gate(who, { ...NO_RATE, requests: limits.streams }, "streams", sharing(this.#by, tenant, "streams")),
       streamers: new Map(),
     };
     this.#gates.set(tenant, gates);
     return gates;
+  }
+
+  #gateIn(gates: Map<string, Gate>, { id, tenant }: Principal, limits: GateLimits, what = "requests"): Gate {
+    const known = gates.get(id);
+    if (known) return known;
+    if (gates.size >= PRINCIPALS_MAX) forgetResting(gates, performance.now());
+    const shared = sharing(this.#by, tenant, `${what} of a principal`, id);
+    const gate = new Gate(`this token of the tenant "${tenant}"`, limits, what, shared);
+    gates.set(id, gate);
+    return gate;
   }
 }
 
@@ -99,15 +113,6 @@ const NO_RATE = { requestsPerSecond: 0, requestBurst: 0 };
 
 /** For one tenant; above this, gates at rest are forgotten. */
 const PRINCIPALS_MAX = 1_000;
-
-function gateIn(gates: Map<string, Gate>, { id, tenant }: Principal, limits: GateLimits, what?: string): Gate {
-  const known = gates.get(id);
-  if (known) return known;
-  if (gates.size >= PRINCIPALS_MAX) forgetResting(gates, performance.now());
-  const gate = new Gate(`this token of the tenant "${tenant}"`, limits, what);
-  gates.set(id, gate);
-  return gate;
-}
 
 function forgetResting(principals: Map<string, Gate>, now: number): void {
   for (const [id, gate] of principals) if (gate.isAtRest(now)) principals.delete(id);

@@ -1,3 +1,4 @@
+import { sharing, type SharedLimits } from "../lib/shared-limits.ts";
 import type { Limits } from "../limits/limits.ts";
 import { Gate } from "./gate.ts";
 
@@ -14,11 +15,14 @@ export class AnonymousLimits {
   readonly #limits: AnonymousLimitNumbers;
   readonly #gates = new Map<string, Gate>();
   readonly #others: Gate;
+  readonly #by: SharedLimits | undefined;
   #sweptAt = Number.NEGATIVE_INFINITY;
 
-  constructor(limits: AnonymousLimitNumbers) {
+  /** Each process has its own limits unless they are shared `by` some means. */
+  constructor(limits: AnonymousLimitNumbers, by?: SharedLimits) {
     this.#limits = limits;
-    this.#others = this.#newGate();
+    this.#by = by;
+    this.#others = this.#newGate("others");
   }
 
   /** Admits one request from an address; returns the gate by which it must leave. Throws `too_many_requests`. */
@@ -36,12 +40,12 @@ export class AnonymousLimits {
       for (const [known, gate] of this.#gates) if (gate.isAtRest(now)) this.#gates.delete(known);
     }
     if (this.#gates.size >= strangerAddresses) return this.#others;
-    const gate = this.#newGate();
+    const gate = this.#newGate(address);
     this.#gates.set(address, gate);
     return gate;
   }
 
-  #newGate(): Gate {
+  #newGate(address: string): Gate {
     const { strangerRequests, strangerRequestsPerSecond, strangerRequestBurst } = this.#limits;
     return new Gate(
       "your address",
@@ -51,8 +55,11 @@ export class AnonymousLimits {
         requestBurst: strangerRequestBurst,
       },
       "requests without a valid token",
+      sharing(this.#by, STRANGERS, "requests", address),
     );
   }
 }
 
 const SWEEP_MS = 1_000;
+/** No tenant can have this name. */
+const STRANGERS = "~strangers";

@@ -6,6 +6,7 @@ import { Admission } from "../admission/admission.ts";
 import { tenantLimits } from "../admission/tenant-limits.ts";
 import { openAudit, type Audit } from "../audit/audit.ts";
 import { Cluster } from "../cluster/cluster.ts";
+import { Shares } from "../cluster/shares.ts";
 import { mayHavePackages, mayStartPrograms, packageRoot, packageVersion, type Config } from "../config.ts";
 import { openCompiler, type Compiler } from "../discover/compiler.ts";
 import { compileKey, compilerCid } from "../discover/key.ts";
@@ -33,6 +34,7 @@ import type { JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import { MessageRooms, programBacklog, unfinishedUpstream } from "../lib/message-room.ts";
 import type { Problem } from "../lib/problem.ts";
+import type { SharedLimits } from "../lib/shared-limits.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { limitedPerMinute } from "../lib/token-buckets.ts";
 import type { Limits, TenantLimits } from "../limits/limits.ts";
@@ -67,6 +69,7 @@ export interface Core {
   readonly host: Host;
   readonly tenancy: Tenancy;
   readonly admission: Admission;
+  readonly sharedLimits: SharedLimits;
   readonly access: Access;
   readonly audit: Audit;
   readonly edits: Edits;
@@ -116,6 +119,8 @@ export async function openCore(
     const given = await openFolders(config.folders, ownPlaces(config), limits);
     const store = opened(await openStore({ dataDir: config.dataDir, log }));
     const cluster = opened(new Cluster({ nodes: store.nodes, limits, log }));
+    const sharedLimits = new Shares(cluster, limits);
+    closers.push(async () => sharedLimits.close());
     const audit = opened(await auditOf(config, store, log));
     starting("the image is applied");
     await fill(store, DEFAULT_TENANT);
@@ -175,6 +180,7 @@ export async function openCore(
       upstreams,
       mayStartPrograms: (tenant: string) => mayStartPrograms(config, tenant),
       writable: config.image !== "readonly",
+      sharedLimits,
       storedBytesOf: (tenant: string) => limitsOf(tenant).storedBytes,
       stateBytesOf: (tenant: string) => limitsOf(tenant).stateBytes,
       errorPlaces: config.errorPlaces,
@@ -234,7 +240,7 @@ export async function openCore(
         log,
         store,
         (tenant) => served.oauthOf(tenant),
-        limitedPerMinute("make tokens", "savesPerMinute", (tenant) => limitsOf(tenant).savesPerMinute),
+        limitedPerMinute("make tokens", "savesPerMinute", (tenant) => limitsOf(tenant).savesPerMinute, sharedLimits),
       ),
     );
     const sealKey = await readSealKey(config.dataDir);
@@ -254,7 +260,7 @@ export async function openCore(
     );
     closers.push(followChanges(store, host, tenancy, log));
     await tenancy.admit(DEFAULT_TENANT);
-    const admission = new Admission(limitsOf);
+    const admission = new Admission(limitsOf, sharedLimits);
     tenancy.onChange((tenant) => {
       admission.follow(tenant);
       access.oauthChanged(tenant);
@@ -275,6 +281,7 @@ export async function openCore(
       host,
       tenancy,
       admission,
+      sharedLimits,
       access,
       audit,
       edits,

@@ -68,7 +68,7 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
     throw error;
   });
   const { host, endpoint, executor, observers, store } = core;
-  const { tenancy, admission, access, audit, edits, packages, secrets, state, checks, metrics } = core;
+  const { tenancy, admission, sharedLimits, access, audit, edits, packages, secrets, state, checks, metrics } = core;
   const { allowedHosts, allowedOrigins, publicUrl, limits } = config;
   http.serve({
     host,
@@ -80,6 +80,7 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
     endpoint,
     tenancy,
     admission,
+    sharedLimits,
     access,
     audit,
     storedUse: (tenant) => core.storedUse(tenant),

@@ -70,8 +70,9 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   const directoryOf = (tenant: string): Promise<Directory> =>
     readDirectory({ store, limits }, tenant, host.directory(tenant));
 
-  const checkSaves = limitedPerMinute("save", "savesPerMinute", dependencies.savesPerMinuteOf);
-  const checkReviews = limitedPerMinute("review", "reviewsPerMinute", dependencies.reviewsPerMinuteOf);
+  const { savesPerMinuteOf, reviewsPerMinuteOf, sharedLimits } = dependencies;
+  const checkSaves = limitedPerMinute("save", "savesPerMinute", savesPerMinuteOf, sharedLimits);
+  const checkReviews = limitedPerMinute("review", "reviewsPerMinute", reviewsPerMinuteOf, sharedLimits);
 
   async function plan(
     tenant: string,

@@ -12,6 +12,7 @@ import type { Host } from "../host/host.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
+import type { SharedLimits } from "../lib/shared-limits.ts";
 import { traceIdOf } from "../lib/trace.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import type { Metrics } from "../metrics/metrics.ts";
@@ -66,6 +67,8 @@ export interface HttpOptions {
   readonly endpoint: Endpoint;
   readonly tenancy: Tenancy;
   readonly admission: Admission;
+  /** By which several processes keep limits together. */
+  readonly sharedLimits?: SharedLimits;
   /** The isolation of guest code, for pages to show. */
   readonly isolation: string;
   readonly allowedHosts: readonly string[];
@@ -187,7 +190,12 @@ function createAnswer(options: HttpOptions): Answer {
     ...options,
     locate: createLocate(tenancy),
     guard: createGuard({ allowedHosts: hosts, allowedOrigins: origins }, tenancy),
-    requestLimits: new RequestLimits({ ...options, anonymous: new AnonymousLimits(limits), required, isProxied }),
+    requestLimits: new RequestLimits({
+      ...options,
+      anonymous: new AnonymousLimits(limits, options.sharedLimits),
+      required,
+      isProxied,
+    }),
     authenticate: createAuthenticate(access, resources, options.signIns),
     routes: [createSseRoute(parts), createMcpRoute(parts), createApp({ ...parts, isProxied, resources, originOf })],
   });

@@ -1,4 +1,12 @@
 import { BerthError } from "./errors.ts";
+import {
+  SharedRate,
+  sharing,
+  type OwnUse,
+  type SharedLimit,
+  type SharedLimits,
+  type Sharing,
+} from "./shared-limits.ts";
 
 export interface BucketRate {
   /** The average rate; 0 for no limit. */
@@ -7,40 +15,22 @@ export interface BucketRate {
   readonly burst: number;
 }
 
-/** Fills at a steady rate up to its burst, and whatever begins takes a token. `now` is in milliseconds of any steady clock. */
-export class TokenBucket {
-  /** The tokens at `#filledAt`; at first more than it can hold. */
-  #tokens = Infinity;
-  #filledAt = 0;
-
-  /** Takes a token and returns 0, or returns the milliseconds until there is one. */
-  take(now: number, perMs: number, burst: number): number {
-    const tokens = this.#tokensAt(now, perMs, burst);
-    this.#filledAt = now;
-    if (tokens < 1) {
-      this.#tokens = tokens;
-      return Math.ceil((1 - tokens) / perMs);
-    }
-    this.#tokens = tokens - 1;
-    return 0;
-  }
-
-  isFull(now: number, perMs: number, burst: number): boolean {
-    return this.#tokensAt(now, perMs, burst) >= Math.max(1, burst);
-  }
-
-  #tokensAt(now: number, perMs: number, burst: number): number {
-    return Math.min(Math.max(1, burst), this.#tokens + (now - this.#filledAt) * perMs);
-  }
+/** Several processes keep a limit together if they know it by the same name. */
+export interface SharedName {
+  readonly by: SharedLimits | undefined;
+  readonly name: string;
 }
 
 /** Limits how often something may begin for each tenant. */
 export class TokenBuckets {
   readonly #rateOf: (tenant: string) => BucketRate;
-  readonly #buckets = new Map<string, TokenBucket>();
+  readonly #shared: SharedName | undefined;
+  readonly #buckets = new Map<string, Bucket>();
 
-  constructor(rateOf: (tenant: string) => BucketRate) {
+  /** Each process has its own limit unless it is `shared`. */
+  constructor(rateOf: (tenant: string) => BucketRate, shared?: SharedName) {
     this.#rateOf = rateOf;
+    this.#shared = shared;
   }
 
   /** Takes a token and returns 0, or returns the milliseconds until there is one; `now` is of any steady clock. */
@@ -61,24 +51,61 @@ export class TokenBuckets {
     throw new BerthError("too_many_requests", detail, { data: { retryAfterSeconds } });
   }
 
-  #create(tenant: string, burst: number, now: number, perMs: number): TokenBucket {
+  #create(tenant: string, burst: number, now: number, perMs: number): Bucket {
     if (this.#buckets.size >= REMEMBERED_MAX) {
       for (const [name, bucket] of this.#buckets) {
         if (bucket.isFull(now, perMs, burst)) this.#buckets.delete(name);
       }
     }
-    const bucket = new TokenBucket();
+    const { by, name = "" } = this.#shared ?? {};
+    const bucket = new Bucket(sharing(by, tenant, name));
     this.#buckets.set(tenant, bucket);
     return bucket;
   }
 }
 
+class Bucket implements SharedLimit {
+  readonly #by: SharedLimits | undefined;
+  readonly key: string;
+  readonly owner: string;
+  readonly #rate = new SharedRate();
+
+  constructor({ by, key, owner }: Partial<Sharing> = {}) {
+    this.#by = by;
+    this.key = key ?? "";
+    this.owner = owner ?? "";
+  }
+
+  take(now: number, perMs: number, burst: number): number {
+    return this.#rate.take(now, perMs, burst, this.#by?.using(this));
+  }
+
+  isFull(now: number, perMs: number, burst: number): boolean {
+    return this.#rate.isFull(now, perMs, burst);
+  }
+
+  useIn(seconds: number, now: number): OwnUse | undefined {
+    const { isUsed, ...use } = this.#rate.useIn(seconds, now);
+    return isUsed ? { ...use, wanted: 0, underWay: 0 } : undefined;
+  }
+
+  charge(begun: number, now: number): void {
+    this.#rate.charge(begun, now);
+  }
+}
+
 /** Returns a function that throws `too_many_requests` where a tenant does something too often. */
-export function limitedPerMinute(does: string, limit: string, perMinuteOf: (tenant: string) => number = () => 0) {
-  const buckets = new TokenBuckets((tenant) => {
+export function limitedPerMinute(
+  does: string,
+  limit: string,
+  perMinuteOf: (tenant: string) => number = () => 0,
+  by?: SharedLimits,
+) {
+  const rateOf = (tenant: string): BucketRate => {
     const perMinute = perMinuteOf(tenant);
     return { perMinute, burst: perMinute / 4 };
-  });
+  };
+  const buckets = new TokenBuckets(rateOf, { by, name: does });
   return (tenant: string): void =>
     buckets.check(
       tenant,

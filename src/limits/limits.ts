@@ -119,6 +119,11 @@ const admissionLimits = {
    * sessions and tasks. Saves beyond it are refused.
    */
   storedBytesPerTenant: 4 * 1024 * 1024 * 1024,
+  /**
+   * Limits of tenants, tokens, persons and addresses of which several processes on a store tell each other at a time what
+   * they take; of further ones, each process admits the whole.
+   */
+  toldLimits: 1_000,
   /** The time after which an unused tenant is unloaded until the next request for it. */
   tenantIdleMs: 3_600_000,
 };

@@ -5,6 +5,7 @@ import type { GuestFailure, GuestLog } from "../../executor/executor.ts";
 import type { Cid } from "../../lib/cid.ts";
 import type { JsonObject, JsonText } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
+import type { Sharing } from "../../lib/shared-limits.ts";
 import { traceIdOf, type Trace } from "../../lib/trace.ts";
 import type { CallOptions, CallResult } from "../catalog/catalog.ts";
 import type { Activity, CallOutcome } from "./activity.ts";
@@ -185,10 +186,10 @@ export function bothOf(first: OnLog | undefined, second: OnLog | undefined): OnL
 }
 
 /** Undefined when the entry does not limit calls of its server. */
-export function gateOf(server: string, { calls, callsPerSecond }: ServerLimits): Gate | undefined {
+export function gateOf(server: string, { calls, callsPerSecond }: ServerLimits, shared?: Sharing): Gate | undefined {
   if (calls === undefined && callsPerSecond === undefined) return undefined;
   const limits = { requests: calls ?? Infinity, requestsPerSecond: callsPerSecond ?? 0, requestBurst: 0 };
-  return new Gate(`the server "${server}"`, limits, "calls");
+  return new Gate(`the server "${server}"`, limits, "calls", shared);
 }
 
 /** Logs one line per call: nothing that was said, except where a function threw. */

@@ -6,6 +6,7 @@ import type { Executor } from "../../executor/executor.ts";
 import type { HostPort } from "../../executor/executor.ts";
 import { rawBlock, type Block, type Cid } from "../../lib/cid.ts";
 import { valuesIn, type JsonObject } from "../../lib/json.ts";
+import { sharing } from "../../lib/shared-limits.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { FetchLimits } from "../../network/fetches.ts";
 import { createCompleter } from "../calls/completer.ts";
@@ -168,7 +169,11 @@ async function serveRelease(
   const fillPrompt = (task: PromptTask) => dependencies.checks.fillPrompt(tenant, task);
   const code = (): Promise<Uint8Array> => dependencies.compileOnce.code(server, definition ?? "", bundle ?? "");
   const runOf = runFactory({ tenant, server, language, bundle, code, granted }, dependencies);
-  const gate = gateOf(server, entry.limits);
+  const gate = gateOf(
+    server,
+    entry.limits,
+    sharing(dependencies.sharedLimits, tenant, "calls", `${server}@${release.block.cid}`),
+  );
   const tools = new Map(
     release.tools.map((tool) => {
       const { contract, function: own } = tool;

@@ -6,6 +6,7 @@ import { jsonBlock, rawBlock, type Block } from "../../lib/cid.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
+import { sharing, type SharedLimits } from "../../lib/shared-limits.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { RetryLimits } from "../../outcome/retry.ts";
 import type { Grants } from "../../secrets/grants.ts";
@@ -46,6 +47,8 @@ export interface UpstreamDependencies extends ApprovalDependencies {
   readonly mayStartPrograms?: (tenant: string) => boolean;
   readonly activities: Activities;
   readonly observers: Observers;
+  /** By which several processes keep limits together; each has its own without it. */
+  readonly sharedLimits?: SharedLimits;
   readonly log: Log;
   readonly limits: RetryLimits & ApprovedLimits & Pick<Limits, "upstreamCallMs">;
 }
@@ -91,7 +94,11 @@ export async function loadUpstream(
   const release = jsonBlock(parts);
   const activity = dependencies.activities.of(tenant, server);
   const optionsOf = (tool: string): JsonObject => (Object.hasOwn(entry.options, tool) ? entry.options[tool]! : {});
-  const gate = gateOf(server, entry.limits);
+  const gate = gateOf(
+    server,
+    entry.limits,
+    sharing(dependencies.sharedLimits, tenant, "calls", `${server}@${release.cid}`),
+  );
   const catalog: Catalog = {
     server,
     release: release.cid,

@@ -1,7 +1,8 @@
 import { decodeRecord, jsonBlock, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json.ts";
-import { TokenBuckets } from "../../lib/token-buckets.ts";
+import type { SharedLimits } from "../../lib/shared-limits.ts";
+import { TokenBuckets, type BucketRate } from "../../lib/token-buckets.ts";
 import { limitVariable } from "../../limits/limits.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
@@ -55,6 +56,7 @@ interface SetVisibleDependencies {
   readonly writable: boolean;
   readonly storedBytesOf?: ((tenant: string) => number) | undefined;
   readonly limits: { readonly visibilityChangesPerMinute: number };
+  readonly sharedLimits?: SharedLimits;
   readonly server: (tenant: string, name: string) => Catalog | Promise<Catalog>;
   /** Hears of the names that are hidden from now on. */
   readonly onChange: (tenant: string, server: string, hidden: readonly string[]) => Promise<void>;
@@ -70,12 +72,14 @@ export function createSetVisible({
   writable,
   storedBytesOf,
   limits,
+  sharedLimits,
   server: serverOf,
   onChange,
 }: SetVisibleDependencies) {
   const changing = new Map<string, Promise<unknown>>();
   const perMinute = limits.visibilityChangesPerMinute;
-  const buckets = new TokenBuckets(() => ({ perMinute, burst: perMinute }));
+  const rateOf = (): BucketRate => ({ perMinute, burst: perMinute });
+  const buckets = new TokenBuckets(rateOf, { by: sharedLimits, name: "visibility" });
 
   return (tenant: string, server: string, name: string, visible: boolean): Promise<void> => {
     const key = JSON.stringify([tenant, server]);
