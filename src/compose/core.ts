@@ -6,6 +6,7 @@ import { Admission } from "../admission/admission.ts";
 import { tenantLimits } from "../admission/tenant-limits.ts";
 import { openAudit, type Audit } from "../audit/audit.ts";
 import { Cluster } from "../cluster/cluster.ts";
+import { Errands } from "../cluster/errands.ts";
 import { Shares } from "../cluster/shares.ts";
 import { mayHavePackages, mayStartPrograms, packageRoot, packageVersion, type Config } from "../config.ts";
 import { openCompiler, type Compiler } from "../discover/compiler.ts";
@@ -39,6 +40,7 @@ import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { limitedPerMinute } from "../lib/token-buckets.ts";
 import type { Limits, TenantLimits } from "../limits/limits.ts";
 import { createEndpoint, type Endpoint } from "../mcp/endpoint.ts";
+import { inParts } from "../mcp/records-in-parts.ts";
 import { showParts, timeCompiling } from "../metrics/figures.ts";
 import { createMetrics, type Metrics } from "../metrics/metrics.ts";
 import { parseAddresses, type AllowedHost } from "../network/allow-list.ts";
@@ -244,7 +246,10 @@ export async function openCore(
       ),
     );
     const sealKey = await readSealKey(config.dataDir);
+    const errands = opened(new Errands({ cluster, records: inParts(store), log }));
     const endpoint = createEndpoint({
+      cluster,
+      errands,
       host,
       berthVersion: packageVersion(),
       log,

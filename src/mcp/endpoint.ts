@@ -1,4 +1,6 @@
 import { randomBytes } from "node:crypto";
+import type { Cluster } from "../cluster/cluster.ts";
+import type { Errands } from "../cluster/errands.ts";
 import { permittedCatalog } from "../host/catalog/permitted.ts";
 import type { Checks } from "../host/checks/checks.ts";
 import type { Host } from "../host/host.ts";
@@ -67,6 +69,9 @@ export interface EndpointOptions {
   readonly sealKey?: Uint8Array;
   /** The store of tasks and sessions. */
   readonly records: Records;
+  /** The other processes of the service, and what they are asked to do; join it once there is an endpoint. */
+  readonly cluster: Cluster;
+  readonly errands: Errands;
   /** Set when lists differ between principals, so that no cache may share them. */
   readonly accessRequired?: boolean;
   /** Reads long bodies; without it they are read like all others. */

@@ -84,7 +84,7 @@ export function notificationText(method: string, params?: unknown): string {
 /** Everything sent about a request repeats its id, or its progress token: each event on its stream does. */
 export const ID_UNITS_MAX = 1_024;
 
-function isId(value: unknown): value is RequestId {
+export function isId(value: unknown): value is RequestId {
   if (typeof value === "string") return value.length <= ID_UNITS_MAX;
   return typeof value === "number" && Number.isSafeInteger(value);
 }

@@ -4,6 +4,7 @@ import type { Access } from "../../src/access/access.ts";
 import type { Principal } from "../../src/access/principal.ts";
 import { Admission } from "../../src/admission/admission.ts";
 import { tenantLimits } from "../../src/admission/tenant-limits.ts";
+import type { Cluster } from "../../src/cluster/cluster.ts";
 import type { Edits } from "../../src/edits/edits.ts";
 import type { PackageEdits } from "../../src/edits/package-edits.ts";
 import type { SecretEdits } from "../../src/edits/secret-edits.ts";
@@ -25,12 +26,14 @@ import { createHttpServer } from "../../src/http/server.ts";
 import { BerthError } from "../../src/lib/errors.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { createLog } from "../../src/lib/log.ts";
+import type { NodeStore } from "../../src/lib/node-store.ts";
 import type { Records } from "../../src/lib/records.ts";
 import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
 import { createEndpoint, type EndpointOptions } from "../../src/mcp/endpoint.ts";
 import { createSealer } from "../../src/mcp/seal.ts";
 import { createMetrics } from "../../src/metrics/metrics.ts";
 import { MODERN_META } from "./berth.ts";
+import { memoryNode } from "./memory-nodes.ts";
 import { patientLimits } from "./patience.ts";
 
 /** A host whose servers the test makes: everything above it is real, down to the socket. */
@@ -157,20 +160,24 @@ export class MemoryHost implements Host {
 
 export interface Rig {
   readonly host: MemoryHost;
+  readonly cluster: Cluster;
   readonly url: (server: string) => string;
   close(): Promise<void>;
 }
 
 const unread = () => Promise.reject(new Error("nothing long is read here"));
 
+/** With `nodes`, it is one of those that have them in common. */
 export async function startRig(
-  options: Partial<EndpointOptions> = {},
+  options: Partial<EndpointOptions & { readonly nodes: NodeStore; readonly limits: Limits }> = {},
   some: Partial<Limits> = {},
   people: ReadonlyMap<string, Principal> = new Map(),
 ): Promise<Rig> {
   const host = (options.host as MemoryHost | undefined) ?? new MemoryHost();
   const log = createLog("silent");
-  const endpoint = createEndpoint({ berthVersion: "0", log, records: memoryRecords(), ...options, host });
+  const { records = memoryRecords(), nodes } = options;
+  const { cluster, errands } = memoryNode(records, nodes, options.limits);
+  const endpoint = createEndpoint({ berthVersion: "0", log, records, cluster, errands, ...options, host });
   const limits = { ...patientLimits, ...some };
   const http = createHttpServer(limits, { reasons: () => Promise.resolve([]) }, log);
   http.serve({
@@ -216,13 +223,17 @@ export async function startRig(
   const { server } = http;
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
+  await cluster.join();
   return {
     host,
+    cluster,
     url: (name) => `http://127.0.0.1:${port}/mcp/${name}`,
     async close() {
       endpoint.close();
       await http.drain();
       await endpoint.settled();
+      await errands.close();
+      await cluster.close();
     },
   };
 }
@@ -267,6 +278,12 @@ export function memoryRecords(): Records {
     putRecords: (tenant, kind, puts) => Promise.all(puts.map((put) => records.putRecord(tenant, kind, put.key, put))),
   };
   return records;
+}
+
+/** The parts of an endpoint that is alone on its records. */
+export function loneNode() {
+  const records = memoryRecords();
+  return { records, ...memoryNode(records) };
 }
 
 /** `_meta` of a client that declares these capabilities. */

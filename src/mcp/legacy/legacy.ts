@@ -1,3 +1,5 @@
+import type { Cluster } from "../../cluster/cluster.ts";
+import type { Errands } from "../../cluster/errands.ts";
 import type { Host } from "../../host/host.ts";
 import { Cancellation } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -10,6 +12,7 @@ import type { ListedLimits } from "../methods/lists.ts";
 import type { Answer, ClientLogs, Post } from "../protocol.ts";
 import type { Sealer } from "../seal.ts";
 import type { AskLimits } from "./ask.ts";
+import { listenToNodes } from "./elsewhere.ts";
 import type { Session } from "./session.ts";
 import { Sessions, type SessionLimits } from "./sessions.ts";
 import { StreamStore, type StreamStoreLimits } from "./stream-store.ts";
@@ -34,6 +37,8 @@ export interface LegacyOptions {
   readonly berthVersion: string;
   readonly sealer: Sealer;
   readonly records: Records;
+  readonly cluster: Pick<Cluster, "id" | "on" | "tell">;
+  readonly errands: Errands;
   readonly limits: LegacyLimits;
   readonly log: Log;
   readonly logs: ClientLogs;
@@ -44,14 +49,14 @@ export type LegacyLimits = AskLimits &
   SessionLimits &
   SessionStreamLimits &
   StreamStoreLimits &
-  Pick<Limits, "silentCallMs" | "batchMessages" | "batchBytes" | "pingMs" | "subscriptionsPerSession">;
+  Pick<Limits, "silentCallMs" | "batchMessages" | "batchBytes" | "pingMs">;
 
 /** The longest interval at which sessions are maintained. */
 const TEND_MS = 5_000;
 
 export function createLegacy(options: LegacyOptions): Legacy {
-  const { sealer, records, log, limits } = options;
-  const sessions = new Sessions(sealer, records, limits);
+  const { sealer, records, cluster, log, limits } = options;
+  const sessions = new Sessions(sealer, records, limits, cluster);
   const store = new StreamStore(records, log, limits);
   const streams = new Streams(store, limits);
   const closing = new Cancellation();
@@ -69,6 +74,7 @@ export function createLegacy(options: LegacyOptions): Legacy {
     Math.min(TEND_MS, limits.pingMs, limits.replayMs),
   ).unref();
   closing.addEventListener("abort", () => clearInterval(tending));
+  listenToNodes({ ...options, sessions });
   return { ...options, sessions, streams, store, closing };
 }
 

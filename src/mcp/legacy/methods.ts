@@ -87,58 +87,33 @@ function answered<Outcome extends object>(outcome: Outcome | Unanswered): Outcom
   return outcome;
 }
 
-async function setLevel(legacy: Legacy, call: LegacyCall): Promise<string> {
+/** Answers once the change is stored, so that it holds whatever happens to the process. */
+async function setLevel({ sessions }: Legacy, call: LegacyCall): Promise<string> {
   const session = sessionOf(call);
   const { level } = call.params;
   if (!isLogLevel(level)) {
     throw new BerthError("invalid_params", `"level" must be one of ${LOG_LEVELS.join(", ")}`);
   }
-  session.logLevel = level;
-  return saved(legacy, session);
+  await sessions.change(session, { level });
+  return "{}";
 }
 
-async function subscribe(legacy: Legacy, call: LegacyCall): Promise<string> {
+async function subscribe({ sessions }: Legacy, call: LegacyCall): Promise<string> {
   const session = sessionOf(call);
-  const { subscriptions } = session;
-  const { subscriptionsPerSession } = legacy.limits;
   const uri = uriOf(call);
   if (uri.length > URI_CHARACTERS_MAX) {
     throw new BerthError("invalid_params", `the "uri" of a subscription has at most ${URI_CHARACTERS_MAX} characters`);
   }
   if (!(await call.catalog.resource(uri))) throw new BerthError("resource_not_found", uri, { data: { uri } });
-  if (subscriptions.has(uri)) return saved(legacy, session);
-  if (subscriptions.size >= subscriptionsPerSession) {
-    throw new BerthError("invalid_params", `a session has at most ${subscriptionsPerSession} subscriptions`);
-  }
-  let characters = uri.length;
-  for (const each of subscriptions) characters += each.length;
-  if (characters > URIS_CHARACTERS_MAX) {
-    throw new BerthError(
-      "invalid_params",
-      `the subscriptions of a session have at most ${URIS_CHARACTERS_MAX} characters`,
-    );
-  }
-  subscriptions.add(uri);
-  return saved(legacy, session);
+  await sessions.change(session, { subscribe: uri });
+  return "{}";
 }
 
 /** A session remembers its subscriptions, so they must be small. */
 const URI_CHARACTERS_MAX = 2_048;
-/** The limit for all of them together: they are written whenever one is added or removed. */
-const URIS_CHARACTERS_MAX = 64 * 1_024;
 
-async function unsubscribe(legacy: Legacy, call: LegacyCall): Promise<string> {
-  const session = sessionOf(call);
-  session.subscriptions.delete(uriOf(call));
-  return saved(legacy, session);
-}
-
-/**
- * Answers once the change is stored, so that it holds whatever happens to the process. Saves even if nothing changed
- * here: another process may have made another change.
- */
-async function saved({ sessions }: Legacy, session: Session): Promise<string> {
-  await sessions.save(session);
+async function unsubscribe({ sessions }: Legacy, call: LegacyCall): Promise<string> {
+  await sessions.change(sessionOf(call), { unsubscribe: uriOf(call) });
   return "{}";
 }
 

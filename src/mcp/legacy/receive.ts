@@ -8,17 +8,20 @@ import { methodErrorAnswer } from "../error-answer.ts";
 import {
   errorText,
   idOf,
+  isId,
   readMessage,
   resultText,
   type ClientResponse,
   type Message,
   type Params,
   type Request,
+  type RequestId,
 } from "../json-rpc.ts";
 import { methodCall } from "../methods/calls.ts";
 import type { Answer, Post, ServerPlace } from "../protocol.ts";
 import { isLegacy, LEGACY_VERSIONS } from "../revisions.ts";
 import { usedCapabilities } from "./ask.ts";
+import { answerElsewhere, cancelElsewhere, nobodyWaits } from "./elsewhere.ts";
 import type { Legacy } from "./legacy.ts";
 import { callLegacyMethod } from "./methods.ts";
 import { legacyClient, type ClientAnswer, type LegacyCall, type Session } from "./session.ts";
@@ -39,7 +42,7 @@ export async function receiveLegacy(
   const session = found instanceof Promise ? await found : found;
   if (!isBatch(body)) {
     const message = body;
-    if (message.kind !== "request") return take(session, message, post.body.length);
+    if (message.kind !== "request") return take(legacy, session, message, post.body.length);
     if (message.method === "initialize") return initialize(legacy, place, message, session);
     return inStream(legacy, post, session, [message], (streamed) =>
       answerRequest(legacy, place, streamed, session, message),
@@ -242,7 +245,7 @@ async function answerOfBatch(
     if (message.kind === "request") {
       return (await answerRequest(legacy, place, post, session, message)).body;
     }
-    take(session, message, message.kind === "response" ? JSON.stringify(body).length : 0);
+    await take(legacy, session, message, message.kind === "response" ? JSON.stringify(body).length : 0);
     return undefined;
   } catch (error) {
     if (!(error instanceof BerthError)) throw error;
@@ -285,22 +288,32 @@ function isBatch(body: Message | readonly unknown[]): body is readonly unknown[]
 }
 
 /** Takes a message that is not a request, without an answer. `units` is its length. */
-function take(session: Session | undefined, message: Exclude<Message, Request>, units: number): Answer {
-  if (message.kind === "response") {
-    if (session?.questions.answer(message.id, answerOf(message, units))) return { status: 202 };
-    throw new BerthError(
-      "invalid_request",
-      "nobody waits for this response: its request has ended, or did not come from this server",
-    );
-  }
+function take(
+  legacy: Legacy,
+  session: Session | undefined,
+  message: Exclude<Message, Request>,
+  units: number,
+): Answer | Promise<Answer> {
+  if (message.kind === "response") return takeAnswer(legacy, session, message.id, answerOf(message, units));
   const { requestId } = message.params;
-  if (
-    message.method === "notifications/cancelled" &&
-    (typeof requestId === "string" || typeof requestId === "number")
-  ) {
-    session?.calls.get(requestId)?.abort();
+  if (session && message.method === "notifications/cancelled" && isId(requestId)) {
+    const call = session.calls.get(requestId);
+    if (call) call.abort();
+    else cancelElsewhere(legacy, session, requestId);
   }
   return { status: 202 };
+}
+
+/** Takes the client's answer to a question, or has the node take it that waits for it. */
+function takeAnswer(
+  legacy: Legacy,
+  session: Session | undefined,
+  id: RequestId,
+  answer: ClientAnswer,
+): Answer | Promise<Answer> {
+  if (session?.questions.answer(id, answer)) return { status: 202 };
+  if (!session) throw nobodyWaits();
+  return answerElsewhere(legacy, session, id, answer).then(() => ({ status: 202 }));
 }
 
 function answerOf({ body }: ClientResponse, units: number): ClientAnswer {

@@ -18,6 +18,13 @@ export interface SessionFacts {
   readonly until: number;
 }
 
+/** The settings of a session by its client, for calls in other processes or after a restart. */
+export interface SessionState {
+  readonly ended?: true;
+  readonly logLevel?: LogLevel;
+  readonly subscriptions?: readonly string[];
+}
+
 /** The owner of a session: nobody else finds it. */
 export type Whose = Pick<ServerPlace, "tenant" | "server" | "principal">;
 
@@ -34,9 +41,7 @@ export class Session {
   readonly facts: SessionFacts;
   /** Not set by a client, so the server decides (2025-11-25 `server/utilities/logging`). */
   logLevel: LogLevel = "info";
-  readonly subscriptions = new Set<string>();
-  /** Ended for good. */
-  isEnded = false;
+  subscriptions: ReadonlySet<string> = new Set();
   /** Messages in progress whose clients are still connected. */
   present = 0;
   readonly calls = new Map<RequestId, Cancellation>();
@@ -45,16 +50,24 @@ export class Session {
   readonly #open = new Set<Stream>();
   /** The open streams that were opened to listen, the oldest first. */
   readonly #listeners = new Set<Stream>();
-  readonly questions = new SessionQuestions();
+  readonly questions: SessionQuestions;
   /** Ends the watch for changes that the session's listeners are told. */
   unwatch: (() => void) | undefined;
 
-  constructor(token: string, { tenant, server, principal }: Whose, facts: SessionFacts) {
+  /** `node` is this process, which ids of questions name. */
+  constructor(token: string, { tenant, server, principal }: Whose, facts: SessionFacts, node: string) {
     this.token = token;
     this.tenant = tenant;
     this.server = server;
     this.principalId = principal?.id;
     this.facts = facts;
+    this.questions = new SessionQuestions(node);
+  }
+
+  /** The client's settings count from now on. */
+  follow({ logLevel = "info", subscriptions = [] }: SessionState): void {
+    this.logLevel = logLevel;
+    this.subscriptions = new Set(subscriptions);
   }
 
   stopWatching(): void {
@@ -140,13 +153,21 @@ interface SessionQuestion {
   giveUp(): void;
 }
 
-/** The server's requests that wait for the client's answer. Ids are never reused, not even after a restart. */
+/**
+ * The server's requests that wait for the client's answer. Their ids name the process that waits, and are never reused,
+ * not even after a restart.
+ */
 class SessionQuestions {
+  readonly #node: string;
   readonly #waiting = new Map<RequestId, (answer: ClientAnswer | undefined) => void>();
+
+  constructor(node: string) {
+    this.#node = node;
+  }
 
   /** `send` is given the id of the request. */
   ask(send: (id: string) => void, timeoutMs: number): SessionQuestion {
-    const id = randomUUID();
+    const id = `${this.#node}.${randomUUID()}`;
     let resolveAnswer!: (answer: ClientAnswer | undefined) => void;
     const answer = new Promise<ClientAnswer | undefined>((resolve) => (resolveAnswer = resolve));
     const settle = (given: ClientAnswer | undefined): void => {
@@ -171,6 +192,11 @@ class SessionQuestions {
     settle?.(answer);
     return settle !== undefined;
   }
+}
+
+/** The node that waits for the answer to a question of this id; undefined when no node gives such ids. */
+export function nodeOfQuestion(id: RequestId): string | undefined {
+  return typeof id === "string" ? /^([\w-]{12})\.[\da-f-]{36}$/.exec(id)?.[1] : undefined;
 }
 
 /** The client of a legacy request, and its session, if any. */

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import type { Cluster } from "../../cluster/cluster.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
@@ -8,26 +9,33 @@ import { limitVariable, type Limits } from "../../limits/limits.ts";
 import { KeptCount } from "../kept-count.ts";
 import { isLegacy } from "../revisions.ts";
 import type { Sealer } from "../seal.ts";
-import { Session, type SessionFacts, type Whose } from "./session.ts";
+import { Session, type SessionFacts, type SessionState, type Whose } from "./session.ts";
 
 /**
  * Sessions by the token that the client carries. The token is sealed and contains all that a call depends on, so a
  * session outlives the process that issued it; the client's later changes are stored, and this process only keeps what
- * it has in progress.
+ * it has in progress. Of changes in other nodes it hears by letters.
  */
 export class Sessions {
   readonly #sealer: Sealer;
   readonly #limits: SessionLimits;
+  readonly #cluster: SessionCluster;
   /** The most recently used session comes last. */
   readonly #known = new Map<string, Session>();
+  /** The same, by the id that nodes know them by. */
+  readonly #ids = new Map<string, Session>();
+  /** The number of letters about sessions. */
+  #heard = 0;
   /** The number of sessions of each principal of each tenant. */
   readonly #counts = new Map<string, Map<string | undefined, number>>();
   readonly #store: SessionStore;
 
-  constructor(sealer: Sealer, records: Records, limits: SessionLimits) {
+  constructor(sealer: Sealer, records: Records, limits: SessionLimits, cluster: SessionCluster) {
     this.#sealer = sealer;
     this.#store = new SessionStore(records, limits);
     this.#limits = limits;
+    this.#cluster = cluster;
+    cluster.on(CHANGED, (body) => this.#hear(body as unknown as ChangedLetter));
   }
 
   /** Issues a session. Throws `too_many_sessions` when every remembered session is in use. */
@@ -35,7 +43,7 @@ export class Sessions {
     const { sessionMs } = this.#limits;
     const facts = { id: randomUUID(), version, capabilities, until: this.#store.now() + sessionMs };
     const token = this.#sealer.seal(binding(whose), facts, sessionMs);
-    return this.#remember(new Session(token, whose, facts));
+    return this.#remember(this.#make(token, whose, facts));
   }
 
   /**
@@ -56,19 +64,29 @@ export class Sessions {
       this.#known.set(token, known);
       return known;
     }
-    return this.#restore(new Session(token, whose, this.#read(whose, token)));
+    return this.#restore(this.#make(token, whose, this.#read(whose, token)));
   }
 
-  /** Resolves when the client's changes are stored for the process that serves it next. */
-  save(session: Session): Promise<void> {
-    return this.#store.save(session);
+  /** The session of this id where this process has something of it; for letters of other nodes. */
+  find(tenant: string, id: string): Session | undefined {
+    const session = this.#ids.get(id);
+    return session?.tenant === tenant ? session : undefined;
   }
 
-  /** Ends the session and everything that it has in progress, for good. */
+  /**
+   * Resolves when what its client has set is stored, for whoever serves it next; other nodes that know the session hear
+   * of it.
+   */
+  async change(session: Session, change: SessionChange): Promise<void> {
+    const { tenant, facts } = session;
+    await this.#store.change(session, change);
+    this.#cluster.tell(CHANGED, { tenant, id: facts.id, ...("end" in change && { end: true }) });
+  }
+
+  /** Ends the session and everything that it has in progress, wherever that is, for good. */
   async end(session: Session): Promise<void> {
-    session.isEnded = true;
     this.#forget(session);
-    await this.#store.save(session);
+    await this.change(session, { end: true });
   }
 
   /** Like `end`, for a session whose token nobody else has seen: nothing of it needs to be stored. */
@@ -101,13 +119,24 @@ export class Sessions {
   }
 
   async #restore(session: Session): Promise<Session> {
-    const { ended, logLevel, subscriptions = [] } = await this.#store.read(session);
-    if (ended) throw new BerthError("session_not_found", "it was ended");
-    const known = this.#known.get(session.token);
-    if (known) return known;
-    session.logLevel = logLevel ?? session.logLevel;
-    for (const uri of subscriptions) session.subscriptions.add(uri);
-    return this.#remember(session);
+    for (;;) {
+      const heard = this.#heard;
+      const isEnded = await this.#store.follow(session);
+      if (isEnded) throw new BerthError("session_not_found", "it was ended");
+      // No letter comes for a session that is not known yet.
+      if (heard === this.#heard) break;
+    }
+    return this.#known.get(session.token) ?? this.#remember(session);
+  }
+
+  async #hear({ tenant, id, end }: ChangedLetter): Promise<void> {
+    this.#heard += 1;
+    const session = this.find(tenant, id);
+    if (session && (end || (await this.#store.follow(session)))) this.#forget(session);
+  }
+
+  #make(token: string, whose: Whose, facts: SessionFacts): Session {
+    return new Session(token, whose, facts, this.#cluster.id);
   }
 
   #expire(session: Session): never {
@@ -128,6 +157,7 @@ export class Sessions {
   #remember(session: Session): Session {
     if (this.#known.size >= this.#limits.sessions) this.#makeRoom(session);
     this.#known.set(session.token, session);
+    this.#ids.set(session.facts.id, session);
     this.#count(session, 1);
     return session;
   }
@@ -164,6 +194,7 @@ export class Sessions {
   #forget(session: Session): void {
     if (this.#known.get(session.token) === session) {
       this.#known.delete(session.token);
+      this.#ids.delete(session.facts.id);
       this.#count(session, -1);
     }
     session.stopWatching();
@@ -196,30 +227,46 @@ function isFacts(value: unknown): value is SessionFacts {
   return isWhole && typeof version === "string" && isLegacy(version);
 }
 
-/** The state that a client has set in a session, for calls in other processes or after a restart. */
-interface SessionState {
-  readonly ended?: true;
-  readonly logLevel?: LogLevel;
-  readonly subscriptions?: readonly string[];
+/** One thing that a client sets in a session. */
+export type SessionChange =
+  | { readonly level: LogLevel }
+  | { readonly subscribe: string }
+  | { readonly unsubscribe: string }
+  | { readonly end: true };
+
+type SessionCluster = Pick<Cluster, "id" | "on" | "tell">;
+
+/** Tells other nodes of a change to a session. */
+const CHANGED = "session";
+
+interface ChangedLetter {
+  readonly tenant: string;
+  readonly id: string;
+  readonly end?: true;
 }
 
-type SessionStoreLimits = Pick<Limits, "keptSessionBytesPerTenant">;
+type SessionStoreLimits = Pick<Limits, "keptSessionBytesPerTenant" | "subscriptionsPerSession">;
 
 /** The most attempts at a change that loses against concurrent ones. */
 const TRIES_MAX = 20;
 /** The size of a record besides its text. */
 const RECORD_BYTES = 1_024;
+/** The limit for all subscriptions of a session together: they are written whenever one is added or removed. */
+const URIS_CHARACTERS_MAX = 64 * 1_024;
 
 /**
  * The states of sessions. A session without changes has none, so most are not stored at all. Each session has one write
- * at a time, which includes every change until it begins.
+ * at a time, which includes every change until it begins. A change is made to the state as it is stored by then, so that
+ * none undoes what another process has stored.
  */
 class SessionStore {
   readonly #records: Records;
   readonly #limits: SessionStoreLimits;
   readonly #kept: KeptCount;
   readonly #stored = new WeakMap<Session, Stored>();
-  readonly #writing = new WeakMap<Session, { readonly now: Promise<void>; next?: Promise<void> }>();
+  /** The changes that wait for their write; there is a list as long as one is under way. */
+  readonly #waiting = new WeakMap<Session, WaitingChange[]>();
+  readonly #writing = new WeakMap<Session, Promise<void>>();
 
   constructor(records: Records, limits: SessionStoreLimits) {
     this.#records = records;
@@ -231,25 +278,29 @@ class SessionStore {
     return this.#records.now();
   }
 
-  async read(session: Session): Promise<SessionState> {
+  /** The session takes what is stored; true when it was ended. */
+  async follow(session: Session): Promise<boolean> {
     const record = await this.#records.record(session.tenant, "session", session.facts.id);
-    this.#stored.set(session, storedAs(record));
-    return record ? (JSON.parse(record.value) as SessionState) : {};
+    const stored = storedAs(record);
+    if (stored.revision > (this.#stored.get(session)?.revision ?? 0)) this.#take(session, stored);
+    return stored.state.ended === true;
   }
 
   /**
-   * Resolves when the next reader sees all changes until now. Rejects with `session_not_found` when the session was
-   * ended.
+   * Resolves when the next reader sees the change. Rejects with `session_not_found` when the session was ended, and with
+   * `storage_full` or `invalid_params` when there is no room for it.
    */
-  save(session: Session): Promise<void> {
-    const writing = this.#writing.get(session);
-    if (!writing) return this.#begin(session);
-    return (writing.next ??= writing.now.then(ignore, ignore).then(() => this.#begin(session)));
+  change(session: Session, change: SessionChange): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const waiting = this.#waiting.get(session);
+      if (waiting) return void waiting.push({ change, resolve, reject });
+      this.#waiting.set(session, [{ change, resolve, reject }]);
+      this.#writing.set(session, this.#writeAll(session));
+    });
   }
 
   async remove(session: Session): Promise<void> {
-    const writing = this.#writing.get(session);
-    await (writing?.next ?? writing?.now)?.catch(ignore);
+    await this.#writing.get(session);
     const { revision, bytes } = this.#stored.get(session) ?? NOTHING;
     if (revision === 0) return;
     const { tenant, facts } = session;
@@ -258,31 +309,48 @@ class SessionStore {
     if (isGone) await this.#kept.add(tenant, facts.until, -1, -bytes);
   }
 
-  #begin(session: Session): Promise<void> {
-    const writing: { now: Promise<void>; next?: Promise<void> } = { now: this.#write(session) };
-    this.#writing.set(session, writing);
-    const over = (): void => void (writing.next ?? this.#writing.delete(session));
-    writing.now.then(over, over);
-    return writing.now;
+  async #writeAll(session: Session): Promise<void> {
+    for (let changes; (changes = this.#waiting.get(session)!).length > 0;) {
+      this.#waiting.set(session, []);
+      try {
+        await this.#write(session, changes);
+        for (const { resolve } of changes) resolve();
+      } catch (error) {
+        for (const { reject } of changes) reject(error);
+      }
+    }
+    this.#waiting.delete(session);
+    this.#writing.delete(session);
   }
 
-  async #write(session: Session): Promise<void> {
+  async #write(session: Session, changes: readonly WaitingChange[]): Promise<void> {
     const { tenant, facts } = session;
+    const refused = new Set<WaitingChange>();
     for (let tries = 1; tries <= TRIES_MAX; tries++) {
-      const { revision: expected, bytes: before } = this.#stored.get(session) ?? NOTHING;
+      const { revision: expected, bytes: before, state: old } = this.#stored.get(session) ?? NOTHING;
+      if (old.ended) throw new BerthError("session_not_found", "it was ended");
+      let state = old;
+      for (const each of changes) {
+        if (refused.has(each)) continue;
+        try {
+          state = this.#changed(state, each.change);
+        } catch (error) {
+          refused.add(each);
+          each.reject(error);
+        }
+      }
+      if (refused.size === changes.length) return;
       // If the end of a session is not stored, its own client may go on with it, and nothing worse.
-      if (expected === 0 && !(await this.#hasRoom(session))) return;
-      const value = JSON.stringify(stateOf(session));
+      if (expected === 0 && !(await this.#hasRoom(tenant, state))) return;
+      const value = JSON.stringify(state);
       const put = { value, expected, expiresAt: facts.until };
       const revision = await this.#records.putRecord(tenant, "session", facts.id, put);
       if (revision === undefined) {
-        const record = await this.#records.record(tenant, "session", facts.id);
-        if (record && (JSON.parse(record.value) as SessionState).ended) throw new BerthError("session_not_found");
-        this.#stored.set(session, storedAs(record));
+        this.#take(session, storedAs(await this.#records.record(tenant, "session", facts.id)));
         continue;
       }
       const bytes = Math.max(before, RECORD_BYTES + Buffer.byteLength(value));
-      this.#stored.set(session, { revision, bytes });
+      this.#take(session, { revision, bytes, state });
       // The change is made, so a failure to count it must not fail it.
       if (bytes > before)
         await this.#kept.add(tenant, facts.until, expected === 0 ? 1 : 0, bytes - before).catch(ignore);
@@ -291,12 +359,37 @@ class SessionStore {
     throw new BerthError("store_failed", `the session was changed ${TRIES_MAX} times meanwhile`);
   }
 
+  #changed(state: SessionState, change: SessionChange): SessionState {
+    if ("end" in change || state.ended) return { ended: true };
+    if ("level" in change) return { ...state, logLevel: change.level };
+    const { subscriptions = [] } = state;
+    if ("unsubscribe" in change)
+      return { ...state, subscriptions: subscriptions.filter((uri) => uri !== change.unsubscribe) };
+    const { subscribe } = change;
+    if (subscriptions.includes(subscribe)) return state;
+    const { subscriptionsPerSession } = this.#limits;
+    if (subscriptions.length >= subscriptionsPerSession)
+      throw new BerthError("invalid_params", `a session has at most ${subscriptionsPerSession} subscriptions`);
+    if (subscriptions.reduce((sum, uri) => sum + uri.length, subscribe.length) > URIS_CHARACTERS_MAX) {
+      throw new BerthError(
+        "invalid_params",
+        `the subscriptions of a session have at most ${URIS_CHARACTERS_MAX} characters`,
+      );
+    }
+    return { ...state, subscriptions: [...subscriptions, subscribe] };
+  }
+
+  #take(session: Session, stored: Stored): void {
+    this.#stored.set(session, stored);
+    session.follow(stored.state);
+  }
+
   /** Throws `storage_full` when there is no room for the state. */
-  async #hasRoom({ tenant, isEnded }: Session): Promise<boolean> {
+  async #hasRoom(tenant: string, { ended }: SessionState): Promise<boolean> {
     const { keptSessionBytesPerTenant } = this.#limits;
     const { count, bytes } = await this.#kept.of(tenant);
     if (bytes < keptSessionBytesPerTenant) return true;
-    if (isEnded) return false;
+    if (ended) return false;
     const limit = `${keptSessionBytesPerTenant} (${limitVariable("keptSessionBytesPerTenant")})`;
     throw new BerthError(
       "storage_full",
@@ -305,21 +398,26 @@ class SessionStore {
   }
 }
 
+interface WaitingChange {
+  readonly change: SessionChange;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
 /** The known record; revision 0 when there is none. */
 interface Stored {
   readonly revision: number;
   /** The bytes counted for it. */
   readonly bytes: number;
+  readonly state: SessionState;
 }
 
-const NOTHING: Stored = { revision: 0, bytes: 0 };
+const NOTHING: Stored = { revision: 0, bytes: 0, state: {} };
 
 function storedAs(record: StoredRecord | undefined): Stored {
-  return record ? { revision: record.revision, bytes: RECORD_BYTES + Buffer.byteLength(record.value) } : NOTHING;
-}
-
-function stateOf({ isEnded, logLevel, subscriptions }: Session): SessionState {
-  return isEnded ? { ended: true } : { logLevel, subscriptions: [...subscriptions] };
+  if (!record) return NOTHING;
+  const { revision, value } = record;
+  return { revision, bytes: RECORD_BYTES + Buffer.byteLength(value), state: JSON.parse(value) as SessionState };
 }
 
 function ignore(): void {}

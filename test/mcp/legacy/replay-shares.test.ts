@@ -11,7 +11,7 @@ const store = { change: nothing, remove: nothing, adopt: nothing } as unknown as
 
 describe("what streams keep for clients that come back", () => {
   const sessionOf = (tenant: string): Session =>
-    new Session(tenant, { tenant, server: "one" } as never, { version: "2025-11-25" } as never);
+    new Session(tenant, { tenant, server: "one" } as never, { version: "2025-11-25" } as never, "node");
   let requests = 0;
   const BYTES = 10_000;
   /** The part of a share that an ended stream takes. */

@@ -9,7 +9,7 @@ import type { Session } from "../../../src/mcp/legacy/session.ts";
 import { Sessions } from "../../../src/mcp/legacy/sessions.ts";
 import { createSealer } from "../../../src/mcp/seal.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
-import { memoryRecords, MemoryHost, startRig, type Rig } from "../../support/mcp-host.ts";
+import { loneNode, memoryRecords, MemoryHost, startRig, type Rig } from "../../support/mcp-host.ts";
 import { until } from "../../support/until.ts";
 
 const KEY = new Uint8Array(32).fill(7);
@@ -184,19 +184,15 @@ describe("legacy sessions", () => {
         return records.putRecord(tenant, kind, key, put);
       },
     };
-    const sessions = new Sessions(createSealer(KEY), counted, defaultLimits);
+    const sessions = new Sessions(createSealer(KEY), counted, defaultLimits, loneNode().cluster);
     const session = sessions.issue({ tenant: "a", server: "one", principal: undefined }, "2025-03-26", {});
-    const saves = Array.from({ length: 100 }, (_, at) => {
-      session.subscriptions.add(`test://${at}`);
-      return sessions.save(session);
-    });
-    await Promise.all(saves);
+    await Promise.all(Array.from({ length: 100 }, (_, at) => sessions.change(session, { subscribe: `test://${at}` })));
     assert.equal(values.length, 2);
     assert.ok(reads.length <= 4, `${reads.length} reads`);
     assert.equal(JSON.parse(values.at(-1)!).subscriptions.length, 100);
-    session.subscriptions.clear();
-    await sessions.save(session);
+    await Promise.all([...session.subscriptions].map((unsubscribe) => sessions.change(session, { unsubscribe })));
     assert.deepEqual(JSON.parse(values.at(-1)!).subscriptions, []);
+    assert.equal(values.length, 4);
     assert.ok(reads.length <= 4, `${reads.length} reads`);
   });
 
@@ -263,7 +259,12 @@ describe("legacy sessions", () => {
   });
 
   it("where there is no room, whoever has most loses what is under way, and others have theirs", () => {
-    const sessions = new Sessions(createSealer(KEY), memoryRecords(), { ...defaultLimits, sessions: 6 });
+    const sessions = new Sessions(
+      createSealer(KEY),
+      memoryRecords(),
+      { ...defaultLimits, sessions: 6 },
+      loneNode().cluster,
+    );
     /** A session with a call under way. */
     const busy = (tenant: string, id: string): Session => {
       const principal = createPrincipal({ id, tenant }, []);

@@ -11,7 +11,7 @@ const MIB = 1024 * 1024;
 
 describe("what streams keep beyond the process", () => {
   const sessionOf = (tenant: string): Session =>
-    new Session(tenant, { tenant, server: "one" } as never, { id: tenant, version: "2025-11-25" } as never);
+    new Session(tenant, { tenant, server: "one" } as never, { id: tenant, version: "2025-11-25" } as never, "node");
   const text = JSON.stringify({ jsonrpc: "2.0", id: 1, result: { text: `"${'\\"'.repeat(30_000)}"` } });
 
   it("is written at most 1 MiB at a time, each message as it is, with turns for others between", async () => {

@@ -9,7 +9,7 @@ import { defaultLimits } from "../../../src/limits/limits.ts";
 import { createEndpoint } from "../../../src/mcp/endpoint.ts";
 import { openStdio } from "../../../src/mcp/stdio/stdio.ts";
 import { request } from "../../support/berth.ts";
-import { memoryRecords, MemoryHost } from "../../support/mcp-host.ts";
+import { loneNode, MemoryHost } from "../../support/mcp-host.ts";
 import { until } from "../../support/until.ts";
 
 it("S1 once its end has begun a connection answers what is under way, and everything else with -32002", async () => {
@@ -18,7 +18,7 @@ it("S1 once its end has begun a connection answers what is under way, and everyt
   const slow = (): Promise<string> => new Promise((resolve) => (finish = resolve));
   host.offer("server", { tools: { slow } });
   const log = createLog("silent");
-  const endpoint = createEndpoint({ host, berthVersion: "0", log, records: memoryRecords() });
+  const endpoint = createEndpoint({ host, berthVersion: "0", log, ...loneNode() });
   const [input, output] = [new PassThrough(), new PassThrough()];
   const limits = { bodyBytes: 100_000 };
   const connection = openStdio({ endpoint, tenant: "default", server: "server", input, output, limits, log });
@@ -71,7 +71,7 @@ it("S1 a long line is read where long messages are, and what comes with it and a
     },
     scalarsIn: assert.fail,
   };
-  const endpoint = createEndpoint({ host, berthVersion: "0", log, records: memoryRecords(), checks });
+  const endpoint = createEndpoint({ host, berthVersion: "0", log, ...loneNode(), checks });
   const [input, output] = [new PassThrough(), new PassThrough()];
   const limits = { bodyBytes: 1_000_000 };
   const connection = openStdio({ endpoint, tenant: "default", server: "server", input, output, limits, log });

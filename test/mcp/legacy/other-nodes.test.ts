@@ -1,0 +1,259 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { createPrincipal } from "../../../src/access/principal.ts";
+import type { CallOptions } from "../../../src/host/catalog/catalog.ts";
+import type { JsonObject } from "../../../src/lib/json.ts";
+import type { NodeStore } from "../../../src/lib/node-store.ts";
+import type { Records } from "../../../src/lib/records.ts";
+import { defaultLimits } from "../../../src/limits/limits.ts";
+import { LegacyClient } from "../../support/legacy-client.ts";
+import { memoryRecords, MemoryHost, startRig, type Rig } from "../../support/mcp-host.ts";
+import { memoryNodes } from "../../support/memory-nodes.ts";
+import { until } from "../../support/until.ts";
+
+const KEY = new Uint8Array(32).fill(7);
+const PEOPLE = new Map(
+  ["ann", "ben"].map((id) => [id, createPrincipal({ id, tenant: "default" }, [{ can: ["call", "read"] }])]),
+);
+const QUESTION = {
+  method: "elicitation/create",
+  params: { mode: "form", message: "?", requestedSchema: { type: "object", properties: {} } },
+} as const;
+
+/** A client of one of the nodes; with a name, it sends a token of its own. */
+class Person extends LegacyClient {
+  name: string | undefined;
+
+  override get headers(): Record<string, string> {
+    return { ...super.headers, ...(this.name !== undefined && { Authorization: `Bearer ${this.name}` }) };
+  }
+
+  at(url: string): Person {
+    const same = new Person(url, this.version);
+    same.session = this.session;
+    same.name = this.name;
+    return same;
+  }
+}
+
+describe("a legacy session on two nodes", () => {
+  let nodes: NodeStore;
+  let records: Records;
+  let posted: string[];
+  let rigs: Rig[] = [];
+  let aborted: number;
+  beforeEach(async () => {
+    const kept = memoryNodes();
+    posted = [];
+    nodes = {
+      ...kept,
+      post(from, letters) {
+        posted.push(...letters.map(({ text }) => text));
+        return kept.post(from, letters);
+      },
+    };
+    records = memoryRecords();
+    aborted = 0;
+    for (let count = 0; count < 2; count++) {
+      const host = new MemoryHost();
+      rigs.push(await startRig({ host, sealKey: KEY, nodes, records }, {}, PEOPLE));
+      for (const server of ["one", "two"]) {
+        host.offer(server, {
+          resources: { "test://a": "a", "test://b": "b" },
+          tools: {
+            log(_args, { onLog }) {
+              for (const level of ["debug", "info"] as const) onLog?.({ level, message: level });
+              return "logged";
+            },
+            wait: (_args, { signal }) =>
+              new Promise((resolve) =>
+                signal?.addEventListener("abort", () => {
+                  aborted += 1;
+                  resolve("stopped");
+                }),
+              ),
+            ask: (_args: JsonObject, { answers }: CallOptions) =>
+              answers ? JSON.stringify(answers) : { inputRequests: { q: QUESTION } },
+          },
+        });
+      }
+    }
+    await until(() => rigs.every(({ cluster }) => cluster.others.size === 1));
+  });
+  afterEach(async () => {
+    for (const rig of rigs.splice(0)) await rig.close();
+  });
+
+  async function start(name?: string, server = "one"): Promise<[Person, Person]> {
+    const client = new Person(rigs[0]!.url(server), "2025-11-25");
+    client.name = name;
+    await client.initialize({ elicitation: {} });
+    const there = client.at(rigs[1]!.url(server));
+    assert.deepEqual(await there.result("ping"), {}, "the other node knows the session");
+    return [client, there];
+  }
+
+  /** A question that waits for its answer on the first node. */
+  async function asked(client: Person) {
+    const reader = await client.call("ask");
+    const { id, method } = await reader.nextMessage();
+    assert.equal(method, "elicitation/create");
+    return {
+      id: id as string,
+      close: () => reader.close(),
+      result: async () => JSON.stringify((await reader.nextMessage()).result),
+    };
+  }
+
+  it("ends on both, with what is under way on either", async () => {
+    const [here, there] = await start();
+    const call = await there.call("wait");
+    const listening = await there.listen();
+    assert.equal(await here.end(), 204);
+    await until(() => aborted === 1);
+    for (const reader of [call, listening]) assert.equal(await reader.nextMessage(), undefined);
+    for (const client of [here, there]) assert.equal((await client.request("ping")).status, 404);
+  });
+
+  it("that is ended while another node looks it up ends there, too", async () => {
+    const client = new Person(rigs[0]!.url("one"), "2025-11-25");
+    await client.initialize();
+    const there = client.at(rigs[1]!.url("one"));
+    const record = records.record.bind(records);
+    records.record = async (...key) => {
+      records.record = record;
+      const found = await record(...key);
+      await client.end();
+      await until(() => posted.some((text) => text.includes('"end":true')));
+      return found;
+    };
+    await there.request("ping");
+    await until(async () => (await there.request("ping")).status === 404);
+  });
+
+  it("has what its client has set through either: the level, subscriptions, and neither undoes the other", async () => {
+    const [here, there] = await start();
+    const stream = await here.listen();
+    await there.result("logging/setLevel", { level: "debug" });
+    await here.result("resources/subscribe", { uri: "test://a" });
+    await there.result("resources/subscribe", { uri: "test://b" });
+    await here.result("resources/unsubscribe", { uri: "test://a" });
+    const first = async (client: Person) => (await (await client.call("log")).nextMessage()).params.level as string;
+    await until(async () => (await first(here)) === "debug" && (await first(there)) === "debug");
+    rigs[0]!.host.update("one", "test://a");
+    rigs[0]!.host.update("one", "test://b");
+    assert.equal((await stream.nextMessage()).params.uri, "test://b");
+    stream.close();
+  });
+
+  it("has as many subscriptions as a session may, through whichever node they come", async () => {
+    const limits = { ...defaultLimits, subscriptionsPerSession: 1 };
+    const small = [
+      await startRig({ sealKey: KEY, nodes, records, limits }),
+      await startRig({ sealKey: KEY, nodes, records, limits }),
+    ];
+    rigs.push(...small);
+    for (const { host } of small) host.offer("one", { resources: { "test://a": "a", "test://b": "b" } });
+    const client = new Person(small[0]!.url("one"), "2025-11-25");
+    await client.initialize();
+    const there = client.at(small[1]!.url("one"));
+    await there.result("ping");
+    const both = await Promise.all([
+      client.result("resources/subscribe", { uri: "test://a" }),
+      there.result("resources/subscribe", { uri: "test://b" }),
+    ]);
+    assert.equal(both.filter(({ error }) => error === undefined).length, 1, JSON.stringify(both));
+  });
+
+  it("has a call cancelled through the other node", async () => {
+    const [here, there] = await start();
+    const reader = await here.call("wait", {}, "mine");
+    assert.equal(await there.notify("notifications/cancelled", { requestId: "other" }), 202);
+    assert.equal(await there.notify("notifications/cancelled", { requestId: "mine" }), 202);
+    await until(() => aborted === 1);
+    reader.close();
+  });
+
+  it("answers a question through the other node, however long the answer is", async () => {
+    const [here, there] = await start("ann");
+    for (const units of [10, 100_000, 800_000]) {
+      const question = await asked(here);
+      const content = { text: "x".repeat(units) };
+      assert.equal((await there.answer(question.id, { action: "accept", content })).status, 202);
+      assert.ok((await question.result()).includes(content.text));
+      assert.equal((await there.answer(question.id, { action: "accept", content })).status, 400, "only once");
+    }
+    const { answerBytes } = defaultLimits;
+    const question = await asked(here);
+    const tooLong = { action: "accept", content: { text: "x".repeat(answerBytes) } };
+    assert.equal((await there.answer(question.id, tooLong)).status, 202);
+    assert.match(await question.result(), /BERTH_ANSWER_BYTES/);
+    const refused = await asked(here);
+    assert.equal((await there.send({ jsonrpc: "2.0", id: refused.id, error: { message: "No!" } })).status, 202);
+    assert.match(await refused.result(), /did not answer: No!/);
+    assert.ok(
+      posted.every(({ length }) => length < 20_000),
+      "no letter is long",
+    );
+  });
+
+  it("answers no question of another session, principal or server, and cancels none of their calls", async () => {
+    const [here] = await start("ann");
+    const question = await asked(here);
+    const reader = await here.call("wait", {}, "mine");
+    const others = [
+      (await start("ann"))[1],
+      (await start("ben"))[1],
+      (await start("ann", "two"))[1],
+      (await start())[1],
+    ];
+    const stolen = here.at(rigs[1]!.url("one"));
+    stolen.name = "ben";
+    assert.equal((await stolen.answer(question.id, { action: "accept", content: {} })).status, 404);
+    assert.equal(await stolen.notify("notifications/cancelled", { requestId: "mine" }), 404);
+    for (const other of others) {
+      const answered = await other.answer(question.id, { action: "accept", content: {} });
+      assert.equal(answered.status, 400);
+      assert.match((await answered.nextMessage()).error.message, /nobody waits for this response/);
+      assert.equal(await other.notify("notifications/cancelled", { requestId: "mine" }), 202);
+    }
+    assert.equal((await here.at(rigs[1]!.url("one")).answer(question.id, { action: "decline" })).status, 202);
+    assert.match(await question.result(), /decline/);
+    assert.equal(aborted, 0);
+    reader.close();
+  });
+
+  it("takes no id that a client makes up for that of a node, and asks none for it", async () => {
+    const [here, there] = await start();
+    const question = await asked(here);
+    const [node, uuid] = question.id.split(".");
+    const before = posted.length;
+    const forged = [
+      `${"A".repeat(12)}.${uuid}`,
+      `${node}/${uuid}`,
+      `${node}.${"0".repeat(1_000)}`,
+      `${node}.`,
+      `.${uuid}`,
+      "__proto__",
+      node,
+      1,
+    ];
+    for (const id of forged) assert.equal((await there.answer(id, { action: "accept" })).status, 400, String(id));
+    assert.equal((await here.answer(`${node}.${uuid!.replace(/./, "g")}`, {})).status, 400);
+    assert.equal(posted.length, before);
+    assert.equal((await there.answer(`${node}.${"0".repeat(36)}`, {})).status, 400, "that node knows no such question");
+    await there.notify("notifications/cancelled", { requestId: "x".repeat(100_000) });
+    await there.notify("notifications/cancelled", { requestId: { toString: 1 } });
+    assert.ok(posted.every((text) => !text.startsWith('["cancel"')));
+    question.close();
+  });
+
+  it("hears that nobody waits where the node that asked is gone", async () => {
+    const [here, there] = await start();
+    const question = await asked(here);
+    question.close();
+    await rigs.shift()!.close();
+    await until(() => rigs[0]!.cluster.others.size === 0);
+    assert.equal((await there.answer(question.id, { action: "accept" })).status, 400);
+  });
+});
