@@ -7,6 +7,7 @@ import { delimiter, join } from "node:path";
 const programs = [
   { names: ["bwrap"], apt: "bubblewrap", why: "bubblewrap 0.8 or newer isolates guest code" },
   { names: ["prlimit"], apt: "util-linux", why: "prlimit (util-linux) limits guest processes" },
+  { names: ["curl"], apt: "curl", why: "the tests of scripts reach hosts with it" },
   {
     names: ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"],
     setting: "BERTH_TEST_CHROMIUM",

@@ -246,6 +246,8 @@ export interface ScriptRun {
   /** The folders of the machine that it sees, and the server that is given them. */
   readonly folders?: readonly HostFolder[];
   readonly server?: string;
+  /** Asked when it is started. Without it, it reaches nothing. */
+  readonly network?: GuestProgram["network"];
   /** Milliseconds from now, the wait for a turn included. */
   readonly deadlineMs: number;
   readonly signal?: CancelSignal;

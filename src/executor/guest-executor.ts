@@ -68,6 +68,7 @@ export class GuestExecutor implements Executor {
       processesOf: (tenant) => this.#limitsOf(tenant).scriptProcesses,
       fairness: this.#fairness,
       makeFolder,
+      network,
     });
     this.#starter = new GuestStarter(start, launcher, limits, { makeFolder, network });
     this.#trials = new LoadTrials(this.#starter, limits);

@@ -2,17 +2,21 @@ import { fileURLToPath } from "node:url";
 import type { HostFolder } from "../folders/folders.ts";
 import type { Command } from "../processes/process-group.ts";
 import {
+  authorities,
+  besideSystemFolders,
   dataBesidesHeapMb,
+  networkCommand,
   noHigherThanOwn,
   readOnly,
   sandboxCommand,
   systemFolders,
   words,
+  type Confined,
   type SandboxTools,
   type User,
 } from "../processes/sandbox.ts";
 import type { Isolation } from "./executor.ts";
-import { FOLDER_VARIABLE } from "./guest/wire.mts";
+import { ETC, etcFiles, FOLDER_VARIABLE, PROXY, SOCKETS } from "./guest/wire.mts";
 
 /**
  * How guest code is started: the one difference between the engines. A launcher only words command lines; it starts
@@ -22,6 +26,10 @@ export interface GuestLauncher {
   readonly isolation: Isolation;
   /** The user that guests are outside, when not the service's own. */
   readonly guestUser?: User;
+  /** Likewise, of scripts. */
+  readonly scriptUser?: User;
+  /** Why scripts get no network, where they get none. */
+  readonly noScriptNetwork?: string;
   /** A blank guest process; the pipe is its descriptor 3. Its environment names where its folders are. */
   guest(places?: GuestPlaces): Command;
   /** One run of a script. `sandboxed`: its text is written to descriptor 3; `trusted`: it stands in `folder`. */
@@ -42,6 +50,8 @@ interface ScriptCommand {
   readonly env: Readonly<Record<string, string>>;
   readonly folders?: readonly HostFolder[];
   readonly deadlineMs: number;
+  /** The folder of its way out. Only for `sandboxed`. */
+  readonly sockets?: string;
   /** Holds the file `script` and the working folder `work`, for this run alone. */
   readonly folder?: string;
 }
@@ -66,7 +76,6 @@ const scriptEnvironment = { PATH: "/usr/bin:/bin", HOME: "/tmp", TMPDIR: "/tmp",
 
 /** Where a guest in the sandbox keeps files: its working folder, its home, and its place for temporary files. */
 const SCRATCH = "/tmp";
-const SOCKETS = "/sbx/sockets";
 
 /** Where code in the sandbox finds a folder of the machine. */
 function insideOf(folder: HostFolder): HostFolder {
@@ -132,6 +141,8 @@ export function sandboxedLauncher(parts: SandboxParts, limits: LauncherLimits): 
   return {
     isolation: "sandboxed",
     ...(parts.guestUser && { guestUser: parts.guestUser }),
+    ...(parts.scriptUser && { scriptUser: parts.scriptUser }),
+    ...(parts.scriptUser && !parts.guestUser && { noScriptNetwork: UNREADABLE }),
     guest({ sockets, folders = [] } = {}) {
       if (folders.length > 0) return commandWith({ sockets, folders });
       return sockets === undefined ? alone : withFolder(connected, sockets);
@@ -139,6 +150,9 @@ export function sandboxedLauncher(parts: SandboxParts, limits: LauncherLimits): 
     script: (run) => scriptCommand(parts, limits, run),
   };
 }
+
+const UNREADABLE =
+  "scripts have no network here: the user nobody cannot read Berth's own files, or Node's; move them out of root's home";
 
 /** Stands for the folder in a command line that is the same for all guests otherwise. */
 const SOCKETS_OUTSIDE = "\0sockets";
@@ -184,19 +198,23 @@ function guestCommand(
 function scriptCommand(
   parts: SandboxParts,
   limits: LauncherLimits,
-  { interpreter, argv, env, folders = [], deadlineMs }: ScriptCommand,
+  { interpreter, argv, env, folders = [], deadlineMs, sockets }: ScriptCommand,
 ): Command {
   const { prlimit, scriptUser, proc } = parts;
-  return sandboxCommand(parts, {
-    env: { ...scriptEnvironment, ...placesOf(folders.map(insideOf)) },
+  const connects = sockets !== undefined;
+  const confined: Confined = {
+    env: { ...scriptEnvironment, ...placesOf(folders.map(insideOf)), ...(connects && proxyEnvironment) },
     hiddenEnv: env,
     sees: [
       ...systemFolders(),
-      ...["null", "zero", "random", "urandom"].flatMap((name) => ["--dev-bind", `/dev/${name}`, `/dev/${name}`]),
+      ...devices,
       ...(proc ? words("--proc /proc --symlink /proc/self/fd /dev/fd") : []),
       ...words("--ro-bind-data 3 /sbx/script"),
       ...words(`--perms 1777 --size ${limits.scriptDiskMb * MEGABYTE} --tmpfs /tmp`),
-      ...mounts(folders),
+      ...(connects
+        ? [...authorities(), ...etcFiles.flatMap((name) => readOnly(`${ETC}/${name}`, `/etc/${name}`))]
+        : []),
+      ...mounts(connects ? folders.map(insideOf) : folders),
     ],
     folder: "/tmp",
     argv: [
@@ -215,11 +233,58 @@ function scriptCommand(
       "/sbx/script",
       ...argv,
     ],
+    sharesNetwork: connects,
     // A program of the machine may listen at a socket in the folder.
-    sockets: folders.length === 0 ? "local" : "none",
+    sockets: folders.length === 0 ? (connects ? "local and tcp" : "local") : connects ? "tcp" : "none",
+    ...(scriptUser && { user: scriptUser }),
+  };
+  const script = sandboxCommand(parts, confined);
+  return connects ? { ...script, ...forwarderCommand(parts, script, folders, sockets) } : script;
+}
+
+/** Starts `script` in a network whose only way out is a process beside it (`guest/forwarder.mts`). */
+function forwarderCommand(
+  parts: SandboxParts,
+  script: Command,
+  folders: readonly HostFolder[],
+  sockets: string,
+): Command {
+  const { node, bwrap, scriptUser } = parts;
+  return networkCommand(parts, {
+    limits: [`--nofile=${FORWARDER_FILES}`, "--core=0"],
+    sees: [
+      ...systemFolders(),
+      ...devices,
+      ...authorities(),
+      ...[...node.libraries, bwrap].flatMap(besideSystemFolders),
+      ...readOnly(node.file, "/sbx/node"),
+      ...readOnly(fileURLToPath(guestFolder), "/sbx/guest"),
+      ...readOnly(sockets, SOCKETS),
+      // With the settings of its network. The script's own can only be mounted where nothing covers a part of it.
+      ...words("--bind /proc /proc"),
+      ...words(`--size ${MEGABYTE} --tmpfs ${ETC} --dir ${SCRATCH}`),
+      ...mounts(folders),
+    ],
+    argv: ["/sbx/node", ...words(FORWARDER_FLAGS), "/sbx/guest/forwarder.mjs", script.file, ...script.args],
     ...(scriptUser && { user: scriptUser }),
   });
 }
+
+const devices = ["null", "zero", "random", "urandom"].flatMap((name) => ["--dev-bind", `/dev/${name}`, `/dev/${name}`]);
+
+/** It carries bytes, three descriptors for each connection. */
+const FORWARDER_FILES = 1_024;
+/** Each run waits for its start, of which flags about the heap take a third: with them Node compiles its own code anew. */
+const FORWARDER_FLAGS = "--v8-pool-size=1 --no-addons";
+
+/** By the proxy, programs are told why a host is refused, and reach what is listed as an address. */
+const proxyEnvironment = Object.fromEntries([
+  ...["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"].map((name) => [
+    name,
+    `http://${PROXY.host}:${PROXY.port}`,
+  ]),
+  ...["no_proxy", "NO_PROXY"].map((name) => [name, "localhost,127.0.0.1"]),
+]);
 
 /**
  * Command lines without a sandbox: plain child processes of the service's own user, for code that the operator trusts.

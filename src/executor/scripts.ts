@@ -21,6 +21,7 @@ import {
   timedOutWaiting,
   tooBusy,
 } from "./failures.ts";
+import type { GuestNetwork } from "./guest-starter.ts";
 import type { GuestLauncher, Interpreter } from "./launcher.ts";
 
 /**
@@ -40,6 +41,8 @@ interface ScriptsOwner {
   readonly processesOf: (tenant: string) => number;
   readonly fairness: CpuFairness;
   readonly makeFolder: MakeFolder | undefined;
+  /** Where the connections of scripts lead; without it, nowhere. */
+  readonly network: GuestNetwork | undefined;
 }
 
 export class Scripts {
@@ -49,6 +52,7 @@ export class Scripts {
   readonly #turns: FairSemaphore;
   readonly #fairness: CpuFairness;
   readonly #makeFolder: MakeFolder;
+  readonly #network: GuestNetwork | undefined;
   /** The runs, working and waiting, and the tenant of each. */
   readonly #runs = new Map<Promise<ScriptOutcome>, string>();
   /** The functions that end a run, and what each runs. */
@@ -60,8 +64,9 @@ export class Scripts {
     start: Spawn,
     launcher: GuestLauncher,
     limits: ScriptLimits,
-    { processesOf, fairness, makeFolder = makeTemporary }: ScriptsOwner,
+    { processesOf, fairness, makeFolder = makeTemporary, network }: ScriptsOwner,
   ) {
+    this.#network = network;
     this.#makeFolder = makeFolder;
     this.#fairness = fairness;
     this.#begin = start;
@@ -88,6 +93,9 @@ export class Scripts {
     const invalid = invalidText(script);
     if (invalid) return { ok: false, error: failure("load", invalid) };
     if (script.signal?.aborted) return { ok: false, error: cancelled };
+    const { noScriptNetwork } = this.#launcher;
+    if (noScriptNetwork !== undefined && this.#network && script.network?.grant())
+      return { ok: false, error: failure("load", noScriptNetwork) };
 
     let verdict: GuestFailure | undefined;
     let process: ScriptProcess | undefined;
@@ -162,27 +170,37 @@ export class Scripts {
   }
 
   async #start(
-    { tenant, script, argv, env, folders, deadlineMs }: ScriptRun,
+    { tenant, script, argv, env, folders, network, deadlineMs }: ScriptRun,
     interpreter: Interpreter,
     onStarted: (process: ScriptProcess) => void,
   ): Promise<ScriptEnd> {
     const { outputBytes } = this.#limits;
-    const begin = (folder?: string): Promise<ScriptEnd> => {
+    const begin = (own: { readonly folder?: string; readonly sockets?: string } = {}): Promise<ScriptEnd> => {
       this.started++;
-      const where = { ...(folders && { folders }), ...(folder && { folder }) };
+      const where = { ...(folders && { folders }), ...own };
       const command = this.#launcher.script({ interpreter, argv, env, deadlineMs, ...where });
       const niceness = this.#fairness.nicenessOf(tenant);
       const process = runToEnd(this.#begin, { ...command, niceness }, script, outputBytes);
       onStarted(process);
       return process.ended;
     };
-    if (this.#launcher.isolation === "sandboxed") return await begin();
+    if (this.#launcher.isolation === "sandboxed") {
+      const grant = this.#network && network?.grant();
+      const outlet = grant && this.#network?.open(this.#launcher.scriptUser);
+      if (!outlet) return await begin();
+      try {
+        await outlet.bind(grant, () => {});
+        return await begin({ sockets: outlet.folder });
+      } finally {
+        outlet.close();
+      }
+    }
 
     const folder = this.#makeFolder("script-");
     try {
       await writeFile(join(folder, "script"), script);
       await mkdir(join(folder, "work"));
-      return await begin(folder);
+      return await begin({ folder });
     } finally {
       await rm(folder, { recursive: true, force: true });
     }

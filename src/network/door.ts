@@ -85,7 +85,7 @@ export class Door {
         this.#ends.delete(end);
         return void socket.write(`${JSON.stringify(told)}\n`);
       }
-      told = await this.#lookup(asked.lookup);
+      told = "lookup" in asked ? await this.#lookup(asked.lookup) : { hosts: this.#grant.hosts };
     } catch (error) {
       this.#tenant.refused();
       const { message, code = "EACCES" } = error as NodeJS.ErrnoException;
@@ -277,7 +277,8 @@ function readAsked(line: string): Asked | undefined {
   } catch {
     return undefined;
   }
-  const { connect, lookup } = (asked ?? {}) as { connect?: unknown; lookup?: unknown };
+  const { connect, lookup, listed } = (asked ?? {}) as { connect?: unknown; lookup?: unknown; listed?: unknown };
+  if (listed === true) return { listed };
   if (typeof lookup === "string") return { lookup };
   const { host, port } = (connect ?? {}) as { host?: unknown; port?: unknown };
   const isPort = typeof port === "number" && Number.isInteger(port) && port > 0 && port < 65_536;

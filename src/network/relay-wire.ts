@@ -48,13 +48,16 @@ export interface SocketUse {
 /** A guest's first line on a connection to its door. */
 export type Asked =
   | { readonly connect: { readonly host: string; readonly port: number } }
-  | { readonly lookup: string };
+  | { readonly lookup: string }
+  /** The hosts that may be asked for. */
+  | { readonly listed: true };
 
 /** The door's answer, one line. While a connection is wanted, the guest keeps the one open on which it asked for it. */
 export type Told =
   /** The socket, in the same folder, that takes one connection, which leads to this address. */
   | { readonly socket: string; readonly address: string }
   | { readonly addresses: readonly string[] }
+  | { readonly hosts: readonly AllowedHost[] }
   /** `code` is one of Node's. */
   | { readonly refused: string; readonly code: string }
   /** Later: a connection was ended that had not ended by itself; it begins with a code of Node's. */

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { accessSync, constants, lstatSync, readFileSync, readlinkSync } from "node:fs";
+import { accessSync, constants, existsSync, lstatSync, readFileSync, readlinkSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import type { Command, Exit } from "./process-group.ts";
@@ -35,6 +35,8 @@ export interface Confined {
   readonly user?: User;
   /** The sockets that it may have; by default none. */
   readonly sockets?: ConfinedSockets;
+  /** It is started by a program that owns a network (`networkCommand`), and gets that one instead of an empty one. */
+  readonly sharesNetwork?: boolean;
 }
 
 export interface User {
@@ -52,6 +54,8 @@ const filters = {
   local: seccompFilter(process.arch, "local")?.toString("base64"),
   out: seccompFilter(process.arch, "out")?.toString("base64"),
   none: seccompFilter(process.arch, "none")?.toString("base64"),
+  tcp: seccompFilter(process.arch, "tcp")?.toString("base64"),
+  "local and tcp": seccompFilter(process.arch, "local and tcp")?.toString("base64"),
 };
 /** False on machines whose system call numbers are unknown: there the rest of the sandbox has to do. */
 export const filtersSystemCalls = filters.none !== undefined;
@@ -71,11 +75,12 @@ export function findSandboxTools(): SandboxTools | NoSandbox {
 }
 
 export function sandboxCommand({ bwrap, prlimit }: SandboxTools, confined: Confined): Command {
-  const { sees, limits, env, hiddenEnv, folder, argv, user, sockets = "none" } = confined;
+  const { sees, limits, env, hiddenEnv, folder, argv, user, sockets = "none", sharesNetwork = false } = confined;
   const filter = filters[sockets];
   const sandbox = [
     bwrap,
     ...namespaces,
+    ...(sharesNetwork ? ["--share-net"] : []),
     ...variables(env),
     ...(hiddenEnv ? ["--args", "4"] : []),
     ...(filter ? ["--seccomp", String(FILTER_DESCRIPTOR)] : []),
@@ -97,6 +102,19 @@ export function sandboxCommand({ bwrap, prlimit }: SandboxTools, confined: Confi
     ...(hiddenEnv && { hiddenArgs: variables(hiddenEnv) }),
     ...(filter && { given: { descriptor: FILTER_DESCRIPTOR, base64: filter } }),
   };
+}
+
+/**
+ * Words the command line of a program of Berth's own that owns a network, in which it starts one that is confined. It is
+ * confined as well, but for what that takes: no filter refuses it namespaces, and it is root of its own ones, with a
+ * few of root's rights there. In them it may listen at every port, and say how long sockets may be.
+ */
+export function networkCommand(
+  { bwrap, prlimit }: SandboxTools,
+  { sees, limits = [], argv, user }: Pick<Confined, "sees" | "limits" | "argv" | "user">,
+): Command {
+  const args = [...limits.map(noHigherThanOwn), bwrap, ...ownerNamespaces, ...sees, "--remount-ro", "/", "--", ...argv];
+  return { file: prlimit, args, env: {}, cwd: "/", ...user };
 }
 
 /** The names in Linux's list of the service's own limits, by option of `prlimit`. */
@@ -161,14 +179,26 @@ export function readOnly(source: string, target = source): string[] {
   return ["--ro-bind", source, target];
 }
 
+const SYSTEM_FOLDERS = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives"];
+
 /** The machine's programs, read-only, with the links at the root of merged systems. */
 export function systemFolders(): string[] {
-  const folders = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives"];
-  return folders.flatMap((folder) => {
+  return SYSTEM_FOLDERS.flatMap((folder) => {
     const stat = lstatSync(folder, { throwIfNoEntry: false });
     if (!stat) return [];
     return stat.isSymbolicLink() ? ["--symlink", readlinkSync(folder), folder] : readOnly(folder);
   });
+}
+
+/** A file that may stand in one of them, which then holds it already. */
+export function besideSystemFolders(file: string): string[] {
+  return SYSTEM_FOLDERS.some((folder) => file.startsWith(`${folder}/`)) ? [] : readOnly(file);
+}
+
+/** The authorities that the machine's programs trust in TLS. */
+export function authorities(): string[] {
+  const places = ["/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ssl/openssl.cnf", "/etc/pki", "/etc/ca-certificates"];
+  return places.filter((place) => existsSync(place)).flatMap((place) => readOnly(place));
 }
 
 /**
@@ -194,6 +224,16 @@ const INSIDE_ID = "65534";
 const namespaces = words(
   "--unshare-user --unshare-all --disable-userns --die-with-parent " +
     `--cap-drop ALL --uid ${INSIDE_ID} --gid ${INSIDE_ID} --clearenv`,
+);
+
+/**
+ * Whoever starts a confined program gives it an id of its own, which takes `CAP_SETFCAP` where that is root's. Its own
+ * processes are the machine's, as its `/proc` is: a new one, of which the sandbox covers a part, allows no further one.
+ */
+const ownerNamespaces = words(
+  "--unshare-user --unshare-ipc --unshare-net --unshare-uts --unshare-cgroup-try --die-with-parent " +
+    "--uid 0 --gid 0 --clearenv --cap-drop ALL " +
+    "--cap-add CAP_NET_BIND_SERVICE --cap-add CAP_NET_ADMIN --cap-add CAP_SETFCAP",
 );
 
 function variables(environment: Readonly<Record<string, string>>): string[] {

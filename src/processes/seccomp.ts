@@ -8,6 +8,8 @@
  * system's default length.
  */
 export function seccompFilter(architecture: string, sockets: ConfinedSockets): Buffer | undefined {
+  const isLocal = sockets === "local" || sockets === "local and tcp";
+  const speaksTcp = sockets === "tcp" || sockets === "local and tcp";
   const known = architectures[architecture];
   if (!known) return undefined;
   const { audit, column, foreignFrom } = known;
@@ -40,20 +42,25 @@ export function seccompFilter(architecture: string, sockets: ConfinedSockets): B
       answer(ALLOW),
     ]),
     ...when(numberOf("socketpair"), [
-      ...(sockets === "local" ? [load(argument(0)), ...when(AF_UNIX, [answer(ALLOW)])] : []),
+      ...(isLocal ? [load(argument(0)), ...when(AF_UNIX, [answer(ALLOW)])] : []),
       answer(refuse(EAFNOSUPPORT)),
     ]),
     ...when(numberOf("socket"), [
       load(argument(0)),
-      ...(sockets === "local" ? when(AF_UNIX, [answer(ALLOW)]) : []),
-      ...(sockets === "out" ? when(AF_UNIX, streamsOnly()) : []),
+      ...(isLocal ? when(AF_UNIX, [answer(ALLOW)]) : []),
+      ...(sockets === "out" ? when(AF_UNIX, streamsOnly([answer(ALLOW)])) : []),
+      ...(speaksTcp
+        ? [AF_INET, AF_INET6].flatMap((family) => when(family, streamsOnly(protocolOf([0, IPPROTO_TCP]))))
+        : []),
       // Lists network interfaces, of which there are none.
       ...when(AF_NETLINK, protocolOf([NETLINK_ROUTE])),
       answer(refuse(EAFNOSUPPORT)),
     ]),
-    ...(sockets === "local" ? [] : when(numberOf("listen"), [answer(refuse(EPERM))])),
+    ...(isLocal ? [] : when(numberOf("listen"), [answer(refuse(EPERM))])),
     ...when(numberOf("setsockopt"), [
       load(argument(1)),
+      // Other protocols above TCP, in the kernel.
+      ...when(IPPROTO_TCP, [load(argument(2)), ...when(TCP_ULP, [answer(refuse(EPERM))]), answer(ALLOW)]),
       instruction(JUMP_EQUAL, SOL_SOCKET, 1, 0),
       answer(ALLOW),
       load(argument(2)),
@@ -67,8 +74,9 @@ export function seccompFilter(architecture: string, sockets: ConfinedSockets): B
 /**
  * `local`: to the program's own processes, and to whoever listens in the folders that it sees. `out`: connections to such
  * listeners alone, so that nothing can be written that nobody else reads. `none`: nothing can be written to anybody.
+ * `tcp`: connections over TCP alone, in a network of its own; no socket in a folder can be reached by them.
  */
-export type ConfinedSockets = "local" | "out" | "none";
+export type ConfinedSockets = "local" | "out" | "none" | "tcp" | "local and tcp";
 
 /** `[x86_64, aarch64]`; undefined where an architecture has no such call. */
 type Numbers = readonly [number | undefined, number | undefined];
@@ -193,7 +201,9 @@ const NEW_TIME = 0x80;
 const ASKS_PERSONALITY = 0xffff_ffff;
 /** `TIOCSTI`, `TIOCLINUX`: text that a terminal takes for typed. */
 const terminalInputs = [0x5412, 0x541c];
-const [AF_UNIX, AF_NETLINK] = [1, 16] as const;
+const [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK] = [1, 2, 10, 16] as const;
+const IPPROTO_TCP = 6;
+const TCP_ULP = 31;
 const NETLINK_ROUTE = 0;
 const SOCK_STREAM = 1;
 /** `SOCK_TYPE_MASK` */
@@ -251,11 +261,11 @@ function refusingFlags(flags: number): Instruction[] {
 }
 
 /** Flags share the argument with the kind of socket. */
-function streamsOnly(): Instruction[] {
+function streamsOnly(block: readonly Instruction[]): Instruction[] {
   return [
     load(argument(1)),
     instruction(AND, SOCKET_KIND),
-    ...when(SOCK_STREAM, [answer(ALLOW)]),
+    ...when(SOCK_STREAM, block),
     answer(refuse(EPROTONOSUPPORT)),
   ];
 }

@@ -217,10 +217,26 @@ describe("the door of a guest", () => {
     assert.deepEqual(names, ["db.internal"]);
   });
 
+  it("says which hosts are listed", async () => {
+    const { path } = await open({ grant: { list: ["db.internal:5432", "*.example.org"] } });
+    assert.deepEqual(await ask(path, { listed: true }).said, {
+      hosts: [
+        { kind: "host", name: "db.internal", port: 5432 },
+        { kind: "below", name: "example.org", port: 443 },
+      ],
+    });
+  });
+
   it("closes on whoever says nothing it understands, and serves others meanwhile", async () => {
     const { path, tenant } = await open();
     const garbage = ["\n", "null\n", "[]\n", "{}\n", '{"connect":1}\n', '{"connect":{"host":1,"port":1}}\n'];
-    const more = ['{"connect":{"host":"127.0.0.1","port":0}}\n', '{"lookup":[]}\n', "x".repeat(100_000), "\0\xff\n"];
+    const more = [
+      '{"listed":1}\n',
+      '{"connect":{"host":"127.0.0.1","port":0}}\n',
+      '{"lookup":[]}\n',
+      "x".repeat(100_000),
+      "\0\xff\n",
+    ];
     for (const text of [...garbage, ...more]) assert.equal(await ask(path, text).said, undefined, text.slice(0, 40));
     const silent = ask(path, "");
     const { data } = await reach(path);

@@ -190,6 +190,36 @@ for (const [machine, { audit, foreign, calls }] of Object.entries(machines)) {
       assert.equal(ask("listen", 3, 5), ALLOW);
     });
 
+    it("lets a script with a network connect over TCP, and with folders do nothing else", () => {
+      const [TCP, UDP, RAW, SCTP, MPTCP] = [6, 17, 255, 132, 262];
+      const [STREAM, DATAGRAM, ANY, FLAGS] = [1, 2, 3, 0o2004000];
+      const [askTcp, askBoth] = [
+        askOf(seccompFilter(machine, "tcp")!),
+        askOf(seccompFilter(machine, "local and tcp")!),
+      ];
+      for (const asked of [askTcp, askBoth]) {
+        for (const family of [2, 10]) {
+          for (const protocol of [0, TCP]) assert.equal(asked("socket", family, STREAM | FLAGS, protocol), ALLOW);
+          for (const protocol of [SCTP, MPTCP, UDP])
+            assert.equal(asked("socket", family, STREAM, protocol), errno(EPROTONOSUPPORT), `${protocol}`);
+          for (const kind of [DATAGRAM, DATAGRAM | FLAGS, ANY, 0, 5])
+            for (const protocol of [0, TCP, UDP, RAW])
+              assert.equal(asked("socket", family, kind, protocol), errno(EPROTONOSUPPORT), `${kind} ${protocol}`);
+          assert.equal(asked("socketpair", family, STREAM, 0), errno(EAFNOSUPPORT));
+        }
+        for (let family = 3; family < 64; family++) {
+          if (![10, 16].includes(family)) assert.equal(asked("socket", family, STREAM, 0), errno(EAFNOSUPPORT));
+        }
+        assert.equal(asked("setsockopt", 3, TCP, 31), errno(EPERM), "no protocol above TCP in the kernel");
+      }
+      for (const call of ["socket", "socketpair"] as const) {
+        assert.equal(askTcp(call, 1, STREAM, 0), errno(EAFNOSUPPORT));
+        assert.equal(askBoth(call, 1, DATAGRAM, 0), ALLOW);
+      }
+      assert.equal(askTcp("listen", 3, 5), errno(EPERM));
+      assert.equal(askBoth("listen", 3, 5), ALLOW);
+    });
+
     it("leaves a socket the length that the system gives it, whatever is wished", () => {
       const [SOL_SOCKET, SOL_TCP] = [1, 6];
       for (const option of [7, 8, 32, 33]) {
@@ -224,7 +254,7 @@ for (const [machine, { audit, foreign, calls }] of Object.entries(machines)) {
 
 it("there is no filter of system calls for other machines, and none is made up", () => {
   for (const machine of ["ia32", "arm", "ppc64", "riscv64", "s390x"]) {
-    for (const sockets of ["none", "out", "local"] as const) {
+    for (const sockets of ["none", "out", "local", "tcp", "local and tcp"] as const) {
       assert.equal(seccompFilter(machine, sockets), undefined, machine);
     }
   }

@@ -114,11 +114,13 @@ function errorOf(ended: string, address: string, port: number): NodeJS.ErrnoExce
   return Object.assign(refusal(`read ${ended}`, code, "read"), { address, port });
 }
 
+type Wanted = Exclude<Asked, { readonly listed: true }>;
+
 const AGAIN_MS = 100;
 const TRIES = 20;
 
 /** Asks the relay; `onTold` hears all that it says. It may be about to begin anew, and is asked again then. */
-function ask(asked: Asked, onTold: (told: Told) => void): { end: () => void } {
+function ask(asked: Wanted, onTold: (told: Told) => void): { end: () => void } {
   let socket: Socket | undefined;
   let isOver = false;
   const tell = (told: Told): void => {
@@ -161,7 +163,7 @@ function ask(asked: Asked, onTold: (told: Told) => void): { end: () => void } {
 }
 
 /** Why the program has no way out at all. */
-function whyUnconnected(asked: Asked): string | undefined {
+function whyUnconnected(asked: Wanted): string | undefined {
   if (sockets?.folder !== undefined) return undefined;
   const [what, line] =
     "lookup" in asked

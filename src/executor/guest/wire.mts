@@ -86,6 +86,17 @@ export const nulledUnitsMax = 256;
 /** Begins the variables of a program's environment that say where its folders are: `BERTH_FOLDER_docs`. */
 export const FOLDER_VARIABLE = "BERTH_FOLDER_";
 
+/** The folder of a program's way out, in the sandbox. */
+export const SOCKETS = "/sbx/sockets";
+
+/** Where scripts with a network find names, and a proxy (`forwarder.mts`). */
+export const RESOLVER = { host: "127.0.0.2", port: 53 } as const;
+export const PROXY = { host: "127.0.0.2", port: 1080 } as const;
+
+/** Files of `/etc` that are made for scripts with a network, and the folder that they are made in. */
+export const ETC = "/sbx/etc";
+export const etcFiles = ["group", "hosts", "nsswitch.conf", "passwd", "resolv.conf"] as const;
+
 /** The longest address of a redirect, in UTF-16 units. */
 export const locationUnitsMax = 8_192;
 

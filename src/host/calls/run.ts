@@ -67,7 +67,7 @@ export function runFactory(
       const warn = (message: string): void => log.warn({ tenant, server, tool: name }, message);
       const text = async (): Promise<string> => new TextDecoder().decode(await code());
       const textsIn: Script["textsIn"] = (args, names) => checks.textsIn(tenant, args, names);
-      const script = { tenant, server, text, textsIn, grant, environment, foldersNow };
+      const script = { tenant, server, text, textsIn, grant, environment, foldersNow, network };
       return scriptRun(executor, script, call, { name, callMs, toolOptions, warn });
     };
   }
@@ -264,6 +264,7 @@ interface Script {
   readonly grant?: Grant | undefined;
   readonly environment?: Granted["environment"];
   readonly foldersNow?: Granted["foldersNow"];
+  readonly network?: Granted["network"];
 }
 
 /**
@@ -311,6 +312,7 @@ export function scriptRun(
         ...granted,
       },
       ...(folders && { folders, server: script.server }),
+      ...(script.network && { network: script.network }),
       deadlineMs: deadlineMs ?? callMs,
       ...(signal && { signal }),
     });

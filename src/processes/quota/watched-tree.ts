@@ -172,8 +172,8 @@ const RESTING_LOOKS = 3;
 const MEMORY_LOOKS = 4;
 /** Descendants are searched for in the first looks, and then from time to time. */
 const TREE_LOOKS = 8;
-/** The processes that limit and confine it, beside its own. */
-const SANDBOX_PROCESSES = 4;
+/** The processes that limit and confine it, and carry its connections, beside its own. */
+const SANDBOX_PROCESSES = 8;
 /** A tenant that uses so little of a processor is not heavy. */
 const LITTLE_SHARE = 0.1;
 /** The share of a paused tree: more than that of a calm one. */
