@@ -7,9 +7,12 @@ const PAGE = "docs/all-limits.md";
 const GROUP = /\/\*\* (The limits of [^*]+?)\.? \*\/\nconst \w+ = \{\n(.*?)\n\};/gs;
 const LIMIT = /(?:\/\*\*(?<about>(?:(?!\*\/).)*)\*\/\s+)?(?<name>\w+): (?<value>[\d_ *]+),/gs;
 const TENANT = /^ {2}(\w+): "(\w+)",$/gm;
+const OF_MACHINE = /^ {2}(\w+): .+,$/gm;
 
 const source = readFileSync(SOURCE, "utf8");
-const ownNames = new Map([...source.matchAll(TENANT)].map(([, own, limit]) => [limit, own]));
+const membersOf = (name) => new RegExp(`const ${name} = \\{\\n(.*?)\\n\\}`, "s").exec(source)[1];
+const ownNames = new Map([...membersOf("tenantLimitNames").matchAll(TENANT)].map(([, own, limit]) => [limit, own]));
+const ofMachine = new Set([...membersOf("limitsOfMachine").matchAll(OF_MACHINE)].map(([, name]) => name));
 
 const variable = (name) => `BERTH_${name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
 
@@ -40,7 +43,8 @@ function rowsOf(members) {
         .replace(/^(<br>)+$/, "");
     const names = each(({ name }) => `\`${variable(name)}\``);
     const own = each(({ name }) => (ownNames.has(name) ? `\`${ownNames.get(name)}\`` : ""));
-    return `| ${names} | ${each(({ name, value }) => valueOf(name, value))} | ${about} | ${own} |`;
+    const values = each(({ name, value }) => `${valueOf(name, value)}${ofMachine.has(name) ? " ÷" : ""}`);
+    return `| ${names} | ${values} | ${about} | ${own} |`;
   });
 }
 
@@ -55,7 +59,8 @@ const groups = [...source.matchAll(GROUP)].map(([, title, members]) =>
 );
 const intro =
   "Each limit is an environment variable; one with a name in the last column can also be set for one tenant " +
-  "(`berth tenant limit`). [limits.md](limits.md) explains those that matter to operators. " +
+  "(`berth tenant limit`). One with ÷ is of the machine: each of N [workers](scaling.md) has an Nth of it, and of a " +
+  "tenant's own. [limits.md](limits.md) explains those that matter to operators. " +
   "`node scripts/check-limits.mjs --write` makes this page from `src/limits/limits.ts`.";
 const { code: page } = await format(
   PAGE,

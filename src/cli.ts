@@ -1,7 +1,9 @@
 #!/usr/bin/env node
+import cluster from "node:cluster";
 import { Command, Option } from "commander";
 import { AUDIT_KINDS } from "./audit/audit-entry.ts";
 import { OUTCOMES } from "./audit/filter.ts";
+import { environmentOf } from "./commands/environment.ts";
 import { run } from "./commands/run.ts";
 import { registerUpstreamCommands } from "./commands/upstream/register.ts";
 import { packageVersion } from "./config.ts";
@@ -40,7 +42,12 @@ program
   )
   .option("--programs", "accept a tenant's file whose servers start programs on this machine; lists them")
   .option("--readonly", "boot the read-only image: no writes, no shell definitions")
-  .action(async (options) => run((await import("./commands/serve.ts")).serve(options)));
+  .option("--workers <number>", "processes that serve, each on its processor (BERTH_WORKERS; default: this one)")
+  .action(async (options) => {
+    const isPrimary = cluster.isPrimary && environmentOf(options)["BERTH_WORKERS"] !== undefined;
+    if (isPrimary) await run((await import("./commands/serve-workers.ts")).serveWithWorkers(options));
+    else await run((await import("./commands/serve.ts")).serve(options));
+  });
 
 program
   .command("stdio")

@@ -71,6 +71,8 @@ export interface Config {
   /** Callers are told the file, line and column at which a function threw. */
   readonly errorPlaces: boolean;
   readonly logLevel: string;
+  /** Processes that serve at one address, each a whole Berth; 0 for one without a supervisor. */
+  readonly workers: number;
   /** Offers the server `explore`, which starts any program that its caller names. */
   readonly explore: boolean;
   readonly limits: Limits;
@@ -219,6 +221,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     registry: readRegistry(env, problems),
     audit: audit(),
     logLevel: choice("logLevel", "BERTH_LOG"),
+    workers: wholeNumber("BERTH_WORKERS", 0, WORKERS_MAX),
     explore: choice("explore", "BERTH_EXPLORE") === "on",
     upstreamPrograms: choice("upstreamPrograms", "BERTH_UPSTREAM_PROGRAMS") === "on",
     errorPlaces: choice("errorPlaces", "BERTH_ERROR_PLACES") === "on",
@@ -236,6 +239,9 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
   if (problems.length > 0) throw new BerthError("config_invalid", problems.join("; "));
   return config;
 }
+
+/** More than the processors of most machines; with more, each one's share of what the machine has would be too small. */
+const WORKERS_MAX = 32;
 
 /** The longest timer, 24.8 days: a longer one fires at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
@@ -255,13 +261,16 @@ const UNTIMED: ReadonlySet<string> = new Set<keyof Limits>([
 ]);
 
 /** Users of the server `explore` run programs as the user that Berth runs as. */
-function exploreProblems({ host, allowedHosts, publicUrl, image }: Config): string[] {
+function exploreProblems({ host, allowedHosts, publicUrl, image, workers }: Config): string[] {
   const refused = "BERTH_EXPLORE=on lets callers start programs on this machine, so it is for local callers only: ";
   const problems = [];
   if (!isLoopback(host)) problems.push(`${refused}bind 127.0.0.1, not ${host}`);
   if (allowedHosts.length > 0) problems.push(`${refused}it cannot be combined with BERTH_ALLOWED_HOSTS`);
   if (publicUrl !== undefined) problems.push(`${refused}it cannot be combined with BERTH_PUBLIC_URL`);
   if (image === "readonly") problems.push("BERTH_EXPLORE=on saves profiles, which a read-only boot does not");
+  if (workers > 0) {
+    problems.push("BERTH_EXPLORE=on connects upstreams to one process, so it cannot be combined with BERTH_WORKERS");
+  }
   return problems;
 }
 

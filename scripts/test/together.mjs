@@ -11,7 +11,7 @@ const TESTS = "dist/test";
  * process, change its global state, or only start others.
  */
 const ALONE = [
-  /^(browser\/tester|commands|executor|processes|product|scripts|store|upstream)\b/,
+  /^(browser\/tester|cluster|commands|executor|processes|product|scripts|store|upstream)\b/,
   /^access\/(tokens-from-another|rights)/,
   /^admission\/abandoned/,
   /^clients\/(command-lines|reference-servers|setup|stdio)/,

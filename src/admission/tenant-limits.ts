@@ -1,10 +1,19 @@
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
-import { tenantLimitNames, type Limits, type TenantLimits } from "../limits/limits.ts";
+import { shareOfWorker, tenantLimitNames, type Limits, type TenantLimits } from "../limits/limits.ts";
 
 const NAMES = Object.keys(tenantLimitNames) as (keyof TenantLimits)[];
 
 type TenantLimitDefaults = Pick<Limits, (typeof tenantLimitNames)[keyof TenantLimits]>;
+
+/** The limits of a tenant in each of so many workers, whose own are `defaults`. */
+export function tenantLimitsOfWorker(defaults: Limits, own: JsonObject, workers: number): TenantLimits {
+  const shares = Object.entries(own).map(([name, value]) => {
+    const limit = tenantLimitNames[name as keyof TenantLimits];
+    return [name, shareOfWorker(defaults, limit, value as number, workers)];
+  });
+  return tenantLimits(defaults, Object.fromEntries(shares) as JsonObject);
+}
 
 /** Limits that the tenant's own record does not set have the service's defaults. */
 export function tenantLimits(defaults: TenantLimitDefaults, own: JsonObject = {}): TenantLimits {

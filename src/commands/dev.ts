@@ -26,7 +26,7 @@ import type { Store } from "../store/store.ts";
 import { environmentOf, type EnvironmentOptions } from "./environment.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 import { packageFilesOf, packagesFolder, projectPackages } from "./project-packages.ts";
-import { signalled } from "./serve.ts";
+import { signalled } from "./signalled.ts";
 
 export interface DevOptions extends Pick<EnvironmentOptions, "data"> {
   readonly port?: string;

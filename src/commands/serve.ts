@@ -4,19 +4,21 @@ import { tenantLimitProblems } from "../admission/tenant-limits.ts";
 import type { Fill } from "../compose/core.ts";
 import { type Berth, startBerth, startStdio } from "../compose/main.ts";
 import { serviceLog } from "../compose/service-log.ts";
+import { asWorker, type Worker } from "../compose/worker.ts";
 import { type Config, mayStartPrograms, readConfig } from "../config.ts";
 import { EXPLORE } from "../host/builtin/explore-server.ts";
 import { importTenant } from "../image/tenant/import-tenant.ts";
 import { BerthError } from "../lib/errors.ts";
 import { type Log, writeLastLines } from "../lib/log.ts";
 import { basePathOf, DEFAULT_TENANT } from "../lib/tenant-name.ts";
+import { limitsOfWorker } from "../limits/limits.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
-import { environmentOf, type EnvironmentOptions } from "./environment.ts";
+import { announce, announceAccess } from "./announce.ts";
+import { environmentOf, type EnvironmentOptions, type ServeEnvironmentOptions } from "./environment.ts";
 import { importedPrograms, permitPrograms } from "./permit-imported-programs.ts";
+import { signalled } from "./signalled.ts";
 
-export interface ServeOptions extends EnvironmentOptions {
-  readonly port?: string;
-  readonly host?: string;
+export interface ServeOptions extends ServeEnvironmentOptions {
   /** The name of the tenant that a tenant's file becomes. */
   readonly as?: string;
   /** Servers of a tenant's file may start programs. */
@@ -25,13 +27,35 @@ export interface ServeOptions extends EnvironmentOptions {
 
 /** `berth serve`: serves until SIGINT, SIGTERM or SIGHUP; a second signal ends at once. */
 export async function serve(options: ServeOptions): Promise<number> {
+  let berth: Berth | undefined;
+  const worker = asWorker(async () => (await berth?.figures()) ?? []);
   const { image } = options;
   if (image !== undefined && statSync(image, { throwIfNoEntry: false })?.isFile())
     return serveTenantFile(image, options);
   if (options.as !== undefined) throw new BerthError("config_invalid", "--as is for a tenant's file (--image FILE)");
   if (options.programs) throw new BerthError("config_invalid", "--programs is for a tenant's file (--image FILE)");
   const config = readConfig(environmentOf(options), options.readonly ? { image: "readonly" } : {});
+  if (worker) return serveAsWorker(worker, config, (opened) => (berth = opened));
   return serveUntilSignalled(config, undefined, (url) => announce(url, config));
+}
+
+/** Serves beside other workers, until the primary process orders otherwise or the store is restored. */
+async function serveAsWorker(worker: Worker, all: Config, opened: (berth: Berth) => void): Promise<number> {
+  const { number, fills, port, sharedPort } = worker.place;
+  const config = { ...all, port, limits: limitsOfWorker(all.limits, all.workers) };
+  const log = serviceLog(config, { worker: number });
+  const siblings = { port: sharedPort, figures: () => worker.figuresOfAll() };
+  const berth = await startBerth(config, log, fills ? undefined : async () => {}, siblings);
+  opened(berth);
+  worker.ready(berth.url);
+  const order = await Promise.race([worker.order, berth.replaced]);
+  if (order === undefined) worker.restored();
+  if (order === "retire") await Promise.race([berth.retire(), worker.mustEnd]);
+  const figures = await berth.figures();
+  await berth.close();
+  await writeLastLines(log);
+  await worker.leave(figures);
+  return 0;
 }
 
 async function serveUntilSignalled(
@@ -118,16 +142,6 @@ async function serveTenantFile(file: string, options: ServeOptions): Promise<num
   }
 }
 
-function announce(url: string, config: Config): void {
-  console.error(`Berth serves ${url}/mcp (data in ${config.dataDir}). Stop it with Ctrl-C.`);
-  announceAccess(config);
-}
-
-function announceAccess({ access }: Config): void {
-  if (access === "open") console.error("No token is needed: every program on this machine may use it.");
-  else console.error("Every request needs a token; `berth token create` makes one.");
-}
-
 interface StdioCommandOptions extends EnvironmentOptions {
   /** False with `--no-mcp`. */
   readonly mcp: boolean;
@@ -151,6 +165,12 @@ export async function stdio(server: string | undefined, options: StdioCommandOpt
     { BERTH_LOG: "warn", ...environmentOf(options) },
     { ...(options.readonly && { image: "readonly" as const }), ...(options.explore && { explore: true }) },
   );
+  if (config.workers > 0) {
+    throw new BerthError(
+      "config_invalid",
+      "BERTH_WORKERS is for `berth serve`: standard input is one connection, which one process serves; leave it out",
+    );
+  }
   const log = serviceLog(config);
   const nativeOnly = !options.mcp;
   const served = options.explore ? EXPLORE : server;
@@ -162,25 +182,4 @@ export async function stdio(server: string | undefined, options: StdioCommandOpt
   process.stdin.destroy();
   await writeLastLines(log);
   return 0;
-}
-
-const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-/** One Ctrl-C may come twice: from the terminal, and from npm, which passes it on. */
-const ONE_SIGNAL_MS = 500;
-
-/**
- * Resolves with the first signal to end; a further one ends the process at once. SIGHUP, from a closing terminal, is
- * one of them. Call it before anything tells the outside that it may send one: until then a signal ends the process
- * without cleanup.
- */
-export function signalled(): Promise<NodeJS.Signals> {
-  return new Promise((resolve) => {
-    const onSignal = (first: NodeJS.Signals): void => {
-      resolve(first);
-      setTimeout(() => {
-        for (const signal of SIGNALS) process.off(signal, onSignal);
-      }, ONE_SIGNAL_MS).unref();
-    };
-    for (const signal of SIGNALS) process.on(signal, onSignal);
-  });
 }

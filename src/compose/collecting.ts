@@ -1,16 +1,21 @@
 import { collectionOf } from "../admission/tenant-limits.ts";
+import type { Cluster } from "../cluster/cluster.ts";
 import type { Log } from "../lib/log.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { CollectionResult, Store } from "../store/store.ts";
 
+const COLLECTION = "collection";
 /** The first collection comes after this part of the time between two: a service may be restarted often. */
 const FIRST_SHARE = 0.1;
 /** Timers take no more. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
-/** Collects what nothing refers to, again and again, while calls go on. Returns what ends that. */
+/**
+ * Collects what nothing refers to, again and again, while calls go on: one of all nodes does. Returns what ends that.
+ */
 export function collectRegularly(
   store: Pick<Store, "collect" | "tenants">,
+  cluster: Pick<Cluster, "id" | "lease">,
   limits: Limits,
   log: Log,
 ): () => Promise<void> {
@@ -22,6 +27,7 @@ export function collectRegularly(
   };
   const collect = async (): Promise<void> => {
     try {
+      if ((await cluster.lease(COLLECTION)).node !== cluster.id) return later(collectEveryMs);
       const collected = await store.collect(collectionOf(await store.tenants.list(), limits));
       if (isWorthTelling(collected)) log.info({ ...collected }, "what nothing refers to was collected");
     } catch (error) {

@@ -3,7 +3,7 @@ import { type Access, openAccess } from "../access/access.ts";
 import { oauthOfConfig } from "../access/oauth/settings.ts";
 import { oauthOfTenant } from "../access/oauth/tenant-settings.ts";
 import { Admission } from "../admission/admission.ts";
-import { tenantLimits } from "../admission/tenant-limits.ts";
+import { tenantLimitsOfWorker } from "../admission/tenant-limits.ts";
 import { openAudit, type Audit } from "../audit/audit.ts";
 import { Cluster } from "../cluster/cluster.ts";
 import { Errands } from "../cluster/errands.ts";
@@ -129,7 +129,8 @@ export async function openCore(
 
     starting("guest code is tried");
     const served = new ServedTenants();
-    const limitsOf = (tenant: string): TenantLimits => tenantLimits(limits, served.limitsOf(tenant));
+    const limitsOf = (tenant: string): TenantLimits =>
+      tenantLimitsOfWorker(limits, served.limitsOf(tenant), config.workers);
     const folders = opened(new WorkFolders());
     const { make: makeFolder } = folders;
     const relay = opened(new SocketRelay({ start, makeFolder, limits, ownPort, log }));
@@ -280,7 +281,7 @@ export async function openCore(
       observers.addLines(({ tool, line }) => log.debug({ ...tool, line }, "guest log"));
     }
     await cluster.join();
-    if (hosting.writable) closers.push(collectRegularly(store, limits, log));
+    if (hosting.writable) closers.push(collectRegularly(store, cluster, limits, log));
     showParts(metrics, { audit, observers, executor, relay, upstreams, endpoint, store, log });
     return {
       host,

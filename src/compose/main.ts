@@ -3,6 +3,7 @@ import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { devNull } from "node:os";
 import type { Readable, Writable } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../config.ts";
 import type { CallObserver, LineObserver } from "../host/calls/observe.ts";
 import { ALL_SERVERS } from "../host/catalog/aggregate.ts";
@@ -18,6 +19,7 @@ import type { Problem } from "../lib/problem.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { createSealer } from "../mcp/seal.ts";
 import { openStdio } from "../mcp/stdio/stdio.ts";
+import type { Figures } from "../metrics/metrics.ts";
 import { openGuarded } from "../processes/spawn/guard.ts";
 import { openSpawnHelper } from "../processes/spawn/spawn-helper.ts";
 import type { Store } from "../store/store.ts";
@@ -41,27 +43,47 @@ export interface Berth {
   reload(): Promise<void>;
   /** Resolves when another process restored the store: this Berth should be closed, and another one started. */
   readonly replaced: Promise<void>;
+  /** Figures for Prometheus. */
+  figures(): Promise<Figures>;
+  /**
+   * Leaves what is to come to other processes at this address: resolves when clients have gone there, and what was under
+   * way has ended, for which it has `replaceMs`. `close` it then.
+   */
+  retire(): Promise<void>;
   /** Ends calls and streams with their results, then every process. */
   close(): Promise<void>;
+}
+
+/** The processes that serve at the same address. */
+interface Siblings {
+  /** The port at which they serve. Where it is given, this one takes no connections before it is ready. */
+  readonly port: number | undefined;
+  /** The figures of all. */
+  figures(): Promise<readonly Figures[]>;
 }
 
 /**
  * The composition root, with `core.ts`: the only places that know all parts. Serves the boot image, or the result of
  * `fill`. Rejects when something that it needs cannot be opened.
  */
-export async function startBerth(config: Config, log: Log, fill: Fill = fromImage(config, log)): Promise<Berth> {
+export async function startBerth(
+  config: Config,
+  log: Log,
+  fill: Fill = fromImage(config, log),
+  siblings?: Siblings,
+): Promise<Berth> {
   // Serving on stdio does not wait for it.
   const { createHttpServer } = await import("../http/server.ts");
   const readiness = new ServiceReadiness(log);
   const http = createHttpServer(config.limits, readiness, log);
   const { server } = http;
-  await listen(server, config);
+  if (siblings?.port === undefined) await listen(server, config);
   const spawner = openSpawnHelper({
     onGone: (exit) => log.warn(exit, "the spawn helper has ended; processes start directly now"),
     onStderr: (stderr) => log.warn({ stderr }, "the spawn helper wrote to stderr"),
   });
   const starting = (step: string): void => readiness.starting(step);
-  const { port } = server.address() as AddressInfo;
+  const port = siblings?.port ?? (server.address() as AddressInfo).port;
   const core = await openCore(config, log, fill, starting, spawner, port).catch((error: unknown) => {
     server.close();
     server.closeAllConnections();
@@ -84,7 +106,7 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
     access,
     audit,
     storedUse: (tenant) => core.storedUse(tenant),
-    metrics,
+    metrics: siblings ? { ...metrics, text: async () => metrics.text(await siblings.figures()) } : metrics,
     allowedHosts,
     allowedOrigins,
     publicUrl,
@@ -100,6 +122,7 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
     writable: config.image !== "readonly",
   });
   readiness.ready(store);
+  if (siblings?.port !== undefined) await orClose(core, () => listen(server, config));
   return {
     url: urlOf(server, config.host),
     server: (name) => host.summary(DEFAULT_TENANT, name),
@@ -108,6 +131,12 @@ export async function startBerth(config: Config, log: Log, fill: Fill = fromImag
     onLine: (observer) => observers.addLines(observer),
     reload: () => host.reload(DEFAULT_TENANT),
     replaced: replacedOf(store),
+    figures: () => metrics.now(),
+    async retire() {
+      const retired = http.retire();
+      endpoint.close();
+      await within(config.limits.replaceMs, Promise.all([retired, idle(core)]));
+    },
     async close() {
       readiness.stopping();
       await within(config.limits.drainMs, new Promise(() => {}));
@@ -154,6 +183,13 @@ export async function startStdio(
     },
   };
 }
+
+/** Resolves when neither a call nor a task goes on, whoever waits for it. */
+async function idle({ observers, endpoint }: Core): Promise<void> {
+  while (observers.inFlight > 0 || endpoint.stats().tasks > 0) await sleep(IDLE_CHECK_MS);
+}
+
+const IDLE_CHECK_MS = 100;
 
 function replacedOf(store: Store): Promise<void> {
   return new Promise((resolve) => store.onReplaced(resolve));

@@ -1,5 +1,5 @@
 import type { Server, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
+import { Server as NetServer, type Socket } from "node:net";
 import { TooManyRequests } from "../admission/refusals.ts";
 
 const IDLE_CHECK_MS = 50;
@@ -55,6 +55,8 @@ export class Connection {
 
 /** The open connections of a server. Create it before the server listens. */
 export class Connections {
+  /** Each answer is the last one of its connection. */
+  isRetiring = false;
   readonly #server: Server;
   readonly #open = new Map<Socket, Connection>();
 
@@ -68,6 +70,16 @@ export class Connections {
 
   of(socket: Socket): Connection {
     return this.#open.get(socket) ?? new Connection(socket);
+  }
+
+  /**
+   * Accepts no new connections, and resolves when those that are open have ended by themselves: after their last request,
+   * or because they were quiet for long. Cutting a quiet one would lose what its client may just be sending.
+   */
+  retire(): Promise<void> {
+    this.isRetiring = true;
+    // That of the HTTP server cuts quiet connections.
+    return new Promise((resolve) => NetServer.prototype.close.call(this.#server, () => resolve()));
   }
 
   /** Accepts no new connections, and resolves when the answers in progress are written. */

@@ -94,6 +94,8 @@ export interface HttpOptions {
 export interface HttpServer {
   readonly server: Server;
   serve(options: HttpOptions): void;
+  /** Accepts no new connections; resolves when the clients of the others have left, each after its next answer. */
+  retire(): Promise<void>;
   /** Accepts no new connections; resolves when the answers in progress are written. */
   drain(): Promise<void>;
 }
@@ -130,6 +132,7 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
     },
     (request, response) => {
       const context = new RequestContext(request, response, connections.of(request.socket), unread);
+      if (connections.isRetiring) response.shouldKeepAlive = false;
       if (response.socket) return take(context);
       if (context.connection.isTooFarAhead(response, limits.pipelinedRequests)) return void request.socket.destroy();
       // An answer made before its turn would wait in memory until the one before it ends, which may be a stream.
@@ -139,7 +142,12 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
   const connections = new Connections(server);
   const unread = new Unread(limits);
   server.maxConnections = limits.connections;
-  return { server, serve: (options) => void (answer = createAnswer(options)), drain: () => connections.drain() };
+  return {
+    server,
+    serve: (options) => void (answer = createAnswer(options)),
+    retire: () => connections.retire(),
+    drain: () => connections.drain(),
+  };
 }
 
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#@]+)((?:[/?].*)?)$/is;

@@ -57,6 +57,8 @@ const httpLimits = {
   drainMs: 0,
   /** How long requests under way may take to end at a shutdown. */
   shutdownMs: 10_000,
+  /** How long requests, streams and tasks under way may take to end where another worker replaces theirs. */
+  replaceMs: 60_000,
 };
 
 /** The limits of what tenants, tokens and anonymous callers may take of shared resources. */
@@ -551,6 +553,68 @@ const defaults = {
 export type Limits = Readonly<typeof defaults>;
 
 export const defaultLimits: Limits = defaults;
+
+/**
+ * The limits of what a machine has once: each of N workers has an Nth of them. The value is the least share that is of
+ * use: a number, or the limit of what has to fit into it.
+ */
+export const limitsOfMachine = {
+  unfinishedBodyBytes: "bodyBytes",
+  unfinishedBodyBytesPerTenant: "bodyBytes",
+  unfinishedSignInBytes: "signInBytes",
+  heldBodyBytes: "bodyBytes",
+  heldBodyBytesPerTenant: "bodyBytes",
+  unreadBytes: "unreadStreamBytes",
+  unreadBytesPerTenant: "unreadStreamBytes",
+  unreadSseBytesPerTenant: "outputBytes",
+  queuedCheckBytes: "bodyBytes",
+  queuedCheckBytesPerTenant: "bodyBytes",
+  guestProcessesPerTenant: 1,
+  scriptProcessesPerTenant: 1,
+  processStartsPerMinutePerTenant: 1,
+  processorMsPerSecondPerTenant: 1,
+  strayLogLinesPerMinutePerTenant: 1,
+  draftBytes: "bodyBytes",
+  draftBytesPerTenant: "bodyBytes",
+  replayBytes: "streamBytes",
+  replayBytesPerTenant: "streamBytes",
+  runningTaskBytesPerTenant: "bodyBytes",
+  catalogBytes: "contractBytes",
+  reviewedBytes: "bundleBytes",
+  reviewedPackageBytes: "packageBytes",
+  guestProcesses: 1,
+  guestSpareProcesses: 1,
+  scriptProcesses: 1,
+  unfinishedGuestBytes: "guestFrameBytes",
+  unfinishedGuestBytesPerTenant: "guestFrameBytes",
+  packageFetches: 1,
+  pastEntriesBytes: "mcpsBytes",
+  unfinishedUpstreamBytes: "upstreamMessageBytes",
+  unfinishedUpstreamBytesPerTenant: "upstreamMessageBytes",
+  programBacklogBytes: "upstreamMessageBytes",
+  programBacklogBytesPerTenant: "upstreamMessageBytes",
+} as const satisfies Partial<Record<keyof Limits, number | keyof Limits>>;
+
+/** The limits of each of so many workers. */
+export function limitsOfWorker(limits: Limits, workers: number): Limits {
+  const shares = Object.keys(limitsOfMachine).map((name) => [
+    name,
+    shareOfWorker(limits, name as keyof Limits, limits[name as keyof Limits], workers),
+  ]);
+  return { ...limits, ...(Object.fromEntries(shares) as Partial<Limits>) };
+}
+
+/** A worker's share of `value`, which is that of the limit or a tenant's own. 0, for no limit, is the share of 0. */
+export function shareOfWorker(limits: Limits, name: keyof Limits, value: number, workers: number): number {
+  const least: number | keyof Limits | undefined = (
+    limitsOfMachine as Partial<Record<keyof Limits, number | keyof Limits>>
+  )[name];
+  if (least === undefined) return value;
+  return Math.min(
+    value,
+    Math.max(typeof least === "number" ? least : limits[least], Math.floor(value / Math.max(1, workers))),
+  );
+}
 
 /** The limits that a tenant may have for itself: the name in its record, and the limit that applies without it. */
 export const tenantLimitNames = {

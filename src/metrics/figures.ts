@@ -105,6 +105,7 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
   metrics.show({
     name: "berth_upstreams_held_back",
     help: "Upstreams with changes that wait for a person's approval",
+    isShared: true,
     read: () => upstreams.stats().heldBack,
   });
   metrics.show({ name: "berth_sessions", help: "Sessions kept", read: () => endpoint.stats().sessions });
@@ -133,7 +134,12 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
     help: "Log lines that were dropped because nobody read them or the disk was full",
     read: () => droppedLines(log),
   });
-  metrics.show({ name: "berth_store_bytes", help: "Size of the store's database", read: () => store.size() });
+  metrics.show({
+    name: "berth_store_bytes",
+    help: "Size of the store's database",
+    isShared: true,
+    read: () => store.size(),
+  });
 }
 
 type Compile = (source: DefinitionSource, tarballs?: ReadTarball) => Promise<Compiled>;

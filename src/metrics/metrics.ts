@@ -1,4 +1,14 @@
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry, type MetricValueWithName } from "prom-client";
+import {
+  AggregatorRegistry,
+  collectDefaultMetrics,
+  Counter,
+  Gauge,
+  Histogram,
+  Registry,
+  type MetricObjectWithValues,
+  type MetricValue,
+  type MetricValueWithName,
+} from "prom-client";
 import type { CallOutcome } from "../host/calls/activity.ts";
 import type { CalledTool, CallObserver } from "../host/calls/observe.ts";
 
@@ -13,10 +23,23 @@ export interface Metrics {
   show(figure: Figure): void;
   /** Returns a function that records how long each piece of work took, and how it ended. */
   timer(name: FigureName, help: string): (ms: number, outcome: string) => void;
-  /** In the format that `contentType` names. */
-  text(): Promise<string>;
+  /** The values as they are now. */
+  now(): Promise<Figures>;
+  /** In the format that `contentType` names; of several processes where `all` has their figures, added up. */
+  text(all?: readonly Figures[]): Promise<string>;
   readonly contentType: string;
 }
+
+/** All figures of one process, which can be sent to another. */
+export type Figures = MetricObjectWithValues<MetricValue<string>>[];
+
+/** The part that stays of processes that have ended: their counts, which may never fall. */
+export function pastOf(all: readonly Figures[]): Promise<Figures> {
+  const counts = all.map((figures) => figures.filter(({ type }) => COUNTS.has(String(type))));
+  return AggregatorRegistry.aggregate(counts).getMetricsAsJSON();
+}
+
+const COUNTS: ReadonlySet<string> = new Set(["counter", "histogram"]);
 
 type FigureName = `berth_${string}`;
 
@@ -26,6 +49,8 @@ interface Figure {
   readonly help: string;
   /** Tells several values apart, such as `state`. */
   readonly label?: string;
+  /** True for something that all processes on one store see alike; the others are added up. */
+  readonly isShared?: boolean;
   /** The value, or one for each value of the label. */
   readonly read: () => Values | Promise<Values>;
 }
@@ -43,15 +68,27 @@ const TIMER_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 export function createMetrics(version: string, { metricTools }: MetricLimits): Metrics {
   const registry = new Registry();
   const registers = [registry];
-  const info = new Gauge({ name: "berth_info", help: "The running version", labelNames: ["version"], registers });
+  const info = new Gauge({
+    name: "berth_info",
+    help: "The running version",
+    labelNames: ["version"],
+    registers,
+    aggregator: "max",
+  });
   info.set({ version }, 1);
 
   let watches = false;
+  const watch = (): void => {
+    // Watching the event loop and the garbage collector costs something, so it begins with the first scrape.
+    if (!watches) collectDefaultMetrics({ register: registry });
+    watches = true;
+  };
   return {
     calls: countCalls(registry, metricTools),
 
-    show({ name, help, label, read }) {
-      const options = { name, help, labelNames: label === undefined ? [] : [label], registers };
+    show({ name, help, label, isShared = false, read }) {
+      const aggregator = isShared ? "max" : "sum";
+      const options = { name, help, labelNames: label === undefined ? [] : [label], registers, aggregator } as const;
       const figure = name.endsWith("_total")
         ? new Counter({ ...options, collect: () => collect() })
         : new Gauge({ ...options, collect: () => collect() });
@@ -70,11 +107,14 @@ export function createMetrics(version: string, { metricTools }: MetricLimits): M
 
     contentType: registry.contentType,
 
-    text() {
-      // Watching the event loop and the garbage collector costs something, so it begins with the first scrape.
-      if (!watches) collectDefaultMetrics({ register: registry });
-      watches = true;
-      return registry.metrics();
+    async now() {
+      watch();
+      return registry.getMetricsAsJSON();
+    },
+
+    text(all) {
+      watch();
+      return all ? AggregatorRegistry.aggregate([...all]).metrics() : registry.metrics();
     },
   };
 }
@@ -166,9 +206,16 @@ class CallDurations extends Histogram<Label> {
     this.#all = all;
   }
 
-  /** Called by the library whenever it needs the figures. */
+  /** Called by the library whenever it writes the figures. */
   async getForPromString(): Promise<object> {
     return { name: NAME, help: HELP, type: "histogram", values: [...this.#all.values()].flatMap(valuesOf) };
+  }
+
+  /** Likewise when it adds them to those of other processes. */
+  override async get(): Promise<MetricObjectWithValues<MetricValueWithName<Label>>> {
+    return { ...(await this.getForPromString()), aggregator: "sum" } as MetricObjectWithValues<
+      MetricValueWithName<Label>
+    >;
   }
 }
 

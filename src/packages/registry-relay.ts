@@ -34,7 +34,8 @@ export class RegistryRelay {
   async listen(path: string, user: User | undefined): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once("error", reject);
-      this.#server.listen(path, resolve);
+      // Not by a primary process of this one, which would get its connections.
+      this.#server.listen({ path, exclusive: true }, resolve);
     });
     if (user) chownSync(path, user.uid, user.gid);
   }

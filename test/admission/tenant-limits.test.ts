@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Admission } from "../../src/admission/admission.ts";
-import { readTenantLimits, tenantLimits } from "../../src/admission/tenant-limits.ts";
+import { readTenantLimits, tenantLimits, tenantLimitsOfWorker } from "../../src/admission/tenant-limits.ts";
 import { BerthError } from "../../src/lib/errors.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
+import { defaultLimits, limitsOfMachine, limitsOfWorker, type Limits } from "../../src/limits/limits.ts";
 
 function refusalOf(work: () => void): BerthError {
   try {
@@ -26,6 +26,34 @@ describe("a tenant whose settings change", () => {
     admission.follow("acme");
     for (let request = 0; request < requests; request++) admission.enter("acme");
     refusalOf(() => admission.enter("acme"));
+  });
+});
+
+describe("limits of what a machine has once", () => {
+  it("each of several workers has its share of, and those of a tenant's own", () => {
+    const limits = limitsOfWorker(defaultLimits, 4);
+    assert.equal(limits.guestProcesses, defaultLimits.guestProcesses / 4);
+    assert.equal(limits.heldBodyBytes, defaultLimits.heldBodyBytes / 4);
+    assert.equal(limits.callMs, defaultLimits.callMs);
+    const tenant = tenantLimitsOfWorker(limits, { guestProcesses: 8, requests: 8 }, 4);
+    assert.deepEqual([tenant.guestProcesses, tenant.requests], [2, 8]);
+    assert.equal(tenant.scriptProcesses, defaultLimits.scriptProcessesPerTenant / 4);
+  });
+
+  it("is never too small for what has to fit into it, more than the whole, or a limit where there was none", () => {
+    const limits = limitsOfWorker({ ...defaultLimits, guestProcesses: 3, draftBytes: 100 }, 32);
+    assert.equal(limits.guestProcesses, 1);
+    assert.equal(limits.draftBytes, 100);
+    assert.equal(limits.processorMsPerSecondPerTenant, 0);
+    for (const [name, least] of Object.entries(limitsOfMachine).filter(([name]) => name !== "draftBytes"))
+      if (typeof least === "string") assert.ok(limits[name as keyof Limits] >= limits[least], name);
+  });
+
+  it("one process has all of", () => {
+    for (const workers of [0, 1]) {
+      assert.deepEqual(limitsOfWorker(defaultLimits, workers), defaultLimits);
+      assert.equal(tenantLimitsOfWorker(defaultLimits, { guestProcesses: 8 }, workers).guestProcesses, 8);
+    }
   });
 });
 

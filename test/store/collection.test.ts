@@ -178,13 +178,42 @@ test("results of which it is not known what they were made of stay, and those of
   await store.close();
 });
 
+/** The cluster of the only node. */
+const ALONE = { id: "one", lease: async () => ({ node: "one", fence: 1 }) };
+
+test("one of several nodes collects, and another one when it has gone", async () => {
+  const store = await openSqliteStore({ dataDir: dataFolder() });
+  let holder = "other";
+  let asked = 0;
+  const cluster = {
+    id: "one",
+    async lease() {
+      asked += 1;
+      return { node: holder, fence: 1 };
+    },
+  };
+  const limits = { ...defaultLimits, collectEveryMs: 20, collectGraceMs: 0 };
+  const stop = collectRegularly(store, cluster, limits, pino({ level: "silent" }));
+  try {
+    const orphan = rawBlock("orphan");
+    await store.change("default", { by: "test", put: [orphan] });
+    await until(() => asked > 3);
+    assert.ok(await store.content("default", orphan.cid));
+    holder = "one";
+    await until(async () => (await store.content("default", orphan.cid)) === undefined);
+  } finally {
+    await stop();
+    await store.close();
+  }
+});
+
 test("a service collects by itself, again and again, and says what it has freed", async () => {
   const dataDir = dataFolder();
   const store = await openSqliteStore({ dataDir });
   const told: { freed?: { content: { count: number } } }[] = [];
   const log = pino({ level: "info" }, { write: (line: string) => void told.push(JSON.parse(line)) });
   const limits = { ...defaultLimits, collectEveryMs: 20, collectGraceMs: 0 };
-  const stop = collectRegularly(store, limits, log);
+  const stop = collectRegularly(store, ALONE, limits, log);
   try {
     for (const text of ["one", "two"]) {
       const orphan = rawBlock(`orphan ${text}`);
@@ -214,6 +243,7 @@ test("a limit of history of its own is that of the tenant", async () => {
     database.close();
     const stop = collectRegularly(
       store,
+      ALONE,
       { ...defaultLimits, collectEveryMs: 20, collectGraceMs: 0 },
       pino({ level: "silent" }),
     );

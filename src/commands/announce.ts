@@ -1,0 +1,12 @@
+import type { Config } from "../config.ts";
+
+/** Tells the person who started it where Berth serves, and who may use it. */
+export function announce(url: string, config: Config): void {
+  console.error(`Berth serves ${url}/mcp (data in ${config.dataDir}). Stop it with Ctrl-C.`);
+  announceAccess(config);
+}
+
+export function announceAccess({ access }: Config): void {
+  if (access === "open") console.error("No token is needed: every program on this machine may use it.");
+  else console.error("Every request needs a token; `berth token create` makes one.");
+}
