@@ -26,6 +26,23 @@ export interface Principal {
   permits(action: Action, server?: string, tool?: string): boolean;
   /** Equal for principals with equal permissions, as far as their grants are worded alike. */
   readonly rights: string;
+  /** Plain JSON, from which `readPrincipal` makes it anew in another process. */
+  readonly written: WrittenPrincipal;
+}
+
+export interface WrittenPrincipal {
+  readonly id: string;
+  readonly tenant: string;
+  readonly until?: number;
+  readonly grants: readonly AccessGrant[];
+  /** The sign-in that it came from, if any. */
+  readonly signIn?: { readonly id: string; readonly until: number };
+}
+
+/** Permits what the principal did that was written. */
+export function readPrincipal({ signIn, grants, ...whose }: WrittenPrincipal): Principal {
+  const principal = createPrincipal(whose, grants);
+  return signIn ? bySignIn(principal, signIn) : principal;
 }
 
 export const ACTIONS = ["call", "read", "edit", "programs", "admin"] as const;
@@ -76,6 +93,7 @@ export function createPrincipal(
     id,
     tenant,
     ...(until !== undefined && { until }),
+    written: { id, tenant, ...(until !== undefined && { until }), grants },
     get rights() {
       return (rights ??= rawBlock(
         JSON.stringify(rules.map(({ can, servers, tools }) => [can, servers, tools].map(sorted))),
@@ -100,6 +118,7 @@ export function bySignIn(principal: Principal, signIn: { readonly id: string; re
     tenant: principal.tenant,
     until: signIn.until,
     signIn: signIn.id,
+    written: { ...principal.written, signIn },
     get rights() {
       return `${principal.rights} by sign-in`;
     },

@@ -70,6 +70,8 @@ export type Fill = (store: Store, tenant: string) => Promise<void>;
 export interface Core {
   readonly host: Host;
   readonly tenancy: Tenancy;
+  readonly cluster: Cluster;
+  readonly errands: Errands;
   readonly admission: Admission;
   readonly sharedLimits: SharedLimits;
   readonly access: Access;
@@ -286,6 +288,8 @@ export async function openCore(
     return {
       host,
       tenancy,
+      cluster,
+      errands,
       admission,
       sharedLimits,
       access,

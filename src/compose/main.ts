@@ -90,7 +90,21 @@ export async function startBerth(
     throw error;
   });
   const { host, endpoint, executor, observers, store } = core;
-  const { tenancy, admission, sharedLimits, access, audit, edits, packages, secrets, state, checks, metrics } = core;
+  const {
+    tenancy,
+    cluster,
+    errands,
+    admission,
+    sharedLimits,
+    access,
+    audit,
+    edits,
+    packages,
+    secrets,
+    state,
+    checks,
+    metrics,
+  } = core;
   const { allowedHosts, allowedOrigins, publicUrl, limits } = config;
   http.serve({
     host,
@@ -101,6 +115,8 @@ export async function startBerth(
     checks,
     endpoint,
     tenancy,
+    cluster,
+    errands,
     admission,
     sharedLimits,
     access,

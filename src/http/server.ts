@@ -3,6 +3,8 @@ import type { Access } from "../access/access.ts";
 import type { Admission } from "../admission/admission.ts";
 import { AnonymousLimits, type AnonymousLimitNumbers } from "../admission/anonymous-limits.ts";
 import type { Audit } from "../audit/audit.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import type { Errands } from "../cluster/errands.ts";
 import type { Edits } from "../edits/edits.ts";
 import type { PackageEdits } from "../edits/package-edits.ts";
 import type { SecretEdits } from "../edits/secret-edits.ts";
@@ -66,6 +68,9 @@ export interface HttpOptions {
   readonly checks: ServersRouteOptions["checks"] & ApiOptions["checks"];
   readonly endpoint: Endpoint;
   readonly tenancy: Tenancy;
+  /** This process among those of the service, and what they ask each other to do. */
+  readonly cluster: Pick<Cluster, "id">;
+  readonly errands: Errands;
   readonly admission: Admission;
   /** By which several processes keep limits together. */
   readonly sharedLimits?: SharedLimits;

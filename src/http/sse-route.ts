@@ -1,10 +1,12 @@
 import { randomUUID } from "node:crypto";
-import type { Principal } from "../access/principal.ts";
+import { readPrincipal, type Principal, type WrittenPrincipal } from "../access/principal.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import type { Errands } from "../cluster/errands.ts";
 import type { Host } from "../host/host.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
 import { Cancellation } from "../lib/cancellation.ts";
 import { BerthError } from "../lib/errors.ts";
-import { isObject } from "../lib/json.ts";
+import { isObject, type JsonObject } from "../lib/json.ts";
 import { parseJson } from "../lib/parse-json.ts";
 import type { Trace } from "../lib/trace.ts";
 import { limitVariable } from "../limits/limits.ts";
@@ -25,6 +27,8 @@ const SSE_PATH = /^\/mcp(?:\/([^/?]+))?\/(sse|messages)\/?(?:\?(.*))?$/;
 export interface SseRouteOptions extends McpRouteOptions {
   readonly host: Host;
   readonly tenancy: Pick<Tenancy, "onEnd">;
+  readonly cluster: Pick<Cluster, "id">;
+  readonly errands: Pick<Errands, "on" | "send">;
   readonly limits: McpRouteOptions["limits"] & {
     readonly sseConnections: number;
     readonly sseConnectionsPerTenant: number;
@@ -34,13 +38,26 @@ export interface SseRouteOptions extends McpRouteOptions {
 
 /**
  * HTTP+SSE, the transport of 2024-11-05 (`basic/transports`): `GET /mcp/<server>/sse`, or `GET /mcp/sse` for all
- * servers, opens the connection that carries every answer; its first event names the address for messages. The endpoint
- * handles the protocol and sees one session, which ends with the connection.
+ * servers, opens the connection that carries every answer; its first event names the address for messages, and in it the
+ * node that has the connection, to which the others hand what they get. The endpoint handles the protocol and sees one
+ * session, which ends with the connection.
  */
 export function createSseRoute(options: SseRouteOptions): Route {
   const connections = new Map<string, Connection>();
   options.tenancy.onEnd((tenant) => {
     for (const connection of connections.values()) if (connection.tenant === tenant) connection.end();
+  });
+
+  options.errands.on(MESSAGE, ({ tenant, about, text }) => {
+    const { id, server, principal: written, trace } = about as unknown as MessageFacts;
+    const principal = written ? readPrincipal(written) : undefined;
+    const connection = find(id, { tenant, server, principal });
+    checkUnread(tenant);
+    const letGo = options.bodies.hold(tenant, text);
+    connection
+      .receive(text, principal, trace)
+      .catch((error: unknown) => options.log.error({ err: error }, "a message of HTTP+SSE failed"))
+      .finally(letGo);
   });
 
   return {
@@ -72,8 +89,7 @@ export function createSseRoute(options: SseRouteOptions): Route {
 
   /** True for an address of all servers, rather than of a server named `sse` or `messages`. */
   function isOfAllServers({ request, claimed, refusal }: RequestContext, part: string, sessionId: string): boolean {
-    if (part === "messages")
-      return request.method === "POST" && connections.get(sessionId)?.server === options.allServers;
+    if (part === "messages") return request.method === "POST" && isIdOfAll(sessionId);
     if (request.method !== "GET" || !readAccept(request.headers.accept).events) return false;
     return refusal !== undefined || !options.host.has(claimed.tenant, part);
   }
@@ -96,7 +112,7 @@ export function createSseRoute(options: SseRouteOptions): Route {
     const events = streams.take(context);
     if (!events) throw new BerthError("too_many_streams");
     events.stand();
-    const id = randomUUID();
+    const id = connectionId(options.cluster.id, server === options.allServers);
     const connection = new Connection(endpoint, { tenant, server, principal }, events, () => cutUnread(tenant));
     connections.set(id, connection);
     response.once("close", () => {
@@ -132,22 +148,67 @@ export function createSseRoute(options: SseRouteOptions): Route {
 
   async function receive(id: string, server: string, context: RequestContext): Promise<void> {
     const { request, response, tenant, principal, trace } = context;
-    const connection = connections.get(id);
-    const isIts = connection?.tenant === tenant && connection.server === server;
-    if (!isIts || connection.principal?.id !== principal?.id) {
-      throw new BerthError("session_not_found", "its connection is closed");
-    }
+    const node = nodeOfConnection(id);
+    const isElsewhere = node !== undefined && node !== options.cluster.id;
+    const connection = isElsewhere ? undefined : find(id, { tenant, server, principal });
     checkContent(request.headers);
-    checkUnread(tenant);
+    if (connection) checkUnread(tenant);
     const body = await options.bodies.read(context);
     const letGo = options.bodies.hold(tenant, body);
     try {
+      if (isElsewhere) {
+        const { requestId, context: traced } = trace;
+        const about = {
+          id,
+          server,
+          principal: principal?.written as unknown as JsonObject,
+          trace: { requestId, context: { ...traced } },
+        };
+        if (!(await options.errands.send(node, MESSAGE, { tenant, about, text: body }))) throw closed();
+      }
       response.writeHead(202, [REQUEST_ID_HEADER, trace.requestId]).end();
-      await connection.receive(body, principal, trace);
+      await connection?.receive(body, principal, trace);
     } finally {
       letGo();
     }
   }
+
+  /** The connection of this id, for nobody but its owner. Throws `session_not_found`. */
+  function find(id: string, { tenant, server, principal }: Whose): Connection {
+    const connection = connections.get(id);
+    const isIts = connection?.tenant === tenant && connection.server === server;
+    if (!isIts || connection.principal?.id !== principal?.id) throw closed();
+    return connection;
+  }
+}
+
+function closed(): BerthError {
+  return new BerthError("session_not_found", "its connection is closed");
+}
+
+/** An errand: the message of a client to a connection that another node has. */
+const MESSAGE = "sse-message";
+
+interface MessageFacts {
+  readonly id: string;
+  readonly server: string;
+  readonly principal?: WrittenPrincipal;
+  readonly trace: Trace;
+}
+
+/** The id of a connection names the node that has it, and says whether it is one to all servers. */
+function connectionId(node: string, isOfAll: boolean): string {
+  return `${node}.${isOfAll ? "all." : ""}${randomUUID()}`;
+}
+
+const CONNECTION_ID = /^([\w-]{12})\.(all\.)?[\da-f-]{36}$/;
+
+function nodeOfConnection(id: string): string | undefined {
+  return CONNECTION_ID.exec(id)?.[1];
+}
+
+function isIdOfAll(id: string): boolean {
+  return CONNECTION_ID.exec(id)?.[2] !== undefined;
 }
 
 function unreadBytesOf(connections: readonly Connection[]): number {

@@ -210,6 +210,8 @@ export async function startRig(
       onEnd() {},
       async close() {},
     },
+    cluster,
+    errands,
     admission: new Admission(() => tenantLimits(limits)),
     allServers: "",
     isolation: "trusted",

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { createPrincipal } from "../../../src/access/principal.ts";
 import { Activity } from "../../../src/host/calls/activity.ts";
 import { CallNotes, Observers, type ObservedCall } from "../../../src/host/calls/observe.ts";
 
 const tool = { tenant: "default", server: "echo", release: "bafyrelease", tool: "say" };
-const principal = { id: "ada", tenant: "default", permits: () => true, rights: "all" };
+const principal = createPrincipal({ id: "ada", tenant: "default" }, []);
 const result = { content: [{ type: "text", text: "hello" }] };
 
 describe("calls that are observed", () => {
