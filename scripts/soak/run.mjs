@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { makeImage, serve, writeImageSources } from "../bench/berth.mjs";
+import { severalAuditWriters } from "./audit-writers.mjs";
 import { auditVerifier } from "./audit.mjs";
 import { addTenant, definitions, everything, OTHER_TENANT } from "./definitions.mjs";
 import { fillDisk, restoreBackup } from "./disasters.mjs";
@@ -15,7 +16,7 @@ import { startService } from "./service.mjs";
 
 /**
  * `npm run soak`: two tenants, mixed calls, edits, crashing guests and kill -9 of Berth itself, for ten minutes or
- * `--minutes`. In the first 40 % of the time Berth is killed every 20 s. Then its disk is full for a while, and a
+ * `--minutes`, after 10,000 saves of processes that are killed, and 20,000 audit records of two. In the first 40 % of the time Berth is killed every 20 s. Then its disk is full for a while, and a
  * backup is restored while it serves. In the rest it runs on, and its memory has to stay where it was after a warm-up.
  * Calls are recorded. Everything is on this machine. Ends with 1 when an acknowledged write was lost that no restore
  * has undone, the audit log was broken, a call was answered wrongly, a process was left behind, or the memory grew.
@@ -51,6 +52,8 @@ try {
   await makeImage(sources, image);
   disk = mountDisk(data);
   await addTenant(data);
+
+  say(await severalAuditWriters(folder, fault));
 
   const launch = serve(folder, image, { data });
   const service = await startService((port) => {

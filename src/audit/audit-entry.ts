@@ -23,7 +23,13 @@ export type AuditKind = (typeof AUDIT_KINDS)[number];
 /** The tenant of the service's own records. */
 export const SERVICE = "";
 
-/** An event to record, not yet in the chain. Never holds a secret, a token or any content. */
+/**
+ * Whose chain a link is in: a tenant's, or that of the `SERVICE`. Null for the chain of anchors, which goes on from the
+ * one chain that all tenants had in earlier versions.
+ */
+export type Chain = string | null;
+
+/** An event to record, not yet in a chain. Never holds a secret, a token or any content. */
 export interface AuditEntry {
   readonly tenant: string;
   readonly kind: AuditKind;
@@ -35,30 +41,43 @@ export interface AuditEntry {
   readonly since?: number;
 }
 
-/** An entry with its place in the chain. */
+/** An entry with its place in a chain. */
 export interface AuditLink {
-  /** From 1, without gaps. */
+  readonly chain: Chain;
+  /** Its place in the chain: from 1, without gaps. */
   readonly number: number;
+  /** Grows from one link to the next that a store takes, of whatever chain. No hash covers it. */
+  readonly arrival: number;
   /** Milliseconds since the epoch: when it was written, and when its earliest record happened. */
   readonly at: number;
   readonly since: number;
   readonly tenant: string;
-  readonly kind: AuditKind;
+  readonly kind: AuditKind | "anchor";
   readonly records: number;
   /** The size of the body, as UTF-8. */
   readonly bytes: number;
   /** SHA-256 of the body; it stays when the body is removed. */
   readonly digest: Uint8Array;
-  /** SHA-256 over the previous link's hash and this link. */
+  /** SHA-256 over the hash of the link before it in the chain, and this link. */
   readonly hash: Uint8Array;
   /** Null once retention has removed it. */
   readonly body: string | null;
 }
 
-/** The end of the chain at some moment: a copy kept elsewhere proves later that nothing was taken away. */
+/** The end of a chain at some moment. One of the anchors, kept elsewhere, proves all that they hold. */
 export interface AuditHead {
   readonly number: number;
   readonly hash: Uint8Array;
+}
+
+export interface ChainHead extends AuditHead {
+  readonly chain: Chain;
+}
+
+export interface AuditHeads {
+  /** The end of the one chain of earlier versions, which every other chain begins with; number 0 where there was none. */
+  readonly origin: AuditHead;
+  readonly heads: readonly ChainHead[];
 }
 
 /** The storage of the links. */
@@ -69,16 +88,27 @@ export interface AuditLinks {
    */
   append(entries: readonly AuditEntry[], options?: { readonly patient?: boolean }): Promise<void>;
 
-  /** At most `max` links between two moments, newest first, from a place on. */
+  /** At most `max` links between two moments, newest first, from a place on. Anchors only where they are asked for. */
   newest(query: LinkQuery): Promise<AuditLink[]>;
 
-  /** All links, in order. */
+  /** All links, anchors included, as they arrived; so those of one chain in its order. */
   all(): AsyncIterable<AuditLink>;
 
   /** The log's own records of removals, newest first. */
   retentions(): Promise<Retention[]>;
 
+  /** The ends of all chains. */
+  heads(): Promise<AuditHeads>;
+
+  /** The end of the anchors; undefined where there is none yet. */
   head(): Promise<AuditHead | undefined>;
+
+  /**
+   * Adds an anchor, which holds the heads of exactly those chains that have grown since the one before, in order of
+   * arrival. None where nothing has grown; nor, unless it is to be `now`, in a minute that has one from whatever process.
+   * Resolves with the end of the anchors. Rejects as `append`.
+   */
+  anchor(options?: { readonly now?: boolean; readonly patient?: boolean }): Promise<AuditHead | undefined>;
 
   /** Removes some links that are older or more than `keep` allows; true if there may be more to remove. */
   retain(keep: Keep): Promise<boolean>;
@@ -87,11 +117,11 @@ export interface AuditLinks {
 export interface LinkQuery {
   /** Undefined for the links of all tenants and of the service. */
   readonly tenant?: string | undefined;
-  readonly kind?: AuditKind | undefined;
+  readonly kind?: AuditLink["kind"] | undefined;
   readonly since?: number | undefined;
   readonly until?: number | undefined;
   /** The place of the first link to return; the newest by default. */
-  readonly from?: { readonly at: number; readonly number: number } | undefined;
+  readonly from?: { readonly at: number; readonly arrival: number } | undefined;
   readonly max: number;
 }
 
@@ -107,22 +137,21 @@ export interface Keep {
 }
 
 /** A record of retention: what it removed, if anything, and the limits in force at the time. */
-export interface Retention {
-  readonly number: number;
-  readonly at: number;
-  readonly tenant: string;
+export interface Retention extends Pick<AuditLink, "chain" | "number" | "arrival" | "at" | "tenant"> {
   /** Set when it cannot be read; nothing else is known of it then. */
   readonly isDamaged?: true;
   /** Missing in records from before limits were recorded. */
   readonly limits?: Keep;
-  /** Only for the service: all links up to this one are gone. */
+  /** The chain of what was removed. */
+  readonly from?: Chain;
+  /** Only for the service: all links of the chain up to this one are gone. */
   readonly cut?: AuditHead & { readonly last: RemovedLink | undefined };
   /** Bodies of the tenant up to this number are gone, either of its calls or of everything else. */
   readonly bodies?: { readonly through: number; readonly isCall: boolean };
 }
 
 /** The last removed link, whole: its hash, which the next link builds on, proves its time. */
-export interface RemovedLink extends Omit<AuditLink, "hash" | "body" | "number"> {
+export interface RemovedLink extends Omit<AuditLink, "chain" | "number" | "arrival" | "hash" | "body"> {
   /** The hash of the previous link. */
   readonly previous: Uint8Array;
 }

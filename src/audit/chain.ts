@@ -1,12 +1,20 @@
 import { hash } from "node:crypto";
 import { canonicalJson } from "../lib/canonical-json.ts";
-import type { AuditEntry, AuditHead, AuditLink } from "./audit-entry.ts";
+import { soundObject } from "../lib/json.ts";
+import type { AuditEntry, AuditHead, AuditLink, ChainHead } from "./audit-entry.ts";
 
 /** The head before the first link of a chain. */
 export const GENESIS: AuditHead = { number: 0, hash: new Uint8Array(32) };
 
+/** The part of a link that its hash covers. */
+type Linked = Pick<AuditLink, "number" | "at" | "since" | "tenant" | "kind" | "records" | "bytes" | "digest">;
+
 /** The link of an entry that follows `previous` and is written at `at` (milliseconds since the epoch). */
-export function linkAfter(previous: AuditHead, at: number, entry: AuditEntry): Omit<AuditLink, "body"> {
+export function linkAfter(
+  previous: AuditHead,
+  at: number,
+  entry: Omit<AuditEntry, "kind"> & Pick<AuditLink, "kind">,
+): Linked & AuditHead {
   const { tenant, kind, body, records, since } = entry;
   const link = {
     number: previous.number + 1,
@@ -26,10 +34,27 @@ export function linkAfter(previous: AuditHead, at: number, entry: AuditEntry): O
  * in place of the body. So the chain can be checked after bodies are removed, and by anything that computes SHA-256
  * (docs/audit.md).
  */
-export function linkHash(previous: Uint8Array, link: Omit<AuditLink, "hash" | "body">): Uint8Array {
+export function linkHash(previous: Uint8Array, link: Linked): Uint8Array {
   const { number, at, since, tenant, kind, records, bytes, digest } = link;
   const line = canonicalJson({ number, at, since, tenant, kind, records, bytes, digest: hexOf(digest) });
   return hash("sha256", `${hexOf(previous)}\n${line}`, "buffer");
+}
+
+/** The body of an anchor. */
+export function anchorBody(heads: readonly (AuditHead & { readonly tenant: string })[]): string {
+  return JSON.stringify({ heads: heads.map(({ tenant, number, hash }) => [tenant, number, hexOf(hash)]) });
+}
+
+/** Undefined for what no anchor says. */
+export function readAnchor(body: string | null): readonly (ChainHead & { readonly chain: string })[] | undefined {
+  const { heads } = soundObject(body ?? "") ?? {};
+  if (!Array.isArray(heads)) return undefined;
+  const read = heads.map((head) => {
+    const [chain, number, hex] = Array.isArray(head) ? head : [];
+    if (typeof chain !== "string" || typeof number !== "number" || typeof hex !== "string") return undefined;
+    return { chain, number, hash: Buffer.from(hex, "hex") };
+  });
+  return read.every((head) => head !== undefined) ? read : undefined;
 }
 
 export function hexOf(bytes: Uint8Array): string {

@@ -1,5 +1,5 @@
 import { soundObject, type JsonObject } from "../lib/json.ts";
-import type { AuditKind, AuditLink } from "./audit-entry.ts";
+import type { AuditLink } from "./audit-entry.ts";
 import { readCalls } from "./call-block.ts";
 import { hexOf } from "./chain.ts";
 import { fits, mayFit, type AuditFilter } from "./filter.ts";
@@ -10,7 +10,7 @@ export interface AuditRecord extends JsonObject {
   readonly at: string;
   /** Null for a record of the service itself. */
   readonly tenant: string | null;
-  readonly kind: AuditKind;
+  readonly kind: AuditLink["kind"];
 }
 
 /** A matching record, and its index within its link, counted from the newest. */

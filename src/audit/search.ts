@@ -38,7 +38,7 @@ export async function searchLog(links: AuditLinks, query: AuditQuery): Promise<F
   if (query.cursor !== undefined && !place) return undefined;
   const takeTurn = turnTaker();
   const records: AuditRecord[] = [];
-  let from: { at: number; number: number } | undefined = place?.link;
+  let from: { at: number; arrival: number } | undefined = place?.link;
   let skip = place?.skip ?? 0;
   let bytes = 0;
   for (let looked = 0; ;) {
@@ -61,7 +61,7 @@ export async function searchLog(links: AuditLinks, query: AuditQuery): Promise<F
 }
 
 /**
- * A cursor tells a tenant nothing of the others: it has not the link's number, which counts the links of all of them,
+ * A cursor tells a tenant nothing of the others: it has not the link's arrival, which counts the links of all of them,
  * but its time and the beginning of its hash.
  */
 function cursorTo({ at, hash }: AuditLink, skip: number): string {
@@ -77,7 +77,7 @@ async function placeAt(
   const [, time = "", hash = "", skip = ""] = CURSOR.exec(cursor) ?? [];
   const at = parseInt(time, 36);
   if (!Number.isSafeInteger(at)) return undefined;
-  const from = { at, number: Number.MAX_SAFE_INTEGER };
+  const from = { at, arrival: Number.MAX_SAFE_INTEGER };
   const links = await log.newest({ tenant, from, since: at, max: SAME_MOMENT_MAX });
   const link = links.find((each) => each.at === at && hexOf(each.hash).startsWith(hash));
   return link && { link, skip: Number(skip) };

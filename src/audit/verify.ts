@@ -3,57 +3,227 @@ import { defaultLimits } from "../limits/limits.ts";
 import {
   KEPT_SHARE,
   type AuditHead,
+  type AuditHeads,
   type AuditLink,
   type AuditLinks,
+  type Chain,
   type Keep,
   type Retention,
 } from "./audit-entry.ts";
-import { GENESIS, hexOf, linkHash } from "./chain.ts";
+import { GENESIS, hexOf, linkHash, readAnchor } from "./chain.ts";
 
 export interface VerifiedLog {
   /** The first fault and its link; undefined if there is none. */
-  readonly fault: { readonly number: number; readonly message: string } | undefined;
-  /** Undefined for a log without links. */
-  readonly first: number | undefined;
+  readonly fault: LogFault | undefined;
+  /** The last anchor, or the end of the one chain of earlier versions; undefined where there is neither. */
   readonly head: AuditHead | undefined;
+  /** The chains of tenants and of the service that have links. */
+  readonly chains: number;
+  readonly anchors: number;
   readonly links: number;
+  /** Links that no anchor holds yet: nothing but the store itself knows of them. */
+  readonly unanchored: number;
   readonly records: number;
   /** Records whose contents retention removed; their links are there. */
   readonly removedRecords: number;
+  /** Links and anchors that retention removed. */
+  readonly removedLinks: number;
+}
+
+export interface LogFault {
+  readonly chain: Chain;
+  readonly number: number;
+  readonly message: string;
 }
 
 /**
- * Walks the whole chain: each link must follow from the previous one, and each body must match its link. Everything
- * that is removed must be covered by a record of retention. With the `kept` head of an earlier time, that very link
- * must be there: without one, a log that was cut off looks like one that ended there.
+ * Walks all chains at once, in order of arrival: each link must follow from the one before it in its chain, each body
+ * must match its link, and each anchor must hold the heads of the chains as they stand there. Everything that is
+ * removed must be covered by a record of retention. With the `kept` head of an earlier time, that very link must be
+ * there: without one, a log whose end was cut off, in the store's own heads as well, looks like one that ended there.
  */
 export async function verifyLog(log: AuditLinks, kept?: AuditHead, limits: Keep = defaultLimits): Promise<VerifiedLog> {
-  const removals = new Removals(await log.retentions(), kept, limits);
-  const { cut } = removals;
-  let previous: AuditHead = cut?.cut ?? GENESIS;
-  let [links, records, removedRecords] = [0, 0, 0];
-  let first: number | undefined;
-  const state = (fault: VerifiedLog["fault"]): VerifiedLog => {
-    return { fault, first, head: links === 0 ? undefined : previous, links, records, removedRecords };
+  const known = await log.heads();
+  const coverage = await Coverage.of(log, kept);
+  const removals = new Removals(await log.retentions(), coverage, limits);
+  const chains = new Chains(known, removals);
+  let [anchors, links, unanchored, records, removedRecords] = [0, 0, 0, 0, 0];
+  const state = (fault: LogFault | undefined): VerifiedLog => {
+    const end = chains.of(null).head;
+    return {
+      fault,
+      head: end.number === 0 ? undefined : end,
+      chains: chains.grown,
+      anchors,
+      links,
+      unanchored,
+      records,
+      removedRecords,
+      removedLinks: removals.links,
+    };
   };
 
   for await (const link of log.all()) {
+    const { chain, number, kind, body } = link;
     const message =
-      placeFault(previous, link, links === 0 && cut !== undefined, removals.damage) ??
+      chains.placeFault(link) ??
       columnsFault(link) ??
-      hashFault(previous, link) ??
-      (links === 0 && cut ? removals.cutFault(cut, link) : undefined) ??
+      hashFault(chains.of(chain).head, link) ??
       bodyFault(link, removals.mayBeGone(link), removals.damage) ??
-      (kept?.number === link.number ? keptFault(kept, link) : undefined);
-    if (message !== undefined) return state({ number: link.number, message });
-    first ??= link.number;
-    links += 1;
-    records += link.records;
-    if (link.body === null) removedRecords += link.records;
-    removals.count(link);
-    previous = link;
+      (chain === null && kept?.number === number ? keptFault(kept, link) : undefined) ??
+      (chain === null ? originFault(known.origin, link) : undefined);
+    if (message !== undefined) return state({ chain, number, message });
+    const fault = kind === "anchor" ? chains.anchorFault(number, body) : undefined;
+    if (fault) return state(fault);
+    chains.add(link);
+    if (kind === "anchor") [anchors, unanchored] = [anchors + 1, 0];
+    else {
+      [links, records] = [links + 1, records + link.records];
+      if (chain !== null) unanchored += 1;
+      if (body === null) removedRecords += link.records;
+      removals.count(link);
+    }
   }
-  return state(removals.bodiesFault() ?? (kept && endFault(kept, cut?.cut, previous)));
+  return state(
+    chains.endsFault() ??
+      removals.cutsFault(chains) ??
+      removals.bodiesFault() ??
+      (kept && endFault(kept, removals.cutOf(null), chains.of(null).head)),
+  );
+}
+
+interface ChainState {
+  head: AuditHead;
+  /** When the first link that is there was written. */
+  firstAt?: number;
+}
+
+/** The chains, as far as the walk has come. */
+class Chains {
+  readonly #known: AuditHeads;
+  readonly #removals: Removals;
+  readonly #states = new Map<Chain, ChainState>();
+  /** The chains that have grown since the last anchor. */
+  readonly #moved = new Set<string>();
+  /** An anchor that is gone may have held what is there of a chain. */
+  #isAnchorBeforeGone: boolean;
+
+  constructor(known: AuditHeads, removals: Removals) {
+    this.#known = known;
+    this.#removals = removals;
+    this.#isAnchorBeforeGone = removals.cutOf(null) !== undefined;
+  }
+
+  of(chain: Chain): ChainState {
+    const state = this.#states.get(chain);
+    if (state) return state;
+    const begun = chain === null ? GENESIS : { number: 0, hash: this.#known.origin.hash };
+    const made = { head: this.#removals.cutOf(chain) ?? begun };
+    this.#states.set(chain, made);
+    return made;
+  }
+
+  /** The number of chains that have links, apart from that of the anchors. */
+  get grown(): number {
+    return [...this.#states].filter(([chain, { firstAt }]) => chain !== null && firstAt !== undefined).length;
+  }
+
+  add(link: AuditLink): void {
+    const { chain, number, hash, at } = link;
+    const state = this.of(chain);
+    state.firstAt ??= at;
+    state.head = { number, hash };
+    if (chain !== null) this.#moved.add(chain);
+  }
+
+  placeFault({ chain, number }: AuditLink): string | undefined {
+    const { head, firstAt } = this.of(chain);
+    const missing = head.number + 1;
+    if (number === missing) return undefined;
+    if (this.#removals.cutOf(chain) && firstAt === undefined) {
+      return `the ${chain === null ? "log" : "chain"} begins here, but the log says that it begins at ${missing}`;
+    }
+    const which = missing >= number - 1 ? String(missing) : `${missing} to ${number - 1}`;
+    return `the link ${which} before it is missing${this.#removals.damage}`;
+  }
+
+  anchorFault(anchor: number, body: string | null): LogFault | undefined {
+    const heads = readAnchor(body);
+    if (!heads) return { chain: null, number: anchor, message: "it is an anchor that holds no heads" };
+    for (const held of heads) {
+      const { chain, number } = held;
+      this.#moved.delete(chain);
+      if (number < (this.#removals.cutOf(chain)?.number ?? 0)) continue;
+      const { head } = this.of(chain);
+      if (number === head.number && same(held.hash, head.hash)) continue;
+      if (number > head.number) return gone(chain, head.number, `the anchor ${anchor} holds the chain up to ${number}`);
+      const message =
+        number === head.number
+          ? `it is not what the anchor ${anchor} holds: the chain was rewritten`
+          : `it was not there when the anchor ${anchor} was made: links changed places`;
+      return { chain, number: head.number, message };
+    }
+    const [unheld] = this.#isAnchorBeforeGone ? [] : this.#moved;
+    this.#isAnchorBeforeGone = false;
+    this.#moved.clear();
+    if (unheld === undefined) return undefined;
+    const message = `the anchor ${anchor} does not hold it, although it was there before`;
+    return { chain: unheld, number: this.of(unheld).head.number, message };
+  }
+
+  /** The fault of a chain that does not reach as far as the store itself knows it. */
+  endsFault(): LogFault | undefined {
+    for (const { chain, number, hash } of this.#known.heads) {
+      const { head } = this.of(chain);
+      if (head.number < number) return gone(chain, head.number, `the store knows the chain up to ${number}`);
+      if (head.number > number || same(head.hash, hash)) continue;
+      return { chain, number, message: "it is not what the store knows as the end of the chain" };
+    }
+    return undefined;
+  }
+}
+
+function gone(chain: Chain, last: number, why: string): LogFault {
+  return { chain, number: last + 1, message: `the end of the chain was cut off: it is missing, and ${why}` };
+}
+
+/** The links that a kept head proves: up to itself those of its own chain, and of others those that its anchors hold. */
+class Coverage {
+  readonly kept: AuditHead | undefined;
+  readonly #held = new Map<string, number>();
+
+  private constructor(kept: AuditHead | undefined) {
+    this.kept = kept;
+  }
+
+  static async of(log: AuditLinks, kept: AuditHead | undefined): Promise<Coverage> {
+    const coverage = new Coverage(kept);
+    if (kept) for await (const anchor of anchorsOf(log)) coverage.#add(anchor, kept);
+    return coverage;
+  }
+
+  #add({ number, body }: AuditLink, kept: AuditHead): void {
+    if (number > kept.number) return;
+    for (const held of readAnchor(body) ?? []) {
+      this.#held.set(held.chain, Math.max(held.number, this.#held.get(held.chain) ?? 0));
+    }
+  }
+
+  has({ chain, number }: Pick<AuditLink, "chain" | "number">): boolean {
+    if (!this.kept) return false;
+    return number <= (chain === null ? this.kept.number : (this.#held.get(chain) ?? 0));
+  }
+}
+
+const ANCHORS_AT_ONCE = 250;
+
+async function* anchorsOf(log: AuditLinks): AsyncGenerator<AuditLink> {
+  let from: AuditLink | undefined;
+  do {
+    const page: AuditLink[] = await log.newest({ kind: "anchor", from, max: ANCHORS_AT_ONCE + 1 });
+    yield* page.slice(0, ANCHORS_AT_ONCE);
+    from = page[ANCHORS_AT_ONCE];
+  } while (from);
 }
 
 const DAY_MS = 86_400_000;
@@ -65,16 +235,20 @@ type Cut = Retention & Required<Pick<Retention, "cut">>;
 
 /** The contents of one tenant, either its calls or everything else. */
 interface Contents {
-  /** The number up to which records of retention allow contents to be gone: now, and when the head was kept. */
+  /** The last link without contents whose removal the kept head does not cover, and the bytes from it on. */
+  last: AuditLink | undefined;
+  /** When it was written: not before earlier links of the tenant, whatever it claims. */
+  lastAt: number;
+  bytes: number;
+}
+
+/** The contents of one tenant in one chain that may be gone, as records of retention say. */
+interface Allowed {
+  /** The number up to which contents may be gone: now, and when the head was kept. */
   through: number;
   keptThrough: number;
   /** The record that allows it. */
   record: Retention | undefined;
-  /** The last link without contents whose removal the kept head does not cover, and the bytes from it on. */
-  last: AuditLink | undefined;
-  /** When it was written: not before earlier links, whatever it claims. */
-  lastAt: number;
-  bytes: number;
 }
 
 /**
@@ -84,61 +258,86 @@ interface Contents {
  * the record.
  */
 class Removals {
-  /** The newest record of a removal at the beginning of the log. */
-  readonly cut: Cut | undefined;
   /** Added to a message about missing contents if an unreadable record might explain them. */
   readonly damage: string;
   readonly #retentions: readonly Retention[];
+  /** For each chain the newest record of a removal at its beginning. */
+  readonly #cuts = new Map<Chain, Cut>();
+  readonly #allowed = new Map<string, Allowed>();
   readonly #contents = new Map<string, Contents>();
-  readonly #kept: AuditHead | undefined;
+  readonly #latestAt = new Map<string, number>();
+  readonly #coverage: Coverage;
   readonly #now = Date.now();
   readonly #limits: Keep;
-  #latestAt = 0;
 
   /** Expects `retentions` newest first. */
-  constructor(retentions: readonly Retention[], kept: AuditHead | undefined, limits: Keep) {
+  constructor(retentions: readonly Retention[], coverage: Coverage, limits: Keep) {
     this.#retentions = retentions;
-    this.#kept = kept;
+    this.#coverage = coverage;
     this.#limits = limits;
-    this.cut = retentions.find((each): each is Cut => each.cut !== undefined);
     const damaged = retentions.find(({ isDamaged }) => isDamaged);
     this.damage = damaged ? `; the record of retention ${damaged.number} is damaged` : "";
     for (const record of retentions) {
+      const { from = null, tenant } = record;
+      if (isCut(record) && !this.#cuts.has(from)) this.#cuts.set(from, record);
       if (!record.bodies) continue;
       const { through, isCall } = record.bodies;
-      const contents = this.#of(record.tenant, isCall);
-      if (through > contents.through) Object.assign(contents, { through, record });
-      if (this.#wasThere(record)) contents.keptThrough = Math.max(contents.keptThrough, through);
+      const allowed = this.#allowedOf(from, tenant, isCall);
+      if (through > allowed.through) Object.assign(allowed, { through, record });
+      if (coverage.has(record)) allowed.keptThrough = Math.max(allowed.keptThrough, through);
     }
   }
 
-  mayBeGone({ tenant, kind, number }: AuditLink): boolean {
-    return kind !== "retention" && number <= this.#of(tenant, kind === "call").through;
+  /** The last link that was removed from the beginning of a chain. */
+  cutOf(chain: Chain): AuditHead | undefined {
+    return this.#cuts.get(chain)?.cut;
+  }
+
+  /** The number of links that were removed. */
+  get links(): number {
+    return [...this.#cuts.values()].reduce((links, { cut }) => links + cut.number, 0);
+  }
+
+  mayBeGone({ chain, tenant, kind, number }: AuditLink): boolean {
+    if (kind === "retention" || kind === "anchor") return false;
+    return number <= this.#allowedOf(chain, tenant, kind === "call").through;
   }
 
   count(link: AuditLink): void {
-    this.#latestAt = Math.max(this.#latestAt, link.at);
-    if (link.kind === "retention") return;
-    const contents = this.#of(link.tenant, link.kind === "call");
-    if (link.body === null && link.number > contents.keptThrough)
-      Object.assign(contents, { last: link, lastAt: this.#latestAt, bytes: 0 });
+    const { chain, tenant, kind, number } = link;
+    const latestAt = Math.max(this.#latestAt.get(tenant) ?? 0, link.at);
+    this.#latestAt.set(tenant, latestAt);
+    if (kind === "retention") return;
+    const isCall = kind === "call";
+    const contents = this.#contentsOf(tenant, isCall);
+    if (link.body === null && number > this.#allowedOf(chain, tenant, isCall).keptThrough)
+      Object.assign(contents, { last: link, lastAt: latestAt, bytes: 0 });
     contents.bytes += this.#isProven(link) ? link.bytes : Math.min(link.bytes, BODY_BYTES_MAX);
   }
 
   /** True when the size is certain: from the body, or from the kept head, which vouches for all links up to it. */
-  #isProven({ body, number }: AuditLink): boolean {
-    return body !== null || (this.#kept !== undefined && number <= this.#kept.number);
+  #isProven(link: AuditLink): boolean {
+    return link.body !== null || this.#coverage.has(link);
   }
 
-  cutFault(record: Cut, first: AuditLink): string | undefined {
+  cutsFault(chains: Chains): LogFault | undefined {
+    for (const [chain, record] of this.#cuts) {
+      const message = this.#cutFault(record, chains.of(chain).firstAt);
+      if (message !== undefined) return { chain, number: record.cut.number + 1, message };
+    }
+    return undefined;
+  }
+
+  #cutFault(record: Cut, firstAt = record.at): string | undefined {
     const { number, hash, last } = record.cut;
+    const { kept } = this.#coverage;
     // If the kept head is gone, too, nothing can be proven: `endFault` reports that.
-    const isOfNoUse = this.#kept && this.#kept.number < number;
-    const limits = isOfNoUse || this.#wasThere(record) ? undefined : this.#limitsFor(record);
+    const isOfNoUse = kept && kept.number < (this.cutOf(null)?.number ?? 0);
+    const limits = isOfNoUse || this.#coverage.has(record) ? undefined : this.#limitsFor(record);
     if (!limits) return undefined;
     const isProven = last !== undefined && same(linkHash(last.previous, { ...last, number }), hash);
     // Earlier versions recorded no proof; the next link was hardly ever much younger.
-    const at = isProven ? last.at : first.at - UNPROVEN_MS;
+    const at = isProven ? last.at : firstAt - UNPROVEN_MS;
     const { auditDays } = limits;
     if (auditDays > 0 && at < this.#now - auditDays * DAY_MS) return undefined;
     const age = isProven
@@ -148,11 +347,13 @@ class Removals {
     return `the links before it were removed, and ${age}; ${limit}${this.#asOf()}${this.#ahead(record)}`;
   }
 
-  bodiesFault(): VerifiedLog["fault"] {
-    for (const { last, lastAt, record, bytes } of this.#contents.values()) {
-      const limits = last && this.#limitsFor(record!);
-      if (!limits) continue;
+  bodiesFault(): LogFault | undefined {
+    for (const { last, lastAt, bytes } of this.#contents.values()) {
+      if (!last) continue;
       const isCall = last.kind === "call";
+      const { record } = this.#allowedOf(last.chain, last.tenant, isCall);
+      const limits = this.#limitsFor(record!);
+      if (!limits) continue;
       const days = isCall ? limits.auditCallDays : 0;
       const bytesMax = isCall ? limits.auditCallBytesPerTenant : limits.auditBytesPerTenant;
       const isOld = days > 0 && lastAt < this.#now - days * DAY_MS;
@@ -162,21 +363,23 @@ class Removals {
         ? `auditCallDays was ${days}, auditCallBytesPerTenant ${bytesMax}`
         : `auditBytesPerTenant was ${bytesMax}`;
       const message = `its contents were removed, though neither too old nor too large: ${limit}${this.#asOf()}${this.#ahead(record!)}`;
-      return { number: last.number, message };
+      return { chain: last.chain, number: last.number, message };
     }
     return undefined;
   }
 
   /** Undefined if no limits are known: from before limits were recorded. */
-  #limitsFor({ number }: Retention): Keep | undefined {
-    const latest = this.#kept?.number ?? number;
-    const stated = this.#retentions.find((each) => each.limits && each.number <= latest)?.limits;
+  #limitsFor({ arrival }: Retention): Keep | undefined {
+    const { kept } = this.#coverage;
+    const counts = (each: Retention): boolean => (kept ? this.#coverage.has(each) : each.arrival <= arrival);
+    const stated = this.#retentions.find((each) => each.limits && counts(each))?.limits;
     // The record that states them may be among those removed.
-    return stated ?? (this.#kept && this.#limits);
+    return stated ?? (kept && this.#limits);
   }
 
   #asOf(): string {
-    return this.#kept ? " at the kept head. If the limit has changed since, give a head that was kept later" : "";
+    if (!this.#coverage.kept) return "";
+    return " at the kept head. If the limit has changed since, give a head that was kept later";
   }
 
   /** The note about a removal by a clock that was set back since. */
@@ -186,25 +389,26 @@ class Removals {
     return `. They were removed by a clock that stood at ${date}; a head that was kept later proves what came after`;
   }
 
-  #wasThere({ number }: Retention): boolean {
-    return this.#kept !== undefined && number <= this.#kept.number;
+  #contentsOf(tenant: string, isCall: boolean): Contents {
+    return inMap(this.#contents, [tenant, isCall], () => ({ last: undefined, lastAt: 0, bytes: 0 }));
   }
 
-  #of(tenant: string, isCall: boolean): Contents {
-    const key = JSON.stringify([tenant, isCall]);
-    const known = this.#contents.get(key);
-    if (known) return known;
-    const made = { through: 0, keptThrough: 0, record: undefined, last: undefined, lastAt: 0, bytes: 0 };
-    this.#contents.set(key, made);
-    return made;
+  #allowedOf(chain: Chain, tenant: string, isCall: boolean): Allowed {
+    return inMap(this.#allowed, [chain, tenant, isCall], () => ({ through: 0, keptThrough: 0, record: undefined }));
   }
 }
 
-function placeFault(previous: AuditHead, link: AuditLink, isCut: boolean, damage: string): string | undefined {
-  if (link.number === previous.number + 1) return undefined;
-  if (isCut) return `the log begins here, but says that it begins at ${previous.number + 1}`;
-  const missing = previous.number + 1;
-  return `the link ${missing}${missing === link.number - 1 ? "" : ` to ${link.number - 1}`} before it is missing${damage}`;
+function isCut(record: Retention): record is Cut {
+  return record.cut !== undefined;
+}
+
+function inMap<T>(map: Map<string, T>, parts: readonly unknown[], make: () => T): T {
+  const key = JSON.stringify(parts);
+  const known = map.get(key);
+  if (known) return known;
+  const made = make();
+  map.set(key, made);
+  return made;
 }
 
 /** SQLite keeps a value of any type in any column. */
@@ -232,14 +436,21 @@ function keptFault(kept: AuditHead, link: AuditLink): string | undefined {
   return `it is ${hexOf(link.hash)}, and was ${hexOf(kept.hash)}: the log was rewritten`;
 }
 
+/** Chains begin with the end of the one that all tenants had. */
+function originFault(origin: AuditHead, { number, hash }: AuditLink): string | undefined {
+  if (number !== origin.number || same(origin.hash, hash)) return undefined;
+  return "it is not the link that the chains of the tenants begin with";
+}
+
 /** The fault of a kept head that lies outside the log. */
-function endFault(kept: AuditHead, start: AuditHead | undefined, head: AuditHead): VerifiedLog["fault"] {
+function endFault(kept: AuditHead, start: AuditHead | undefined, head: AuditHead): LogFault | undefined {
   const { number } = kept;
+  const chain = null;
   if (number > head.number)
-    return { number, message: `the log ends at ${head.number}: what came after it was cut off` };
+    return { chain, number, message: `the log ends at ${head.number}: what came after it was cut off` };
   if (!start || number > start.number || (number === start.number && same(kept.hash, start.hash))) return undefined;
   const message = `the log begins after it, at ${start.number + 1}: nothing shows whether it was ever there`;
-  return { number, message };
+  return { chain, number, message };
 }
 
 function same(one: Uint8Array, other: Uint8Array): boolean {

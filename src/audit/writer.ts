@@ -15,6 +15,8 @@ const BLOCK_CALLS = 1_000;
 /** The blocks, of all tenants, that are written at once before calls go on. */
 const PIECE_ENTRIES = 8;
 const RETENTION_CHECK_MS = 60_000;
+/** Twice a minute, so that no minute goes without an anchor because a timer was late. */
+const ANCHOR_CHECK_MS = 30_000;
 const RETAIN_NOW = 0;
 /** Steps of retention after one write; calls go on in between. */
 const RETENTION_STEPS = 8;
@@ -39,6 +41,7 @@ export class AuditWriter {
   #isClosed = false;
   readonly #sweep: NodeJS.Timeout;
   #retainAt = RETAIN_NOW;
+  #anchorAt = 0;
   /** The number of calls that found no room. */
   dropped = 0;
 
@@ -46,7 +49,7 @@ export class AuditWriter {
     this.#links = links;
     this.#limits = limits;
     this.#log = log;
-    this.#sweep = setInterval(() => void this.write(), RETENTION_CHECK_MS).unref();
+    this.#sweep = setInterval(() => void this.write(), ANCHOR_CHECK_MS).unref();
   }
 
   /** The number of waiting calls. */
@@ -101,6 +104,7 @@ export class AuditWriter {
         if (this.#taken.length > 0) await nextTurn();
       }
       this.#isFailing = false;
+      await this.#anchor(patient);
       await this.#retain();
     } catch (error) {
       if (!this.#isFailing) this.#log.error({ err: error }, "the audit log could not be written; Berth tries again");
@@ -133,6 +137,13 @@ export class AuditWriter {
     this.#taken.splice(0, taken);
     this.#piece = piece;
     return piece.length > 0;
+  }
+
+  /** The last write leaves nothing that no anchor holds. */
+  async #anchor(patient: boolean): Promise<void> {
+    if (performance.now() < this.#anchorAt && !this.#isClosed) return;
+    await this.#links.anchor({ now: this.#isClosed, patient });
+    this.#anchorAt = performance.now() + ANCHOR_CHECK_MS;
   }
 
   async #retain(): Promise<void> {

@@ -1,9 +1,10 @@
 import { stripVTControlCharacters } from "node:util";
+import { SERVICE, type AuditLinks } from "../audit/audit-entry.ts";
 import { headText, readHead } from "../audit/chain.ts";
 import { type FilterTexts, readFilter } from "../audit/filter.ts";
 import type { AuditRecord } from "../audit/record.ts";
 import { searchLog } from "../audit/search.ts";
-import { verifyLog } from "../audit/verify.ts";
+import { verifyLog, type LogFault, type VerifiedLog } from "../audit/verify.ts";
 import { BerthError } from "../lib/errors.ts";
 import { withStore } from "./with-store.ts";
 
@@ -41,27 +42,45 @@ export function verifyAudit(
     throw new BerthError("invalid_params", "--head takes what an earlier berth audit verify printed: NUMBER:HASH");
   }
   return withStore(options, async ({ audit: links }, { limits }) => {
-    const verified = await verifyLog(links, kept, limits);
-    const { fault, first, head, links: count, records, removedRecords } = verified;
-    const end = head && headText(head);
+    const { fault, ...verified } = await verifyLog(links, kept, limits);
+    const { head, ...counts } = fault ? verified : await anchored(links, verified);
+    const text = head && headText(head);
     if (options.json) {
-      console.log(JSON.stringify({ ok: !fault, fault, first, head: end, links: count, records, removedRecords }));
+      console.log(JSON.stringify({ ok: !fault, fault, head: text, ...counts }));
     } else if (fault) {
-      console.error(`The log does not fit at link ${fault.number}: ${fault.message}.`);
+      console.error(`The log does not fit at ${placeOf(fault)}: ${fault.message}.`);
     } else {
-      if (end !== undefined) console.log(end);
-      console.error(saidOf(verified));
+      if (text !== undefined) console.log(text);
+      console.error(counts.links + counts.anchors + counts.removedLinks === 0 ? "The log is empty." : saidOf(counts));
     }
     return fault ? 1 : 0;
   });
 }
 
-function saidOf({ first, head, links, records, removedRecords }: Awaited<ReturnType<typeof verifyLog>>): string {
-  if (!head) return "The log is empty.";
+type Verified = Omit<VerifiedLog, "fault">;
+
+/** With a head that stands for all that was verified, where an anchor can be written. */
+async function anchored(links: AuditLinks, verified: Verified): Promise<Verified> {
+  try {
+    return { ...verified, head: await links.anchor({ now: true, patient: true }), unanchored: 0 };
+  } catch {
+    return verified;
+  }
+}
+
+function placeOf({ chain, number }: LogFault): string {
+  if (chain === null) return `link ${number}`;
+  return `link ${number} of ${chain === SERVICE ? "the service" : `the tenant ${chain}`}`;
+}
+
+function saidOf(counts: Omit<Verified, "head">): string {
+  const { chains, links, unanchored, records, removedRecords, removedLinks } = counts;
   const removed = removedRecords > 0 ? `; retention has removed the contents of ${removedRecords} of them` : "";
-  const begins = first === 1 ? "" : `; retention has removed what was before link ${first}`;
+  const begins = removedLinks === 0 ? "" : `; retention has removed ${removedLinks} links before them`;
+  const rest =
+    unanchored === 0 ? "" : `; the store cannot be written, so its head does not stand for ${unanchored} of them`;
   const kept = "Keep its head elsewhere, and give it to --head later: only that shows whether the end was cut off.";
-  return `The log is whole: ${records} records in ${links} links${removed}${begins}. ${kept}`;
+  return `The log is whole: ${records} records in ${links} links, ${chains} chains${removed}${begins}${rest}. ${kept}`;
 }
 
 /** As `2026-11-22T08:00:00.000Z  acme  call  ok  {"server":"echo",…}`, with common fields first. */

@@ -15,7 +15,7 @@ import type { SecretStore, Store } from "../../src/store/store.ts";
 import { callOf, Folder, recordsOf } from "../support/audit.ts";
 import { gathered } from "../support/gathered.ts";
 
-describe("the chain of the audit log", () => {
+describe("the chains of the audit log", () => {
   let folder: Folder;
   let store: Store & SecretStore;
   beforeEach(async () => {
@@ -35,21 +35,44 @@ describe("the chain of the audit log", () => {
     for (const text of ["1", "2", "3", "4", "5"]) await setVariable("v", text);
   };
   const faultOf = async (kept?: AuditHead): Promise<VerifiedLog["fault"]> => (await verifyLog(store.audit, kept)).fault;
+  const anchor = async (): Promise<AuditHead> => (await store.audit.anchor({ now: true }))!;
+  const note = (tenant: string, n: number): Promise<void> =>
+    store.audit.append([entryOf(tenant, tenant === SERVICE ? "service" : "login", { n })]);
 
-  it("C8 each record follows from the one before it, as the documentation says that it is computed", async () => {
+  it("C8 each record follows from the one before it in its chain, as the documentation says that it is computed", async () => {
     await five();
+    await note("acme", 1);
+    await anchor();
+    await note(SERVICE, 1);
+    await note("acme", 2);
+    const head = await anchor();
     assert.deepEqual((await verifyLog(store.audit)).fault, undefined);
-    let previous = "0".repeat(64);
-    for (const { hash: own, digest, body, ...link } of await gathered(store.audit.all())) {
+    const ends = new Map<string, string>();
+    const places: string[] = [];
+    for (const { hash: own, digest, body, chain, arrival: _arrival, ...link } of await gathered(store.audit.all())) {
       const { number, at, since, tenant, kind, records, bytes } = link;
       const hex = hash("sha256", body!, "hex");
       assert.equal(Buffer.from(digest).toString("hex"), hex);
       const line = JSON.stringify({ at, bytes, digest: hex, kind, number, records, since, tenant });
-      previous = hash("sha256", `${previous}\n${line}`, "hex");
-      assert.equal(Buffer.from(own).toString("hex"), previous);
+      const name = kind === "anchor" ? "anchors" : tenant;
+      const end = hash("sha256", `${ends.get(name) ?? "0".repeat(64)}\n${line}`, "hex");
+      assert.equal(Buffer.from(own).toString("hex"), end);
+      assert.equal(chain, kind === "anchor" ? null : tenant);
+      ends.set(name, end);
+      places.push(`${name} ${number}`);
     }
-    assert.equal(headText((await store.audit.head())!), `5:${previous}`);
-    assert.deepEqual(readHead(`5:${previous}\n`)?.number, 5);
+    assert.deepEqual(places.slice(4), ["default 5", "acme 1", "anchors 1", " 1", "acme 2", "anchors 2"]);
+    assert.equal(headText(head), `2:${ends.get("anchors")}`);
+    assert.deepEqual(readHead(`${headText(head)}\n`)?.number, 2);
+    const { body } = (await gathered(store.audit.all())).at(-1)!;
+    assert.deepEqual(
+      JSON.parse(body!).heads,
+      [
+        ["", 1, ends.get("")],
+        ["acme", 2, ends.get("acme")],
+      ],
+      "only what has grown",
+    );
   });
 
   describe("with a record that went bad on the disk", () => {
@@ -59,12 +82,14 @@ describe("the chain of the audit log", () => {
       for (const column of ["hash", "digest", "body", "at", "bytes", "tenant"]) {
         for (const value of ["'x'", "x'ff'", "9e999"]) {
           await setVariable("v", `${column} ${value}`);
-          const { number } = (await store.audit.head())!;
-          const before = folder.rows("SELECT * FROM audit WHERE number = ?", number)[0] as Record<string, unknown>;
-          folder.tamper(`UPDATE audit SET ${column} = ${value} WHERE number = ${number}`);
+          const { number } = (await store.audit.newest({ max: 1 }))[0]!;
+          const before = folder.rows("SELECT * FROM audit WHERE arrival = ?", number)[0] as Record<string, unknown>;
+          const [{ hash } = {}] = folder.rows("SELECT hash FROM audit_chain") as { hash?: Buffer }[];
+          folder.tamper(`UPDATE audit SET ${column} = ${value} WHERE arrival = ${number}`);
           assert.equal((await faultOf())?.number, number, `${column} = ${value}`);
           if (column !== "at") await setVariable("v", `after ${column} ${value}`);
-          folder.tamper(`DELETE FROM audit WHERE number > ${number}`);
+          folder.tamper(`DELETE FROM audit WHERE arrival > ${number}`);
+          folder.tamper(`UPDATE audit_chain SET place = ${number}, hash = x'${hash!.toString("hex")}'`);
           folder.put(column, before[column], number);
         }
       }
@@ -77,7 +102,7 @@ describe("the chain of the audit log", () => {
       while (await store.audit.retain(keep));
       const gone = (await store.audit.retentions()).find(({ bodies }) => bodies)!.number;
       for (const body of ["'{\"limits'", "'[]'", '\'{"through": "x"}\'', "x'ff'", "NULL"]) {
-        folder.tamper(`UPDATE audit SET body = ${body} WHERE number = ${gone}`);
+        folder.tamper(`UPDATE audit SET body = ${body} WHERE arrival = ${gone}`);
         assert.equal((await store.audit.retentions()).find(({ number }) => number === gone)?.isDamaged, true, body);
         const { number, message } = (await faultOf())!;
         assert.ok(number === gone || message.endsWith(`; the record of retention ${gone} is damaged`), message);
@@ -114,7 +139,7 @@ describe("the chain of the audit log", () => {
         assert.equal((await recordsOf(store.audit, { tool: "second" })).length, shown.length - 1);
       }
       folder.put("body", "[]", 1);
-      folder.tamper("UPDATE audit SET at = 9e15 WHERE number = 1");
+      folder.tamper("UPDATE audit SET at = 9e15 WHERE arrival = 1");
       const [edit] = await recordsOf(store.audit, { kind: "edit" });
       assert.deepEqual([edit!.at, edit!["damaged"]], ["1970-01-01T00:00:00.000Z", 1]);
     });
@@ -123,17 +148,22 @@ describe("the chain of the audit log", () => {
   for (const [what, sql, number, message] of [
     [
       "a body that was changed",
-      "UPDATE audit SET body = replace(body, '\"v\"', '\"w\"') WHERE number = 3",
+      "UPDATE audit SET body = replace(body, '\"v\"', '\"w\"') WHERE arrival = 3",
       3,
       /not those/,
     ],
-    ["a body that was taken away", "UPDATE audit SET body = NULL WHERE number = 3", 3, /no record of retention/],
-    ["a time that was changed", "UPDATE audit SET at = at + 1 WHERE number = 2", 2, /does not follow/],
-    ["a tenant that was changed", "UPDATE audit SET tenant = 'acme' WHERE number = 2", 2, /does not follow/],
-    ["a hash that was changed", "UPDATE audit SET hash = zeroblob(32) WHERE number = 4", 4, /does not follow/],
-    ["a record that was removed", "DELETE FROM audit WHERE number = 3", 4, /the link 3 before it is missing/],
-    ["the first record removed", "DELETE FROM audit WHERE number = 1", 2, /the link 1 before it is missing/],
-    ["several that were removed", "DELETE FROM audit WHERE number IN (2, 3)", 4, /the link 2 to 3 before it is/],
+    ["a body that was taken away", "UPDATE audit SET body = NULL WHERE arrival = 3", 3, /no record of retention/],
+    ["a time that was changed", "UPDATE audit SET at = at + 1 WHERE arrival = 2", 2, /does not follow/],
+    [
+      "a tenant that was changed",
+      "UPDATE audit SET tenant = 'acme' WHERE arrival = 2",
+      2,
+      /the link 1 before it is missing/,
+    ],
+    ["a hash that was changed", "UPDATE audit SET hash = zeroblob(32) WHERE arrival = 4", 4, /does not follow/],
+    ["a record that was removed", "DELETE FROM audit WHERE arrival = 3", 4, /the link 3 before it is missing/],
+    ["the first record removed", "DELETE FROM audit WHERE arrival = 1", 2, /the link 1 before it is missing/],
+    ["several that were removed", "DELETE FROM audit WHERE arrival IN (2, 3)", 4, /the link 2 to 3 before it is/],
   ] as const) {
     it(`C8 ${what} is found, and where`, async () => {
       await five();
@@ -146,31 +176,188 @@ describe("the chain of the audit log", () => {
 
   it("C8 records that changed places are found", async () => {
     await five();
+    const isSwapped = (): number => folder.tamper("UPDATE audit SET place = 5 - place WHERE place IN (2, 3)");
+    assert.equal(isSwapped(), 2);
+    assert.equal((await faultOf())?.number, 3);
+    isSwapped();
     for (const [from, to] of [
       [2, 9],
       [3, 2],
       [9, 3],
     ]) {
-      folder.tamper(`UPDATE audit SET number = ${to} WHERE number = ${from}`);
+      folder.tamper(`UPDATE audit SET arrival = ${to} WHERE arrival = ${from}`);
     }
-    assert.equal((await faultOf())?.number, 2);
+    assert.equal((await faultOf())?.number, 3);
   });
 
-  it("C8 an end that was cut off, or written anew, is found by a head that was kept elsewhere", async () => {
-    await five();
-    const kept = (await store.audit.head())!;
-    await setVariable("v", "6");
-    assert.equal(await faultOf(kept), undefined, "the log may have grown");
-    folder.tamper("DELETE FROM audit WHERE number >= 4");
-    assert.equal(await faultOf(), undefined, "without a head nothing tells");
-    assert.deepEqual(await faultOf(kept), { number: 5, message: "the log ends at 3: what came after it was cut off" });
-    await setVariable("v", "other");
-    await setVariable("v", "than it was");
-    assert.equal(await faultOf(), undefined);
-    assert.match(
-      (await faultOf(kept))?.message ?? "",
-      /^it is [0-9a-f]{64}, and was [0-9a-f]{64}: the log was rewritten$/,
-    );
+  describe("with several tenants, anchored together", () => {
+    let kept: AuditHead;
+    beforeEach(async () => {
+      for (const tenant of ["acme", "other", SERVICE]) for (const n of [1, 2, 3]) await note(tenant, n);
+      kept = await anchor();
+      await note("acme", 4);
+      await note("acme", 5);
+      assert.deepEqual([await faultOf(), await faultOf(kept)], [undefined, undefined]);
+    });
+    /** Makes the heads that the store itself knows those of what is there. */
+    const forgeHeads = (): void => {
+      folder.tamper("DELETE FROM audit_chain WHERE tenant NOT IN (SELECT tenant FROM audit WHERE kind <> 'anchor')");
+      folder.tamper(
+        `UPDATE audit_chain SET (place, hash) = (SELECT place, hash FROM audit AS link
+         WHERE link.tenant = audit_chain.tenant AND kind <> 'anchor' ORDER BY place DESC LIMIT 1)`,
+      );
+      folder.tamper(
+        `UPDATE audit_anchored SET (place, hash) = (SELECT place, hash FROM audit WHERE kind = 'anchor'
+         UNION ALL SELECT 0, zeroblob(32) ORDER BY place DESC LIMIT 1)`,
+      );
+    };
+    const lastOf = "place = (SELECT max(place) FROM audit WHERE kind <> 'anchor' AND tenant =";
+
+    for (const [what, sql, chain, number, message] of [
+      [
+        "the contents of one",
+        "UPDATE audit SET body = '{}' WHERE tenant = 'other' AND place = 2",
+        "other",
+        2,
+        /not those/,
+      ],
+      [
+        "one in the middle, gone",
+        "DELETE FROM audit WHERE tenant = 'acme' AND place = 2",
+        "acme",
+        3,
+        /link 2 before it/,
+      ],
+      [
+        "the last one before the anchor",
+        "DELETE FROM audit WHERE tenant = 'other' AND place = 3",
+        "other",
+        3,
+        /anchor 1 holds the chain up to 3/,
+      ],
+      [
+        "a chain, gone whole",
+        "DELETE FROM audit WHERE tenant = 'other'",
+        "other",
+        1,
+        /anchor 1 holds the chain up to 3/,
+      ],
+      [
+        "the service's chain, gone whole",
+        "DELETE FROM audit WHERE tenant = '' AND kind <> 'anchor'",
+        "",
+        1,
+        /anchor 1 holds the chain up to 3/,
+      ],
+      [
+        "one that was moved to another tenant",
+        "UPDATE audit SET tenant = 'other', place = 4 WHERE tenant = 'acme' AND place = 4",
+        "other",
+        4,
+        /does not follow/,
+      ],
+      [
+        "an anchor in another place",
+        "UPDATE audit SET place = 4 WHERE kind = 'anchor'",
+        null,
+        4,
+        /link 1 to 3 before it/,
+      ],
+      [
+        "an anchor that was moved back",
+        "UPDATE audit SET arrival = -1 WHERE kind = 'anchor'",
+        "",
+        1,
+        /anchor 1 holds the chain up to 3/,
+      ],
+      [
+        "an anchor that was moved on",
+        "UPDATE audit SET arrival = 99 WHERE kind = 'anchor'",
+        "acme",
+        5,
+        /was not there when the anchor 1 was made/,
+      ],
+      ["what an anchor holds", "UPDATE audit SET body = '{\"heads\":[]}' WHERE kind = 'anchor'", null, 1, /not those/],
+    ] as const) {
+      it(`C8 finds ${what}, and says in which chain, whatever the store's own heads say`, async () => {
+        assert.ok(folder.tamper(sql) > 0);
+        const found = async (): Promise<void> => {
+          const fault = await faultOf();
+          assert.deepEqual([fault?.chain, fault?.number], [chain, number], fault?.message);
+          assert.match(fault!.message, message);
+        };
+        await found();
+        forgeHeads();
+        await found();
+      });
+    }
+
+    for (const [what, sql, chain, number, keptMessage] of [
+      [
+        "an end after the last anchor",
+        `DELETE FROM audit WHERE tenant = 'acme' AND ${lastOf} 'acme')`,
+        "acme",
+        5,
+        undefined,
+      ],
+      ["all anchors, gone", "DELETE FROM audit WHERE kind = 'anchor'", null, 1, /^the log ends at 0: /],
+    ] as const) {
+      it(`C8 finds ${what}, by the heads that the store itself knows`, async () => {
+        assert.equal(folder.tamper(sql), 1);
+        const fault = await faultOf();
+        assert.deepEqual([fault?.chain, fault?.number], [chain, number]);
+        assert.match(fault!.message, /the store knows the chain up to/);
+        forgeHeads();
+        assert.equal(await faultOf(), undefined, "without a head that was kept elsewhere nothing tells");
+        const byHead = await faultOf(kept);
+        if (keptMessage) assert.match(byHead!.message, keptMessage);
+        else assert.equal(byHead, undefined, "it holds what was there when it was made");
+      });
+    }
+
+    it("C8 finds by a kept head all that it holds, though the anchors are cut off and written anew", async () => {
+      folder.tamper("DELETE FROM audit WHERE kind = 'anchor' OR (tenant = 'acme' AND place > 1)");
+      folder.tamper("UPDATE audit_chain SET anchored = 0");
+      forgeHeads();
+      assert.equal(await faultOf(), undefined);
+      assert.match((await faultOf(kept))!.message, /^the log ends at 0: what came after it was cut off$/);
+      await anchor();
+      assert.equal(await faultOf(), undefined);
+      assert.match((await faultOf(kept))!.message, /^it is [0-9a-f]{64}, and was [0-9a-f]{64}: the log was rewritten$/);
+    });
+
+    it("C8 has one anchor each minute in which something was added, from whatever process, and none for nothing", async (t) => {
+      const other = await openSqliteStore({ dataDir: folder.path });
+      t.after(() => other.close());
+      const anchors = async (): Promise<number> => (await store.audit.newest({ kind: "anchor", max: 99 })).length;
+      const start = Math.ceil((Date.now() + 60_000) / 60_000) * 60_000;
+      t.mock.timers.enable({ apis: ["Date"], now: start });
+      for (const links of [store.audit, other.audit, store.audit]) await links.anchor();
+      assert.equal(await anchors(), 2);
+      await note("acme", 6);
+      for (const links of [store.audit, other.audit]) await links.anchor();
+      assert.equal(await anchors(), 2, "this minute has one");
+      t.mock.timers.setTime(start + 60_000);
+      await Promise.all([store, other, store, other].map(({ audit }) => audit.anchor()));
+      assert.equal(await anchors(), 3);
+      t.mock.timers.setTime(start + 120_000);
+      assert.equal((await other.audit.anchor())?.number, 3, "nothing was added");
+      assert.equal(await anchors(), 3);
+      t.mock.timers.setTime(start - 3_600_000);
+      await note("acme", 7);
+      await other.audit.anchor();
+      assert.equal(await anchors(), 4, "by a clock that was set back");
+      t.mock.timers.reset();
+      assert.deepEqual([await faultOf(), (await verifyLog(store.audit)).unanchored], [undefined, 0]);
+    });
+
+    it("C8 goes on with the chain of a tenant that is deleted, and of a later one of its name", async () => {
+      await store.tenants.create("acme", { by: "test" });
+      await store.tenants.delete("acme", "test");
+      await store.tenants.create("acme", { by: "test" });
+      const [newest] = await store.audit.newest({ tenant: "acme", max: 1 });
+      assert.deepEqual([newest!.number, newest!.kind, await faultOf()], [8, "tenant", undefined]);
+    });
   });
 
   it("C8 no change happens without its record, and no record without its change", async () => {
@@ -262,7 +449,7 @@ describe("the chain of the audit log", () => {
     assert.equal(await faultOf(), undefined);
   });
 
-  it("C8 two stores on one file write one chain", async () => {
+  it("C8 two stores on one file write one chain for each tenant", async () => {
     const other = await openSqliteStore({ dataDir: folder.path });
     for (let turn = 0; turn < 5; turn++) {
       await setVariable("v", `mine ${turn}`);
@@ -276,7 +463,7 @@ describe("the chain of the audit log", () => {
     }
     await other.close();
     const verified = await verifyLog(store.audit);
-    assert.deepEqual([verified.fault, verified.links], [undefined, 15]);
+    assert.deepEqual([verified.fault, verified.links, verified.chains], [undefined, 15, 2]);
   });
 
   it("C8 a restore goes on with the log of the backup, and says where the one that it replaces has ended", async () => {
@@ -284,7 +471,7 @@ describe("the chain of the audit log", () => {
     const file = join(folder.path, "backup.sqlite");
     await backupStore({ dataDir: folder.path, file });
     await setVariable("v", "after the backup");
-    const replaced = (await store.audit.head())!;
+    const replaced = await anchor();
     await store.close();
     const { kept } = await restoreStore({ dataDir: folder.path, file });
     store = await openSqliteStore({ dataDir: folder.path });
@@ -292,7 +479,7 @@ describe("the chain of the audit log", () => {
     const facts = { action: "restored", by: "command", replaced: headText(replaced) };
     assert.deepEqual(restored, { tenant: null, kind: "service", ...facts });
     assert.equal(await faultOf(), undefined);
-    assert.equal((await faultOf(replaced))?.number, 6);
+    assert.match((await faultOf(replaced))!.message, /^the log ends at 0/);
     const before = new Database(kept, { readonly: true });
     assert.equal(headText(new SqliteAudit(before).head()!), headText(replaced), "the log that it replaces is kept");
     before.close();

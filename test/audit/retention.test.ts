@@ -1,9 +1,15 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, it, mock } from "node:test";
+import Database from "#better-sqlite3";
 import { entryOf, type AuditHead, type AuditLink } from "../../src/audit/audit-entry.ts";
-import { headText, hexOf, linkHash } from "../../src/audit/chain.ts";
+import { headText, hexOf, linkHash, readHead } from "../../src/audit/chain.ts";
+import type { AuditRecord } from "../../src/audit/record.ts";
 import { verifyLog, type VerifiedLog } from "../../src/audit/verify.ts";
+import { packageRoot } from "../../src/config.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
+import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { Folder, recordsOf } from "../support/audit.ts";
@@ -25,29 +31,88 @@ describe("the retention of the audit log", () => {
   });
 
   const login = (): Promise<void> => store.audit.append([entryOf("acme", "login", { outcome: "ok" })]);
+  const anchor = async (): Promise<AuditHead> => (await store.audit.anchor({ now: true }))!;
   const faultOf = async (kept?: AuditHead, limits?: typeof KEEP): Promise<VerifiedLog["fault"]> =>
     (await verifyLog(store.audit, kept, limits)).fault;
 
   it("C8 what is too old is removed from the beginning, and the log says so and can be checked from there on", async () => {
+    let old: AuditHead[] = [];
     await daysAgo(3, async () => {
-      for (let n = 0; n < 5; n++) await login();
+      await login();
+      old = [await anchor()];
+      for (let n = 1; n < 5; n++) await login();
+      old.push(await anchor());
     });
-    const old = (await verifyLog(store.audit)).head!;
+    const [, end] = await store.audit.newest({ tenant: "acme", max: 2 });
     await retainAll({ ...KEEP, auditDays: 2 });
     await login();
     const verified = await verifyLog(store.audit);
-    assert.deepEqual([verified.fault, verified.first, verified.links], [undefined, 6, 2]);
-    const [retention] = await recordsOf(store.audit, { kind: "retention" });
-    assert.deepEqual([retention!["links"], retention!["through"], retention!["reason"]], [5, 5, "auditDays"]);
-    assert.equal(retention!["hash"], headText(old).slice(2));
-    assert.equal(
-      await faultOf(old, { ...KEEP, auditDays: 2 }),
-      undefined,
-      "the last link that was removed is known still",
-    );
-    assert.match((await faultOf({ number: 2, hash: old.hash }))?.message ?? "", /the log begins after it, at 6/);
-    folder.tamper("DELETE FROM audit WHERE number = 6");
-    assert.match((await faultOf())?.message ?? "", /the link 1 to 6 before it is missing/);
+    assert.deepEqual([verified.fault, verified.removedLinks, verified.links], [undefined, 7, 3]);
+    const [login1] = await store.audit.newest({ tenant: "acme", max: 9 });
+    assert.equal(login1!.number, 6);
+    const [links, anchors] = await recordsOf(store.audit, { kind: "retention" });
+    const facts = (retention: AuditRecord | undefined) => {
+      const { tenant, chain, links, through, hash, reason } = retention!;
+      return { tenant, chain, links, through, hash, reason };
+    };
+    const same = { tenant: null, reason: "auditDays" };
+    const acme = { ...same, chain: "acme", links: 5, through: 5, hash: facts(links).hash };
+    assert.deepEqual(facts(links), acme);
+    assert.notEqual(links!["hash"], hexOf(end!.hash));
+    const hash = headText(old[1]!).slice(2);
+    assert.deepEqual(facts(anchors), { ...same, chain: undefined, links: 2, through: 2, hash });
+    const keep = { ...KEEP, auditDays: 2 };
+    assert.equal(await faultOf(old[1], keep), undefined, "the last anchor that was removed is known still");
+    assert.match((await faultOf(old[0], keep))?.message ?? "", /the log begins after it, at 3/);
+    folder.tamper("DELETE FROM audit WHERE tenant = 'acme'");
+    assert.match((await faultOf())?.message ?? "", /it is missing, and the store knows the chain up to 6/);
+  });
+
+  it("C8 a chain of which nothing is left goes on where it ended, and begins anew once nobody is told of it", async () => {
+    const keep = { ...KEEP, auditDays: 5 };
+    const ends = (): unknown[] => folder.rows("SELECT tenant, place FROM audit_chain WHERE tenant <> ''");
+    await daysAgo(20, async () => {
+      for (let n = 0; n < 3; n++) await login();
+      await anchor();
+    });
+    await daysAgo(13, () => retainAll(keep));
+    await daysAgo(12, async () => {
+      await store.audit.append([entryOf("other", "login", {})]);
+      await anchor();
+      await retainAll(keep);
+      assert.equal(await faultOf(), undefined);
+      assert.deepEqual(ends(), [
+        { tenant: "acme", place: 3 },
+        { tenant: "other", place: 1 },
+      ]);
+    });
+    await daysAgo(6, async () => {
+      await login();
+      await anchor();
+      await retainAll(keep);
+      assert.equal(await faultOf(), undefined);
+      assert.deepEqual(ends(), [
+        { tenant: "acme", place: 4 },
+        { tenant: "other", place: 1 },
+      ]);
+    });
+    // Nothing of either, nor of the record that says so.
+    for (const days of [0, -6, -12]) {
+      await daysAgo(days, async () => {
+        await store.audit.append([entryOf("third", "login", {})]);
+        await anchor();
+        await retainAll(keep);
+        assert.equal(await faultOf(), undefined, `${days} days ago`);
+      });
+    }
+    assert.deepEqual(ends(), [{ tenant: "third", place: 3 }]);
+    await daysAgo(-12, async () => {
+      await login();
+      assert.deepEqual(
+        [await faultOf(), (await store.audit.newest({ tenant: "acme", max: 1 }))[0]!.number],
+        [undefined, 1],
+      );
+    });
   });
 
   it("C8 of a tenant that has too much recorded the oldest contents go, their links stay, and others keep theirs", async () => {
@@ -68,15 +133,15 @@ describe("the retention of the audit log", () => {
     const [retention] = await recordsOf(store.audit, { kind: "retention" });
     const { at: _at, ...facts } = retention!;
     const reason = "auditCallBytesPerTenant";
-    const said = { of: "calls", records: 42, bytes: 6 * 1010, through: 8, reason };
+    const said = { of: "calls", records: 42, bytes: 6 * 1010, through: 7, reason, chain: "acme" };
     const limits = { ...KEEP, auditCallBytesPerTenant: 5_000 };
     assert.deepEqual(facts, { tenant: "acme", kind: "retention", ...said, limits });
     assert.equal((await recordsOf(store.audit, { kind: "login" })).length, 1);
 
-    folder.tamper("UPDATE audit SET body = NULL WHERE number = 9");
+    folder.tamper("UPDATE audit SET body = NULL WHERE tenant = 'acme' AND place = 8");
     assert.deepEqual(
       [(await faultOf())?.number, (await faultOf())?.message.includes("no record of retention")],
-      [9, true],
+      [8, true],
     );
   });
 
@@ -117,13 +182,13 @@ describe("the retention of the audit log", () => {
         records: 1,
       } as const;
       for (let n = 0; n < 100; n++) await store.audit.append([n % 2 ? block : entryOf("acme", "login", { n })]);
-      kept = (await verifyLog(store.audit)).head!;
+      kept = await anchor();
     });
     const forge = (tenant: string, facts: JsonObject): Promise<void> =>
       store.audit.append([entryOf(tenant, "retention", facts)]);
     const through = 60;
     const link = async (number: number): Promise<AuditLink> =>
-      (await gathered(store.audit.all())).find((each) => each.number === number)!;
+      (await gathered(store.audit.all())).find((each) => each.chain === "acme" && each.number === number)!;
     const lax = { ...limits, auditDays: 0.000001, auditCallDays: 0.000001, auditCallBytesPerTenant: 1 };
 
     for (const [how, more] of [
@@ -139,13 +204,19 @@ describe("the retention of the audit log", () => {
       ],
     ] as const) {
       it(`does not hide from a kept head that links are gone, ${how}`, async () => {
-        const facts = { links: through, through, hash: hexOf((await link(through)).hash), reason: "auditDays" };
+        const facts = {
+          chain: "acme",
+          links: through,
+          through,
+          hash: hexOf((await link(through)).hash),
+          reason: "auditDays",
+        };
         await forge("", { ...facts, ...(await more()) });
-        folder.tamper(`DELETE FROM audit WHERE number <= ${through}`);
+        folder.tamper(`DELETE FROM audit WHERE tenant = 'acme' AND place <= ${through}`);
         const fault = await faultOf(kept, limits);
         assert.equal(fault?.number, through + 1);
         assert.match(fault.message, /the links before it were removed.*auditDays was 365 at the kept head/);
-        assert.match((await faultOf(kept))!.message, /auditDays was 730/, "whoever verifies says no limits");
+        assert.match((await faultOf(kept, KEEP))!.message, /auditDays was 365/, "whoever verifies may say any limits");
       });
     }
 
@@ -154,9 +225,9 @@ describe("the retention of the audit log", () => {
       ["changes", "kind = 'login'"],
     ] as const) {
       it(`does not hide from a kept head that contents of ${of} are gone`, async () => {
-        const facts = { of, records: 30, bytes: 1, through, reason: "auditCallDays", limits: lax };
+        const facts = { chain: "acme", of, records: 30, bytes: 1, through, reason: "auditCallDays", limits: lax };
         await forge("acme", facts);
-        folder.tamper(`UPDATE audit SET body = NULL WHERE ${bodies} AND number <= ${through}`);
+        folder.tamper(`UPDATE audit SET body = NULL WHERE ${bodies} AND place <= ${through}`);
         assert.match(
           (await faultOf(kept))?.message ?? "",
           /its contents were removed, though neither too old nor too large/,
@@ -174,15 +245,23 @@ describe("the retention of the audit log", () => {
       ] as const) {
         it(`does not hide from a kept head that contents of ${of} are gone, where that link ${what}`, async () => {
           await retainAll(wide);
-          kept = (await verifyLog(store.audit)).head!;
+          kept = await anchor();
           await store.audit.append([{ tenant: "acme", kind, body: "{}", records: 1 }]);
-          const { previous, hash: _hash, body: _body, ...added } = await withPrevious(kept.number + 1);
+          const { previous, hash: _hash, body: _body, ...added } = await withPrevious(101);
           const forged = { ...added, ...said };
           folder.tamper(
             `UPDATE audit SET at = ${forged.at}, bytes = ${forged.bytes}, hash = x'${hexOf(linkHash(previous, forged))}'
-             WHERE number = ${forged.number}`,
+             WHERE tenant = 'acme' AND place = ${forged.number}`,
           );
-          await forge("acme", { of, records: 51, bytes: 1, through: forged.number, reason: "auditCallDays" });
+          folder.tamper(`UPDATE audit_chain SET hash = x'${hexOf(linkHash(previous, forged))}' WHERE tenant = 'acme'`);
+          await forge("acme", {
+            chain: "acme",
+            of,
+            records: 51,
+            bytes: 1,
+            through: forged.number,
+            reason: "auditCallDays",
+          });
           folder.tamper(`UPDATE audit SET body = NULL WHERE kind = '${kind}'`);
           const fault = await faultOf(kept);
           assert.equal(fault?.number, forged.number);
@@ -191,8 +270,8 @@ describe("the retention of the audit log", () => {
       }
 
       it("hides no record of retention", async () => {
-        await forge("", { of: "changes", records: 1, bytes: 1, through: 1, reason: "auditBytesPerTenant" });
-        folder.tamper("UPDATE audit SET body = NULL WHERE number = 1");
+        await forge("", { chain: "", of: "changes", records: 1, bytes: 1, through: 1, reason: "auditBytesPerTenant" });
+        folder.tamper("UPDATE audit SET body = NULL WHERE tenant = '' AND place = 1");
         assert.match((await faultOf())?.message ?? "", /no record of retention says so/);
       });
     });
@@ -201,7 +280,7 @@ describe("the retention of the audit log", () => {
       const small = { ...limits, auditCallBytesPerTenant: 2_000 };
       await retainAll(small);
       assert.match((await faultOf(kept))?.message ?? "", /auditCallBytesPerTenant 50000 at the kept head/);
-      const later = (await verifyLog(store.audit)).head!;
+      const later = await anchor();
       const block = {
         tenant: "acme",
         kind: "call",
@@ -227,10 +306,10 @@ describe("the retention of the audit log", () => {
       await store.audit.append([call, call]);
     });
     for (const days of [10, 5]) await daysAgo(days, login);
-    const kept = (await verifyLog(store.audit)).head!;
+    const kept = await anchor();
     await retainAll(limits);
     const verified = await verifyLog(store.audit, kept);
-    assert.deepEqual([verified.fault, verified.first, verified.removedRecords], [undefined, 4, 2]);
+    assert.deepEqual([verified.fault, verified.removedLinks, verified.removedRecords], [undefined, 3, 2]);
   });
 
   describe("C8 by a clock that was put forward by years", () => {
@@ -253,14 +332,14 @@ describe("the retention of the audit log", () => {
       assert.ok((await bodies()) >= before + 3);
       await retainAll(limits);
       await login();
-      assert.deepEqual([await faultOf(), (await verifyLog(store.audit)).first], [undefined, 1]);
+      assert.deepEqual([await faultOf(), (await verifyLog(store.audit)).removedLinks], [undefined, 0]);
     });
 
     it("removes what is too old still, once it is put back", async () => {
       await daysAgo(400, () => store.audit.append([call]));
       await daysAgo(-3650, login);
       await retainAll(limits);
-      assert.deepEqual([await faultOf(), (await verifyLog(store.audit)).first], [undefined, 2]);
+      assert.deepEqual([await faultOf(), (await verifyLog(store.audit)).removedLinks], [undefined, 1]);
     });
 
     it("removes what is too old once the log has gone on for a week after it was not written for long", async () => {
@@ -269,10 +348,10 @@ describe("the retention of the audit log", () => {
         await login();
         await retainAll(limits);
       });
-      assert.equal((await verifyLog(store.audit)).first, 1);
+      assert.equal((await verifyLog(store.audit)).removedLinks, 0);
       await daysAgo(3, login);
       await retainAll(limits);
-      assert.deepEqual([await faultOf(), (await verifyLog(store.audit)).first], [undefined, 2]);
+      assert.deepEqual([await faultOf(), (await verifyLog(store.audit)).removedLinks], [undefined, 1]);
     });
 
     it("is named where it emptied the log of an earlier version", async () => {
@@ -281,21 +360,109 @@ describe("the retention of the audit log", () => {
       const { number, hash } = (await gathered(store.audit.all())).at(-1)!;
       await daysAgo(-3650, () =>
         store.audit.append([
-          entryOf("", "retention", { links: number, through: number, hash: hexOf(hash), reason: "auditDays", limits }),
+          entryOf("", "retention", {
+            chain: "acme",
+            links: number,
+            through: number,
+            hash: hexOf(hash),
+            reason: "auditDays",
+            limits,
+          }),
         ]),
       );
-      folder.tamper(`DELETE FROM audit WHERE number <= ${number}`);
+      folder.tamper("DELETE FROM audit WHERE tenant = 'acme'");
       await login();
       assert.match(
         (await faultOf())!.message,
         /They were removed by a clock that stood at 20\d\d-.*; a head that was kept later/,
       );
-      assert.equal(await faultOf(await store.audit.head()), undefined);
+      assert.equal(await faultOf(await anchor()), undefined);
+    });
+  });
+
+  describe("of a log that an earlier version began", () => {
+    const earlier = (): AuditHead => readHead("2:008325073304ccf66f56da3963861918d782578cad9a3b8a6ba2e85890002141")!;
+    const call = { tenant: "acme", kind: "call", body: JSON.stringify({ fat: "x".repeat(300) }), records: 1 } as const;
+    beforeEach(async () => {
+      await store.close();
+      folder.remove();
+      folder = new Folder();
+      const database = new Database(join(folder.path, DATABASE_FILE));
+      database.exec(readFileSync(join(packageRoot, "test", "fixtures", "schema", "14.sql"), "utf8"));
+      database.pragma("user_version = 14");
+      database.close();
+      store = await openSqliteStore({ dataDir: folder.path });
+      for (let turn = 0; turn < 3; turn++) await store.audit.append([call]);
+      await anchor();
+      assert.deepEqual([await faultOf(), await faultOf(earlier())], [undefined, undefined]);
+    });
+
+    it("C8 begins with its links, from which nothing can be taken, and proves it to heads from then", async () => {
+      for (const [sql, chain, number] of [
+        ["DELETE FROM audit WHERE arrival = 1", null, 2],
+        ["UPDATE audit SET body = '{}' WHERE arrival = 1", null, 1],
+        ["DELETE FROM audit WHERE arrival = 2", "acme", undefined],
+        ["UPDATE audit SET tenant = 'other' WHERE arrival = 2", null, 2],
+      ] as const) {
+        const all = folder.rows("SELECT arrival, tenant, body FROM audit WHERE arrival < 3");
+        folder.tamper("CREATE TABLE aside AS SELECT * FROM audit");
+        assert.equal(folder.tamper(sql), 1);
+        const fault = (await faultOf())!;
+        if (number !== undefined) assert.deepEqual([fault.chain, fault.number], [chain, number], sql);
+        else assert.match((await faultOf(earlier()))!.message, /missing/, sql);
+        folder.tamper("DELETE FROM audit");
+        folder.tamper("INSERT INTO audit SELECT * FROM aside");
+        folder.tamper("DROP TABLE aside");
+        assert.deepEqual(folder.rows("SELECT arrival, tenant, body FROM audit WHERE arrival < 3"), all);
+        assert.equal(await faultOf(), undefined);
+      }
+    });
+
+    it("C8 removes contents of then first, and says of which chain they were", async () => {
+      await retainAll({ ...KEEP, auditCallBytesPerTenant: 600 });
+      const said = (await recordsOf(store.audit, { tenant: "acme", kind: "retention" })).map(
+        ({ chain, of, through, records }) => ({ chain, of, through, records }),
+      );
+      assert.deepEqual(said, [
+        { chain: undefined, of: "calls", through: 2, records: 1 },
+        { chain: "acme", of: "calls", through: 2, records: 2 },
+      ]);
+      const { fault, removedRecords } = await verifyLog(store.audit);
+      assert.deepEqual([fault, removedRecords], [undefined, 3]);
+    });
+
+    it("C8 removes its links as they get too old, and later the anchors that continue them", async () => {
+      const keep = { ...KEEP, auditDays: 100 };
+      // The log has to go on for a week after a year without a record.
+      for (const days of [4, 8]) {
+        await daysAgo(-days, async () => {
+          await store.audit.append([call]);
+          await retainAll(keep);
+          assert.deepEqual([await faultOf(), await faultOf(earlier(), keep)], [undefined, undefined]);
+        });
+      }
+      const cut = (await recordsOf(store.audit, { kind: "retention" })).at(-1);
+      assert.deepEqual([cut!["chain"], cut!["links"], cut!["through"]], [undefined, 2, 2]);
+      for (const days of [60, 112, 116, 120]) {
+        await daysAgo(-days, async () => {
+          await store.audit.append([call]);
+          await anchor();
+        });
+      }
+      await daysAgo(-120, async () => {
+        await retainAll(keep);
+        assert.equal(await faultOf(), undefined);
+        const anchors = await store.audit.newest({ kind: "anchor", max: 9 });
+        assert.deepEqual(
+          anchors.map(({ number }) => number),
+          [7, 6, 5, 4],
+        );
+      });
     });
   });
 
   async function withPrevious(number: number): Promise<AuditLink & { previous: Uint8Array }> {
-    const all = await gathered(store.audit.all());
+    const all = (await gathered(store.audit.all())).filter(({ chain }) => chain === "acme");
     const [before, link] = [number - 1, number].map((each) => all.find((one) => one.number === each)!);
     return { ...link!, previous: before!.hash };
   }

@@ -204,7 +204,7 @@ describe("the audit log of a service", () => {
     assert.match(text.stdout, /^\S+Z - +service +action=started process=\d+ /);
     const { stdout: head, stderr } = await run("verify");
     assert.match(head, /^\d+:[0-9a-f]{64}\n$/);
-    assert.match(stderr, /^The log is whole: \d+ records in \d+ links\./);
+    assert.match(stderr, /^The log is whole: \d+ records in \d+ links, \d+ chains\./);
     await run("verify", "--head", head.trim());
     const wrong = await run(
       "verify",
@@ -248,7 +248,7 @@ describe("the audit log of a Berth on an open loopback", () => {
       assert.equal(edits.length, 2, "and no edit is");
       const lives = records.filter(({ kind }) => kind === "service").map(({ action }) => action);
       assert.deepEqual(lives, ["started", "started", "stopped", "started"], "which the log shows");
-      assert.equal((await verifyLog(store.audit)).fault, undefined, "two processes, one chain");
+      assert.equal((await verifyLog(store.audit)).fault, undefined, "two processes, the same chains");
       await store.close();
     } finally {
       await berth.close();

@@ -113,6 +113,18 @@ describe("what waits to be recorded", () => {
     assert.equal((await verifyLog(store.audit)).fault, undefined);
   });
 
+  it("C8 what was there before is anchored at the start, and all of it at the end", async () => {
+    await store.audit.append([{ tenant: "acme", kind: "login", body: "{}", records: 1 }]);
+    await open();
+    const { anchors, unanchored } = await verifyLog(store.audit);
+    assert.equal(anchors, 1);
+    assert.ok(unanchored <= 1, "the limits are stated after it");
+    audit.observer!(callOf());
+    await audit.close();
+    const closed = await verifyLog(store.audit);
+    assert.deepEqual([closed.fault, closed.anchors, closed.unanchored], [undefined, 2, 0]);
+  });
+
   it("C8 a thousand calls do not wait", async () => {
     await open();
     for (let n = 0; n < 1_000; n++) audit.observer!(callOf());

@@ -39,6 +39,7 @@ after(() => folders.forEach((folder) => rmSync(folder, { recursive: true, force:
 for (const [version, name] of [
   [11, "data-folder"],
   [12, "data-folder-12"],
+  [14, "data-folder-14"],
 ] as const) {
   const fixture = join(packageRoot, "test", "fixtures", name);
   const facts = JSON.parse(readFileSync(join(fixture, "facts.json"), "utf8")) as Facts;

@@ -104,6 +104,8 @@ describe("the database of an earlier Berth", () => {
           : [],
       );
 
+      assert.deepEqual(await store.nodes.take("node-1"), version >= 15 ? ["hello"] : []);
+
       // Not only reading works: later writes find everything in its place.
       const set = [{ kind: "variable", name: "mcps", cid: OLD, expected: NOW }] as const;
       await store.change("default", { by: "test", set });
@@ -166,6 +168,19 @@ describe("the database of an earlier Berth", () => {
       told.map(({ from, to }) => [from, to]),
       [[1, migrations.length]],
     );
+  });
+
+  it("C8 takes no audit record of a process of version 15 that still has it open: that one cannot go on with its chain", async () => {
+    const dataDir = folderOf(readFileSync(fixture(15), "utf8"), 15);
+    const earlier = new Database(join(dataDir, DATABASE_FILE));
+    const add = earlier.prepare(
+      "INSERT INTO audit (number, at, since, tenant, kind, records, bytes, digest, hash, body) VALUES (?, 0, 0, '', 'retention', 1, 0, x'', x'', '')",
+    );
+    const store = await openSqliteStore({ dataDir });
+    assert.throws(() => add.run(3), /no column named number/);
+    earlier.close();
+    assert.equal((await verifyLog(store.audit)).fault, undefined);
+    await store.close();
   });
 
   it("C8 whose upgrade fails halfway stays what it was", async () => {

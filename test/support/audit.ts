@@ -25,7 +25,7 @@ export class Folder {
   put(column: string, value: unknown, number: number): void {
     const database = new Database(join(this.path, DATABASE_FILE));
     try {
-      database.prepare(`UPDATE audit SET ${column} = ? WHERE number = ?`).run(value, number);
+      database.prepare(`UPDATE audit SET ${column} = ? WHERE arrival = ?`).run(value, number);
     } finally {
       database.close();
     }

@@ -671,7 +671,7 @@ export function storeContract(
       stop();
     });
 
-    test("C8 each change is recorded with it, in a chain that can be walked, searched and shortened", async () => {
+    test("C8 each change is recorded with it, in its tenant's chain, which can be walked, searched and shortened", async () => {
       assert.deepEqual([await store.audit.head(), await gathered(store.audit.all())], [undefined, []]);
       await set("default", "one");
       await set("other", "two");
@@ -679,30 +679,59 @@ export function storeContract(
       await store.audit.append([{ tenant: "default", kind: "login", body: "{}", records: 1 }]);
       const links = await gathered(store.audit.all());
       assert.deepEqual(
-        links.map(({ number, tenant, kind }) => [number, tenant, kind]),
+        links.map(({ chain, number, tenant, kind }) => [chain, number, tenant, kind]),
         [
-          [1, "default", "edit"],
-          [2, "other", "edit"],
-          [3, "default", "login"],
+          ["default", 1, "default", "edit"],
+          ["other", 1, "other", "edit"],
+          ["default", 2, "default", "login"],
         ],
       );
-      const head = await store.audit.head();
-      assert.deepEqual([head?.number, head?.hash], [3, links[2]!.hash]);
+      assert.ok(links[0]!.arrival < links[1]!.arrival && links[1]!.arrival < links[2]!.arrival);
+      const { origin, heads } = await store.audit.heads();
+      assert.deepEqual(
+        [origin.number, heads.filter(({ chain }) => chain !== null)],
+        [0, [links[2]!, links[1]!].map(({ chain, number, hash }) => ({ chain, number, hash }))],
+      );
       const newest = await store.audit.newest({ tenant: "default", max: 1 });
       assert.deepEqual(
         newest.map(({ number }) => number),
-        [3],
+        [2],
       );
       const edits = await store.audit.newest({ kind: "edit", max: 9 });
       assert.deepEqual(
-        edits.map(({ number }) => number),
-        [2, 1],
+        edits.map(({ tenant }) => tenant),
+        ["other", "default"],
       );
       assert.equal((await verifyLog(store.audit)).fault, undefined);
       const keep = { auditDays: 0, auditCallDays: 0, auditBytesPerTenant: 1, auditCallBytesPerTenant: 0 };
       while (await store.audit.retain(keep));
       assert.ok((await store.audit.retentions()).length > 0);
       assert.equal((await verifyLog(store.audit)).fault, undefined);
+    });
+
+    test("C8 anchors hold the heads of what has grown, in an order that all chains share, and are no records", async () => {
+      assert.equal(await store.audit.anchor({ now: true }), undefined, "nothing to hold");
+      await set("default", "one");
+      await set("other", "two");
+      const first = await store.audit.anchor();
+      assert.equal(first?.number, 1);
+      await set("other", "three");
+      assert.deepEqual(await store.audit.anchor({ now: true }), await store.audit.head());
+      const said = (await store.audit.newest({ kind: "anchor", max: 9 })).map(({ chain, number, body }) => [
+        chain,
+        number,
+        (JSON.parse(body!) as { heads: string[][] }).heads.map(([name, place]) => `${name} ${place}`),
+      ]);
+      assert.deepEqual(said, [
+        [null, 2, ["other 2"]],
+        [null, 1, ["default 1", "other 1"]],
+      ]);
+      const order = (await gathered(store.audit.all())).map(({ chain, number }) => `${chain ?? "anchor"} ${number}`);
+      assert.deepEqual(order, ["default 1", "other 1", "anchor 1", "other 2", "anchor 2"]);
+      const records = await store.audit.newest({ max: 9 });
+      assert.ok(records.every(({ kind }) => kind === "edit"));
+      const { fault, anchors, unanchored } = await verifyLog(store.audit, first);
+      assert.deepEqual([fault, anchors, unanchored], [undefined, 2, 0]);
     });
 
     test("C8 a snapshot has what a tenant had at its moment, and a staged tenant appears at once or not at all", async () => {

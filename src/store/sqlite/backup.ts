@@ -2,7 +2,7 @@ import { existsSync, statSync } from "node:fs";
 import { chmod, copyFile, mkdir, rename, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import Database from "#better-sqlite3";
-import { entryOf, SERVICE } from "../../audit/audit-entry.ts";
+import { entryOf, SERVICE, type AuditHead } from "../../audit/audit-entry.ts";
 import { headText } from "../../audit/chain.ts";
 import { inDraft, publish, sync } from "../../lib/draft-file.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -252,13 +252,13 @@ function tenantsMissingIn(file: string, restored: Database.Database): string[] {
   }
 }
 
-/** Null where there is no readable log. */
+/** The last anchor; null where there is no readable log. Nothing is written: the files may have to be kept as they are. */
 function headOf(file: string): string | null {
   let database: Database.Database | undefined;
   try {
     if (!existsSync(file) || foreignLog(file) !== undefined) return null;
     database = new Database(file, { readonly: true });
-    const head = new SqliteAudit(database).head();
+    const head = hasAnchors(database) ? new SqliteAudit(database).head() : headOfEarlier(database);
     return head ? headText(head) : null;
   } catch {
     // The store predates the log, or is damaged, which is why it is replaced.
@@ -266,6 +266,15 @@ function headOf(file: string): string | null {
   } finally {
     database?.close();
   }
+}
+
+function hasAnchors(database: Database.Database): boolean {
+  return database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'audit_anchored'").get() !== undefined;
+}
+
+/** One chain went through all tenants up to version 15. */
+function headOfEarlier(database: Database.Database): AuditHead | undefined {
+  return database.prepare<[], AuditHead>("SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1").get();
 }
 
 /**

@@ -177,7 +177,7 @@ function lastRestoreIn(database: Database.Database): string | undefined {
   const restores = database.prepare<[string], string>(
     `SELECT hex(hash) FROM audit
      WHERE tenant = ? AND kind = 'service' AND json_valid(body) AND json_extract(body, '$.action') = 'restored'
-     ORDER BY at DESC, number DESC LIMIT 1`,
+     ORDER BY at DESC, rowid DESC LIMIT 1`,
   );
   return restores.pluck().get(SERVICE);
 }

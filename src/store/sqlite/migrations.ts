@@ -261,6 +261,42 @@ CREATE TABLE lease (
 ) WITHOUT ROWID;
 `;
 
+const auditChains = `
+-- A link's place in the chain of its tenant, or for an anchor in that of the anchors. NULL in the one chain that all
+-- tenants had before, whose numbers now only say in which order links arrived. An earlier version that has the store open
+-- fails for want of the column, and so cannot go on with that chain.
+ALTER TABLE audit RENAME COLUMN number TO arrival;
+ALTER TABLE audit ADD COLUMN place INTEGER;
+
+-- The end of each tenant's chain, and of the service's (''), the place up to which an anchor holds it, and how much of
+-- its bodies is kept that retention may remove, of calls and of all else.
+CREATE TABLE audit_chain (
+  tenant      TEXT PRIMARY KEY,
+  place       INTEGER NOT NULL,
+  hash        BLOB NOT NULL,
+  at          INTEGER NOT NULL,
+  anchored    INTEGER NOT NULL,
+  call_bytes  INTEGER NOT NULL,
+  other_bytes INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- One row: the end of the anchors, and of the one chain of before, which they continue and all others begin with.
+CREATE TABLE audit_anchored (
+  place        INTEGER NOT NULL,
+  hash         BLOB NOT NULL,
+  at           INTEGER NOT NULL,
+  origin_place INTEGER NOT NULL,
+  origin_hash  BLOB NOT NULL
+);
+INSERT INTO audit_anchored SELECT arrival, hash, at, arrival, hash FROM audit ORDER BY arrival DESC LIMIT 1;
+INSERT INTO audit_anchored SELECT 0, zeroblob(32), 0, 0, zeroblob(32) WHERE NOT EXISTS (SELECT 1 FROM audit);
+
+INSERT INTO audit_chain
+SELECT kept.tenant, 0, origin_hash, audit_anchored.at, 0, sum(iif(is_call, bytes, 0)), sum(iif(is_call, 0, bytes))
+FROM audit_kept_bytes AS kept, audit_anchored GROUP BY kept.tenant;
+DROP TABLE audit_kept_bytes;
+`;
+
 /**
  * The steps from an empty database to today's, in order. A step that was released is never edited: the database
  * remembers how many it has taken (`user_version`), so a change is a new step at the end.
@@ -281,4 +317,5 @@ export const migrations: readonly string[] = [
   leftContent,
   state,
   nodes,
+  auditChains,
 ];

@@ -1,0 +1,114 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { SERVICE } from "../../src/audit/audit-entry.ts";
+import { verifyLog } from "../../src/audit/verify.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { gathered } from "./gathered.ts";
+
+/** For the tests, with small numbers, and for `npm run soak`, with large ones. */
+
+const WRITERS = ["one", "two"] as const;
+
+/**
+ * Two processes save until they have acknowledged so many saves; each is killed again and again, after some save or
+ * another. Asserts that every acknowledged save is there, and each save with one audit record.
+ */
+export async function saveUnderKills(dataDir: string, saves: number): Promise<{ saves: number; kills: number }> {
+  const acknowledged = new Map<string, string[]>();
+  let [done, kills] = [0, 0];
+  while (done < saves) {
+    const tenants = WRITERS.map((writer) => `${writer}-${kills}`);
+    for (const [tenant, cids] of await Promise.all(tenants.map((tenant) => savedUntilKilled(dataDir, tenant)))) {
+      acknowledged.set(tenant, cids);
+      done += cids.length;
+      kills += 1;
+    }
+  }
+  const store = await openSqliteStore({ dataDir });
+  try {
+    const recorded = await recordedNames(dataDir);
+    for (const [tenant, cids] of acknowledged) {
+      const records = recorded.get(tenant)!;
+      for (const [number, cid] of cids.entries()) {
+        const name = `name-${number}`;
+        assert.equal((await store.name(tenant, "variable", name))?.cid, cid, `${tenant} ${name}`);
+        assert.deepEqual(records.get(name), [cid], `${tenant} ${name} has one record`);
+      }
+      const names = (await store.names(tenant, "variable")).filter(({ name }) => name !== "last");
+      assert.equal(records.size, names.length, `${tenant}: what was not acknowledged has a record where it is there`);
+    }
+    const { fault, records } = await verifyLog(store.audit);
+    assert.deepEqual([fault, records >= done], [undefined, true]);
+  } finally {
+    await store.close();
+  }
+  return { saves: done, kills };
+}
+
+const KILLED_WITHIN = 400;
+
+async function savedUntilKilled(dataDir: string, tenant: string): Promise<readonly [string, string[]]> {
+  const args = [fileOf("store-writer"), dataDir, tenant];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  const closed = once(child, "close");
+  const last = 1 + Math.floor(Math.random() * KILLED_WITHIN);
+  const cids: string[] = [];
+  for await (const line of createInterface({ input: child.stdout })) {
+    cids.push(line.split(" ")[1]!);
+    if (cids.length === last) child.kill("SIGKILL");
+  }
+  await closed;
+  assert.equal(child.signalCode, "SIGKILL");
+  return [tenant, cids];
+}
+
+/** The contents that each name of each tenant was set to, as the log says. */
+async function recordedNames(dataDir: string): Promise<Map<string, Map<string, string[]>>> {
+  const store = await openSqliteStore({ dataDir });
+  const recorded = new Map<string, Map<string, string[]>>();
+  for (const { tenant, kind, body } of await gathered(store.audit.all())) {
+    if (kind !== "edit") continue;
+    const { names } = JSON.parse(body!) as { names: { name: string; to: string }[] };
+    const ofTenant = recorded.get(tenant) ?? new Map<string, string[]>();
+    recorded.set(tenant, ofTenant);
+    for (const { name, to } of names) {
+      if (name !== "last") ofTenant.set(name, [...(ofTenant.get(name) ?? []), to]);
+    }
+  }
+  await store.close();
+  return recorded;
+}
+
+/** Two processes append so many records each at once. Asserts that all are there and that every chain is whole. */
+export async function recordTogether(dataDir: string, records: number): Promise<void> {
+  await Promise.all(
+    WRITERS.map(async (writer) => {
+      const args = [fileOf("audit-writer"), dataDir, writer, String(records)];
+      const [code] = await once(spawn(process.execPath, args, { stdio: ["ignore", "inherit", "inherit"] }), "exit");
+      assert.equal(code, 0);
+    }),
+  );
+  const store = await openSqliteStore({ dataDir });
+  try {
+    const { fault, chains } = await verifyLog(store.audit);
+    assert.deepEqual([fault, chains], [undefined, 4]);
+    const said = new Map<string, number[]>(WRITERS.map((writer) => [writer, []]));
+    for (const { tenant, kind, body } of await gathered(store.audit.all())) {
+      if (kind !== "login") continue;
+      const { writer, number } = JSON.parse(body!) as { writer: string; number: number };
+      assert.ok([writer, "shared", SERVICE].includes(tenant));
+      said.get(writer)!.push(number);
+    }
+    const all = Array.from({ length: records }, (_, index) => index + 1);
+    for (const numbers of said.values()) assert.deepEqual(numbers, all, "each once, in its order");
+  } finally {
+    await store.close();
+  }
+}
+
+function fileOf(name: string): string {
+  return fileURLToPath(new URL(`./${name}.js`, import.meta.url));
+}
