@@ -21,6 +21,7 @@ export class Cluster {
   readonly #facts: Record<string, Json> = {};
   readonly #topics = new Map<string, LetterHandler>();
   readonly #onGone = new Set<(node: string) => void>();
+  readonly #onLapse = new Set<() => void>();
   readonly #news = new Map<string, Letter>();
   #others: ReadonlyMap<string, JsonObject> = new Map();
   #stopListening: (() => void) | undefined;
@@ -65,6 +66,11 @@ export class Cluster {
     this.#onGone.add(listener);
   }
 
+  /** Calls `listener` when this node lives again after it counted as gone: others may hold its leases by now. */
+  onLapse(listener: () => void): void {
+    this.#onLapse.add(listener);
+  }
+
   /** Tells all other nodes, soon; the same thing once. Where there are none, it costs nothing. */
   tell(topic: string, body: JsonObject): void {
     if (this.#others.size === 0) return;
@@ -91,6 +97,12 @@ export class Cluster {
   /** False when the others may take this node for gone: what one node alone may do is then no longer its to do. */
   get isSure(): boolean {
     return performance.now() - this.#beatAt < this.#options.limits.nodeLeaseMs / 2;
+  }
+
+  /** Resolves with `isSure`, after a sign of life where one is due. */
+  async makeSure(): Promise<boolean> {
+    if (!this.isSure) await this.#beat();
+    return this.isSure;
   }
 
   /** Takes what one node alone does, unless another has it; it keeps it as long as it lives. */
@@ -134,7 +146,11 @@ export class Cluster {
     const { nodes, limits, log } = this.#options;
     const began = performance.now();
     try {
-      const living = await nodes.beat({ id: this.id, facts: JSON.stringify(this.#facts) }, limits.nodeLeaseMs);
+      const { living, wasGone } = await nodes.beat(
+        { id: this.id, facts: JSON.stringify(this.#facts) },
+        limits.nodeLeaseMs,
+      );
+      const isFirst = this.#beatAt === -Infinity;
       if (began - this.#beatAt > limits.nodeLeaseMs) this.#reachableSince = began;
       this.#beatAt = began;
       this.#isFailing = false;
@@ -142,6 +158,7 @@ export class Cluster {
       const before = this.#others;
       this.#others = new Map(others.map(({ id, facts }) => [id, soundObject(facts) ?? {}]));
       for (const id of before.keys()) if (!this.#others.has(id)) this.#hearGone(id);
+      if (wasGone && !isFirst) for (const listener of this.#onLapse) listener();
     } catch (error) {
       if (!this.#isFailing) log.warn({ err: error }, "this node's sign of life could not be stored");
       this.#isFailing = true;

@@ -3,8 +3,8 @@
  * who holds what. Nothing of it outlives its time, or goes into a backup. The store implements it; times are by its clock.
  */
 export interface NodeStore {
-  /** Gives a sign of life that lasts for `ms`. Returns all living nodes, this one included, sorted by id. */
-  beat(node: Node, ms: number): Promise<readonly Node[]>;
+  /** Gives a sign of life that lasts for `ms`. */
+  beat(node: Node, ms: number): Promise<Beat>;
 
   /** The node is gone from now on, and so are its letters and leases. */
   leave(node: string): Promise<void>;
@@ -35,6 +35,13 @@ export interface Node {
   readonly id: string;
   /** JSON: what the others have to know of it. */
   readonly facts: string;
+}
+
+export interface Beat {
+  /** All living nodes, this one included, sorted by id. */
+  readonly living: readonly Node[];
+  /** True when this node was not among them just before: others may have taken what it held. */
+  readonly wasGone: boolean;
 }
 
 export interface Letter {

@@ -199,6 +199,12 @@ const mcpLimits = {
   streamLeaseMs: 3_000,
   /** The time after which a node, which is one of several processes on a store, counts as gone if it is silent. */
   nodeLeaseMs: 10_000,
+  /** How long a call from one node may take to reach another, which refuses it later, and twice within that time. */
+  nodeCallMs: 5_000,
+  /** The longest message of such a call: its request, its result, or a line in between. */
+  nodeCallBytes: 64 * 1024 * 1024,
+  /** Connections that a node takes from others, each for one call at a time. */
+  nodeConnections: 1_000,
   /** The delay that a client is told to wait before it resumes a stream. */
   streamRetryMs: 1000,
   /** How long one connection of a session's stream lasts before the client is asked to reconnect; 0 for ever. */

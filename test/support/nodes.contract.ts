@@ -7,7 +7,8 @@ const LONG_MS = 60_000;
 
 /** The duties of every store towards nodes. `current` returns the store of the test. */
 export function nodesContract(current: () => Store, openAgain: () => Promise<Store>): void {
-  const live = (id: string, ms = LONG_MS) => current().nodes.beat({ id, facts: `{"name":"${id}"}` }, ms);
+  const beat = (id: string, ms = LONG_MS) => current().nodes.beat({ id, facts: `{"name":"${id}"}` }, ms);
+  const live = async (id: string, ms = LONG_MS) => (await beat(id, ms)).living;
 
   test("nodes that gave a sign of life are known with what they say, until they leave or are silent", async () => {
     const { nodes } = current();
@@ -23,6 +24,21 @@ export function nodesContract(current: () => Store, openAgain: () => Promise<Sto
     );
     await live("c", 1);
     await until(async () => (await live("a")).length === 1, "a silent node is forgotten");
+  });
+
+  test("a node hears that it was gone, and holds on to what nobody has taken meanwhile", async () => {
+    const { nodes } = current();
+    await live("b");
+    assert.equal((await beat("a", 1)).wasGone, true, "it is new");
+    const taken = await nodes.lease("upstream/taken", "a");
+    const kept = await nodes.lease("upstream/kept", "a");
+    await until(async () => (await nodes.lease("upstream/taken", "b")).node === "b", "its time is over");
+    assert.equal((await beat("a")).wasGone, true);
+    assert.equal((await beat("a")).wasGone, false);
+    assert.deepEqual(await nodes.leased("upstream/kept"), { ...kept, node: "a" });
+    const now = (await nodes.leased("upstream/taken"))!;
+    assert.equal(now.node, "b");
+    assert.ok(now.fence > taken.fence);
   });
 
   test("a letter reaches its node once, in order, also one of another process, and none of a node that is gone", async () => {

@@ -1,6 +1,7 @@
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { BerthError } from "../../lib/errors.ts";
+import { piecesOf, TransferReader } from "../../lib/transfer.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { setNiceness } from "../../processes/niceness.ts";
 import {
@@ -14,8 +15,7 @@ import { FROM_OUTSIDE, ProcessGroup, saysOutOfMemory, signalOf, type Exit } from
 import { processorMsOf, treeOf } from "../../processes/process-tree.ts";
 import type { NoSandbox } from "../../processes/sandbox.ts";
 import type { Spawn } from "../../processes/spawn/spawn.ts";
-import type { CheckReport, CheckProcessTask } from "./tasks.ts";
-import { piecesOf, READY, TransferReader } from "./transfer.ts";
+import { READY, type CheckReport, type CheckProcessTask } from "./tasks.ts";
 
 /** How the check process is started. */
 export interface CheckStart {

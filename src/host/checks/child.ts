@@ -19,6 +19,7 @@ import {
 } from "../../lib/json.ts";
 import { LongText } from "../../lib/long-text.ts";
 import { parseJson } from "../../lib/parse-json.ts";
+import { piecesOf, TransferReader } from "../../lib/transfer.ts";
 import { NATIVE_META } from "../../native/events.ts";
 import { readLongEvent, readLongMessage, type LongEvent } from "../../upstream/long-answers.ts";
 import { readCompletion, readPromptResult, readResourceResult, readToolResult } from "../../upstream/results.ts";
@@ -44,29 +45,29 @@ import { argumentTexts } from "../calls/run.ts";
 import { completionOf, contentsOf, messagesOf, resultOf } from "../calls/upstream-results.ts";
 import type { CallResult, ContentBlock, PromptResult, ReadResult } from "../catalog/catalog.ts";
 import { judgeOf, overfilled } from "./schema-code.ts";
-import type {
-  AnswerKind,
-  AnswerTask,
-  BoundedResultTask,
-  CheckReport,
-  CheckTask,
-  DraftTask,
-  FillTask,
-  ReadOutcome,
-  OutcomeUse,
-  OutcomeTask,
-  ListTask,
-  ReadAnswer,
-  ReadGuestResult,
-  ReadList,
-  ReadTask,
-  ScalarsTask,
-  CheckProcessTask,
-  Remade,
-  RemakeTask,
-  UpstreamTask,
+import {
+  READY,
+  type AnswerKind,
+  type AnswerTask,
+  type BoundedResultTask,
+  type CheckReport,
+  type CheckTask,
+  type DraftTask,
+  type FillTask,
+  type ReadOutcome,
+  type OutcomeUse,
+  type OutcomeTask,
+  type ListTask,
+  type ReadAnswer,
+  type ReadGuestResult,
+  type ReadList,
+  type ReadTask,
+  type ScalarsTask,
+  type CheckProcessTask,
+  type Remade,
+  type RemakeTask,
+  type UpstreamTask,
 } from "./tasks.ts";
-import { piecesOf, READY, TransferReader } from "./transfer.ts";
 
 /**
  * The check process: compiles schemas to code, and checks values that are large or intricate. It takes one task at

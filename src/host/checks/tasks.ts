@@ -206,3 +206,6 @@ export interface CheckReport {
   /** The reason why a body is not read. */
   readonly refusal?: { readonly code: ErrorCode; readonly message: string };
 }
+
+/** The first message of the check process. */
+export const READY = "ready";

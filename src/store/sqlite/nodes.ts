@@ -1,6 +1,6 @@
 import type Database from "#better-sqlite3";
 import { BerthError } from "../../lib/errors.ts";
-import type { Lease, Letter, Node } from "../../lib/node-store.ts";
+import type { Beat, Lease, Letter, Node } from "../../lib/node-store.ts";
 import { storeNow } from "./clock.ts";
 
 /** How long a letter waits for a node that is too busy to read it. */
@@ -30,13 +30,15 @@ export function sqliteNodes(database: Database.Database) {
     statements.endLeases.run(storeNow(), id);
   };
 
-  const beat = database.transaction(({ id, facts }: Node, ms: number): Node[] => {
+  const beat = database.transaction(({ id, facts }: Node, ms: number): Beat => {
     const now = storeNow();
-    for (const gone of statements.expired.all(now)) forget(gone);
+    const wasGone = !isAlive(id, now);
+    // What it held is still its own where nobody has noticed.
+    for (const gone of statements.expired.all(now)) if (gone !== id) forget(gone);
     statements.removeLeases.run(now - LEASE_KEPT_MS);
     statements.removeExpired.run(now, EXPIRED_AT_ONCE);
     statements.write.run(id, facts, now + ms);
-    return statements.all.all();
+    return { living: statements.all.all(), wasGone };
   });
 
   const put = (to: string, text: string, bytes: number, now: number): void => {

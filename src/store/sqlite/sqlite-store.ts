@@ -129,9 +129,9 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     nodes: {
       async beat(node, ms) {
-        const living = await log.write(() => nodes.beat(node, ms));
-        boxes.expect(living.length > 1);
-        return living;
+        const beat = await log.write(() => nodes.beat(node, ms));
+        boxes.expect(beat.living.length > 1);
+        return beat;
       },
       leave: (node) => log.write(() => nodes.leave(node)),
       post: (from, letters) => log.write(() => nodes.post(from, letters)),

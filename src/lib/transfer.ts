@@ -1,8 +1,8 @@
 import { Deserializer, Serializer } from "node:v8";
 
 /**
- * Serializes values that go between the serving process and the check process, one after the other over a pipe.
- * Byte arrays in them go beside them as they are: neither side joins them, encodes them, or writes them in one stretch.
+ * Serializes values that go between processes of Berth, one after the other over a pipe or a connection. Byte arrays in
+ * them go beside them as they are: neither side joins them, encodes them, or writes them in one stretch.
  *
  * A value begins with two numbers of 32 bits, its own length and the total length of its bytes; both follow.
  */
@@ -16,9 +16,6 @@ export function piecesOf(value: unknown): Uint8Array[] {
   head.writeUInt32LE(writer.at, BODY_AT);
   return [head, body, ...writer.parts];
 }
-
-/** The first message of the check process. */
-export const READY = "ready";
 
 const HEAD_BYTES = 8;
 const BODY_AT = 4;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { piecesOf, TransferReader } from "../../../src/host/checks/transfer.ts";
-import * as fc from "../../support/fast-check.ts";
+import { piecesOf, TransferReader } from "../../src/lib/transfer.ts";
+import * as fc from "../support/fast-check.ts";
 
 describe("values on their way to the check process", () => {
   const leaf = fc.oneof(

@@ -1,0 +1,354 @@
+import { hkdfSync, randomUUID } from "node:crypto";
+import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { Agent, request as startRequest, type RequestOptions } from "node:https";
+import { createServer as createListener, type AddressInfo, type Server, type Socket } from "node:net";
+import { join } from "node:path";
+import { createSecureContext, TLSSocket } from "node:tls";
+import { Cancellation, type CancelSignal } from "../lib/cancellation.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { JsonObject } from "../lib/json.ts";
+import type { Log } from "../lib/log.ts";
+import { piecesOf, TransferReader } from "../lib/transfer.ts";
+import { limitVariable, type Limits } from "../limits/limits.ts";
+import type { Cluster } from "./cluster.ts";
+
+/** The fact by which the others know where a node takes calls. */
+const ADDRESS = "calls";
+/** A longer path of a socket does not fit into what the system calls take for one. */
+const PATH_BYTES_MAX = 100;
+/** Connections that have not shown the key yet; the oldest of more is cut. */
+const STRANGERS_MAX = 64;
+/** An idle connection is kept so long for the next call; the caller's end lets go first. */
+const IDLE_MS = 10_000;
+/** Calls that were taken lately, and cannot be taken again. */
+const TAKEN_MAX = 100_000;
+/** What a caller may leave unread of one call; further parts of it are dropped. */
+const UNREAD_BYTES_MAX = 1024 * 1024;
+
+/**
+ * Calls from one node to another, over a connection of their own: for what must not wait for the store, or is too long
+ * for a letter. It owns who may call (the nodes, which share a key), how long a call is good for, and that it is taken
+ * once; it knows nothing of what calls mean.
+ *
+ * A call is a POST over TLS with a pre-shared key, which each side proves to the other: nobody without it can call,
+ * answer, read, change, or repeat anything, wherever the connection goes. Here it goes through a socket in a folder that
+ * only this user can enter.
+ */
+export class NodeCalls {
+  readonly #options: NodeCallsOptions;
+  readonly #topics = new Map<string, CallHandler>();
+  readonly #key: Uint8Array;
+  readonly #agent: Agent;
+  readonly #listener: Server;
+  readonly #sockets = new Set<Socket>();
+  /** The oldest first. */
+  readonly #strangers = new Set<Socket>();
+  /** When each call expires that was taken, by its id: the oldest first. */
+  readonly #taken = new Map<string, number>();
+  /** What ends the calls under way to each node. */
+  readonly #underWay = new Map<string, Set<() => void>>();
+
+  constructor(options: NodeCallsOptions) {
+    this.#options = options;
+    const { key, limits, cluster } = options;
+    this.#key = new Uint8Array(hkdfSync("sha256", key, "", "berth: calls between nodes", 32));
+    this.#agent = new Agent({ keepAlive: true, maxCachedSessions: 0, maxSockets: limits.nodeConnections });
+    this.#listener = this.#listen();
+    cluster.onGone((node) => {
+      for (const end of this.#underWay.get(node) ?? []) end();
+    });
+  }
+
+  /** Takes calls from now on; the others know where as soon as this node joins them. */
+  async open(): Promise<void> {
+    const { cluster, makeFolder, log } = this.#options;
+    try {
+      const path = join(makeFolder("node-"), "calls");
+      if (Buffer.byteLength(path) > PATH_BYTES_MAX) throw new Error(`the path ${path} is too long for a socket`);
+      await this.#listenAt({ path });
+      cluster.say(ADDRESS, { path });
+    } catch (error) {
+      log.warn(
+        { err: error },
+        "other nodes cannot call this one through a socket of the file system, and use loopback",
+      );
+      await this.#listenAt({ host: "127.0.0.1", port: 0 });
+      const { address, port } = this.#listener.address() as AddressInfo;
+      cluster.say(ADDRESS, { host: address, port });
+    }
+  }
+
+  /** Answers the calls about a topic with what `handler` resolves with. */
+  on(topic: string, handler: CallHandler): void {
+    this.#topics.set(topic, handler);
+  }
+
+  /**
+   * Calls another node, and resolves with its answer. Rejects with `NotTaken` when the call was surely not carried out,
+   * with `NodeLost` when it may have been, and with `cancelled` by its signal.
+   */
+  call(to: string, topic: string, body: unknown, { signal, onPart }: CallWays = {}): Promise<unknown> {
+    const { cluster, limits, now } = this.#options;
+    const address = addressIn(cluster.others.get(to));
+    if (!address) return Promise.reject(new NotTaken("it is not there"));
+    const expires = now() + limits.nodeCallMs;
+    const envelope: Envelope = { from: cluster.id, to, id: randomUUID(), expires, topic, body };
+    return new Promise((resolve, reject) => {
+      const request = startRequest({ ...this.#tls(), ...address, agent: this.#agent, method: "POST" });
+      // A connection that a call before has used may be lost in the moment in which this one is sent.
+      let mayBeTaken = false;
+      const ends = this.#underWay.get(to) ?? new Set();
+      this.#underWay.set(to, ends);
+      const settle = (then: () => void): void => {
+        ends.delete(lose);
+        if (ends.size === 0 && this.#underWay.get(to) === ends) this.#underWay.delete(to);
+        signal?.removeEventListener("abort", cancel);
+        then();
+      };
+      const fail = (error: unknown): void => {
+        settle(() => reject(error));
+        request.destroy();
+      };
+      const lose = (cause?: unknown): void =>
+        fail(mayBeTaken ? new NodeLost(cause) : new NotTaken("it cannot be reached", cause));
+      const cancel = (): void => fail(new BerthError("cancelled"));
+      ends.add(lose);
+      if (signal?.aborted) return cancel();
+      signal?.addEventListener("abort", cancel);
+      request.on("socket", (socket) => {
+        if (request.reusedSocket) mayBeTaken = true;
+        else socket.once("secureConnect", () => (mayBeTaken = true));
+      });
+      request.on("error", lose);
+      request.on("response", (response) => {
+        const reader = new TransferReader(limits.nodeCallBytes);
+        response.on("error", lose);
+        response.on("close", () => lose());
+        response.on("data", (chunk: Buffer) => {
+          try {
+            for (const reply of reader.push(chunk) as Reply[]) {
+              if ("part" in reply) onPart?.(reply.part);
+              else if ("answer" in reply) settle(() => resolve(reply.answer));
+              else
+                fail(
+                  "refused" in reply ? new NotTaken(reply.refused) : new BerthError("internal", "another node failed"),
+                );
+            }
+          } catch (error) {
+            lose(error);
+          }
+        });
+      });
+      for (const piece of piecesOf(envelope)) request.write(piece);
+      request.end();
+    });
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#listener.close(resolve));
+    for (const socket of this.#sockets) socket.destroy();
+    this.#agent.destroy();
+    if (this.#listener.listening || this.#sockets.size > 0) await closed;
+  }
+
+  #tls(): RequestOptions {
+    const psk = this.#key;
+    // There are no certificates: whoever has the key is a node.
+    return {
+      ...CIPHERS,
+      pskCallback: () => ({ psk, identity: IDENTITY }),
+      checkServerIdentity: () => undefined,
+    } as RequestOptions;
+  }
+
+  #listenAt(where: { path: string } | { host: string; port: number }): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#listener.once("error", reject);
+      this.#listener.listen(where, () => {
+        this.#listener.off("error", reject);
+        this.#listener.on("error", (error) => this.#options.log.warn({ err: error }, "calls of other nodes failed"));
+        resolve();
+      });
+    });
+  }
+
+  #listen(): Server {
+    const { limits } = this.#options;
+    const secureContext = createSecureContext(CIPHERS);
+    const http = createHttpServer({ keepAliveTimeout: IDLE_MS }, (request, response) => {
+      this.#strangers.delete((request.socket as Behind)[RAW]);
+      this.#take(request, response).catch(() => response.destroy());
+    });
+    const listener = createListener((raw) => {
+      this.#admit(raw);
+      const socket = new TLSSocket(raw, {
+        isServer: true,
+        secureContext,
+        pskCallback: (_socket: TLSSocket, identity: string) => (identity === IDENTITY ? this.#key : null),
+      } as ConstructorParameters<typeof TLSSocket>[1]);
+      socket.on("error", () => raw.destroy());
+      socket.once("secure", () => {
+        (socket as unknown as Behind)[RAW] = raw;
+        http.emit("connection", socket);
+      });
+    });
+    listener.maxConnections = limits.nodeConnections;
+    return listener.unref();
+  }
+
+  /** Until its first call, a connection is a stranger's: it has a moment to show the key, and to begin. */
+  #admit(raw: Socket): void {
+    this.#sockets.add(raw);
+    this.#strangers.add(raw);
+    const timer = setTimeout(() => this.#strangers.has(raw) && raw.destroy(), this.#options.limits.nodeCallMs).unref();
+    raw.on("error", () => raw.destroy());
+    raw.on("close", () => {
+      clearTimeout(timer);
+      this.#sockets.delete(raw);
+      this.#strangers.delete(raw);
+    });
+    if (this.#strangers.size > STRANGERS_MAX) for (const oldest of this.#strangers) return void oldest.destroy();
+  }
+
+  async #take(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { log } = this.#options;
+    const envelope = await this.#read(request);
+    if (!envelope) return void request.socket.destroy();
+    const handler = this.#topics.get(envelope.topic);
+    const refused = handler ? this.#refusal(envelope) : "it does not know what the call is about";
+    if (refused !== undefined) return answer(response, { refused });
+    const signal = new Cancellation();
+    response.on("close", () => signal.abort());
+    const part = (value: unknown): void => {
+      if (response.writableLength <= UNREAD_BYTES_MAX && !response.destroyed) write(response, { part: value });
+    };
+    try {
+      answer(response, { answer: await handler!(envelope.body, { from: envelope.from, signal, part }) });
+    } catch (error) {
+      if (error instanceof NotTaken) return answer(response, { refused: error.reason });
+      log.error({ err: error, topic: envelope.topic }, "a call of another node failed");
+      answer(response, { failed: true });
+    }
+  }
+
+  /** Undefined for what is no call, or takes too long to arrive. */
+  async #read(request: IncomingMessage): Promise<Envelope | undefined> {
+    const { nodeCallBytes, nodeCallMs } = this.#options.limits;
+    const reader = new TransferReader(nodeCallBytes);
+    const timer = setTimeout(() => request.destroy(), nodeCallMs);
+    try {
+      for await (const chunk of request) {
+        const [envelope] = reader.push(chunk as Buffer);
+        if (envelope !== undefined) return envelope as Envelope;
+      }
+    } catch (error) {
+      this.#options.log.warn({ err: error }, "a call of another node cannot be read");
+    } finally {
+      clearTimeout(timer);
+    }
+    return undefined;
+  }
+
+  /** Why a call is not taken, for the node that makes it. */
+  #refusal({ from, to, id, expires }: Envelope): string | undefined {
+    const { cluster, limits, now } = this.#options;
+    if (to !== cluster.id || from === cluster.id) return "the call is for another node";
+    const time = now();
+    if (expires <= time) return `the call came later than ${limitVariable("nodeCallMs")} allows`;
+    if (expires > time + 2 * limits.nodeCallMs) return "the call is from a node with another time";
+    for (const [known, until] of this.#taken) {
+      if (until > time) break;
+      this.#taken.delete(known);
+    }
+    if (this.#taken.has(id)) return "the call was taken before";
+    if (this.#taken.size >= TAKEN_MAX) return "it has too many calls at once";
+    this.#taken.set(id, expires);
+    return undefined;
+  }
+}
+
+export interface NodeCallsOptions {
+  readonly cluster: Pick<Cluster, "id" | "others" | "say" | "onGone">;
+  /** Shared by all nodes, and by nobody else. */
+  readonly key: Uint8Array;
+  /** The store's clock. */
+  readonly now: () => number;
+  readonly makeFolder: (prefix: string) => string;
+  readonly limits: Pick<Limits, "nodeCallMs" | "nodeCallBytes" | "nodeConnections">;
+  readonly log: Log;
+}
+
+export interface CallWays {
+  readonly signal?: CancelSignal | undefined;
+  readonly onPart?: (part: unknown) => void;
+}
+
+/** Throws `NotTaken` for what it does not begin. */
+export type CallHandler = (body: unknown, call: TakenCall) => Promise<unknown>;
+
+export interface TakenCall {
+  readonly from: string;
+  /** Aborted when the caller no longer waits. */
+  readonly signal: CancelSignal;
+  /** Sends something before the answer, or drops it where the caller does not keep up. */
+  part(value: unknown): void;
+}
+
+/** The other node did not carry out the call: it may be made again. */
+export class NotTaken extends Error {
+  readonly reason: string;
+
+  /** `reason` says what is wrong with the other node, or with the call. */
+  constructor(reason: string, cause?: unknown) {
+    super(`another node did not take the call: ${reason}`, { cause });
+    this.reason = reason;
+  }
+}
+
+/** The other node was lost during the call, which it may have carried out. */
+export class NodeLost extends Error {
+  constructor(cause?: unknown) {
+    super("another node was lost during the call", { cause });
+  }
+}
+
+interface Envelope {
+  readonly from: string;
+  readonly to: string;
+  readonly id: string;
+  /** By the store's clock. */
+  readonly expires: number;
+  readonly topic: string;
+  readonly body: unknown;
+}
+
+type Reply =
+  | { readonly part: unknown }
+  | { readonly answer: unknown }
+  | { readonly refused: string }
+  | { readonly failed: true };
+
+/** TLS 1.3 takes no pre-shared keys from Node. Ephemeral keys keep what was said secret when the key gets known. */
+const CIPHERS = { ciphers: "ECDHE-PSK-CHACHA20-POLY1305", minVersion: "TLSv1.2", maxVersion: "TLSv1.2" } as const;
+const IDENTITY = "node";
+
+/** The connection under that of TLS. */
+const RAW = Symbol("raw");
+type Behind = IncomingMessage["socket"] & { [RAW]: Socket };
+
+function addressIn(facts: JsonObject | undefined): Pick<RequestOptions, "socketPath" | "host" | "port"> | undefined {
+  const { path, host, port } = (facts?.[ADDRESS] ?? {}) as JsonObject;
+  if (typeof path === "string") return { socketPath: path };
+  return typeof host === "string" && typeof port === "number" ? { host, port } : undefined;
+}
+
+function answer(response: ServerResponse, reply: Reply): void {
+  write(response, reply);
+  response.end();
+}
+
+function write(response: ServerResponse, reply: Reply): void {
+  response.cork();
+  for (const piece of piecesOf(reply)) response.write(piece);
+  response.uncork();
+}
