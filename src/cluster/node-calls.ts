@@ -22,7 +22,7 @@ const STRANGERS_MAX = 64;
 const IDLE_MS = 10_000;
 /** Calls that were taken lately, and cannot be taken again. */
 const TAKEN_MAX = 100_000;
-/** What a caller may leave unread of one call; further parts of it are dropped. */
+/** The unread part of one answer; further lines on its way are dropped. */
 const UNREAD_BYTES_MAX = 1024 * 1024;
 
 /**
@@ -45,7 +45,7 @@ export class NodeCalls {
   readonly #strangers = new Set<Socket>();
   /** When each call expires that was taken, by its id: the oldest first. */
   readonly #taken = new Map<string, number>();
-  /** What ends the calls under way to each node. */
+  /** Functions that end the calls under way to each node. */
   readonly #underWay = new Map<string, Set<() => void>>();
 
   constructor(options: NodeCallsOptions) {

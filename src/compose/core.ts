@@ -7,6 +7,7 @@ import { tenantLimitsOfWorker } from "../admission/tenant-limits.ts";
 import { openAudit, type Audit } from "../audit/audit.ts";
 import { Cluster } from "../cluster/cluster.ts";
 import { Errands } from "../cluster/errands.ts";
+import { NodeCalls } from "../cluster/node-calls.ts";
 import { Shares } from "../cluster/shares.ts";
 import { mayHavePackages, mayStartPrograms, packageRoot, packageVersion, type Config } from "../config.ts";
 import { openCompiler, type Compiler } from "../discover/compiler.ts";
@@ -91,6 +92,8 @@ export interface Core {
   readonly sealKey: Uint8Array;
   /** The problems that keep a served server's definition from loading, which is tried. */
   loadProblems(tenant: string, server: string): Promise<readonly Problem[]>;
+  /** Leaves to other nodes what one alone does, as soon as nothing of it is under way here. */
+  leave(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -135,6 +138,9 @@ export async function openCore(
       tenantLimitsOfWorker(limits, served.limitsOf(tenant), config.workers);
     const folders = opened(new WorkFolders());
     const { make: makeFolder } = folders;
+    const sealKey = await readSealKey(config.dataDir);
+    const calls = opened(new NodeCalls({ cluster, key: sealKey, now: () => store.now(), makeFolder, limits, log }));
+    await calls.open();
     const relay = opened(new SocketRelay({ start, makeFolder, limits, ownPort, log }));
     const network = { privateHostsOf: privateHostsOf(config), ownPort, retire: relay.retire };
     const executor = opened(
@@ -157,6 +163,7 @@ export async function openCore(
     const reaching = { start, makeFolder, checks, roomsOf: childRoomsOf(limits) };
     const upstreams = opened(
       new Hosting({
+        nodes: { cluster, calls },
         open: hostedOpener(limits, reaching),
         limitsOf,
         limits: config.limits,
@@ -248,7 +255,6 @@ export async function openCore(
         limitedPerMinute("make tokens", "savesPerMinute", (tenant) => limitsOf(tenant).savesPerMinute, sharedLimits),
       ),
     );
-    const sealKey = await readSealKey(config.dataDir);
     const errands = opened(new Errands({ cluster, records: inParts(store), log }));
     const endpoint = createEndpoint({
       cluster,
@@ -282,6 +288,7 @@ export async function openCore(
       observers.add(logCalls(log));
       observers.addLines(({ tool, line }) => log.debug({ ...tool, line }, "guest log"));
     }
+    upstreams.answerNodes((tenant) => tenancy.admit(tenant));
     await cluster.join();
     if (hosting.writable) closers.push(collectRegularly(store, cluster, limits, log));
     showParts(metrics, { audit, observers, executor, relay, upstreams, endpoint, store, log });
@@ -310,6 +317,7 @@ export async function openCore(
       store,
       storedUse: async (tenant) => ({ use: await store.use(tenant), storedBytes: limitsOf(tenant).storedBytes }),
       sealKey,
+      leave: () => upstreams.leave(),
       close,
     };
   } catch (error) {

@@ -157,7 +157,7 @@ export async function startBerth(
       readiness.stopping();
       await within(config.limits.drainMs, new Promise(() => {}));
       endpoint.close();
-      const drained = http.drain();
+      const drained = Promise.all([http.drain(), core.leave()]);
       await within(config.limits.shutdownMs, drained);
       // Calls that still run now end with a result, which is written before connections are cut.
       await executor.close();
@@ -191,7 +191,7 @@ export async function startStdio(
     ended: Promise.race([connection.ended, replacedOf(store)]),
     async close(hurry) {
       endpoint.close();
-      const drained = connection.close();
+      const drained = Promise.all([connection.close(), core.leave()]);
       await within(config.limits.shutdownMs, Promise.race([drained, hurry]));
       await executor.close();
       await within(LAST_WORDS_MS, drained);

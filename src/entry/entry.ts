@@ -34,6 +34,8 @@ export interface ServerEntry {
   readonly definition?: Cid;
   /** The launcher URI of an upstream. */
   readonly upstream?: string;
+  /** How often an upstream runs where several processes serve together; undefined for a definition. */
+  readonly runs?: EntryRuns;
   /** CID of the contract that the image has locked for the upstream. */
   readonly contractCid?: Cid;
   /** The reaction to an upstream that differs from what was approved (J6). */
@@ -67,6 +69,9 @@ export interface ServerEntry {
   /** The entry as written, which a release keeps. */
   readonly raw: JsonObject;
 }
+
+/** `once` for all of them, or `everywhere`: once for each. */
+export type EntryRuns = "once" | "everywhere";
 
 export type EntrySchemaValidation = "warn" | "error" | "ignore";
 
@@ -122,6 +127,14 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
     const message = '"schema_validation" must be "warn", "error" or "ignore"';
     complain(inside(place, "schema_validation"), "wrong-value", message);
   }
+  const { runs } = fields;
+  if (runs !== undefined && !isRuns(runs)) {
+    complain(inside(place, "runs"), "wrong-value", '"runs" must be "once" or "everywhere"');
+  }
+  if (runs !== undefined && fields.upstream === undefined) {
+    const message = '"runs" is for upstreams; code of definitions runs in each process that serves it';
+    complain(inside(place, "runs"), "not-for-definitions", message);
+  }
   if (fields.upstream !== undefined) {
     for (const { code, message, column = 1 } of parseLauncher(fields.upstream).problems ?? []) {
       complain(inside(place, "upstream"), code, `${message} (At character ${column} of the launcher URI.)`);
@@ -167,7 +180,7 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
   const { definition, upstream, description } = fields;
   const entry: ServerEntry = {
     ...(definition !== undefined && { definition }),
-    ...(upstream !== undefined && { upstream }),
+    ...(upstream !== undefined && { upstream, runs: runsOf(upstream, runs) }),
     ...(fields.contract_cid !== undefined && { contractCid: fields.contract_cid }),
     schemaValidation: isSchemaValidation(schemaValidation) ? schemaValidation : "warn",
     ...(description !== undefined && { description }),
@@ -240,6 +253,16 @@ function deepPlace(value: unknown, place: ConfigPlace, levels: number): ConfigPl
   if (levels === 0 || typeof value !== "object" || value === null) return place;
   const [key, inner] = Object.entries(value).find(([, each]) => isDeeper(each, levels - 1))!;
   return deepPlace(inner, inside(place, key), levels - 1);
+}
+
+function isRuns(value: string): value is EntryRuns {
+  return value === "once" || value === "everywhere";
+}
+
+/** A program may keep something in its memory or its files; a remote server is one already. */
+function runsOf(upstream: string, runs: string | undefined): EntryRuns {
+  if (runs !== undefined && isRuns(runs)) return runs;
+  return /^mcp\+https?:/.test(upstream) ? "everywhere" : "once";
 }
 
 function isSchemaValidation(value: string): value is EntrySchemaValidation {

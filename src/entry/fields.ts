@@ -9,6 +9,7 @@ export const SCHEMA_KEY = "$schema";
 export const entryFields = {
   definition: "text",
   upstream: "text",
+  runs: "text",
   contract_cid: "text",
   schema_validation: "text",
   config_cid: "text",

@@ -151,6 +151,14 @@ export class Supervisor {
     return open.connection.closed;
   }
 
+  /** Ends the connection at once; requests under way fail, and the next one gets another. */
+  async cut(reason: string): Promise<void> {
+    this.#renewals++;
+    const all = [...this.#retired, ...(this.#current ? [this.#current] : [])];
+    this.#current = undefined;
+    await Promise.all(all.map(({ connection }) => connection.close(reason)));
+  }
+
   /** Ends the connection; requests under way fail. Nothing is started afterwards. */
   async close(): Promise<void> {
     this.#ending.abort();

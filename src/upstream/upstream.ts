@@ -54,14 +54,14 @@ export type UpstreamRequest = {
       readonly method: "tools/call";
       readonly name: string;
       readonly args: JsonObject | JsonText;
-      /** The contract by which it was offered, for `UpstreamOptions.check`. */
-      readonly served?: ToolContract;
+      /** The contract by which it was offered, or its CID, for `UpstreamOptions.check`. */
+      readonly served?: ToolContract | string;
     }
   | {
       readonly method: "prompts/get";
       readonly name: string;
       readonly args: Record<string, string>;
-      readonly served?: PromptContract;
+      readonly served?: PromptContract | string;
     }
   | { readonly method: "resources/read"; readonly uri: string }
   /** `params` as in the specification: `{ ref, argument, context? }`. */
@@ -193,6 +193,11 @@ export class Upstream {
       hasEnded = true;
       this.#calls.remove(caller);
     }
+  }
+
+  /** Ends it at once, with everything under way; the next request starts it again. `reason` completes "the server …". */
+  cut(reason: string): Promise<void> {
+    return this.#supervisor.cut(reason);
   }
 
   close(): Promise<void> {

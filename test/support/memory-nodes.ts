@@ -19,8 +19,9 @@ export function memoryNodes(): NodeStore {
   return {
     async beat(node, ms) {
       for (const [id, { until }] of living) if (until <= performance.now()) leave(id);
+      const wasGone = !living.has(node.id);
       living.set(node.id, { ...node, until: performance.now() + ms });
-      return [...living.values()].sort((one, other) => (one.id < other.id ? -1 : 1));
+      return { living: [...living.values()].sort((one, other) => (one.id < other.id ? -1 : 1)), wasGone };
     },
     async leave(node) {
       leave(node);

@@ -141,7 +141,7 @@ function call({ servers }: Workplace): Work {
     const name = tool as string;
     refuseUnknown(explored, [name]);
     const args = given as JsonObject;
-    const end = await explored.hosted.suspended.run({ method: "tools/call", name, args }, options);
+    const end = await explored.hosted.run({ method: "tools/call", name, args }, options);
     const result = "inputRequests" in end ? end : resultIn(end.ended);
     if (!("inputRequests" in result) && !result.isError) remember(explored, name, args);
     return result;

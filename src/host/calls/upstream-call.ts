@@ -5,6 +5,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { isObject, type JsonObject, type Json } from "../../lib/json.ts";
 import { isLogLevel } from "../../lib/log-level.ts";
 import { Ticker } from "../../lib/ticker.ts";
+import type { Trace } from "../../lib/trace.ts";
 import { limitVariable, type Limits } from "../../limits/limits.ts";
 import type { UpstreamQuestion } from "../../upstream/request.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
@@ -13,31 +14,53 @@ import type { CallOptions, ClientFacts, GuestLog, InputRequired, InputRequest } 
 
 export type SuspendedLimits = Pick<Limits, "answerMs" | "questionBytes" | "upstreamSuspended" | "upstreamCallMs">;
 
+/** The options of a caller that a round needs: another node may have sent them. */
+export interface RoundOptions extends Pick<CallOptions, "signal" | "onProgress" | "onLog" | "answers" | "deadlineMs"> {
+  readonly principal?: { readonly id: string };
+  readonly client?: Pick<ClientFacts, "capabilities">;
+  readonly trace?: Pick<Trace, "context"> | undefined;
+}
+
 /**
  * Calls of upstreams that wait for an answer. The call at the upstream stays open here, while the client's request ends
- * with the question and comes again with the answer, whose key finds the call in this process. Each round of a call has
- * a time limit, in which the time for an answer does not count.
+ * with the question and comes again with the answer, whose key finds the call on this node. Each round of a call has a
+ * time limit, in which the time for an answer does not count.
  */
 export class SuspendedCalls {
+  readonly #node: string;
   readonly #upstream: Requested;
   readonly #limits: SuspendedLimits;
   readonly #suspended = new Map<string, OpenCall<UpstreamRequest>>();
   readonly #running = new CallTable<OpenCall<UpstreamRequest>>();
   readonly #ticker = new Ticker((now) => this.#sweep(now));
 
-  constructor(upstream: Requested, limits: SuspendedLimits) {
+  /** `node` is the id of this one, which the keys of its calls name. */
+  constructor(upstream: Requested, limits: SuspendedLimits, node: string) {
+    this.#node = node;
     this.#upstream = upstream;
     this.#limits = limits;
   }
 
-  /** Begins the call, or resumes the one that the answers are for. Rejects when that one is gone. */
-  async run<Request extends UpstreamRequest>(
+  begin<Request extends UpstreamRequest>(
     request: Request,
-    options: CallOptions,
+    options: RoundOptions,
   ): Promise<RoundEnd<ResultOf<Request>>> {
-    const call =
-      this.#resumed<Request>(options) ??
-      new OpenCall(this.#upstream, request, options.principal?.id, this.#limits.questionBytes);
+    const { questionBytes } = this.#limits;
+    return this.#run(new OpenCall(this.#upstream, request, options.principal?.id, questionBytes, this.#node), options);
+  }
+
+  /** Resumes the call that the answers are for; undefined where it is not here. */
+  resume(options: RoundOptions): Promise<RoundEnd<object>> | undefined {
+    const call = this.#suspendedFor(options);
+    if (!call) return undefined;
+    this.#suspended.delete(call.key);
+    return this.#run(call, options);
+  }
+
+  async #run<Request extends UpstreamRequest>(
+    call: OpenCall<Request>,
+    options: RoundOptions,
+  ): Promise<RoundEnd<ResultOf<Request>>> {
     this.#running.add(call);
     this.#ticker.wake();
     let asks: InputRequired | undefined;
@@ -57,31 +80,34 @@ export class SuspendedCalls {
     return asks;
   }
 
-  #resumed<Request extends UpstreamRequest>({ answers, principal }: CallOptions): OpenCall<Request> | undefined {
-    if (!answers) return undefined;
-    const keys = Object.keys(answers);
-    const callOf = (key: string): OpenCall<UpstreamRequest> | undefined => {
+  #suspendedFor({ answers = {}, principal }: RoundOptions): OpenCall<UpstreamRequest> | undefined {
+    for (const key of Object.keys(answers).toReversed()) {
       const call = this.#suspended.get(openCallOfKey(key));
-      return call?.principal === principal?.id ? call : undefined;
-    };
-    const suspended = keys.findLast(callOf);
-    if (suspended !== undefined) {
-      const call = callOf(suspended) as OpenCall<Request>;
-      this.#suspended.delete(call.key);
-      return call;
+      if (call && call.principal === principal?.id) return call;
     }
-    // The last answers are of this round; earlier ones may be of a call that has ended.
-    const last = keys.at(-1);
-    if (last === undefined || !isKeyOfOpenCall(last)) return undefined;
-    throw new BerthError("guest_failed", "The call that asked is gone; call the tool again", {
-      data: { retriable: true },
-    });
+    return undefined;
   }
 
   #sweep(now: number): boolean {
     for (const call of this.#running.all()) call.giveUpAfter(now);
     return this.#running.size > 0;
   }
+}
+
+/**
+ * The node on which the call that asked last is suspended; undefined if none did. An earlier answer may be of a call that
+ * has ended: `isOwed` tells that the last answers are for this one, which therefore must not be made anew.
+ */
+export function askerIn(answers: JsonObject): { readonly node: string; readonly isOwed: boolean } | undefined {
+  const keys = Object.keys(answers);
+  const asked = keys.findLast(isKeyOfOpenCall);
+  return asked === undefined ? undefined : { node: nodeOfKey(asked), isOwed: asked === keys.at(-1) };
+}
+
+export function callIsGone(): BerthError {
+  return new BerthError("guest_failed", "The call that asked is gone; call the tool again", {
+    data: { retriable: true },
+  });
 }
 
 /** The answers that are for no suspended call, which count for a call made anew. */
@@ -95,7 +121,7 @@ type Requested = Pick<Upstream, "request">;
 /** A call's result, or the questions to answer first. */
 export type RoundEnd<Result> = { readonly ended: Result } | InputRequired;
 
-type ResultOf<Request extends UpstreamRequest> = UpstreamResults[Request["method"]];
+export type ResultOf<Request extends UpstreamRequest> = UpstreamResults[Request["method"]];
 
 interface Round<Result> {
   resolve(end: RoundEnd<Result>): void;
@@ -123,8 +149,9 @@ export class OpenCall<Request extends UpstreamRequest> {
   readonly principal: string | undefined;
   readonly #upstream: Requested;
   readonly #request: Request;
+  readonly #node: string;
   /** Those of the client's request that waits now. */
-  #options: CallOptions = {};
+  #options: RoundOptions = {};
   #call: Promise<ResultOf<Request>> | undefined;
   #round: Round<ResultOf<Request>> | undefined;
   #key: string | undefined;
@@ -136,20 +163,28 @@ export class OpenCall<Request extends UpstreamRequest> {
   #failure: BerthError | undefined;
   #expiry: NodeJS.Timeout | undefined;
 
-  constructor(upstream: Requested, request: Request, principal: string | undefined, questionBytes: number) {
+  /** `node` is the id of this one. */
+  constructor(
+    upstream: Requested,
+    request: Request,
+    principal: string | undefined,
+    questionBytes: number,
+    node: string,
+  ) {
     this.#upstream = upstream;
     this.#request = request;
+    this.#node = node;
     this.#questionBytes = questionBytes;
     this.principal = principal;
   }
 
   /** Not guessable: its holder can answer. */
   get key(): string {
-    return (this.#key ??= `upstream-${randomUUID()}`);
+    return (this.#key ??= `upstream-${this.#node}.${randomUUID()}`);
   }
 
   /** Resolves with the call's result, or with the questions to answer first; `ms` is the limit of this round. */
-  async goOn(options: CallOptions, ms: number): Promise<RoundEnd<ResultOf<Request>>> {
+  async goOn(options: RoundOptions, ms: number): Promise<RoundEnd<ResultOf<Request>>> {
     clearTimeout(this.#expiry);
     this.#options = options;
     if (this.#failure) throw this.#failure;
@@ -264,7 +299,7 @@ export class OpenCall<Request extends UpstreamRequest> {
   }
 }
 
-function canBeAsked(client: ClientFacts | undefined): boolean {
+function canBeAsked(client: RoundOptions["client"]): boolean {
   const { elicitation, sampling, roots } = client?.capabilities ?? {};
   return isObject(elicitation) || isObject(sampling) || isObject(roots);
 }
@@ -284,8 +319,8 @@ function logLine({ level, data, logger }: JsonObject): GuestLog {
   };
 }
 
-/** The key of its call, a number, and the name that a modern upstream gave the question. */
-const KEY = /^(upstream-[0-9a-f-]{36}):\d+(?::(.*))?$/s;
+/** The key of its call, with its node in it; a number; and the name that a modern upstream gave the question. */
+const KEY = /^(upstream-(?:([\w-]{1,32})\.)?[0-9a-f-]{36}):\d+(?::(.*))?$/s;
 
 /** True when an answer is for the question of an open call. */
 function isKeyOfOpenCall(key: string): boolean {
@@ -297,7 +332,11 @@ function openCallOfKey(key: string): string {
   return KEY.exec(key)?.[1] ?? "";
 }
 
+function nodeOfKey(key: string): string {
+  return KEY.exec(key)?.[2] ?? "";
+}
+
 /** The name that a modern upstream gave the question with this key. */
 export function nameOfKey(key: string): string | undefined {
-  return KEY.exec(key)?.[2];
+  return KEY.exec(key)?.[3];
 }

@@ -45,7 +45,7 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
       const context = contextMeta(contextOf(name, args, options, configured));
       const meta = isEmpty(context) ? undefined : context;
       const digest = digestOf(name, args);
-      return hosted.suspended.run({ method: "tools/call", name, args, served: original, meta, digest }, options);
+      return hosted.run({ method: "tools/call", name, args, served: original, meta, digest }, options);
     },
     // A retry resumes no suspended call.
     optionsToRetry: (options) =>
@@ -105,23 +105,23 @@ function isEmpty(value: JsonObject): boolean {
 }
 
 /** A resource that the upstream reads, listed or not. */
-export function upstreamResource({ suspended, limits }: HostedUpstream, uri: string): Resource {
+export function upstreamResource(hosted: HostedUpstream, uri: string): Resource {
   return {
     async read(options) {
       try {
-        const end = await suspended.run({ method: "resources/read", uri }, options);
+        const end = await hosted.run({ method: "resources/read", uri }, options);
         if ("inputRequests" in end) return end;
         const { ended } = end;
         return ended instanceof LongObject ? ended : { contents: contentsOf(ended.contents) };
       } catch (error) {
         if (isNotFound(error)) throw new BerthError("resource_not_found", uri, { data: { uri }, cause: error });
-        throw passedOn(error, limits);
+        throw passedOn(error, hosted.limits);
       }
     },
   };
 }
 
-export function upstreamPrompt({ suspended, limits }: HostedUpstream, contract: PromptContract): Prompt {
+export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract): Prompt {
   const { name } = contract;
   return {
     contract,
@@ -130,11 +130,11 @@ export function upstreamPrompt({ suspended, limits }: HostedUpstream, contract: 
       if (wrong !== undefined) throw new BerthError("invalid_params", `/${wrong} must be a string`);
       const texts = args as Record<string, string>;
       try {
-        const end = await suspended.run({ method: "prompts/get", name, args: texts, served: contract }, options);
+        const end = await hosted.run({ method: "prompts/get", name, args: texts, served: contract }, options);
         if ("inputRequests" in end) return end;
         return end.ended instanceof LongObject ? end.ended : messagesOf(end.ended);
       } catch (error) {
-        throw passedOn(error, limits);
+        throw passedOn(error, hosted.limits);
       }
     },
   };
@@ -145,7 +145,7 @@ export function heldPrompt(contract: PromptContract): Prompt {
   return { contract, get: () => Promise.reject(heldBack("prompt", contract.name)) };
 }
 
-export function upstreamCompleter({ suspended, limits }: HostedUpstream, ref: JsonObject, argument: string): Completer {
+export function upstreamCompleter(hosted: HostedUpstream, ref: JsonObject, argument: string): Completer {
   return {
     async complete(value, others, options) {
       const params = {
@@ -154,11 +154,11 @@ export function upstreamCompleter({ suspended, limits }: HostedUpstream, ref: Js
         ...(Object.keys(others).length > 0 && { context: { arguments: others } }),
       };
       try {
-        const end = await suspended.run({ method: "completion/complete", params }, options);
+        const end = await hosted.run({ method: "completion/complete", params }, options);
         if ("inputRequests" in end) throw new BerthError("guest_failed", "a completion cannot ask questions");
         return completionOf(end.ended);
       } catch (error) {
-        throw passedOn(error, limits);
+        throw passedOn(error, hosted.limits);
       }
     },
   };

@@ -81,7 +81,7 @@ export async function approvedNow(
   }
   if (judged.refused) {
     // Refused for what was last seen of it: only the upstream itself can tell if that still holds.
-    if (!seen && !isTrial) hosted.upstream.start().catch(() => {});
+    if (!seen && !isTrial) hosted.start().catch(() => {});
     throw refused(server, problems);
   }
   return { own: judged.served, held: judged.held, problems };
@@ -175,7 +175,7 @@ function subjectText({ subject, name, message }: ContractChange): string {
  */
 export async function start(server: string, hosted: HostedUpstream, isTrial: boolean): Promise<void> {
   try {
-    await hosted.upstream.start();
+    await hosted.start();
   } catch (error) {
     // Nothing is wrong with an upstream when there is no room for it now, or the check of its messages failed.
     if (!(error instanceof BerthError) || FOR_NOW.has(error.code)) throw error;

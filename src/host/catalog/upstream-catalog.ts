@@ -75,7 +75,7 @@ export async function loadUpstream(
   if (!upstreams) throw refused(server, [problem("no-upstreams", "This Berth starts no upstreams")]);
   const launch = allowedLaunch(tenant, server, { uri, secrets: entry.secrets }, dependencies);
   const grant = dependencies.grants?.of(tenant, server, entry.secrets);
-  const hosted = upstreams.of(tenant, server, launch, grant);
+  const hosted = upstreams.of(tenant, server, launch, grant, entry.runs);
   const definition = rawBlock(uri);
   const { own, held, problems } = isEarlier
     ? await observedNow(server, hosted, dependencies.isTrial)

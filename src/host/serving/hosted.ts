@@ -1,13 +1,28 @@
+import { setTimeout as after } from "node:timers/promises";
+import { NotTaken } from "../../cluster/node-calls.ts";
 import type { PromptContract, ToolContract } from "../../contract/contract.ts";
+import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
+import type { JsonObject } from "../../lib/json.ts";
+import type { Lease } from "../../lib/node-store.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import type { Observed } from "../../upstream/observed.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream, UpstreamOptions, UpstreamRequest } from "../../upstream/upstream.ts";
-import { SuspendedCalls, type SuspendedLimits } from "../calls/upstream-call.ts";
+import {
+  askerIn,
+  callIsGone,
+  SuspendedCalls,
+  type ResultOf,
+  type RoundEnd,
+  type SuspendedLimits,
+} from "../calls/upstream-call.ts";
+import type { CallOptions } from "../catalog/catalog.ts";
 import type { RememberedChanges } from "../catalog/remembered.ts";
 import { cidOf, makeCids } from "../catalog/structure-cid.ts";
+import { noOwner, type Elsewhere } from "./elsewhere.ts";
+import type { Owner } from "./owner.ts";
 
 /** Opens an upstream for its host; what else the connection needs is already bound. */
 export type OpenUpstream = (launch: Launch, listener: UpstreamListener) => Upstream;
@@ -19,16 +34,39 @@ export type UpstreamListener = Pick<
   "check" | "onContract" | "onResourceUpdated" | "onLost" | "onError" | "takePlace"
 >;
 
-/** One upstream, hosted under one name, with what was last seen of it. */
+/** The other nodes, as far as one upstream needs them. */
+export interface HostedNodes {
+  /** This one's id. */
+  readonly id: string;
+  /** Undefined for an upstream that runs on each. */
+  readonly owner: Owner | undefined;
+  readonly elsewhere: Elsewhere;
+  /** How long it takes until another node takes over from one that was killed. */
+  readonly takeOverMs: number;
+  isThere(node: string): boolean;
+}
+
+/** How long a call waits for a node to run its upstream, while one ends and the next begins. */
+const OWNER_MS = 2_000;
+const OWNER_LOOK_MS = 200;
+const LEAVE_LOOK_MS = 50;
+
+/**
+ * One upstream, hosted under one name, with what was last seen of it. It runs here, or on another node, to which calls
+ * are forwarded: once, never by a node that was itself called for it.
+ */
 export class HostedUpstream {
   readonly upstream: Upstream;
   readonly suspended: SuspendedCalls;
   readonly limits: HostedLimits;
+  readonly nodes: HostedNodes | undefined;
   /** The record to use where nothing can be stored. */
   remembered: RememberedChanges | undefined;
   #observed: Observed | undefined;
   #offered: Offered = { tool: new Map(), prompt: new Map() };
   #looks = 0;
+  readonly #onChange: () => void;
+  #isLookingAgain = false;
 
   /** `onChange` is called when the upstream offers something else than when it was last seen. */
   constructor(
@@ -36,16 +74,118 @@ export class HostedUpstream {
     open: OpenUpstream,
     limits: HostedLimits,
     listener: Omit<UpstreamListener, "check" | "onContract"> & { onChange: () => void },
+    nodesOf?: (hosted: HostedUpstream) => HostedNodes | undefined,
   ) {
     this.limits = limits;
+    this.#onChange = listener.onChange;
     this.upstream = open(launch, {
       ...listener,
       check: (request) => this.#check(request),
-      onContract: async (observed) => {
-        if (await this.#take(observed)) listener.onChange();
-      },
+      onContract: (observed) => this.#see(observed),
     });
-    this.suspended = new SuspendedCalls(this.upstream, limits);
+    this.nodes = nodesOf?.(this);
+    this.suspended = new SuspendedCalls(this.upstream, limits, this.nodes?.id ?? "");
+  }
+
+  /** Begins a call, or resumes the one that the answers are for. Rejects when that one is gone. */
+  async run<Request extends UpstreamRequest>(
+    request: Request,
+    options: CallOptions,
+  ): Promise<RoundEnd<ResultOf<Request>>> {
+    const resumed = options.answers && (await this.#resume(request, options, options.answers));
+    if (resumed) return resumed as RoundEnd<ResultOf<Request>>;
+    const owner = this.nodes?.owner;
+    if (!owner || owner.isHere) return this.suspended.begin(request, options);
+    const begun = await this.#where(
+      options.signal,
+      () => this.suspended.begin(request, options),
+      ({ node, fence }, { elsewhere }) => elsewhere.round(node, { ask: "begin", fence }, request, options),
+    );
+    return begun as RoundEnd<ResultOf<Request>>;
+  }
+
+  /** Starts the server where it is to run if it does not run, so that its contract is known. */
+  start(): Promise<void> {
+    return this.#where(
+      undefined,
+      () => this.upstream.start(),
+      async ({ node, fence }, { elsewhere }) => this.#see(await elsewhere.offers(node, fence)),
+    );
+  }
+
+  /** Leaves it to another node, as soon as nothing of it is under way here. */
+  async leave(): Promise<void> {
+    const { upstream } = this;
+    await this.nodes?.owner?.release(async () => {
+      do {
+        await upstream.rest();
+        if (upstream.health.requests > 0) await after(LEAVE_LOOK_MS);
+      } while (upstream.health.requests > 0);
+    });
+  }
+
+  /** Ends it here, for good. */
+  async close(): Promise<void> {
+    const close = (): Promise<void> => this.upstream.close();
+    await (this.nodes?.owner?.end(close) ?? close());
+  }
+
+  /** The upstream offers this on the node that runs it: if that is news, this node looks, too. */
+  heardOffers(offers: string): void {
+    const known = this.#observed?.contract ?? this.remembered?.observed;
+    if (!known || cidOf(known) === offers) return;
+    if (this.#isLookingAgain) return;
+    this.#isLookingAgain = true;
+    // After a failure, the next answer tells it again.
+    const looking = this.start().catch(() => {});
+    void looking.finally(() => (this.#isLookingAgain = false));
+  }
+
+  /** Does something on the node that runs the upstream: here, which may mean to run it from now on, or there. */
+  async #where<Done>(
+    signal: CancelSignal | undefined,
+    here: () => Promise<Done>,
+    there: (lease: Lease, nodes: HostedNodes) => Promise<Done>,
+  ): Promise<Done> {
+    const { nodes } = this;
+    if (!nodes?.owner) return here();
+    const until = performance.now() + OWNER_MS;
+    for (;;) {
+      const lease = await nodes.owner.find();
+      if (!lease) return here();
+      try {
+        return await there(lease, nodes);
+      } catch (error) {
+        if (!(error instanceof NotTaken)) throw error;
+        nodes.owner.forget(lease);
+        if (performance.now() >= until) throw noOwner(error, Math.ceil(nodes.takeOverMs / 1000));
+        await after(OWNER_LOOK_MS);
+        if (signal?.aborted) throw new BerthError("cancelled");
+      }
+    }
+  }
+
+  /** Undefined where the answers are for no call that is suspended; rejects when they can be for no other one. */
+  async #resume(
+    request: UpstreamRequest,
+    options: CallOptions,
+    answers: JsonObject,
+  ): Promise<RoundEnd<object> | undefined> {
+    const here = this.suspended.resume(options);
+    if (here) return here;
+    const asker = askerIn(answers);
+    if (!asker) return undefined;
+    const { nodes } = this;
+    if (nodes?.isThere(asker.node)) {
+      const resuming = nodes.elsewhere.round(asker.node, { ask: "resume" }, request, options);
+      const resumed = await resuming.catch((error: unknown) => {
+        if (error instanceof NotTaken) return undefined;
+        throw error;
+      });
+      if (resumed) return resumed;
+    }
+    if (asker.isOwed) throw callIsGone();
+    return undefined;
   }
 
   get observed(): Observed | undefined {
@@ -58,9 +198,14 @@ export class HostedUpstream {
     const { served, name, method } = request;
     const kind = method === "tools/call" ? "tool" : "prompt";
     const now = this.#offered[kind].get(name);
-    if (now === served || (now !== undefined && cidOf(now) === cidOf(served))) return;
+    const cid = typeof served === "string" ? served : undefined;
+    if (now !== undefined && (now === served || cidOf(now) === (cid ?? cidOf(served as object)))) return;
     if (now !== undefined) throw heldBack(kind, name);
     throw new BerthError("upstream_changed", `it no longer has the ${kind} "${name}"`);
+  }
+
+  async #see(observed: Observed): Promise<void> {
+    if (await this.#take(observed)) this.#onChange();
   }
 
   /** Resolves with true when the contract differs from the one last seen. */

@@ -1,10 +1,14 @@
+import { hash } from "node:crypto";
+import type { Cluster } from "../../cluster/cluster.ts";
+import { NotTaken, type NodeCalls, type TakenCall } from "../../cluster/node-calls.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import type { Contract } from "../../contract/contract.ts";
-import type { ServerEntry } from "../../entry/entry.ts";
+import type { EntryRuns, ServerEntry } from "../../entry/entry.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
 import { TokenBuckets } from "../../lib/token-buckets.ts";
+import type { Limits } from "../../limits/limits.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import { placeOf, type Launch } from "../../upstream/launch.ts";
 import { launchedName } from "../../upstream/launcher-uri.ts";
@@ -14,12 +18,26 @@ import type { Upstream } from "../../upstream/upstream.ts";
 import type { Directory } from "../catalog/directory.ts";
 import type { RememberedChanges } from "../catalog/remembered.ts";
 import { cidOf } from "../catalog/structure-cid.ts";
-import { HostedUpstream, type HostedLimits, type OpenUpstream, type UpstreamListener } from "./hosted.ts";
+import { Elsewhere, UPSTREAMS, type UpstreamAsked, type UpstreamName, type UpstreamSaid } from "./elsewhere.ts";
+import { packEnd, packError, packObserved, unpackRound } from "./forwarded.ts";
+import {
+  HostedUpstream,
+  type HostedLimits,
+  type HostedNodes,
+  type OpenUpstream,
+  type UpstreamListener,
+} from "./hosted.ts";
+import { Owner, type LeaseNodes } from "./owner.ts";
 
 export interface HostingOptions {
+  /** The other processes on the store; without them every upstream runs here. */
+  readonly nodes?: {
+    readonly cluster: Pick<Cluster, "id" | "others" | "on" | "tell" | "onLapse"> & LeaseNodes;
+    readonly calls: Pick<NodeCalls, "call" | "on">;
+  };
   readonly open: (launch: Launch, listener: UpstreamListener, given: GivenToUpstream) => Upstream;
   readonly limitsOf: (tenant: string) => ProcessLimits;
-  readonly limits: HostedLimits;
+  readonly limits: HostedLimits & Pick<Limits, "upstreamStartMs" | "nodeLeaseMs">;
   readonly log: Log;
 }
 
@@ -43,6 +61,8 @@ export interface UpstreamState {
   readonly health: UpstreamHealth;
   /** The end of its stderr before it failed, only for principals that may change its entry: it may hold anything. */
   readonly stderr: string;
+  /** Where it runs, if there are others than this one. */
+  readonly node?: { readonly id: string; readonly isThis: boolean };
   /** The change that waits for a person; absent while the upstream offers what is approved. */
   readonly pending?: PendingChange;
 }
@@ -63,30 +83,39 @@ export interface HostingStats {
   readonly heldBack: number;
 }
 
-type HowReached = Pick<ServerEntry, "upstream" | "secrets">;
+type HowReached = Pick<ServerEntry, "upstream" | "secrets" | "runs">;
 
-interface Known {
-  readonly tenant: string;
-  readonly server: string;
+interface Known extends UpstreamName {
   readonly uri: string;
   /** The names of the secrets that it is given. */
   readonly secrets: readonly string[];
+  readonly runs: EntryRuns;
   readonly hosted: HostedUpstream;
 }
 
-function keyOf(tenant: string, server: string, uri: string, secrets: readonly string[]): string {
-  return JSON.stringify([tenant, server, uri, secrets]);
+function keyOf(tenant: string, server: string, uri: string, secrets: readonly string[], runs: EntryRuns): string {
+  return JSON.stringify([tenant, server, uri, secrets, runs]);
+}
+
+/** By which all nodes know it: the URI may hold what only its entry may show. */
+function nameOf({ tenant, server, digest }: UpstreamName): string {
+  return `upstream/${tenant}/${server}/${digest}`;
 }
 
 /**
  * Every upstream that is hosted here, by tenant, name, launcher URI and secrets: an earlier release or a trial may use
- * another URI or other secrets.
+ * another URI or other secrets. One that runs once for all nodes runs on the node that has its lease, and that node
+ * answers the others' calls.
  */
 export class Hosting {
   readonly #options: HostingOptions;
   readonly #hosted = new Map<string, Known>();
+  readonly #named = new Map<string, Known>();
+  /** Those whose process is about to be gone, by name. */
+  readonly #ending = new Map<string, Promise<unknown>>();
   readonly #places: ProcessPlaces;
   readonly #listeners: HostingListener[] = [];
+  readonly #updated = new Map<string, Set<string>>();
 
   constructor(options: HostingOptions) {
     this.#options = options;
@@ -98,10 +127,42 @@ export class Hosting {
     this.#listeners.push(listener);
   }
 
-  of(tenant: string, server: string, launch: Launch, grant: Grant | undefined): HostedUpstream {
+  /** Answers other nodes from now on; `admit` is to have served the tenant of a call. */
+  answerNodes(admit: (tenant: string) => Promise<void> | undefined): void {
+    const { nodes, log } = this.#options;
+    if (!nodes) return;
+    const { cluster, calls } = nodes;
+    calls.on(UPSTREAMS, async (body, call) => {
+      const asked = body as UpstreamAsked;
+      await admit(asked.tenant);
+      return this.#answer(asked, call);
+    });
+    cluster.on(OFFERS, (letter) => {
+      const { offers, ...name } = letter as unknown as UpstreamName & { offers: string };
+      this.#named.get(nameOf(name))?.hosted.heardOffers(offers);
+    });
+    cluster.on(UPDATED, (letter) => {
+      const { tenant, server, uris } = letter as { tenant: string; server: string; uris: string[] };
+      for (const uri of uris) this.#tellUpdated(tenant, server, uri);
+    });
+    cluster.onLapse(() => {
+      for (const { hosted } of this.#hosted.values()) {
+        const verifying = hosted.nodes?.owner?.verify();
+        verifying?.catch((error: unknown) => log.warn({ err: error }, "the lease of an upstream cannot be read"));
+      }
+    });
+  }
+
+  of(
+    tenant: string,
+    server: string,
+    launch: Launch,
+    grant: Grant | undefined,
+    runs: EntryRuns = "everywhere",
+  ): HostedUpstream {
     const { uri } = launch;
     const secrets = grant?.names ?? [];
-    const key = keyOf(tenant, server, uri, secrets);
+    const key = keyOf(tenant, server, uri, secrets, runs);
     const known = this.#hosted.get(key);
     if (known) return known.hosted;
     const { limits, log } = this.#options;
@@ -109,22 +170,39 @@ export class Hosting {
     const open: OpenUpstream = (launch, listener) =>
       this.#options.open(launch, { ...listener, takePlace }, { tenant, grant });
     const of = { tenant, server, upstream: placeOf(launch) };
-    const hosted = new HostedUpstream(launch, open, limits, {
-      onChange: () => this.#listeners.forEach((each) => each.onChange(tenant, server)),
-      onResourceUpdated: (uri) => this.#listeners.forEach((each) => each.onResourceUpdated(tenant, server, uri)),
-      onLost: ({ reason, stderr }) => log.warn({ ...of, reason, stderr }, "an upstream has ended"),
-      onError: (error) => log.warn({ ...of, ...saidOf(error) }, "an upstream cannot be started or explored"),
-    });
-    this.#hosted.set(key, { tenant, server, uri, secrets, hosted });
+    const digest = hash("sha256", JSON.stringify([uri, secrets, runs]), "base64url");
+    const name: UpstreamName = { tenant, server, digest };
+    const hosted = new HostedUpstream(
+      launch,
+      open,
+      limits,
+      {
+        onChange: () => {
+          this.#listeners.forEach((each) => each.onChange(tenant, server));
+          this.#tellOffers(made);
+        },
+        onResourceUpdated: (uri) => {
+          this.#tellUpdated(tenant, server, uri);
+          if (runs === "once") this.#tellOthersUpdated(tenant, server, uri);
+        },
+        onLost: ({ reason, stderr }) => log.warn({ ...of, reason, stderr }, "an upstream has ended"),
+        onError: (error) => log.warn({ ...of, ...saidOf(error) }, "an upstream cannot be started or explored"),
+      },
+      (hosted) => this.#nodesOf(name, runs, hosted),
+    );
+    const made: Known = { ...name, uri, secrets, runs, hosted };
+    this.#hosted.set(key, made);
+    this.#named.set(nameOf(name), made);
     return hosted;
   }
 
   /** Undefined until it is first asked for. */
-  find(tenant: string, server: string, { upstream, secrets }: HowReached): HostedUpstream | undefined {
-    return upstream === undefined ? undefined : this.#hosted.get(keyOf(tenant, server, upstream, secrets))?.hosted;
+  find(tenant: string, server: string, { upstream, secrets, runs }: HowReached): HostedUpstream | undefined {
+    if (upstream === undefined || runs === undefined) return undefined;
+    return this.#hosted.get(keyOf(tenant, server, upstream, secrets, runs))?.hosted;
   }
 
-  /** The state of an upstream; `idle` until it is first asked for. */
+  /** The state of an upstream as this node knows it; `idle` until it is first asked for. */
   state(tenant: string, server: string, entry: HowReached): UpstreamState {
     const hosted = this.find(tenant, server, entry);
     const uri = entry.upstream ?? "";
@@ -137,6 +215,20 @@ export class Hosting {
       stderr: hosted?.upstream.stderr ?? "",
       ...(pending && { pending }),
     };
+  }
+
+  /** The state of an upstream on the node that runs it, which is asked where it is another one. */
+  async stateNow(tenant: string, server: string, entry: HowReached): Promise<UpstreamState> {
+    const here = this.state(tenant, server, entry);
+    const { cluster } = this.#options.nodes ?? {};
+    const nodes = this.find(tenant, server, entry)?.nodes;
+    if (!cluster || cluster.others.size === 0 || !nodes?.owner) return here;
+    const id = await nodes.owner.look();
+    if (id === undefined) return here;
+    const node = { id, isThis: id === cluster.id };
+    if (node.isThis) return { ...here, node };
+    const there = await nodes.elsewhere.state(id).catch(() => undefined);
+    return { ...here, ...there, node };
   }
 
   /** Counts upstreams for metrics. */
@@ -156,21 +248,23 @@ export class Hosting {
   keepOnly(tenant: string, { servers }: Directory): void {
     for (const [key, each] of this.#hosted) {
       const entry = servers.get(each.server)?.entry;
-      const isNamed = entry?.upstream === each.uri && String(entry.secrets) === String(each.secrets);
-      if (each.tenant !== tenant || isNamed) continue;
+      const isSame = entry?.upstream === each.uri && entry.runs === each.runs;
+      if (each.tenant !== tenant || (isSame && String(entry.secrets) === String(each.secrets))) continue;
       if (each.hosted.upstream.health.requests > 0) continue;
-      this.#hosted.delete(key);
-      each.hosted.upstream
-        .close()
-        .catch((error: unknown) => this.#options.log.warn({ err: error }, "an upstream did not end"));
+      this.#end(key, each).catch((error: unknown) => this.#options.log.warn({ err: error }, "an upstream did not end"));
     }
   }
 
   /** Ends all upstreams of a tenant, even those in use. */
   async closeTenant(tenant: string): Promise<void> {
     const ending = [...this.#hosted].filter(([, each]) => each.tenant === tenant);
-    for (const [key] of ending) this.#hosted.delete(key);
-    await Promise.all(ending.map(([, { hosted }]) => hosted.upstream.close()));
+    await Promise.all(ending.map(([key, each]) => this.#end(key, each)));
+  }
+
+  /** Leaves all upstreams that run once to other nodes, each as soon as nothing of it is under way. */
+  async leave(): Promise<void> {
+    if (!this.#options.nodes || this.#options.nodes.cluster.others.size === 0) return;
+    await Promise.all(Array.from(this.#hosted.values(), ({ hosted }) => hosted.leave()));
   }
 
   /** Makes upstreams that are given this secret start anew, with its new value. */
@@ -185,7 +279,98 @@ export class Hosting {
   }
 
   async close(): Promise<void> {
-    await Promise.all(Array.from(this.#hosted.values(), ({ hosted }) => hosted.upstream.close()));
+    await Promise.all(Array.from(this.#hosted, ([key, each]) => this.#end(key, each)));
+    await Promise.all(this.#ending.values());
+  }
+
+  /** Another upstream of this name waits until it is gone. */
+  async #end(key: string, known: Known): Promise<void> {
+    const name = nameOf(known);
+    this.#hosted.delete(key);
+    if (this.#named.get(name) === known) this.#named.delete(name);
+    const ending = Promise.all([this.#ending.get(name), known.hosted.close()]);
+    this.#ending.set(name, ending);
+    try {
+      await ending;
+    } finally {
+      if (this.#ending.get(name) === ending) this.#ending.delete(name);
+    }
+  }
+
+  #nodesOf(name: UpstreamName, runs: EntryRuns, hosted: HostedUpstream): HostedNodes | undefined {
+    const { nodes, limits, log } = this.#options;
+    if (!nodes) return undefined;
+    const { cluster, calls } = nodes;
+    const lost = (): void => {
+      log.warn({ tenant: name.tenant, server: name.server }, "another node may run an upstream of this one by now");
+      const cutting = hosted.upstream.cut("is left to another node of this Berth");
+      cutting.catch((error: unknown) => log.warn({ err: error }, "an upstream did not end"));
+    };
+    const lease = nameOf(name);
+    return {
+      id: cluster.id,
+      owner: runs === "once" ? new Owner(lease, cluster, lost, this.#ending.get(lease)) : undefined,
+      elsewhere: new Elsewhere(calls, name, limits, (offers) => hosted.heardOffers(offers)),
+      takeOverMs: limits.nodeLeaseMs,
+      isThere: (node) => cluster.others.has(node),
+    };
+  }
+
+  /** Does what another node asks, here or not at all. */
+  async #answer(asked: UpstreamAsked, call: TakenCall): Promise<UpstreamSaid> {
+    const known = this.#named.get(nameOf(asked));
+    if (!known) throw new NotTaken("it does not run this upstream");
+    const { hosted } = known;
+    const { owner } = hosted.nodes!;
+    const contract = (): string | undefined => hosted.observed && cidOf(hosted.observed.contract);
+    if (asked.ask === "state") return { state: { health: hosted.upstream.health, stderr: hosted.upstream.stderr } };
+    if (asked.ask !== "resume") {
+      if (!(await owner?.has(asked.fence))) throw new NotTaken("it does not run this upstream");
+    }
+    try {
+      if (asked.ask === "offers") {
+        await hosted.upstream.start();
+        return { observed: packObserved(hosted.observed!) };
+      }
+      const { request, options } = unpackRound(asked.round, (part) => call.part(part));
+      const round = { ...options, signal: call.signal };
+      const running = asked.ask === "resume" ? hosted.suspended.resume(round) : hosted.suspended.begin(request, round);
+      if (!running) return {};
+      return { ended: { end: packEnd(await running) }, offers: contract() };
+    } catch (error) {
+      const packed = packError(error);
+      if (!packed) throw error;
+      return { ended: { error: packed }, offers: contract() };
+    }
+  }
+
+  /** The nodes that do not run the upstream look again. */
+  #tellOffers({ tenant, server, digest, runs, hosted }: Known): void {
+    const { cluster } = this.#options.nodes ?? {};
+    if (runs !== "once" || !hosted.nodes?.owner?.isHere || !hosted.observed) return;
+    cluster?.tell(OFFERS, { tenant, server, digest, offers: cidOf(hosted.observed.contract) });
+  }
+
+  #tellUpdated(tenant: string, server: string, uri: string): void {
+    for (const each of this.#listeners) each.onResourceUpdated(tenant, server, uri);
+  }
+
+  /** Together, each once: an upstream may tell of thousands in a second. */
+  #tellOthersUpdated(tenant: string, server: string, uri: string): void {
+    const { cluster } = this.#options.nodes ?? {};
+    if (!cluster || cluster.others.size === 0 || uri.length > URI_UNITS_MAX) return;
+    const key = JSON.stringify([tenant, server]);
+    const waiting = this.#updated.get(key);
+    if (waiting) {
+      if (waiting.size < UPDATED_MAX) waiting.add(uri);
+      return;
+    }
+    const uris = new Set([uri]);
+    this.#updated.set(key, uris);
+    setTimeout(() => {
+      this.#updated.delete(key);
+      cluster.tell(UPDATED, { tenant, server, uris: [...uris] });
+    }, UPDATED_MS).unref();
   }
 }
 
@@ -282,3 +467,12 @@ function refusal(tenant: string, why: string, retryAfterSeconds: number): BerthE
 
 /** A tenant with few places may still switch between upstreams. */
 const BURST_MIN = 10;
+
+/** Topics of letters: what an upstream offers now, and the resources that it says have changed. */
+const OFFERS = "upstream offers";
+const UPDATED = "upstream updated";
+/** How long updated resources wait for others to be told with them, and how many may: further ones are left out. */
+const UPDATED_MS = 100;
+const UPDATED_MAX = 500;
+/** A resource with a longer URI is not told of. */
+const URI_UNITS_MAX = 2_048;

@@ -12,7 +12,7 @@ const client = { capabilities: { elicitation: {} } };
 test("a call of a server that asks more than questionBytes at once fails, and keeps none of its questions", async () => {
   let caller!: UpstreamCaller;
   const upstream: Requested = { request: (_request, given) => new Promise(() => (caller = given)) };
-  const call = new OpenCall(upstream, request, undefined, 1_000);
+  const call = new OpenCall(upstream, request, undefined, 1_000, "node");
   const round = call.goOn({ client }, 60_000);
   const message = "x".repeat(300);
   const ask = (): Promise<unknown> => caller.ask!({ method: "elicitation/create", params: { message } });
@@ -38,7 +38,7 @@ test("a call of a server asks as much as questionBytes again when it has its ans
       return "done";
     },
   };
-  const call = new OpenCall(upstream as unknown as Requested, request, undefined, 1_000);
+  const call = new OpenCall(upstream as unknown as Requested, request, undefined, 1_000, "node");
   let outcome = await call.goOn({ client }, 60_000);
   while ("inputRequests" in outcome) {
     const [key = ""] = Object.keys(outcome.inputRequests);

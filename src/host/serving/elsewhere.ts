@@ -1,0 +1,155 @@
+import { NodeLost, NotTaken, type CallWays, type NodeCalls } from "../../cluster/node-calls.ts";
+import { Cancellation, type CancelSignal } from "../../lib/cancellation.ts";
+import type { Limits } from "../../limits/limits.ts";
+import type { Observed } from "../../upstream/observed.ts";
+import type { UpstreamHealth } from "../../upstream/supervisor.ts";
+import { UpstreamError } from "../../upstream/upstream-error.ts";
+import type { UpstreamRequest } from "../../upstream/upstream.ts";
+import type { RoundEnd, RoundOptions } from "../calls/upstream-call.ts";
+import {
+  packRound,
+  unpackEnd,
+  unpackError,
+  type ForwardedEnd,
+  type ForwardedPart,
+  type ForwardedRound,
+} from "./forwarded.ts";
+
+/** The topic of calls between nodes that are about upstreams. */
+export const UPSTREAMS = "upstream";
+
+/** Which upstream a call is about: its tenant and name, and a digest of its launcher URI and its secrets' names. */
+export interface UpstreamName {
+  readonly tenant: string;
+  readonly server: string;
+  readonly digest: string;
+}
+
+/** A request of one node to the one that runs an upstream. None of it is ever forwarded again. */
+export type UpstreamAsked = UpstreamName &
+  (
+    | { readonly ask: "begin"; readonly fence: number; readonly round: ForwardedRound }
+    /** Goes to the node on which the call is suspended, whatever runs there now. */
+    | { readonly ask: "resume"; readonly round: ForwardedRound }
+    | { readonly ask: "offers"; readonly fence: number }
+    | { readonly ask: "state" }
+  );
+
+export interface UpstreamSaid {
+  /** Undefined where no such call is suspended. */
+  readonly ended?: ForwardedEnd | undefined;
+  /** The CID of the contract that it offers. */
+  readonly offers?: string | undefined;
+  readonly observed?: Omit<Observed, "failed"> | undefined;
+  readonly state?: { readonly health: UpstreamHealth; readonly stderr: string } | undefined;
+}
+
+/** The other node's own time limit is the one that counts; this is for a node that does not answer at all. */
+const LATER_MS = 2_000;
+const STATE_MS = 1_000;
+
+/** One upstream as other nodes have it. Every method rejects with `NotTaken` when nothing was begun there. */
+export class Elsewhere {
+  readonly #calls: Pick<NodeCalls, "call">;
+  readonly #name: UpstreamName;
+  readonly #limits: Pick<Limits, "upstreamCallMs" | "upstreamStartMs">;
+  readonly #onOffers: (offers: string) => void;
+
+  /** `onOffers` hears the CID of the contract that the upstream offers, with each answer. */
+  constructor(
+    calls: Pick<NodeCalls, "call">,
+    name: UpstreamName,
+    limits: Pick<Limits, "upstreamCallMs" | "upstreamStartMs">,
+    onOffers: (offers: string) => void,
+  ) {
+    this.#calls = calls;
+    this.#name = name;
+    this.#limits = limits;
+    this.#onOffers = onOffers;
+  }
+
+  /** Carries out a round there; resolves with undefined when it was to resume a call that is not there. */
+  async round(
+    node: string,
+    how: { readonly ask: "begin"; readonly fence: number } | { readonly ask: "resume" },
+    request: UpstreamRequest,
+    options: RoundOptions,
+  ): Promise<RoundEnd<object> | undefined> {
+    const deadlineMs = options.deadlineMs ?? this.#limits.upstreamCallMs;
+    const round = packRound(request, options, deadlineMs);
+    const onPart = (part: unknown): void => hear(part as ForwardedPart, options);
+    const asked = { ...this.#name, ...how, round };
+    const { ended, offers } = await this.#ask(node, asked, deadlineMs + LATER_MS, { signal: options.signal, onPart });
+    if (offers !== undefined) this.#onOffers(offers);
+    if (!ended) return undefined;
+    if ("error" in ended) throw unpackError(ended.error);
+    return unpackEnd(ended.end);
+  }
+
+  /** Starts it there if it does not run. */
+  async offers(node: string, fence: number): Promise<Observed> {
+    const asked = { ...this.#name, ask: "offers", fence } as const;
+    const { observed, ended } = await this.#ask(node, asked, this.#limits.upstreamStartMs + LATER_MS, {});
+    if (ended && "error" in ended) throw unpackError(ended.error);
+    return { ...observed!, failed: [] };
+  }
+
+  async state(node: string): Promise<UpstreamSaid["state"]> {
+    return (await this.#ask(node, { ...this.#name, ask: "state" }, STATE_MS, {})).state;
+  }
+
+  async #ask(node: string, asked: UpstreamAsked, ms: number, { signal, onPart }: CallWays): Promise<UpstreamSaid> {
+    const limited = new Limited(ms, signal);
+    try {
+      return (await this.#calls.call(node, UPSTREAMS, asked, {
+        signal: limited,
+        ...(onPart && { onPart }),
+      })) as UpstreamSaid;
+    } catch (error) {
+      if (limited.isLate) throw new UpstreamError("upstream_timeout", "the node that runs it does not answer");
+      if (!(error instanceof NodeLost)) throw error;
+      const detail = "the node that runs it was lost during the call, which may have been carried out";
+      throw new UpstreamError("upstream_ended", detail, { data: { retriable: true }, cause: error });
+    } finally {
+      limited.end();
+    }
+  }
+}
+
+/** No node of them all ran it in the time that a call waits for that. */
+export function noOwner(cause: NotTaken, seconds: number): UpstreamError {
+  const detail = `the node that ran it does not take calls any more (${cause.reason}), and another one takes over within ${seconds} s`;
+  return new UpstreamError("upstream_ended", detail, {
+    data: { retriable: true, retryAfterSeconds: seconds },
+    cause,
+  });
+}
+
+function hear(part: ForwardedPart, { onLog, onProgress }: RoundOptions): void {
+  if ("log" in part) onLog?.(part.log);
+  else void onProgress?.(part.progress);
+}
+
+/** A signal that also comes after a while. */
+class Limited extends Cancellation {
+  isLate = false;
+  readonly #timer: NodeJS.Timeout;
+  readonly #signal: CancelSignal | undefined;
+  readonly #onAbort = (): void => this.abort();
+
+  constructor(ms: number, signal: CancelSignal | undefined) {
+    super();
+    this.#signal = signal;
+    this.#timer = setTimeout(() => {
+      this.isLate = true;
+      this.abort();
+    }, ms).unref();
+    if (signal?.aborted) this.abort();
+    signal?.addEventListener("abort", this.#onAbort);
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#signal?.removeEventListener("abort", this.#onAbort);
+  }
+}

@@ -1,0 +1,144 @@
+import { BerthError, errors, type ErrorCode } from "../../lib/errors.ts";
+import { JsonText, type Json, type JsonDigest, type JsonObject } from "../../lib/json.ts";
+import { LongText } from "../../lib/long-text.ts";
+import type { TraceContext } from "../../lib/trace.ts";
+import type { Observed } from "../../upstream/observed.ts";
+import { UpstreamError } from "../../upstream/upstream-error.ts";
+import type { UpstreamRequest } from "../../upstream/upstream.ts";
+import { LongObject, LongResult, type LongResultParts } from "../calls/long-result.ts";
+import type { RoundEnd, RoundOptions } from "../calls/upstream-call.ts";
+import { LongToolResult } from "../calls/upstream-results.ts";
+import type { CallResult, GuestLog, InputRequired } from "../catalog/catalog.ts";
+import { cidOf } from "../catalog/structure-cid.ts";
+
+/**
+ * A call of an upstream that another node runs, as the two tell each other of it: values that a transfer carries
+ * (`lib/transfer.ts`). Long texts stay what they are: the node that passes them on never parses them.
+ */
+
+/** A request as it travels: the contract by which an item was offered is only named. */
+export interface ForwardedRound {
+  readonly request: JsonObject;
+  /** The arguments of a tool when they are long, with the digest of what was given. */
+  readonly longArgs?: { readonly text: string; readonly digest: JsonDigest; readonly given: JsonDigest };
+  readonly principal: string | undefined;
+  readonly capabilities: JsonObject | undefined;
+  readonly trace: TraceContext | undefined;
+  readonly answers: JsonObject | undefined;
+  readonly deadlineMs: number;
+  readonly hears: { readonly log: boolean; readonly progress: boolean };
+}
+
+/** A line or an event on the way of a call. */
+export type ForwardedPart = { readonly log: GuestLog } | { readonly progress: Json };
+
+export type ForwardedEnd = { readonly end: PackedEnd } | { readonly error: PackedError };
+
+export function packRound(request: UpstreamRequest, options: RoundOptions, deadlineMs: number): ForwardedRound {
+  const served = "served" in request ? request.served : undefined;
+  const args = "args" in request ? request.args : undefined;
+  const { args: _args, ...rest } = request as UpstreamRequest & { args?: unknown };
+  return {
+    request: {
+      ...(rest as unknown as JsonObject),
+      ...(args !== undefined && !(args instanceof JsonText) && { args }),
+      ...(served !== undefined && { served: typeof served === "string" ? served : cidOf(served) }),
+    },
+    ...(args instanceof JsonText && { longArgs: { text: args.text, digest: args.digest, given: args.givenDigest } }),
+    principal: options.principal?.id,
+    capabilities: options.client?.capabilities,
+    trace: options.trace?.context,
+    answers: options.answers,
+    deadlineMs,
+    hears: { log: options.onLog !== undefined, progress: options.onProgress !== undefined },
+  };
+}
+
+/** The request, and its caller as the node that runs the upstream knows it. */
+export function unpackRound(
+  { request, longArgs, principal, capabilities, trace, answers, deadlineMs, hears }: ForwardedRound,
+  tell: (part: ForwardedPart) => void,
+): { readonly request: UpstreamRequest; readonly options: RoundOptions } {
+  let args: JsonText | undefined;
+  if (longArgs) {
+    args = new JsonText(longArgs.text, longArgs.given);
+    args.digest = longArgs.digest;
+  }
+  return {
+    request: { ...request, ...(args && { args }) } as unknown as UpstreamRequest,
+    options: {
+      ...(principal !== undefined && { principal: { id: principal } }),
+      ...(capabilities && { client: { capabilities } }),
+      ...(trace && { trace: { context: trace } }),
+      ...(answers && { answers }),
+      deadlineMs,
+      ...(hears.log && { onLog: (log: GuestLog) => tell({ log }) }),
+      ...(hears.progress && { onProgress: (progress: Json) => tell({ progress }) }),
+    },
+  };
+}
+
+type PackedEnd =
+  | { readonly asked: InputRequired }
+  | { readonly plain: object }
+  | { readonly object: { readonly pieces: LongText["pieces"] } & Pick<LongObject, "digest" | "older"> }
+  | {
+      readonly tool: LongResultParts | InputRequired;
+      readonly isLong: boolean;
+      readonly transient: string | undefined;
+      readonly warnings: readonly string[];
+    };
+
+export function packEnd(end: RoundEnd<object>): PackedEnd {
+  if ("inputRequests" in end) return { asked: end };
+  const { ended } = end;
+  if (ended instanceof LongObject) {
+    const { text, digest, older } = ended;
+    return { object: { pieces: text.pieces, digest, older } };
+  }
+  if (!(ended instanceof LongToolResult)) return { plain: ended };
+  const { ended: tool, warnings } = ended;
+  const { result, transient } = tool;
+  const isLong = result instanceof LongResult;
+  return { tool: isLong ? result.parts : (result as InputRequired), isLong, transient, warnings };
+}
+
+export function unpackEnd(packed: PackedEnd): RoundEnd<object> {
+  if ("asked" in packed) return packed.asked;
+  if ("plain" in packed) return { ended: packed.plain };
+  if ("object" in packed) {
+    const { pieces, ...others } = packed.object;
+    return { ended: new LongObject({ text: new LongText(...pieces), ...others }) };
+  }
+  const { tool, isLong, transient, warnings } = packed;
+  const result: CallResult | InputRequired = isLong ? new LongResult(tool as LongResultParts) : (tool as InputRequired);
+  return { ended: new LongToolResult({ result, ...(transient !== undefined && { transient }) }, warnings) };
+}
+
+interface PackedError {
+  readonly code: ErrorCode;
+  readonly detail: string;
+  readonly data: Record<string, unknown> | undefined;
+  /** Only that of an upstream's error. */
+  readonly stderr: string | undefined;
+}
+
+/** Undefined for an error that only the log of its node may tell. */
+export function packError(error: unknown): PackedError | undefined {
+  if (!(error instanceof BerthError)) return undefined;
+  const { code, detail, data } = error;
+  return { code, detail, data, stderr: error instanceof UpstreamError ? error.stderr : undefined };
+}
+
+export function unpackError({ code, detail, data, stderr }: PackedError): BerthError {
+  // A node of another version may know other errors.
+  if (!Object.hasOwn(errors, code)) return new BerthError("internal", detail);
+  const options = data ? { data } : {};
+  if (stderr === undefined) return new BerthError(code, detail, options);
+  return new UpstreamError(code, detail, { ...options, stderr });
+}
+
+/** An upstream as it was last seen; the lists that it failed to send are known where it runs. */
+export function packObserved({ contract, problems, bytes }: Observed): Omit<Observed, "failed"> {
+  return { contract, problems, bytes };
+}
