@@ -262,7 +262,7 @@ function forwarderCommand(
       ...readOnly(sockets, SOCKETS),
       // With the settings of its network. The script's own can only be mounted where nothing covers a part of it.
       ...words("--bind /proc /proc"),
-      ...words(`--size ${MEGABYTE} --tmpfs ${ETC} --dir ${SCRATCH}`),
+      ...words(`--size ${ETC_MB * MEGABYTE} --tmpfs ${ETC} --dir ${SCRATCH}`),
       ...mounts(folders),
     ],
     argv: ["/sbx/node", ...words(FORWARDER_FLAGS), "/sbx/guest/forwarder.mjs", script.file, ...script.args],
@@ -272,6 +272,8 @@ function forwarderCommand(
 
 const devices = ["null", "zero", "random", "urandom"].flatMap((name) => ["--dev-bind", `/dev/${name}`, `/dev/${name}`]);
 
+/** More than the names take that it gives addresses to. */
+const ETC_MB = 4;
 /** It carries bytes, three descriptors for each connection. */
 const FORWARDER_FILES = 1_024;
 /** Each run waits for its start, of which flags about the heap take a third: with them Node compiles its own code anew. */

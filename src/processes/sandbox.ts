@@ -195,11 +195,21 @@ export function besideSystemFolders(file: string): string[] {
   return SYSTEM_FOLDERS.some((folder) => file.startsWith(`${folder}/`)) ? [] : readOnly(file);
 }
 
-/** The authorities that the machine's programs trust in TLS. */
+/** The authorities that the machine's programs trust in TLS, wherever it has them; no keys stand there. */
 export function authorities(): string[] {
-  const places = ["/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ssl/openssl.cnf", "/etc/pki", "/etc/ca-certificates"];
-  return places.filter((place) => existsSync(place)).flatMap((place) => readOnly(place));
+  return AUTHORITIES.filter((place) => existsSync(place)).flatMap((place) => readOnly(place));
 }
+
+const AUTHORITIES = [
+  "/etc/ssl/certs",
+  "/etc/ssl/cert.pem",
+  "/etc/ssl/openssl.cnf",
+  "/etc/ca-certificates",
+  "/etc/pki/ca-trust",
+  "/etc/pki/tls/certs",
+  "/etc/pki/tls/cert.pem",
+  "/etc/pki/tls/openssl.cnf",
+];
 
 /**
  * The shared libraries of a program, which its sandbox holds and no others; a program may have none. Rejects where they

@@ -51,6 +51,7 @@ async function open(given: readonly Listed[]): Promise<void> {
 /** Addresses that are written as such are reached by the proxy alone, unless they are this machine's own. */
 function giveAddress(name: string): void {
   const next = addresses.size + 1;
+  if (next > NAMES_MAX) return;
   if (name === "localhost") addresses.set(name, "127.0.0.1");
   else if (name === "::1" || (isIPv4(name) && name.startsWith("127."))) addresses.set(name, name);
   else if (!isIP(name)) addresses.set(name, `127.1.${next >> 8}.${next & 255}`);
@@ -124,35 +125,46 @@ function complain(why: string): void {
   process.stderr.write(`${why}\n`);
 }
 
-function forward(client: Socket, { host, port, first = "", opened = "", refused }: Asking): void {
+function forward(client: Socket, asking: Asking): void {
   if (!keep(client)) return;
+  const { host, port, refused } = asking;
+  let outside: Socket | undefined;
   ask({ connect: { host, port } }, (told, done) => {
-    if ("refused" in told || "ended" in told) {
-      const why = "refused" in told ? told.refused : `${host}:${port} was cut: ${told.ended}`;
-      complain(why);
-      if ("refused" in told && refused) client.end(refused(told.refused, told.code));
-      else client.resetAndDestroy();
-      return done();
+    if ("socket" in told) {
+      outside = connect({ path: `${SOCKETS}/${told.socket}`, allowHalfOpen: true });
+      outside.on("close", done);
+      return carry(client, outside, asking);
     }
-    if (!("socket" in told)) return done();
-    const outside = connect({ path: `${SOCKETS}/${told.socket}`, allowHalfOpen: true });
-    const onClosed = (): void => {
-      if (outside.writableFinished || outside.destroyed) return void outside.destroy();
-      outside.end();
-      outside.once("finish", () => outside.destroy());
-    };
-    outside.on("error", () => client.resetAndDestroy());
-    outside.on("close", () => {
-      done();
-      if (!client.writableEnded) client.destroy();
-    });
-    if (client.destroyed) return onClosed();
-    client.on("close", onClosed);
-    outside.write(first);
-    client.write(opened);
-    client.pipe(outside);
-    outside.pipe(client);
+    done();
+    if ("refused" in told) {
+      complain(told.refused);
+      return void (refused ? client.end(refused(told.refused, told.code)) : client.resetAndDestroy());
+    }
+    if (!("ended" in told)) return;
+    // The relay ends without a word when all is said in both directions.
+    if (told.ended === RELAY_ENDED && outside?.writableEnded) return;
+    // Where there is no reason but a code, the program tells it itself.
+    if (told.ended.includes(" ")) complain(`${host}:${port} was cut: ${told.ended}`);
+    client.resetAndDestroy();
   });
+}
+
+function carry(client: Socket, outside: Socket, { first = "", opened = "" }: Asking): void {
+  const onLeft = (): void => {
+    if (outside.writableFinished || outside.destroyed) return void outside.destroy();
+    outside.end();
+    outside.once("finish", () => outside.destroy());
+  };
+  outside.on("error", () => client.resetAndDestroy());
+  outside.on("close", () => {
+    if (!client.writableEnded) client.destroy();
+  });
+  if (client.destroyed) return onLeft();
+  client.on("close", onLeft);
+  outside.write(first);
+  client.write(opened);
+  client.pipe(outside);
+  outside.pipe(client);
 }
 
 /** False for a client that is one too many. */
@@ -189,7 +201,7 @@ function ask(asked: Asked, onTold: (told: Told, done: () => void) => void, left 
   socket.on("error", () => {});
   socket.on("close", () => {
     if (isDone) return;
-    if (isTold) return onTold({ ended: "the relay of this Berth has ended" }, done);
+    if (isTold) return onTold({ ended: RELAY_ENDED }, done);
     if (left > 0) return void setTimeout(ask, AGAIN_MS, asked, onTold, left - 1);
     onTold({ refused: "there is no way out to the network for now; try again", code: "ECONNREFUSED" }, done);
   });
@@ -227,7 +239,7 @@ function resolve(name: string, onFound: (address: string | undefined) => void): 
     if ("refused" in told) complain(told.refused);
     if (!("addresses" in told)) return onFound(undefined);
     const host = name.toLowerCase();
-    if (!addresses.has(host) && addresses.size < NAMES_MAX) giveAddress(host);
+    if (!addresses.has(host)) giveAddress(host);
     const fitting = listed.filter(
       ({ kind, name: domain }) => kind === "any" || (kind === "below" && host.endsWith(`.${domain}`)),
     );
@@ -316,6 +328,7 @@ function response(status: keyof typeof statuses, why: string): string {
   return [`HTTP/1.1 ${status} ${statuses[status]}`, ...fields, "Connection: close", "", `${why}\n`].join("\r\n");
 }
 
+const RELAY_ENDED = "the relay of this Berth has ended";
 const statuses = { 400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway" } as const;
 const ESTABLISHED = "HTTP/1.1 200 Connection established\r\n\r\n";
 const OPTIONS = { allowHalfOpen: true };
