@@ -285,7 +285,7 @@ const proxyEnvironment = Object.fromEntries([
     name,
     `http://${PROXY.host}:${PROXY.port}`,
   ]),
-  ...["no_proxy", "NO_PROXY"].map((name) => [name, "localhost,127.0.0.1"]),
+  ...["no_proxy", "NO_PROXY"].map((name) => [name, "localhost,127.0.0.1,::1"]),
 ]);
 
 /**

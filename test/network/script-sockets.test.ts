@@ -297,3 +297,22 @@ describe("the network of scripts", { skip }, () => {
     await until(() => forwarders().length === 0, "all of them have ended");
   });
 });
+
+it("scripts that run trusted reach what the machine reaches, whatever their entry lists", async () => {
+  const web = createHttp((_, response) => response.end("reached"));
+  const port = await listening(web);
+  const network = ["db.invalid:5432"];
+  const berth = await startTestBerth({
+    texts: { "script.sh": SCRIPT },
+    mcps: { script: { definition: "script.sh", network } },
+    env: { BERTH_GUESTS: "trusted" },
+  });
+  try {
+    const text = `curl -sS http://127.0.0.1:${port}/; printenv https_proxy`;
+    const result = await call(`${berth.url}/mcp/script`, "script", { text });
+    assert.equal(result.content[0].text, "exit code 1: reached");
+  } finally {
+    await berth.close();
+    web.close();
+  }
+});
