@@ -16,6 +16,7 @@ export class Tokens {
   readonly #records: TokenRecords;
   /** By hash: a call costs one hash and one look-up here. */
   readonly #known: BoundedMap<string, Known>;
+  readonly #knownMs: number;
   readonly #tokensMax: number;
   readonly #checkPace: (tenant: string) => void;
   readonly #onRevoked: (principalId: string) => void;
@@ -26,6 +27,7 @@ export class Tokens {
   constructor(records: TokenRecords, options: TokensOptions) {
     this.#records = records;
     this.#known = new BoundedMap(options.knownTokens);
+    this.#knownMs = options.knownTokenMs;
     this.#tokensMax = options.tokensPerTenant;
     this.#checkPace = options.checkPace ?? (() => {});
     this.#onRevoked = options.onRevoked;
@@ -61,7 +63,8 @@ export class Tokens {
     if (!isTokenText(token)) throw new BerthError("unauthorized", "it is mistyped or incomplete");
     const hash = tokenHash(token);
     const known = this.#known.get(hash);
-    return known ? inForce(known.principal, tenant) : this.#look(hash, tenant);
+    const isFresh = known !== undefined && performance.now() - known.foundAt < this.#knownMs;
+    return isFresh ? inForce(known.principal, tenant) : this.#look(hash, tenant);
   }
 
   /** The tenant may be gone, and all of its tokens with it. */
@@ -77,13 +80,14 @@ export class Tokens {
   async #look(hash: string, tenant: string): Promise<Principal> {
     const changes = this.#changes;
     const record = await this.#records.byHash(hash);
+    const before = this.#known.get(hash);
+    if (before && record?.revokedAt !== null) this.#forget(before.id);
     if (!record || !isSame(record.hash, hash)) throw unknown();
     if (record.revokedAt !== null) throw new BerthError("unauthorized", "it was revoked");
     // Simultaneous requests share one principal.
-    const known = this.#known.get(hash) ?? { id: record.id, principal: principalOf(record) };
-    const principal = inForce(known.principal, tenant);
+    const principal = inForce(before?.principal ?? principalOf(record), tenant);
     // A token revoked meanwhile must not be remembered as valid.
-    if (this.#changes === changes) this.#known.set(hash, known);
+    if (this.#changes === changes) this.#known.set(hash, { id: record.id, principal, foundAt: performance.now() });
     return principal;
   }
 
@@ -94,7 +98,7 @@ export class Tokens {
   }
 }
 
-export type TokenLimits = Pick<Limits, "knownTokens" | "tokensPerTenant">;
+export type TokenLimits = Pick<Limits, "knownTokens" | "knownTokenMs" | "tokensPerTenant">;
 
 export interface TokensOptions extends TokenLimits {
   /** Throws if a tenant makes them too often. */
@@ -121,6 +125,8 @@ export interface CreatedToken extends TokenInfo {
 interface Known {
   readonly id: string;
   readonly principal: Principal;
+  /** On the process's clock. */
+  readonly foundAt: number;
 }
 
 /** Short, because people type ids to revoke. */

@@ -25,6 +25,7 @@ import { openSpawnHelper } from "../processes/spawn/spawn-helper.ts";
 import type { Store } from "../store/store.ts";
 import { openCore, type Core, type Fill } from "./core.ts";
 
+const SIGNED_OUT = "signed-out";
 /** The time for writing the answers that ending guest code has just produced. */
 const LAST_WORDS_MS = 1_000;
 
@@ -105,6 +106,9 @@ export async function startBerth(
     checks,
     metrics,
   } = core;
+  const sealer = createSealer(core.sealKey, () => store.now());
+  const signIns = new SignIns(sealer, store, config.limits, (id) => cluster.tell(SIGNED_OUT, { id }));
+  cluster.on(SIGNED_OUT, ({ id }) => signIns.endedElsewhere(id as string));
   const { allowedHosts, allowedOrigins, publicUrl, limits } = config;
   http.serve({
     host,
@@ -128,11 +132,7 @@ export async function startBerth(
     publicUrl,
     limits,
     log,
-    signIns: new SignIns(
-      createSealer(core.sealKey, () => store.now()),
-      store,
-      limits,
-    ),
+    signIns,
     allServers: ALL_SERVERS,
     isolation: executor.isolation,
     writable: config.image !== "readonly",

@@ -55,6 +55,8 @@ export interface Host {
    * changed since, and with `read_only`.
    */
   approveUpstream(tenant: string, name: string, approval: { contract: Cid; by: string }): Promise<void>;
+  /** Another process has judged an upstream, or a person has approved it there. */
+  upstreamJudged(tenant: string, name: string): Promise<void>;
   /** Problems of the tenant's configuration as a whole. */
   problems(tenant: string): readonly Problem[];
   /**

@@ -14,7 +14,7 @@ import { stateRules, type StateLimits, type StateRoomLimits } from "./calls/gues
 import { Observers } from "./calls/observe.ts";
 import { RecentLines } from "./calls/recent-lines.ts";
 import { withAllServers } from "./catalog/aggregate.ts";
-import { approveUpstream } from "./catalog/approved.ts";
+import { approveUpstream, followRemembered } from "./catalog/approved.ts";
 import type { LoadDependencies } from "./catalog/build-catalog.ts";
 import { CatalogCache } from "./catalog/catalog-cache.ts";
 import type { Catalog } from "./catalog/catalog.ts";
@@ -376,10 +376,20 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
 
     async approveUpstream(tenant, server, approval) {
       const entry = directories.get(tenant)?.servers.get(server)?.entry;
+      // A person may have seen the change through another process.
+      if (entry?.upstream !== undefined && !upstreams?.find(tenant, server, entry)) await learn(tenant, server);
       const hosted = entry && upstreams?.find(tenant, server, entry);
       if (!hosted) throw new BerthError("server_not_found", `"${server}" is not a running upstream`);
       if (!dependencies.writable) throw new BerthError("read_only");
       await approveUpstream(store, tenant, server, hosted, approval);
+      forget(tenant, server);
+      await learn(tenant, server);
+    },
+
+    async upstreamJudged(tenant, server) {
+      const entry = directories.get(tenant)?.servers.get(server)?.entry;
+      const hosted = entry && upstreams?.find(tenant, server, entry);
+      if (!hosted || !(await followRemembered(store, tenant, server, hosted))) return;
       forget(tenant, server);
       await learn(tenant, server);
     },

@@ -134,6 +134,11 @@ const admissionLimits = {
 const accessLimits = {
   /** Access tokens that are remembered, which saves a look-up in the store or a signature check. */
   knownTokens: 10_000,
+  /**
+   * How long a token of Berth's own counts as valid before it is looked up again. A revocation is in force at once, also
+   * by another process; this is for the case that its news is lost.
+   */
+  knownTokenMs: 60_000,
   /** Berth's own tokens of one tenant, including ended ones until others need their room. */
   tokensPerTenant: 10_000,
   /** How long a browser stays signed in. */

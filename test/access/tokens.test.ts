@@ -3,6 +3,7 @@ import { after, before, describe, it } from "node:test";
 import { readTokenRequest } from "../../src/access/token-request.ts";
 import { newToken } from "../../src/access/token-text.ts";
 import { Tokens } from "../../src/access/tokens.ts";
+import type { TokenRecords } from "../../src/store/store.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
@@ -250,7 +251,13 @@ describe("C8 access with tokens", () => {
     await onStoreOf(berth, async (store) => {
       await addTenant(store, "crowded", {});
       let paced = 0;
-      const options = { knownTokens: 1, tokensPerTenant: 3, checkPace: () => void paced++, onRevoked: () => {} };
+      const options = {
+        knownTokens: 1,
+        knownTokenMs: 60_000,
+        tokensPerTenant: 3,
+        checkPace: () => void paced++,
+        onRevoked: () => {},
+      };
       const tokens = new Tokens(store.tokens, options);
       const make = (expires?: string) =>
         tokens.create("crowded", readTokenRequest({ can: ["call"], expires }, expires ? 0 : Date.now()), "test");
@@ -381,6 +388,33 @@ describe("C8 access with tokens", () => {
     ] as const) {
       await onStoreOf(berth, (store) => store.tenants.change("brief", { by: "test", suspended }));
       await until(async () => (await status()) === expected);
+    }
+  });
+});
+
+describe("a token that is known", () => {
+  it("is looked up again after a while, so that a revocation counts whose news was lost", async () => {
+    const made: { revokedAt: number | null; hash: string }[] = [];
+    const records = {
+      add: async (token: { hash: string }) => made[made.push({ ...token, revokedAt: null }) - 1],
+      byHash: async (hash: string) => made.find((each) => each.hash === hash),
+      onRevoke: () => () => {},
+    } as unknown as TokenRecords;
+    const revoked: string[] = [];
+    const options = { knownTokens: 1, tokensPerTenant: 1, onRevoked: (id: string) => void revoked.push(id) };
+    for (const [knownTokenMs, isNoticed] of [
+      [60_000, false],
+      [0, true],
+    ] as const) {
+      const tokens = new Tokens(records, { ...options, knownTokenMs });
+      const { token, id } = await tokens.create("acme", readTokenRequest({ can: ["call"] }, 0), "test");
+      await tokens.principalOf(token, "acme");
+      made.at(-1)!.revokedAt = 1;
+      const again = (async () => tokens.principalOf(token, "acme"))();
+      if (isNoticed) await assert.rejects(again, { code: "unauthorized" });
+      else assert.equal((await again).id, `token:${id}`);
+      assert.deepEqual(revoked, isNoticed ? [`token:${id}`] : []);
+      tokens.close();
     }
   });
 });

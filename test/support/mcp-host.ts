@@ -143,6 +143,8 @@ export class MemoryHost implements Host {
     return Promise.resolve();
   }
 
+  async upstreamJudged(): Promise<void> {}
+
   async reload(): Promise<void> {}
 
   rest(): boolean {

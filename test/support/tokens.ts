@@ -10,7 +10,12 @@ export function makeToken(
   { tenant = "default", now = Date.now() } = {},
 ): Promise<{ token: string; id: string }> {
   return onStoreOf(berth, async (store) => {
-    const tokens = new Tokens(store.tokens, { knownTokens: 1, tokensPerTenant: 1_000, onRevoked: () => {} });
+    const tokens = new Tokens(store.tokens, {
+      knownTokens: 1,
+      knownTokenMs: 60_000,
+      tokensPerTenant: 1_000,
+      onRevoked: () => {},
+    });
     const { token, id } = await tokens.create(tenant, readTokenRequest(wish, now), "test");
     tokens.close();
     return { token, id };

@@ -22,6 +22,7 @@ import { ifRoom, roomForOthers } from "./release-recorder.ts";
 import {
   readContract,
   readRemembered,
+  rememberedCid,
   writeRemembered,
   type Remembered,
   type RememberedChanges,
@@ -50,7 +51,18 @@ export interface Own {
  * Resolves with what is approved of an upstream and still offered. An upstream that was approved before is known
  * without starting it, and starts when a client uses it; a new one starts now, and all that it offers is approved.
  */
-export async function approvedNow(
+export function approvedNow(
+  tenant: string,
+  server: string,
+  hosted: HostedUpstream,
+  entry: ServerEntry,
+  dependencies: ApprovalDependencies,
+): Promise<Own> {
+  return unlessOvertaken(() => judgedNow(tenant, server, hosted, entry, dependencies));
+}
+
+/** Rejects with `name_moved` when another process has judged it at the same time: its judgement counts. */
+async function judgedNow(
   tenant: string,
   server: string,
   hosted: HostedUpstream,
@@ -59,6 +71,7 @@ export async function approvedNow(
 ): Promise<Own> {
   const { store, writable, isTrial, limits } = dependencies;
   const { uri } = hosted.upstream.launch;
+  const expected = await rememberedCid(store, tenant, server);
   const known = await recall(tenant, server, uri, entry, dependencies);
   if (!known && !hosted.observed) await start(server, hosted, isTrial);
 
@@ -74,10 +87,14 @@ export async function approvedNow(
       locked: entry.contractCid ?? null,
     };
     const changes = await changesOf(remembered, hosted.remembered);
-    hosted.remembered = { ...remembered, changes };
     // The first record is kept whatever the room: without it, all that the upstream becomes would count as approved.
     const room = known ? roomForOthers(dependencies, tenant) : {};
-    if (writable) await ifRoom(writeRemembered(store, tenant, server, { uri, remembered, by: "load", ...room }));
+    const put = { uri, remembered, expected, by: "load", ...room };
+    // What two processes see of it may differ for good: each writes it once, and not in answer to the other.
+    const isWritten = known !== undefined && hosted.written?.seen === seen && hosted.written?.entry === entry;
+    const isKept = writable && !isWritten && (await ifRoom(writeRemembered(store, tenant, server, put)));
+    hosted.remembered = { ...remembered, changes };
+    if (isKept) hosted.written = { seen, entry };
   }
   if (judged.refused) {
     // Refused for what was last seen of it: only the upstream itself can tell if that still holds.
@@ -122,25 +139,65 @@ export async function recall(
 }
 
 /** Approves exactly the contract that a person was shown. Rejects when the upstream offers another by now. */
-export async function approveUpstream(
+export function approveUpstream(
   store: Store,
   tenant: string,
   server: string,
   hosted: HostedUpstream,
   { contract, by }: { contract: string; by: string },
 ): Promise<void> {
-  const { remembered } = hosted;
-  const observed = hosted.observed?.contract ?? remembered?.observed;
-  const current = observed && cidOf(observed);
-  if (!observed || current !== contract) {
-    const detail = current === undefined ? "nothing is known of the server yet" : `the server now offers ${current}`;
-    throw new BerthError("name_moved", detail, { data: { current: current ?? null } });
-  }
-  const approved = { ...asApproved(observed), locked: remembered?.locked ?? null };
-  const { uri } = hosted.upstream.launch;
-  await writeRemembered(store, tenant, server, { uri, remembered: approved, by, approved: true });
-  hosted.remembered = { ...approved, changes: [] };
+  return unlessOvertaken(async () => {
+    const { uri } = hosted.upstream.launch;
+    const expected = await rememberedCid(store, tenant, server);
+    // Another process may have seen it last.
+    const remembered = (await readRemembered(store, tenant, server, uri, hosted.remembered)) ?? hosted.remembered;
+    const seen = (): Contract | undefined => hosted.observed?.contract ?? remembered?.observed;
+    // The node that runs it may not have told of it yet.
+    if (seen() && cidOf(seen()!) !== contract && hosted.runsElsewhere) await hosted.start().catch(() => {});
+    const observed = seen();
+    const current = observed && cidOf(observed);
+    if (!observed || current !== contract) {
+      const detail = current === undefined ? "nothing is known of the server yet" : `the server now offers ${current}`;
+      throw new BerthError("name_moved", detail, { data: { current: current ?? null } });
+    }
+    const approved = { ...asApproved(observed), locked: remembered?.locked ?? null };
+    await writeRemembered(store, tenant, server, { uri, remembered: approved, expected, by, approved: true });
+    hosted.remembered = { ...approved, changes: [] };
+  });
 }
+
+/** Takes over what another process wrote of an upstream; true if that changes what is served. */
+export async function followRemembered(
+  store: Store,
+  tenant: string,
+  server: string,
+  hosted: HostedUpstream,
+): Promise<boolean> {
+  const last = hosted.remembered;
+  const now = await readRemembered(store, tenant, server, hosted.upstream.launch.uri, last);
+  if (!now || !last) return now !== undefined;
+  const isOther = (one: Contract, other: Contract): boolean => one !== other && cidOf(one) !== cidOf(other);
+  const isSeenThere = !hosted.observed && isOther(now.observed, last.observed);
+  if (!isSeenThere && !isOther(now.approved, last.approved)) return false;
+  hosted.remembered = { ...now, changes: await changesOf(now, last) };
+  return true;
+}
+
+async function unlessOvertaken<T>(work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isOvertaken(error) || attempt === ATTEMPTS_MAX) throw error;
+    }
+  }
+}
+
+function isOvertaken(error: unknown): boolean {
+  return error instanceof BerthError && error.code === "name_moved" && error.data?.["kind"] === "upstream";
+}
+
+const ATTEMPTS_MAX = 10;
 
 function driftProblems({ held, changes, refused }: Judgement): Problem[] {
   const [tools, prompts] = [held.tools, held.prompts].map((all) => new Set(all.map(({ name }) => name)));

@@ -180,11 +180,15 @@ export function roomForOthers(
   return storedBytesOf ? { storedBytesMax: storedBytesOf(tenant) / 2 } : {};
 }
 
-/** Also resolves when there is no room: what cannot be kept is served all the same. */
-export async function ifRoom(change: Promise<unknown>): Promise<void> {
-  await change.catch((error: unknown) => {
+/** Resolves with false when there is no room: what cannot be kept is served all the same. */
+export async function ifRoom(change: Promise<unknown>): Promise<boolean> {
+  try {
+    await change;
+    return true;
+  } catch (error) {
     if (!(error instanceof BerthError && error.code === "storage_full")) throw error;
-  });
+    return false;
+  }
 }
 
 async function putAll(

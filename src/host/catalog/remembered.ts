@@ -23,6 +23,11 @@ export interface RememberedChanges extends Remembered {
   readonly changes: readonly ContractChange[];
 }
 
+/** The CID of the record of `server`, of whatever URI; null where there is none. */
+export async function rememberedCid(store: Store, tenant: string, server: string): Promise<Cid | null> {
+  return (await store.name(tenant, "upstream", server))?.cid ?? null;
+}
+
 /** Reads the record of `server` if it was started from this very URI. Contracts of `last` are not read again. */
 export async function readRemembered(
   store: Store,
@@ -56,12 +61,15 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-/** `by` tells who decided, as everywhere in the history of names; `approved`, that a person did. */
+/**
+ * `by` tells who decided, as everywhere in the history of names; `approved`, that a person did. Rejects with `name_moved`
+ * when the record is not the `expected` one: another process has judged the upstream meanwhile.
+ */
 export async function writeRemembered(
   store: Store,
   tenant: string,
   server: string,
-  { uri, remembered, by, approved: isApproval = false, storedBytesMax }: RememberedPut,
+  { uri, remembered, expected, by, approved: isApproval = false, storedBytesMax }: RememberedPut,
 ): Promise<void> {
   const definition = rawBlock(uri);
   const { approved, arrived, observed, locked } = remembered;
@@ -73,8 +81,7 @@ export async function writeRemembered(
     locked,
     ...(hasArrived && { arrived: { ...arrived } }),
   });
-  const current = await store.name(tenant, "upstream", server);
-  if (current?.cid === kept.cid) return;
+  if (expected === kept.cid) return;
   const contracts = await mapInTurns([...new Set([approved, observed])], contractBlock);
   // Each of these takes milliseconds to write, and has no effect until it is named.
   const long = contracts.length > 1 ? contracts.filter(({ bytes }) => bytes.length > LONG_BYTES) : [];
@@ -85,7 +92,7 @@ export async function writeRemembered(
     by,
     ...(isApproval && { subject: { kind: "contract", name: server } }),
     put: [definition, ...contracts.filter((block) => !long.includes(block)), kept],
-    set: [{ kind: "upstream", name: server, cid: kept.cid }],
+    set: [{ kind: "upstream", name: server, cid: kept.cid, expected }],
   });
 }
 
@@ -94,6 +101,8 @@ const LONG_BYTES = 1024 * 1024;
 interface RememberedPut {
   readonly uri: string;
   readonly remembered: Remembered;
+  /** The CID of the record that it replaces; null where there is none. */
+  readonly expected: Cid | null;
   readonly by: string;
   readonly approved?: boolean;
   readonly storedBytesMax?: number;

@@ -1,6 +1,7 @@
 import { setTimeout as after } from "node:timers/promises";
 import { NotTaken } from "../../cluster/node-calls.ts";
-import type { PromptContract, ToolContract } from "../../contract/contract.ts";
+import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
+import type { ServerEntry } from "../../entry/entry.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
@@ -62,6 +63,8 @@ export class HostedUpstream {
   readonly nodes: HostedNodes | undefined;
   /** The record to use where nothing can be stored. */
   remembered: RememberedChanges | undefined;
+  /** The contract, and the entry, for which the record was last written by this process. */
+  written: { readonly seen: Contract | undefined; readonly entry: ServerEntry } | undefined;
   #observed: Observed | undefined;
   #offered: Offered = { tool: new Map(), prompt: new Map() };
   #looks = 0;
@@ -111,6 +114,11 @@ export class HostedUpstream {
       () => this.upstream.start(),
       async ({ node, fence }, { elsewhere }) => this.#see(await elsewhere.offers(node, fence)),
     );
+  }
+
+  /** True where another node ran it when it was last looked for. */
+  get runsElsewhere(): boolean {
+    return this.nodes?.owner?.elsewhere !== undefined;
   }
 
   /** Leaves it to another node, as soon as nothing of it is under way here. */

@@ -179,14 +179,18 @@ export function followChanges(store: Store, host: Host, tenancy: Tenancy, log: L
     await tenancy.opening(tenant)?.catch(() => {});
     if (tenancy.opening(tenant)) await host.reload(tenant);
   };
+  const inOrder = (tenant: string, follow: () => Promise<void>): void => {
+    reloading = reloading
+      .then(follow)
+      .catch((error: unknown) => log.error({ err: error, tenant }, "a change of another process could not be read"));
+  };
   const stop = store.onChange((changed) => {
     for (const { tenant, kind, name } of changed) if (kind === "secret") host.secretChanged(tenant, name);
-    const tenants = new Set(changed.flatMap(({ tenant, kind }) => (OFFERED.has(kind) ? [tenant] : [])));
-    for (const tenant of tenants) {
-      reloading = reloading
-        .then(() => reload(tenant))
-        .catch((error: unknown) => log.error({ err: error, tenant }, "a change of another process could not be read"));
+    for (const { tenant, kind, name } of changed) {
+      if (kind === "upstream") inOrder(tenant, () => host.upstreamJudged(tenant, name));
     }
+    const tenants = new Set(changed.flatMap(({ tenant, kind }) => (OFFERED.has(kind) ? [tenant] : [])));
+    for (const tenant of tenants) inOrder(tenant, () => reload(tenant));
   });
   return () => {
     stop();

@@ -147,15 +147,19 @@ export class SignIns {
   readonly #records: Pick<Records, "now" | "record" | "putRecord">;
   readonly #signInMs: number;
   readonly #endListeners = new Set<(id: string) => void>();
+  readonly #tellOthers: (id: string) => void;
 
+  /** `tellOthers` is called for each sign-in that ends here, so that other processes call `endedElsewhere`. */
   constructor(
     sealer: Sealer,
     records: Pick<Records, "now" | "record" | "putRecord">,
     limits: Pick<Limits, "signInMs">,
+    tellOthers: (id: string) => void = () => {},
   ) {
     this.#sealer = sealer;
     this.#records = records;
     this.#signInMs = limits.signInMs;
+    this.#tellOthers = tellOthers;
   }
 
   /** Begins a sign-in with a valid token; it ends no later than the token. */
@@ -178,7 +182,7 @@ export class SignIns {
     return (await this.#records.record(tenant, KIND, id)) !== undefined;
   }
 
-  /** Registers a listener for sign-ins that end in this process. */
+  /** Registers a listener for sign-ins that end, also in another process that tells of it. */
   onEnded(listener: (id: string) => void): void {
     this.#endListeners.add(listener);
   }
@@ -192,7 +196,12 @@ export class SignIns {
       return;
     }
     await this.#records.putRecord(tenant, KIND, ended.id, { value: "ended", expected: 0, expiresAt: ended.until });
-    for (const listener of this.#endListeners) listener(ended.id);
+    this.#tellOthers(ended.id);
+    this.endedElsewhere(ended.id);
+  }
+
+  endedElsewhere(id: string): void {
+    for (const listener of this.#endListeners) listener(id);
   }
 
   #read(tenant: string, text: string): SignIn {

@@ -8,8 +8,9 @@ import type { WriteAheadLog } from "./write-ahead-log.ts";
 /** A changed name, or by itself a changed tenant, or a token by its id. */
 export type ForeignChange = Omit<ChangedName, "kind"> & { readonly kind: ChangedName["kind"] | "tenant" | "token" };
 
-/** How soon a change of another process is noticed. */
+/** How soon a change of another process is noticed, and how soon where other nodes serve from the same store. */
 const LOOK_MS = 500;
+const LOOK_AMONG_NODES_MS = 50;
 /** The most changes that one look reads, so that nothing waits for it for long; the next one follows at once. */
 const LOOK_ROWS = 1_000;
 
@@ -34,6 +35,7 @@ export class ForeignChanges {
   /** Changes of our own after `#seenId`. */
   readonly #own = new Set<number>();
   #timer: NodeJS.Timeout | undefined;
+  #everyMs = LOOK_MS;
   /** Changes of our own that are under way on other threads, whose numbers are not known yet. */
   #underWay = 0;
   #isReplaced = false;
@@ -54,7 +56,7 @@ export class ForeignChanges {
       this.#seenSchema = this.#schema.get() ?? 0;
       this.#seenVersion = this.#log.version();
       this.#seenId = this.#newest.get() ?? 0;
-      this.#timer = setInterval(() => this.#look(), LOOK_MS).unref();
+      this.#timer = this.#begin();
     }
     return () => {
       this.#listeners.delete(listener);
@@ -96,6 +98,20 @@ export class ForeignChanges {
       if (error instanceof BerthError && error.code === "store_unsure") this.#tell(changed);
       throw error;
     }
+  }
+
+  /** Among other nodes, changes may come at any time. */
+  expect(fromNodes: boolean): void {
+    const everyMs = fromNodes ? LOOK_AMONG_NODES_MS : LOOK_MS;
+    if (everyMs === this.#everyMs) return;
+    this.#everyMs = everyMs;
+    if (!this.#timer) return;
+    clearInterval(this.#timer);
+    this.#timer = this.#begin();
+  }
+
+  #begin(): NodeJS.Timeout {
+    return setInterval(() => this.#look(), this.#everyMs).unref();
   }
 
   close(): void {

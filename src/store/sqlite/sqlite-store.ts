@@ -131,6 +131,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       async beat(node, ms) {
         const beat = await log.write(() => nodes.beat(node, ms));
         boxes.expect(beat.living.length > 1);
+        foreignChanges.expect(beat.living.length > 1);
         return beat;
       },
       leave: (node) => log.write(() => nodes.leave(node)),

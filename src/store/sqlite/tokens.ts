@@ -3,6 +3,7 @@ import { actorOf, entryOf } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { soundObject } from "../../lib/json.ts";
 import type { NewTokenRecord, TokenRecord, TokenRecords } from "../store.ts";
+import { attempt } from "./attempt.ts";
 import type { SqliteAudit } from "./audit.ts";
 import { storeNow } from "./clock.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
@@ -49,10 +50,11 @@ export function sqliteTokens(
 
   return {
     async byHash(hash) {
-      const row = statements.byHash.get(hash);
+      const row = attempt(() => statements.byHash.get(hash));
       return row && read(row);
     },
-    list: async (tenant, { limit = -1, after = null } = {}) => statements.list.all({ tenant, limit, after }).map(read),
+    list: async (tenant, { limit = -1, after = null } = {}) =>
+      attempt(() => statements.list.all({ tenant, limit, after })).map(read),
     async add(token, by, tokensMax = Infinity) {
       await log.keep(() => foreignChanges.add([add.immediate(token, by, tokensMax)]));
       return read(statements.byHash.get(token.hash)!);
