@@ -37,7 +37,8 @@ export class AuditWriter {
   #timer: NodeJS.Timeout | undefined;
   #hurrying: NodeJS.Immediate | undefined;
   #writing: Promise<void> = Promise.resolve();
-  #isFailing = false;
+  /** How often in a row the store could not be written: once is no failure, as another process may be writing. */
+  #failures = 0;
   #isClosed = false;
   readonly #sweep: NodeJS.Timeout;
   #retainAt = RETAIN_NOW;
@@ -68,7 +69,7 @@ export class AuditWriter {
       return;
     }
     block.add(call);
-    if (block.calls >= BLOCK_CALLS && !this.#isFailing) this.#hurrying ??= setImmediate(() => void this.write());
+    if (block.calls >= BLOCK_CALLS && this.#failures === 0) this.#hurrying ??= setImmediate(() => void this.write());
     this.#timer ??= setTimeout(() => void this.write(), this.#limits.auditDelayMs);
   }
 
@@ -103,12 +104,13 @@ export class AuditWriter {
         this.#piece = [];
         if (this.#taken.length > 0) await nextTurn();
       }
-      this.#isFailing = false;
       await this.#anchor(patient);
       await this.#retain();
+      this.#failures = 0;
     } catch (error) {
-      if (!this.#isFailing) this.#log.error({ err: error }, "the audit log could not be written; Berth tries again");
-      this.#isFailing = true;
+      this.#failures += 1;
+      if (this.#failures === 2)
+        this.#log.error({ err: error }, "the audit log could not be written; Berth tries again");
     }
     const isMore = this.#piece.length > 0 || this.#blocks.size > 0 || this.#others.length > 0;
     if ((isMore || this.#retainAt === RETAIN_NOW) && !this.#isClosed) {

@@ -9,7 +9,7 @@ import { searchLog, type AuditQuery } from "../../src/audit/search.ts";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { canonicalJson } from "../../src/lib/canonical-json.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
-import { createLog } from "../../src/lib/log.ts";
+import type { Log } from "../../src/lib/log.ts";
 import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
@@ -24,6 +24,9 @@ describe("what waits to be recorded", () => {
   let audit: Audit;
   /** How often the store could not be written. */
   let failures: number;
+  let onFailure: () => void;
+  /** How often an error was reported. */
+  let errors: number;
   /** How many links were written at once, and after how many turns of the event loop. */
   let pieces: { links: number; turn: number }[];
   beforeEach(async () => {
@@ -38,8 +41,9 @@ describe("what waits to be recorded", () => {
 
   const open = async (some: Partial<Limits> = {}): Promise<Audit> => {
     const limits = { ...defaultLimits, auditDelayMs: 60_000, ...some };
-    const log = createLog("silent");
-    failures = 0;
+    const log = { error: () => void (errors += 1) } as unknown as Log;
+    failures = errors = 0;
+    onFailure = () => {};
     let turn = 0;
     pieces = [];
     const append: AuditLinks["append"] = async (entries, how) => {
@@ -49,6 +53,7 @@ describe("what waits to be recorded", () => {
         await store.audit.append(entries, how);
       } catch (error) {
         failures += 1;
+        onFailure();
         throw error;
       }
     };
@@ -155,6 +160,7 @@ describe("what waits to be recorded", () => {
     for (let n = 0; n < 3; n++) audit.observer!(callOf());
     await until(async () => failures > 1);
     assert.equal(audit.stats().dropped, 7);
+    await until(() => errors === 1);
     writing.exec("ROLLBACK");
     writing.close();
     await until(async () => (await recorded("call")) === 9);
@@ -165,6 +171,17 @@ describe("what waits to be recorded", () => {
     );
     assert.equal((await recordsOf(store.audit, { tenant: "default", kind: "call" })).length, 3);
     assert.equal((await verifyLog(store.audit)).fault, undefined);
+  });
+
+  it("C8 another process that writes at the same moment is no error", async () => {
+    await open({ auditDelayMs: 5 });
+    const writing = new Database(join(folder.path, DATABASE_FILE));
+    writing.exec("BEGIN IMMEDIATE");
+    onFailure = () => void writing.exec("ROLLBACK");
+    audit.observer!(callOf());
+    await until(async () => (await recorded("call")) === 1);
+    writing.close();
+    assert.deepEqual([failures, errors], [1, 0]);
   });
 
   it("C8 of refused attempts so many are recorded in a minute, and the rest counted, for each tenant", async () => {
