@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, it, mock } from "node:test";
+import { afterEach, beforeEach, describe, it } from "node:test";
 import Database from "#better-sqlite3";
 import { entryOf, type AuditHead, type AuditLink } from "../../src/audit/audit-entry.ts";
 import { headText, hexOf, linkHash, readHead } from "../../src/audit/chain.ts";
@@ -13,6 +13,7 @@ import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { Folder, recordsOf } from "../support/audit.ts";
+import { setClock } from "../support/clock.ts";
 import { gathered } from "../support/gathered.ts";
 
 const DAY_MS = 86_400_000;
@@ -475,11 +476,11 @@ describe("the retention of the audit log", () => {
 
   /** Records made during `work` get the time of then. */
   async function daysAgo(days: number, work: () => Promise<void>): Promise<void> {
-    mock.timers.enable({ apis: ["Date"], now: Date.now() - days * DAY_MS });
+    const clock = setClock(Date.now() - days * DAY_MS);
     try {
       await work();
     } finally {
-      mock.timers.reset();
+      clock.reset();
     }
   }
 

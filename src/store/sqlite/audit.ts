@@ -18,6 +18,7 @@ import { anchorBody, GENESIS, hexOf, linkAfter } from "../../audit/chain.ts";
 import { canonicalJson } from "../../lib/canonical-json.ts";
 import { type JsonObject, isObject, soundObject } from "../../lib/json.ts";
 import { atOnce, attempt } from "./attempt.ts";
+import { storeNow } from "./clock.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** The most that one retention transaction removes, so that none delays calls for long. */
@@ -55,7 +56,7 @@ export class SqliteAudit {
     const { tenant, kind, body } = entry;
     const previous = this.#statements.end.get(tenant) ?? { ...this.#origin(), number: 0, at: 0 };
     // The chain orders the times, whatever happens to the clock.
-    const link = linkAfter(previous, Math.max(Date.now(), previous.at), entry);
+    const link = linkAfter(previous, Math.max(storeNow(), previous.at), entry);
     this.#add(link, body);
     // A record of a removal stays for as long as its link.
     const bytes = kind === "retention" ? 0 : link.bytes;
@@ -122,7 +123,7 @@ export class SqliteAudit {
       body: anchorBody(this.#statements.grown.all()),
       records: 0,
     } as const;
-    const link = linkAfter(previous, Math.max(Date.now(), previous.at), entry);
+    const link = linkAfter(previous, Math.max(storeNow(), previous.at), entry);
     this.#add(link, entry.body);
     this.#statements.setAnchors.run(link.number, link.hash, link.at);
     this.#statements.setAnchored.run();
@@ -130,7 +131,7 @@ export class SqliteAudit {
 
   #isAnchorDue(now: boolean): boolean {
     const { at } = this.#statements.anchors.get() ?? { at: 0 };
-    const isOfThisMinute = minuteOf(at) === minuteOf(Date.now());
+    const isOfThisMinute = minuteOf(at) === minuteOf(storeNow());
     return (now || !isOfThisMinute) && this.#statements.grown.get() !== undefined;
   }
 
@@ -149,7 +150,7 @@ export class SqliteAudit {
    * log.
    */
   #present(): number {
-    const now = Date.now();
+    const now = storeNow();
     // The clock was set back.
     if ((this.#statements.latest.get() ?? 0) > now) return now;
     const before = this.#statements.lastBefore.get(now - LEAP_MS) ?? now;
@@ -165,7 +166,7 @@ export class SqliteAudit {
     const limits = limitsOf(keep);
     const stated = (this.#stated ??= this.retentions().find((each) => each.limits));
     const isStated = canonicalJson(stated?.limits ?? null) === canonicalJson(limits);
-    if (isStated && stated!.at > Date.now() - LIMITS_STATED_MS) return false;
+    if (isStated && stated!.at > storeNow() - LIMITS_STATED_MS) return false;
     if (isTrial) return true;
     this.#appendRetention(SERVICE, keep, {});
     return false;
@@ -174,7 +175,7 @@ export class SqliteAudit {
   #appendRetention(tenant: string, keep: Keep, facts: JsonObject): void {
     const limits = limitsOf(keep);
     this.append(entryOf(tenant, "retention", { ...facts, limits }));
-    this.#stated = { at: Date.now(), limits };
+    this.#stated = { at: storeNow(), limits };
   }
 
   #removeOldLinks(keep: Keep, isTrial = false): boolean {
