@@ -211,12 +211,15 @@ export class LaterAnswer {
   }
 }
 
-/** The call that a guest names in its request. Resources opened for the call are closed when it ends. */
+/** The call that a guest names in its request. Resources opened for the call are closed when it ends, or loses them. */
 export interface AskingCall {
   /** As the call was given it. */
   readonly caller: unknown;
-  /** Calls `close` when the call is over; at once if it already is. */
-  onOver(close: () => void): void;
+  /**
+   * Calls `close` when the call is over, or when what it may reach was taken from it; at once if it already is. `why`
+   * is for the author of the code.
+   */
+  onOver(close: (why: string) => void): void;
 }
 
 export type HostOperation =

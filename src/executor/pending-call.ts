@@ -35,7 +35,9 @@ export class PendingCall implements AskingCall {
   readonly #resolve: (outcome: GuestOutcome) => void;
   #signal: CancelSignal | undefined;
   #onAbort: (() => void) | undefined;
-  #closers: (() => void)[] | undefined;
+  #closers: ((why: string) => void)[] | undefined;
+  /** Why it may reach nothing any more, though it goes on. */
+  #revoked: string | undefined;
 
   constructor(program: GuestProgram, given: GuestCall, now: number, resolve: (outcome: GuestOutcome) => void) {
     this.program = program;
@@ -63,20 +65,35 @@ export class PendingCall implements AskingCall {
     if (this.settled) return;
     this.settled = true;
     if (this.#signal) this.#signal.removeEventListener("abort", this.#onAbort!);
-    if (this.#closers) for (const close of this.#closers) close();
+    this.#close(OVER);
     this.#resolve(this.verdict ? { ok: false, error: this.verdict } : outcome);
   }
 
-  /** Has `close` called when the caller has its outcome. */
-  onOver(close: () => void): void {
-    if (this.settled) close();
+  /** Has `close` called when the caller has its outcome, or when what the call may reach was taken from it. */
+  onOver(close: (why: string) => void): void {
+    const why = this.settled ? OVER : this.#revoked;
+    if (why !== undefined) close(why);
     else (this.#closers ??= []).push(close);
+  }
+
+  /** Closes what was opened for it. */
+  revoke(why: string): void {
+    this.#revoked ??= why;
+    this.#close(why);
+  }
+
+  #close(why: string): void {
+    const closers = this.#closers;
+    this.#closers = undefined;
+    if (closers) for (const close of closers) close(why);
   }
 
   fail(error: GuestFailure): void {
     this.settle({ ok: false, error });
   }
 }
+
+const OVER = "its call is over";
 
 /** The time between asking a call to stop and no longer waiting for it. */
 const GRACE_MS = 100;

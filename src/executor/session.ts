@@ -154,8 +154,14 @@ export class GuestSession {
     if (!grant) return { server };
     const { way } = this.#process;
     if (!way) return { server, isBroken: true };
-    await way.outlet.bind(grant, () => this.#owner.onRetired(this, REVOKED));
+    await way.outlet.bind(grant, () => this.#revoke());
     return { server, folder: way.folder };
+  }
+
+  /** Its calls go on, and reach nothing any more: neither by sockets, which are cut, nor by the host. */
+  #revoke(): void {
+    for (const call of [...this.#calls.all(), ...(this.#unsent ?? [])]) call.revoke(REVOKED);
+    this.#owner.onRetired(this, REVOKED);
   }
 
   #send(call: PendingCall): void {

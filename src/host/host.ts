@@ -61,9 +61,10 @@ export interface Host {
   problems(tenant: string): readonly Problem[];
   /**
    * Reads the tenant's names again after a change. Servers whose definition and entry are unchanged stay loaded. What
-   * is as in `foreseen`, by default the current directory, is neither read nor made again.
+   * is as in `foreseen`, by default the current directory, is neither read nor made again. `onRead` is called when what
+   * was read counts, and what it took from servers is taken; listeners are told after that, which may take long.
    */
-  reload(tenant: string, foreseen?: Foreseen): Promise<void>;
+  reload(tenant: string, foreseen?: Foreseen, onRead?: () => void): Promise<void>;
   /**
    * Unloads a tenant that nobody uses, until it is loaded again. Does nothing, and returns false, while it is in use.
    */

@@ -86,7 +86,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const readings = new Map<string, number>();
   let readingsBegun = 0;
 
-  const reload = async (tenant: string, foreseen?: Foreseen): Promise<void> => {
+  const reload = async (tenant: string, foreseen?: Foreseen, onRead?: () => void): Promise<void> => {
     const before = closings.get(tenant);
     const reading = ++readingsBegun;
     const directory = await readDirectory(dependencies, tenant, foreseen?.directory ?? directories.get(tenant));
@@ -105,6 +105,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     }
     withdrawn.set(tenant, withdrawnNow);
     if (directory !== known) replace(tenant, known, directory);
+    onRead?.();
     const recompiled = await followPackages(tenant, directory, packagesNow);
     if (foreseen) await adopt(tenant, foreseen);
     for (const server of watchers.watched(tenant)) {

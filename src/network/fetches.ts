@@ -19,9 +19,9 @@ import {
  */
 export interface FetchLimits extends ExchangeLimits, Pick<Limits, "fetchesPerCall" | "openFetches"> {}
 
-/** The call that needs the fetch: whatever it leaves open ends with it. */
+/** The call that needs the fetch: whatever it leaves open ends with it, or with what let it fetch. */
 interface FetchingCall {
-  onOver(close: () => void): void;
+  onOver(close: (why: string) => void): void;
 }
 
 export type FetchStep = "fetch" | "fetchWrite" | "fetchRead" | "fetchAbort";
@@ -29,7 +29,8 @@ export type FetchStep = "fetch" | "fetchWrite" | "fetchRead" | "fetchAbort";
 interface OpenedByCall {
   readonly exchanges: Map<number, Exchange>;
   count: number;
-  over: boolean;
+  /** Why it may fetch no more. */
+  over: string | undefined;
 }
 
 export class Fetches {
@@ -88,7 +89,7 @@ export class Fetches {
 
   async #begin(id: number, wanted: Wanted, opened: OpenedByCall): Promise<Json> {
     const { fetchesPerCall, openFetches } = this.#limits;
-    if (opened.over) throw new Error("its call is over");
+    if (opened.over !== undefined) throw new Error(opened.over);
     if (opened.exchanges.has(id)) throw new Error("there is already a fetch of this number");
     if (++opened.count > fetchesPerCall) {
       throw new Error(`one call may fetch ${fetchesPerCall} times, the limit fetchesPerCall`);
@@ -109,22 +110,22 @@ export class Fetches {
     }
   }
 
-  #end(id: number, { exchanges }: OpenedByCall): void {
+  #end(id: number, { exchanges }: OpenedByCall, why?: string): void {
     const exchange = exchanges.get(id);
     if (!exchange) return;
     exchanges.delete(id);
     this.#open--;
-    exchange.close();
+    exchange.close(why);
   }
 
   #openedBy(call: FetchingCall): OpenedByCall {
     const known = this.#calls.get(call);
     if (known) return known;
-    const opened: OpenedByCall = { exchanges: new Map(), count: 0, over: false };
+    const opened: OpenedByCall = { exchanges: new Map(), count: 0, over: undefined };
     this.#calls.set(call, opened);
-    call.onOver(() => {
-      opened.over = true;
-      for (const id of opened.exchanges.keys()) this.#end(id, opened);
+    call.onOver((why) => {
+      opened.over = why;
+      for (const id of opened.exchanges.keys()) this.#end(id, opened, why);
     });
     return opened;
   }
@@ -281,9 +282,9 @@ class Exchange {
   }
 
   /** Ends it, whatever is left. */
-  close(): void {
+  close(why = "it was abandoned"): void {
     clearTimeout(this.#timer);
-    this.#stop.abort(new NetworkRefused("it was abandoned"));
+    this.#stop.abort(new NetworkRefused(why));
     this.#writer?.abort().catch(() => {});
   }
 

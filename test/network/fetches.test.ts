@@ -12,12 +12,12 @@ import { until } from "../support/until.ts";
 
 /** A guest's call that a test can end. */
 class Call {
-  readonly closers: (() => void)[] = [];
-  onOver(close: () => void): void {
+  readonly closers: ((why: string) => void)[] = [];
+  onOver(close: (why: string) => void): void {
     this.closers.push(close);
   }
   over(): void {
-    for (const close of this.closers) close();
+    for (const close of this.closers) close("its call is over");
   }
 }
 

@@ -109,13 +109,18 @@ export async function grantTo(
   const { privateHostsOf, ownPort }: typeof alone = around ?? alone;
   const rules = { privateToo, privateHosts: privateHostsOf(tenant), server };
   const fetches = entry.network.length > 0 ? new Fetches(entry.network, limits, { ...rules, ownPort }) : undefined;
+  const hostsNow = (): readonly AllowedHost[] => allowedByBoth(entry.network, networkNow?.(tenant, server) ?? []);
   const network = {
     server,
     grant: (): SocketGrant | undefined => {
       // A catalog may be older than the entry.
-      const hosts = allowedByBoth(entry.network, networkNow?.(tenant, server) ?? []);
+      const hosts = hostsNow();
       return hosts.length > 0 ? { ...rules, tenant, hosts } : undefined;
     },
+  };
+  const isGivenNow = (): boolean => {
+    const now = networkNow && new Set(hostsNow());
+    return !now || entry.network.every((host) => now.has(host));
   };
   const { variables } = entry;
   const foldersNow = entry.folders.length > 0 ? () => folders.now(tenant, entry.folders) : undefined;
@@ -124,7 +129,7 @@ export async function grantTo(
   // A process may keep a value that it has seen, so another value gets another process.
   const given = [server, grant?.names, await grant?.version(), entry.network, variables];
   const realm = JSON.stringify(environment ? [...given, entry.env] : given);
-  return { grant, port: grantedPort(port, { grant, network: fetches, variables }), realm, ...more };
+  return { grant, port: grantedPort(port, { grant, network: fetches, isGivenNow, variables }), realm, ...more };
 }
 
 const alone: Omit<GrantedNetwork, "retire"> = { privateHostsOf: () => [], ownPort: undefined };
@@ -132,10 +137,14 @@ const alone: Omit<GrantedNetwork, "retire"> = { privateHostsOf: () => [], ownPor
 interface GivenPorts {
   readonly grant: Grant | undefined;
   readonly network: Fetches | undefined;
+  /** False when the entry of this moment gives less of a network. */
+  readonly isGivenNow: () => boolean;
   readonly variables: readonly string[] | undefined;
 }
 
-function grantedPort(port: HostPort, { grant, network, variables }: GivenPorts): HostPort {
+const TAKEN = "what this server may reach has changed since the call began; call it again";
+
+function grantedPort(port: HostPort, { grant, network, isGivenNow, variables }: GivenPorts): HostPort {
   const isNamed = variables && namedBy(port, variables);
   return {
     async request(op, params, call) {
@@ -143,6 +152,8 @@ function grantedPort(port: HostPort, { grant, network, variables }: GivenPorts):
         case "secret":
           return grant ? readSecret(grant, params) : port.request(op, params, call);
         case "fetch":
+          if (network && !isGivenNow()) throw new Error(TAKEN);
+          return (network ?? port).request(op, params, call);
         case "fetchWrite":
         case "fetchRead":
         case "fetchAbort":

@@ -25,8 +25,8 @@ export function withAllServers(host: Host, limits: AllServersLimits = defaultLim
     server: (tenant, name) => (name === ALL_SERVERS ? all(tenant).catalog() : host.server(tenant, name)),
     watch: (tenant, name, listener) =>
       name === ALL_SERVERS ? all(tenant).watch(listener) : host.watch(tenant, name, listener),
-    async reload(tenant, foreseen) {
-      await host.reload(tenant, foreseen);
+    async reload(tenant, foreseen, onRead) {
+      await host.reload(tenant, foreseen, onRead);
       await tenants.get(tenant)?.reloaded();
     },
     rest(tenant) {

@@ -76,7 +76,10 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
   const listeners: ((tenant: string) => void)[] = [];
   const changeListeners: ((tenant: string) => void)[] = [];
   let hosts = await tenants.hosts();
-  let changing: Promise<void> = Promise.resolve();
+  let hostsRead = 0;
+  const changing = new InOrderOfEach((error) =>
+    log.error({ err: error }, "a change of a tenant could not be carried out"),
+  );
 
   const begin = async (name: string): Promise<Tenant> => {
     // A tenant that is ending has to be gone before it can come again.
@@ -108,7 +111,10 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
   };
 
   const follow = async (name: string): Promise<void> => {
-    hosts = await tenants.hosts();
+    const reading = ++hostsRead;
+    const hostsNow = await tenants.hosts();
+    // A change of another tenant may have had them read since.
+    if (reading === hostsRead) hosts = hostsNow;
     const entry = served.get(name);
     if (!entry) return;
     await entry.opening.catch(() => {});
@@ -129,11 +135,7 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
     log.info({ tenant: name }, isReplaced ? "a tenant was replaced" : `a tenant was ${now ? "suspended" : "deleted"}`);
   };
 
-  const stop = tenants.onChange((name) => {
-    changing = changing
-      .then(() => follow(name))
-      .catch((error: unknown) => log.error({ err: error }, "a change of a tenant could not be carried out"));
-  });
+  const stop = tenants.onChange((name) => changing.add(name, () => follow(name)));
 
   const sweep = setInterval(
     () => {
@@ -162,7 +164,7 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
     close() {
       clearInterval(sweep);
       stop();
-      return changing;
+      return changing.settled();
     },
   };
 }
@@ -172,29 +174,58 @@ function isSame(before: Tenant, now: Tenant | undefined): now is Tenant {
   return now?.createdAt === before.createdAt && now.replacedAt === before.replacedAt;
 }
 
+/** Does what concerns one tenant in order. A tenant that takes long, or is made to, keeps no other waiting. */
+class InOrderOfEach {
+  readonly #last = new Map<string, Promise<void>>();
+  readonly #onError: (error: unknown, tenant: string) => void;
+
+  constructor(onError: (error: unknown, tenant: string) => void) {
+    this.#onError = onError;
+  }
+
+  add(tenant: string, work: () => Promise<void>): void {
+    const before = this.#last.get(tenant) ?? Promise.resolve();
+    const own = before.then(work).catch((error: unknown) => this.#onError(error, tenant));
+    this.#last.set(tenant, own);
+    void own.then(() => this.#last.get(tenant) === own && this.#last.delete(tenant));
+  }
+
+  async settled(): Promise<void> {
+    await Promise.all(this.#last.values());
+  }
+}
+
 /** Tells the host of changes by other processes on the same store. Returns the function that stops it. */
 export function followChanges(store: Store, host: Host, tenancy: Tenancy, log: Log): () => Promise<void> {
-  let reloading: Promise<void> = Promise.resolve();
+  const onError = (error: unknown, tenant: string): void =>
+    log.error({ err: error, tenant }, "a change of another process could not be read");
+  const [reading, judging] = [new InOrderOfEach(onError), new InOrderOfEach(onError)];
+  const telling = new Set<Promise<void>>();
   const reload = async (tenant: string): Promise<void> => {
     await tenancy.opening(tenant)?.catch(() => {});
-    if (tenancy.opening(tenant)) await host.reload(tenant);
-  };
-  const inOrder = (tenant: string, follow: () => Promise<void>): void => {
-    reloading = reloading
-      .then(follow)
-      .catch((error: unknown) => log.error({ err: error, tenant }, "a change of another process could not be read"));
+    if (!tenancy.opening(tenant)) return;
+    // The next change does not wait until listeners know of this one: servers are loaded for them.
+    await new Promise<void>((resolve) => {
+      const told = host
+        .reload(tenant, undefined, resolve)
+        .catch((error: unknown) => onError(error, tenant))
+        .finally(() => telling.delete(told))
+        .finally(resolve);
+      telling.add(told);
+    });
   };
   const stop = store.onChange((changed) => {
     for (const { tenant, kind, name } of changed) if (kind === "secret") host.secretChanged(tenant, name);
     for (const { tenant, kind, name } of changed) {
-      if (kind === "upstream") inOrder(tenant, () => host.upstreamJudged(tenant, name));
+      if (kind === "upstream") judging.add(tenant, () => host.upstreamJudged(tenant, name));
     }
     const tenants = new Set(changed.flatMap(({ tenant, kind }) => (OFFERED.has(kind) ? [tenant] : [])));
-    for (const tenant of tenants) inOrder(tenant, () => reload(tenant));
+    for (const tenant of tenants) reading.add(tenant, () => reload(tenant));
   });
-  return () => {
+  return async () => {
     stop();
-    return reloading;
+    await Promise.all([reading.settled(), judging.settled()]);
+    await Promise.all(telling);
   };
 }
 

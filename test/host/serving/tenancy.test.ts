@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { openTenancy, ServedTenants, type Tenancy } from "../../../src/host/serving/tenancy.ts";
+import { followChanges, openTenancy, ServedTenants, type Tenancy } from "../../../src/host/serving/tenancy.ts";
 import { rawBlock } from "../../../src/lib/cid.ts";
 import { createLog } from "../../../src/lib/log.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
@@ -111,6 +111,72 @@ describe("which tenants a process serves", () => {
     await assert.rejects(store.tenants.change("nobody", { by: "test" }), { code: "tenant_not_found" });
     const names = (await store.tenants.list()).map(({ name }) => name);
     assert.deepEqual(names, ["acme", "default", "idle", "umbrella"]);
+  });
+});
+
+describe("what one tenant makes long", () => {
+  let folder: string;
+  let store: Store;
+  let other: Store;
+  const log = createLog("silent");
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "berth-tenancy-"));
+    store = await openSqliteStore({ dataDir: folder });
+    for (const name of ["slow", "quick"]) await store.tenants.create(name, { by: "test" });
+    other = await openSqliteStore({ dataDir: folder });
+  });
+  after(async () => {
+    await Promise.all([store.close(), other.close()]);
+    await rm(folder, { recursive: true });
+  });
+  const never = new Promise<void>(() => {});
+  const set = (tenant: string, text: string) => {
+    const value = rawBlock(text);
+    return other.change(tenant, {
+      by: "test",
+      put: [value],
+      set: [{ kind: "variable", name: "mcps", cid: value.cid }],
+    });
+  };
+
+  it("C8 keeps no other tenant's end waiting", async () => {
+    const ended: string[] = [];
+    const end = (tenant: string): Promise<void> => {
+      ended.push(tenant);
+      return tenant === "slow" ? never : Promise.resolve();
+    };
+    const open = async (): Promise<void> => {};
+    const served = new ServedTenants();
+    const limits = { tenantIdleMs: 60_000 };
+    const tenancy = await openTenancy({ served, tenants: store.tenants, open, rest: () => false, end, limits, log });
+    for (const name of ["slow", "quick"]) await tenancy.admit(name);
+    await other.tenants.change("slow", { by: "test", suspended: true });
+    await until(() => ended.includes("slow"), "it is being ended");
+    await other.tenants.change("quick", { by: "test", suspended: true });
+    await until(() => ended.includes("quick"), "the other one is ended meanwhile", 30_000);
+    for (const name of ["slow", "quick"]) await other.tenants.change(name, { by: "test", suspended: false });
+    void tenancy.close();
+  });
+
+  it("C8 keeps no change of another process waiting, be it of another tenant or the next of its own", async () => {
+    const read: string[] = [];
+    const host = {
+      secretChanged() {},
+      reload(tenant: string, _: unknown, onRead?: () => void): Promise<void> {
+        read.push(tenant);
+        // It goes on to tell listeners, for which it loads servers.
+        onRead?.();
+        return tenant === "slow" ? never : Promise.resolve();
+      },
+    } as unknown as Parameters<typeof followChanges>[1];
+    const tenancy = { opening: () => Promise.resolve() } as unknown as Tenancy;
+    const stop = followChanges(store, host, tenancy, log);
+    for (const [at, tenant] of ["slow", "quick", "slow"].entries()) {
+      await set(tenant, `{"a${at}":{}}`);
+      await until(() => read.length === at + 1, `${tenant} is read`, 30_000);
+    }
+    assert.deepEqual(read, ["slow", "quick", "slow"]);
+    void stop();
   });
 });
 
