@@ -22,6 +22,8 @@ const STRANGERS_MAX = 64;
 const IDLE_MS = 10_000;
 /** Calls that were taken lately, and cannot be taken again. */
 const TAKEN_MAX = 100_000;
+/** A call that expires is refused by the clock of the store, which processes read with this precision, or better. */
+const LATE_MS = 500;
 /** The unread part of one answer; further lines on its way are dropped. */
 const UNREAD_BYTES_MAX = 1024 * 1024;
 
@@ -45,7 +47,7 @@ export class NodeCalls {
   readonly #strangers = new Set<Socket>();
   /** When each call expires that was taken, by its id: the oldest first. */
   readonly #taken = new Map<string, number>();
-  /** Functions that end the calls under way to each node. */
+  /** Functions that end the calls under way to each node, and from it. */
   readonly #underWay = new Map<string, Set<() => void>>();
 
   constructor(options: NodeCallsOptions) {
@@ -93,27 +95,31 @@ export class NodeCalls {
     if (!address) return Promise.reject(new NotTaken("it is not there"));
     const expires = now() + limits.nodeCallMs;
     const envelope: Envelope = { from: cluster.id, to, id: randomUUID(), expires, topic, body };
+    if (signal?.aborted) return Promise.reject(new BerthError("cancelled"));
     return new Promise((resolve, reject) => {
       const request = startRequest({ ...this.#tls(), ...address, agent: this.#agent, method: "POST" });
       // A connection that a call before has used may be lost in the moment in which this one is sent.
       let mayBeTaken = false;
-      const ends = this.#underWay.get(to) ?? new Set();
-      this.#underWay.set(to, ends);
+      let isSettled = false;
       const settle = (then: () => void): void => {
-        ends.delete(lose);
-        if (ends.size === 0 && this.#underWay.get(to) === ends) this.#underWay.delete(to);
+        if (isSettled) return;
+        isSettled = true;
+        clearTimeout(late);
+        leave();
         signal?.removeEventListener("abort", cancel);
         then();
       };
-      const fail = (error: unknown): void => {
-        settle(() => reject(error));
-        request.destroy();
-      };
+      const fail = (error: unknown): void =>
+        settle(() => {
+          reject(error);
+          request.destroy();
+        });
       const lose = (cause?: unknown): void =>
         fail(mayBeTaken ? new NodeLost(cause) : new NotTaken("it cannot be reached", cause));
       const cancel = (): void => fail(new BerthError("cancelled"));
-      ends.add(lose);
-      if (signal?.aborted) return cancel();
+      // A node that has not taken it by then refuses it.
+      const late = setTimeout(() => fail(new NotTaken("it does not answer")), limits.nodeCallMs + LATE_MS).unref();
+      const leave = this.#enter(to, lose);
       signal?.addEventListener("abort", cancel);
       request.on("socket", (socket) => {
         if (request.reusedSocket) mayBeTaken = true;
@@ -121,6 +127,7 @@ export class NodeCalls {
       });
       request.on("error", lose);
       request.on("response", (response) => {
+        clearTimeout(late);
         const reader = new TransferReader(limits.nodeCallBytes);
         response.on("error", lose);
         response.on("close", () => lose());
@@ -129,10 +136,8 @@ export class NodeCalls {
             for (const reply of reader.push(chunk) as Reply[]) {
               if ("part" in reply) onPart?.(reply.part);
               else if ("answer" in reply) settle(() => resolve(reply.answer));
-              else
-                fail(
-                  "refused" in reply ? new NotTaken(reply.refused) : new BerthError("internal", "another node failed"),
-                );
+              else if ("refused" in reply) fail(new NotTaken(reply.refused));
+              else fail(new BerthError("internal", "another node failed"));
             }
           } catch (error) {
             lose(error);
@@ -142,6 +147,15 @@ export class NodeCalls {
       for (const piece of piecesOf(envelope)) request.write(piece);
       request.end();
     });
+  }
+
+  /** Has `end` called when the node is gone, until the returned function is. */
+  #enter(node: string, end: () => void): () => void {
+    const ends = this.#underWay.get(node) ?? new Set();
+    this.#underWay.set(node, ends.add(end));
+    return () => {
+      if (ends.delete(end) && ends.size === 0 && this.#underWay.get(node) === ends) this.#underWay.delete(node);
+    };
   }
 
   async close(): Promise<void> {
@@ -218,7 +232,13 @@ export class NodeCalls {
     const refused = handler ? this.#refusal(envelope) : "it does not know what the call is about";
     if (refused !== undefined) return answer(response, { refused });
     const signal = new Cancellation();
-    response.on("close", () => signal.abort());
+    const leave = this.#enter(envelope.from, () => response.destroy());
+    response.on("close", () => {
+      leave();
+      signal.abort();
+    });
+    // Says that the call is taken.
+    response.flushHeaders();
     const part = (value: unknown): void => {
       if (response.writableLength <= UNREAD_BYTES_MAX && !response.destroyed) write(response, { part: value });
     };
@@ -236,17 +256,17 @@ export class NodeCalls {
     const { nodeCallBytes, nodeCallMs } = this.#options.limits;
     const reader = new TransferReader(nodeCallBytes);
     const timer = setTimeout(() => request.destroy(), nodeCallMs);
+    let envelope: unknown;
     try {
-      for await (const chunk of request) {
-        const [envelope] = reader.push(chunk as Buffer);
-        if (envelope !== undefined) return envelope as Envelope;
-      }
+      // To its end: a request that is left before takes its connection with it.
+      for await (const chunk of request) for (const value of reader.push(chunk as Buffer)) envelope ??= value;
     } catch (error) {
       this.#options.log.warn({ err: error }, "a call of another node cannot be read");
+      return undefined;
     } finally {
       clearTimeout(timer);
     }
-    return undefined;
+    return envelope as Envelope | undefined;
   }
 
   /** Why a call is not taken, for the node that makes it. */

@@ -50,6 +50,8 @@ export interface Host {
   content(tenant: string, cid: Cid): Promise<Uint8Array | undefined>;
   /** The state of a hosted upstream, and what of it awaits approval. Undefined for any other server. */
   upstream(tenant: string, name: string): UpstreamState | undefined;
+  /** The same from the node that runs it, if that is another one, which is asked. */
+  upstreamNow(tenant: string, name: string): Promise<UpstreamState | undefined>;
   /**
    * Approves what an upstream offers now: exactly the contract that was reviewed. Rejects with `name_moved` when it has
    * changed since, and with `read_only`.

@@ -375,6 +375,11 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
       return entry?.upstream === undefined ? undefined : upstreams?.state(tenant, server, entry);
     },
 
+    async upstreamNow(tenant, server) {
+      const entry = directories.get(tenant)?.servers.get(server)?.entry;
+      return entry?.upstream === undefined ? undefined : upstreams?.stateNow(tenant, server, entry);
+    },
+
     async approveUpstream(tenant, server, approval) {
       const entry = directories.get(tenant)?.servers.get(server)?.entry;
       // A person may have seen the change through another process.

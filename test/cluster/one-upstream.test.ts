@@ -1,62 +1,158 @@
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { JsonObject } from "../../src/lib/json.ts";
-import { call } from "../support/berth.ts";
+import { call, modern, MODERN_META } from "../support/berth.ts";
+import { changing, open, tool, type Changing } from "../support/hosted-upstreams.ts";
 import { Nodes } from "../support/nodes.ts";
 import { processesWith } from "../support/processes.ts";
 import { until } from "../support/until.ts";
-import { everything, installed } from "../support/upstreams.ts";
+import { everything, fixtures, installed } from "../support/upstreams.ts";
 
 const MARK = `one-upstream-${process.pid}`;
 const memory = installed("@modelcontextprotocol/server-memory/dist/index.js");
+const counting = `mcp+node://${join(fixtures, "counting.mjs")}`;
+const ASKABLE = { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {} } } };
+const ADA = { action: "accept", content: { name: "Ada" } };
 
 describe("an upstream of two nodes", () => {
+  const closers: (() => void)[] = [];
   let nodes: Nodes;
+  let shifting: Changing;
   before(async () => {
+    shifting = changing({ after: (close) => void closers.push(close as () => void) }, [
+      tool("swap", "Changes."),
+      tool("first", "It is there."),
+    ]);
     nodes = await Nodes.start({
-      env: { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_NODE_LEASE_MS: "10000" },
+      env: { BERTH_UPSTREAM_PROGRAMS: "on" },
       mcps: {
         memory: { upstream: `${memory}?env.BERTH_TEST_MARK=${MARK}-memory` },
         every: { upstream: `${everything}&env.BERTH_TEST_MARK=${MARK}-every` },
+        counting: { upstream: `${counting}?env.BERTH_TEST_MARK=${MARK}-counting` },
+        many: { upstream: `${counting}?env.BERTH_TEST_MARK=${MARK}-many`, runs: "everywhere" },
+        shifting: { upstream: shifting.uri },
       },
     });
   });
-  after(() => nodes.close());
+  after(async () => {
+    await nodes.close();
+    for (const close of closers) close();
+  });
+
+  const state = async (index: number, server: string): Promise<JsonObject> =>
+    (await (await fetch(`${nodes.urls[index]}/api/servers/${server}/upstream`)).json()) as JsonObject;
+  const textOf = async (index: number, server: string, name: string, args: Record<string, unknown> = {}) => {
+    const result = await call(`${nodes.urls[index]}/mcp/${server}`, name, args);
+    return (result.content?.[0]?.text as string | undefined) ?? JSON.stringify(result);
+  };
+  /** The node that runs a server, and the other one. */
+  const rolesOf = async (server: string): Promise<[owner: number, other: number]> =>
+    ((await state(0, server))["node"] as JsonObject)["isThis"] === true ? [0, 1] : [1, 0];
 
   it("runs once: what was written through one node is read through the other", async () => {
-    for (const [index, url] of nodes.urls.entries()) {
+    for (const index of nodes.urls.keys()) {
       const entities = [{ name: `of node ${index}`, entityType: "note", observations: [] }];
-      const made = await call(`${url}/mcp/memory`, "create_entities", { entities });
-      assert.equal(made.isError, undefined, JSON.stringify(made));
+      await textOf(index, "memory", "create_entities", { entities });
     }
-    for (const url of nodes.urls) {
-      const { content } = await call(`${url}/mcp/memory`, "read_graph");
-      assert.match(content[0].text, /of node 0[^]*of node 1/);
-    }
+    for (const index of nodes.urls.keys())
+      assert.match(await textOf(index, "memory", "read_graph"), /of node 0[^]*of node 1/);
     assert.equal(processesWith(`${MARK}-memory`).length, 1);
   });
 
+  it("runs on each node where its entry says so", async () => {
+    assert.notEqual(await textOf(0, "many", "pid"), await textOf(1, "many", "pid"));
+    assert.equal(await textOf(0, "counting", "pid"), await textOf(1, "counting", "pid"));
+  });
+
+  it("takes and gives long texts, and reads resources, through the other node", async () => {
+    const [, other] = await rolesOf("counting");
+    const text = "ä".repeat(1_000_000);
+    assert.equal(await textOf(other, "counting", "measure", { text }), "1000000");
+    assert.equal(await textOf(other, "counting", "long", { length: 1_000_000 }), text);
+    const { body } = await modern(`${nodes.urls[other]}/mcp/counting`, "resources/read", { uri: "note://one" });
+    assert.match(body.result.contents[0].text, /^read by \d+$/);
+  });
+
+  it("tells its lines and progress to a caller of the other node, and its updates to a listener there", async (t) => {
+    const [, other] = await rolesOf("counting");
+    const client = await open(t, { url: nodes.urls[other]! }, "counting", "legacy");
+    const heard: unknown[] = [];
+    client.setNotificationHandler("notifications/message", ({ params }) => void heard.push(params.data));
+    client.setNotificationHandler("notifications/resources/updated", ({ params }) => void heard.push(params.uri));
+    await client.setLoggingLevel("debug");
+    await client.subscribeResource({ uri: "note://one" });
+    const onprogress = ({ progress }: { progress: number }): void => void heard.push(progress);
+    await client.callTool({ name: "say", arguments: {} }, { onprogress });
+    await until(() => heard.includes("a line") && heard.includes(1));
+    await textOf(1 - other, "counting", "touch", { uri: "note://one" });
+    await until(() => heard.includes("note://one"));
+  });
+
+  it("asks through one node and is answered through the other, in either era", async (t) => {
+    const ask = (index: number, more: object) =>
+      modern(`${nodes.urls[index]}/mcp/counting`, "tools/call", {
+        name: "ask",
+        arguments: {},
+        _meta: ASKABLE,
+        ...more,
+      });
+    for (const first of nodes.urls.keys()) {
+      const { requestState, inputRequests } = (await ask(first, {})).body.result;
+      const inputResponses = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, ADA]));
+      const { result } = (await ask(1 - first, { requestState, inputResponses })).body;
+      assert.match(result.content[0].text, /^\d+ for Ada$/);
+    }
+    for (const mode of ["legacy", "auto"] as const) {
+      const client = await open(t, nodes, "counting", mode);
+      const result = await client.callTool({ name: "ask", arguments: {} });
+      assert.match(JSON.stringify(result.content), /for Ada/);
+    }
+  });
+
+  it("that changes what it offers is listed anew on both, and its changed tool held back", async () => {
+    const listed = async (index: number): Promise<string[]> => {
+      const { body } = await modern(`${nodes.urls[index]}/mcp/shifting`, "tools/list");
+      return (body.result?.tools ?? []).map(({ name }: { name: string }) => name);
+    };
+    for (const index of nodes.urls.keys()) await textOf(index, "shifting", "first");
+    shifting.offerNext([tool("swap", "Changes."), tool("first", "It is another."), tool("second", "It is new.")]);
+    await textOf(0, "shifting", "swap");
+    for (const index of nodes.urls.keys())
+      await until(async () => String(await listed(index)) === "swap,second", `node ${index} lists what is offered now`);
+    for (const index of nodes.urls.keys())
+      assert.match(await textOf(index, "shifting", "first"), /The upstream has changed/);
+  });
+
+  it("is left to the other node when its own ends, which then runs it at once", async () => {
+    const [owner, other] = await rolesOf("counting");
+    const before = await textOf(other, "counting", "pid");
+    await nodes.endNode(owner, "SIGTERM");
+    assert.notEqual(await textOf(other, "counting", "pid"), before);
+    assert.equal(processesWith(`${MARK}-counting`).length, 1);
+    await nodes.startNode(owner);
+    assert.equal(await textOf(owner, "counting", "pid"), await textOf(other, "counting", "pid"));
+  });
+
   it("goes on elsewhere when its node is killed, and calls fail at once meanwhile", async () => {
-    const [first, second] = nodes.urls as [string, string];
-    assert.equal((await call(`${first}/mcp/every`, "echo", { message: "hi" })).content[0].text, "Echo: hi");
-    assert.equal((await call(`${second}/mcp/every`, "echo", { message: "ho" })).content[0].text, "Echo: ho");
-    const long = call(`${second}/mcp/every`, "trigger-long-running-operation", { duration: 60, steps: 2 });
-    await until(
-      async () => ((await (await fetch(`${first}/api/servers/every/upstream`)).json()) as JsonObject)["requests"] === 1,
-    );
-    await nodes.endNode(0, "SIGKILL");
+    await textOf(0, "every", "echo", { message: "hi" });
+    const [owner, other] = await rolesOf("every");
+    assert.equal(await textOf(other, "every", "echo", { message: "ho" }), "Echo: ho");
+    const long = textOf(other, "every", "trigger-long-running-operation", { duration: 60, steps: 2 });
+    await until(async () => (await state(other, "every"))["requests"] === 1);
+    await nodes.endNode(owner, "SIGKILL");
     const killedAt = performance.now();
-    const lost = await long;
+    assert.match(await long, /^The upstream has ended; try again/);
     assert.ok(performance.now() - killedAt < 2_000);
-    assert.match(lost.content[0].text, /^The upstream has ended; try again/);
     for (;;) {
       const askedAt = performance.now();
-      const answer = await call(`${second}/mcp/every`, "echo", { message: "again" });
+      const answer = await textOf(other, "every", "echo", { message: "again" });
       assert.ok(performance.now() - askedAt < 10_000, "no call hangs");
-      if (!answer.isError) break;
-      assert.match(answer.content[0].text, /try again/);
+      if (answer === "Echo: again") break;
+      assert.match(answer, /try again/);
     }
     assert.ok(performance.now() - killedAt < 20_000);
     assert.equal(processesWith(`${MARK}-every`).length, 1);
+    await nodes.startNode(owner);
   });
 });

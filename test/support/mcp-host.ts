@@ -139,6 +139,10 @@ export class MemoryHost implements Host {
     return undefined;
   }
 
+  upstreamNow(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
   approveUpstream(): Promise<void> {
     return Promise.resolve();
   }

@@ -66,14 +66,15 @@ export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions
     const tenant = context.tenant;
     // The state of an upstream is read together with its server.
     await host.summary(tenant, name);
-    const upstream = host.upstream(tenant, name);
+    const upstream = await host.upstreamNow(tenant, name);
     if (!upstream) throw new BerthError("not_found", `"${name}" is not an upstream`);
-    const { health, pending, launcher, stderr } = upstream;
+    const { health, pending, launcher, stderr, node } = upstream;
     context.response.json({
       name: upstream.name,
       launcher,
       ...health,
       ...(stderr !== "" && mayChange(context, "entry", name) && { stderr }),
+      ...(node && { node }),
       ...(pending && { pending: { contract: pending.contract, changes: pending.changes } }),
     });
   };

@@ -37,9 +37,12 @@ export const mcpPage: PageRoute<McpOptions> = {
       const all = await host.overview(tenant, names);
       const servers = principal ? await mapInTurns(all, async (server) => known(server, principal)) : all;
       const origin = originOf(request);
+      const upstreams = new Map(
+        await Promise.all(servers.map(async ({ name }) => [name, await host.upstreamNow(tenant, name)] as const)),
+      );
       const viewOf = (server: Overview): object => ({
         origin,
-        ...serverView(base, server, host.upstream(tenant, server.name)),
+        ...serverView(base, server, upstreams.get(server.name)),
       });
       const url = `${origin}${base}/mcp`;
       const credentials = credentialsOf(access, tenant);

@@ -176,7 +176,7 @@ async function frameOf(
   context: RoutedContext,
   { host, pages, tenant, base }: Parts,
 ): Promise<Page> {
-  const upstream = host.upstream(tenant, name);
+  const upstream = await host.upstreamNow(tenant, name);
   const shown = upstream && (await upstreamView(pages, base, name, upstream, mayChange(context, "entry", name)));
   return {
     title: name,
@@ -215,7 +215,7 @@ export async function upstreamView(
   pages: Pick<Pages, "fragment">,
   base: string,
   server: string,
-  { name, launcher, health, pending, stderr }: UpstreamState,
+  { name, launcher, health, pending, stderr, node }: UpstreamState,
   mayChange: boolean,
 ): Promise<{ readonly view: object; readonly fragments: readonly Fragment[] }> {
   const { state, starts, requests, failure, retryAt, protocolVersion, server: own } = health;
@@ -227,6 +227,9 @@ export async function upstreamView(
       value: isRemote(launcher) ? "it runs elsewhere" : "none: it runs like a process of your own",
     },
     { label: "Process", value: STATES[state] },
+    ...(node
+      ? [{ label: "Runs once, on the node", value: node.isThis ? `${node.id}, which shows this` : node.id }]
+      : []),
     ...(own ? [{ label: "Calls itself", value: `${own.name} ${own.version}` }] : []),
     ...(protocolVersion === undefined ? [] : [{ label: "Speaks MCP", value: protocolVersion }]),
     { label: "Starts so far", value: String(starts) },
