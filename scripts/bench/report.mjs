@@ -120,6 +120,37 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     );
   }
 
+  if (figures.nodes) {
+    const names = {
+      one: "one process",
+      workers: "two workers",
+      proxied: "one process behind haproxy",
+      nodes: "two processes behind haproxy",
+    };
+    const { call, list, localMs, forwardedMs, saves } = figures.nodes;
+    table(
+      "Several processes, requests a second",
+      ["tools/call", "tools/list of 50 tools"],
+      Object.entries(names).map(([name, title]) => [title, whole(call[name]), whole(list[name])]),
+    );
+    print(
+      `\nA call of an upstream that this node has ${fixed(localMs, 2)} ms, that another one has ${fixed(forwardedMs, 2)} ms`,
+    );
+    table(
+      "As many writers as workers, each of which saves again and again",
+      ["saves/s", "p50 / p99 / max of a save, ms", "p99 of calls before, ms", "meanwhile", "max"],
+      saves.map((row) => [
+        whole(row.workers),
+        whole(row.perSecond),
+        `${fixed(row.saveP50Ms, 1)} / ${fixed(row.saveP99Ms, 1)} / ${fixed(row.saveMaxMs, 1)}`,
+        fixed(row.quietP99Ms, 1),
+        fixed(row.callP99Ms, 1),
+        fixed(row.callMaxMs, 1),
+      ]),
+      "workers",
+    );
+  }
+
   if (figures.edits) {
     const { saves, servers, quietMs } = figures.edits;
     print(

@@ -13,6 +13,7 @@ import { measureFairness } from "./part-fairness.mjs";
 import { measureHostile } from "./part-hostile.mjs";
 import { measureDiscovery, measureImage, newImage } from "./part-image.mjs";
 import { measureMany } from "./part-many.mjs";
+import { measureNodes } from "./part-nodes.mjs";
 import { measurePackages } from "./part-packages.mjs";
 import { measurePages } from "./part-pages.mjs";
 import { measureServers } from "./part-servers.mjs";
@@ -113,6 +114,7 @@ async function measure(folder, options) {
   await measured("packages", () => measurePackages(folder, options.firstCalls, say));
   await measured("state", () => measureState(folder, options.stateCalls, say));
   await measured("sockets", () => measureSockets(folder, options.sockets, say));
+  await measured("nodes", () => measureNodes(folder, options.nodes, say));
   let discoveryMs;
   await measured("image", async () => {
     const all = [];
