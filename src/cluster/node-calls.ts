@@ -178,7 +178,8 @@ export class NodeCalls {
   #listenAt(where: { path: string } | { host: string; port: number }): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#listener.once("error", reject);
-      this.#listener.listen(where, () => {
+      // A worker would otherwise have its primary process listen, and share the connections among all workers.
+      this.#listener.listen({ ...where, exclusive: true }, () => {
         this.#listener.off("error", reject);
         this.#listener.on("error", (error) => this.#options.log.warn({ err: error }, "calls of other nodes failed"));
         resolve();
