@@ -1,11 +1,11 @@
-import { isIP, connect, createServer, type Server, type Socket } from "node:net";
+import { isIP, createServer, type Server, type Socket } from "node:net";
 import { dirname, join } from "node:path";
 import { limitVariable } from "../limits/limits.ts";
 import { checkedAddresses, pinnedTo, resolverOf, type Resolve } from "./agent.ts";
 import { socketHostOf } from "./allow-list.ts";
 import { authorityOf, listRules, NetworkRefused, type NetworkRules } from "./network-rules.ts";
 import type { Asked, SocketGrant, SocketLimits, Told } from "./relay-wire.ts";
-import { SocketPair } from "./socket-pair.ts";
+import { Outside, SocketPair } from "./socket-pair.ts";
 import type { TenantSockets } from "./tenant-sockets.ts";
 
 /**
@@ -144,8 +144,9 @@ export class Door {
     try {
       const addresses = await within(socketConnectMs, this.#addressesOf(host, port));
       const leftMs = Math.max(1, socketConnectMs - (performance.now() - beganAt));
-      const outside = openTo(host, port, addresses);
-      wanted.keep(outside);
+      const opening = openTo(host, port, addresses);
+      wanted.keep(opening);
+      const outside = opening.socket;
       await connected(outside, leftMs, authorityOf(host, port), socketConnectMs);
       const { remoteAddress: address = "" } = outside;
       if (!addresses.includes(address)) throw new NetworkRefused(`${authorityOf(host, port)} is at no checked address`);
@@ -176,7 +177,7 @@ class Wanted {
   readonly #tenant: TenantSockets;
   readonly #onOver: () => void;
   readonly #left: () => void;
-  #outside: Socket | undefined;
+  #outside: Outside | undefined;
   #ticket: Server | undefined;
   #untaken: NodeJS.Timeout | undefined;
   #pair: SocketPair | undefined;
@@ -194,13 +195,13 @@ class Wanted {
   readonly end = (): void => this.#end(CUT);
 
   /** Takes over the socket to the host, connected or not. */
-  keep(socket: Socket): void {
+  keep(outside: Outside): void {
     if (this.#isOver || this.#asking.destroyed) {
-      socket.destroy();
+      outside.socket.destroy();
       throw ended();
     }
-    this.#outside = socket;
-    socket.once("close", () => {
+    this.#outside = outside;
+    outside.socket.once("close", () => {
       if (!this.#pair) this.end();
     });
   }
@@ -208,7 +209,7 @@ class Wanted {
   /** Takes one connection at `path`, which is joined with the one to the host. */
   async offer(path: string, idleMs: number): Promise<void> {
     if (this.#isOver) throw ended();
-    const ticket = createServer({ allowHalfOpen: true, highWaterMark: BUFFER_BYTES }, (inside) => {
+    const ticket = createServer({ allowHalfOpen: true }, (inside) => {
       ticket.close();
       clearTimeout(this.#untaken);
       if (this.#pair || this.#isOver) return void inside.destroy();
@@ -232,7 +233,7 @@ class Wanted {
     this.#left();
     clearTimeout(this.#untaken);
     this.#ticket?.close();
-    this.#outside?.destroy();
+    this.#outside?.socket.destroy();
     if (this.#pair) {
       this.#pair.end(why);
       // Without a pair, the guest still waits for an answer.
@@ -264,8 +265,6 @@ const HOSTS_MAX = 16;
 const KEEP_ALIVE_MS = 30_000;
 /** The time after which another of a host's addresses is tried as well. */
 const NEXT_ADDRESS_MS = 1_000;
-/** A piece that is read is at most half of it, so that one piece can wait without reading being stopped. */
-const BUFFER_BYTES = 128 * 1024;
 const SHOWN_UNITS = 200;
 /** The reason that a guest hears of for a connection that the host ends. */
 const CUT = "ECONNRESET: what this server may reach has changed, or it was withdrawn";
@@ -295,10 +294,10 @@ function allowsHost({ kind, name, port }: SocketGrant["hosts"][number], host: st
   }
 }
 
-function openTo(host: string, port: number, addresses: readonly string[]): Socket {
-  const how = { port, allowHalfOpen: true, readableHighWaterMark: BUFFER_BYTES, writableHighWaterMark: BUFFER_BYTES };
-  if (addresses.length === 1) return connect({ ...how, host: addresses[0]! });
-  return connect({
+function openTo(host: string, port: number, addresses: readonly string[]): Outside {
+  const how = { port, allowHalfOpen: true };
+  if (addresses.length === 1) return new Outside({ ...how, host: addresses[0]! });
+  return new Outside({
     ...how,
     host,
     lookup: pinnedTo(addresses),

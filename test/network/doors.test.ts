@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
@@ -314,6 +315,43 @@ describe("the door of a guest", () => {
     await until(() => tenant.use().open === 0, "it is over");
     assert.equal(tenant.use().sentBytes, 10);
     assert.match((await received[0])!, /^(last words|cut)$/);
+  });
+
+  it("keeps what a host says before the guest takes the connection, also with several addresses to choose from", async () => {
+    onConnection = (peer) => peer.end("welcome");
+    const grant = { list: [`127.0.0.1:${port}`, `both.test:${port}`] };
+    const { path } = await open({ grant, resolve: async () => ["::1", "127.0.0.1"] });
+    for (const host of ["127.0.0.1", "both.test"]) {
+      const { said } = wantTo(path, host);
+      const told = await said;
+      assert.ok(told && "socket" in told, JSON.stringify(told));
+      await until(() => reached.at(-1)!.writableFinished, "it has said all");
+      const data = connect({ path: join(folder, told.socket) });
+      assert.equal(await textOf(data), "welcome");
+    }
+  });
+
+  it("carries every byte as it was sent, both ways, between sides that read slowly", async () => {
+    const sent = randomBytes(4 * 1024 * 1024);
+    const slowly = async (socket: Socket): Promise<Buffer> => {
+      const chunks: Buffer[] = [];
+      for await (const chunk of socket) {
+        chunks.push(chunk as Buffer);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      return Buffer.concat(chunks);
+    };
+    let received!: Promise<Buffer>;
+    onConnection = (peer) => {
+      received = slowly(peer);
+      peer.end(sent);
+    };
+    const { path, tenant } = await open();
+    const { data } = await reach(path);
+    data.end(sent);
+    const sides = [await slowly(data), await received];
+    for (const side of sides) assert.ok(side.equals(sent), `${side.length} bytes`);
+    assert.equal(tenant.use().receivedBytes, sent.length);
   });
 
   it("gives up a host that does not answer, and a name that is not found in time", async () => {
