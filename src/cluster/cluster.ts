@@ -51,9 +51,11 @@ export class Cluster {
     return this.#others;
   }
 
-  /** Says something of this node to all others; they know within a second. */
+  /** Says something of this node to all others, which know it soon. */
   say(name: string, fact: Json): void {
+    if (JSON.stringify(this.#facts[name]) === JSON.stringify(fact)) return;
     this.#facts[name] = fact;
+    if (this.#timer && this.#others.size > 0) void this.#beat().then(() => this.tell(HELLO, {}));
   }
 
   /** Calls `handler` for each letter about a topic, in the order in which one node has posted them. */
@@ -120,6 +122,7 @@ export class Cluster {
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    this.#timer = undefined;
     this.#stopListening?.();
     if (!this.#stopListening) return;
     await this.#tell();

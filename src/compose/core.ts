@@ -176,6 +176,7 @@ export async function openCore(
     const grants = new Grants(secrets, log);
     const hosting = {
       store,
+      cluster,
       checks,
       executor,
       compile: compilingInTurn(

@@ -1,3 +1,4 @@
+import type { Cluster } from "../cluster/cluster.ts";
 import { URI_UNITS_MAX } from "../discover/uri-template.ts";
 import { unnamedEntry } from "../entry/entry.ts";
 import type { McpsLimits } from "../entry/mcps.ts";
@@ -28,6 +29,7 @@ import { createEarlierReleases, readReleases } from "./catalog/releases.ts";
 import { createSetVisible } from "./catalog/visibility.ts";
 import { readWithdrawn, refuseWithdrawn, type WithdrawnReleases } from "./catalog/withdrawn.ts";
 import type { Foreseen, Host } from "./host.ts";
+import { UpdatesElsewhere } from "./serving/updates-elsewhere.ts";
 import { Watchers } from "./serving/watchers.ts";
 
 export interface HostDependencies extends Omit<
@@ -36,6 +38,8 @@ export interface HostDependencies extends Omit<
 > {
   /** Hears of each tool call. */
   readonly observers?: Observers;
+  /** The other processes of the service, before they are joined. */
+  readonly cluster?: Cluster;
   /** A server that comes with Berth, for one tenant. */
   readonly builtIn?: { readonly tenant: string; readonly server: BuiltInServer };
   /** A tenant's own limit of the bytes of its servers' state. */
@@ -69,6 +73,12 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     (tenant, server) =>
       log.warn({ tenant, server }, "too many updated resources are waiting to be announced; some are left out"),
   );
+  const elsewhere = dependencies.cluster && new UpdatesElsewhere(dependencies.cluster, watchers, log);
+  /** False when too many updates wait to be told, here or in other nodes. */
+  const resourceUpdated = (tenant: string, server: string, uri: string): boolean => {
+    const isTold = watchers.resourceUpdated(tenant, server, uri);
+    return (elsewhere?.updated(tenant, server, uri) ?? true) && isTold;
+  };
   const activities = new Activities(limits.recentCalls);
   const observers = dependencies.observers ?? new Observers();
   const recentLines = new RecentLines(limits);
@@ -199,7 +209,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     },
     // A resource with a longer URI cannot be read.
     onResourceUpdated: (tenant, server, uri) =>
-      void (uri.length <= URI_UNITS_MAX && watchers.resourceUpdated(tenant, server, uri)),
+      void (uri.length <= URI_UNITS_MAX && resourceUpdated(tenant, server, uri)),
   });
   const loading = {
     ...dependencies,
@@ -400,7 +410,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
       await learn(tenant, server);
     },
 
-    resourceUpdated: (tenant, server, uri) => watchers.resourceUpdated(tenant, server, uri),
+    resourceUpdated,
 
     setVisible,
   };

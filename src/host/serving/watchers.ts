@@ -41,6 +41,7 @@ export class Watchers {
   readonly #updated = new Map<string, Updates>();
   readonly #onError: (error: unknown) => void;
   readonly #onFull: (tenant: string, server: string) => void;
+  #onTenant: (tenant: string) => void = () => {};
 
   /**
    * `onError` hears of listeners that throw; the others are told all the same. `onFull` hears when updated resources of
@@ -51,9 +52,20 @@ export class Watchers {
     this.#onFull = onFull;
   }
 
+  /** `listener` hears of each tenant that has listeners, when it gets one more. */
+  onTenant(listener: (tenant: string) => void): void {
+    this.#onTenant = listener;
+  }
+
+  /** The tenants that have listeners. */
+  tenants(): string[] {
+    return [...new Set([...this.#tenants.keys(), ...this.#ofAll.keys()])];
+  }
+
   add(tenant: string, server: string, listener: ChangeListener): () => void {
     const servers = this.#tenants.get(tenant) ?? new Map<string, Watch>();
     this.#tenants.set(tenant, servers);
+    this.#onTenant(tenant);
     const watch = servers.get(server) ?? { listeners: new Set(), known: undefined, learning: Promise.resolve() };
     servers.set(server, watch);
     // The same function may be added twice.
@@ -70,6 +82,7 @@ export class Watchers {
   addToAll(tenant: string, listener: AnyChangeListener): () => void {
     const listeners = this.#ofAll.get(tenant) ?? new Set();
     this.#ofAll.set(tenant, listeners.add(listener));
+    this.#onTenant(tenant);
     return () => {
       if (listeners.delete(listener) && listeners.size === 0) this.#ofAll.delete(tenant);
     };

@@ -1,0 +1,119 @@
+import type { Cluster } from "../../cluster/cluster.ts";
+import type { Json } from "../../lib/json.ts";
+import type { Log } from "../../lib/log.ts";
+import { UPDATES_MAX, type Watchers } from "./watchers.ts";
+
+/** Updates that wait so long for more go out in one letter. */
+const GATHERED_MS = 50;
+/** The URIs of one letter, in UTF-16 units: a tenant's many updates leave room for what others write. */
+const LETTER_UNITS = 32 * 1024;
+/** With listeners of more tenants, a node hears of all. */
+const TENANTS_MAX = 1_000;
+/** How soon a node says for which tenants it listens, so that it says it once of many. */
+const SAID_MS = 25;
+
+type Waiting = Map<string, Set<string>>;
+
+/**
+ * Tells the listeners of other nodes of updated resources: those nodes that say they listen for the tenant, and no
+ * others. Where no node listens, an update costs a look-up.
+ */
+export class UpdatesElsewhere {
+  readonly #cluster: ListeningCluster;
+  readonly #watchers: Watchers;
+  readonly #log: Log;
+  /** Updates to tell, by tenant and server; a tenant is there as long as its letters are under way. */
+  readonly #waiting = new Map<string, Waiting>();
+  #saidTo: ReadonlySet<string> = new Set();
+  #saying: NodeJS.Timeout | undefined;
+
+  constructor(cluster: ListeningCluster, watchers: Watchers, log: Log) {
+    this.#cluster = cluster;
+    this.#watchers = watchers;
+    this.#log = log;
+    cluster.on(UPDATED, (body) => this.#hear(body as unknown as UpdatedLetter));
+    watchers.onTenant((tenant) => this.#saidTo.has(tenant) || this.#saySoon());
+  }
+
+  /** False when too many already wait. */
+  updated(tenant: string, server: string, uri: string): boolean {
+    if (this.#cluster.others.size === 0 || this.#listeners(tenant).length === 0) return true;
+    let waiting = this.#waiting.get(tenant);
+    if (!waiting) {
+      this.#waiting.set(tenant, (waiting = new Map()));
+      setTimeout(() => void this.#tell(tenant, waiting!), GATHERED_MS).unref();
+    }
+    const uris = waiting.get(server) ?? new Set();
+    if (uris.size >= UPDATES_MAX && !uris.has(uri)) return false;
+    waiting.set(server, uris.add(uri));
+    return true;
+  }
+
+  #listeners(tenant: string): string[] {
+    return [...this.#cluster.others].filter(([, facts]) => listensFor(facts[LISTENS], tenant)).map(([node]) => node);
+  }
+
+  async #tell(tenant: string, waiting: Waiting): Promise<void> {
+    try {
+      for (let servers; (servers = taken(waiting)).length > 0;) {
+        const letter: UpdatedLetter = { tenant, servers };
+        for (const node of this.#listeners(tenant)) await this.#cluster.send(node, UPDATED, { ...letter });
+      }
+    } catch (error) {
+      this.#log.warn({ err: error, tenant }, "listeners of other nodes could not be told of updated resources");
+    }
+    this.#waiting.delete(tenant);
+  }
+
+  #hear({ tenant, servers }: UpdatedLetter): void {
+    if (!this.#watchers.tenants().includes(tenant)) return this.#saySoon();
+    for (const [server, uris] of servers) for (const uri of uris) this.#watchers.resourceUpdated(tenant, server, uri);
+  }
+
+  #saySoon(): void {
+    this.#saying ??= setTimeout(() => this.#say(), SAID_MS).unref();
+  }
+
+  #say(): void {
+    clearTimeout(this.#saying);
+    this.#saying = undefined;
+    const tenants = this.#watchers.tenants();
+    this.#saidTo = new Set(tenants);
+    this.#cluster.say(LISTENS, tenants.length > TENANTS_MAX ? true : tenants);
+  }
+}
+
+type ListeningCluster = Pick<Cluster, "others" | "on" | "say" | "send">;
+
+/** A fact of a node: the tenants for which it listens, or true for all. */
+const LISTENS = "listens";
+/** Tells a node of updated resources. */
+const UPDATED = "updated";
+
+interface UpdatedLetter {
+  readonly tenant: string;
+  readonly servers: [server: string, uris: string[]][];
+}
+
+function listensFor(fact: Json | undefined, tenant: string): boolean {
+  return fact === true || (Array.isArray(fact) && fact.includes(tenant));
+}
+
+/** Takes what fits in one letter. */
+function taken(waiting: Waiting): UpdatedLetter["servers"] {
+  const servers: UpdatedLetter["servers"] = [];
+  let units = 0;
+  for (const [server, uris] of waiting) {
+    const own: string[] = [];
+    for (const uri of uris) {
+      if (units > 0 && units + uri.length > LETTER_UNITS) break;
+      units += uri.length;
+      own.push(uri);
+      uris.delete(uri);
+    }
+    servers.push([server, own]);
+    if (uris.size > 0) break;
+    waiting.delete(server);
+  }
+  return servers;
+}
