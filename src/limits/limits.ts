@@ -226,8 +226,6 @@ const mcpLimits = {
   taskMs: 3_600_000,
   /** How long a task is kept, from its creation. */
   taskTtlMs: 86_400_000,
-  /** The time after which a task counts as lost if its process is silent. */
-  taskLeaseMs: 15_000,
   /** Tasks that run at once in one process. */
   runningTasks: 128,
   runningTasksPerTenant: 96,

@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import type { Log } from "../../lib/log.ts";
 import type { KeyedRecordPut, Records } from "../../lib/records.ts";
 import type { Limits } from "../../limits/limits.ts";
-import { ProcessSilence } from "../silence.ts";
 import type { Session } from "./session.ts";
 import type { KeptEvents, Stream } from "./stream.ts";
 
@@ -208,6 +208,33 @@ export class StreamStore {
     return { key: ownerKey(this.#owner), value, expected: this.#alive.get(tenant)?.revision ?? 0, expiresAt };
   }
 }
+
+/**
+ * Decides when another process counts as gone that has no sign of life in the store: once the observer has found none
+ * for `ms`, by its own monotonic clock. Expiry in the store depends on the time of day, and that clock may jump.
+ */
+class ProcessSilence {
+  readonly #ms: number;
+  readonly #silent = new BoundedMap<string, { readonly since: number; lookedAt: number }>(OWNERS_MAX);
+
+  constructor(ms: number) {
+    this.#ms = ms;
+  }
+
+  isGone(owner: string, isSilent: boolean): boolean {
+    const known = this.#silent.get(owner);
+    this.#silent.delete(owner);
+    if (!isSilent) return false;
+    const now = performance.now();
+    const since = known && now - known.lookedAt < FORGOTTEN_AFTER * this.#ms ? known.since : now;
+    this.#silent.set(owner, { since, lookedAt: now });
+    return now - since >= this.#ms;
+  }
+}
+
+/** Two looks so many times `ms` apart say nothing of the time between them. */
+const FORGOTTEN_AFTER = 20;
+const OWNERS_MAX = 1_000;
 
 export interface StoredStream {
   readonly owner: string;

@@ -29,7 +29,7 @@ import { ask, isRepeated, withAnswers, type QuestionLimits } from "./questions.t
 import { ResultWriter } from "./results.ts";
 import type { TaskLimits } from "./tasks/task-runner.ts";
 import type { TaskRecords } from "./tasks/task-store.ts";
-import { Tasks, taskTool } from "./tasks/tasks.ts";
+import { Tasks, taskTool, type TasksParts } from "./tasks/tasks.ts";
 
 /**
  * The modern era, 2026-07-28 and later: no handshake and no session. Each request states its terms, and the client
@@ -50,6 +50,7 @@ export interface ModernOptions {
   readonly berthVersion: string;
   readonly sealer: Sealer;
   readonly records: TaskRecords;
+  readonly cluster: TasksParts["cluster"];
   /** True when lists differ between principals. */
   readonly accessRequired?: boolean;
   /** Reads the values that go into headers from long arguments. Without it, no arguments are long. */
@@ -62,10 +63,10 @@ export interface ModernOptions {
 export type ModernLimits = TaskLimits & QuestionLimits & ListedLimits & Pick<Limits, "listenersPerTask">;
 
 export function createModern(options: ModernOptions): Modern {
-  const { host, berthVersion, sealer, records, accessRequired, limits, log } = options;
+  const { host, berthVersion, sealer, records, cluster, accessRequired, limits, log } = options;
   const writer = new ResultWriter(berthVersion);
   const listeners = new Listeners(host, limits);
-  const tasks = new Tasks({ host, sealer, records, writer, listeners, limits, log });
+  const tasks = new Tasks({ host, sealer, records, cluster, writer, listeners, limits, log });
   const lists: ListForm = {
     name: "2026-07-28",
     listItem: (_list, item) => item,

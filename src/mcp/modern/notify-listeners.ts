@@ -52,6 +52,16 @@ export class Listeners {
     return () => this.#remove(key, taskKeys, listener);
   }
 
+  /** True when somebody listens to the task. */
+  hearOfTask(tenant: string, taskId: string): boolean {
+    return this.#tasks.has(JSON.stringify([tenant, taskId]));
+  }
+
+  /** The tasks that somebody listens to. */
+  tasks(): [tenant: string, taskId: string][] {
+    return [...this.#tasks.keys()].map((key) => JSON.parse(key) as [string, string]);
+  }
+
   /** `task` is the task as `tasks/get` returns it. */
   tellOfTask(tenant: string, taskId: string, task: object): void {
     const key = JSON.stringify([tenant, taskId]);

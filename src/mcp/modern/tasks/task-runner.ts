@@ -1,5 +1,6 @@
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import type { Cluster } from "../../../cluster/cluster.ts";
 import type { CallResult } from "../../../host/catalog/catalog.ts";
 import { BerthError } from "../../../lib/errors.ts";
 import { JsonText, type JsonObject } from "../../../lib/json.ts";
@@ -7,11 +8,10 @@ import type { Log } from "../../../lib/log.ts";
 import { LongText } from "../../../lib/long-text.ts";
 import { limitVariable } from "../../../limits/limits.ts";
 import { heldBytes } from "../../question-length.ts";
-import { ProcessSilence } from "../../silence.ts";
 import type { ResultWriter } from "../results.ts";
 import type { TaskStore } from "./task-store.ts";
 import { beginWork, type TaskCallee, type TaskOrder, type UntilTask, type TaskWork } from "./task-work.ts";
-import { ended, failed, isOver, LOST, type Task, type TaskResult } from "./task.ts";
+import { ended, failed, isOver, lost, type Task, type TaskResult } from "./task.ts";
 
 /** The pause between two attempts to write the outcome of a task. */
 const KEEP_AGAIN_MS = 1_000;
@@ -22,7 +22,7 @@ const UNKEPT = "It has ended, but its outcome cannot be stored now: the store fa
 export interface TaskLimits {
   readonly taskMs: number;
   readonly taskTtlMs: number;
-  readonly taskLeaseMs: number;
+  readonly nodeLeaseMs: number;
   readonly runningTasks: number;
   readonly runningTasksPerTenant: number;
   readonly runningTaskBytesPerTenant: number;
@@ -32,6 +32,7 @@ export interface TaskLimits {
 }
 
 export interface TaskRunnerOptions {
+  readonly cluster: Pick<Cluster, "id" | "on" | "send" | "isGone">;
   readonly store: TaskStore;
   readonly limits: TaskLimits;
   readonly log: Log;
@@ -41,23 +42,25 @@ export interface TaskRunnerOptions {
 }
 
 /**
- * Runs tasks and stores their outcomes. A task belongs to the process that runs it as long as that process gives signs
- * of life, one for all tasks of a tenant; without them, other processes consider it gone.
+ * Runs tasks and stores their outcomes. A task belongs to the node that runs it for as long as that node lives; when it
+ * is gone, whoever reads the task finds it failed.
  */
 export class TaskRunner {
   readonly #options: TaskRunnerOptions;
-  readonly #process = randomUUID();
   readonly #running = new Map<string, RunningWork>();
   readonly #settling = new Set<Promise<void>>();
   /** The tenants of ended tasks whose outcome could not be stored yet. */
   readonly #unkept = new Map<string, string>();
   readonly #closing = new AbortController();
-  readonly #silence: ProcessSilence;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: TaskRunnerOptions) {
     this.#options = options;
-    this.#silence = new ProcessSilence(options.limits.taskLeaseMs);
+    options.cluster.on(STOP, (body) => {
+      const { tenant, id } = body as unknown as StopLetter;
+      const work = this.#running.get(id);
+      if (work?.tenant === tenant) work.cancellation.abort();
+    });
   }
 
   get running(): number {
@@ -144,7 +147,8 @@ export class TaskRunner {
       ...(order.context && { context: order.context }),
       asked: {},
       seenKeys: [],
-      ...this.#lease(),
+      ...(isRepeatable(order.tool) && { repeatable: true }),
+      ...this.#claim(),
     };
     try {
       await this.#options.store.create(order.tenant, task, args instanceof JsonText ? args.text : undefined);
@@ -163,7 +167,7 @@ export class TaskRunner {
 
   /** The task, claimed by this process. */
   claim(task: Task): Task {
-    return { ...task, status: "working", asked: {}, ...this.#lease() };
+    return { ...task, status: "working", asked: {}, ...this.#claim() };
   }
 
   /** Ends a task of this process that could not be carried out. */
@@ -183,20 +187,21 @@ export class TaskRunner {
     if (message !== undefined) return { ...task, statusMessage: message };
     if (this.#unkept.has(id)) return { ...task, statusMessage: UNKEPT };
     if (this.#running.has(id)) return task;
-    const { store } = this.#options;
-    const { owner, leaseUntil = 0 } = task;
-    const isSilent =
-      leaseUntil < this.#options.store.now() && (owner === undefined || !(await store.isAlive(tenant, owner)));
-    if (!this.#silence.isGone(`${tenant} ${owner}`, isSilent)) {
+    const { store, cluster } = this.#options;
+    const { owner, claimedAt } = task;
+    if (owner !== undefined && !cluster.isGone(owner)) {
       const said = await store.said(tenant, id);
-      const isOfNow = said !== undefined && said.leaseUntil === task.leaseUntil;
+      const isOfNow = said !== undefined && said.claimedAt === claimedAt;
       return isOfNow ? { ...task, statusMessage: said.message, updatedAt: said.at } : task;
     }
-    const isSame = (found: Task): boolean => found.status === "working" && found.leaseUntil === task.leaseUntil;
-    const lost = await this.change(tenant, id, (found) => (isSame(found) ? failed(found, LOST) : undefined));
-    if (!lost) return store.read(tenant, id);
-    await this.#stop(tenant, lost);
-    return lost;
+    const isSame = (found: Task): boolean =>
+      found.status === "working" && found.owner === owner && found.claimedAt === claimedAt;
+    const failedNow = await this.change(tenant, id, (found) =>
+      isSame(found) ? failed(found, lost(found)) : undefined,
+    );
+    if (!failedNow) return store.read(tenant, id);
+    await this.#stop(tenant, failedNow);
+    return failedNow;
   }
 
   /** The arguments of the tool call. */
@@ -229,12 +234,15 @@ export class TaskRunner {
     else if (cancelled) await this.#stop(tenant, cancelled);
   }
 
-  /** Tells the process that runs the task that it is over. */
-  async #stop(tenant: string, { id }: Task): Promise<void> {
-    const { store, limits } = this.#options;
-    await store.stop(tenant, id, this.#options.store.now() + limits.taskLeaseMs).catch((error: unknown) => {
-      this.#options.log.warn({ err: error, task: id }, "a task cannot be stopped where it runs");
-    });
+  /** Tells the node that runs the task that it is over. One that counts as gone may be back later, and finds it noted. */
+  async #stop(tenant: string, { id, owner }: Task): Promise<void> {
+    const { store, cluster, limits, log } = this.#options;
+    try {
+      const isTold = owner !== undefined && (await cluster.send(owner, STOP, { tenant, id }));
+      if (!isTold) await store.stop(tenant, id, store.now() + limits.taskMs);
+    } catch (error) {
+      log.warn({ err: error, task: id }, "a task cannot be stopped where it runs");
+    }
   }
 
   /** Resolves when every outcome is stored, or was tried a last time; nothing is renewed from then on. */
@@ -244,8 +252,8 @@ export class TaskRunner {
     await Promise.all(this.#settling);
   }
 
-  #lease(): Pick<Task, "owner" | "leaseUntil"> {
-    return { owner: this.#process, leaseUntil: this.#options.store.now() + this.#options.limits.taskLeaseMs };
+  #claim(): Pick<Task, "owner" | "claimedAt"> {
+    return { owner: this.#options.cluster.id, claimedAt: this.#options.store.now() };
   }
 
   #follow(task: Task, order: TaskOrder, work: BegunWork): void {
@@ -254,7 +262,7 @@ export class TaskRunner {
     // While it runs, no long part of the task is held, except the input of its tool.
     const brief = { ...task, args: {}, answers: {} };
     this.#running.set(id, { ...work, tenant, brief, said: undefined });
-    this.#timer ??= setInterval(() => void this.#renew(), this.#options.limits.taskLeaseMs / 3).unref();
+    this.#timer ??= setInterval(() => void this.#tend(), this.#options.limits.nodeLeaseMs / 3).unref();
     const settling = this.#settle(id, { tenant, catalog }, work).finally(() => this.#settling.delete(settling));
     this.#settling.add(settling);
   }
@@ -314,19 +322,12 @@ export class TaskRunner {
   }
 
   #isMine({ status, owner }: Task): boolean {
-    return status === "working" && owner === this.#process;
+    return status === "working" && owner === this.#options.cluster.id;
   }
 
-  /** Writes the sign of life of this process, and the messages of its guests. */
-  async #renew(): Promise<void> {
-    const { store, limits, log } = this.#options;
-    for (const tenant of new Set([...this.#running.values()].map((work) => work.tenant))) {
-      await store
-        .sayAlive(tenant, this.#process, this.#options.store.now() + limits.taskLeaseMs)
-        .catch((error: unknown) => {
-          log.warn({ err: error, tenant }, "the heartbeat of the process that runs tasks could not be stored");
-        });
-    }
+  /** Writes the messages of its guests. */
+  async #tend(): Promise<void> {
+    const { log } = this.#options;
     for (const [id, work] of this.#running) {
       await nextTurn();
       await this.#look(id, work).catch((error: unknown) => {
@@ -348,9 +349,22 @@ export class TaskRunner {
     if (message === undefined || message === work.said || !this.#running.has(id)) return;
     work.said = message;
     const at = this.#options.store.now();
-    await store.say(tenant, id, { message, leaseUntil: brief.leaseUntil, at }, at + limits.taskMs);
+    await store.say(tenant, id, { message, claimedAt: brief.claimedAt, at }, at + limits.taskMs);
     if (this.#running.has(id)) onChange(tenant, { ...brief, statusMessage: message, updatedAt: at });
   }
+}
+
+/** Tells the node that runs a task that it is over. */
+const STOP = "task-stop";
+
+interface StopLetter {
+  readonly tenant: string;
+  readonly id: string;
+}
+
+/** True for a tool that says that calling it again does no harm. */
+function isRepeatable({ contract: { annotations } }: TaskOrder["tool"]): boolean {
+  return annotations?.["readOnlyHint"] === true || annotations?.["idempotentHint"] === true;
 }
 
 type Ended = Pick<TaskOrder, "tenant" | "catalog">;

@@ -15,7 +15,7 @@ const COUNTED_BYTES = 1_024;
 /** A message of a running task, since a certain claim by its process. */
 export interface Said {
   readonly message: string;
-  readonly leaseUntil: number | undefined;
+  readonly claimedAt: number | undefined;
   readonly at: number;
 }
 
@@ -71,15 +71,6 @@ export class TaskStore {
     return record.value;
   }
 
-  /** Records that the process lives until then, for others that find its tasks. */
-  async sayAlive(tenant: string, owner: string, until: number): Promise<void> {
-    await this.#write(tenant, ownerKey(owner), JSON.stringify({ until }), until);
-  }
-
-  async isAlive(tenant: string, owner: string): Promise<boolean> {
-    return (await this.#records.record(tenant, "task", ownerKey(owner))) !== undefined;
-  }
-
   /** Stores a progress message of a running task apart from its record; undefined removes it. */
   async say(tenant: string, id: string, said: Said | undefined, until: number): Promise<void> {
     await this.#write(tenant, saidKey(id), JSON.stringify(said ?? null), said ? until : 0);
@@ -90,7 +81,7 @@ export class TaskStore {
     return record && (JSON.parse(record.value) as Said);
   }
 
-  /** Tells the process that runs the task to stop. */
+  /** Notes for the process that runs the task that it is to stop. */
   async stop(tenant: string, id: string, until: number): Promise<void> {
     await this.#write(tenant, stopKey(id), JSON.stringify({ until }), until);
   }
@@ -161,10 +152,6 @@ function resultKey(id: string): string {
 
 function argsKey(id: string): string {
   return `${id}/args`;
-}
-
-function ownerKey(owner: string): string {
-  return `owner/${owner}`;
 }
 
 function saidKey(id: string): string {

@@ -36,9 +36,11 @@ export interface Task {
   readonly result?: Json;
   readonly hasLongResult?: true;
   readonly error?: JsonObject;
-  /** The process that runs it, and until when it is assumed to live. */
+  /** The node that runs it, and since when. */
   readonly owner?: string;
-  readonly leaseUntil?: number;
+  readonly claimedAt?: number;
+  /** The tool says that calling it again does no harm. */
+  readonly repeatable?: true;
 }
 
 export type TaskStatus = "working" | "input_required" | "completed" | "failed" | "cancelled";
@@ -128,12 +130,15 @@ export function failed(task: Task, { rpc: code, message, data }: BerthError): Ta
   return { ...task, status: "failed", statusMessage: message, asked: {}, error };
 }
 
-export const LOST = new BerthError(
-  "guest_failed",
-  "the process that ran it is gone, and its outcome is unknown: its work may have been done, wholly or " +
-    "in part. Check before you repeat the call.",
-  { data: { retriable: false } },
-);
+/** The end of a task whose node is gone: nobody knows how far it came, and nothing runs twice by itself. */
+export function lost({ repeatable }: Task): BerthError {
+  const gone =
+    "the process that ran it is gone, and its outcome is unknown: its work may have been done, wholly or in part.";
+  const next = repeatable
+    ? "Repeat the call: its tool says that this does no harm."
+    : "Check before you repeat the call.";
+  return new BerthError("guest_failed", `${gone} ${next}`, { data: { retriable: repeatable === true } });
+}
 
 /** For a function that never stops asking: each question stays in the stored task. */
 const QUESTIONS_MAX = 1_000;

@@ -1,3 +1,5 @@
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import type { Cluster } from "../../../cluster/cluster.ts";
 import type { Catalog, Tool } from "../../../host/catalog/catalog.ts";
 import { BerthError } from "../../../lib/errors.ts";
 import { JsonText, isObject, type JsonObject } from "../../../lib/json.ts";
@@ -25,17 +27,28 @@ import { briefly, inDetail, type Task } from "./task.ts";
 export class Tasks {
   readonly #parts: TasksParts;
   readonly #runner: TaskRunner;
+  #telling: Promise<void> = Promise.resolve();
 
   constructor(parts: TasksParts) {
-    const { records, limits, log, listeners, writer } = parts;
+    const { records, cluster, limits, log, listeners, writer } = parts;
     this.#parts = parts;
     this.#runner = new TaskRunner({
+      cluster,
       store: new TaskStore(records),
       limits,
       log,
       writer,
-      onChange: (tenant, task, longResult) => listeners.tellOfTask(tenant, task.id, inDetail(task, longResult)),
+      onChange(tenant, task, longResult) {
+        listeners.tellOfTask(tenant, task.id, inDetail(task, longResult));
+        cluster.tell(CHANGED, { tenant, id: task.id });
+      },
     });
+    cluster.on(CHANGED, (body) => {
+      const { tenant, id } = body as unknown as ChangedTask;
+      // One after the other, so that none hears of an earlier state later.
+      if (listeners.hearOfTask(tenant, id)) this.#telling = this.#telling.then(() => this.#tellAnew(tenant, id));
+    });
+    cluster.onGone((node) => void this.#findLost(node));
   }
 
   /** The number of tasks that this process runs. */
@@ -57,6 +70,32 @@ export class Tasks {
   async has(whose: TaskOwner, id: string): Promise<boolean> {
     const task = await this.#runner.read(whose.tenant, id);
     return task !== undefined && isOf(task, whose);
+  }
+
+  /** Tells listeners how a task is that another node has changed. */
+  async #tellAnew(tenant: string, id: string): Promise<void> {
+    const { listeners, log } = this.#parts;
+    try {
+      const task = await this.#runner.read(tenant, id);
+      if (task) listeners.tellOfTask(tenant, id, await this.#detailOf(tenant, task));
+    } catch (error) {
+      log.warn({ err: error, task: id }, "the listeners to a task of another node could not be told of it");
+    }
+  }
+
+  /** Tells listeners to tasks of a node that it is gone: whoever reads such a task finds it failed. */
+  async #findLost(node: string): Promise<void> {
+    const { cluster, limits, listeners, log } = this.#parts;
+    try {
+      // After an outage of the store, a node has its time again.
+      if (!cluster.isGone(node)) await sleep(limits.nodeLeaseMs, undefined, { ref: false });
+      for (const [tenant, id] of listeners.tasks()) {
+        await nextTurn();
+        await this.#runner.read(tenant, id);
+      }
+    } catch (error) {
+      log.warn({ err: error, node }, "the tasks of a node that has gone could not be read");
+    }
   }
 
   /** Answers the call of a tool that is a task: with the task, or like any call if the tool ends before it is one. */
@@ -195,11 +234,20 @@ export class Tasks {
 }
 
 export interface TasksParts extends QuestionParts {
+  readonly cluster: Pick<Cluster, "id" | "on" | "onGone" | "tell" | "send" | "isGone">;
   readonly records: TaskRecords;
   readonly writer: ResultWriter;
   readonly listeners: Listeners;
   readonly limits: TaskLimits & QuestionLimits;
   readonly log: Log;
+}
+
+/** Tells other nodes of a change to a task. */
+const CHANGED = "task";
+
+interface ChangedTask {
+  readonly tenant: string;
+  readonly id: string;
 }
 
 type TaskOwner = Pick<MethodCall, "tenant" | "server" | "principal">;

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { beforeEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { CallOptions, CallResult, InputRequired } from "../../../../src/host/catalog/catalog.ts";
 import { Cancellation } from "../../../../src/lib/cancellation.ts";
 import { JsonText, type JsonObject } from "../../../../src/lib/json.ts";
 import { createLog } from "../../../../src/lib/log.ts";
+import type { NodeStore } from "../../../../src/lib/node-store.ts";
 import { defaultLimits } from "../../../../src/limits/limits.ts";
 import { ResultWriter } from "../../../../src/mcp/modern/results.ts";
 import { TaskRunner } from "../../../../src/mcp/modern/tasks/task-runner.ts";
@@ -12,6 +13,7 @@ import { TaskStore } from "../../../../src/mcp/modern/tasks/task-store.ts";
 import type { TaskOrder } from "../../../../src/mcp/modern/tasks/task-work.ts";
 import { modern, type Reply } from "../../../support/berth.ts";
 import { memoryRecords, MemoryHost, openStream, startRig, type Rig } from "../../../support/mcp-host.ts";
+import { memoryNode, memoryNodes } from "../../../support/memory-nodes.ts";
 import {
   WITH_TASKS,
   QUESTION,
@@ -27,8 +29,15 @@ import {
 import { inOneOf, until } from "../../../support/until.ts";
 
 describe("tasks and the process that runs them", () => {
-  const start = async (host: MemoryHost, records: ReturnType<typeof memoryRecords>, limits = {}): Promise<Rig> =>
-    startRig({ host, records, limits: { ...defaultLimits, ...limits } });
+  let nodes: NodeStore;
+  beforeEach(() => void (nodes = memoryNodes()));
+
+  const start = async (
+    host: MemoryHost,
+    records: ReturnType<typeof memoryRecords>,
+    limits = {},
+    ownNodes = nodes,
+  ): Promise<Rig> => startRig({ host, records, nodes: ownNodes, limits: { ...defaultLimits, ...limits } });
   const send = async (rig: Rig, method: string, params: JsonObject): Promise<Reply["body"]> =>
     (await modern(rig.url("server"), method, { _meta: WITH_TASKS, ...params }, nameOf(params))).body;
 
@@ -58,18 +67,25 @@ describe("tasks and the process that runs them", () => {
     const host = new MemoryHost();
     host.offer("server", OFFER);
     const records = memoryRecords();
-    const limits = { taskLeaseMs: 1000 };
+    const limits = { nodeLeaseMs: 2_500 };
     let isAlive = true;
     let signs = 0;
     const mortal: typeof records = {
       ...records,
       putRecord(...put) {
         if (!isAlive) return Promise.reject(new Error("no connection"));
-        if (put[2].startsWith("owner/")) signs += 1;
         return records.putRecord(...put);
       },
     };
-    const [first, second] = [await start(host, mortal, limits), await start(host, records, limits)];
+    const mortalNodes: NodeStore = {
+      ...nodes,
+      beat(...sign) {
+        if (!isAlive) return Promise.reject(new Error("no connection"));
+        signs += 1;
+        return nodes.beat(...sign);
+      },
+    };
+    const [first, second] = [await start(host, mortal, limits, mortalNodes), await start(host, records, limits)];
     const { taskId } = (await send(first, "tools/call", { name: "held" })).result;
     const seen = async (): Promise<Reply["body"]> => (await send(second, "tasks/get", { taskId })).result;
     assert.equal((await seen()).status, "working");
@@ -88,11 +104,52 @@ describe("tasks and the process that runs them", () => {
     for (const rig of [first, second]) await rig.close();
   });
 
+  it("who listens at another node hears how a task goes, and that its node is gone without anybody asking", async () => {
+    const host = new MemoryHost();
+    const repeatable = { task: OPTIONAL, annotations: { readOnlyHint: true }, run: held };
+    host.offer("server", { tools: { held: { task: OPTIONAL, run: held }, repeatable } });
+    const records = memoryRecords();
+    const limits = { nodeLeaseMs: 2_500 };
+    let isAlive = true;
+    const mortal: NodeStore = {
+      ...nodes,
+      beat: (...sign) => (isAlive ? nodes.beat(...sign) : Promise.reject(new Error("no connection"))),
+    };
+    const [first, second] = [await start(host, records, limits, mortal), await start(host, records, limits)];
+    await until(() => first.cluster.others.size === 1);
+    const taskIds: string[] = [];
+    for (const name of ["held", "held", "repeatable"])
+      taskIds.push((await send(first, "tools/call", { name })).result.taskId);
+    const stream = await openStream(second.url("server"), "subscriptions/listen", {
+      _meta: WITH_TASKS,
+      notifications: { taskIds },
+    });
+    assert.deepEqual((await stream.next()).params.notifications.taskIds, taskIds);
+    for (const taskId of taskIds) assert.equal((await stream.next()).params.taskId, taskId);
+    const [finish, ...others] = release.splice(-3);
+    finish!("done");
+    const { params } = await stream.next();
+    assert.deepEqual([params.taskId, params.status, params.result.content[0].text], [taskIds[0], "completed", "done"]);
+
+    isAlive = false;
+    const lost = [await stream.next(), await stream.next()].map(({ params: task }) => task);
+    assert.deepEqual(
+      lost.map(({ taskId, status, error }) => [taskId, status, error.data.retriable]),
+      [
+        [taskIds[1], "failed", false],
+        [taskIds[2], "failed", true],
+      ],
+    );
+    stream.close();
+    for (const each of others) each("too late");
+    for (const rig of [first, second]) await rig.close();
+  });
+
   it("a task is not taken for lost where the clock leaps ahead", async (context) => {
     const host = new MemoryHost();
     host.offer("server", OFFER);
     const records = memoryRecords();
-    const limits = { taskLeaseMs: 3_000 };
+    const limits = { nodeLeaseMs: 3_000 };
     const [first, second] = [await start(host, records, limits), await start(host, records, limits)];
     const { taskId } = (await send(first, "tools/call", { name: "held" })).result;
     const { now } = Date;
@@ -152,8 +209,9 @@ describe("tasks and the process that runs them", () => {
       },
     });
     const runner = new TaskRunner({
+      cluster: memoryNode(records).cluster,
       store,
-      limits: { ...defaultLimits, taskLeaseMs: 60 },
+      limits: { ...defaultLimits, nodeLeaseMs: 60 },
       log: createLog("silent"),
       writer: new ResultWriter("0"),
       onChange() {},
@@ -171,7 +229,7 @@ describe("tasks and the process that runs them", () => {
       answers: {},
     };
     const task = await runner.adopt(order as unknown as TaskOrder, runner.begin(order as unknown as TaskOrder));
-    await until(() => written.length > 5, "its lease is renewed");
+    await until(() => read.length > 5, "its process looks if it was stopped");
     assert.equal((await runner.read("default", task.id))?.status, "working");
     assert.equal(written.filter((units) => units > 10_000).length, 1);
     assert.deepEqual(
@@ -226,9 +284,13 @@ describe("tasks and the process that runs them", () => {
   it("a task is cancelled from any process", async () => {
     const host = new MemoryHost();
     host.offer("server", OFFER);
-    const records = memoryRecords();
-    const limits = { taskLeaseMs: 1000 };
-    const [first, second] = [await start(host, records, limits), await start(host, records, limits)];
+    const kept = memoryRecords();
+    const keys: string[] = [];
+    const records = {
+      ...kept,
+      putRecord: (...put: Parameters<typeof kept.putRecord>) => (keys.push(put[2]), kept.putRecord(...put)),
+    };
+    const [first, second] = [await start(host, records), await start(host, records)];
     let aborted = false;
     host.offer("server", {
       tools: {
@@ -247,6 +309,11 @@ describe("tasks and the process that runs them", () => {
     const { taskId } = (await send(first, "tools/call", { name: "held" })).result;
     await send(second, "tasks/cancel", { taskId });
     await until(() => aborted);
+    assert.deepEqual(
+      keys.filter((key) => key.endsWith("/stop")),
+      [],
+      "its node was told directly",
+    );
     assert.equal((await send(first, "tasks/get", { taskId })).result.status, "cancelled");
     for (const rig of [first, second]) await rig.close();
   });
@@ -254,7 +321,7 @@ describe("tasks and the process that runs them", () => {
   it("a task is gone when its time is over, and its work with it", async () => {
     const host = new MemoryHost();
     host.offer("server", OFFER);
-    const rig = await start(host, memoryRecords(), { taskTtlMs: 2000, taskLeaseMs: 300 });
+    const rig = await start(host, memoryRecords(), { taskTtlMs: 2000, nodeLeaseMs: 300 });
     await inOneOf(5, async () => {
       const { taskId } = (await send(rig, "tools/call", { name: "fails" })).result;
       assert.equal((await send(rig, "tasks/get", { taskId })).result?.status, "completed");
@@ -319,8 +386,8 @@ describe("tasks and the process that runs them", () => {
       record: (...key) => (count(key[2]), records.record(...key)),
       putRecord: (...put) => (count(put[2]), records.putRecord(...put)),
     };
-    const limits = { taskLeaseMs: 60 };
-    const [first, second] = [await start(host, counting, limits), await start(host, records, { taskLeaseMs: 5_000 })];
+    const limits = { nodeLeaseMs: 2_500 };
+    const [first, second] = [await start(host, counting, limits), await start(host, records, limits)];
     const tell = (text: string, release: (() => void)[]) => (_args: JsonObject, options: CallOptions) => {
       if (!options.answers?.["sure"]) return { inputRequests: { sure: QUESTION } };
       void options.onProgress?.(text);
@@ -338,7 +405,7 @@ describe("tasks and the process that runs them", () => {
     await send(first, "tasks/update", { taskId, inputResponses: { sure: YES } });
     await until(() => held.length === 1);
     counted.tasks = counted.others = 0;
-    await until(() => counted.others > 20, "its process says that it lives");
+    await until(() => counted.others > 1, "its process looks if it was stopped");
     assert.equal(counted.tasks, 0);
     // Another process reports its messages.
     assert.equal((await is(second, "working")).statusMessage, "half");
