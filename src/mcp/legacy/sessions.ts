@@ -36,6 +36,7 @@ export class Sessions {
     this.#limits = limits;
     this.#cluster = cluster;
     cluster.on(CHANGED, (body) => this.#hear(body as unknown as ChangedLetter));
+    cluster.onLapse(() => void this.#catchUp());
   }
 
   /** Issues a session. Throws `too_many_sessions` when every remembered session is in use. */
@@ -133,6 +134,19 @@ export class Sessions {
     this.#heard += 1;
     const session = this.find(tenant, id);
     if (session && (end || (await this.#store.follow(session)))) this.#forget(session);
+  }
+
+  /** Reads all sessions again: letters about them may have been lost. */
+  async #catchUp(): Promise<void> {
+    this.#heard += 1;
+    const takeTurns = turnTaker();
+    // A copy: sessions in use move to the end of the map, and would be visited forever.
+    const all = [...this.#known.values()];
+    for (const session of all) {
+      await takeTurns();
+      // Where the store fails again, so does the next sign of life.
+      if (await this.#store.follow(session).catch(() => false)) this.#forget(session);
+    }
   }
 
   #make(token: string, whose: Whose, facts: SessionFacts): Session {
@@ -234,7 +248,7 @@ export type SessionChange =
   | { readonly unsubscribe: string }
   | { readonly end: true };
 
-type SessionCluster = Pick<Cluster, "id" | "on" | "tell">;
+type SessionCluster = Pick<Cluster, "id" | "on" | "onLapse" | "tell">;
 
 /** Tells other nodes of a change to a session. */
 const CHANGED = "session";

@@ -131,6 +131,31 @@ describe("a legacy session on two nodes", () => {
     await until(async () => (await there.request("ping")).status === 404);
   });
 
+  it("that ended while a node was out of reach ends there when it is back", async () => {
+    let isAway = false;
+    const cut: NodeStore = {
+      ...nodes,
+      beat: (...sign) => (isAway ? Promise.reject(new Error("away")) : nodes.beat(...sign)),
+    };
+    const limits = { ...defaultLimits, nodeLeaseMs: 2_500 };
+    const [near, far] = [
+      await startRig({ sealKey: KEY, nodes, records, limits }),
+      await startRig({ sealKey: KEY, nodes: cut, records, limits }),
+    ];
+    rigs.push(near, far);
+    for (const { host } of [near, far]) host.offer("one", {});
+    const client = new Person(near.url("one"), "2025-11-25");
+    await client.initialize();
+    const there = client.at(far.url("one"));
+    await there.result("ping");
+    isAway = true;
+    await until(() => !near.cluster.others.has(far.cluster.id));
+    assert.equal(await client.end(), 204);
+    assert.deepEqual(await there.result("ping"), {});
+    isAway = false;
+    await until(async () => (await there.request("ping")).status === 404);
+  });
+
   it("has what its client has set through either: the level, subscriptions, and neither undoes the other", async () => {
     const [here, there] = await start();
     const stream = await here.listen();
