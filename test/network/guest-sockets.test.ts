@@ -133,6 +133,24 @@ export async function receive(host: string, port: number, bytes: number): Promis
   return received;
 }
 
+/** Sends for as long as the peer takes it; tells how many bytes are on their way when it takes no more. */
+export async function pour(host: string, port: number): Promise<number> {
+  const socket = net.connect(port, host).on("error", () => {});
+  await new Promise((resolve) => socket.once("connect", resolve));
+  const chunk = Buffer.alloc(256 * 1024);
+  const isDrained = (): Promise<boolean> => new Promise((resolve) => {
+    const timer = setTimeout(resolve, 2_000, false);
+    socket.once("drain", () => { clearTimeout(timer); resolve(true); });
+  });
+  let bytes = 0;
+  while (bytes < 64 * 1024 * 1024) {
+    bytes += chunk.length;
+    if (!socket.write(chunk) && !(await isDrained())) break;
+  }
+  socket.destroy();
+  return bytes;
+}
+
 /** Opens as many connections as are wanted, at once. */
 export async function openMany(host: string, port: number, count: number): Promise<Record<string, number>> {
   const outcomes: Record<string, number> = {};
@@ -273,6 +291,31 @@ for (const guests of ["sandboxed", "trusted"] as const) {
       }
     });
 
+    it("C8 follow no redirect to what is private or not listed", async () => {
+      let requests = 0;
+      const web = createHttp((request, response) => {
+        requests++;
+        response.writeHead(307, { Location: decodeURIComponent(request.url!.slice(1)) }).end();
+      });
+      const at = await listening(web);
+      try {
+        await listed(`localhost:${at}`);
+        const targets = [
+          "http://169.254.169.254/",
+          `http://127.0.0.1:${at}/`,
+          `http://[::1]:${at}/`,
+          "http://example.org/",
+        ];
+        for (const [seen, to] of targets.entries()) {
+          const said = await ask("fetched", { url: `http://localhost:${at}/${encodeURIComponent(to)}` });
+          assert.match(said, /does not list it/, to);
+          assert.equal(requests, seen + 1);
+        }
+      } finally {
+        web.close();
+      }
+    });
+
     it("C8 do not reach Berth itself, however it is named", async () => {
       const own = Number(new URL(berth.url).port);
       await listed(`127.0.0.1:${own}`, `localhost:${own}`);
@@ -361,6 +404,14 @@ for (const guests of ["sandboxed", "trusted"] as const) {
       for (let n = 0; n < 20; n++) assert.match((await ask("failed", { how: "local", ...here() })).message, /local/);
       for (const received of await floods) assert.ok(received >= bytes);
       onConnection = echoes;
+    });
+
+    it("C8 hand no more to a peer that never reads than has room on the way", async () => {
+      onConnection = (socket) => void socket.pause();
+      const bytes = await ask("pour", here());
+      assert.ok(bytes < 32 * 1024 * 1024, `${bytes} bytes are on their way`);
+      onConnection = echoes;
+      assert.equal(await ask("echo", { ...here(), text: "still here" }), "still here");
     });
 
     it("C8 are counted by tenant", async () => {

@@ -48,11 +48,12 @@ export async function openHosted(
   texts: Readonly<Record<string, string>>,
   overrides: Partial<Limits> = {},
   watched: (store: Store) => Store = (store) => store,
+  mode: "sandboxed" | "trusted" = "trusted",
 ): Promise<Hosted> {
   const dataDir = await mkdtemp(join(tmpdir(), "berth-hosted-"));
   const open = async (writable: boolean, compiler: Compiler = own) => {
     const store = watched(await openSqliteStore({ dataDir }));
-    const executor = await openExecutor({ mode: "trusted", limits: { ...patientLimits, guestSpareProcesses: 1 } });
+    const executor = await openExecutor({ mode, limits: { ...patientLimits, guestSpareProcesses: 1 } });
     const checks = new Checks(patientLimits);
     const hosting = {
       store,

@@ -34,6 +34,9 @@ const SCRIPT = `#!/bin/sh
 cat "$BERTH_FOLDER_docs/$name"
 `;
 
+// oxlint-disable-next-line typescript/no-explicit-any -- a result has any shape
+const textOf = (result: any): string => result.content?.[0]?.text ?? JSON.stringify(result);
+
 for (const mode of ["sandboxed", "trusted"] as const) {
   describe(`the folders of an entry, ${mode}`, { skip: mode === "sandboxed" && process.platform !== "linux" }, () => {
     let home: string;
@@ -43,8 +46,7 @@ for (const mode of ["sandboxed", "trusted"] as const) {
     let api: Api;
 
     const tool = async (server: string, name: string, args: Record<string, unknown> = {}): Promise<string> => {
-      const result = await call(`${berth.url}/mcp/${server}`, name, args);
-      return result.content?.[0]?.text ?? JSON.stringify(result);
+      return textOf(await call(`${berth.url}/mcp/${server}`, name, args));
     };
     const setEntry = async (server: string, entry: object): Promise<void> => {
       const { status, body } = await api.put(`/entries/${server}`, JSON.stringify(entry));
@@ -59,6 +61,8 @@ for (const mode of ["sandboxed", "trusted"] as const) {
       await mkdir(join(home, "docs"));
       await writeFile(join(home, "docs/a.txt"), "first");
       await writeFile(join(home, "outside.txt"), "outside");
+      await mkdir(join(home, "theirs"));
+      await writeFile(join(home, "theirs/a.txt"), "another tenant's");
       await mkdir(join(home, "more"));
       site = createServer((_, response) => void response.end("answered")).listen(0, "127.0.0.1");
       await once(site, "listening");
@@ -77,7 +81,7 @@ for (const mode of ["sandboxed", "trusted"] as const) {
           BERTH_FOLDERS: JSON.stringify({
             docs: { path: join(home, "docs") },
             more: { path: join(home, "more"), mode: "writable" },
-            acme: { path: join(home, "docs"), tenants: ["acme"] },
+            acme: { path: join(home, "theirs"), tenants: ["acme"] },
           }),
         },
       });
@@ -106,6 +110,11 @@ for (const mode of ["sandboxed", "trusted"] as const) {
       );
       const page = await (await fetch(`${berth.url}/mcp/meta/wrong`)).text();
       assert.match(page, /has not declared a folder/);
+      for (const server of ["guest", "both", "other"]) {
+        for (const place of ["/folders/acme/a.txt", join(home, "theirs/a.txt")]) {
+          assert.doesNotMatch(await tool(server, "path", { name: place }), /another tenant's/, `${server}: ${place}`);
+        }
+      }
     });
 
     it("go beside a network", async () => {
@@ -185,8 +194,6 @@ for (const mode of ["sandboxed", "trusted"] as const) {
       assert.equal(await tool("guest", "read", { name: "a.txt" }), "first");
     });
 
-    if (mode === "trusted") return;
-
     it("are seen by the tenants that they are declared for, and by no other", async () => {
       await onStoreOf(berth, (store) =>
         addTenant(store, "acme", {
@@ -195,7 +202,12 @@ for (const mode of ["sandboxed", "trusted"] as const) {
         }),
       );
       const said = async (server: string): Promise<string> =>
-        (await call(`${berth.url}/t/acme/mcp/${server}`, "places")).content?.[0]?.text ?? "";
+        textOf(await call(`${berth.url}/t/acme/mcp/${server}`, "places"));
+      if (mode === "trusted") {
+        // Nor does anything else of a tenant run then but what is `default`'s.
+        for (const server of ["mine", "theirs"]) assert.match(await said(server), /runs in the sandbox or not at all/);
+        return;
+      }
       await until(async () => (await said("mine")) === '{"acme":"/folders/acme"}', "its own is seen");
       assert.match(await said("theirs"), /has not declared a folder "docs" for this tenant/);
     });
