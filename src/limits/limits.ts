@@ -353,8 +353,11 @@ const networkLimits = {
   socketConnectMs: 10_000,
   /** The time after which a connection is ended that carries nothing. */
   socketIdleMs: 600_000,
-  /** The bytes that all connections of a tenant may carry in a second, in both directions; 0 for no limit. */
-  socketBytesPerSecondPerTenant: 0,
+  /**
+   * The bytes that all connections of a tenant may carry in a second, in both directions; 0 for no limit. A piece that
+   * is read at once counts for 4 KiB at least.
+   */
+  socketBytesPerSecondPerTenant: 64 * 1024 * 1024,
 };
 
 /** The limits of definitions and their compilation. */

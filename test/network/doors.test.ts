@@ -420,6 +420,17 @@ describe("the door of a guest", () => {
     let received = 0;
     for await (const chunk of data) received += (chunk as Buffer).length;
     assert.equal(received, BYTES);
-    assert.ok(performance.now() - beganAt > 1_500, "the first second's bytes are free, the rest is not");
+    assert.ok(performance.now() - beganAt > 1_500, "a tenth of a second's bytes may come at once, the rest may not");
+  });
+
+  it("lets a tenant carry only so much unless the operator lifts the limit, however small the pieces are", () => {
+    const GIB = 1024 ** 3;
+    assert.ok(new TenantSockets(defaultLimits).receive(GIB) > 1_000);
+    assert.equal(new TenantSockets({ socketBytesPerSecondPerTenant: 0 }).receive(GIB), 0);
+    const tenant = new TenantSockets(defaultLimits);
+    let restMs = 0;
+    for (let piece = 0; piece < 100_000; piece++) restMs = tenant.receive(1);
+    assert.ok(restMs > 1_000, `${restMs} ms of rest after so many pieces of one byte`);
+    assert.equal(tenant.use().receivedBytes, 100_000);
   });
 });
