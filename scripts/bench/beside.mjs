@@ -8,15 +8,16 @@ import { machine, pinned } from "./machine.mjs";
  *
  * @param {string} file of this folder
  * @param {string[]} args
- * @param {{ pinned?: boolean, yields?: boolean }} [options] `pinned`: to the core of the load
- *   generators; `yields`: gives the core to any other process at once
+ * @param {{ pinned?: boolean, core?: number, yields?: boolean }} [options] `pinned`: to `core`, that of the load generators
+ *   unless another is given; `yields`: gives the core to any other process at once
  * @returns {Promise<{ ask: (message: unknown) => Promise<any>, tell: (message: unknown) => void, end: () => void }>}
  */
-export async function startBeside(file, args, { pinned: isPinned = true, yields = false } = {}) {
+export async function startBeside(file, args, options = {}) {
+  const { pinned: isPinned = true, core = machine.generatorCore, yields = false } = options;
   const path = fileURLToPath(new URL(file, import.meta.url));
   const yielding = yields && machine.generatorCore !== undefined ? ["chrt", "--idle", "0"] : [];
   const command = [...yielding, process.execPath, path, ...args];
-  const [program, ...rest] = isPinned ? pinned(machine.generatorCore, command) : command;
+  const [program, ...rest] = isPinned ? pinned(core, command) : command;
   const child = spawn(program, rest, { stdio: ["ignore", "ignore", "inherit", "ipc"] });
   const ended = once(child, "exit").then(() => [{ failed: "it ended" }]);
   const answer = async () => {

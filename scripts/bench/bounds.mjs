@@ -340,6 +340,19 @@ export const ratios = [
     part: "nodes",
     of: ({ nodes }) => over(nodes?.forwardedMs, nodes?.localMs),
   },
+  {
+    name: "callsBesideDrippedSockets",
+    title: "p99 of others' calls while two peers send a guest single bytes / without",
+    atMost: 1.5,
+    part: "sockets",
+    of: ({ sockets }) => over(sockets?.drippedP99Ms, sockets?.quietP99Ms),
+  },
+  {
+    name: "callsBesidePlainRelays",
+    title: "p99 of others' calls while two peers flood plain processes / without",
+    part: "sockets",
+    of: ({ sockets }) => over(sockets?.besideRelayP99Ms, sockets?.quietP99Ms),
+  },
   ...attacked("fairness", "", 5),
   ...attacked("quota", " in a container", 15),
   {

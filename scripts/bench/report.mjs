@@ -112,11 +112,14 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
 
   if (figures.sockets) {
     const { berthMbPerSecond, relayMbPerSecond, bareMbPerSecond } = figures.sockets;
-    const { quietP99Ms, floodedP99Ms, floodMbPerSecond } = figures.sockets;
+    const { quietP99Ms, floodedP99Ms, drippedP99Ms, besideRelayP99Ms } = figures.sockets;
+    const { floodMbPerSecond, relayFloodMbPerSecond } = figures.sockets;
     print(
       `\nSockets: ${whole(berthMbPerSecond)} MB/s through Berth, ${whole(relayMbPerSecond)} through a relay of two sockets, ` +
-        `${whole(bareMbPerSecond)} without; calls of others take ${fixed(quietP99Ms, 2)} ms at p99, and ` +
-        `${fixed(floodedP99Ms, 2)} ms beside a flood of ${whole(floodMbPerSecond)} MB/s`,
+        `${whole(bareMbPerSecond)} without; calls of others take ${fixed(quietP99Ms, 2)} ms at p99, ` +
+        `${fixed(floodedP99Ms, 2)} ms beside a flood of ${whole(floodMbPerSecond)} MB/s, ${fixed(drippedP99Ms, 2)} ms ` +
+        `beside one of single bytes, and ${fixed(besideRelayP99Ms, 2)} ms beside one of ` +
+        `${whole(relayFloodMbPerSecond)} MB/s through plain relays`,
     );
   }
 

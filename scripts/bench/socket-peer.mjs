@@ -1,9 +1,8 @@
 import { connect, createServer } from "node:net";
-import { setNiceness } from "../../dist/src/processes/niceness.js";
 
 /**
  * The other ends of the sockets part, each a process of its own. `flood`: a server that sends as many bytes as the first
- * line asks for, and ends; it stands for another machine, so it leaves the processors to what is measured. `relay`: the
+ * line asks for, and ends. `drip`: likewise, but one byte at a time. `relay`: the
  * simplest relay there is, from a local socket to that server. `receive`: a client of either, which tells how long it
  * took.
  */
@@ -11,12 +10,17 @@ import { setNiceness } from "../../dist/src/processes/niceness.js";
 const CHUNK = Buffer.alloc(256 * 1024);
 const [kind, ...args] = process.argv.slice(2);
 
-if (kind === "flood") {
-  if (args[0] === "yields") setNiceness(process.pid, 19);
+if (kind === "flood" || kind === "drip") {
   const server = createServer((socket) => {
-    socket.on("error", () => {});
+    socket.on("error", () => {}).setNoDelay(true);
     socket.once("data", (line) => {
       let left = Number(line.toString());
+      const drip = () => {
+        if (left-- <= 0 || socket.destroyed) return void socket.end();
+        if (socket.write(CHUNK.subarray(0, 1))) setImmediate(drip);
+        else socket.once("drain", drip);
+      };
+      if (kind === "drip") return drip();
       const send = () => {
         while (left > 0 && !socket.destroyed) {
           const chunk = left < CHUNK.length ? CHUNK.subarray(0, left) : CHUNK;
