@@ -355,7 +355,7 @@ const networkLimits = {
   socketIdleMs: 600_000,
   /**
    * The bytes that all connections of a tenant may carry in a second, in both directions; 0 for no limit. A piece that
-   * is read at once counts for 4 KiB at least.
+   * is read at once counts for 2 KiB at least.
    */
   socketBytesPerSecondPerTenant: 64 * 1024 * 1024,
 };
