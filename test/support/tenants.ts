@@ -41,7 +41,7 @@ export async function addTenant(store: Store, name: string, tenant: NewTenant = 
 }
 
 /** A subscription of the modern era to changes of a server's tools. */
-export function listenTo(url: string): Promise<EventReader> {
+export function listenTo(url: string, headers: Record<string, string> = {}): Promise<EventReader> {
   return read(url, {
     method: "POST",
     headers: {
@@ -49,6 +49,7 @@ export function listenTo(url: string): Promise<EventReader> {
       Accept: "application/json, text/event-stream",
       "MCP-Protocol-Version": "2026-07-28",
       "Mcp-Method": "subscriptions/listen",
+      ...headers,
     },
     body: JSON.stringify(
       request("subscriptions/listen", { notifications: { toolsListChanged: true }, _meta: MODERN_META }),
