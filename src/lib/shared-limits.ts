@@ -66,8 +66,10 @@ export function partOf(limit: number, own: number, elsewhere: number): number {
   return Math.max((limit - elsewhere) / limit, need / (need + elsewhere), FLOOR);
 }
 
-/** A bucket holds what the others are expected to take until they are heard of again. */
+/** One bucket has room for what the others take until they are heard of again. */
 const HEARD_WITHIN_MS = 1_000;
+/** The other one has room for what comes while that bucket is empty, since the others were heard of. */
+const HELD_UP_MS = 250;
 /** A need is estimated over no shorter time. */
 const NEED_MS = 100;
 
@@ -97,7 +99,7 @@ export class SharedRate {
     const part = partOf(perMs * 1_000, need, elsewhere.perSecond);
     const waitMs = this.#all.take(now, perMs, burst + (1 - part) * perMs * HEARD_WITHIN_MS);
     if (waitMs > 0) return waitMs;
-    if (part < 1 && this.#own.take(now, perMs * part, burst * part) > 0) {
+    if (part < 1 && this.#own.take(now, perMs * part, (burst + perMs * HELD_UP_MS) * part) > 0) {
       this.#all.takeBack();
       return Math.ceil(1 / perMs);
     }

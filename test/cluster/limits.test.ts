@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { apiOf } from "../support/api.ts";
+import { post, request } from "../support/berth.ts";
+import type { EventReader } from "../support/legacy-client.ts";
+import { Nodes } from "../support/nodes.ts";
+import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
+import { until } from "../support/until.ts";
+
+const SAY = 'export const say = (): string => "hello";\n';
+const FIRST_MS = 3_000;
+const SECONDS = 10;
+
+describe("limits of a tenant on two nodes behind a load balancer", { concurrency: true }, () => {
+  let nodes: Nodes;
+  before(async () => {
+    nodes = await Nodes.start({ texts: { "say.ts": SAY }, env: { BERTH_NODE_LEASE_MS: "3000" } });
+    const rate = { requestsPerSecond: 100, requestBurst: 40 };
+    await onStoreOf(nodes, async (store) => {
+      for (const name of ["spread", "one-sided"]) await addTenant(store, name, { servers: { say: SAY }, limits: rate });
+      await addTenant(store, "quiet", { servers: { say: SAY }, limits: { requestsPerSecond: 20 } });
+      await addTenant(store, "saving", { limits: { savesPerMinute: 60 } });
+      await addTenant(store, "listening", { servers: { say: SAY }, limits: { streams: 20 } });
+    });
+    for (const url of nodes.urls)
+      for (const name of ["spread", "one-sided", "quiet", "listening"]) await call(url, name);
+  });
+  after(() => nodes?.close());
+
+  async function call(url: string, tenant: string): Promise<number> {
+    const { status } = await post(`${url}/t/${tenant}/mcp/say`, request("tools/list")).catch(() => ({ status: 0 }));
+    return status;
+  }
+
+  /** How long a busy machine sent nothing although it was due. */
+  let lostMs = 0;
+
+  /** Sends so many a second; counts those that are admitted, and refused, once the first burst is over. */
+  async function load(url: string, tenant: string, perSecond: number): Promise<{ admitted: number; refused: number }> {
+    const began = performance.now();
+    const counted = { admitted: 0, refused: 0 };
+    const send = async (): Promise<void> => {
+      const isAdmitted = (await call(url, tenant)) === 200;
+      const ms = performance.now() - began;
+      if (ms >= FIRST_MS && ms < FIRST_MS + SECONDS * 1_000) counted[isAdmitted ? "admitted" : "refused"]++;
+    };
+    let sent = 0;
+    for (let now = began; now - began < FIRST_MS + SECONDS * 1_000; now = performance.now()) {
+      for (; sent < ((now - began) / 1_000) * perSecond; sent++) void send();
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      lostMs += Math.max(0, performance.now() - now - 100);
+    }
+    return counted;
+  }
+
+  it("100 a second are 100 a second in all, wherever they arrive, and another tenant has all of its own", async () => {
+    const [spread, oneSided, quiet] = await Promise.all([
+      load(nodes.url, "spread", 160),
+      load(nodes.urls[0]!, "one-sided", 160),
+      load(nodes.url, "quiet", 10),
+    ]);
+    const figures = JSON.stringify({ spread, oneSided, quiet, lostMs });
+    for (const { admitted, refused } of [spread, oneSided]) {
+      assert.ok(admitted >= 900 - lostMs / 10 && admitted <= 1_100, figures);
+      assert.ok(refused > 0, figures);
+    }
+    assert.deepEqual(quiet, { admitted: quiet.admitted, refused: 0 }, figures);
+  });
+
+  it("60 saves a minute are 60 on both together, after a quarter of them at once on each", async () => {
+    let [saved, refused] = [0, 0];
+    for (let number = 0; number < 60; number++) {
+      const { status, body } = await apiOf({ url: `${nodes.urls[number % 2]}/t/saving` }).send(
+        "PUT",
+        `/variables/v${number}`,
+        "text",
+        { "If-None-Match": "*" },
+      );
+      if (status === 201) saved++;
+      else {
+        refused++;
+        assert.equal(status, 429);
+        assert.match(
+          body.error.message,
+          /"saving" may save 60 times a minute, its limit savesPerMinute; try again in \d+ s/,
+        );
+      }
+    }
+    // At most two bursts of 15, and what a minute gives meanwhile.
+    assert.ok(saved >= 15 && saved <= 45, `${saved} were saved, ${refused} refused`);
+  });
+
+  it("streams that stand on one count on the other, until the end of their node gives them back", async () => {
+    const streams: EventReader[] = [];
+    const open = async (url: string): Promise<boolean> => {
+      const stream = await listenTo(`${url}/t/listening/mcp/say`);
+      if (stream.status === 200) streams.push(stream);
+      else stream.close();
+      return stream.status === 200;
+    };
+    for (let number = 0; number < 30; number++) await open(nodes.url);
+    assert.ok(streams.length >= 19 && streams.length <= 22, `${streams.length} streams stand`);
+    await nodes.endNode(1, "SIGKILL");
+    const killed = performance.now();
+    let gained = 0;
+    await until(async () => {
+      if (await open(nodes.urls[0]!)) gained++;
+      return gained >= 8;
+    });
+    assert.ok(performance.now() - killed < 30_000);
+    for (const stream of streams) stream.close();
+  });
+});
