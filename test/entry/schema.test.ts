@@ -43,6 +43,8 @@ const good: Record<string, unknown> = {
   },
   "an upstream with secrets": { far: { upstream: "mcp+npx://x?env.A=${A_TOKEN}", secrets: ["A_TOKEN"] } },
   "an upstream": { far: { upstream: "mcp+npx://x" } },
+  "an upstream that runs on each node": { far: { upstream: "mcp+npx://x", runs: "everywhere" } },
+  "a remote upstream that runs once": { far: { upstream: "mcp+https://example.org/mcp", runs: "once" } },
   "an entry elsewhere": { echo: { config_cid: cid } },
   "a whole tool": tool({
     function: "f",
@@ -99,6 +101,8 @@ const bad: Record<string, unknown> = {
   "an environment for npm": { echo: { env: { npm_config_registry: "x" } } },
   "an environment that says where home is": { echo: { env: { HOME: "/" } } },
   "an environment of an upstream": { echo: { upstream: "mcp+npx://x", env: { A: "b" } } },
+  "an upstream that runs sometimes": { echo: { upstream: "mcp+npx://x", runs: "sometimes" } },
+  "a definition that runs once": { echo: { definition: cid, runs: "once" } },
   "options that are no objects": { echo: { options: { echo: true } } },
   "a list of tools": { echo: { tools: [] } },
   "a tool that is no object": tool("echo"),
