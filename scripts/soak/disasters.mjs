@@ -18,7 +18,9 @@ export async function fillDisk({ disk, service, editors, fault }) {
   try {
     // The log of the store has room for some megabytes of its own, which short saves use up slowly.
     if (
-      !(await within(async () => (await refusedSave(service)) && (await fetch(`${service.url}/readyz`)).status === 503))
+      !(await within(
+        async () => (await refusedSave(service)) && (await fetch(`${service.ownUrl}/readyz`)).status === 503,
+      ))
     ) {
       return fault("the disk was full, and /readyz did not say so");
     }
@@ -36,7 +38,7 @@ export async function fillDisk({ disk, service, editors, fault }) {
 }
 
 /** The refusal of a save that needs room. */
-async function refusedSave({ url }) {
+async function refusedSave({ ownUrl: url }) {
   const init = {
     method: "PUT",
     headers: { "Content-Type": "text/plain", "If-None-Match": "*" },

@@ -3,18 +3,26 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import Database from "../../dist/src/store/sqlite/better-sqlite3.js";
+import { DATABASE_FILE } from "../../dist/src/store/sqlite/open-database.js";
 import { makeImage, serve, writeImageSources } from "../bench/berth.mjs";
 import { severalAuditWriters } from "./audit-writers.mjs";
 import { auditVerifier } from "./audit.mjs";
 import { addTenant, definitions, everything, OTHER_TENANT } from "./definitions.mjs";
 import { fillDisk, restoreBackup } from "./disasters.mjs";
 import { mountDisk } from "./disk.mjs";
-import { Editors } from "./editors.mjs";
+import { EDITOR, Editors } from "./editors.mjs";
 import { callEach, runLoad } from "./load.mjs";
 import { running } from "./processes.mjs";
+import { makeSaves } from "./saves.mjs";
 import { startService } from "./service.mjs";
 
 /**
+ * `npm run soak -- --saves N`: as many saves through two processes, which are killed at random; see saves.mjs.
+ *
+ * `npm run soak -- --nodes N`: what follows with several processes behind haproxy, one of which is killed at a time.
+ * What they know together (nodes, letters, leases) must not grow.
+ *
  * `npm run soak`: two tenants, mixed calls, edits, crashing guests and kill -9 of Berth itself, for ten minutes or
  * `--minutes`, after 10,000 saves of processes that are killed, and 20,000 audit records of two. In the first 40 % of the time Berth is killed every 20 s. Then its disk is full for a while, and a
  * backup is restored while it serves. In the rest it runs on, and its memory has to stay where it was after a warm-up.
@@ -27,8 +35,23 @@ const KILLING_SHARE = 0.4;
 const WARM_UP_SHARE = 0.35;
 /** The growth of resident memory, from the end of the warm-up to the end. */
 const GROWTH_MB_MAX = 24;
+/** Letters that are on their way at one moment, and what several nodes hold alone: an upstream of each tenant and more. */
+const LETTERS_MAX = 100;
+const LEASES_MAX = 20;
 
-const { values } = parseArgs({ options: { minutes: { type: "string", default: "10" } } });
+const { values } = parseArgs({
+  options: {
+    minutes: { type: "string", default: "10" },
+    nodes: { type: "string", default: "1" },
+    saves: { type: "string" },
+  },
+});
+if (values.saves !== undefined) {
+  await makeSaves(Number(values.saves));
+  process.exit();
+}
+const nodes = Number(values.nodes);
+if (!(Number.isInteger(nodes) && nodes >= 1 && nodes <= 8)) throw new Error("--nodes must be from 1 to 8");
 const totalMs = Number(values.minutes) * 60_000;
 if (!(totalMs >= 30_000 && totalMs <= 3_600_000)) throw new Error("--minutes must be from 0.5 to 60");
 
@@ -56,10 +79,13 @@ try {
   say(await severalAuditWriters(folder, fault));
 
   const launch = serve(folder, image, { data });
-  const service = await startService((port) => {
-    const { env, ...rest } = launch(port);
-    return { ...rest, env: { ...env, BERTH_TENANT_UPSTREAMS: "on", BERTH_AUDIT: "all" } };
-  });
+  const service = await startService(
+    (port) => {
+      const { env, ...rest } = launch(port);
+      return { ...rest, env: { ...env, BERTH_TENANT_UPSTREAMS: "on", BERTH_AUDIT: "all", BERTH_ADMIN_TOKEN: EDITOR } };
+    },
+    { folder, nodes },
+  );
   const verifyAudit = auditVerifier(data, fault);
   const stop = new AbortController();
   const editors = new Editors(service, ["", `/t/${OTHER_TENANT}`], fault);
@@ -84,22 +110,27 @@ try {
 
   const restMs = Math.max(0, end - performance.now());
   await sleep(restMs * WARM_UP_SHARE);
-  const warmMb = await medianMb(service.pid);
-  say(`warm: ${warmMb.toFixed(0)} MB`);
+  const warmMb = await mediansMb(service.pids);
+  say(`warm: ${inMb(warmMb)}`);
   await sleep(restMs * (1 - WARM_UP_SHARE));
-  const endMb = await medianMb(service.pid);
+  const endMb = await mediansMb(service.pids);
+  const known = knownTogether(data);
   stop.abort();
   const counts = await load;
   await editing;
   const checked = await editors.checkAcknowledged();
   await service.stop();
 
-  if (endMb - warmMb > GROWTH_MB_MAX) fault(`memory grew from ${warmMb.toFixed(0)} to ${endMb.toFixed(0)} MB`);
+  if (endMb.some((mb, node) => mb - warmMb[node] > GROWTH_MB_MAX))
+    fault(`memory grew from ${inMb(warmMb)} to ${inMb(endMb)}`);
+  if (known.node !== nodes || known.letter > LETTERS_MAX || known.lease > LEASES_MAX)
+    fault(`what nodes know together grew: ${JSON.stringify(known)}`);
   await sleep(3_000);
   for (const [pid, line] of running(folder)) if (!before.has(pid)) fault(`left behind: ${pid} ${line.slice(0, 300)}`);
   say(`calls: ${JSON.stringify(counts)}. ${await verifyAudit()}`);
   say(
-    `${checked} acknowledged writes kept, ${kills} kills, ${warmMb.toFixed(0)} MB warm, ${endMb.toFixed(0)} MB at the end`,
+    `${checked} acknowledged writes kept, ${kills} kills, ${inMb(warmMb)} warm, ${inMb(endMb)} at the end; ` +
+      `the nodes know together: ${JSON.stringify(known)}`,
   );
 } finally {
   if (faults.length > 0) say(`the end of the log:\n${logOf(folder)}`);
@@ -108,6 +139,25 @@ try {
 }
 say(faults.length === 0 ? "soak passed" : `soak FAILED with ${faults.length} faults`);
 process.exitCode = faults.length === 0 ? 0 : 1;
+
+function mediansMb(pids) {
+  return Promise.all(pids.map(medianMb));
+}
+
+function inMb(all) {
+  return all.map((mb) => `${mb.toFixed(0)} MB`).join(" and ");
+}
+
+/** The rows of what several nodes know together. */
+function knownTogether(data) {
+  const database = new Database(join(data, DATABASE_FILE), { readonly: true });
+  try {
+    const count = (table) => database.prepare(`SELECT count(*) FROM ${table}`).pluck().get();
+    return Object.fromEntries(["node", "letter", "lease"].map((table) => [table, count(table)]));
+  } finally {
+    database.close();
+  }
+}
 
 /** The median of seven seconds, so that one garbage collection more or less does not count. */
 async function medianMb(pid) {

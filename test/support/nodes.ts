@@ -118,7 +118,7 @@ defaults
   timeout server 10m
   retries 3
   option redispatch 1
-  retry-on conn-failure empty-response
+  retry-on conn-failure
 frontend clients
   bind 127.0.0.1:${port}
   default_backend nodes
