@@ -154,8 +154,9 @@ export async function checkedAddresses(
   const allowed = found.filter((address) => rules.mayReach(address, port, hostname));
   if (allowed.length > 0) return allowed;
   const authority = authorityOf(hostname, port);
-  const why = found.length === 0 ? "the host has no address" : rules.explain(found, authority);
-  throw new NetworkRefused(`${authority} may not be reached: ${why}`);
+  if (found.length > 0) throw new NetworkRefused(`${authority} may not be reached: ${rules.explain(found, authority)}`);
+  const unknown = new NetworkRefused(`${authority} may not be reached: the host has no address`);
+  throw Object.assign(unknown, { code: "ENOTFOUND" });
 }
 
 /** Resolves to addresses that are already checked. */
