@@ -60,6 +60,11 @@ export class SqliteContent {
     return this.#statements.isClaimed.get(tenant, cid) !== undefined;
   }
 
+  /** The unverified bytes, if the tenant has a claim on them; their length alone if they are longer than `most`. */
+  readShort(tenant: string, cid: Cid, most: number): { bytes: Uint8Array | null; length: number } | undefined {
+    return this.#statements.readShort.get({ tenant, cid, most });
+  }
+
   /** The unverified bytes, if the tenant has a claim on them. */
   read(tenant: string, cid: Cid): Uint8Array | undefined {
     return this.#statements.read.get(tenant, cid);
@@ -84,7 +89,8 @@ export function verifiedInTurns(cid: Cid, bytes: Uint8Array): Uint8Array | Promi
     : sound(cid, bytes, matching);
 }
 
-function sound(cid: Cid, bytes: Uint8Array, isSound: boolean): Uint8Array {
+/** The bytes, if `isSound`. Throws `content_corrupt`. */
+export function sound(cid: Cid, bytes: Uint8Array, isSound: boolean): Uint8Array {
   if (isSound) return bytes;
   throw new BerthError("content_corrupt", `${cid}; save it again, or restore a backup`, { data: { cid } });
 }
@@ -108,5 +114,12 @@ function prepare(database: Database.Database) {
     ),
     isClaimed: database.prepare<[string, string], number>(`SELECT 1 ${claimed}`).pluck(),
     read: database.prepare<[string, string], Uint8Array>(`SELECT bytes ${claimed}`).pluck(),
+    readShort: database.prepare<
+      [{ tenant: string; cid: string; most: number }],
+      { bytes: Uint8Array | null; length: number }
+    >(
+      `SELECT CASE WHEN LENGTH(bytes) <= :most THEN bytes END AS bytes, LENGTH(bytes) AS length
+       FROM tenant_content JOIN content ON id = content_id WHERE tenant = :tenant AND cid = :cid`,
+    ),
   };
 }

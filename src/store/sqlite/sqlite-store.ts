@@ -7,11 +7,12 @@ import { asStoreFailure, atOnce, attempt, attemptAll } from "./attempt.ts";
 import { sqliteAuditLinks, SqliteAudit } from "./audit.ts";
 import { storeNow } from "./clock.ts";
 import { Collections } from "./collect.ts";
-import { SqliteContent, verified, verifiedInTurns } from "./content.ts";
+import { SqliteContent, sound, verified, verifiedInTurns } from "./content.ts";
 import { sqliteDerived } from "./derived.ts";
 import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
 import { newAlias } from "./left-claims.ts";
 import { changeOnThread, isLongChange } from "./long-change.ts";
+import { LONG_FROM_BYTES, LongContents } from "./long-content.ts";
 import { byName, sqliteNames } from "./names.ts";
 import { LetterBoxes, sqliteNodes } from "./nodes.ts";
 import { openDatabase } from "./open-database.ts";
@@ -58,6 +59,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const boxes = new LetterBoxes(() => log.version(), nodes.hasLetter);
   const foreignChanges = new ForeignChanges(database, log);
   const collections = new Collections({ file: database.name, busyMs }, log, storedBytes);
+  const longContents = new LongContents(database.name, busyMs);
   const pages = database.prepare<[], number>("PRAGMA page_count").pluck();
   const pageBytes = database.prepare<[], number>("PRAGMA page_size").pluck();
 
@@ -146,6 +148,11 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     now: storeNow,
 
     async content(tenant, cid) {
+      const found = attempt(() => contents.readShort(tenant, cid, LONG_FROM_BYTES));
+      if (!found) return undefined;
+      if (found.bytes) return verifiedInTurns(cid, found.bytes);
+      const read = await attemptAll(() => longContents.read(tenant, cid));
+      if (read) return read.bytes && sound(cid, read.bytes, read.isSound);
       const bytes = attempt(() => contents.read(tenant, cid));
       return bytes && verifiedInTurns(cid, bytes);
     },
@@ -266,6 +273,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     async close() {
       await collections.close();
+      await longContents.close();
       boxes.close();
       foreignChanges.close();
       await log.close();
