@@ -75,11 +75,14 @@ export class TenantSockets {
     const most = this.#bytesPerSecond * AT_ONCE_S;
     this.#leftBytes = Math.min(most, this.#leftBytes + earned) - Math.max(bytes, PIECE_BYTES);
     this.#countedAt = now;
-    return Math.max(0, -this.#leftBytes / perMs);
+    const debtMs = -this.#leftBytes / perMs;
+    return debtMs < REST_MS ? 0 : debtMs;
   }
 }
 
 /** A calm tenant may carry at once as much as it otherwise may in this time: a few milliseconds of the relay's. */
 const AT_ONCE_S = 0.1;
-/** A smaller piece counts as one of this size: it costs the relay a fifth of what one of 64 KiB costs. */
+/** A smaller piece counts as one of this size: that it is a piece costs the relay most of what it costs. */
 const PIECE_BYTES = 2 * 1024;
+/** A shorter rest is taken together with later ones: to stop and start reading costs more than a small piece. */
+const REST_MS = 10;
