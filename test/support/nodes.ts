@@ -106,7 +106,10 @@ export class Nodes {
   }
 }
 
-/** Each request goes to the next node, also on one connection of a client; a node that is not ready gets none. */
+/**
+ * Each request goes to the next node, also on one connection of a client; a node that is not ready gets none. A client
+ * that leaves is gone for the node as well, which is how a modern client cancels.
+ */
 function proxyConfig(port: number, ports: readonly number[]): string {
   const servers = ports.map((each, index) => `  server node${index} 127.0.0.1:${each} check inter 200ms fall 1 rise 1`);
   return `global
@@ -116,6 +119,8 @@ defaults
   timeout connect 5s
   timeout client 10m
   timeout server 10m
+  timeout check 10s
+  option abortonclose
   retries 3
   option redispatch 1
   retry-on conn-failure

@@ -1,0 +1,24 @@
+import { after, before, describe } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { everySession } from "../support/clients/every-session.ts";
+import { wholeSession } from "../support/clients/whole-session.ts";
+import { Nodes, withClockAhead } from "../support/nodes.ts";
+
+/** A change of a client's settings at one node is in force at all others within this time. */
+const IN_FORCE_MS = 1_000;
+
+/** Every client does everything, while each of its requests goes to another node, whose clock is two minutes off. */
+describe("whole sessions of client libraries behind a load balancer", () => {
+  let nodes: Nodes;
+  before(async () => {
+    nodes = await Nodes.start({
+      files: ["test/fixtures/servers/whole.ts"],
+      envs: [withClockAhead(60), withClockAhead(-60)],
+    });
+  });
+  after(() => nodes.close());
+
+  for (const opener of everySession) {
+    describe(opener.name, () => wholeSession(opener, () => `${nodes.url}/mcp/whole`, () => sleep(IN_FORCE_MS)));
+  }
+});
