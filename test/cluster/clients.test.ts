@@ -18,7 +18,14 @@ describe("whole sessions of client libraries behind a load balancer", () => {
   });
   after(() => nodes.close());
 
-  for (const opener of everySession) {
-    describe(opener.name, () => wholeSession(opener, () => `${nodes.url}/mcp/whole`, () => sleep(IN_FORCE_MS)));
+  // The same client in the era that it finds by itself does nothing else.
+  for (const opener of everySession.filter(({ name }) => !name.includes("(auto)"))) {
+    describe(opener.name, () =>
+      wholeSession(
+        opener,
+        () => `${nodes.url}/mcp/whole`,
+        () => sleep(IN_FORCE_MS),
+      ),
+    );
   }
 });
