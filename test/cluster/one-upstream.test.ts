@@ -159,9 +159,9 @@ describe("an upstream of two nodes", () => {
     const [owner] = await rolesOf("written");
     const ended = new Map<number, string>();
     let sent = 0;
-    let isOver = false;
+    const over = new AbortController();
     const client = async (): Promise<void> => {
-      while (!isOver) {
+      while (!over.signal.aborted) {
         const number = ++sent;
         const result = await call(`${nodes.url}/mcp/written`, "measure", { text: "", number }).catch(String);
         ended.set(number, result.content?.[0]?.text ?? JSON.stringify(result));
@@ -172,7 +172,7 @@ describe("an upstream of two nodes", () => {
     await nodes.endNode(owner, "SIGKILL");
     const before = sent;
     await until(() => [...ended].some(([number, text]) => number > before && text === "0"), "calls succeed again");
-    isOver = true;
+    over.abort();
     await Promise.all(clients);
     const carriedOut = linesOf(join(folder, "calls")).flatMap((line) => /"number":(\d+)/.exec(line)?.[1] ?? []);
     assert.equal(new Set(carriedOut).size, carriedOut.length, "none was carried out twice");
