@@ -117,8 +117,9 @@ export class NodeCalls {
       const lose = (cause?: unknown): void =>
         fail(mayBeTaken ? new NodeLost(cause) : new NotTaken("it cannot be reached", cause));
       const cancel = (): void => fail(new BerthError("cancelled"));
-      // A node that has not taken it by then refuses it.
-      const late = setTimeout(() => fail(new NotTaken("it does not answer")), limits.nodeCallMs + LATE_MS).unref();
+      // A node that has not taken it by then refuses it. This one may have been held up: what has come is read first.
+      const giveUp = (): void => fail(new NotTaken("it does not answer"));
+      let late = setTimeout(() => (late = setTimeout(giveUp, LATE_MS)), limits.nodeCallMs + LATE_MS);
       const leave = this.#enter(to, lose);
       signal?.addEventListener("abort", cancel);
       request.on("socket", (socket) => {

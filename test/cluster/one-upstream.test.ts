@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { JsonObject } from "../../src/lib/json.ts";
+import { apiOf } from "../support/api.ts";
 import { call, modern, MODERN_META } from "../support/berth.ts";
 import { changing, open, tool, type Changing } from "../support/hosted-upstreams.ts";
 import { Nodes } from "../support/nodes.ts";
@@ -38,6 +39,10 @@ describe("an upstream of two nodes", () => {
         every: { upstream: `${everything}&env.BERTH_TEST_MARK=${MARK}-every` },
         written: { upstream: `${counting}${written}&env.BERTH_TEST_MARK=${MARK}-written` },
         counting: { upstream: `${counting}?env.BERTH_TEST_MARK=${MARK}-counting` },
+        secretive: {
+          upstream: `${counting}?env.TOKEN=%24%7BTOKEN%7D&env.BERTH_TEST_MARK=${MARK}-secretive`,
+          secrets: ["TOKEN"],
+        },
         many: { upstream: `${counting}?env.BERTH_TEST_MARK=${MARK}-many`, runs: "everywhere" },
         shifting: { upstream: shifting.uri },
       },
@@ -130,6 +135,22 @@ describe("an upstream of two nodes", () => {
       await until(async () => String(await listed(index)) === "swap,second", `node ${index} lists what is offered now`);
     for (const index of nodes.urls.keys())
       assert.match(await textOf(index, "shifting", "first"), /The upstream has changed/);
+  });
+
+  it("gets another secret, and ends with its entry, whichever node is told", async () => {
+    const apis = nodes.urls.map((url) => apiOf({ url }));
+    await apis[0]!.send("PUT", "/secrets/TOKEN", { value: "1 is the first value of it" });
+    await until(async () => (await textOf(0, "secretive", "token")) === "token: 1 ");
+    const [owner, other] = await rolesOf("secretive");
+    assert.equal(await textOf(other, "secretive", "token"), "token: 1 ");
+    await apis[other]!.send("PUT", "/secrets/TOKEN", { value: "2 is the second value of it" });
+    await until(async () => (await textOf(other, "secretive", "token")) === "token: 2 ");
+    assert.equal(await textOf(owner, "secretive", "token"), "token: 2 ");
+    const { status, body } = await apis[other]!.send("DELETE", "/entries/secretive?allow_breaking=1", undefined, {
+      "If-Match": "*",
+    });
+    assert.ok(status < 300, JSON.stringify(body));
+    await until(() => processesWith(`${MARK}-secretive`).length === 0);
   });
 
   it("is left to the other node when its own ends, which then runs it at once", async () => {
