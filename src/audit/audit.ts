@@ -33,6 +33,8 @@ interface AuditOptions {
   readonly version: string;
   /** When a tenant was created: it sees no records of an earlier tenant of its name. */
   readonly madeAt: (tenant: string) => Promise<number>;
+  /** Tells if this process is the one of several that removes what is too old or too much. Default: it is. */
+  readonly mayRetain?: () => Promise<boolean>;
   readonly limits: WriterLimits & {
     /** The number of links that one search looks through. */
     readonly auditSearchLinks: number;
@@ -43,8 +45,8 @@ interface AuditOptions {
 
 /** Records the start of the service, and its end at `close`. */
 export async function openAudit(options: AuditOptions): Promise<Audit> {
-  const { links, calls, version, madeAt, limits, log } = options;
-  const writer = new AuditWriter(links, limits, log);
+  const { links, calls, version, madeAt, mayRetain, limits, log } = options;
+  const writer = new AuditWriter(links, limits, log, mayRetain);
   const refusals = new RecordedRefusals(limits.auditRefusalsPerMinute, (entry) => writer.note(entry));
   const lifetime = { process: process.pid, startedAt: new Date(performance.timeOrigin).toISOString() };
   writer.note(entryOf(SERVICE, "service", { action: "started", ...lifetime, version, calls }));

@@ -29,6 +29,7 @@ export class AuditWriter {
   readonly #links: AuditLinks;
   readonly #limits: WriterLimits;
   readonly #log: Log;
+  readonly #mayRetain: () => Promise<boolean>;
   readonly #blocks = new Map<string, CallBlock>();
   /** The entries being written, piece by piece, and the piece that was handed to the store. */
   #taken: (AuditEntry | CallBlock)[] = [];
@@ -46,10 +47,12 @@ export class AuditWriter {
   /** The number of calls that found no room. */
   dropped = 0;
 
-  constructor(links: AuditLinks, limits: WriterLimits, log: Log) {
+  /** `mayRetain` tells if this process is the one of several that keeps to the limits of what is kept. */
+  constructor(links: AuditLinks, limits: WriterLimits, log: Log, mayRetain: () => Promise<boolean> = async () => true) {
     this.#links = links;
     this.#limits = limits;
     this.#log = log;
+    this.#mayRetain = mayRetain;
     this.#sweep = setInterval(() => void this.write(), ANCHOR_CHECK_MS).unref();
   }
 
@@ -150,7 +153,7 @@ export class AuditWriter {
 
   async #retain(): Promise<void> {
     if (performance.now() < this.#retainAt || this.#isClosed) return;
-    let isMore = true;
+    let isMore = await this.#mayRetain();
     for (let step = 0; isMore && step < RETENTION_STEPS; step++) {
       isMore = await this.#links.retain(this.#limits);
       await nextTurn();

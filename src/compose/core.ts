@@ -128,7 +128,7 @@ export async function openCore(
     const cluster = opened(new Cluster({ nodes: store.nodes, limits, log }));
     const sharedLimits = new Shares(cluster, limits);
     closers.push(async () => sharedLimits.close());
-    const audit = opened(await auditOf(config, store, log));
+    const audit = opened(await auditOf(config, store, cluster, log));
     starting("the image is applied");
     await fill(store, DEFAULT_TENANT);
 
@@ -291,6 +291,8 @@ export async function openCore(
     }
     upstreams.answerNodes((tenant) => tenancy.admit(tenant));
     await cluster.join();
+    if (explore && cluster.others.size > 0)
+      log.warn("other processes serve from this data folder: what explore connects to is known to this process alone");
     if (hosting.writable) closers.push(collectRegularly(store, cluster, limits, log));
     showParts(metrics, { audit, observers, executor, relay, upstreams, endpoint, store, log });
     return {
@@ -353,12 +355,13 @@ function ownPlaces({ dataDir, imageDir, secretKeys, registry }: Config): OwnPlac
   return { dataDir, temporaryDir: tmpdir(), keyFiles, programs: [packageRoot, imageDir, process.execPath] };
 }
 
-function auditOf({ audit, limits }: Config, store: Store, log: Log): Promise<Audit> {
+function auditOf({ audit, limits }: Config, store: Store, cluster: Cluster, log: Log): Promise<Audit> {
   return openAudit({
     links: store.audit,
     calls: audit === "all",
     version: packageVersion(),
     madeAt: async (tenant) => (await store.tenants.find(tenant))?.createdAt ?? Infinity,
+    mayRetain: async () => (await cluster.lease("audit retention")).node === cluster.id,
     limits,
     log,
   });

@@ -3,6 +3,7 @@ import express from "express";
 import type { ErrorRequestHandler, Request, RequestHandler } from "express";
 import type { Access } from "../access/access.ts";
 import type { Audit } from "../audit/audit.ts";
+import type { Cluster } from "../cluster/cluster.ts";
 import type { Edits } from "../edits/edits.ts";
 import type { PackageEdits } from "../edits/package-edits.ts";
 import type { SecretEdits } from "../edits/secret-edits.ts";
@@ -76,6 +77,7 @@ interface AppOptions {
   readonly secrets: SecretEdits;
   readonly state: StateEdits;
   readonly tenancy: Tenancy;
+  readonly cluster: Pick<Cluster, "others">;
   readonly isolation: string;
   readonly access: Access;
   readonly audit: Audit;
@@ -143,6 +145,7 @@ export function createApp(options: AppOptions): Route {
     writable,
     limits,
     pages,
+    cluster: options.cluster,
   };
   for (const page of allPages) app.get(page.path, routed(page.create(pageParts), page.permit));
   app.get("/mcp/:server", showServer);

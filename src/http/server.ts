@@ -69,7 +69,7 @@ export interface HttpOptions {
   readonly endpoint: Endpoint;
   readonly tenancy: Tenancy;
   /** This process among those of the service, and what they ask each other to do. */
-  readonly cluster: Pick<Cluster, "id">;
+  readonly cluster: Pick<Cluster, "id" | "others">;
   readonly errands: Errands;
   readonly admission: Admission;
   /** By which several processes keep limits together. */

@@ -64,6 +64,18 @@ describe("what waits to be recorded", () => {
   const recorded = async (kind: "call" | "login" | "service"): Promise<number> =>
     (await recordsOf(store.audit, { kind })).length;
 
+  it("removes what is too old only where it is the one of several processes that does", async () => {
+    for (const mayRetain of [false, true]) {
+      let steps = 0;
+      const links: AuditLinks = { ...store.audit, retain: async () => (steps++, false) };
+      const log = {} as Log;
+      const parts = { calls: true, version: "1", madeAt: async () => 0, mayRetain: async () => mayRetain };
+      audit = await openAudit({ links, ...parts, limits: { ...defaultLimits, auditDelayMs: 60_000 }, log });
+      assert.equal(steps, mayRetain ? 1 : 0);
+      await audit.close();
+    }
+  });
+
   it("C8 a call is recorded with its release, tool, sizes, digests, principal, outcome, time and request", async () => {
     await open();
     const call = callOf({ text: "hé" });

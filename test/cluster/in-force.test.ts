@@ -236,6 +236,10 @@ describe("a change through one node, on the other", { concurrency: true }, () =>
     });
   }
 
+  it("is said to be known to one process alone where a page shows its calls", async () => {
+    assert.match(await (await get("/mcp/meta/edited")).text(), /Several processes serve here/);
+  });
+
   it("ends the streams of whom it signs out", async () => {
     const cookie = await signIn();
     const stream = await listenTo(`${nodes.urls[OTHER]}/mcp/served`, { Cookie: cookie, Origin: nodes.urls[OTHER]! });

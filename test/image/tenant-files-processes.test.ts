@@ -97,6 +97,30 @@ describe("a large tenant", () => {
     await onStore("large-2", async (store) => assert.equal((await store.names("large", "variable")).length, 256));
   });
 
+  it("is imported whole while other processes remove what imports have left", { timeout: 300_000 }, async () => {
+    await onStore("beside", async (store) => {
+      const reading = spawn(process.execPath, [CLI, "tenant", "import", "-", "--data", fileIn("beside")], {
+        stdio: ["pipe", "ignore", "inherit"],
+      });
+      const exited = once(reading, "exit");
+      const file = readFileSync(fileIn("large.berth"));
+      reading.stdin.write(file.subarray(0, MEBIBYTE));
+      await until(() => leftIn("beside").length === 1);
+      const isOver = (): boolean => reading.exitCode !== null;
+      // Each of them removes leftovers first: while the file is read, and while its content is written.
+      const cleanUp = () => store.state.clear("default", "none", "test");
+      for (let time = 0; time < 10; time++) await cleanUp();
+      assert.equal(leftIn("beside").length, 1);
+      reading.stdin.end(file.subarray(MEBIBYTE));
+      while (!isOver()) await cleanUp();
+      assert.deepEqual(await exited, [0, null]);
+      assert.equal((await store.names("large", "variable")).length, 256);
+      for (const { name, cid } of await store.names("large", "variable"))
+        assert.ok(await store.content("large", cid), `${name} has its content`);
+      assert.deepEqual(leftIn("beside"), []);
+    });
+  });
+
   it("C8 whose reader goes away is not exported any further, and that is said", async () => {
     const child = spawn(process.execPath, [CLI, "tenant", "export", "large", "--data", fileIn("large")], {
       stdio: ["ignore", "pipe", "pipe"],

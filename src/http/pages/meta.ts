@@ -1,5 +1,6 @@
 import type { Access } from "../../access/access.ts";
 import type { Principal } from "../../access/principal.ts";
+import type { Cluster } from "../../cluster/cluster.ts";
 import type { ContractChange } from "../../contract/change.ts";
 import type { Contract, ToolContract } from "../../contract/contract.ts";
 import type { Catalog } from "../../host/catalog/catalog.ts";
@@ -33,6 +34,7 @@ import { DESCRIPTION_MAX } from "./parts/tool-view.ts";
 
 interface MetaOptions {
   readonly host: Host;
+  readonly cluster: Pick<Cluster, "others">;
   readonly pages: Pages;
   readonly isolation: string;
   readonly originOf: OriginOf;
@@ -143,6 +145,7 @@ async function servedPage(summary: Served, context: RoutedContext, options: Part
     }),
     packages: (await packagesOfRelease(host, tenant, catalog.release)).slice(0, PACKAGES_SHOWN_MAX),
     releases: releaseViews(releases, name, { origin, base, writable: options.writable }),
+    isOneOfSeveral: options.cluster.others.size > 0,
     calls: callViews(activity.recent().filter(({ tool }) => isShown(tool))),
     lines: mayChange(context, "source", name) ? lineViews(host.recentLines(tenant, name)) : [],
   };
