@@ -13,6 +13,7 @@ export interface StateOptions {
 }
 
 const BY_COMMAND = "command";
+const LINE_FEED = 10;
 
 /** `berth state list`: the servers that keep something; `berth state list SERVER`: the keys of one. */
 export function listState(
@@ -57,8 +58,11 @@ export function setState(
   options: StateOptions & { readonly bytes?: boolean },
 ): Promise<number> {
   return withState(options, async (state) => {
-    const value = { value: await buffer(process.stdin), isJson: !options.bytes, expiresAt: null };
-    const version = await state.set(options.tenant, server, key, value, { by: BY_COMMAND });
+    const given = await buffer(process.stdin);
+    const isJson = !options.bytes;
+    // An editor, or `echo`, ends the text with a line break.
+    const value = isJson && given.at(-1) === LINE_FEED ? given.subarray(0, -1) : given;
+    const version = await state.set(options.tenant, server, key, { value, isJson, expiresAt: null }, { by: BY_COMMAND });
     console.error(`The server ${server} keeps it, with version ${version}.`);
     return 0;
   });

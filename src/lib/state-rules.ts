@@ -37,7 +37,7 @@ export function stateValueProblem(
 function jsonProblem(bytes: Uint8Array): string | undefined {
   let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    value = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
   } catch {
     return "it is not JSON";
   }

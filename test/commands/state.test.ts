@@ -24,7 +24,7 @@ describe("berth state", () => {
     berth(["state", ...args, "--tenant", "acme", "--data", data], input === undefined ? {} : { input });
 
   it("sets, shows, lists and deletes what a server keeps", async () => {
-    const set = await run(["set", "notes", "a/b"], '{"title": "ü"}');
+    const set = await run(["set", "notes", "a/b"], '{"title": "ü"}\n');
     assert.deepEqual([set.code, /keeps it, with version \d+/.test(set.stderr)], [0, true], set.stderr);
     assert.equal((await run(["get", "notes", "a/b"])).stdout, '{"title": "ü"}\n');
     assert.equal((await run(["set", "notes", "raw", "--bytes"], "\u0000\u0001")).code, 0);
@@ -44,6 +44,7 @@ describe("berth state", () => {
   it("says what is wrong, and changes nothing", async () => {
     const wrong: [string[], string | undefined, RegExp][] = [
       [["set", "notes", "a"], "{", /it is not JSON/],
+      [["set", "notes", "a"], "\ufeff1", /it is not JSON/],
       [["set", "nobody", "a"], "1", /No such server: "nobody"/],
       [["set", "notes", "a"], `"${"x".repeat(100)}"`, /stateBytes/],
       [["get", "notes", "a"], undefined, /keeps nothing under "a"/],
