@@ -115,7 +115,6 @@ export class Hosting {
   readonly #ending = new Map<string, Promise<unknown>>();
   readonly #places: ProcessPlaces;
   readonly #listeners: HostingListener[] = [];
-  readonly #updated = new Map<string, Set<string>>();
 
   constructor(options: HostingOptions) {
     this.#options = options;
@@ -140,10 +139,6 @@ export class Hosting {
     cluster.on(OFFERS, (letter) => {
       const { offers, ...name } = letter as unknown as UpstreamName & { offers: string };
       this.#named.get(nameOf(name))?.hosted.heardOffers(offers);
-    });
-    cluster.on(UPDATED, (letter) => {
-      const { tenant, server, uris } = letter as { tenant: string; server: string; uris: string[] };
-      for (const uri of uris) this.#tellUpdated(tenant, server, uri);
     });
     cluster.onLapse(() => {
       for (const { hosted } of this.#hosted.values()) {
@@ -181,10 +176,7 @@ export class Hosting {
           this.#listeners.forEach((each) => each.onChange(tenant, server));
           this.#tellOffers(made);
         },
-        onResourceUpdated: (uri) => {
-          this.#tellUpdated(tenant, server, uri);
-          if (runs === "once") this.#tellOthersUpdated(tenant, server, uri);
-        },
+        onResourceUpdated: (uri) => this.#listeners.forEach((each) => each.onResourceUpdated(tenant, server, uri)),
         onLost: ({ reason, stderr }) => log.warn({ ...of, reason, stderr }, "an upstream has ended"),
         onError: (error) => log.warn({ ...of, ...saidOf(error) }, "an upstream cannot be started or explored"),
       },
@@ -350,28 +342,6 @@ export class Hosting {
     if (runs !== "once" || !hosted.nodes?.owner?.isHere || !hosted.observed) return;
     cluster?.tell(OFFERS, { tenant, server, digest, offers: cidOf(hosted.observed.contract) });
   }
-
-  #tellUpdated(tenant: string, server: string, uri: string): void {
-    for (const each of this.#listeners) each.onResourceUpdated(tenant, server, uri);
-  }
-
-  /** Together, each once: an upstream may tell of thousands in a second. */
-  #tellOthersUpdated(tenant: string, server: string, uri: string): void {
-    const { cluster } = this.#options.nodes ?? {};
-    if (!cluster || cluster.others.size === 0 || uri.length > URI_UNITS_MAX) return;
-    const key = JSON.stringify([tenant, server]);
-    const waiting = this.#updated.get(key);
-    if (waiting) {
-      if (waiting.size < UPDATED_MAX) waiting.add(uri);
-      return;
-    }
-    const uris = new Set([uri]);
-    this.#updated.set(key, uris);
-    setTimeout(() => {
-      this.#updated.delete(key);
-      cluster.tell(UPDATED, { tenant, server, uris: [...uris] });
-    }, UPDATED_MS).unref();
-  }
 }
 
 function pendingOf({ approved, observed, changes }: RememberedChanges): PendingChange | undefined {
@@ -468,11 +438,5 @@ function refusal(tenant: string, why: string, retryAfterSeconds: number): BerthE
 /** A tenant with few places may still switch between upstreams. */
 const BURST_MIN = 10;
 
-/** Topics of letters: what an upstream offers now, and the resources that it says have changed. */
+/** The topic of letters about what an upstream offers now. */
 const OFFERS = "upstream offers";
-const UPDATED = "upstream updated";
-/** How long updated resources wait for others to be told with them, and how many may: further ones are left out. */
-const UPDATED_MS = 100;
-const UPDATED_MAX = 500;
-/** A resource with a longer URI is not told of. */
-const URI_UNITS_MAX = 2_048;
