@@ -12,7 +12,7 @@ import type { ListedLimits } from "../methods/lists.ts";
 import type { Answer, ClientLogs, Post } from "../protocol.ts";
 import type { Sealer } from "../seal.ts";
 import type { AskLimits } from "./ask.ts";
-import { listenToNodes } from "./elsewhere.ts";
+import { listenToNodes } from "./other-nodes.ts";
 import type { Session } from "./session.ts";
 import { Sessions, type SessionLimits } from "./sessions.ts";
 import { StreamStore, type StreamStoreLimits } from "./stream-store.ts";

@@ -1,0 +1,115 @@
+import assert from "node:assert/strict";
+import { afterEach, describe, it } from "node:test";
+import { BerthError } from "../../src/lib/errors.ts";
+import type { NodeStore } from "../../src/lib/node-store.ts";
+import { memoryRecords } from "../support/mcp-host.ts";
+import { memoryNode, memoryNodes } from "../support/memory-nodes.ts";
+import { until } from "../support/until.ts";
+
+describe("an errand of another node", () => {
+  const closers: (() => Promise<void>)[] = [];
+  afterEach(async () => {
+    for (const close of closers.splice(0)) await close();
+  });
+
+  /** Two nodes; of the second, the store loses all signs of life once `isCut`. */
+  async function pair() {
+    const nodes = memoryNodes();
+    const kept = memoryRecords();
+    const keys: string[] = [];
+    const values: string[] = [];
+    const letters: string[] = [];
+    const records = {
+      ...kept,
+      putRecord: (...put: Parameters<typeof kept.putRecord>) => {
+        keys.push(put[2]);
+        values.push(put[3].value);
+        return kept.putRecord(...put);
+      },
+    };
+    const cut = { isCut: false };
+    const start = async (store: NodeStore) => {
+      const node = memoryNode(records, store, { nodeLeaseMs: 2_500 });
+      closers.push(
+        () => node.errands.close(),
+        () => node.cluster.close(),
+      );
+      await node.cluster.join();
+      return node;
+    };
+    const here = await start({
+      ...nodes,
+      post: (from, posted) => {
+        letters.push(...posted.map(({ text }) => text));
+        return nodes.post(from, posted);
+      },
+    });
+    const there = await start({
+      ...nodes,
+      beat: (...sign) => (cut.isCut ? Promise.reject(new Error("cut")) : nodes.beat(...sign)),
+    });
+    await until(() => here.cluster.others.size === 1);
+    const send = (text: string, name = "known", to = there.cluster.id) =>
+      here.errands.send(to, name, { tenant: "a", about: { more: 1 }, text });
+    return { here, there, cut, send, keys, values, letters, records };
+  }
+
+  it("is taken with its text, which goes by the store if it is long, and does not stay there", async () => {
+    const { there, send, keys, letters, records } = await pair();
+    const heard: unknown[] = [];
+    there.errands.on("known", (errand) => void heard.push(errand));
+    for (const text of ["short", "🙂".repeat(500_000)]) {
+      assert.equal(await send(text), true);
+      assert.deepEqual(heard.pop(), { tenant: "a", about: { more: 1 }, text });
+    }
+    assert.equal(new Set(keys).size, 1);
+    assert.equal(await records.record("a", "session", keys[0]!), undefined);
+    assert.ok(letters.every(({ length }) => length < 1_000));
+  });
+
+  it("fails with the error of the node that has it, and says nothing of an unforeseen one", async () => {
+    const { there, send } = await pair();
+    there.errands.on("known", ({ text }) => {
+      if (text === "unforeseen") throw new Error("a path of the host");
+      throw new BerthError("too_many_requests", "the tenant is busy", { data: { retryAfterSeconds: 1 } });
+    });
+    await assert.rejects(send("foreseen"), (error: BerthError) => {
+      assert.deepEqual(
+        [error.code, error.detail, error.data],
+        ["too_many_requests", "the tenant is busy", { retryAfterSeconds: 1 }],
+      );
+      return true;
+    });
+    await assert.rejects(send("unforeseen"), { code: "internal", message: "Internal error" });
+    await assert.rejects(send("", "of a later version"), { code: "method_not_found" });
+  });
+
+  it("finds nobody where the node is gone, also once it was sent; an id that nobody has costs nothing", async () => {
+    const { here, there, cut, send, values, letters } = await pair();
+    const before = letters.length;
+    for (const id of ["nobody", "", "__proto__", "x".repeat(100_000)])
+      assert.equal(await send("x".repeat(100_000), "known", id), false);
+    assert.deepEqual([letters.length, values.length], [before, 0]);
+
+    let isThere = false;
+    there.errands.on("known", () => {
+      isThere = true;
+      return new Promise(() => {});
+    });
+    const ends: boolean[] = [];
+    void send("text").then((isTaken) => ends.push(isTaken));
+    await until(() => isThere);
+    cut.isCut = true;
+    await until(() => ends.length === 1);
+    assert.deepEqual(ends, [false]);
+    assert.equal(here.cluster.others.size, 0);
+  });
+
+  it("is given up by a node that ends", async () => {
+    const { here, there, send } = await pair();
+    there.errands.on("known", () => new Promise(() => {}));
+    const sent = send("text");
+    await here.errands.close();
+    assert.equal(await sent, false);
+  });
+});
