@@ -168,6 +168,13 @@ function foldersContract(mode: Mode): void {
       assert.match(said, /"folders": \["docs","out","name"\]; the operator declares folders with BERTH_FOLDERS/);
     });
 
+    it("are not named to a package that looks for a file beside its code", async () => {
+      assert.match(
+        await message("read", { name: "/bundle/data.json" }),
+        /^\/bundle\/data\.json is not there: a bundle is one file, .*; import the file in a definition/,
+      );
+    });
+
     it("belong to the programs that are given them, and to no other", async () => {
       for (const folders of [undefined, [], [given[1]!]]) {
         const other: GuestProgram = { ...programWith(CODE), ...(folders && { folders }) };

@@ -60,8 +60,12 @@ export function describe(thrown: unknown): Described {
  * Packages' stubs of refused modules use the same code, and say what to do themselves.
  */
 function denial(error: Error): string | undefined {
-  const { code, syscall, permission, resource } = error as NodeJS.ErrnoException & Partial<Refusal>;
+  const { code, syscall, path, permission, resource } = error as NodeJS.ErrnoException & Partial<Refusal>;
   if (code === "ENOSPC") return full;
+  const place = path ?? resource;
+  if ((code === "ENOENT" || code === "ERR_ACCESS_DENIED") && isString(place) && place.startsWith(BESIDE_BUNDLE)) {
+    return `${place} is not there: a bundle is one file, and a package that reads others beside its code finds none; ${INSTEAD}`;
+  }
   const isAsked =
     /^(?:getaddrinfo|getnameinfo|query)/.test(String(syscall)) && error.message.startsWith(String(syscall));
   if (isOffline && (code === "EAFNOSUPPORT" || (isAsked && code !== "ENOTFOUND"))) {
@@ -74,6 +78,11 @@ function denial(error: Error): string | undefined {
   const what = isString(permission) ? (denials[permission] ?? `use ${permission}`) : "do this";
   return `Guest code may not ${what}; its context gives it what it needs from outside`;
 }
+
+/** The folder that packages take for their own (`bundleNames` of the compiler). */
+const BESIDE_BUNDLE = "/bundle/";
+const INSTEAD =
+  "import the file in a definition and give the package what is in it, or use a package that has its data in JavaScript or JSON";
 
 /** Nothing tells which of them it is. */
 const full =
