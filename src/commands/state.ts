@@ -62,7 +62,13 @@ export function setState(
     const isJson = !options.bytes;
     // An editor, or `echo`, ends the text with a line break.
     const value = isJson && given.at(-1) === LINE_FEED ? given.subarray(0, -1) : given;
-    const version = await state.set(options.tenant, server, key, { value, isJson, expiresAt: null }, { by: BY_COMMAND });
+    const version = await state.set(
+      options.tenant,
+      server,
+      key,
+      { value, isJson, expiresAt: null },
+      { by: BY_COMMAND },
+    );
     console.error(`The server ${server} keeps it, with version ${version}.`);
     return 0;
   });
