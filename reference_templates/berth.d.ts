@@ -1,8 +1,8 @@
 /**
  * What a definition finds around it: the module "berth", and the globals and modules that guest code can use.
  * Berth checks definitions against exactly this file, and your editor does too when it stands in your folder.
- * There are no files of the machine but the folders that the server is given, no network of its own and no environment:
- * ask the context.
+ * Of the machine there are only the folders, the hosts and ports, and the environment that the server's entry in `mcps`
+ * gives it. Everything else is in the context.
  *
  * Tags in the comment of an exported function say what it is, when it is no tool:
  *

@@ -291,8 +291,8 @@ export function requireBanner(names: readonly string[] = [...external, ...inner]
 }
 
 /**
- * The bundle's name in programs that ask for it, as values for esbuild's `define`. There is no such file: a guest loads
- * its bundle from memory. The names are the same on every machine, and packages that build paths of them load.
+ * The bundle's name in programs that ask for it, as values for esbuild's `define`. There is no such file: where a
+ * guest has its bundle is its own. The names are the same on every machine, and packages that build paths of them load.
  */
 export const bundleNames: Readonly<Record<string, string>> = {
   __dirname: '"/bundle"',

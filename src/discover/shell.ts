@@ -291,6 +291,7 @@ const meanings = {
   loader: /^(LD_|DYLD_)/,
   library:
     /^(GLIBC_TUNABLES|GCONV_PATH|LOCPATH|NLSPATH|LANG|LANGUAGE|LC_.*|TZ|TZDIR|TMPDIR|TEMP|TMP|MALLOC_.*|RES_OPTIONS|RESOLV_.*|HOSTALIASES|LOCALDOMAIN|GETCONF_DIR|ARGP_HELP_FMT|OUTPUT_CHARSET|DATEMSK|OPENSSL_.*|SSLKEYLOGFILE|SSL_CERT_.*)$/,
+  network: /^((?:all|ftp|https?|no|rsync)_proxy|(?:ALL|FTP|HTTPS?|NO|RSYNC)_PROXY|CURL_.*|WGETRC|SYSTEM_WGETRC|NETRC)$/,
   language: /^(NODE_|PYTHON|PERL|RUBY|GIT_|LUA_|AWKPATH|AWKLIBPATH|JQ_|JAVA_TOOL_|_JAVA_|CLASSPATH$)/,
 } as const;
 const readers = {
@@ -298,6 +299,7 @@ const readers = {
   shell: "the shell itself",
   loader: "the loader of programs",
   library: "the C library",
+  network: "the programs that reach hosts",
   language: "a language's own programs",
 } as const satisfies Record<keyof typeof meanings, string>;
 
@@ -306,7 +308,14 @@ function faultOfName(name: string): string | undefined {
     return `"${name}" cannot name an environment variable; use letters, digits and underscores`;
   }
   const reader = (Object.keys(meanings) as (keyof typeof meanings)[]).find((each) => meanings[each].test(name));
-  return reader && `"${name}" has a meaning to ${readers[reader]}; rename the parameter, preferably in lower case`;
+  return (
+    reader &&
+    `"${name}" has a meaning to ${readers[reader]}; rename the parameter${isLower(name) ? "" : ", preferably in lower case"}`
+  );
+}
+
+function isLower(text: string): boolean {
+  return text === text.toLowerCase();
 }
 
 function fault(code: string, message: string, offset: number, length: number): TagFault {

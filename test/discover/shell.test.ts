@@ -173,6 +173,7 @@ test("no parameter can steer the shell that runs the script", () => {
     "the shell itself": "PATH IFS ENV HOME BASH_ENV BASHOPTS SHELLOPTS PS4 PWD CDPATH OPTIND SECONDS UID REPLY",
     "the loader of programs": "LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT",
     "the C library": "LC_ALL LC_CTYPE LANG GLIBC_TUNABLES GCONV_PATH LOCPATH NLSPATH TZ TMPDIR MALLOC_ARENA_MAX",
+    "the programs that reach hosts": "http_proxy HTTPS_PROXY all_proxy NO_PROXY CURL_HOME CURL_CA_BUNDLE WGETRC",
     "a language's own programs": "NODE_OPTIONS PYTHONPATH PERL5OPT RUBYLIB AWKPATH",
   };
   for (const [reader, given] of Object.entries(names)) {
@@ -184,7 +185,7 @@ test("no parameter can steer the shell that runs the script", () => {
       assert.ok(frame!.endsWith(" ^" + "~".repeat(name.length - 1)) || frame!.endsWith("^".repeat(name.length)), frame);
     }
   }
-  for (const name of ["lang", "LANGUAGES", "berth", "PATHS", "tz", "UIDS", "LDAP", "NODES", "term"]) {
+  for (const name of ["lang", "LANGUAGES", "berth", "PATHS", "tz", "UIDS", "LDAP", "NODES", "term", "proxy", "curl"]) {
     assert.deepEqual(discover(`#!/bin/sh\n# @param {string} ${name}\n`).problems, [], name);
   }
   assert.deepEqual(discover("#!/bin/sh\n# @param {string} path\n").problems, []);
