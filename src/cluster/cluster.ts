@@ -68,7 +68,10 @@ export class Cluster {
     this.#onGone.add(listener);
   }
 
-  /** Calls `listener` when this node lives again after it counted as gone: others may hold its leases by now. */
+  /**
+   * Calls `listener` when others may hold this node's leases by now: it was silent for as long as it may be, and is again
+   * or still.
+   */
   onLapse(listener: () => void): void {
     this.#onLapse.add(listener);
   }
@@ -165,6 +168,7 @@ export class Cluster {
     } catch (error) {
       if (!this.#isFailing) log.warn({ err: error }, "this node's sign of life could not be stored");
       this.#isFailing = true;
+      if (performance.now() - this.#beatAt >= limits.nodeLeaseMs) for (const listener of this.#onLapse) listener();
     }
   }
 

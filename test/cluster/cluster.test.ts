@@ -110,10 +110,17 @@ describe("nodes on one store", () => {
     await cluster.join();
     await cut.join();
     await until(() => cluster.others.has(cut.id));
+    let lapses = 0;
+    cut.onLapse(() => void lapses++);
     isAway = true;
     await until(() => !cut.isSure && cluster.isGone(cut.id));
+    await until(() => lapses > 0, "it hears that others may have what it held");
+    assert.equal(await cut.makeSure(), false);
     assert.equal(await cluster.send(cut.id, "any", {}), false);
     isAway = false;
-    await until(() => cut.isSure && cluster.others.has(cut.id));
+    const before = lapses;
+    assert.equal(await cut.makeSure(), true);
+    assert.ok(lapses > before, "it hears so again when it is back");
+    await until(() => cluster.others.has(cut.id));
   });
 });

@@ -76,6 +76,12 @@ describe("an upstream of two nodes", () => {
   it("runs on each node where its entry says so", async () => {
     assert.notEqual(await textOf(0, "many", "pid"), await textOf(1, "many", "pid"));
     assert.equal(await textOf(0, "counting", "pid"), await textOf(1, "counting", "pid"));
+    const [owner, other] = await rolesOf("counting");
+    const pages = [owner, other].map(async (index) => (await fetch(`${nodes.urls[index]}/mcp/meta/counting`)).text());
+    const { node } = (await state(owner, "counting")) as { node: { id: string } };
+    const [here, there] = await Promise.all(pages);
+    assert.ok(here!.includes(`${node.id}, which shows this`));
+    assert.ok(there!.includes(node.id) && !there!.includes("which shows this"));
   });
 
   it("takes and gives long texts, and reads resources, through the other node", async () => {
@@ -103,18 +109,20 @@ describe("an upstream of two nodes", () => {
   });
 
   it("asks through one node and is answered through the other, in either era", async (t) => {
-    const ask = (index: number, more: object) =>
-      modern(`${nodes.urls[index]}/mcp/counting`, "tools/call", {
+    const ask = (server: string, index: number, more: object) =>
+      modern(`${nodes.urls[index]}/mcp/${server}`, "tools/call", {
         name: "ask",
         arguments: {},
         _meta: ASKABLE,
         ...more,
       });
-    for (const first of nodes.urls.keys()) {
-      const { requestState, inputRequests } = (await ask(first, {})).body.result;
-      const inputResponses = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, ADA]));
-      const { result } = (await ask(1 - first, { requestState, inputResponses })).body;
-      assert.match(result.content[0].text, /^\d+ for Ada$/);
+    for (const server of ["counting", "many"]) {
+      for (const first of nodes.urls.keys()) {
+        const { requestState, inputRequests } = (await ask(server, first, {})).body.result;
+        const inputResponses = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, ADA]));
+        const { result } = (await ask(server, 1 - first, { requestState, inputResponses })).body;
+        assert.match(result.content[0].text, /^\d+ for Ada$/);
+      }
     }
     for (const mode of ["legacy", "auto"] as const) {
       const client = await open(t, nodes, "counting", mode);

@@ -195,9 +195,9 @@ describe("the node that runs an upstream for all", () => {
     assert.equal(await say(hostedOn(one), "count"), "upstream_busy");
     await until(() => two.cluster.isGone(one.cluster.id));
     assert.equal(await say(hostedOn(two), "count"), "1", "another node runs it anew");
-    one.away.isAway = false;
     assert.equal(await waiting, "upstream_ended");
     await until(() => processes() === 1);
+    one.away.isAway = false;
     assert.equal(await say(hostedOn(one), "count"), "2");
     assert.equal(callsMade().filter((line) => line.startsWith("count")).length, 4, "each was carried out once");
   });

@@ -130,6 +130,9 @@ function hear(part: ForwardedPart, { onLog, onProgress }: RoundOptions): void {
   else void onProgress?.(part.progress);
 }
 
+/** A longer timer would end at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
 /** A signal that also comes after a while. */
 class Limited extends Cancellation {
   isLate = false;
@@ -140,10 +143,13 @@ class Limited extends Cancellation {
   constructor(ms: number, signal: CancelSignal | undefined) {
     super();
     this.#signal = signal;
-    this.#timer = setTimeout(() => {
-      this.isLate = true;
-      this.abort();
-    }, ms).unref();
+    this.#timer = setTimeout(
+      () => {
+        this.isLate = true;
+        this.abort();
+      },
+      Math.min(ms, TIMER_MS_MAX),
+    ).unref();
     if (signal?.aborted) this.abort();
     signal?.addEventListener("abort", this.#onAbort);
   }

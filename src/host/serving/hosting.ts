@@ -128,23 +128,26 @@ export class Hosting {
 
   /** Answers other nodes from now on; `admit` is to have served the tenant of a call. */
   answerNodes(admit: (tenant: string) => Promise<void> | undefined): void {
-    const { nodes, log } = this.#options;
+    const { nodes } = this.#options;
     if (!nodes) return;
     const { cluster, calls } = nodes;
     calls.on(UPSTREAMS, async (body, call) => {
       const asked = body as UpstreamAsked;
-      await admit(asked.tenant);
-      return this.#answer(asked, call);
+      try {
+        await admit(asked.tenant);
+        return await this.#answer(asked, call);
+      } catch (error) {
+        const packed = packError(error);
+        if (!packed) throw error;
+        return { ended: { error: packed } };
+      }
     });
     cluster.on(OFFERS, (letter) => {
       const { offers, ...name } = letter as unknown as UpstreamName & { offers: string };
       this.#named.get(nameOf(name))?.hosted.heardOffers(offers);
     });
     cluster.onLapse(() => {
-      for (const { hosted } of this.#hosted.values()) {
-        const verifying = hosted.nodes?.owner?.verify();
-        verifying?.catch((error: unknown) => log.warn({ err: error }, "the lease of an upstream cannot be read"));
-      }
+      for (const { hosted } of this.#hosted.values()) void hosted.nodes?.owner?.verify();
     });
   }
 

@@ -60,11 +60,18 @@ export class Owner {
     if (this.#elsewhere === lease) this.#elsewhere = undefined;
   }
 
-  /** Looks if the lease is still this node's, which counted as gone. */
+  /** Looks if the lease is still this node's, which counts as gone, or did. */
   async verify(): Promise<void> {
     if (this.#fence === undefined) return;
-    const lease = await this.#nodes.leased(this.#name);
-    if (lease?.node !== this.#nodes.id || lease.fence !== this.#fence) this.#lose();
+    const nodes = this.#nodes;
+    let lease: Lease | undefined;
+    try {
+      lease = await nodes.leased(this.#name);
+    } catch {
+      // Alone it goes on, as in `#find`.
+      if (nodes.others.size === 0) return;
+    }
+    if (lease?.node !== nodes.id || lease.fence !== this.#fence) this.#lose();
   }
 
   /**
@@ -113,6 +120,7 @@ export class Owner {
   }
 
   #lose(): void {
+    if (this.#fence === undefined) return;
     this.#fence = undefined;
     this.#onLost();
   }
