@@ -7,6 +7,7 @@ import { readConfig, type Config } from "../../src/config.ts";
 import { createLog, type Log } from "../../src/lib/log.ts";
 import { compile } from "./compiler.ts";
 import { patientEnv } from "./patience.ts";
+import { FIRST_HOST, startSecondNode } from "./second-node.ts";
 
 /** A real Berth for a test: image from sources, store in a temporary folder, port chosen by the system. */
 export interface TestBerth extends Berth {
@@ -30,14 +31,21 @@ export interface TestSources {
   readonly log?: Log;
 }
 
+/** 2 with `npm test -- --nodes 2`: requests go to a test's Berth and to another process on its data folder in turn. */
+export const NODES = process.env["BERTH_TEST_NODES"] === "2" ? 2 : 1;
+
 export async function startTestBerth(sources: TestSources): Promise<TestBerth> {
   const folder = await mkdtemp(join(tmpdir(), "berth-test-"));
-  const config = readConfig({ ...(await makeImage(folder, sources)), ...sources.env }, sources.config);
+  const env = { ...(await makeImage(folder, sources)), ...(NODES === 2 && { BERTH_HOST: FIRST_HOST }), ...sources.env };
+  const config = readConfig(env, sources.config);
   const berth = await startBerth(config, sources.log ?? createLog(config.logLevel));
+  const second = NODES === 2 ? await startSecondNode(berth.url, { env, config: sources.config ?? {} }) : undefined;
   return {
     ...berth,
+    url: second?.url ?? berth.url,
     folder,
     async close() {
+      await second?.close();
       await berth.close();
       await rm(folder, { recursive: true, force: true });
     },

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { treeOf } from "../../src/processes/process-tree.ts";
 import { apiOf } from "../support/api.ts";
-import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { NODES, call, startTestBerth, type TestBerth } from "../support/berth.ts";
 import type { EventReader } from "../support/legacy-client.ts";
 import { processesWith, statOf } from "../support/processes.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
@@ -21,6 +21,7 @@ const FORK = `#!/bin/sh\n# Forks without end.\nbomb() { bomb | bomb & }; bomb; s
 describe("a tenant that takes all that it can get harms nobody:", () => {
   let berth: TestBerth;
   const mark = `attacks-${process.pid}`;
+  const programs = ["one", "two", "three", "four", "five"];
   before(async () => {
     const env = { BERTH_TENANT_UPSTREAMS: "on", BERTH_CALL_MS: "8000", BERTH_UPSTREAM_END_MS: "300" };
     berth = await startTestBerth({ texts: { "say.ts": SAY }, env });
@@ -28,7 +29,7 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
       upstream: hostile("misbehaves in calls", `&env.BERTH_TEST_MARK=${mark}-${name}`),
     });
     await onStoreOf(berth, async (store) => {
-      const [evil, acme] = [{ one: upstream("one"), two: upstream("two"), three: upstream("three") }, upstream("acme")];
+      const [evil, acme] = [Object.fromEntries(programs.map((name) => [name, upstream(name)])), upstream("acme")];
       await addTenant(store, "evil", {
         servers: { say: SAY, eat: EAT, burn: BURN, fill: FILL, fork: FORK },
         variables: { mcps: JSON.stringify(evil) },
@@ -175,16 +176,16 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
           assert.equal(await ask("acme", "say", "say"), "hello");
         },
       );
-      assert.ok(held.length <= 5);
+      // Nodes that do not know yet of each other's streams open as many each.
+      assert.ok(held.length <= 5 * NODES, `${held.length} at once`);
     });
     for (const stream of held) stream.close();
   });
 
   it("C8 programs that it has started without end are few at a time, and those of others start and answer meanwhile", async () => {
     let turn = 0;
-    const servers = ["one", "two", "three"];
     const start = async (): Promise<string> => {
-      const server = servers[++turn % servers.length]!;
+      const server = programs[++turn % programs.length]!;
       // Some die, so that the next call has to start another one.
       return ask("evil", server, turn % 4 === 0 ? "die" : "echo");
     };
@@ -194,11 +195,11 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
         () => told.length >= 40 && told.some((text) => text.startsWith("Too many processes")),
         async () => {
           assert.equal(await ask("acme", "own", "echo"), "fine");
-          const running = ["one", "two", "three"].flatMap((name) => processesWith(`${mark}-${name}`));
+          const running = programs.flatMap((name) => processesWith(`${mark}-${name}`));
           most = Math.max(most, running.length);
         },
       );
     });
-    assert.ok(most <= 2, `${most} at once`);
+    assert.ok(most <= 2 * NODES, `${most} at once`);
   });
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { apiOf, type Api } from "../support/api.ts";
-import { call, modern, post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
+import { NODES, call, modern, post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
 import { LegacyClient, read } from "../support/legacy-client.ts";
 import { declaring } from "../support/mcp-host.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
@@ -212,9 +212,12 @@ describe("what one tenant has is out of reach of another", () => {
   });
 
   it("C8 guests: the same definition runs in another process for each tenant, and hides its tools for one alone", async () => {
-    await textOf(`${acme}/mcp/vault`, "keep", { what: MARK });
-    assert.equal(await textOf(`${acme}/mcp/vault`, "kept"), MARK);
-    assert.equal(await textOf(`${evil}/mcp/vault`, "kept"), "");
+    // Each node has a process of its own for it.
+    for (let node = 0; node < NODES; node++) await textOf(`${acme}/mcp/vault`, "keep", { what: MARK });
+    for (let node = 0; node < NODES; node++) {
+      assert.equal(await textOf(`${acme}/mcp/vault`, "kept"), MARK);
+    }
+    for (let node = 0; node < NODES; node++) assert.equal(await textOf(`${evil}/mcp/vault`, "kept"), "");
     await textOf(`${evil}/mcp/vault`, "hide", { name: "servers" });
     const tools = async (at: string): Promise<string[]> => {
       const { body } = await post(`${at}/mcp/vault`, request("tools/list"));
