@@ -54,6 +54,8 @@ export class Errands {
       const timer = setTimeout(() => reject(late), ERRAND_MS).unref();
       this.#waiting.set(id, { to, timer, resolve, reject });
     });
+    // It may fail before the letter is known to be on its way.
+    taken.catch(() => {});
     try {
       if (!(await cluster.send(to, ERRAND, { ...letter }))) return false;
       return await taken;

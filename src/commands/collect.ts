@@ -14,7 +14,8 @@ interface CollectOptions {
 export function collect({ data, tenant, dryRun: isTrial = false, json }: CollectOptions): Promise<number> {
   return withStore(data === undefined ? {} : { data }, async (store, { limits }) => {
     const tenants = (await store.tenants.list()).filter(({ name }) => tenant === undefined || name === tenant);
-    if (tenants.length === 0) throw new BerthError("tenant_not_found", `"${tenant}"`);
+    if (tenants.length === 0)
+      throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant list" has all of them`);
     const collected = await store.collect({ ...collectionOf(tenants, limits), isTrial });
     if (json) console.log(JSON.stringify(collected, null, 2));
     else for (const line of linesOf(collected, isTrial, limits.collectGraceMs)) console.log(line);

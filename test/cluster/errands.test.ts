@@ -13,7 +13,7 @@ describe("an errand of another node", () => {
   });
 
   /** Two nodes; of the second, the store loses all signs of life once `isCut`. */
-  async function pair() {
+  async function pair({ isSlow = false } = {}) {
     const nodes = memoryNodes();
     const kept = memoryRecords();
     const keys: string[] = [];
@@ -28,6 +28,7 @@ describe("an errand of another node", () => {
       },
     };
     const cut = { isCut: false };
+    let answered = false;
     const start = async (store: NodeStore) => {
       const node = memoryNode(records, store, { nodeLeaseMs: 2_500 });
       closers.push(
@@ -39,13 +40,20 @@ describe("an errand of another node", () => {
     };
     const here = await start({
       ...nodes,
-      post: (from, posted) => {
+      post: async (from, posted) => {
         letters.push(...posted.map(({ text }) => text));
-        return nodes.post(from, posted);
+        const boxes = await nodes.post(from, posted);
+        if (isSlow && letters.at(-1)!.includes("errand")) await until(() => answered);
+        return boxes;
       },
     });
     const there = await start({
       ...nodes,
+      post: async (from, posted) => {
+        const boxes = await nodes.post(from, posted);
+        answered ||= posted.some(({ text }) => text.includes("outcome"));
+        return boxes;
+      },
       beat: (...sign) => (cut.isCut ? Promise.reject(new Error("cut")) : nodes.beat(...sign)),
     });
     await until(() => here.cluster.others.size === 1);
@@ -103,6 +111,15 @@ describe("an errand of another node", () => {
     await until(() => ends.length === 1);
     assert.deepEqual(ends, [false]);
     assert.equal(here.cluster.others.size, 0);
+  });
+
+  it("fails as any where its outcome comes before the store has told that it was sent", async () => {
+    const { here, there, send } = await pair({ isSlow: true });
+    there.errands.on("known", () => {
+      throw new BerthError("session_not_found");
+    });
+    await assert.rejects(send("text"), { code: "session_not_found" });
+    assert.equal(here.cluster.others.size, 1);
   });
 
   it("is given up by a node that ends", async () => {
