@@ -11,7 +11,7 @@ const SAY = 'export const say = (): string => "hello";\n';
 const FIRST_MS = 3_000;
 const SECONDS = 10;
 
-describe("limits of a tenant on two nodes behind a load balancer", { concurrency: true }, () => {
+describe("limits of a tenant on two nodes behind a load balancer", () => {
   let nodes: Nodes;
   before(async () => {
     nodes = await Nodes.start({ texts: { "say.ts": SAY }, env: { BERTH_NODE_LEASE_MS: "3000" } });
@@ -32,13 +32,17 @@ describe("limits of a tenant on two nodes behind a load balancer", { concurrency
     return status;
   }
 
-  /** How long a busy machine sent nothing although it was due. */
-  let lostMs = 0;
-
-  /** Sends so many a second; counts those that are admitted, and refused, once the first burst is over. */
-  async function load(url: string, tenant: string, perSecond: number): Promise<{ admitted: number; refused: number }> {
+  /**
+   * Sends so many a second; counts those that are admitted, and refused, once the first burst is over. `lostMs`: how
+   * long a busy machine sent nothing although it was due.
+   */
+  async function load(
+    url: string,
+    tenant: string,
+    perSecond: number,
+  ): Promise<{ admitted: number; refused: number; lostMs: number }> {
     const began = performance.now();
-    const counted = { admitted: 0, refused: 0 };
+    const counted = { admitted: 0, refused: 0, lostMs: 0 };
     const send = async (): Promise<void> => {
       const isAdmitted = (await call(url, tenant)) === 200;
       const ms = performance.now() - began;
@@ -48,7 +52,7 @@ describe("limits of a tenant on two nodes behind a load balancer", { concurrency
     for (let now = began; now - began < FIRST_MS + SECONDS * 1_000; now = performance.now()) {
       for (; sent < ((now - began) / 1_000) * perSecond; sent++) void send();
       await new Promise((resolve) => setTimeout(resolve, 10));
-      lostMs += Math.max(0, performance.now() - now - 100);
+      counted.lostMs += Math.max(0, performance.now() - now - 100);
     }
     return counted;
   }
@@ -59,12 +63,12 @@ describe("limits of a tenant on two nodes behind a load balancer", { concurrency
       load(nodes.urls[0]!, "one-sided", 160),
       load(nodes.url, "quiet", 10),
     ]);
-    const figures = JSON.stringify({ spread, oneSided, quiet, lostMs });
-    for (const { admitted, refused } of [spread, oneSided]) {
+    const figures = JSON.stringify({ spread, oneSided, quiet });
+    for (const { admitted, refused, lostMs } of [spread, oneSided]) {
       assert.ok(admitted >= 900 - lostMs / 10 && admitted <= 1_100, figures);
       assert.ok(refused > 0, figures);
     }
-    assert.deepEqual(quiet, { admitted: quiet.admitted, refused: 0 }, figures);
+    assert.equal(quiet.refused, 0, figures);
   });
 
   it("60 saves a minute are 60 on both together, after a quarter of them at once on each", async () => {
@@ -92,22 +96,24 @@ describe("limits of a tenant on two nodes behind a load balancer", { concurrency
 
   it("streams that stand on one count on the other, until the end of their node gives them back", async () => {
     const streams: EventReader[] = [];
-    const open = async (url: string): Promise<boolean> => {
-      const stream = await listenTo(`${url}/t/listening/mcp/say`);
-      if (stream.status === 200) streams.push(stream);
-      else stream.close();
-      return stream.status === 200;
+    const standing = [0, 0];
+    const open = async (node: number): Promise<void> => {
+      const stream = await listenTo(`${nodes.urls[node]}/t/listening/mcp/say`);
+      if (stream.status !== 200) return stream.close();
+      streams.push(stream);
+      standing[node]! += 1;
     };
-    for (let number = 0; number < 30; number++) await open(nodes.url);
-    assert.ok(streams.length >= 19 && streams.length <= 22, `${streams.length} streams stand`);
+    for (let number = 0; number < 30; number++) await open(number % 2);
+    const [one, other] = standing as [number, number];
+    // Until they hear of each other, both may admit some that are too many.
+    assert.ok(one + other >= 20 && one + other <= 30 && other > 0, `${one} and ${other} streams stand`);
     await nodes.endNode(1, "SIGKILL");
-    const killed = performance.now();
-    let gained = 0;
     await until(async () => {
-      if (await open(nodes.urls[0]!)) gained++;
-      return gained >= 8;
+      await open(0);
+      return standing[0]! >= 20;
     });
-    assert.ok(performance.now() - killed < 30_000);
+    await open(0);
+    assert.equal(standing[0], 20);
     for (const stream of streams) stream.close();
   });
 });
