@@ -1,5 +1,10 @@
 import { hkdfSync, randomUUID } from "node:crypto";
-import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from "node:http";
+import {
+  createServer as createHttpServer,
+  type ClientRequest,
+  type IncomingMessage,
+  type ServerResponse,
+} from "node:http";
 import { Agent, request as startRequest, type RequestOptions } from "node:https";
 import { createServer as createListener, type AddressInfo, type Server, type Socket } from "node:net";
 import { join } from "node:path";
@@ -24,6 +29,10 @@ const IDLE_MS = 10_000;
 const TAKEN_MAX = 100_000;
 /** A call that expires is refused by the clock of the store, which processes read with this precision, or better. */
 const LATE_MS = 500;
+/** How long the answer may take before it is said that a call is taken. */
+const TAKEN_MS = 50;
+/** Pieces that are together no longer are sent as one. */
+const JOINED_BYTES_MAX = 64 * 1024;
 /** The unread part of one answer; further lines on its way are dropped. */
 const UNREAD_BYTES_MAX = 1024 * 1024;
 
@@ -114,8 +123,9 @@ export class NodeCalls {
           reject(error);
           request.destroy();
         });
-      const lose = (cause?: unknown): void =>
-        fail(mayBeTaken ? new NodeLost(cause) : new NotTaken("it cannot be reached", cause));
+      const lose = (cause?: unknown): void => {
+        if (!isSettled) fail(mayBeTaken ? new NodeLost(cause) : new NotTaken("it cannot be reached", cause));
+      };
       const cancel = (): void => fail(new BerthError("cancelled"));
       // A node that has not taken it by then refuses it. This one may have been held up: what has come is read first.
       const giveUp = (): void => fail(new NotTaken("it does not answer"));
@@ -145,8 +155,7 @@ export class NodeCalls {
           }
         });
       });
-      for (const piece of piecesOf(envelope)) request.write(piece);
-      request.end();
+      send(request, envelope);
     });
   }
 
@@ -232,43 +241,55 @@ export class NodeCalls {
     if (!envelope) return void request.socket.destroy();
     const handler = this.#topics.get(envelope.topic);
     const refused = handler ? this.#refusal(envelope) : "it does not know what the call is about";
-    if (refused !== undefined) return answer(response, { refused });
+    if (refused !== undefined) return send(response, { refused });
     const signal = new Cancellation();
     const leave = this.#enter(envelope.from, () => response.destroy());
     response.on("close", () => {
       leave();
       signal.abort();
     });
-    // Says that the call is taken.
-    response.flushHeaders();
+    // Says that the call is taken, where the answer does not say it soon.
+    const saying = setTimeout(() => response.flushHeaders(), TAKEN_MS);
     const part = (value: unknown): void => {
-      if (response.writableLength <= UNREAD_BYTES_MAX && !response.destroyed) write(response, { part: value });
+      if (response.writableLength > UNREAD_BYTES_MAX || response.destroyed) return;
+      response.write(Buffer.concat(piecesOf({ part: value })));
     };
     try {
-      answer(response, { answer: await handler!(envelope.body, { from: envelope.from, signal, part }) });
+      send(response, { answer: await handler!(envelope.body, { from: envelope.from, signal, part }) });
     } catch (error) {
-      if (error instanceof NotTaken) return answer(response, { refused: error.reason });
+      if (error instanceof NotTaken) return send(response, { refused: error.reason });
       log.error({ err: error, topic: envelope.topic }, "a call of another node failed");
-      answer(response, { failed: true });
+      send(response, { failed: true });
+    } finally {
+      clearTimeout(saying);
     }
   }
 
-  /** Undefined for what is no call, or takes too long to arrive. */
-  async #read(request: IncomingMessage): Promise<Envelope | undefined> {
+  /** Resolves with undefined for what is no call, or takes too long to arrive. */
+  #read(request: IncomingMessage): Promise<Envelope | undefined> {
     const { nodeCallBytes, nodeCallMs } = this.#options.limits;
     const reader = new TransferReader(nodeCallBytes);
-    const timer = setTimeout(() => request.destroy(), nodeCallMs);
-    let envelope: unknown;
-    try {
-      // To its end: a request that is left before takes its connection with it.
-      for await (const chunk of request) for (const value of reader.push(chunk as Buffer)) envelope ??= value;
-    } catch (error) {
-      this.#options.log.warn({ err: error }, "a call of another node cannot be read");
-      return undefined;
-    } finally {
-      clearTimeout(timer);
-    }
-    return envelope as Envelope | undefined;
+    return new Promise((resolve) => {
+      let envelope: unknown;
+      const timer = setTimeout(() => request.destroy(), nodeCallMs);
+      const fail = (error: unknown): void => {
+        this.#options.log.warn({ err: error }, "a call of another node cannot be read");
+        request.destroy();
+      };
+      request.on("data", (chunk: Buffer) => {
+        try {
+          for (const value of reader.push(chunk)) envelope ??= value;
+        } catch (error) {
+          fail(error);
+        }
+      });
+      request.on("error", fail);
+      request.on("end", () => resolve(envelope as Envelope | undefined));
+      request.on("close", () => {
+        clearTimeout(timer);
+        resolve(undefined);
+      });
+    });
   }
 
   /** Why a call is not taken, for the node that makes it. */
@@ -364,13 +385,11 @@ function addressIn(facts: JsonObject | undefined): Pick<RequestOptions, "socketP
   return typeof host === "string" && typeof port === "number" ? { host, port } : undefined;
 }
 
-function answer(response: ServerResponse, reply: Reply): void {
-  write(response, reply);
-  response.end();
-}
-
-function write(response: ServerResponse, reply: Reply): void {
-  response.cork();
-  for (const piece of piecesOf(reply)) response.write(piece);
-  response.uncork();
+/** The last value of a message, short ones with the head of the message in one piece. */
+function send(message: ClientRequest | ServerResponse, value: Envelope | Reply): void {
+  const pieces = piecesOf(value);
+  const bytes = pieces.reduce((sum, { length }) => sum + length, 0);
+  if (bytes <= JOINED_BYTES_MAX) return void message.end(Buffer.concat(pieces, bytes));
+  for (const piece of pieces) message.write(piece);
+  message.end();
 }
