@@ -68,6 +68,8 @@ describe("an upstream of two nodes", () => {
       const entities = [{ name: `of node ${index}`, entityType: "note", observations: [] }];
       await textOf(index, "memory", "create_entities", { entities });
     }
+    const balanced = await call(`${nodes.url}/mcp/memory`, "read_graph");
+    assert.match(balanced.content[0].text, /of node 0[^]*of node 1/);
     for (const index of nodes.urls.keys())
       assert.match(await textOf(index, "memory", "read_graph"), /of node 0[^]*of node 1/);
     assert.equal(processesWith(`${MARK}-memory`).length, 1);
@@ -128,6 +130,10 @@ describe("an upstream of two nodes", () => {
       const client = await open(t, nodes, "counting", mode);
       const result = await client.callTool({ name: "ask", arguments: {} });
       assert.match(JSON.stringify(result.content), /for Ada/);
+      // Each of its requests goes to the next node.
+      const real = await open(t, nodes, "every", mode);
+      const answered = await real.callTool({ name: "trigger-elicitation-request", arguments: {} });
+      assert.match(JSON.stringify(answered.content), /Ada/);
     }
   });
 
