@@ -43,6 +43,8 @@ export interface AccessOptions {
   readonly limits: AccessTokenLimits & TokenLimits;
   /** Throws if a tenant makes tokens too often. */
   readonly checkTokenPace?: (tenant: string) => void;
+  /** The clock by which tokens expire; that of the process unless it is given. */
+  readonly now?: () => number;
   readonly log: Pick<Log, "warn">;
 }
 
@@ -52,9 +54,14 @@ export function openAccess(options: AccessOptions): Access {
   const onRevoked = (principalId: string): void => {
     for (const listener of listeners) listener(principalId);
   };
-  const tokens = new Tokens(options.tokens, { ...limits, checkPace: options.checkTokenPace, onRevoked });
+  const tokens = new Tokens(options.tokens, {
+    ...limits,
+    checkPace: options.checkTokenPace,
+    now: options.now,
+    onRevoked,
+  });
   const stop = tenants.onChange((tenant) => tokens.forgetTenant(tenant));
-  const accessTokens = new AccessTokens(limits, options);
+  const accessTokens = new AccessTokens(limits, options, options.now);
   const operators = new Map<string, Principal>();
   const adminHash = adminToken === undefined ? undefined : digest(adminToken);
 

@@ -19,6 +19,7 @@ export class Tokens {
   readonly #knownMs: number;
   readonly #tokensMax: number;
   readonly #checkPace: (tenant: string) => void;
+  readonly #now: () => number;
   readonly #onRevoked: (principalId: string) => void;
   readonly #stop: () => void;
   /** Counts revocations, those of whole tenants included. */
@@ -30,8 +31,14 @@ export class Tokens {
     this.#knownMs = options.knownTokenMs;
     this.#tokensMax = options.tokensPerTenant;
     this.#checkPace = options.checkPace ?? (() => {});
+    this.#now = options.now ?? Date.now;
     this.#onRevoked = options.onRevoked;
     this.#stop = records.onRevoke((id) => this.#forget(id));
+  }
+
+  /** Milliseconds since the epoch, by the clock by which tokens expire. */
+  now(): number {
+    return this.#now();
   }
 
   /** Rejects with `tenant_not_found`, and with `token_invalid` if there are too many or they are made too often. */
@@ -64,7 +71,7 @@ export class Tokens {
     const hash = tokenHash(token);
     const known = this.#known.get(hash);
     const isFresh = known !== undefined && performance.now() - known.foundAt < this.#knownMs;
-    return isFresh ? inForce(known.principal, tenant) : this.#look(hash, tenant);
+    return isFresh ? this.#inForce(known.principal, tenant) : this.#look(hash, tenant);
   }
 
   /** The tenant may be gone, and all of its tokens with it. */
@@ -85,9 +92,17 @@ export class Tokens {
     if (!record || !isSame(record.hash, hash)) throw unknown();
     if (record.revokedAt !== null) throw new BerthError("unauthorized", "it was revoked");
     // Simultaneous requests share one principal.
-    const principal = inForce(before?.principal ?? principalOf(record), tenant);
+    const principal = this.#inForce(before?.principal ?? principalOf(record), tenant);
     // A token revoked meanwhile must not be remembered as valid.
     if (this.#changes === changes) this.#known.set(hash, { id: record.id, principal, foundAt: performance.now() });
+    return principal;
+  }
+
+  #inForce(principal: Principal, tenant: string): Principal {
+    if (principal.until !== undefined && principal.until <= this.#now())
+      throw new BerthError("unauthorized", "it has expired");
+    // A token of another tenant looks like one that does not exist.
+    if (principal.tenant !== tenant) throw unknown();
     return principal;
   }
 
@@ -103,6 +118,8 @@ export type TokenLimits = Pick<Limits, "knownTokens" | "knownTokenMs" | "tokensP
 export interface TokensOptions extends TokenLimits {
   /** Throws if a tenant makes them too often. */
   readonly checkPace?: ((tenant: string) => void) | undefined;
+  /** The clock by which tokens expire; that of the process unless it is given. */
+  readonly now?: (() => number) | undefined;
   /** Called for each token that has become invalid. */
   readonly onRevoked: (principalId: string) => void;
 }
@@ -141,15 +158,6 @@ function principalId(id: string): string {
 function principalOf({ id, tenant, grant, expiresAt }: TokenRecord): Principal {
   const whose = { id: principalId(id), tenant, ...(expiresAt !== null && { until: expiresAt }) };
   return createPrincipal(whose, [grant as unknown as AccessGrant]);
-}
-
-function inForce(principal: Principal, tenant: string): Principal {
-  if (principal.until !== undefined && principal.until <= Date.now()) {
-    throw new BerthError("unauthorized", "it has expired");
-  }
-  // A token of another tenant looks like one that does not exist.
-  if (principal.tenant !== tenant) throw unknown();
-  return principal;
 }
 
 function infoOf({ id, name, tenant, grant, createdAt, expiresAt, revokedAt }: TokenRecord): TokenInfo {

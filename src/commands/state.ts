@@ -101,6 +101,7 @@ function withState(
     const directory = await readDirectory({ store, limits }, tenant);
     const { stateBytes, storedBytes } = tenantLimits(limits, found.limits);
     const rules = stateRules({
+      store,
       limits,
       writable: true,
       stateBytesOf: () => stateBytes,

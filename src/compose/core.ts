@@ -389,13 +389,14 @@ function serving({ host, endpoint, executor }: Pick<Core, "host" | "endpoint" | 
 function accessOf(
   config: Config,
   log: Log,
-  store: Pick<Store, "tokens" | "tenants">,
+  store: Pick<Store, "tokens" | "tenants" | "now">,
   oauthOf: (tenant: string) => JsonObject | undefined,
   checkTokenPace: (tenant: string) => void,
 ): Access {
   const { limits, adminToken } = config;
   const configured = oauthOfConfig(config);
   return openAccess({
+    now: () => store.now(),
     tokens: store.tokens,
     tenants: store.tenants,
     required: config.access === "required",

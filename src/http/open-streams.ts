@@ -19,7 +19,7 @@ export interface StreamLimits {
 export class OpenStreams {
   readonly #limits: StreamLimits;
   readonly #admission: Pick<Admission, "enterStream">;
-  readonly #signIns: Pick<SignIns, "hasEnded">;
+  readonly #signIns: Pick<SignIns, "now" | "hasEnded">;
   /**
    * Only opened streams: most answers never become one, and a set that changes with each request keeps what it held
    * alive until a full garbage collection.
@@ -31,7 +31,7 @@ export class OpenStreams {
   constructor(
     limits: StreamLimits,
     admission: Pick<Admission, "enterStream">,
-    signIns: Pick<SignIns, "hasEnded" | "onEnded">,
+    signIns: Pick<SignIns, "now" | "hasEnded" | "onEnded">,
   ) {
     this.#limits = limits;
     this.#signIns = signIns;
@@ -83,7 +83,7 @@ export class OpenStreams {
   }
 
   readonly #comment = (): void => {
-    const now = Date.now();
+    const now = this.#signIns.now();
     for (const stream of this.#open) {
       if ((stream.principal?.until ?? now) < now) stream.cut();
       else stream.comment();

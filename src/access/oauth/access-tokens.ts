@@ -43,10 +43,13 @@ const SKEW_S = 5;
 export class AccessTokens {
   readonly #limits: AccessTokenLimits;
   readonly #issuers: Issuers;
+  readonly #now: () => number;
   readonly #verified: BoundedMap<string, Verified>;
 
-  constructor(limits: AccessTokenLimits, asking: Asking) {
+  /** `now` is the clock by which tokens expire. */
+  constructor(limits: AccessTokenLimits, asking: Asking, now: () => number = Date.now) {
     this.#limits = limits;
+    this.#now = now;
     this.#verified = new BoundedMap(limits.knownTokens);
     this.#issuers = new Issuers(limits, asking);
   }
@@ -55,7 +58,8 @@ export class AccessTokens {
   principalOf(token: string, asked: AskedResource, settings: OauthSettings): Principal | Promise<Principal> {
     const key = hash("sha256", token, "base64url");
     const verified = this.#verified.get(key);
-    if (verified && isStillBelieved(verified) && verified.settings === settings) return principalAt(asked, verified);
+    if (verified && this.#isStillBelieved(verified) && verified.settings === settings)
+      return principalAt(asked, verified);
     return this.#verify(token, asked.tenant, settings).then((claims) => {
       const audiences = audiencesIn(claims);
       const fresh = {
@@ -86,12 +90,17 @@ export class AccessTokens {
     return ids;
   }
 
+  #isStillBelieved({ believedUntil, claims }: Verified): boolean {
+    return believedUntil > performance.now() && untilOf(claims) > this.#now();
+  }
+
   async #verify(token: string, tenant: string, settings: OauthSettings): Promise<JWTPayload> {
     try {
       const { payload, protectedHeader } = await jwtVerify(token, this.#issuers.of(tenant, settings).key, {
         issuer: settings.issuer,
         algorithms: ALGORITHMS,
         clockTolerance: SKEW_S,
+        currentDate: new Date(this.#now()),
         requiredClaims: ["exp", "aud"],
       });
       checkKind(protectedHeader.typ, payload);
@@ -118,10 +127,6 @@ interface Verified {
 }
 
 const WHOLE = "";
-
-function isStillBelieved({ believedUntil, claims }: Verified): boolean {
-  return believedUntil > performance.now() && untilOf(claims) > Date.now();
-}
 
 function untilOf({ exp = 0 }: JWTPayload): number {
   return (exp + SKEW_S) * 1_000;

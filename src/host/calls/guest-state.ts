@@ -19,6 +19,8 @@ export interface StateRules {
   readonly roomOf: (tenant: string) => StateRoom;
   /** False on a read-only instance. */
   readonly writable: boolean;
+  /** Milliseconds since the epoch by the clock of the store, by which values expire. */
+  readonly now: () => number;
 }
 
 export type StateLimits = Pick<Limits, "stateKeyBytes" | "stateValueBytes" | "stateListKeys" | "stateListBytes">;
@@ -30,8 +32,9 @@ export function stateRules(dependencies: {
   readonly stateBytesOf?: ((tenant: string) => number) | undefined;
   readonly storedBytesOf?: ((tenant: string) => number) | undefined;
   readonly writable: boolean;
+  readonly store: { now(): number };
 }): StateRules {
-  const { limits, stateBytesOf, storedBytesOf, writable } = dependencies;
+  const { store, limits, stateBytesOf, storedBytesOf, writable } = dependencies;
   const { stateKeysPerServer, stateBytesPerServer, stateBytesPerTenant } = limits;
   const roomOf = (tenant: string): StateRoom => ({
     keysPerServer: stateKeysPerServer,
@@ -39,7 +42,7 @@ export function stateRules(dependencies: {
     bytesPerTenant: stateBytesOf?.(tenant) ?? stateBytesPerTenant,
     storedBytesMax: storedBytesOf?.(tenant),
   });
-  return { limits, roomOf, writable };
+  return { limits, roomOf, writable, now: () => store.now() };
 }
 
 export type StateRequest = "stateGet" | "stateSet" | "stateDelete" | "stateList";
@@ -48,7 +51,7 @@ export type StateRequest = "stateGet" | "stateSet" | "stateDelete" | "stateList"
 const SHORT_BYTES = 8 * 1024;
 
 export function guestState(tenant: string, server: string, store: StateStore, rules: StateRules) {
-  const { limits, roomOf, writable } = rules;
+  const { limits, roomOf, writable, now } = rules;
   const mayWrite = (): void => {
     if (!writable) throw new BerthError("read_only", "its servers can read their state, and not change it");
   };
@@ -67,7 +70,7 @@ export function guestState(tenant: string, server: string, store: StateStore, ru
     if (problem !== undefined)
       throw new BerthError("state_invalid", `the value for ${JSON.stringify(key)}: ${problem}`);
     const expected = optionalNumber(params, "expected");
-    const expiresAt = expiryOf(optionalNumber(params, "expiresInMs"));
+    const expiresAt = expiryOf(optionalNumber(params, "expiresInMs"), now());
     const room = roomOf(tenant);
     return (await store.set(tenant, server, key, { value, isJson, expected, expiresAt, room })) ?? null;
   }
@@ -106,12 +109,12 @@ export function guestState(tenant: string, server: string, store: StateStore, ru
 }
 
 /** The time at which something expires that lasts this long; null for ever. */
-export function expiryOf(expiresInMs: number | undefined): number | null {
+function expiryOf(expiresInMs: number | undefined, now: number): number | null {
   if (expiresInMs === undefined) return null;
   if (expiresInMs < 1 || expiresInMs > LASTS_MS_MAX) {
     throw new TypeError(`"expiresInMs" is a number of milliseconds from 1 to ${LASTS_MS_MAX}`);
   }
-  return Date.now() + expiresInMs;
+  return now + expiresInMs;
 }
 
 /** A thousand years: what lasts longer is not to expire. */

@@ -71,11 +71,11 @@ export function endTokenCookie({ tenant, base }: { readonly tenant: string; read
  */
 export function signInCookie(
   { tenant, base }: { readonly tenant: string; readonly base: string },
-  { text, until, secure }: { readonly text?: string; readonly until?: number; readonly secure: boolean },
+  { text, lastsMs, secure }: { readonly text?: string; readonly lastsMs?: number; readonly secure: boolean },
 ): string | undefined {
   const value = text ?? "";
   if (value.length > COOKIE_CHARACTERS_MAX) return undefined;
-  const maxAge = text === undefined ? 0 : until === undefined ? undefined : Math.ceil((until - Date.now()) / 1_000);
+  const maxAge = text === undefined ? 0 : lastsMs === undefined ? undefined : Math.ceil(lastsMs / 1_000);
   return [
     `${cookieName(tenant)}=${value}`,
     `Path=${base}/`,

@@ -133,8 +133,7 @@ export interface SignIn {
 interface NewSignIn {
   /** Sealed: only the service can read the token in it. */
   readonly text: string;
-  /** Milliseconds since the epoch. */
-  readonly until: number;
+  readonly lastsMs: number;
 }
 
 /**
@@ -162,12 +161,17 @@ export class SignIns {
     this.#tellOthers = tellOthers;
   }
 
+  /** By the clock by which sign-ins and tokens expire. */
+  now(): number {
+    return this.#records.now();
+  }
+
   /** Begins a sign-in with a valid token; it ends no later than the token. */
   begin(tenant: string, token: string, tokenUntil: number = Infinity): NewSignIn {
     const now = this.#records.now();
     const until = Math.min(tokenUntil, now + this.#signInMs);
     const value = { id: randomUUID(), token, until };
-    return { text: this.#sealer.seal(binding(tenant), value, until - now), until };
+    return { text: this.#sealer.seal(binding(tenant), value, until - now), lastsMs: until - now };
   }
 
   /** Reads the cookie. Rejects with `unauthorized` when the sign-in has ended or belongs to another tenant. */

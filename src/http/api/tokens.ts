@@ -37,7 +37,8 @@ export function tokenRoutes({ access, bodies, limits }: Pick<ApiOptions, "access
   };
 
   const post: RouteHandler = async (context) => {
-    const wish = readTokenRequest(parseJson(await bodies.read(context, "shortBodyBytes")));
+    const asked = parseJson(await bodies.read(context, "shortBodyBytes"));
+    const wish = readTokenRequest(asked, tokens.now());
     const created = await tokens.create(context.tenant, wish, writerOf(context));
     context.response.setHeader("Cache-Control", "no-store");
     context.response.status(201).json(created);
