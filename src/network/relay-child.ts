@@ -44,6 +44,11 @@ async function obey(command: ToRelay): Promise<void> {
     case "close":
       doors.get(command.door)?.close();
       doors.delete(command.door);
+      return;
+    case "forget":
+      tenants.delete(command.tenant);
+      told.delete(command.tenant);
+      tell({ op: "forgotten", tenant: command.tenant });
   }
 }
 

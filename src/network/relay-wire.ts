@@ -10,9 +10,13 @@ export type ToRelay =
   | { readonly op: "begin"; readonly limits: SocketLimits; readonly ownPort?: number | undefined }
   | { readonly op: "open"; readonly door: number; readonly path: string; readonly grant: SocketGrant }
   /** Ends all connections of a door, and takes no further ones. */
-  | { readonly op: "close"; readonly door: number };
+  | { readonly op: "close"; readonly door: number }
+  /** The tenant is gone: no use of it is told any more, unless one of its name opens a door again. */
+  | { readonly op: "forget"; readonly tenant: string };
 
 export type FromRelay =
+  /** Nothing that was told of the tenant's use counts. */
+  | { readonly op: "forgotten"; readonly tenant: string }
   /** The door takes connections, or `problem` says why it does not. */
   | { readonly op: "opened"; readonly door: number; readonly problem?: string }
   /** The use by tenants since the relay began, of those whose use has changed. */

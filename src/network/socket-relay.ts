@@ -78,6 +78,7 @@ export class SocketRelay {
 
   forget(tenant: string): void {
     this.#uses.delete(tenant);
+    this.#tell({ op: "forget", tenant });
   }
 
   async close(): Promise<void> {
@@ -158,6 +159,7 @@ export class SocketRelay {
       }
       return;
     }
+    if (message.op === "forgotten") return void this.#uses.delete(message.tenant);
     const { door, problem } = message;
     const outlet = this.#outlets.get(door);
     if (!outlet) return;
