@@ -186,6 +186,38 @@ test("what a tenant stores is summed once, and what a collection here frees is t
   await store.close();
 });
 
+test("what a tenant stores is summed in turns with other work, and exactly where something is added meanwhile", async () => {
+  const dataDir = dataFolder();
+  const first = await openSqliteStore({ dataDir });
+  const blocks = Array.from({ length: 5_000 }, (_, index) => rawBlock(String(index).padStart(4, "0")));
+  await first.change("acme", { by: "test", put: blocks });
+  await first.close();
+
+  const put = (store: typeof first, text: string, storedBytesMax?: number) =>
+    store.change("acme", { by: "test", put: [rawBlock(text)], ...(storedBytesMax && { storedBytesMax }) });
+  const second = await openSqliteStore({ dataDir });
+  await put(second, "xy", 20_002);
+  await assert.rejects(put(second, "z", 20_002), { code: "storage_full" });
+  await second.close();
+
+  const third = await openSqliteStore({ dataDir });
+  const refused = assert.rejects(put(third, "z", 20_006), { code: "storage_full" });
+  await new Promise(setImmediate);
+  await put(third, "12345");
+  await refused;
+  await put(third, "z", 20_008);
+  const room = { keysPerServer: 9, bytesPerServer: 9, bytesPerTenant: 9, storedBytesMax: 20_009 };
+  const value = { value: Buffer.from("1"), isJson: true, expiresAt: null, room };
+  await assert.rejects(third.state.set("acme", "s", "ab", value), { code: "state_full" });
+  await third.close();
+
+  const fourth = await openSqliteStore({ dataDir });
+  const set = fourth.state.set("acme", "s", "a", { ...value, room: { ...room, storedBytesMax: 20_010 } });
+  assert.equal(await fourth.state.delete("acme", "s", "a"), true, "one after the other, as they came");
+  await set;
+  await fourth.close();
+});
+
 test("results that a tenant holds count to what it stores", async () => {
   const store = await openSqliteStore({ dataDir: dataFolder() });
   const entry = (text: string) => ({ key: `made:${text}`, block: rawBlock(text) });

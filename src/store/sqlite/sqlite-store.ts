@@ -115,12 +115,20 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     state: {
       get: async (tenant, server, key) => attempt(() => state.get(tenant, server, key)),
       list: async (tenant, server, part) => attempt(() => state.list(tenant, server, part)),
-      set: (tenant, server, key, put) =>
-        storedBytes.toldByKind(
+      async set(tenant, server, key, put) {
+        const summing = put.room.storedBytesMax === undefined ? undefined : storedBytes.ready(tenant, "lately");
+        if (summing) await summing;
+        return storedBytes.toldByKind(
           tenant,
           log.keep(() => state.set(tenant, server, key, put)),
-        ),
-      delete: (tenant, server, key, removal = {}) => log.keep(() => state.delete(tenant, server, key, removal)),
+        );
+      },
+      async delete(tenant, server, key, removal = {}) {
+        // After what was to be set before.
+        const summing = storedBytes.underWay(tenant);
+        if (summing) await summing;
+        return log.keep(() => state.delete(tenant, server, key, removal));
+      },
       async clear(tenant, server, by) {
         const keys = await log.keep(() => state.leave(tenant, server, by, newAlias()));
         await removeLeftovers(database, log);
@@ -182,6 +190,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     },
 
     async change(tenant, change) {
+      const summing = change.storedBytesMax === undefined ? undefined : storedBytes.ready(tenant, "of");
+      if (summing) await summing;
       const kept = isLongChange(
         change,
         attempt(() => contents.hasLeft(tenant)),
