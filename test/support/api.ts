@@ -1,4 +1,5 @@
-import type { TestBerth } from "./berth.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { NODES, type TestBerth } from "./berth.ts";
 
 /** The JSON API of a Berth under test, as a program on this machine uses it. */
 export interface Api {
@@ -28,6 +29,8 @@ export function apiOf({ url }: Pick<TestBerth, "url">): Api {
         ...(body !== undefined && { body: isText ? body : JSON.stringify(body) }),
       });
       const text = await response.text();
+      // The other node, which gets the next request, knows of a change within a second.
+      if (NODES === 2 && method !== "GET" && response.ok) await sleep(1_000);
       const isJson = response.headers.get("content-type")?.includes("json");
       const cid = response.headers.get("etag")?.replaceAll('"', "") ?? "";
       return { status: response.status, headers: response.headers, cid, body: isJson ? JSON.parse(text) : text };
