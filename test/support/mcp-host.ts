@@ -5,6 +5,7 @@ import type { Principal } from "../../src/access/principal.ts";
 import { Admission } from "../../src/admission/admission.ts";
 import { tenantLimits } from "../../src/admission/tenant-limits.ts";
 import type { Cluster } from "../../src/cluster/cluster.ts";
+import type { Errands } from "../../src/cluster/errands.ts";
 import type { Edits } from "../../src/edits/edits.ts";
 import type { PackageEdits } from "../../src/edits/package-edits.ts";
 import type { SecretEdits } from "../../src/edits/secret-edits.ts";
@@ -167,6 +168,7 @@ export class MemoryHost implements Host {
 export interface Rig {
   readonly host: MemoryHost;
   readonly cluster: Cluster;
+  readonly errands: Errands;
   readonly url: (server: string) => string;
   close(): Promise<void>;
 }
@@ -235,6 +237,7 @@ export async function startRig(
   return {
     host,
     cluster,
+    errands,
     url: (name) => `http://127.0.0.1:${port}/mcp/${name}`,
     async close() {
       endpoint.close();

@@ -20,6 +20,8 @@ const QUESTION = {
   params: { mode: "form", message: "?", requestedSchema: { type: "object", properties: {} } },
 } as const;
 
+const YES = { action: "accept", content: {} };
+
 /** A client of one of the nodes; with a name, it sends a token of its own. */
 class Person extends LegacyClient {
   name: string | undefined;
@@ -245,6 +247,46 @@ describe("a legacy session on two nodes", () => {
     assert.equal((await here.at(rigs[1]!.url("one")).answer(question.id, { action: "decline" })).status, 202);
     assert.match(await question.result(), /decline/);
     assert.equal(aborted, 0);
+    reader.close();
+  });
+
+  it("whose question or call another node names wrongly is not found by the node that has it", async () => {
+    const [here, there] = await start("ann");
+    const first = await asked(here);
+    assert.equal((await there.answer(first.id, YES)).status, 202);
+    await first.result();
+    await there.notify("notifications/cancelled", { requestId: "none" });
+    const bodyOf = (topic: string) =>
+      until(() => {
+        const letter = posted
+          .map((text) => JSON.parse(text) as [string, JsonObject])
+          .find(([about]) => about === topic);
+        return letter?.[1];
+      });
+    const { about, tenant } = (await bodyOf("errand")) as { about: JsonObject; tenant: string };
+    const cancel = await bodyOf("cancel");
+
+    const question = await asked(here);
+    const reader = await here.call("wait", {}, "mine");
+    const [{ errands, cluster }, to] = [rigs[1]!, rigs[0]!.cluster.id];
+    const wrong: JsonObject[] = [
+      { principal: "ben" },
+      { principal: null },
+      { server: "two" },
+      { session: "another" },
+      { tenant: "another" },
+    ];
+    for (const each of wrong) {
+      const letter = { tenant: (each["tenant"] as string | undefined) ?? tenant, text: JSON.stringify(YES) };
+      const sent = errands.send(to, "answer", { ...letter, about: { ...about, question: question.id, ...each } });
+      await assert.rejects(sent, /nobody waits for this response/);
+      await cluster.send(to, "cancel", { ...cancel, request: "mine", ...each });
+    }
+    assert.equal((await there.answer(question.id, YES)).status, 202);
+    assert.match(await question.result(), /accept/);
+    assert.equal(aborted, 0);
+    await cluster.send(to, "cancel", { ...cancel, request: "mine" });
+    await until(() => aborted === 1);
     reader.close();
   });
 
