@@ -270,10 +270,10 @@ interface Script {
 /**
  * Runs a shell definition. Each argument is an environment variable under its own name, and stands in `$1`, `$2`, … in
  * the order of the parameters. Answers, options and context, if any, are JSON in `BERTH_ANSWERS`, `BERTH_OPTIONS` and
- * `BERTH_CONTEXT`. The request's id is in `BERTH_REQUEST_ID`, its trace where OpenTelemetry looks for it: in
- * `TRACEPARENT`, `TRACESTATE` and `BAGGAGE`, where its folders are in `BERTH_FOLDER_<name>`. The output is the result, or says what the result is
- * (`outcome/envelope.ts`); an exit code other than 0 is an error with the end of stderr. `warn` hears of a script that
- * contradicts itself.
+ * `BERTH_CONTEXT`. The request's id is in `BERTH_REQUEST_ID`, its trace where OpenTelemetry looks for it (`TRACEPARENT`,
+ * `TRACESTATE` and `BAGGAGE`), and the places of its folders in `BERTH_FOLDER_<name>`. The output is the result, or says what
+ * the result is (`outcome/envelope.ts`); an exit code other than 0 is an error with the end of stderr. `warn` hears of a
+ * script that contradicts itself.
  */
 export function scriptRun(
   executor: Executor,

@@ -33,7 +33,7 @@ export function readPrecondition({ headers }: Pick<Request, "headers">): Precond
 export function requirePrecondition(request: Pick<Request, "headers">): Precondition {
   const precondition = readPrecondition(request);
   if (precondition) return precondition;
-  const remedy = 'send If-Match: "CID" with the ETag that you read, If-None-Match: * to create, or If-Match: *';
+  const remedy = "send If-Match with the ETag that you read, If-None-Match: * to create, or If-Match: *";
   throw new BerthError("precondition_required", remedy);
 }
 
