@@ -101,7 +101,7 @@ export async function collection(
       }
     }
 
-    for await (const claimed of pages(statements.claims, tenant, 0)) {
+    for await (const claimed of pages(statements.claims, tenant, 0, turns)) {
       const left = claimed.filter(({ cid, since }) => since === null && !reach.has(cid));
       if (isTrial) for (const claim of left) addLeft(tenant, claim, graceMs === 0);
       else if (left.length > 0) {
@@ -113,7 +113,7 @@ export async function collection(
     }
     if (!(await collectNoted(claims, reach, settled))) return;
 
-    for await (const results of pages(statements.results, tenant, "")) {
+    for await (const results of pages(statements.results, tenant, "", turns)) {
       const isLeft = ({ sources }: Result): boolean =>
         sources !== null && !sources.split(" ").some((cid) => reach.has(cid));
       const left = results.filter(isLeft);
@@ -140,7 +140,7 @@ export async function collection(
   ): Promise<boolean> {
     const { tenant } = claims;
     const isDue = ({ since }: Noted): boolean => since <= storeNow() - graceMs;
-    for await (const noted of pages(statements.noted, tenant, 0)) {
+    for await (const noted of pages(statements.noted, tenant, 0, turns)) {
       for (const some of partsOf(noted, BYTES)) {
         if (isTrial) {
           for (const each of some) {
@@ -268,6 +268,7 @@ export async function collection(
       if (results.length > 0) await turns.write(() => immediately(() => results.forEach(removeResult)));
       if (results.length < ROWS) break;
       key = results.at(-1)!.key;
+      await turns.rest();
     }
     const last = statements.lastContent.get() ?? 0;
     for (let from = 0; from <= last; from += IDS) {
@@ -370,8 +371,9 @@ async function* pages<Row extends { readonly at: number | string }>(
   statement: Database.Statement<[string, number | string], Row>,
   tenant: string,
   start: number | string,
+  turns: Turns,
 ): AsyncGenerator<Row[]> {
-  for (let at = start; ;) {
+  for (let at = start; ; await turns.rest()) {
     const rows = statement.all(tenant, at);
     if (rows.length > 0) yield rows;
     if (rows.length < ROWS) return;
