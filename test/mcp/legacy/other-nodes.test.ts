@@ -6,7 +6,7 @@ import type { JsonObject } from "../../../src/lib/json.ts";
 import type { NodeStore } from "../../../src/lib/node-store.ts";
 import type { Records } from "../../../src/lib/records.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
-import { LegacyClient } from "../../support/legacy-client.ts";
+import { LegacyClient, type EventReader } from "../../support/legacy-client.ts";
 import { memoryRecords, MemoryHost, startRig, type Rig } from "../../support/mcp-host.ts";
 import { memoryNodes } from "../../support/memory-nodes.ts";
 import { until } from "../../support/until.ts";
@@ -24,7 +24,14 @@ const YES = { action: "accept", content: {} };
 
 /** A client of one of the nodes; with a name, it sends a token of its own. */
 class Person extends LegacyClient {
+  static readonly readers: EventReader[] = [];
   name: string | undefined;
+
+  override async send(...message: Parameters<LegacyClient["send"]>): Promise<EventReader> {
+    const reader = await super.send(...message);
+    Person.readers.push(reader);
+    return reader;
+  }
 
   override get headers(): Record<string, string> {
     return { ...super.headers, ...(this.name !== undefined && { Authorization: `Bearer ${this.name}` }) };
@@ -42,16 +49,23 @@ describe("a legacy session on two nodes", () => {
   let nodes: NodeStore;
   let records: Records;
   let posted: string[];
+  let taken: string[];
   let rigs: Rig[] = [];
   let aborted: number;
   beforeEach(async () => {
     const kept = memoryNodes();
-    posted = [];
+    [posted, taken] = [[], []];
     nodes = {
       ...kept,
       post(from, letters) {
         posted.push(...letters.map(({ text }) => text));
         return kept.post(from, letters);
+      },
+      async take(node) {
+        const letters = await kept.take(node);
+        // By the next turn they are dealt with.
+        setImmediate(() => taken.push(...letters));
+        return letters;
       },
     };
     records = memoryRecords();
@@ -83,6 +97,8 @@ describe("a legacy session on two nodes", () => {
     await until(() => rigs.every(({ cluster }) => cluster.others.size === 1));
   });
   afterEach(async () => {
+    // Where a test has failed, what it left open would keep its nodes.
+    for (const reader of Person.readers.splice(0)) reader.close();
     for (const rig of rigs.splice(0)) await rig.close();
   });
 
@@ -126,7 +142,7 @@ describe("a legacy session on two nodes", () => {
       records.record = record;
       const found = await record(...key);
       await client.end();
-      await until(() => posted.some((text) => text.includes('"end":true')));
+      await until(() => taken.some((text) => text.includes('"end":true')));
       return found;
     };
     await there.request("ping");
