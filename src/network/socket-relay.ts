@@ -84,6 +84,7 @@ export class SocketRelay {
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#again);
+    for (const { opened } of this.#outlets.values()) opened();
     this.#outlets.clear();
     this.#group?.kill();
     await Promise.all([this.#gone, ...this.#removing]);
@@ -105,7 +106,12 @@ export class SocketRelay {
   }
 
   #unbind(door: number): void {
-    if (this.#outlets.delete(door)) this.#tell({ op: "close", door });
+    const outlet = this.#outlets.get(door);
+    if (!outlet) return;
+    this.#outlets.delete(door);
+    // Whoever waits for it waits no more.
+    outlet.opened();
+    this.#tell({ op: "close", door });
   }
 
   #start(): void {

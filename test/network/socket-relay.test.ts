@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { connect, createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
-import { test } from "node:test";
+import { mock, test } from "node:test";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { DOOR, type SocketGrant } from "../../src/network/relay-wire.ts";
 import { SocketRelay } from "../../src/network/socket-relay.ts";
@@ -42,5 +42,25 @@ test("the use of a tenant that is gone is told no more, though its connections e
   } finally {
     await relay.close();
     server.close();
+  }
+});
+
+test("nobody waits for a way out that was taken back, or for a relay that is closed", async () => {
+  const start = (): Promise<never> => Promise.reject(new Error("there is no room for it"));
+  const relay = new SocketRelay({ start, makeFolder: makeTemporary, limits: defaultLimits });
+  const outlets = [relay.open(), relay.open()];
+  mock.timers.enable({ apis: ["setTimeout"] });
+  try {
+    const grant = { server: "report", hosts: [], privateToo: true, privateHosts: [] };
+    const [taken, closed] = ["acme", "other"].map((tenant, at) => outlets[at]!.bind({ ...grant, tenant }, () => {}));
+    relay.retire("acme");
+    await taken;
+    const closing = relay.close();
+    await closed;
+    await closing;
+  } finally {
+    mock.timers.reset();
+    for (const { close } of outlets) close();
+    await relay.close();
   }
 });
