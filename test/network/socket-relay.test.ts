@@ -60,7 +60,7 @@ test("nobody waits for a way out that was taken back, or for a relay that is clo
     await closing;
   } finally {
     mock.timers.reset();
-    for (const { close } of outlets) close();
+    for (const outlet of outlets) outlet.close();
     await relay.close();
   }
 });
