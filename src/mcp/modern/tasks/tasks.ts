@@ -49,6 +49,12 @@ export class Tasks {
       if (listeners.hearOfTask(tenant, id)) this.#telling = this.#telling.then(() => this.#tellAnew(tenant, id));
     });
     cluster.onGone((node) => void this.#findLost(node));
+    // Letters may have been lost meanwhile.
+    cluster.onLapse(() => {
+      for (const [tenant, id] of listeners.tasks()) {
+        this.#telling = this.#telling.then(() => this.#tellAnew(tenant, id));
+      }
+    });
   }
 
   /** The number of tasks that this process runs. */
@@ -234,7 +240,7 @@ export class Tasks {
 }
 
 export interface TasksParts extends QuestionParts {
-  readonly cluster: Pick<Cluster, "id" | "on" | "onGone" | "tell" | "send" | "isGone">;
+  readonly cluster: Pick<Cluster, "id" | "on" | "onGone" | "onLapse" | "tell" | "send" | "isGone">;
   readonly records: TaskRecords;
   readonly writer: ResultWriter;
   readonly listeners: Listeners;

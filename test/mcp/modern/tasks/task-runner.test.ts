@@ -145,6 +145,33 @@ describe("tasks and the process that runs them", () => {
     for (const rig of [first, second]) await rig.close();
   });
 
+  it("who listens at a node that was out of reach hears afterwards how a task is", async () => {
+    const host = new MemoryHost();
+    host.offer("server", OFFER);
+    const records = memoryRecords();
+    const limits = { nodeLeaseMs: 2_500 };
+    let isAway = false;
+    const cut: NodeStore = {
+      ...nodes,
+      beat: (...sign) => (isAway ? Promise.reject(new Error("no connection")) : nodes.beat(...sign)),
+    };
+    const [first, second] = [await start(host, records, limits), await start(host, records, limits, cut)];
+    const { taskId } = (await send(first, "tools/call", { name: "held" })).result;
+    const stream = await openStream(second.url("server"), "subscriptions/listen", {
+      _meta: WITH_TASKS,
+      notifications: { taskIds: [taskId] },
+    });
+    for (let message = 0; message < 2; message++) await stream.next();
+    isAway = true;
+    await until(() => first.cluster.others.size === 0);
+    release.pop()!("done");
+    await until(async () => (await send(first, "tasks/get", { taskId })).result.status === "completed");
+    isAway = false;
+    assert.equal((await stream.next()).params.status, "completed");
+    stream.close();
+    for (const rig of [first, second]) await rig.close();
+  });
+
   it("a task is not taken for lost where the clock leaps ahead", async (context) => {
     const host = new MemoryHost();
     host.offer("server", OFFER);
