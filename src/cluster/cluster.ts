@@ -164,7 +164,10 @@ export class Cluster {
       const before = this.#others;
       this.#others = new Map(others.map(({ id, facts }) => [id, soundObject(facts) ?? {}]));
       for (const id of before.keys()) if (!this.#others.has(id)) this.#hearGone(id);
-      if (wasGone && !isFirst) for (const listener of this.#onLapse) listener();
+      if (!wasGone || isFirst) return;
+      // One that took itself for alone looks seldom.
+      this.tell(HELLO, {});
+      for (const listener of this.#onLapse) listener();
     } catch (error) {
       if (!this.#isFailing) log.warn({ err: error }, "this node's sign of life could not be stored");
       this.#isFailing = true;

@@ -60,8 +60,10 @@ describe("an upstream of two nodes", () => {
     return (result.content?.[0]?.text as string | undefined) ?? JSON.stringify(result);
   };
   /** The node that runs a server, and the other one. */
-  const rolesOf = async (server: string): Promise<[owner: number, other: number]> =>
-    ((await state(0, server))["node"] as JsonObject)["isThis"] === true ? [0, 1] : [1, 0];
+  const rolesOf = async (server: string): Promise<[owner: number, other: number]> => {
+    const node = await until(async () => (await state(0, server))["node"] as JsonObject | undefined);
+    return node["isThis"] === true ? [0, 1] : [1, 0];
+  };
 
   it("runs once: what was written through one node is read through the other", async () => {
     for (const index of nodes.urls.keys()) {
