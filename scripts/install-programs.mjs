@@ -15,6 +15,7 @@ const programs = [
     why: "the tests of pages use them in a browser; one elsewhere can be named in BERTH_TEST_CHROMIUM",
   },
   { names: ["haproxy"], apt: "haproxy", why: "the tests of several nodes reach them through haproxy" },
+  { names: ["nginx"], apt: "nginx-light", why: "the tests of several nodes reach them through nginx, too" },
   { names: ["faketime"], apt: "faketime", why: "the tests of several nodes give one of them another time" },
 ];
 
