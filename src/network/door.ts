@@ -181,6 +181,10 @@ class Wanted {
   #ticket: Server | undefined;
   #untaken: NodeJS.Timeout | undefined;
   #pair: SocketPair | undefined;
+  /** The guest has been told where to take the connection. */
+  #isOffered = false;
+  /** Why the host ended the connection before the guest took it. */
+  #lost: string | undefined;
   #isOver = false;
 
   constructor(asking: Socket, tenant: TenantSockets, onOver: () => void) {
@@ -201,8 +205,10 @@ class Wanted {
       throw ended();
     }
     this.#outside = outside;
+    outside.socket.on("error", ({ code }: NodeJS.ErrnoException) => (this.#lost = code));
     outside.socket.once("close", () => {
-      if (!this.#pair) this.end();
+      this.#lost ??= "ECONNRESET";
+      if (!this.#ticket) this.end();
     });
   }
 
@@ -216,15 +222,15 @@ class Wanted {
       this.#tenant.opened();
       const pair = new SocketPair(inside, this.#outside!, this.#tenant, (why) => this.#end(why));
       this.#pair = pair;
+      if (this.#lost !== undefined) return pair.end(this.#lost);
       const idle = `ETIMEDOUT: nothing was sent or received for ${idleMs} ms (${limitVariable("socketIdleMs")})`;
       inside.setTimeout(idleMs, () => pair.end(idle));
     });
     this.#ticket = ticket;
     this.#untaken = setTimeout(this.end, TAKEN_MS);
     await listenAt(ticket, path);
-    if (!this.#isOver) return;
-    ticket.close();
-    throw ended();
+    if (this.#isOver) throw ended();
+    this.#isOffered = true;
   }
 
   #end(why: string | undefined): void {
@@ -234,9 +240,9 @@ class Wanted {
     clearTimeout(this.#untaken);
     this.#ticket?.close();
     this.#outside?.socket.destroy();
-    if (this.#pair) {
-      this.#pair.end(why);
-      // Without a pair, the guest still waits for an answer.
+    this.#pair?.end(why);
+    if (this.#isOffered) {
+      // Before that, the guest still waits for an answer.
       this.#asking.end(why === undefined ? "" : `${JSON.stringify({ ended: why } satisfies Told)}\n`);
       this.#asking.setTimeout(ASKING_MS, () => this.#asking.destroy());
     }

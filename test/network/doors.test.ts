@@ -397,6 +397,33 @@ describe("the door of a guest", () => {
     assert.deepEqual(lines[1], { ended: "ECONNRESET" });
   });
 
+  it("tells a guest what its peer did before the guest took the connection, once it takes it", async () => {
+    onConnection = (peer) => peer.resetAndDestroy();
+    const { path, tenant } = await open();
+    for (let tries = 0; tries < 200; tries++) {
+      const { socket, said, lines } = wantTo(path, "127.0.0.1");
+      const told = await said;
+      if (told && "socket" in told) {
+        // Half of them are late.
+        await until(() => reached.length === tries + 1 && (tries % 2 === 0 || reached[tries]!.closed), "it is cut off");
+        for (let turns = 0; turns < tries % 4; turns++) await new Promise(setImmediate);
+        await ended(connect({ path: join(folder, told.socket) }).on("error", assert.fail));
+        await ended(socket);
+        assert.deepEqual(lines[1], { ended: "ECONNRESET" });
+      } else assert.deepEqual(told && "refused" in told && told.code, "ECONNRESET");
+    }
+    assert.equal(tenant.open, 0);
+  });
+
+  it("closes on a guest that has not taken its connection when it is cut", async () => {
+    const { door, path } = await open();
+    const { socket, said, lines } = wantTo(path, "127.0.0.1");
+    assert.ok("socket" in (await said)!);
+    door.close();
+    await ended(socket);
+    assert.match(JSON.stringify(lines[1]), /ECONNRESET: what this server may reach has changed/);
+  });
+
   it("cuts everything at once when it is closed, and says why", async () => {
     onConnection = (peer) => peer.write("first");
     const { door, path, tenant } = await open();
