@@ -110,7 +110,9 @@ describe("an upstream that two processes serve", () => {
       assert.equal(await tools(node), "The same.");
     }
     upstream.offer([hello("fourth"), tool("same", "The same.")]);
-    await until(async () => (await pending(0)) !== third);
-    assert.equal((await approve(1, third)).status, 412, "it was shown by one node, and has changed for the other");
+    const isAnother = async (node: number): Promise<boolean> => ![undefined, third].includes(await pending(node));
+    await until(async () => (await isAnother(0)) && (await isAnother(1)), "both nodes see what it offers now");
+    assert.equal((await approve(1, third)).status, 412, "it was shown, and has changed since");
+    assert.equal(await tools(1), "The same.");
   });
 });

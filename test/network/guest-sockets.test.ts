@@ -382,11 +382,12 @@ for (const guests of ["sandboxed", "trusted"] as const) {
     });
 
     it("C8 open no more connections than their process may have, however often they try", async () => {
+      const before = sockets.size;
       const outcomes = await ask("openMany", { ...here(), count: 100 });
       assert.deepEqual(Object.keys(outcomes).sort(), ["EMFILE", "open"]);
       assert.ok(outcomes.open <= 64, JSON.stringify(outcomes));
       for (let round = 0; round < 20; round++) await ask("openMany", { ...here(), count: 100 });
-      await until(() => sockets.size === 0, "all of them are over");
+      await until(() => sockets.size === before, "all of them are over");
       assert.equal(await ask("echo", { ...here(), text: "still here" }), "still here");
     });
 
