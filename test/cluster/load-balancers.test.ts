@@ -47,6 +47,7 @@ const balancers = {
     config: (text: string, folder: string) => `pid ${folder}/pid;
 error_log stderr;
 daemon off;
+master_process off;
 events { worker_connections 256; }
 http {
 access_log off;
@@ -75,7 +76,7 @@ for (const [name, { config, args }] of Object.entries(balancers)) {
       await startBalancer();
     });
     after(async () => {
-      balancer.kill("SIGKILL");
+      if (balancer.exitCode === null && balancer.kill("SIGKILL")) await once(balancer, "exit");
       await Promise.all(nodes.map((node) => node.end("SIGTERM")));
       await rm(folder, { recursive: true, force: true });
     });
