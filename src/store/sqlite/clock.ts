@@ -5,6 +5,8 @@ import { join } from "node:path";
 
 /** A difference that is smaller comes from the file system, whose times are rounded. */
 const SMALLEST_MS = 50;
+/** One that is greater is not believed: the folder for temporary files may be of a machine that has any time. */
+const GREATEST_MS = 3_600_000;
 const MEASURED_EVERY_MS = 1_000;
 
 let file: number | undefined;
@@ -27,9 +29,13 @@ export function storeNow(): number {
 function measure(): void {
   try {
     file ??= openNameless();
+    const before = Date.now();
     writeSync(file, "\n", 0);
-    const measured = Date.now() - fstatSync(file).mtimeMs;
-    aheadMs = Math.abs(measured) < SMALLEST_MS ? 0 : Math.round(measured);
+    const written = fstatSync(file).mtimeMs;
+    // The process may have had to wait in between.
+    const least = Math.max(before - written, Math.min(0, Date.now() - written));
+    const isBelieved = Math.abs(least) >= SMALLEST_MS && Math.abs(least) < GREATEST_MS;
+    aheadMs = isBelieved ? Math.round(least) : 0;
   } catch {
     // A full disk, or no descriptor left: the difference is as it was.
   }
