@@ -105,7 +105,7 @@ describe("the network of scripts", { skip }, () => {
       ["CONNECT localhost:0 HTTP/1.1", 400],
       ["GET / HTTP/1.1", 400],
       ["GET http://localhost:1/ HTTP/1.1", 403],
-      ["CONNECT db.invalid:5432 HTTP/1.1", 403],
+      ["CONNECT db.invalid:5432 HTTP/1.1", 502],
     ] as const) {
       const said = await run(`exec 3<>/dev/tcp/127.0.0.2/1080; printf '${asked}\\r\\n\\r\\n' >&3; head -1 <&3`);
       assert.match(said, new RegExp(`^HTTP/1.1 ${status} `), asked);
