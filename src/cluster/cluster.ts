@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { soundObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import type { Lease, Letter, NodeStore } from "../lib/node-store.ts";
@@ -8,6 +9,8 @@ import type { Limits } from "../limits/limits.ts";
 const BEAT_MS = 1_000;
 /** News that waits so long for more goes out in one write. */
 const TOLD_MS = 25;
+/** A node that has not greeted a new one by then is stopped, or about to count as gone. */
+const GREETED_MS = 3_000;
 
 /**
  * This process among those that serve from the same store, its nodes: who else lives, what they tell each other, and what
@@ -37,13 +40,26 @@ export class Cluster {
     this.#options = options;
   }
 
-  /** Joins the others; call it once everything that letters are for is there. */
+  /**
+   * Joins the others, and resolves when they know it: nothing that they tell from then on is lost. Call it once
+   * everything that letters are for is there.
+   */
   async join(): Promise<void> {
-    this.on(HELLO, () => void this.#beat());
+    this.on(HELLO, ({ from }) => void this.#greet(from));
     this.#stopListening = this.#options.nodes.onLetter(this.id, () => this.#take());
     await this.#beat();
-    this.tell(HELLO, {});
+    const unknown = new Set(this.#others.keys());
+    const isKnown = new Promise<void>((resolve) => {
+      this.on(GREETED, ({ by }) => {
+        unknown.delete(by as string);
+        if (unknown.size === 0) resolve();
+      });
+    });
+    this.tell(HELLO, { from: this.id });
     this.#timer = setInterval(() => this.#beatIfDue(), BEAT_MS).unref();
+    const isLate = new AbortController();
+    if (unknown.size > 0) await Promise.race([isKnown, sleep(GREETED_MS, undefined, { signal: isLate.signal })]);
+    isLate.abort();
   }
 
   /** Other nodes, with what they say of themselves. */
@@ -142,6 +158,15 @@ export class Cluster {
     if (!isAlone || !isFresh) void this.#beat();
   }
 
+  /** A node that has joined is told once it is known here; others say hello to be looked at. */
+  async #greet(from: Json | undefined): Promise<void> {
+    await this.#beat();
+    if (typeof from !== "string") return;
+    await this.send(from, GREETED, { by: this.id }).catch((error: unknown) => {
+      this.#options.log.warn({ err: error }, "a node that has joined could not be greeted");
+    });
+  }
+
   /** One at a time. */
   #beat(): Promise<void> {
     this.#beating = this.#beating.then(() => this.#beatNow());
@@ -227,3 +252,4 @@ export interface ClusterOptions {
 }
 
 const HELLO = "hello";
+const GREETED = "greeted";

@@ -41,6 +41,18 @@ describe("nodes on one store", () => {
     await until(() => one.others.get(two.id)?.["address"] === "second");
   });
 
+  it("lose nothing that is told to them once they have joined, though others were alone until then", async () => {
+    const dataDir = folder();
+    const { cluster: one } = await node(dataDir);
+    await one.join();
+    const { cluster: two } = await node(dataDir);
+    let isHeard = false;
+    two.on("news", () => void (isHeard = true));
+    await two.join();
+    one.tell("news", {});
+    await until(() => isHeard);
+  });
+
   it("tell each other news and send letters, in order, and the same news once", async () => {
     const dataDir = folder();
     const [{ cluster: one }, { cluster: two }] = [await node(dataDir), await node(dataDir)];

@@ -156,7 +156,6 @@ describe("tasks and the process that runs them", () => {
       beat: (...sign) => (isAway ? Promise.reject(new Error("no connection")) : nodes.beat(...sign)),
     };
     const [first, second] = [await start(host, records, limits), await start(host, records, limits, cut)];
-    await until(() => first.cluster.others.size === 1);
     const { taskId } = (await send(first, "tools/call", { name: "held" })).result;
     const stream = await openStream(second.url("server"), "subscriptions/listen", {
       _meta: WITH_TASKS,
