@@ -36,13 +36,17 @@ describe("content of many megabytes", () => {
       const now = threadMs();
       longestMs = Math.max(longestMs, now - last);
       last = now;
-      timer = setImmediate(look);
     };
-    let timer = setImmediate(look);
+    let isRead = false;
+    const lookAtEachTurn = (): void => {
+      look();
+      if (!isRead) setImmediate(lookAtEachTurn);
+    };
+    setImmediate(lookAtEachTurn);
     const reading = Promise.all([1, 2, 3].map(() => store.content("default", long.cid)));
     const read = await reading.finally(() => {
+      isRead = true;
       look();
-      clearImmediate(timer);
     });
     for (const bytes of read) assert.equal(Buffer.compare(bytes!, long.bytes), 0);
     assert.ok(longestMs < TURN_MS, `one turn took ${longestMs} ms of processor time`);
