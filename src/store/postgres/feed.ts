@@ -1,0 +1,212 @@
+import { randomBytes } from "node:crypto";
+import pg from "pg";
+import type { Log } from "../../lib/log.ts";
+import type { ChangedName } from "../store.ts";
+import { connectionOf, type PostgresDatabase, type Run } from "./database.ts";
+
+/** A changed name, or by itself a changed tenant, or a token by its id. */
+export type ForeignChange = Omit<ChangedName, "kind"> & { readonly kind: ChangedName["kind"] | "tenant" | "token" };
+
+export interface NewChange {
+  readonly tenant: string;
+  readonly kind: ForeignChange["kind"];
+  readonly name: string;
+  readonly cid: string | null;
+  readonly changedAt: number;
+  readonly by: string;
+}
+
+/** How soon a change of another node is noticed without being told of it. */
+const LOOK_MS = 500;
+/** The most changes that one look reads; the next one follows at once. */
+const LOOK_ROWS = 1_000;
+/** How soon a lost connection that tells of changes is tried again. */
+const LISTEN_AGAIN_MS = 5_000;
+const CHANNEL = "berth";
+
+/**
+ * The changes of names of all nodes, in the order of their commits: each locks the counter until it is over, so that who
+ * has read up to a number has missed none below. A notice of Postgres only makes a look come at once, and one that is lost
+ * costs nothing. The same look finds letters, and tells the clock of the database.
+ */
+export class Feed {
+  /** Who has the store open. */
+  readonly #writer = randomBytes(9).toString("base64url");
+  readonly #database: PostgresDatabase;
+  readonly #url: string;
+  readonly #log: Log | undefined;
+  readonly #listeners = new Set<(changed: readonly ForeignChange[]) => void>();
+  readonly #onReplaced = new Set<() => void>();
+  readonly #boxes = new Map<string, () => void>();
+  #client: pg.Client | undefined;
+  #seen: number | undefined;
+  #timeline: number | undefined;
+  #clockAheadMs = 0;
+  #looking: Promise<void> | undefined;
+  #isWanted = false;
+  #timer: NodeJS.Timeout | undefined;
+  #listening: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  constructor(database: PostgresDatabase, url: string, log: Log | undefined) {
+    this.#database = database;
+    this.#url = url;
+    this.#log = log;
+  }
+
+  /** Looks for the first time, from where on changes are told. */
+  async open(): Promise<void> {
+    await this.#look();
+    this.#timer = setInterval(() => this.#lookSoon(), LOOK_MS).unref();
+    void this.#listen();
+  }
+
+  /** Milliseconds since the epoch by the clock of the database, as of the last look. */
+  now(): number {
+    return Math.round(performance.timeOrigin + performance.now() + this.#clockAheadMs);
+  }
+
+  /**
+   * Numbers and writes changes, as the last act of a transaction, and returns their numbers. Nodes hear of them once it is
+   * committed.
+   */
+  async record(run: Run, changes: readonly NewChange[]): Promise<number[]> {
+    if (changes.length === 0) return [];
+    const [counter] = await run<{ latest: number }>(
+      "UPDATE name_change_counter SET latest = latest + $1 RETURNING latest",
+      [changes.length],
+    );
+    const first = counter!.latest - changes.length + 1;
+    const columns = ["tenant", "kind", "name", "cid", "changedAt", "by"] as const;
+    await run(
+      `INSERT INTO name_change (id, tenant, kind, name, cid, changed_at, changed_by, writer)
+       SELECT $1 + at - 1, tenant, kind, name, cid, changed_at, changed_by, $2
+       FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[])
+       WITH ORDINALITY AS each (tenant, kind, name, cid, changed_at, changed_by, at)`,
+      [first, this.#writer, ...columns.map((column) => changes.map((change) => change[column]))],
+    );
+    await run("SELECT pg_notify($1, '')", [CHANNEL]);
+    return changes.map((_, index) => first + index);
+  }
+
+  /** Part of a transaction: nodes look once it is committed. */
+  async wake(run: Run): Promise<void> {
+    await run("SELECT pg_notify($1, '')", [CHANNEL]);
+  }
+
+  listen(listener: (changed: readonly ForeignChange[]) => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** Calls `listener` when another database took over, or an older one: everything may have changed. */
+  listenToReplacing(listener: () => void): () => void {
+    this.#onReplaced.add(listener);
+    return () => void this.#onReplaced.delete(listener);
+  }
+
+  onLetter(node: string, listener: () => void): () => void {
+    this.#boxes.set(node, listener);
+    return () => void this.#boxes.delete(node);
+  }
+
+  /** Reports changes made here that may be lost as if another node had made them: their caller got an error. */
+  tell(changed: readonly ForeignChange[]): void {
+    for (const listener of this.#listeners) listener(changed);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#timer);
+    clearTimeout(this.#listening);
+    await this.#client?.end().catch(() => {});
+    await this.#looking;
+  }
+
+  /** One at a time; who asks meanwhile gets another one after it. */
+  #lookSoon(): void {
+    this.#isWanted = true;
+    if (this.#isClosed) return;
+    this.#looking ??= (async () => {
+      try {
+        while (this.#isWanted && !this.#isClosed) {
+          this.#isWanted = false;
+          await this.#look();
+        }
+      } catch {
+        // The database is out of reach, which its users are told. The next look sees the same.
+      } finally {
+        this.#looking = undefined;
+      }
+    })();
+  }
+
+  async #look(): Promise<void> {
+    const began = performance.now();
+    const [seen] = await this.#database.run<Seen>(
+      `SELECT latest, berth_now() AS now,
+         ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint AS timeline,
+         ARRAY(SELECT DISTINCT to_node FROM letter WHERE to_node = ANY ($1)) AS boxes
+       FROM name_change_counter`,
+      [[...this.#boxes.keys()]],
+    );
+    this.#readClock(seen!.now, began, performance.now());
+    for (const box of seen!.boxes) this.#boxes.get(box)?.();
+    const isOther = this.#timeline !== undefined && (seen!.timeline !== this.#timeline || seen!.latest < this.#seen!);
+    this.#timeline = seen!.timeline;
+    this.#seen ??= seen!.latest;
+    if (isOther) {
+      this.#seen = seen!.latest;
+      this.#log?.warn("another database has taken over; nothing that was read from the one before is relied on");
+      for (const listener of this.#onReplaced) listener();
+    }
+    while (this.#seen < seen!.latest) await this.#read(seen!.latest);
+  }
+
+  async #read(latest: number): Promise<void> {
+    const rows = await this.#database.run<ForeignChange & { readonly id: number; readonly writer: string }>(
+      "SELECT id, tenant, kind, name, writer FROM name_change WHERE id > $1 AND id <= $2 ORDER BY id LIMIT $3",
+      [this.#seen, latest, LOOK_ROWS],
+    );
+    this.#seen = rows.length < LOOK_ROWS ? latest : rows.at(-1)!.id;
+    const changed = rows.filter(({ writer }) => writer !== this.#writer);
+    if (changed.length > 0) this.tell(changed.map(({ tenant, kind, name }) => ({ tenant, kind, name })));
+  }
+
+  /** The answer was made at some moment between the question and its arrival: the clock is moved no more than it must be. */
+  #readClock(now: number, began: number, ended: number): void {
+    const least = now - (performance.timeOrigin + ended);
+    const most = now + 1 - (performance.timeOrigin + began);
+    this.#clockAheadMs = Math.min(Math.max(this.#clockAheadMs, least), most);
+  }
+
+  async #listen(): Promise<void> {
+    if (this.#isClosed) return;
+    const client = new pg.Client(connectionOf(this.#url));
+    let isOver = false;
+    const again = (): void => {
+      if (isOver) return;
+      isOver = true;
+      this.#client = undefined;
+      void client.end().catch(() => {});
+      if (!this.#isClosed) this.#listening = setTimeout(() => void this.#listen(), LISTEN_AGAIN_MS).unref();
+    };
+    client.on("error", again).on("end", again);
+    client.on("notification", () => this.#lookSoon());
+    try {
+      this.#client = client;
+      await client.connect();
+      await client.query(`LISTEN ${CHANNEL}`);
+      this.#lookSoon();
+    } catch {
+      again();
+    }
+  }
+}
+
+interface Seen {
+  readonly latest: number;
+  readonly now: number;
+  readonly timeline: number;
+  readonly boxes: readonly string[];
+}

@@ -1,0 +1,48 @@
+import { BerthError } from "../../lib/errors.ts";
+import type { Log } from "../../lib/log.ts";
+import { lock, type PostgresDatabase } from "./database.ts";
+import { migrations } from "./migrations.ts";
+
+/**
+ * Applies the migrations that a database lacks, while other processes that want the same wait. Rejects with `store_failed`
+ * for a database whose newest steps this version cannot work with.
+ */
+export async function upgradeDatabase(database: PostgresDatabase, log?: Log): Promise<void> {
+  if ((await versionOf(database)) === migrations.length) return;
+  await database.transaction(async (run) => {
+    await run("SET LOCAL statement_timeout = 0");
+    await lock(run, "upgrade", "");
+    await run(
+      `CREATE TABLE IF NOT EXISTS berth_schema (
+         -- The steps taken, and the number of steps that a version must know to work with them.
+         version bigint NOT NULL, min_reader bigint NOT NULL)`,
+    );
+    const [taken] = await run<Version>('SELECT version, min_reader AS "minReader" FROM berth_schema');
+    const from = taken?.version ?? 0;
+    if (taken && taken.minReader > migrations.length) throw tooNew(taken);
+    const lacking = migrations.slice(from);
+    if (from > 0 && lacking.length > 0)
+      log?.info({ from, to: migrations.length }, "the database is upgraded to this version of Berth, once");
+    for (const sql of lacking) await run(sql);
+    if (!taken) await run("INSERT INTO berth_schema VALUES ($1, 1)", [migrations.length]);
+    else if (lacking.length > 0) await run("UPDATE berth_schema SET version = $1", [migrations.length]);
+  });
+}
+
+interface Version {
+  readonly version: number;
+  readonly minReader: number;
+}
+
+/** 0 for an empty database. */
+async function versionOf(database: PostgresDatabase): Promise<number> {
+  const [table] = await database.run<{ name: string | null }>("SELECT to_regclass('berth_schema')::text AS name");
+  if (!table?.name) return 0;
+  const [found] = await database.run<{ version: number }>("SELECT version FROM berth_schema");
+  return found?.version ?? 0;
+}
+
+function tooNew({ version, minReader }: Version): BerthError {
+  const detail = `the database is at version ${version}, for a Berth that knows ${minReader}, and this one knows ${migrations.length}`;
+  return new BerthError("store_failed", `${detail}; start the newer Berth that wrote it`);
+}
