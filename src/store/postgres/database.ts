@@ -102,7 +102,7 @@ export function connectionOf(connectionString: string): pg.ClientConfig {
  * Waits until nobody else holds this, and holds it until the transaction ends. Whoever takes several takes them in this
  * order: tenants, contents by their CIDs, chains of the audit log by their tenants, and the counter of changes at last.
  */
-export async function lock(run: Run, kind: "upgrade" | "tenant" | "secrets", name: string): Promise<void> {
+export async function lock(run: Run, kind: "upgrade" | "tenant" | "secrets" | "lease", name: string): Promise<void> {
   await run("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`berth ${kind} ${name}`]);
 }
 
