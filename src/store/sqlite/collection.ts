@@ -1,8 +1,8 @@
 import type Database from "#better-sqlite3";
 import { cidsIn, type Cid } from "../../lib/cid.ts";
+import { isPackage } from "../rules.ts";
 import type { CollectionResult, CollectedAmounts, CollectionOrder, TenantCollection } from "../store.ts";
 import { storeNow } from "./clock.ts";
-import { isPackage } from "./content.ts";
 import { UNHELD } from "./left-claims.ts";
 import { MUST_SCRUB } from "./scrub.ts";
 import { removeExpiredState } from "./state.ts";

@@ -1,6 +1,6 @@
 import type Database from "#better-sqlite3";
-import { cidsIn, matches, matchesInTurns, type Block, type Cid } from "../../lib/cid.ts";
-import { BerthError } from "../../lib/errors.ts";
+import { cidsIn, type Block, type Cid } from "../../lib/cid.ts";
+import { isPackage } from "../rules.ts";
 import type { Change } from "../store.ts";
 
 /** Content in a SQLite file: shared bytes, and the claims of tenants on them. Used within transactions. */
@@ -69,30 +69,6 @@ export class SqliteContent {
   read(tenant: string, cid: Cid): Uint8Array | undefined {
     return this.#statements.read.get(tenant, cid);
   }
-}
-
-/** True for a tarball, as far as its first bytes tell: it is compressed, so that no CID stands in it. */
-export function isPackage(bytes: Uint8Array): boolean {
-  return bytes[0] === 0x1f && bytes[1] === 0x8b;
-}
-
-/** The bytes, if they match their CID. Throws `content_corrupt`. */
-export function verified(cid: Cid, bytes: Uint8Array): Uint8Array {
-  return sound(cid, bytes, matches(cid, bytes));
-}
-
-/** As `verified`, for bytes that may be long: calls of others get their turns meanwhile. Throws or rejects. */
-export function verifiedInTurns(cid: Cid, bytes: Uint8Array): Uint8Array | Promise<Uint8Array> {
-  const matching = matchesInTurns(cid, bytes);
-  return matching instanceof Promise
-    ? matching.then((isSound) => sound(cid, bytes, isSound))
-    : sound(cid, bytes, matching);
-}
-
-/** The bytes, if `isSound`. Throws `content_corrupt`. */
-export function sound(cid: Cid, bytes: Uint8Array, isSound: boolean): Uint8Array {
-  if (isSound) return bytes;
-  throw new BerthError("content_corrupt", `${cid}; save it again, or restore a backup`, { data: { cid } });
 }
 
 function prepare(database: Database.Database) {

@@ -1,7 +1,7 @@
 import type Database from "#better-sqlite3";
 import { auditOfChange } from "../../audit/audit-entry.ts";
 import type { Cid } from "../../lib/cid.ts";
-import { BerthError } from "../../lib/errors.ts";
+import { byName, contentMissing, nameMoved } from "../rules.ts";
 import type { Change, NameChange, NameChanges, NameKind, NameMove, NameRecord } from "../store.ts";
 import type { SqliteAudit } from "./audit.ts";
 import { storeNow } from "./clock.ts";
@@ -30,19 +30,12 @@ export function sqliteNames(
     { kind, name, cid, expected }: NameMove,
   ): Moved | undefined => {
     const now = statements.name.get(tenant, kind, name)?.cid ?? null;
-    if (expected !== undefined && expected !== now) {
-      const data = { kind, name, expected, actual: now };
-      throw new BerthError("name_moved", `${kind} "${name}" is ${now ?? "absent"}, not ${expected ?? "absent"}`, {
-        data,
-      });
-    }
+    if (expected !== undefined && expected !== now) throw nameMoved(kind, name, expected, now);
     if (cid === now) return undefined;
     if (cid === null) {
       statements.removeName.run(tenant, kind, name);
     } else {
-      if (!contents.isClaimed(tenant, cid)) {
-        throw new BerthError("content_missing", `${kind} "${name}" cannot be set to ${cid}`, { data: { cid } });
-      }
+      if (!contents.isClaimed(tenant, cid)) throw contentMissing(kind, name, cid);
       statements.setName.run(tenant, kind, name, cid, changedAt);
     }
     const { lastInsertRowid } = statements.recordChange.run(tenant, kind, name, cid, changedAt, by);
@@ -59,9 +52,9 @@ export function sqliteNames(
     }
     added += contents.takeBack(tenant, wanted);
     if (storedBytesMax !== undefined) storedBytes.check(stood + added, storedBytesMax, "storage_full");
-    const moved = set.flatMap((nameMove) => move(tenant, by, changedAt, nameMove) ?? []);
-    if (moved.length > 0) audit.append(auditOfChange(tenant, wanted, moved));
-    return { added, moved: moved.map(({ id }) => id) };
+    const moves = set.flatMap((nameMove) => move(tenant, by, changedAt, nameMove) ?? []);
+    if (moves.length > 0) audit.append(auditOfChange(tenant, wanted, moves));
+    return { added, numbers: moves.map(({ id }) => id) };
   });
 
   return {
@@ -71,7 +64,6 @@ export function sqliteNames(
     },
 
     list: (tenant: string, kind: NameKind): NameRecord[] =>
-      // SQLite sorts by UTF-8 bytes, which differs from code units beyond the basic plane.
       statements.names
         .all(tenant, kind)
         .map((row) => record(kind, row))
@@ -97,16 +89,11 @@ export function sqliteNames(
 
     /** Returns the numbers of the changes. */
     change(tenant: string, wanted: Change): readonly number[] {
-      const { added, moved } = change.immediate(tenant, wanted);
+      const { added, numbers } = change.immediate(tenant, wanted);
       storedBytes.added(tenant, added);
-      return moved;
+      return numbers;
     },
   };
-}
-
-export function byName(a: { name: string }, b: { name: string }): number {
-  if (a.name === b.name) return 0;
-  return a.name < b.name ? -1 : 1;
 }
 
 /** The meaning of a name before and after a change, with the change's number. */

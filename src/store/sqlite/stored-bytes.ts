@@ -1,13 +1,11 @@
 import type Database from "#better-sqlite3";
 import { BoundedMap } from "../../lib/bounded-map.ts";
-import { BerthError } from "../../lib/errors.ts";
+import type { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
+import { full, type FullCode } from "../rules.ts";
 import type { StoredUse } from "../store.ts";
 import { storeNow } from "./clock.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
-
-const MAKE_ROOM =
-  'remove packages, servers and state that are not needed, and keep earlier versions for fewer days (the limit "historyDays"); "berth collect" then frees what they took; or have the limit "storedBytes" raised';
 
 /** Contents and results, and records, that are summed at a time, in a millisecond or two. */
 const AT_ONCE = 1_000;
@@ -16,8 +14,6 @@ const RECORDS_AT_ONCE = 500;
 /** Refusals tell what of each kind there was, as of this long ago at most; for so many tenants. */
 const TOLD_MS = 10_000;
 const TOLD_MAX = 64;
-
-type FullCode = "storage_full" | "state_full";
 
 interface Page<Key> {
   /** Null where there is no more. */
@@ -237,14 +233,4 @@ export class StoredBytes {
     const kinds = [this.#contents.get(tenant), this.#results.get(tenant), this.#secrets.get(tenant)];
     return [...kinds, this.#records.get(tenant, storeNow())].reduce<number>((sum, bytes) => sum + (bytes ?? 0), 0);
   }
-}
-
-function full(
-  code: FullCode,
-  { use, ...sizes }: { readonly bytes: number; readonly storedBytesMax: number; readonly use?: StoredUse },
-): BerthError {
-  const kinds = Object.entries(use ?? {}).filter(([, bytes]) => bytes > 0);
-  const parts = kinds.length > 0 ? ` (${kinds.map((each) => each.join(" ")).join(", ")})` : "";
-  const detail = `it would be ${sizes.bytes} bytes, and may be ${sizes.storedBytesMax}, of all that the tenant stores${parts}`;
-  return new BerthError(code, `${detail}; ${MAKE_ROOM}`, { data: { ...sizes, ...(use && { use: { ...use } }) } });
 }

@@ -2,9 +2,9 @@ import Database from "#better-sqlite3";
 import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
+import { verified } from "../rules.ts";
 import type { KeptState, NamedChange, TenantSnapshot } from "../store.ts";
 import { storeNow } from "./clock.ts";
-import { verified } from "./content.ts";
 
 /** Changes that belong to the installation and not to the tenant, or concern a value that no copy has. */
 export const CHANGES_OF_PLACE = "('tenant', 'token', 'secret')";

@@ -8,9 +8,10 @@ import type { Block, Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { inLock, lockFile } from "../../lib/file-lock.ts";
 import type { JsonObject } from "../../lib/json.ts";
+import { contentMissing, verified } from "../rules.ts";
 import type { KeptState, NamedChange, PublishSettings, TenantStaging } from "../store.ts";
 import { storeNow } from "./clock.ts";
-import { SqliteContent, verified } from "./content.ts";
+import { SqliteContent } from "./content.ts";
 import { aliasOf, leftClaims } from "./left-claims.ts";
 import { addState, sizeOf } from "./state.ts";
 import { CHANGES_OF_PLACE } from "./tenant-snapshot.ts";
@@ -90,7 +91,7 @@ export async function sqliteTenantStaging(
     // Older than all that was changed here, so that no process takes it for current changes.
     let id = Math.min(0, main.firstId.get() ?? 0) - changes;
     for (const { kind, name: subject, cid, changedAt, by } of own.changes.iterate()) {
-      if (cid !== null && !contents.isClaimed(name, cid)) throw missing(kind, subject, cid);
+      if (cid !== null && !contents.isClaimed(name, cid)) throw contentMissing(kind, subject, cid);
       main.addChange.run(id++, name, kind, subject, cid, changedAt, by);
     }
     for (const { kind, name: subject, cid, changedAt } of own.names.iterate()) {
@@ -152,10 +153,6 @@ export async function removeLeftovers(database: Database.Database, log: WriteAhe
     await claims.remove(aliasOf(id, "gone"));
     removeStagingFile(dataDir, id);
   }
-}
-
-function missing(kind: string, name: string, cid: Cid): BerthError {
-  return new BerthError("content_missing", `${kind} "${name}" cannot be set to ${cid}`, { data: { cid } });
 }
 
 function* partsOf(own: ReturnType<typeof prepareStaged>): Generator<Block | KeptState> {

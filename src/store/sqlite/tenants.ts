@@ -1,8 +1,8 @@
 import type Database from "#better-sqlite3";
 import { actorOf, entryOf } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { soundObject } from "../../lib/json.ts";
 import { checkTenantName, DEFAULT_TENANT } from "../../lib/tenant-name.ts";
+import { checkHost, readTenant, takenHost, type TenantRow } from "../rules.ts";
 import type { Tenant, Tenants, TenantSettings } from "../store.ts";
 import { attempt, attemptAll } from "./attempt.ts";
 import type { SqliteAudit } from "./audit.ts";
@@ -30,27 +30,14 @@ export function sqliteTenants(
   const claims = leftClaims(database, log);
   const listeners = new Set<(name: string) => void>();
 
-  const read = (row: TenantRow): Tenant => {
-    const limits = soundObject(row.limits);
-    const oauth = row.oauth === null ? null : soundObject(row.oauth);
-    return {
-      name: row.name,
-      createdAt: row.createdAt,
-      replacedAt: row.replacedAt,
-      suspendedAt: row.suspendedAt,
-      hosts: statements.hostsOf.all(row.name),
-      limits: limits ?? {},
-      oauth: oauth ?? null,
-      ...((!limits || oauth === undefined) && { damaged: limits ? "oauth" : "limits" }),
-    };
-  };
+  const read = (row: Row): Tenant => readTenant({ ...row, hosts: statements.hostsOf.all(row.name) });
 
   const setHosts = (name: string, hosts: readonly string[]): void => {
     statements.removeHosts.run(name);
     for (const host of new Set(hosts)) {
       checkHost(host);
       const owner = statements.ownerOf.get(host);
-      if (owner !== undefined) throw new BerthError("tenant_invalid", `the host ${host} already stands for "${owner}"`);
+      if (owner !== undefined) throw takenHost(host, owner);
       statements.addHost.run(host, name);
     }
   };
@@ -192,29 +179,14 @@ export function sqliteTenants(
   };
 }
 
-/** A name or address as it stands in a Host header, without the port. */
-const HOST = /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*$/;
-
-function checkHost(host: string): void {
-  if (HOST.test(host)) return;
-  throw new BerthError("tenant_invalid", `"${host.slice(0, 260)}" is not a host name: use lower case and no port`);
-}
-
-interface TenantRow {
-  readonly name: string;
-  readonly createdAt: number;
-  readonly replacedAt: number | null;
-  readonly suspendedAt: number | null;
-  readonly limits: string;
-  readonly oauth: string | null;
-}
+type Row = Omit<TenantRow, "hosts">;
 
 const COLUMNS = "name, created_at AS createdAt, replaced_at AS replacedAt, suspended_at AS suspendedAt, limits, oauth";
 
 function prepare(database: Database.Database) {
   return {
-    tenant: database.prepare<[string], TenantRow>(`SELECT ${COLUMNS} FROM tenant WHERE name = ?`),
-    tenants: database.prepare<[], TenantRow>(`SELECT ${COLUMNS} FROM tenant ORDER BY name`),
+    tenant: database.prepare<[string], Row>(`SELECT ${COLUMNS} FROM tenant WHERE name = ?`),
+    tenants: database.prepare<[], Row>(`SELECT ${COLUMNS} FROM tenant ORDER BY name`),
     add: database.prepare<[string, number]>("INSERT INTO tenant (name, created_at, limits) VALUES (?, ?, '{}')"),
     suspend: database.prepare<[number, string]>(
       "UPDATE tenant SET suspended_at = coalesce(suspended_at, ?) WHERE name = ?",

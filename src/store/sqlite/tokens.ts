@@ -1,8 +1,8 @@
 import type Database from "#better-sqlite3";
 import { actorOf, entryOf } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { soundObject } from "../../lib/json.ts";
-import type { NewTokenRecord, TokenRecord, TokenRecords } from "../store.ts";
+import { readToken, tooManyTokens, type TokenRow } from "../rules.ts";
+import type { NewTokenRecord, TokenRecords } from "../store.ts";
 import { attempt } from "./attempt.ts";
 import type { SqliteAudit } from "./audit.ts";
 import { storeNow } from "./clock.ts";
@@ -17,18 +17,10 @@ export function sqliteTokens(
   audit: SqliteAudit,
 ): TokenRecords {
   const statements = prepare(database);
-  const read = ({ grant, ...row }: TokenRow): TokenRecord => {
-    const sound = soundObject(grant);
-    if (sound && Array.isArray(sound["can"])) return { ...row, grant: sound };
-    // A damaged token permits nothing, and can be revoked.
-    return { ...row, name: `${row.name} (damaged: revoke it and create another)`, grant: { can: [] } };
-  };
-
   const makeRoom = (tenant: string, tokensMax: number, now: number): void => {
     const excess = statements.count.get(tenant)! - tokensMax + 1;
     if (excess <= 0 || statements.removeEnded.run({ tenant, now, excess }).changes >= excess) return;
-    const remedy = "revoke some of them";
-    throw new BerthError("token_invalid", `there are already ${tokensMax} (BERTH_TOKENS_PER_TENANT); ${remedy}`);
+    throw tooManyTokens(tokensMax);
   };
 
   const add = database.transaction((token: NewTokenRecord, by: string, tokensMax: number) => {
@@ -51,13 +43,13 @@ export function sqliteTokens(
   return {
     async byHash(hash) {
       const row = attempt(() => statements.byHash.get(hash));
-      return row && read(row);
+      return row && readToken(row);
     },
     list: async (tenant, { limit = -1, after = null } = {}) =>
-      attempt(() => statements.list.all({ tenant, limit, after })).map(read),
+      attempt(() => statements.list.all({ tenant, limit, after })).map(readToken),
     async add(token, by, tokensMax = Infinity) {
       await log.keep(() => foreignChanges.add([add.immediate(token, by, tokensMax)]));
-      return read(statements.byHash.get(token.hash)!);
+      return readToken(statements.byHash.get(token.hash)!);
     },
     async revoke(tenant, id, by) {
       const revoked = log.keep(() => {
@@ -76,8 +68,6 @@ export function sqliteTokens(
       }),
   };
 }
-
-type TokenRow = Omit<TokenRecord, "grant"> & { readonly grant: string };
 
 const COLUMNS = `id, tenant, hash, name, "grant", created_at AS createdAt, expires_at AS expiresAt, revoked_at AS revokedAt`;
 

@@ -1,0 +1,57 @@
+import { BoundedMap } from "../../lib/bounded-map.ts";
+import { full, type FullCode } from "../rules.ts";
+import { storedKinds, type StoredUse } from "../store.ts";
+import type { Run } from "./database.ts";
+
+/** What was summed this long ago is good enough for state, which servers write at each call; for so many tenants. */
+const LATELY_MS = 10_000;
+const LATELY_MAX = 10_000;
+
+/** The bytes that each tenant stores, by kind. Postgres knows the length of a content without reading it. */
+export class StoredBytes {
+  readonly #lately = new BoundedMap<string, { readonly at: number; readonly use: StoredUse }>(LATELY_MAX);
+
+  /** All kinds, as they are now. */
+  async of(run: Run, tenant: string): Promise<StoredUse> {
+    const [use] = await run<StoredUse>(
+      `SELECT packages, content, compiled, records, secrets, ${STATE} AS state FROM
+         (SELECT coalesce(sum(octet_length(bytes)) FILTER (WHERE is_package), 0) AS packages,
+            coalesce(sum(octet_length(bytes)) FILTER (WHERE NOT is_package), 0) AS content
+          FROM tenant_content JOIN content ON id = content_id WHERE tenant = $1) AS contents,
+         (SELECT coalesce(sum(octet_length(bytes)), 0) AS compiled
+          FROM tenant_derived JOIN derived USING (key) JOIN content ON id = content_id WHERE tenant = $1) AS results,
+         (SELECT coalesce(sum(octet_length(value)), 0) AS records
+          FROM record WHERE tenant = $1 AND expires_at > berth_now()) AS records,
+         (SELECT coalesce(sum(octet_length(sealed)), 0) AS secrets FROM secret WHERE tenant = $1) AS secrets`,
+      [tenant],
+    );
+    // Its keys in the order in which people are told of them.
+    return Object.fromEntries(storedKinds.map((kind) => [kind, use![kind]])) as StoredUse;
+  }
+
+  /** As `of`, with all kinds but state as they were some seconds ago at most. */
+  async lately(run: Run, tenant: string): Promise<StoredUse> {
+    const known = this.#lately.get(tenant);
+    if (known && performance.now() - known.at < LATELY_MS) {
+      const [{ state } = { state: 0 }] = await run<{ state: number }>(`SELECT ${STATE} AS state`, [tenant]);
+      return { ...known.use, state };
+    }
+    const use = await this.of(run, tenant);
+    this.#lately.set(tenant, { at: performance.now(), use });
+    return use;
+  }
+
+  /** Another tenant of the same name has nothing. */
+  forget(tenant: string): void {
+    this.#lately.delete(tenant);
+  }
+}
+
+/** Of the tenant `$1`: its sums stand beside it. */
+const STATE = "(SELECT coalesce(sum(bytes), 0) FROM state_server WHERE tenant = $1)";
+
+/** Throws `code` for a change that adds so many bytes to what a tenant stores, where that is more than it may. */
+export function checkRoom(use: StoredUse, added: number, storedBytesMax: number, code: FullCode): void {
+  const bytes = storedKinds.reduce((sum, kind) => sum + use[kind], added);
+  if (bytes > storedBytesMax) throw full(code, { bytes, storedBytesMax, use });
+}
