@@ -6,6 +6,11 @@ import type { AuditEntry, AuditHead, AuditLink, ChainHead } from "./audit-entry.
 /** The head before the first link of a chain. */
 export const GENESIS: AuditHead = { number: 0, hash: new Uint8Array(32) };
 
+/** There is one anchor in this time at most, unless it is asked for. */
+export const ANCHOR_MS = 60_000;
+/** An event is recorded at most this much later than it happened. */
+export const WRITTEN_LATE_MS = 3_600_000;
+
 /** The part of a link that its hash covers. */
 type Linked = Pick<AuditLink, "number" | "at" | "since" | "tenant" | "kind" | "records" | "bytes" | "digest">;
 

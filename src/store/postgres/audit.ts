@@ -1,6 +1,43 @@
-import type { AuditEntry, AuditHead } from "../../audit/audit-entry.ts";
-import { linkAfter } from "../../audit/chain.ts";
-import type { Run } from "./database.ts";
+import {
+  SERVICE,
+  type AuditEntry,
+  type AuditHead,
+  type AuditHeads,
+  type AuditLink,
+  type AuditLinks,
+  type Keep,
+  type LinkQuery,
+  type Retention,
+} from "../../audit/audit-entry.ts";
+import { ANCHOR_MS, anchorBody, linkAfter, WRITTEN_LATE_MS } from "../../audit/chain.ts";
+import {
+  bodiesToRemove,
+  bodyBytesMax,
+  bytesOver,
+  daysBefore,
+  forgottenWith,
+  headBefore,
+  isStated,
+  LEAP_MS,
+  linksToRemove,
+  presentOf,
+  readRetention,
+  recordOfLimits,
+  recordOfLinks,
+  REMOVED_LINKS,
+  type DueBodies,
+  type RemovableLink,
+} from "../../audit/retention.ts";
+import { lock, type PostgresDatabase, type Run } from "./database.ts";
+
+/** Links that are in memory at once while all are read. */
+const LINKS_AT_ONCE = 50;
+/** Who appends while an anchor waits for others that do waits for that anchor. */
+const ANCHOR_WAITS_MS = 5_000;
+/** Records of retention, among which the newest that can be read states the limits. */
+const STATEMENTS = 20;
+
+const QUICK = { isDurable: false } as const;
 
 /** Records an event in the transaction of its change, after all locks on tenants and contents. */
 export function appendAudit(run: Run, entry: AuditEntry): Promise<void> {
@@ -65,6 +102,238 @@ async function addLinks(run: Run, links: readonly (ReturnType<typeof linkAfter> 
      ORDER BY turn`,
     columns.map((column) => links.map((link) => link[column])),
   );
+}
+
+/** The audit log as the rest of Berth uses it. Nobody waits long for another process, so that none is refused at once. */
+export function postgresAuditLinks(database: PostgresDatabase): AuditLinks {
+  const { run } = database;
+  return {
+    append: (entries) => database.transaction((within) => appendAllAudit(within, entries), QUICK),
+    newest: (query) => newest(run, query),
+
+    async *all() {
+      const snapshot = await database.snapshot();
+      try {
+        const links = snapshot.parts<AuditLink>(`SELECT ${LINK}, body FROM audit ORDER BY arrival`, [], LINKS_AT_ONCE);
+        for await (const part of links) yield* part;
+      } finally {
+        await snapshot.close();
+      }
+    },
+
+    retentions: () => retentions(run),
+
+    async heads() {
+      const heads = await run<AuditHeads["heads"][number] & { readonly isOrigin: boolean }>(
+        `SELECT NULL AS chain, origin_place AS number, origin_hash AS hash, true AS "isOrigin" FROM audit_anchored
+         UNION ALL SELECT NULL, place, hash, false FROM audit_anchored
+         UNION ALL (SELECT tenant, place, hash, false FROM audit_chain WHERE place > 0 ORDER BY tenant)`,
+      );
+      const [origin, ...ends] = heads.map(({ chain, number, hash }) => ({ chain, number, hash }));
+      return { origin: { number: origin!.number, hash: origin!.hash }, heads: ends };
+    },
+
+    head: () => anchorsEnd(run),
+
+    async anchor({ now = false } = {}) {
+      // Usually there is nothing to do, and nobody should wait for the lock.
+      if (await isAnchorDue(run, now)) await database.transaction((within) => anchor(within, now), QUICK);
+      return anchorsEnd(run);
+    },
+
+    async retain(keep) {
+      const isDue = (await dueLink(run, keep)) ?? (await dueBodies(run, keep)) ?? !(await areLimitsStated(run, keep));
+      return isDue !== false && (await database.transaction((within) => retain(within, keep), QUICK));
+    },
+  };
+}
+
+const PLACE =
+  "CASE WHEN place IS NULL OR kind = 'anchor' THEN NULL ELSE tenant END AS chain, coalesce(place, arrival) AS number";
+const LINK = `${PLACE}, arrival, at, since, tenant, kind, records, bytes, digest, hash`;
+const IS_REMOVABLE = "body IS NOT NULL AND kind NOT IN ('retention', 'anchor')";
+
+function newest(run: Run, { tenant, kind, since, until, from, max }: LinkQuery): Promise<AuditLink[]> {
+  const latest = until === undefined ? Number.MAX_SAFE_INTEGER : until + WRITTEN_LATE_MS;
+  const [at, arrival] = !from || from.at > latest ? [latest, Number.MAX_SAFE_INTEGER] : [from.at, from.arrival];
+  const values: unknown[] = [at, arrival, since ?? 0, until ?? Number.MAX_SAFE_INTEGER, max];
+  const isOf = (column: string, value: string): string => `${column} = $${values.push(value)}`;
+  const which = [
+    ...(tenant === undefined ? [] : [isOf("tenant", tenant)]),
+    kind === undefined ? "kind <> 'anchor'" : isOf("kind", kind),
+  ];
+  return run<AuditLink>(
+    `SELECT ${LINK}, body FROM audit
+     WHERE (at, arrival) <= ($1::bigint, $2::bigint) AND at >= $3 AND since <= $4 AND ${which.join(" AND ")}
+     ORDER BY at DESC, arrival DESC LIMIT $5`,
+    values,
+  );
+}
+
+async function retentions(run: Run, max?: number): Promise<Retention[]> {
+  const rows = await run<Parameters<typeof readRetention>[0]>(
+    `SELECT ${PLACE}, arrival, at, tenant, body FROM audit WHERE kind = 'retention' ORDER BY at DESC, arrival DESC LIMIT $1`,
+    [max ?? null],
+  );
+  return rows.map(readRetention).sort((a, b) => b.arrival - a.arrival);
+}
+
+async function anchorsEnd(run: Run): Promise<AuditHead | undefined> {
+  const [end] = await run<AuditHead>("SELECT place AS number, hash FROM audit_anchored WHERE place > 0");
+  return end;
+}
+
+async function isAnchorDue(run: Run, now: boolean): Promise<boolean> {
+  const [due] = await run<{ isDue: boolean }>(
+    `SELECT ($1 OR at / $2 <> berth_now() / $2) AND EXISTS (SELECT 1 FROM audit_chain WHERE place > anchored) AS "isDue"
+     FROM audit_anchored`,
+    [now, ANCHOR_MS],
+  );
+  return due!.isDue;
+}
+
+/**
+ * Waits until all that has arrived is committed, and keeps others from appending: whoever reads an anchor has read all
+ * that it holds, and nothing before it that it does not.
+ */
+async function anchor(run: Run, now: boolean): Promise<void> {
+  await run(`SET LOCAL lock_timeout = ${ANCHOR_WAITS_MS}; LOCK TABLE audit_chain IN SHARE ROW EXCLUSIVE MODE`);
+  // Another process may have been first.
+  if (!(await isAnchorDue(run, now))) return;
+  const [previous] = await run<AuditHead & { readonly at: number; readonly now: number }>(
+    "SELECT place AS number, hash, at, berth_now() AS now FROM audit_anchored",
+  );
+  const grown = await run<AuditHead & { readonly tenant: string }>(
+    `UPDATE audit_chain SET anchored = place WHERE place > anchored RETURNING tenant, place AS number, hash`,
+  );
+  const body = anchorBody(grown.sort((a, b) => (a.tenant < b.tenant ? -1 : 1)));
+  const entry = { tenant: SERVICE, kind: "anchor", body, records: 0 } as const;
+  const link = linkAfter(previous!, Math.max(previous!.now, previous!.at), entry);
+  await addLinks(run, [{ ...link, body }]);
+  await run("UPDATE audit_anchored SET place = $1, hash = $2, at = $3", [link.number, link.hash, link.at]);
+}
+
+/** Takes one step; true when there may be another. */
+async function retain(run: Run, keep: Keep): Promise<boolean> {
+  await lock(run, "retention", "");
+  const link = await dueLink(run, keep);
+  if (link) return await removeLinks(run, link, keep);
+  const bodies = await dueBodies(run, keep);
+  if (bodies) return await removeBodies(run, bodies, keep);
+  if (!(await areLimitsStated(run, keep))) await appendAudit(run, recordOfLimits(keep));
+  return false;
+}
+
+/** The time before which something goes. */
+async function beforeOf(run: Run, days: number): Promise<number> {
+  if (days === 0) return 0;
+  const [times] = await run<Parameters<typeof presentOf>[0]>(
+    `SELECT now, (SELECT max(at) FROM audit) AS latest,
+       (SELECT max(at) FROM audit WHERE at < now - $1) AS "lastBefore",
+       (SELECT min(at) FROM audit WHERE at >= now - $1) AS "firstFrom"
+     FROM (SELECT berth_now() AS now OFFSET 0) AS clock`,
+    [LEAP_MS],
+  );
+  return daysBefore(days, presentOf(times!));
+}
+
+type DueLink = Pick<RemovableLink, "chain" | "kind" | "tenant"> & { readonly before: number };
+
+/** The oldest link where it has to go. */
+async function dueLink(run: Run, { auditDays }: Keep): Promise<DueLink | undefined> {
+  const before = await beforeOf(run, auditDays);
+  const [oldest] = await run<DueLink & { readonly at: number }>(
+    `SELECT ${PLACE}, kind, tenant, at, $1::bigint AS before FROM audit ORDER BY at, arrival LIMIT 1`,
+    [before],
+  );
+  return oldest && oldest.at < before ? oldest : undefined;
+}
+
+async function removeLinks(run: Run, { chain, kind, tenant, before }: DueLink, keep: Keep): Promise<true> {
+  const [origin] = await run<AuditHead>("SELECT origin_place AS number, origin_hash AS hash FROM audit_anchored");
+  const [which, order] =
+    chain !== null
+      ? ["tenant = $1 AND place IS NOT NULL AND kind <> 'anchor'", "at, arrival"]
+      : kind === "anchor"
+        ? ["tenant = $1 AND kind = 'anchor'", "at, arrival"]
+        : ["$1::text IS NOT NULL AND place IS NULL", "arrival"];
+  const oldest = await run<RemovableLink>(
+    `SELECT ${LINK}, CASE WHEN ${IS_REMOVABLE} THEN bytes ELSE 0 END AS "keptBytes",
+       CASE WHEN kind = 'retention' THEN body END AS said
+     FROM audit WHERE ${which} ORDER BY ${order} LIMIT $2`,
+    [tenant, REMOVED_LINKS],
+  );
+  const removed = linksToRemove(oldest, before);
+  await appendAudit(run, recordOfLinks(removed, headBefore(removed[0]!, await retentions(run), origin!), keep));
+  await run("DELETE FROM audit WHERE arrival = ANY ($1)", [removed.map(({ arrival }) => arrival)]);
+  await uncount(
+    run,
+    removed.map(({ tenant: of, kind: each, keptBytes }) => ({ tenant: of, isCall: each === "call", bytes: keptBytes })),
+  );
+  const forgotten = removed.flatMap((link) => forgottenWith(link) ?? []);
+  if (forgotten.length > 0)
+    await run(
+      `DELETE FROM audit_chain USING unnest($1::text[], $2::bigint[]) AS gone (chain, number)
+       WHERE tenant = gone.chain AND place = number`,
+      [forgotten.map((gone) => gone.chain), forgotten.map((gone) => gone.number)],
+    );
+  return true;
+}
+
+interface Uncounted {
+  readonly tenant: string;
+  readonly isCall: boolean;
+  readonly bytes: number;
+}
+
+async function uncount(run: Run, removed: readonly Uncounted[]): Promise<void> {
+  await run(
+    `UPDATE audit_chain AS chain SET call_bytes = call_bytes - calls, other_bytes = other_bytes - others
+     FROM (SELECT tenant, coalesce(sum(bytes) FILTER (WHERE is_call), 0) AS calls,
+         coalesce(sum(bytes) FILTER (WHERE NOT is_call), 0) AS others
+       FROM unnest($1::text[], $2::boolean[], $3::bigint[]) AS gone (tenant, is_call, bytes)
+       GROUP BY tenant) AS sums
+     WHERE chain.tenant = sums.tenant AND calls + others > 0`,
+    [removed.map(({ tenant }) => tenant), removed.map(({ isCall }) => isCall), removed.map(({ bytes }) => bytes)],
+  );
+}
+
+/** The first tenant some of whose bodies have to go. */
+async function dueBodies(run: Run, keep: Keep): Promise<DueBodies | undefined> {
+  const before = await beforeOf(run, keep.auditCallDays);
+  const [due] = await run<Pick<DueBodies, "tenant" | "isCall"> & { readonly bytes: number }>(
+    `SELECT tenant, is_call AS "isCall", bytes
+     FROM (SELECT tenant, false AS is_call, other_bytes AS bytes FROM audit_chain WHERE other_bytes > 0
+       UNION ALL SELECT tenant, true, call_bytes FROM audit_chain WHERE call_bytes > 0) AS kept
+     WHERE bytes > CASE WHEN is_call THEN $1::bigint ELSE $2 END OR (is_call AND $3::bigint > (
+       SELECT at FROM audit WHERE audit.tenant = kept.tenant AND kind = 'call' AND ${IS_REMOVABLE} ORDER BY arrival LIMIT 1))
+     ORDER BY tenant, is_call LIMIT 1`,
+    [...[true, false].map((isCall) => Math.min(bodyBytesMax(isCall, keep), Number.MAX_SAFE_INTEGER)), before],
+  );
+  if (!due) return undefined;
+  const { tenant, isCall, bytes } = due;
+  return { tenant, isCall, over: bytesOver(bytes, bodyBytesMax(isCall, keep)), before };
+}
+
+async function removeBodies(run: Run, due: DueBodies, keep: Keep): Promise<true> {
+  const { tenant, isCall } = due;
+  const oldest = await run<Parameters<typeof bodiesToRemove>[0][number]>(
+    `SELECT ${PLACE}, arrival, at, bytes, records FROM audit
+     WHERE tenant = $1 AND ${isCall ? "" : "NOT "}(kind = 'call') AND ${IS_REMOVABLE} ORDER BY arrival LIMIT $2`,
+    [tenant, REMOVED_LINKS],
+  );
+  const removed = bodiesToRemove(oldest, due, keep);
+  if (!removed) return true;
+  await run("UPDATE audit SET body = NULL WHERE arrival = ANY ($1)", [removed.arrivals]);
+  await uncount(run, [{ tenant, isCall, bytes: removed.bytes }]);
+  await appendAudit(run, removed.record);
+  return true;
+}
+
+async function areLimitsStated(run: Run, keep: Keep): Promise<boolean> {
+  const stated = (await retentions(run, STATEMENTS)).find(({ limits }) => limits);
+  const [clock] = await run<{ now: number }>("SELECT berth_now() AS now");
+  return isStated(stated, keep, clock!.now);
 }
 
 function textOf(body: AuditEntry["body"]): string {

@@ -9,6 +9,8 @@ const CONNECTIONS = 10;
 const CONNECT_MS = 5_000;
 /** The longest that one statement may take, and a transaction may stand still. */
 const STATEMENT_MS = 30_000;
+/** The longest that the reader of a snapshot may stand still: the database removes nothing that it may yet see. */
+const READER_MS = 600_000;
 /** How often a transaction begins again that others have kept from its end. */
 const ATTEMPTS = 6;
 const AGAIN_MS = 20;
@@ -22,8 +24,10 @@ export type Run = <Row extends object = object>(sql: string, values?: readonly u
  */
 export class PostgresDatabase {
   readonly #pool: pg.Pool;
+  readonly #url: string;
 
   constructor(url: string, log?: Log) {
+    this.#url = url;
     this.#pool = new pg.Pool({ ...connectionOf(url), max: CONNECTIONS, idleTimeoutMillis: 60_000 });
     this.#pool.on("error", (err) => log?.warn({ err }, "an idle connection to the database was lost"));
   }
@@ -72,8 +76,57 @@ export class PostgresDatabase {
     }
   }
 
+  /** What stands there at one moment, however long reading takes: on a connection of its own, so that nobody waits for it. */
+  async snapshot(): Promise<Snapshot> {
+    const client = new pg.Client(connectionOf(this.#url));
+    // Whoever reads on hears of it.
+    client.on("error", () => {});
+    try {
+      await client.connect();
+      await client.query(BEGIN_SNAPSHOT);
+      return new Snapshot(client);
+    } catch (error) {
+      await client.end().catch(() => {});
+      throw asStoreFailure(error);
+    }
+  }
+
   close(): Promise<void> {
     return this.#pool.end();
+  }
+}
+
+/** The first read fixes the moment. */
+export class Snapshot {
+  readonly #client: pg.Client;
+  #cursors = 0;
+
+  constructor(client: pg.Client) {
+    this.#client = client;
+  }
+
+  readonly run: Run = async <Row extends object>(sql: string, values: readonly unknown[] = []) => {
+    try {
+      return (await this.#client.query<Row>(sql, [...values])).rows;
+    } catch (error) {
+      throw asStoreFailure(error);
+    }
+  };
+
+  /** As `run`, with so many rows in memory at a time. */
+  async *parts<Row extends object>(sql: string, values: readonly unknown[], atOnce: number): AsyncGenerator<Row[]> {
+    const cursor = `part${++this.#cursors}`;
+    await this.run(`DECLARE ${cursor} NO SCROLL CURSOR FOR ${sql}`, values);
+    for (;;) {
+      const rows = await this.run<Row>(`FETCH ${atOnce} FROM ${cursor}`);
+      if (rows.length > 0) yield rows;
+      if (rows.length < atOnce) break;
+    }
+    await this.run(`CLOSE ${cursor}`);
+  }
+
+  async close(): Promise<void> {
+    await this.#client.end().catch(() => {});
   }
 }
 
@@ -84,6 +137,9 @@ export interface TransactionSettings {
 
 const LIMITS = `SET LOCAL statement_timeout = ${STATEMENT_MS}; SET LOCAL idle_in_transaction_session_timeout = ${STATEMENT_MS}`;
 const BEGIN = `BEGIN; ${LIMITS}`;
+/** Who reads may wait in between for somebody who reads slowly. */
+const BEGIN_SNAPSHOT = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = ${STATEMENT_MS};
+  SET LOCAL idle_in_transaction_session_timeout = ${READER_MS}`;
 const BEGIN_QUICK = `${BEGIN}; SET LOCAL synchronous_commit = off`;
 
 /** Numbers of 64 bits arrive as numbers: none here is beyond what a number holds exactly. */
@@ -102,7 +158,11 @@ export function connectionOf(connectionString: string): pg.ClientConfig {
  * Waits until nobody else holds this, and holds it until the transaction ends. Whoever takes several takes them in this
  * order: tenants, contents by their CIDs, chains of the audit log by their tenants, and the counter of changes at last.
  */
-export async function lock(run: Run, kind: "upgrade" | "tenant" | "secrets" | "lease", name: string): Promise<void> {
+export async function lock(
+  run: Run,
+  kind: "upgrade" | "tenant" | "secrets" | "lease" | "retention",
+  name: string,
+): Promise<void> {
   await run("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`berth ${kind} ${name}`]);
 }
 

@@ -187,7 +187,8 @@ CREATE INDEX audit_by_time ON audit (at, arrival);
 CREATE INDEX audit_by_tenant ON audit (tenant, at, arrival);
 CREATE INDEX audit_by_kind ON audit (tenant, kind, at, arrival);
 CREATE INDEX audit_of_all_by_kind ON audit (kind, at, arrival);
-CREATE INDEX audit_kept ON audit (tenant, (kind = 'call'), arrival) WHERE body IS NOT NULL AND kind <> 'retention';
+CREATE INDEX audit_kept ON audit (tenant, (kind = 'call'), arrival)
+  WHERE body IS NOT NULL AND kind NOT IN ('retention', 'anchor');
 
 -- The end of each tenant's chain, and of the service's (''), the place up to which an anchor holds it, and how much of
 -- its bodies is kept that retention may remove, of calls and of all else.

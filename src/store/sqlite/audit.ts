@@ -1,43 +1,37 @@
 import type Database from "#better-sqlite3";
 import {
-  KEPT_SHARE,
   SERVICE,
-  entryOf,
   type AuditEntry,
   type AuditHead,
   type AuditHeads,
   type AuditLink,
-  type Chain,
   type Keep,
   type Retention,
   type LinkQuery,
   type AuditLinks,
-  type RemovedLink,
 } from "../../audit/audit-entry.ts";
-import { anchorBody, GENESIS, hexOf, linkAfter } from "../../audit/chain.ts";
-import { canonicalJson } from "../../lib/canonical-json.ts";
-import { type JsonObject, isObject, soundObject } from "../../lib/json.ts";
+import { ANCHOR_MS, anchorBody, GENESIS, linkAfter, WRITTEN_LATE_MS } from "../../audit/chain.ts";
+import {
+  bodiesToRemove,
+  bodyBytesMax,
+  bytesOver,
+  daysBefore,
+  forgottenWith,
+  headBefore,
+  isStated,
+  LEAP_MS,
+  linksToRemove,
+  presentOf,
+  readRetention,
+  recordOfLimits,
+  recordOfLinks,
+  REMOVED_LINKS,
+  type DueBodies,
+  type RemovableLink,
+} from "../../audit/retention.ts";
 import { atOnce, attempt } from "./attempt.ts";
 import { storeNow } from "./clock.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
-
-/** The most that one retention transaction removes, so that none delays calls for long. */
-const REMOVED_BYTES = 1024 * 1024;
-const REMOVED_LINKS = 250;
-const DAY_MS = 86_400_000;
-/**
- * After this long without a record, the clock may have been set forward: age counts once the log has gone on for as
- * long.
- */
-const LEAP_MS = 7 * DAY_MS;
-/**
- * The limits are recorded again after this long, so that any saved head is preceded by them at a short distance, and so
- * that the log is never silent for longer while Berth runs.
- */
-const LIMITS_STATED_MS = 6 * DAY_MS;
-const ANCHOR_MS = 60_000;
-/** An event is recorded at most this much later than it happened. */
-const WRITTEN_LATE_MS = 3_600_000;
 
 /** The audit log in a SQLite file. A change appends within its own transaction; every other event has its own. */
 export class SqliteAudit {
@@ -145,58 +139,42 @@ export class SqliteAudit {
     return isDue ? step.immediate() : false;
   }
 
-  /**
-   * The time that ages are measured from: the clock, or the log's time before the clock leapt. A wrong clock empties no
-   * log.
-   */
-  #present(): number {
+  /** The time before which something goes. */
+  #before(days: number): number {
+    if (days === 0) return 0;
     const now = storeNow();
-    // The clock was set back.
-    if ((this.#statements.latest.get() ?? 0) > now) return now;
-    const before = this.#statements.lastBefore.get(now - LEAP_MS) ?? now;
-    const after = this.#statements.firstFrom.get(now - LEAP_MS) ?? now;
-    return after - before > LEAP_MS ? before : now;
+    const { latest, lastBefore, firstFrom } = this.#statements;
+    const times = {
+      latest: latest.get(),
+      lastBefore: lastBefore.get(now - LEAP_MS),
+      firstFrom: firstFrom.get(now - LEAP_MS),
+    };
+    return daysBefore(days, presentOf({ now, ...times }));
   }
 
-  /**
-   * Records the limits: later removals have to be within limits that the log itself has stated. Returns true only on a
-   * trial.
-   */
+  /** Returns true only on a trial. */
   #stateLimits(keep: Keep, isTrial = false): boolean {
-    const limits = limitsOf(keep);
-    const stated = (this.#stated ??= this.retentions().find((each) => each.limits));
-    const isStated = canonicalJson(stated?.limits ?? null) === canonicalJson(limits);
-    if (isStated && stated!.at > storeNow() - LIMITS_STATED_MS) return false;
+    this.#stated ??= this.retentions().find((each) => each.limits);
+    if (isStated(this.#stated, keep, storeNow())) return false;
     if (isTrial) return true;
-    this.#appendRetention(SERVICE, keep, {});
+    this.#appendRetention(recordOfLimits(keep), keep);
     return false;
   }
 
-  #appendRetention(tenant: string, keep: Keep, facts: JsonObject): void {
-    const limits = limitsOf(keep);
-    this.append(entryOf(tenant, "retention", { ...facts, limits }));
+  #appendRetention(record: AuditEntry, limits: Keep): void {
+    this.append(record);
     this.#stated = { at: storeNow(), limits };
   }
 
   #removeOldLinks(keep: Keep, isTrial = false): boolean {
-    const { auditDays } = keep;
-    const before = auditDays === 0 ? 0 : this.#present() - auditDays * DAY_MS;
+    const before = this.#before(keep.auditDays);
     const oldest = this.#statements.oldestLink.get();
     if (!oldest || oldest.at >= before) return false;
     if (isTrial) return true;
-    const removed: RemovableLink[] = [];
-    let bytes = 0;
-    for (const link of this.#oldestLinksWith(oldest)) {
-      if (link.at >= before || bytes > REMOVED_BYTES) break;
-      removed.push(link);
-      bytes += link.keptBytes;
-    }
-    const through = removed.at(-1)!;
-    const { chain, number } = through;
-    const last = lastRemoved(through, removed.at(-2)?.hash ?? this.#headBefore(removed[0]!));
-    const facts = { links: removed.length, through: number, hash: hexOf(through.hash), last, reason: "auditDays" };
+    const removed = linksToRemove(this.#oldestLinksWith(oldest), before);
+    const head = headBefore(removed[0]!, this.retentions(), this.#origin());
     // Comes first, since a chain with nothing in it has no end.
-    this.#appendRetention(SERVICE, keep, { ...(chain !== null && { chain }), ...facts });
+    this.#appendRetention(recordOfLinks(removed, head, keep), keep);
     for (const link of removed) this.#removeLink(link);
     return true;
   }
@@ -208,18 +186,11 @@ export class SqliteAudit {
     return kind === "anchor" ? oldestAnchors.all(REMOVED_LINKS) : oldestOfOne.all(this.#origin().number, REMOVED_LINKS);
   }
 
-  #headBefore({ chain, number }: RemovableLink): Uint8Array {
-    const begun = chain === null && number === 1 ? GENESIS : this.#origin();
-    return (this.retentions().find(({ cut, from }) => cut && from === chain)?.cut ?? begun).hash;
-  }
-
-  #removeLink({ arrival, tenant, kind, keptBytes, said }: RemovableLink): void {
-    this.#statements.removeLink.run(arrival);
-    this.#uncount(tenant, kind === "call", keptBytes);
-    if (said === null) return;
-    // Nobody is told any more that there was such a chain: a tenant of its name begins a new one.
-    const { cut, from } = readRetention({ ...NOWHERE, tenant, body: said });
-    if (cut && typeof from === "string" && from !== SERVICE) this.#statements.forget.run(from, cut.number);
+  #removeLink(link: RemovableLink): void {
+    this.#statements.removeLink.run(link.arrival);
+    this.#uncount(link.tenant, link.kind === "call", link.keptBytes);
+    const forgotten = forgottenWith(link);
+    if (forgotten) this.#statements.forget.run(forgotten.chain, forgotten.number);
   }
 
   #uncount(tenant: string, isCall: boolean, bytes: number): void {
@@ -227,56 +198,31 @@ export class SqliteAudit {
   }
 
   #removeBodies(keep: Keep, isTrial = false): boolean {
-    const { auditCallDays, auditCallBytesPerTenant, auditBytesPerTenant } = keep;
-    const before = auditCallDays === 0 ? 0 : this.#present() - auditCallDays * DAY_MS;
+    const before = this.#before(keep.auditCallDays);
     for (const { tenant, isCall, bytes } of this.#statements.keptBytes.all()) {
-      const bytesMax = (isCall ? auditCallBytesPerTenant : auditBytesPerTenant) || Infinity;
+      const over = bytesOver(bytes, bodyBytesMax(isCall === 1, keep));
       const oldest = isCall && before > 0 ? this.#statements.oldest.get({ tenant, isCall }) : undefined;
       const isOld = oldest !== undefined && oldest.at < before;
-      if (bytes <= bytesMax && !isOld) continue;
-      if (isTrial) return true;
-      const over = bytes > bytesMax ? bytes - bytesMax * KEPT_SHARE : 0;
-      this.#removeBodiesOf(tenant, isCall, { over, before }, keep);
+      if (over === 0 && !isOld) continue;
+      if (!isTrial) this.#removeBodiesOf({ tenant, isCall: isCall === 1, over, before }, keep);
       return true;
     }
     return false;
   }
 
-  /** Removes the oldest bodies until `over` bytes are gone, and all bodies from before `before`. */
-  #removeBodiesOf(
-    tenant: string,
-    isCall: number,
-    { over, before }: { readonly over: number; readonly before: number },
-    keep: Keep,
-  ): void {
-    let [removed, records] = [0, 0];
-    let through: { chain: Chain; number: number; arrival: number } | undefined;
-    for (const link of this.#statements.oldestOf.all({ tenant, isCall, max: REMOVED_LINKS })) {
-      const isWanted = removed < over || (isCall === 1 && link.at < before);
-      if (!isWanted || removed > REMOVED_BYTES) break;
-      // A record tells of one chain.
-      if (through && through.chain !== link.chain) break;
-      removed += link.bytes;
-      records += link.records;
-      through = link;
-    }
-    if (!through) return;
-    const { chain, number, arrival } = through;
-    this.#statements.removeBodies.run({ tenant, isCall, through: arrival });
-    this.#uncount(tenant, isCall === 1, removed);
-    const reason = over > 0 ? (isCall ? "auditCallBytesPerTenant" : "auditBytesPerTenant") : "auditCallDays";
-    const facts = { of: isCall ? "calls" : "changes", records, bytes: removed, through: number, reason };
-    this.#appendRetention(tenant, keep, { ...(chain !== null && { chain }), ...facts });
+  #removeBodiesOf(due: DueBodies, keep: Keep): void {
+    const { tenant, isCall } = due;
+    const of = { tenant, isCall: isCall ? 1 : 0 };
+    const removed = bodiesToRemove(this.#statements.oldestOf.all({ ...of, max: REMOVED_LINKS }), due, keep);
+    if (!removed) return;
+    this.#statements.removeBodies.run({ ...of, through: removed.arrivals.at(-1)! });
+    this.#uncount(tenant, isCall, removed.bytes);
+    this.#appendRetention(removed.record, keep);
   }
 }
 
 function minuteOf(at: number): number {
   return Math.floor(at / ANCHOR_MS);
-}
-
-/** The limits alone, without other fields. */
-function limitsOf({ auditDays, auditCallDays, auditBytesPerTenant, auditCallBytesPerTenant }: Keep) {
-  return { auditDays, auditCallDays, auditBytesPerTenant, auditCallBytesPerTenant };
 }
 
 interface KeptBytes {
@@ -290,13 +236,6 @@ interface NewestQuery extends Required<Pick<LinkQuery, "max">> {
   readonly until: number;
   readonly fromAt: number;
   readonly fromArrival: number;
-}
-
-interface RemovableLink extends Omit<AuditLink, "body"> {
-  /** The size of the body, if retention may have removed it before. */
-  readonly keptBytes: number;
-  /** The body of a record of retention. */
-  readonly said: string | null;
 }
 
 /** SQLite keeps a value of any type in any column: damaged data has the right type and fits nothing. */
@@ -369,7 +308,7 @@ function prepare(database: Database.Database) {
     ),
     all: database.prepare<[], AuditLink>(`SELECT ${read} FROM audit ORDER BY arrival`),
     // Newest first.
-    retentions: database.prepare<[], RetentionRow>(
+    retentions: database.prepare<[], Parameters<typeof readRetention>[0]>(
       `SELECT ${PLACE}, arrival, at, tenant, CAST(body AS TEXT) AS body FROM audit
        WHERE kind = 'retention' ORDER BY arrival DESC`,
     ),
@@ -429,60 +368,4 @@ export function sqliteAuditLinks(
     },
     retain: (keep) => log.write(() => atOnce(database, busyMs, () => audit.retain(keep))),
   };
-}
-
-/** The database row of a retention record. */
-interface RetentionRow extends Pick<AuditLink, "chain" | "number" | "arrival" | "at" | "tenant" | "body"> {}
-
-const NOWHERE = { chain: SERVICE, number: 0, arrival: 0, at: 0 } as const;
-
-interface Facts {
-  readonly limits?: Keep;
-  readonly through?: number;
-  readonly hash?: string;
-  readonly of?: string;
-  /** Missing where the one chain of earlier versions is meant, or that of the anchors, which continues it. */
-  readonly chain?: string;
-  readonly last?: Omit<RemovedLink, "digest" | "previous"> & { readonly digest: string; readonly previous: string };
-}
-
-/** Reads a retention record. For one that went bad on the disk it only says that it is there. */
-function readRetention({ body, ...place }: RetentionRow): Retention {
-  const facts = soundObject(body ?? "");
-  if (!facts || !areFacts(facts)) return { ...place, isDamaged: true };
-  const { limits, through, hash, of, last, chain: from = null } = facts;
-  const record = { ...place, ...(limits && { limits }) };
-  if (through === undefined) return record;
-  if (place.tenant !== SERVICE || hash === undefined) {
-    return { ...record, from, bodies: { through, isCall: of === "calls" } };
-  }
-  const removed = last && { ...last, digest: bytesOf(last.digest), previous: bytesOf(last.previous) };
-  return { ...record, from, cut: { number: through, hash: bytesOf(hash), last: removed } };
-}
-
-function areFacts(facts: JsonObject): facts is JsonObject & Facts {
-  const { limits, through, hash, of, chain, last } = facts;
-  return (
-    (limits === undefined || (isObject(limits) && LIMITS.every((name) => Number.isFinite(limits[name])))) &&
-    (through === undefined || Number.isSafeInteger(through)) &&
-    [hash, of, chain].every((text) => text === undefined || typeof text === "string") &&
-    (last === undefined ||
-      (isObject(last) &&
-        LAST_NUMBERS.every((name) => Number.isSafeInteger(last[name])) &&
-        LAST_TEXTS.every((name) => typeof last[name] === "string")))
-  );
-}
-
-const LIMITS = ["auditDays", "auditCallDays", "auditBytesPerTenant", "auditCallBytesPerTenant"] as const;
-const LAST_NUMBERS = ["at", "since", "records", "bytes"] as const;
-const LAST_TEXTS = ["tenant", "kind", "digest", "previous"] as const;
-
-/** The facts of the last link that is removed. */
-function lastRemoved(link: Omit<AuditLink, "body">, previous: Uint8Array): JsonObject {
-  const { at, since, tenant, kind, records, bytes, digest } = link;
-  return { at, since, tenant, kind, records, bytes, digest: hexOf(digest), previous: hexOf(previous) };
-}
-
-function bytesOf(hex: string): Uint8Array {
-  return Buffer.from(hex, "hex");
 }
