@@ -103,3 +103,6 @@ export function tooManyTokens(tokensMax: number): BerthError {
   const detail = `there are already ${tokensMax} (BERTH_TOKENS_PER_TENANT); revoke some of them`;
   return new BerthError("token_invalid", detail);
 }
+
+/** Changes that belong to the installation and not to the tenant, or concern a value that no copy has. */
+export const CHANGES_OF_PLACE = "('tenant', 'token', 'secret')";

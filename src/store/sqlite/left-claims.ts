@@ -1,28 +1,16 @@
-import { randomBytes } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import type Database from "#better-sqlite3";
+import { ALIAS } from "../aliases.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
-/** Claims are moved under one name, which no tenant can have. */
-const PREFIX = "~";
 /** The most contents, and their bytes, in one transaction, during which others wait. */
 const AT_ONCE = 100;
 const BYTES_AT_ONCE = 512 * 1024;
-
-/** The name for claims that belong to no tenant: not yet, or no longer. */
-export function aliasOf(id: string, what: "coming" | "gone"): string {
-  return `${PREFIX}${id}-${what}`;
-}
 
 /** Nobody has any claim on the content `@id`, nor may still take it back. */
 export const UNHELD = `NOT EXISTS (SELECT 1 FROM tenant_content WHERE content_id = @id)
   AND NOT EXISTS (SELECT 1 FROM left_content WHERE content_id = @id)
   AND NOT EXISTS (SELECT 1 FROM derived WHERE content_id = @id)`;
-
-/** A new name for what somebody has lost. */
-export function newAlias(): string {
-  return aliasOf(randomBytes(8).toString("hex"), "gone");
-}
 
 /**
  * Claims on content and derived results that a tenant has lost, and the state of its servers. They are removed, with
@@ -43,9 +31,9 @@ export function leftClaims(database: Database.Database, log: WriteAheadLog) {
   const state = leftState(database);
   const aliases = database
     .prepare<[], string>(
-      `SELECT DISTINCT tenant FROM tenant_content WHERE tenant > '${PREFIX}' AND tenant < '${PREFIX}~'
-       UNION SELECT DISTINCT tenant FROM tenant_derived WHERE tenant > '${PREFIX}' AND tenant < '${PREFIX}~'
-       UNION SELECT DISTINCT tenant FROM state_server WHERE tenant > '${PREFIX}' AND tenant < '${PREFIX}~'`,
+      `SELECT DISTINCT tenant FROM tenant_content WHERE tenant > '${ALIAS}' AND tenant < '${ALIAS}~'
+       UNION SELECT DISTINCT tenant FROM tenant_derived WHERE tenant > '${ALIAS}' AND tenant < '${ALIAS}~'
+       UNION SELECT DISTINCT tenant FROM state_server WHERE tenant > '${ALIAS}' AND tenant < '${ALIAS}~'`,
     )
     .pluck();
 
@@ -87,7 +75,7 @@ export function leftClaims(database: Database.Database, log: WriteAheadLog) {
     },
 
     /** The ids of `aliasOf` under which there are claims. */
-    ids: (): string[] => [...new Set(aliases.all().map((alias) => alias.slice(PREFIX.length).split("-")[0]!))],
+    ids: (): string[] => [...new Set(aliases.all().map((alias) => alias.slice(ALIAS.length).split("-")[0]!))],
   };
 }
 

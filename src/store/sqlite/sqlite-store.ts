@@ -2,7 +2,9 @@ import { randomBytes } from "node:crypto";
 import { rawBlock } from "../../lib/cid.ts";
 import { removeLeftDrafts } from "../../lib/draft-file.ts";
 import type { Log } from "../../lib/log.ts";
+import { newAlias } from "../aliases.ts";
 import { byName, sound, verified, verifiedInTurns } from "../rules.ts";
+import { byServer } from "../state-room.ts";
 import type { Change, ChangedName, SecretStore, Store } from "../store.ts";
 import { asStoreFailure, atOnce, attempt, attemptAll } from "./attempt.ts";
 import { sqliteAuditLinks, SqliteAudit } from "./audit.ts";
@@ -11,7 +13,6 @@ import { Collections } from "./collect.ts";
 import { SqliteContent } from "./content.ts";
 import { sqliteDerived } from "./derived.ts";
 import { ForeignChanges, type ForeignChange } from "./foreign-changes.ts";
-import { newAlias } from "./left-claims.ts";
 import { changeOnThread, isLongChange } from "./long-change.ts";
 import { LONG_FROM_BYTES, LongContents } from "./long-content.ts";
 import { sqliteNames } from "./names.ts";
@@ -291,10 +292,6 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       database.close();
     },
   };
-}
-
-function byServer(one: { server: string }, other: { server: string }): number {
-  return one.server < other.server ? -1 : 1;
 }
 
 /** No tenant can have this name. */

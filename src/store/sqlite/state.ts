@@ -1,6 +1,6 @@
 import type Database from "#better-sqlite3";
 import { actorOf, entryOf } from "../../audit/audit-entry.ts";
-import { BerthError } from "../../lib/errors.ts";
+import { endOf, serverFull, sizeOf, tenantStateFull, whatIsFull } from "../state-room.ts";
 import type {
   KeptState,
   StateEntry,
@@ -53,16 +53,14 @@ export function sqliteState(
     if (whatIsFull(place, more, room) !== undefined) {
       for (const expired of statements.expiredOf.all(place.id, now, EXPIRED_FOR_ROOM)) remove(expired);
       const full = whatIsFull(placeOf(tenant, server), more, room);
-      if (full !== undefined) throw new BerthError("state_full", `the server "${server}" ${full}`);
+      if (full !== undefined) throw serverFull(server, full);
     }
     if (more.bytes <= 0) return;
     if (room.storedBytesMax !== undefined) {
       storedBytes.check(storedBytes.lately(tenant) + more.bytes, room.storedBytesMax, "state_full");
     }
     const bytes = (statements.bytesOfTenant.get(tenant) ?? 0) + more.bytes;
-    if (bytes <= room.bytesPerTenant) return;
-    const limit = `${room.bytesPerTenant} (BERTH_STATE_BYTES_PER_TENANT, or the tenant's own limit stateBytes)`;
-    throw new BerthError("state_full", `all servers of the tenant would keep ${bytes} bytes, and may keep ${limit}`);
+    if (bytes > room.bytesPerTenant) throw tenantStateFull(bytes, room.bytesPerTenant);
   };
 
   const note = (tenant: string, by: string | undefined, action: string, facts: Readonly<Record<string, string>>) => {
@@ -122,7 +120,7 @@ export function sqliteState(
       const query = valueBytesMax === undefined ? statements.keys : statements.keysAndValues;
       const items: StateItem[] = [];
       let [bytes, passed, last] = [0, 0, ""];
-      for (const row of query.iterate(place.id, prefix, after ?? "", endOf(prefix))) {
+      for (const row of query.iterate(place.id, prefix, after ?? "", endOf(prefix) ?? AFTER_ALL)) {
         bytes += row.value?.length ?? 0;
         const isOver = items.length === max || passed === EXPIRED_PASSED;
         if (isOver || (items.length > 0 && bytes > (valueBytesMax ?? Infinity))) return { items, next: last };
@@ -213,35 +211,8 @@ function factsOf({ version, changedAt, expiresAt, isJson }: Row): StateFacts {
   return { version, changedAt, expiresAt, isJson: isJson === 1 };
 }
 
-/** The bytes that count. */
-export function sizeOf(key: string, value: Uint8Array): number {
-  return Buffer.byteLength(key) + value.length;
-}
-
-/** The end of a sentence about a server that has no room for more; undefined when it has. */
-function whatIsFull(place: Size, more: Size, { keysPerServer, bytesPerServer }: StateRoom): string | undefined {
-  const [keys, bytes] = [place.keys + more.keys, place.bytes + more.bytes];
-  if (more.keys > 0 && keys > keysPerServer) {
-    return `would keep ${keys} keys, and may keep ${keysPerServer} (BERTH_STATE_KEYS_PER_SERVER)`;
-  }
-  if (more.bytes > 0 && bytes > bytesPerServer) {
-    return `would keep ${bytes} bytes, and may keep ${bytesPerServer} (BERTH_STATE_BYTES_PER_SERVER)`;
-  }
-  return undefined;
-}
-
-/** The first text by code points after all that begin with `prefix`. SQLite takes any blob as greater than any text. */
-function endOf(prefix: string): string | Uint8Array {
-  const points = Array.from(prefix, (character) => character.codePointAt(0)!);
-  for (let last = points.pop(); last !== undefined; last = points.pop()) {
-    if (last === LAST_POINT) continue;
-    return String.fromCodePoint(...points, last === BEFORE_SURROGATES ? AFTER_SURROGATES : last + 1);
-  }
-  return Buffer.of(0);
-}
-
-const LAST_POINT = 0x10_ff_ff;
-const [BEFORE_SURROGATES, AFTER_SURROGATES] = [0xd7_ff, 0xe0_00];
+/** SQLite takes any blob as greater than any text. */
+const AFTER_ALL = Buffer.of(0);
 
 function prepare(database: Database.Database) {
   const facts = "s.version, s.changed_at AS changedAt, s.expires_at AS expiresAt, s.is_json AS isJson";

@@ -2,12 +2,9 @@ import Database from "#better-sqlite3";
 import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
-import { verified } from "../rules.ts";
+import { CHANGES_OF_PLACE, verified } from "../rules.ts";
 import type { KeptState, NamedChange, TenantSnapshot } from "../store.ts";
 import { storeNow } from "./clock.ts";
-
-/** Changes that belong to the installation and not to the tenant, or concern a value that no copy has. */
-export const CHANGES_OF_PLACE = "('tenant', 'token', 'secret')";
 
 /**
  * Reads a tenant of a SQLite file in one transaction on its own connection. Sorting uses numbers and CIDs, so that only

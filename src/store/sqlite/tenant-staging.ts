@@ -8,13 +8,14 @@ import type { Block, Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { inLock, lockFile } from "../../lib/file-lock.ts";
 import type { JsonObject } from "../../lib/json.ts";
-import { contentMissing, verified } from "../rules.ts";
+import { aliasOf } from "../aliases.ts";
+import { CHANGES_OF_PLACE, contentMissing, verified } from "../rules.ts";
+import { sizeOf } from "../state-room.ts";
 import type { KeptState, NamedChange, PublishSettings, TenantStaging } from "../store.ts";
 import { storeNow } from "./clock.ts";
 import { SqliteContent } from "./content.ts";
-import { aliasOf, leftClaims } from "./left-claims.ts";
-import { addState, sizeOf } from "./state.ts";
-import { CHANGES_OF_PLACE } from "./tenant-snapshot.ts";
+import { leftClaims } from "./left-claims.ts";
+import { addState } from "./state.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** The most bytes of content written in one transaction, while others wait. */

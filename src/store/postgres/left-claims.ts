@@ -1,0 +1,145 @@
+import { ALIAS } from "../aliases.ts";
+import type { PostgresDatabase, Run } from "./database.ts";
+
+/** The most rows of each kind that one transaction removes. */
+const AT_ONCE = 100;
+
+const QUICK = { isDurable: false } as const;
+
+/** Nobody has any claim on the row of `content`, nor may still take it back. */
+export const UNHELD = `NOT EXISTS (SELECT 1 FROM tenant_content WHERE content_id = content.id)
+  AND NOT EXISTS (SELECT 1 FROM left_content WHERE content_id = content.id)
+  AND NOT EXISTS (SELECT 1 FROM derived WHERE content_id = content.id)`;
+
+/**
+ * Gives all claims on content under one name to another that has none; as the two below, in a transaction that has locked
+ * the tenant.
+ */
+export async function moveClaims(run: Run, from: string, to: string): Promise<void> {
+  await run(
+    `WITH noted AS (DELETE FROM left_content WHERE tenant = $1 RETURNING content_id),
+       moved AS (UPDATE tenant_content SET tenant = $2 WHERE tenant = $1)
+     INSERT INTO tenant_content (tenant, content_id)
+     SELECT $2, content_id FROM noted
+     WHERE NOT EXISTS (SELECT 1 FROM tenant_content AS held WHERE held.tenant = $1 AND held.content_id = noted.content_id)`,
+    [from, to],
+  );
+}
+
+/** As `moveClaims`, for claims on derived results. */
+export async function moveResults(run: Run, from: string, to: string): Promise<void> {
+  await run("UPDATE tenant_derived SET tenant = $2 WHERE tenant = $1", [from, to]);
+}
+
+/** As `moveClaims`, for the state of servers. */
+export async function moveState(run: Run, from: string, to: string): Promise<void> {
+  await run("UPDATE state_server SET tenant = $2 WHERE tenant = $1", [from, to]);
+}
+
+/**
+ * Removes all that a tenant has, in a transaction that has locked it, and leaves what takes long to remove behind under
+ * `left`, for `removeClaims`. Returns the number of its names.
+ */
+export async function purge(run: Run, tenant: string, left: string): Promise<number> {
+  await moveClaims(run, tenant, left);
+  await moveResults(run, tenant, left);
+  await moveState(run, tenant, left);
+  const names = await run("DELETE FROM name WHERE tenant = $1 RETURNING 1", [tenant]);
+  await run(
+    `WITH changes AS (DELETE FROM name_change WHERE tenant = $1), records AS (DELETE FROM record WHERE tenant = $1)
+     DELETE FROM secret WHERE tenant = $1`,
+    [tenant],
+  );
+  return names.length;
+}
+
+/**
+ * Removes the claims and the state under an alias, with everything that nobody else holds, in steps that keep nobody
+ * waiting. Returns the number of contents that are gone.
+ */
+export async function removeClaims(database: PostgresDatabase, alias: string): Promise<number> {
+  for (let total = 0; ;) {
+    const { isOver, removed } = await database.transaction((run) => removeSome(run, alias), QUICK);
+    total += removed;
+    if (isOver) return total;
+  }
+}
+
+async function removeSome(run: Run, alias: string): Promise<{ isOver: boolean; removed: number }> {
+  const claims = await run<{ id: number }>(
+    `DELETE FROM tenant_content WHERE tenant = $1 AND content_id IN (
+       SELECT content_id FROM tenant_content WHERE tenant = $1 LIMIT ${AT_ONCE}) RETURNING content_id AS id`,
+    [alias],
+  );
+  const results = await run<{ key: string }>(
+    `DELETE FROM tenant_derived WHERE tenant = $1 AND key IN (
+       SELECT key FROM tenant_derived WHERE tenant = $1 LIMIT ${AT_ONCE}) RETURNING key`,
+    [alias],
+  );
+  const state = await run(
+    `DELETE FROM state WHERE id IN (
+       SELECT state.id FROM state JOIN state_server ON state_server.id = server_id
+       WHERE tenant = $1 LIMIT ${AT_ONCE}) RETURNING 1`,
+    [alias],
+  );
+  if (state.length === 0) await run("DELETE FROM state_server WHERE tenant = $1", [alias]);
+  const removed = await removeUnheld(
+    run,
+    claims.map(({ id }) => id),
+  );
+  const gone = await removeResults(
+    run,
+    results.map(({ key }) => key),
+  );
+  await removeUnheld(
+    run,
+    gone.map(({ id }) => id),
+  );
+  const isOver = claims.length + results.length + state.length === 0;
+  return { isOver, removed: removed.length };
+}
+
+/**
+ * Removes those of the contents that nobody has a claim on. One that somebody else is about to claim is left to the next
+ * collection.
+ */
+export async function removeUnheld(
+  run: Run,
+  ids: readonly number[],
+): Promise<{ readonly bytes: number; readonly isPackage: boolean }[]> {
+  if (ids.length === 0) return [];
+  const locked = await run<{ id: number }>("SELECT id FROM content WHERE id = ANY ($1) FOR UPDATE SKIP LOCKED", [ids]);
+  return run(
+    `DELETE FROM content WHERE id = ANY ($1) AND ${UNHELD}
+     RETURNING octet_length(bytes) AS bytes, is_package AS "isPackage"`,
+    [locked.map(({ id }) => id)],
+  );
+}
+
+/** As `removeUnheld`, for derived results; returns their contents. */
+export async function removeResults(
+  run: Run,
+  keys: readonly string[],
+): Promise<{ readonly key: string; readonly id: number }[]> {
+  if (keys.length === 0) return [];
+  const locked = await run<{ key: string }>("SELECT key FROM derived WHERE key = ANY ($1) FOR UPDATE SKIP LOCKED", [
+    keys,
+  ]);
+  return run(
+    `DELETE FROM derived WHERE key = ANY ($1)
+       AND NOT EXISTS (SELECT 1 FROM tenant_derived WHERE tenant_derived.key = derived.key)
+     RETURNING key, content_id AS id`,
+    [locked.map(({ key }) => key)],
+  );
+}
+
+/** The ids of aliases under which there are claims or state. */
+export async function leftIds(run: Run): Promise<string[]> {
+  const isAlias = `tenant > '${ALIAS}' AND tenant < '${ALIAS}~'`;
+  const found = await run<{ tenant: string }>(
+    `SELECT DISTINCT tenant FROM tenant_content WHERE ${isAlias}
+     UNION SELECT DISTINCT tenant FROM tenant_derived WHERE ${isAlias}
+     UNION SELECT DISTINCT tenant FROM state_server WHERE ${isAlias}`,
+  );
+  return [...new Set(found.map(({ tenant }) => tenant.slice(ALIAS.length).split("-")[0]!))];
+}
