@@ -36,6 +36,22 @@ export async function moveState(run: Run, from: string, to: string): Promise<voi
   await run("UPDATE state_server SET tenant = $2 WHERE tenant = $1", [from, to]);
 }
 
+/** As `moveState`, for one server, whose versions go on from there; returns the number of its keys. */
+export async function moveServerState(run: Run, tenant: string, server: string, to: string): Promise<number> {
+  const [moved] = await run<{ keys: number; version: number }>(
+    "UPDATE state_server SET tenant = $3 WHERE tenant = $1 AND server = $2 AND keys > 0 RETURNING keys, version",
+    [tenant, server, to],
+  );
+  if (!moved) return 0;
+  // Nobody who remembers a version takes a later value for it.
+  await run("INSERT INTO state_server (tenant, server, keys, bytes, version) VALUES ($1, $2, 0, 0, $3)", [
+    tenant,
+    server,
+    moved.version,
+  ]);
+  return moved.keys;
+}
+
 /**
  * Removes all that a tenant has, in a transaction that has locked it, and leaves what takes long to remove behind under
  * `left`, for `removeClaims`. Returns the number of its names.
