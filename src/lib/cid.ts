@@ -194,6 +194,11 @@ export function isStructure(cid: Cid): boolean {
   return codecOf(cid) === DAG_JSON;
 }
 
+/** The SHA-256 of the bytes that a CID names. */
+export function digestOf(cid: Cid): Uint8Array {
+  return base32.decode(cid).subarray(-32);
+}
+
 /** True if `bytes` match `cid`. False for a text that is not a CID of Berth's two kinds. */
 export function matches(cid: Cid, bytes: Uint8Array): boolean {
   const codec = codecOf(cid);

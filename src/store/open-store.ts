@@ -1,24 +1,24 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Log } from "../lib/log.ts";
+import { openPostgresStore } from "./postgres/postgres-store.ts";
 import { backupStore, restoreStore } from "./sqlite/backup.ts";
 import { DATABASE_FILE } from "./sqlite/open-database.ts";
 import { openSqliteStore } from "./sqlite/sqlite-store.ts";
 import { foreignLog } from "./sqlite/store-files.ts";
 import type { SecretStore, Store } from "./store.ts";
 
-/**
- * The only place outside of `sqlite/` that names an implementation of the store. There is one, a SQLite database in the
- * data folder; with another, the options name which.
- */
+/** The only place outside of `sqlite/` and `postgres/` that names an implementation of the store. */
 export interface StoreOptions {
   readonly dataDir: string;
+  /** The Postgres that has the store, as a connection URI; without it, SQLite in the data folder has it. */
+  readonly database?: string | undefined;
   readonly log?: Log;
 }
 
 /** Makes a new store where there is none. Rejects with `store_failed`. */
-export function openStore(options: StoreOptions): Promise<Store & SecretStore> {
-  return openSqliteStore(options);
+export function openStore({ database, ...options }: StoreOptions): Promise<Store & SecretStore> {
+  return database === undefined ? openSqliteStore(options) : openPostgresStore({ ...options, database });
 }
 
 /** False where opening makes a new store. True for the remains of one, too, which opening refuses with advice. */

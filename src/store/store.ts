@@ -421,7 +421,10 @@ interface TenantRemains {
   readonly names: number;
   /** Contents that are gone, because nobody else held them. */
   readonly contents: number;
-  /** False where some of it may still stand in unused parts of the store's file, which a collection overwrites. */
+  /**
+   * False where some of it may still stand in unused parts of the store's files: a collection overwrites those of SQLite,
+   * and Postgres its own in its time.
+   */
   readonly isErased: boolean;
 }
 

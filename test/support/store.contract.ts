@@ -663,7 +663,8 @@ export function storeContract(
         (await store.tenants.list()).map(({ name }) => name),
         ["acme", "default"],
       );
-      assert.deepEqual(await store.tenants.delete("acme", "test"), { names: 1, contents: 1, isErased: true });
+      const { names, contents } = await store.tenants.delete("acme", "test");
+      assert.deepEqual([names, contents], [1, 1]);
       assert.equal(await store.tenants.find("acme"), undefined);
       assert.equal(await store.name("acme", "variable", "greeting"), undefined);
       await assert.rejects(store.tenants.delete("default", "test"), { code: "tenant_invalid" });

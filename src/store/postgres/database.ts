@@ -9,6 +9,9 @@ const CONNECTIONS = 10;
 const CONNECT_MS = 5_000;
 /** The longest that one statement may take, and a transaction may stand still. */
 const STATEMENT_MS = 30_000;
+/** A connection over which no answer came by then, nor a sign of life for so long, is lost. */
+const ANSWER_MS = STATEMENT_MS + 5_000;
+const KEEP_ALIVE_MS = 10_000;
 /** The longest that the reader of a snapshot may stand still: the database removes nothing that it may yet see. */
 const READER_MS = 600_000;
 /** How often a transaction begins again that others have kept from its end. */
@@ -25,6 +28,8 @@ export type Run = <Row extends object = object>(sql: string, values?: readonly u
 export class PostgresDatabase {
   readonly #pool: pg.Pool;
   readonly #url: string;
+  /** The end of the last change of each tenant that has one under way. */
+  readonly #changing = new Map<string, Promise<void>>();
 
   constructor(url: string, log?: Log) {
     this.#url = url;
@@ -34,6 +39,8 @@ export class PostgresDatabase {
 
   /** One statement, which is a transaction by itself; it is never tried twice. */
   readonly run: Run = async <Row extends object>(sql: string, values: readonly unknown[] = []) => {
+    // No text here holds it, and Postgres refuses to look.
+    if (sql.startsWith("SELECT") && values.some((value) => typeof value === "string" && value.includes("\0"))) return [];
     try {
       return (await this.#pool.query<Row>(sql, [...values])).rows;
     } catch (error) {
@@ -51,24 +58,57 @@ export class PostgresDatabase {
       try {
         return await this.#attempt(work, how);
       } catch (error) {
-        if (how.isOnce || attempts === ATTEMPTS || !isWorthAnother(error)) throw asStoreFailure(error);
+        if (how.isOnce || attempts === ATTEMPTS || !isWorthAnother(error)) throw error;
         await pause(AGAIN_MS * attempts * Math.random());
       }
     }
   }
 
-  async #attempt<T>(work: (run: Run) => Promise<T>, { isDurable = true }: TransactionSettings): Promise<T> {
-    const client = await this.#pool.connect();
+  /**
+   * As `transaction`, for a change of a tenant, one after the other. Those of this process wait here for their turn, so that
+   * one tenant's changes leave connections to others.
+   */
+  async change<T>(tenant: string, work: (run: Run) => Promise<T>, how?: TransactionSettings): Promise<T> {
+    const asked = performance.now();
+    const before = this.#changing.get(tenant);
+    let end = (): void => {};
+    const own = new Promise<void>((resolve) => (end = resolve));
+    this.#changing.set(tenant, own);
+    try {
+      await before;
+      if (performance.now() - asked > STATEMENT_MS) throw new BerthError("store_failed", TOO_LONG);
+      return await this.transaction(async (run) => {
+        await lock(run, "tenant", tenant);
+        return work(run);
+      }, how);
+    } finally {
+      if (this.#changing.get(tenant) === own) this.#changing.delete(tenant);
+      end();
+    }
+  }
+
+  async #attempt<T>(work: (run: Run) => Promise<T>, { isDurable = true, isLong }: TransactionSettings): Promise<T> {
+    const client = await this.#pool.connect().catch((error: unknown) => {
+      throw asStoreFailure(error);
+    });
     let lost: Error | undefined;
     const onError = (error: Error): void => void (lost ??= error);
     client.on("error", onError);
+    const run: Run = async (sql, values = []) => {
+      try {
+        return (await client.query({ text: sql, values: [...values], ...(isLong && UNHURRIED) })).rows;
+      } catch (error) {
+        if (!isAnswer(error)) lost ??= error as Error;
+        throw asStoreFailure(error);
+      }
+    };
     try {
-      await client.query(isDurable ? BEGIN : BEGIN_QUICK);
-      const result = await work(async (sql, values = []) => (await client.query(sql, [...values])).rows);
-      await commit(client);
+      await run(`${BEGIN}${isLong ? "" : LIMITS}${isDurable ? "" : QUICK}`);
+      const result = await work(run);
+      await commit(run);
       return result;
     } catch (error) {
-      await client.query("ROLLBACK").catch((failed: Error) => (lost ??= failed));
+      if (!lost) await run("ROLLBACK").catch(() => {});
       throw error;
     } finally {
       client.off("error", onError);
@@ -133,14 +173,18 @@ export class Snapshot {
 export interface TransactionSettings {
   readonly isDurable?: boolean;
   readonly isOnce?: boolean;
+  /** Takes as long as it takes. */
+  readonly isLong?: boolean;
 }
 
-const LIMITS = `SET LOCAL statement_timeout = ${STATEMENT_MS}; SET LOCAL idle_in_transaction_session_timeout = ${STATEMENT_MS}`;
-const BEGIN = `BEGIN; ${LIMITS}`;
+const BEGIN = "BEGIN";
+const LIMITS = `; SET LOCAL statement_timeout = ${STATEMENT_MS}; SET LOCAL idle_in_transaction_session_timeout = ${STATEMENT_MS}`;
+const QUICK = "; SET LOCAL synchronous_commit = off";
+/** Node knows no longer time. */
+const UNHURRIED = { query_timeout: 2 ** 31 - 1 };
 /** Who reads may wait in between for somebody who reads slowly. */
 const BEGIN_SNAPSHOT = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = ${STATEMENT_MS};
   SET LOCAL idle_in_transaction_session_timeout = ${READER_MS}`;
-const BEGIN_QUICK = `${BEGIN}; SET LOCAL synchronous_commit = off`;
 
 /** Numbers of 64 bits arrive as numbers: none here is beyond what a number holds exactly. */
 const types: pg.CustomTypesConfig = {
@@ -151,7 +195,15 @@ const INT8 = 20;
 const NUMERIC = 1_700;
 
 export function connectionOf(connectionString: string): pg.ClientConfig {
-  return { connectionString, types, connectionTimeoutMillis: CONNECT_MS, keepAlive: true, application_name: "berth" };
+  return {
+    connectionString,
+    types,
+    connectionTimeoutMillis: CONNECT_MS,
+    query_timeout: ANSWER_MS,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
+    application_name: "berth",
+  };
 }
 
 /**
@@ -166,27 +218,30 @@ export async function lock(
   await run("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`berth ${kind} ${name}`]);
 }
 
-async function commit(client: pg.PoolClient): Promise<void> {
+async function commit(run: Run): Promise<void> {
   try {
-    await client.query("COMMIT");
+    await run("COMMIT");
   } catch (error) {
-    if (codeOf(error).length === SQLSTATE_LENGTH && !isLost(codeOf(error))) throw error;
-    throw new BerthError("store_unsure", "the connection to the database was lost while it committed", {
-      cause: error,
-    });
+    const { cause } = error as Error;
+    if (isAnswer(cause) && !isLost(codeOf(cause))) throw error;
+    throw new BerthError("store_unsure", "the connection to the database was lost while it committed", { cause });
   }
 }
 
-const SQLSTATE_LENGTH = 5;
+/** The database itself said it, so that its code is a SQLSTATE. */
+function isAnswer(error: unknown): boolean {
+  return error instanceof pg.DatabaseError;
+}
 
 function codeOf(error: unknown): string {
-  const { code } = error as { code?: unknown };
+  const { code } = (error ?? {}) as { code?: unknown };
   return typeof code === "string" ? code : "";
 }
 
 /** Others moved first, hold what this waits for, or removed what this refers to. */
 function isWorthAnother(error: unknown): boolean {
-  return ["40001", "40P01", "23503"].includes(codeOf(error));
+  const isFailure = error instanceof BerthError && error.code === "store_failed";
+  return isFailure && ["40001", "40P01", "23503"].includes(codeOf(error.cause));
 }
 
 /** The session has ended: its connection failed, or an administrator or a shutdown ended it. */
@@ -196,18 +251,24 @@ function isLost(code: string): boolean {
 
 export function asStoreFailure(error: unknown): BerthError {
   if (error instanceof BerthError) return error;
-  return new BerthError("store_failed", whatFailed(codeOf(error), (error as Error).message), { cause: error });
+  return new BerthError("store_failed", whatFailed(error), { cause: error });
 }
 
+const TOO_LONG = "the database took too long, and nothing was changed; try again";
+
 /** Says what failed without an address, a name or a value: the caller sees it, and the log has the cause. */
-function whatFailed(code: string, message: string): string {
+function whatFailed(error: unknown): string {
+  const code = codeOf(error);
   if (code === "53100") return "the disk of the database is full, and nothing was changed; free some space";
-  if (code === "25006") return "the database takes no writes; BERTH_DATABASE must name the server that does";
+  if (code === "25006" || code === "55000")
+    return "the database takes no writes; BERTH_DATABASE must name the server that does";
   if (code.startsWith("28") || code === "3D000") return "the database refuses the user or the name in BERTH_DATABASE";
-  if (code === "57014" || code === "55P03") return "the database took too long, and nothing was changed; try again";
-  const isServers = code.length === SQLSTATE_LENGTH && !isLost(code) && !code.startsWith("53");
-  if (isServers) return `the database refused a statement (SQLSTATE ${code}), and nothing was changed`;
-  if (isLost(code) || code.startsWith("53") || /^E[A-Z]+$/.test(code) || /connect|terminat|timeout/i.test(message))
-    return "the database cannot be reached; nothing was changed, and it works again once it can";
-  return "the database failed, and nothing was changed";
+  if (code === "57014" || code === "55P03") return TOO_LONG;
+  if (code === "22021") return "a text has the character NUL in it, which the database cannot keep";
+  if (isAnswer(error) && !isLost(code) && !code.startsWith("53"))
+    return `the database refused a statement (SQLSTATE ${code}), and nothing was changed`;
+  if (code === "ERR_INVALID_URL") return "BERTH_DATABASE is not the address of a database: see docs/settings.md";
+  if (/CERT|SIGNATURE|TLS/.test(code) || /\bSSL\b/.test((error as Error).message))
+    return "the database and Berth do not agree on TLS: see sslmode in BERTH_DATABASE, and the log";
+  return "the database cannot be reached; nothing was changed, and it works again once it can";
 }

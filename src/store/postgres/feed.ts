@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import pg from "pg";
+import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
 import type { ChangedName } from "../store.ts";
 import { connectionOf, type PostgresDatabase, type Run } from "./database.ts";
@@ -110,8 +111,17 @@ export class Feed {
     return () => void this.#boxes.delete(node);
   }
 
-  /** Reports changes made here that may be lost as if another node had made them: their caller got an error. */
-  tell(changed: readonly ForeignChange[]): void {
+  /** Reports changes that `work` made and that may be lost as if another node had made them: their caller got an error. */
+  async telling<T>(changed: readonly ForeignChange[], work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof BerthError && error.code === "store_unsure") this.#tell(changed);
+      throw error;
+    }
+  }
+
+  #tell(changed: readonly ForeignChange[]): void {
     for (const listener of this.#listeners) listener(changed);
   }
 
@@ -170,7 +180,7 @@ export class Feed {
     );
     this.#seen = rows.length < LOOK_ROWS ? latest : rows.at(-1)!.id;
     const changed = rows.filter(({ writer }) => writer !== this.#writer);
-    if (changed.length > 0) this.tell(changed.map(({ tenant, kind, name }) => ({ tenant, kind, name })));
+    if (changed.length > 0) this.#tell(changed.map(({ tenant, kind, name }) => ({ tenant, kind, name })));
   }
 
   /** The answer was made at some moment between the question and its arrival: the clock is moved no more than it must be. */

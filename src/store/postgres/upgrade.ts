@@ -10,7 +10,6 @@ import { migrations } from "./migrations.ts";
 export async function upgradeDatabase(database: PostgresDatabase, log?: Log): Promise<void> {
   if ((await versionOf(database)) === migrations.length) return;
   await database.transaction(async (run) => {
-    await run("SET LOCAL statement_timeout = 0");
     await lock(run, "upgrade", "");
     await run(
       `CREATE TABLE IF NOT EXISTS berth_schema (
@@ -26,7 +25,7 @@ export async function upgradeDatabase(database: PostgresDatabase, log?: Log): Pr
     for (const sql of lacking) await run(sql);
     if (!taken) await run("INSERT INTO berth_schema VALUES ($1, 1)", [migrations.length]);
     else if (lacking.length > 0) await run("UPDATE berth_schema SET version = $1", [migrations.length]);
-  });
+  }, { isLong: true });
 }
 
 interface Version {

@@ -1,0 +1,140 @@
+import { cidsIn, digestOf, type Block, type Cid } from "../../lib/cid.ts";
+import { isPackage } from "../rules.ts";
+import type { Change } from "../store.ts";
+import type { Run } from "./database.ts";
+
+/** What one statement sends, if it sends more than one content. */
+const SENT_BYTES = 8 * 1024 * 1024;
+/** What one statement fetches: it arrives as text, which takes the thread some milliseconds. */
+const FETCHED_BYTES = 1024 * 1024;
+
+/** Content in Postgres: shared bytes, and the claims of tenants on them. The writing functions are parts of transactions. */
+
+/**
+ * Writes what is missing, and what went bad on the disk, and keeps all of it from being removed meanwhile. Returns its
+ * numbers. All go by the order of CIDs, so that nobody waits for each other.
+ */
+export async function putContents(run: Run, blocks: readonly Block[]): Promise<Map<Cid, number>> {
+  const wanted = new Map(blocks.map((block) => [block.cid, block]));
+  if (wanted.size === 0) return new Map();
+  const there = await run<{ id: number; cid: Cid; isSound: boolean }>(
+    `SELECT id, cid, sha256(bytes) = digest AS "isSound"
+     FROM content JOIN unnest($1::text[], $2::bytea[]) AS wanted (cid, digest) USING (cid)
+     ORDER BY cid FOR KEY SHARE OF content`,
+    [[...wanted.keys()], [...wanted.keys()].map(digestOf)],
+  );
+  const ids = new Map(there.filter(({ isSound }) => isSound).map(({ id, cid }) => [cid, id]));
+  const missing = [...wanted.values()].filter(({ cid }) => !ids.has(cid));
+  for (const some of inParts(missing.sort((a, b) => (a.cid < b.cid ? -1 : 1)))) {
+    const ends = endsOf(some);
+    const put = await run<{ id: number; cid: Cid }>(
+      `INSERT INTO content (cid, bytes, is_leaf, is_package)
+       SELECT cid, substr($1::bytea, through - length + 1, length), is_package, is_package
+       FROM unnest($2::text[], $3::int[], $4::int[], $5::boolean[]) WITH ORDINALITY AS each
+         (cid, through, length, is_package, at) ORDER BY at
+       ON CONFLICT (cid) DO UPDATE SET bytes = excluded.bytes RETURNING id, cid`,
+      [
+        Buffer.concat(some.map(({ bytes }) => bytes)),
+        some.map(({ cid }) => cid),
+        ends,
+        some.map(({ bytes }) => bytes.length),
+        some.map(({ bytes }) => isPackage(bytes)),
+      ],
+    );
+    for (const { id, cid } of put) ids.set(cid, id);
+  }
+  return ids;
+}
+
+/** Lets a tenant read contents, and returns the numbers of those that it could not read before. */
+export async function claimContents(run: Run, tenant: string, ids: Iterable<number>): Promise<Set<number>> {
+  const claimed = await run<{ id: number }>(
+    `INSERT INTO tenant_content (tenant, content_id) SELECT $1, id FROM unnest($2::bigint[]) AS id
+     ON CONFLICT DO NOTHING RETURNING content_id AS id`,
+    [tenant, [...ids]],
+  );
+  return new Set(claimed.map(({ id }) => id));
+}
+
+/**
+ * Keeps what a change of a tenant refers to, if it was about to be removed because nothing referred to it. Returns the
+ * bytes that the tenant claims again.
+ */
+export async function takeBack(
+  run: Run,
+  tenant: string,
+  { put = [], set = [] }: Pick<Change, "put" | "set">,
+): Promise<number> {
+  const [left] = await run("SELECT 1 FROM left_content WHERE tenant = $1 LIMIT 1", [tenant]);
+  if (!left) return 0;
+  const seen = new Set<Cid>();
+  for (const { cid } of set) if (cid !== null) seen.add(cid);
+  for (const { cid, bytes } of put) for (const each of [cid, ...cidsIn(bytes)]) seen.add(each);
+  let added = 0;
+  for (let wanted = [...seen]; wanted.length > 0;) {
+    const back = await run<{ id: number; length: number; bytes: Uint8Array | null }>(
+      `DELETE FROM left_content USING content
+       WHERE tenant = $1 AND content_id = content.id AND cid = ANY ($2)
+       RETURNING content.id, octet_length(bytes) AS length, CASE WHEN NOT is_leaf THEN bytes END AS bytes`,
+      [tenant, wanted],
+    );
+    const claimed = await claimContents(
+      run,
+      tenant,
+      back.map(({ id }) => id),
+    );
+    for (const { id, length } of back) if (claimed.has(id)) added += length;
+    // What it refers to in turn comes back with it.
+    wanted = back.flatMap(({ bytes }) => (bytes ? [...cidsIn(bytes)] : [])).filter((cid) => !seen.has(cid));
+    for (const cid of wanted) seen.add(cid);
+  }
+  return added;
+}
+
+/** The unverified bytes, if the tenant has a claim on them. */
+export async function readContent(run: Run, tenant: string, cid: Cid): Promise<Uint8Array | undefined> {
+  const from = "tenant_content JOIN content ON id = content_id WHERE tenant = $2 AND cid = $3";
+  return (await readBytes(run, from, [tenant, cid]))?.bytes;
+}
+
+/** The unverified bytes of the one content in `from`, whose parameters begin with `$2`. */
+export async function readBytes(run: Run, from: string, values: readonly string[]): Promise<Block | undefined> {
+  const [found] = await run<Block & { readonly id: number; readonly length: number }>(
+    `SELECT id, cid, octet_length(bytes) AS length, substr(bytes, 1, $1) AS bytes FROM ${from}`,
+    [FETCHED_BYTES, ...values],
+  );
+  if (!found || found.length <= FETCHED_BYTES) return found;
+  const whole = Buffer.alloc(found.length);
+  for (let at = 0, { bytes } = found; ;) {
+    whole.set(bytes, at);
+    at += bytes.length;
+    if (at >= found.length) return { cid: found.cid, bytes: whole };
+    const [next] = await run<Pick<Block, "bytes">>("SELECT substr(bytes, $1, $2) AS bytes FROM content WHERE id = $3", [
+      at + 1,
+      FETCHED_BYTES,
+      found.id,
+    ]);
+    // Collected meanwhile.
+    if (!next || next.bytes.length === 0) return undefined;
+    bytes = next.bytes;
+  }
+}
+
+function* inParts(blocks: readonly Block[]): Generator<Block[]> {
+  let part: Block[] = [];
+  let bytes = 0;
+  for (const block of blocks) {
+    if (part.length > 0 && bytes + block.bytes.length > SENT_BYTES) {
+      yield part;
+      [part, bytes] = [[], 0];
+    }
+    part.push(block);
+    bytes += block.bytes.length;
+  }
+  if (part.length > 0) yield part;
+}
+
+function endsOf(blocks: readonly Block[]): number[] {
+  let end = 0;
+  return blocks.map(({ bytes }) => (end += bytes.length));
+}

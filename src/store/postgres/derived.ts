@@ -1,0 +1,77 @@
+import type { Cid } from "../../lib/cid.ts";
+import type { DerivedEntry } from "../store.ts";
+import { putContents } from "./content.ts";
+import type { PostgresDatabase, Run } from "./database.ts";
+
+/** Results lost when the database fails are made again. */
+const QUICK = { isDurable: false } as const;
+
+/** The part of the Postgres store that keeps derived results and their holders. */
+export function postgresDerived(database: PostgresDatabase) {
+  return {
+    async put(tenant: string, entries: readonly DerivedEntry[]): Promise<void> {
+      if (entries.length === 0) return;
+      await database.change(tenant, async (run) => {
+        const ids = await putContents(
+          run,
+          entries.map(({ block }) => block),
+        );
+        await putDerived(run, tenant, entries, ids);
+      }, QUICK);
+    },
+
+    async hold(tenant: string, keys: readonly string[]): Promise<boolean> {
+      const wanted = [...new Set(keys)].sort();
+      if (wanted.length === 0) return true;
+      const [held] = await database.run<{ count: number }>(
+        "SELECT count(*) FROM tenant_derived WHERE tenant = $1 AND key = ANY ($2)",
+        [tenant, wanted],
+      );
+      // What is held exists.
+      if (held!.count === wanted.length) return true;
+      return database.change(tenant, async (run) => {
+        const there = await run("SELECT key FROM derived WHERE key = ANY ($1) ORDER BY key FOR KEY SHARE", [wanted]);
+        if (there.length < wanted.length) return false;
+        await claim(run, tenant, wanted);
+        return true;
+      }, QUICK);
+    },
+  };
+}
+
+/** Part of a transaction that has put the contents of the results. Returns the number of bytes that the tenant did not hold. */
+export async function putDerived(
+  run: Run,
+  tenant: string,
+  entries: readonly DerivedEntry[],
+  ids: ReadonlyMap<Cid, number>,
+): Promise<number> {
+  if (entries.length === 0) return 0;
+  const sorted = entries.toSorted((a, b) => (a.key < b.key ? -1 : 1));
+  const keys = sorted.map(({ key }) => key);
+  await run(
+    `INSERT INTO derived (key, content_id)
+     SELECT key, id FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS each (key, id, at) ORDER BY at
+     ON CONFLICT DO NOTHING`,
+    [keys, sorted.map(({ block }) => ids.get(block.cid))],
+  );
+  const made = sorted.filter(({ madeOf }) => madeOf !== undefined);
+  if (made.length > 0)
+    await run(
+      "INSERT INTO derived_source (key, cid) SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING",
+      [made.map(({ key }) => key), made.map(({ madeOf }) => madeOf)],
+    );
+  return claim(run, tenant, keys);
+}
+
+async function claim(run: Run, tenant: string, keys: readonly string[]): Promise<number> {
+  const [claimed] = await run<{ bytes: number }>(
+    `WITH claimed AS (
+       INSERT INTO tenant_derived (tenant, key) SELECT $1, key FROM unnest($2::text[]) AS key
+       ON CONFLICT DO NOTHING RETURNING key)
+     SELECT coalesce(sum(octet_length(bytes)), 0) AS bytes
+     FROM claimed JOIN derived USING (key) JOIN content ON id = content_id`,
+    [tenant, keys],
+  );
+  return claimed!.bytes;
+}

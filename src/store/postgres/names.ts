@@ -1,0 +1,135 @@
+import { auditOfChange } from "../../audit/audit-entry.ts";
+import type { Cid } from "../../lib/cid.ts";
+import { byName, contentMissing, nameMoved } from "../rules.ts";
+import type { Change, NameChange, NameChanges, NameKind, NameMove, NameRecord } from "../store.ts";
+import { appendAudit } from "./audit.ts";
+import { claimContents, putContents, takeBack } from "./content.ts";
+import type { PostgresDatabase, Run } from "./database.ts";
+import { putDerived } from "./derived.ts";
+import type { Feed } from "./feed.ts";
+import { checkRoom, type StoredBytes } from "./stored-bytes.ts";
+
+/** The part of the Postgres store that keeps names with their history. */
+export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes: StoredBytes) {
+  return {
+    async get(tenant: string, kind: NameKind, name: string): Promise<NameRecord | undefined> {
+      const [found] = await run<NameRecord>(
+        `SELECT kind, name, cid, changed_at AS "changedAt" FROM name WHERE tenant = $1 AND kind = $2 AND name = $3`,
+        [tenant, kind, name],
+      );
+      return found;
+    },
+
+    async list(tenant: string, kind: NameKind): Promise<NameRecord[]> {
+      const found = await run<NameRecord>(
+        `SELECT kind, name, cid, changed_at AS "changedAt" FROM name WHERE tenant = $1 AND kind = $2`,
+        [tenant, kind],
+      );
+      return found.sort(byName);
+    },
+
+    history: (tenant: string, kind: NameKind, name: string, max?: number): Promise<NameChange[]> =>
+      run<NameChange>(
+        `SELECT cid, changed_at AS "changedAt", changed_by AS "by" FROM name_change
+         WHERE tenant = $1 AND kind = $2 AND name = $3 ORDER BY id DESC LIMIT $4`,
+        [tenant, kind, name, max],
+      ),
+
+    async had(tenant: string, kind: NameKind, name: string, cid: Cid): Promise<boolean> {
+      const found = await run(
+        "SELECT 1 FROM name_change WHERE tenant = $1 AND kind = $2 AND name = $3 AND cid = $4 LIMIT 1",
+        [tenant, kind, name, cid],
+      );
+      return found.length > 0;
+    },
+
+    async latest(): Promise<number> {
+      const [counter] = await run<{ latest: number }>("SELECT latest FROM name_change_counter");
+      return counter!.latest;
+    },
+
+    async changesAfter(tenant: string, kinds: readonly NameKind[], since: number): Promise<NameChanges | undefined> {
+      const rows = await run<{ latest: number; kind: NameKind | "tenant" | null; name: string }>(
+        `SELECT latest, changed.kind, changed.name
+         FROM name_change_counter LEFT JOIN (
+           SELECT DISTINCT kind, name FROM name_change
+           WHERE id > $1 AND tenant = $2 AND (kind = 'tenant' OR kind = ANY ($3))) AS changed ON true`,
+        [since, tenant, kinds],
+      );
+      const { latest } = rows[0]!;
+      // A database that replaced this one may not know that change.
+      if (latest < since || rows.some(({ kind }) => kind === "tenant")) return undefined;
+      return { latest, changed: rows.flatMap(({ kind, name }) => (kind ? { kind: kind as NameKind, name } : [])) };
+    },
+
+    /** Part of a change of the tenant, whose bytes are verified. Returns the numbers of the changes. */
+    async change(run: Run, tenant: string, wanted: Change): Promise<readonly number[]> {
+      const { by, put = [], set = [], derived = [], storedBytesMax } = wanted;
+      const use = storedBytesMax === undefined ? undefined : await storedBytes.of(run, tenant);
+      const ids = await putContents(run, [...put, ...derived.map(({ block }) => block)]);
+      let added = await putDerived(run, tenant, derived, ids);
+      if (put.length > 0) {
+        const claimed = await claimContents(run, tenant, new Set(put.map(({ cid }) => ids.get(cid)!)));
+        for (const { cid, bytes } of put) if (claimed.delete(ids.get(cid)!)) added += bytes.length;
+      }
+      added += await takeBack(run, tenant, wanted);
+      if (use) checkRoom(use, added, storedBytesMax!, "storage_full");
+      const moved = await move(run, tenant, set);
+      if (moved.length === 0) return [];
+      await appendAudit(run, auditOfChange(tenant, wanted, moved));
+      return feed.record(
+        run,
+        moved.map(({ kind, name, cid, changedAt }) => ({ tenant, kind, name, cid, changedAt, by })),
+      );
+    },
+  };
+}
+
+/** The meaning of a name before and after a change. */
+interface Moved extends Pick<NameMove, "kind" | "name" | "cid"> {
+  readonly from: Cid | null;
+  readonly changedAt: number;
+}
+
+/** Returns the moves of names that did not mean the same already. */
+async function move(run: Run, tenant: string, set: readonly NameMove[]): Promise<Moved[]> {
+  if (set.length === 0) return [];
+  const stand = await run<{ cid: Cid | null; isClaimed: boolean; now: number }>(
+    `SELECT name.cid, berth_now() AS now, EXISTS (
+       SELECT 1 FROM content JOIN tenant_content ON content_id = content.id
+       WHERE tenant_content.tenant = $1 AND content.cid = move.cid) AS "isClaimed"
+     FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS move (kind, name, cid, at)
+     LEFT JOIN name ON name.tenant = $1 AND name.kind = move.kind AND name.name = move.name ORDER BY at`,
+    [tenant, ...columnsOf(set)],
+  );
+  const changedAt = stand[0]!.now;
+  // One change may move a name more than once.
+  const last = new Map<string, Moved>();
+  const moved = set.flatMap(({ kind, name, cid, expected }, index): Moved[] => {
+    const key = `${kind} ${name}`;
+    const before = last.get(key);
+    const from = before ? before.cid : stand[index]!.cid;
+    if (expected !== undefined && expected !== from) throw nameMoved(kind, name, expected, from);
+    if (cid === from) return [];
+    if (cid !== null && !stand[index]!.isClaimed) throw contentMissing(kind, name, cid);
+    const move = { kind, name, from, cid, changedAt };
+    last.set(key, move);
+    return [move];
+  });
+  if (moved.length === 0) return [];
+  await run(
+    `WITH move AS (SELECT * FROM unnest($3::text[], $4::text[], $5::text[]) AS move (kind, name, cid)),
+       gone AS (
+         DELETE FROM name USING move
+         WHERE tenant = $1 AND name.kind = move.kind AND name.name = move.name AND move.cid IS NULL)
+     INSERT INTO name (tenant, kind, name, cid, changed_at)
+     SELECT $1, kind, name, cid, $2 FROM move WHERE cid IS NOT NULL
+     ON CONFLICT (tenant, kind, name) DO UPDATE SET cid = excluded.cid, changed_at = excluded.changed_at`,
+    [tenant, changedAt, ...columnsOf([...last.values()])],
+  );
+  return moved;
+}
+
+function columnsOf(moves: readonly Pick<NameMove, "kind" | "name" | "cid">[]): (string | null)[][] {
+  return [moves.map(({ kind }) => kind), moves.map(({ name }) => name), moves.map(({ cid }) => cid)];
+}

@@ -1,0 +1,146 @@
+import { randomBytes } from "node:crypto";
+import { isCid, rawBlock } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { Log } from "../../lib/log.ts";
+import { verifiedInTurns } from "../rules.ts";
+import type { Change, SecretStore, Store } from "../store.ts";
+import { postgresAuditLinks } from "./audit.ts";
+import { readBytes, readContent } from "./content.ts";
+import { PostgresDatabase } from "./database.ts";
+import { postgresDerived } from "./derived.ts";
+import { Feed, type ForeignChange } from "./feed.ts";
+import { postgresNames } from "./names.ts";
+import { postgresNodes } from "./nodes.ts";
+import { postgresRecords } from "./records.ts";
+import { postgresSecrets } from "./secrets.ts";
+import { postgresState } from "./state.ts";
+import { StoredBytes } from "./stored-bytes.ts";
+import { postgresTenants } from "./tenants.ts";
+import { postgresTokens } from "./tokens.ts";
+import { upgradeDatabase } from "./upgrade.ts";
+
+export interface PostgresStoreOptions {
+  /** `postgres://user:password@host:port/database`, of the server that takes writes. */
+  readonly database: string;
+  /** Gets what Postgres and the network say, which errors leave out. */
+  readonly log?: Log;
+}
+
+/**
+ * The store of many machines: a Postgres database, which all nodes have open. Each part keeps its own tables; this file
+ * puts them together. Makes the tables where there are none. Rejects with `store_failed`.
+ */
+export async function openPostgresStore({ database: url, log }: PostgresStoreOptions): Promise<Store & SecretStore> {
+  const database = new PostgresDatabase(url, log);
+  const feed = new Feed(database, url, log);
+  try {
+    await upgradeDatabase(database, log);
+    await feed.open();
+  } catch (error) {
+    await feed.close();
+    await database.close();
+    throw error;
+  }
+  const storedBytes = new StoredBytes();
+  const derived = postgresDerived(database);
+  const names = postgresNames(database, feed, storedBytes);
+  const records = postgresRecords(database);
+
+  return {
+    tenants: postgresTenants(database, feed, (tenant) => storedBytes.forget(tenant)),
+    tokens: postgresTokens(database, feed),
+    state: postgresState(database, storedBytes),
+    nodes: postgresNodes(database, feed),
+    audit: postgresAuditLinks(database),
+    ...postgresSecrets(database, feed),
+
+    now: () => feed.now(),
+
+    async content(tenant, cid) {
+      const bytes = isCid(cid) ? await readContent(database.run, tenant, cid) : undefined;
+      return bytes && verifiedInTurns(cid, bytes);
+    },
+
+    name: names.get,
+    names: names.list,
+    changesAfter: names.changesAfter,
+    latestChange: names.latest,
+    history: names.history,
+    had: names.had,
+
+    async change(tenant, change) {
+      for (const { cid, bytes } of change.put ?? []) await verifiedInTurns(cid, bytes);
+      for (const { block } of change.derived ?? []) await verifiedInTurns(block.cid, block.bytes);
+      return feed.telling(namesOf(tenant, change), () =>
+        database.change(tenant, (run) => names.change(run, tenant, change)),
+      );
+    },
+
+    onChange: (listener) =>
+      feed.listen((changes) => {
+        const changed = changes.flatMap(({ tenant, kind, name }) =>
+          kind === "tenant" || kind === "token" ? [] : [{ tenant, kind, name }],
+        );
+        if (changed.length > 0) listener(changed);
+      }),
+
+    onReplaced: (listener) => feed.listenToReplacing(listener),
+
+    async derived(key) {
+      const found = await readBytes(database.run, "derived JOIN content ON id = content_id WHERE key = $2", [key]);
+      return found && verifiedInTurns(found.cid, found.bytes);
+    },
+
+    async putDerived(tenant, entries) {
+      for (const { block } of entries) await verifiedInTurns(block.cid, block.bytes);
+      await derived.put(tenant, entries);
+    },
+
+    holdDerived: derived.hold,
+
+    record: records.get,
+    async putRecord(tenant, kind, key, put) {
+      return (await records.putAll(tenant, kind, [{ ...put, key }], true))[0];
+    },
+    putRecords: (tenant, kind, puts) => records.putAll(tenant, kind, puts, false),
+
+    async check() {
+      const block = rawBlock(randomBytes(32));
+      const set = [{ kind: "variable", name: block.cid, cid: block.cid }] as const;
+      try {
+        await database.transaction(async (run) => {
+          await run("SET LOCAL lock_timeout = 1000");
+          await run("SAVEPOINT trial");
+          await names.change(run, NOBODY, { by: "check", put: [block], set });
+          await run("ROLLBACK TO SAVEPOINT trial");
+          await records.writeNothing(run);
+        });
+      } catch (error) {
+        // If another node is writing, writing works.
+        if (((error as BerthError).cause as { code?: unknown } | undefined)?.code !== LOCK_TIMEOUT) throw error;
+      }
+    },
+
+    async size() {
+      const [found] = await database.run<{ bytes: number }>("SELECT pg_database_size(current_database()) AS bytes");
+      return found!.bytes;
+    },
+
+    use: (tenant) => storedBytes.of(database.run, tenant),
+
+    collect: () => Promise.reject(new BerthError("store_failed", "not yet")),
+
+    async close() {
+      await feed.close();
+      await database.close();
+    },
+  };
+}
+
+/** No tenant can have this name. */
+const NOBODY = "~check";
+const LOCK_TIMEOUT = "55P03";
+
+function namesOf(tenant: string, { set = [] }: Change): ForeignChange[] {
+  return set.map(({ kind, name }) => ({ tenant, kind, name }));
+}

@@ -1,0 +1,102 @@
+import type { KeyedRecordPut, RecordKind, StoredRecord } from "../../lib/records.ts";
+import type { PostgresDatabase, Run } from "./database.ts";
+
+/** How often one write removes expired records, and how many at the most. */
+const EXPIRED_EVERY_MS = 1_000;
+const EXPIRED_AT_ONCE = 1_000;
+
+/** The part of the Postgres store that keeps records that expire. */
+export function postgresRecords(database: PostgresDatabase) {
+  let removedAt = -Infinity;
+
+  const removeExpired = async (run: Run): Promise<void> => {
+    if (performance.now() - removedAt < EXPIRED_EVERY_MS) return;
+    removedAt = performance.now();
+    await run(
+      `DELETE FROM record WHERE ctid = ANY (ARRAY (
+         SELECT ctid FROM record WHERE expires_at <= berth_now() ORDER BY expires_at LIMIT ${EXPIRED_AT_ONCE}
+         FOR UPDATE SKIP LOCKED))`,
+    );
+  };
+
+  return {
+    async get(tenant: string, kind: RecordKind, key: string): Promise<StoredRecord | undefined> {
+      const [found] = await database.run<StoredRecord>(
+        `SELECT value, revision FROM record
+         WHERE tenant = $1 AND kind = $2 AND key = $3 AND expires_at > berth_now()`,
+        [tenant, kind, key],
+      );
+      return found;
+    },
+
+    /** Returns the new revision of each. */
+    putAll: async (
+      tenant: string,
+      kind: RecordKind,
+      puts: readonly KeyedRecordPut[],
+      isDurable: boolean,
+    ): Promise<(number | undefined)[]> => {
+      if (puts.length === 0) return [];
+      return database.transaction(
+        async (run) => {
+          const revisions: (number | undefined)[] = [];
+          for (const indexes of rounds(puts)) {
+            const some = indexes.map((index) => puts[index]!);
+            const made = new Map((await putSome(run, tenant, kind, some)).map(({ key, revision }) => [key, revision]));
+            for (const index of indexes) revisions[index] = made.get(puts[index]!.key);
+          }
+          await removeExpired(run);
+          return revisions;
+        },
+        { isDurable },
+      );
+    },
+
+    /** Makes a write that nobody reads; part of a transaction. */
+    async writeNothing(run: Run): Promise<void> {
+      await run(
+        `INSERT INTO record (tenant, kind, key, revision, value, expires_at) VALUES ('', 'check', '', 1, '', berth_now())
+         ON CONFLICT (tenant, kind, key) DO UPDATE SET revision = record.revision + 1, expires_at = excluded.expires_at`,
+      );
+    },
+  };
+}
+
+/** The places of puts that one statement can make: no key twice. */
+function rounds(puts: readonly KeyedRecordPut[]): number[][] {
+  const times = new Map<string, number>();
+  const found: number[][] = [];
+  for (const [index, { key }] of puts.entries()) {
+    const round = times.get(key) ?? 0;
+    times.set(key, round + 1);
+    (found[round] ??= []).push(index);
+  }
+  return found;
+}
+
+/** Each where nobody was first: a new record has none that still lives in its place. */
+function putSome(
+  run: Run,
+  tenant: string,
+  kind: RecordKind,
+  puts: readonly KeyedRecordPut[],
+): Promise<{ key: string; revision: number }[]> {
+  const columns = ["key", "value", "expected", "expiresAt"] as const;
+  return run(
+    `WITH put AS (
+       SELECT * FROM unnest($3::text[], $4::text[], $5::bigint[], $6::bigint[]) AS put (key, value, expected, expires_at)),
+       made AS (
+         INSERT INTO record (tenant, kind, key, revision, value, expires_at)
+         SELECT $1, $2, key, 1, value, expires_at FROM put WHERE expected = 0 ORDER BY key
+         ON CONFLICT (tenant, kind, key) DO UPDATE
+         SET revision = 1, value = excluded.value, expires_at = excluded.expires_at
+         WHERE record.expires_at <= berth_now() RETURNING key, revision),
+       changed AS (
+         UPDATE record SET revision = record.revision + 1, value = put.value, expires_at = put.expires_at FROM put
+         WHERE tenant = $1 AND kind = $2 AND record.key = put.key AND put.expected > 0
+           AND record.revision = put.expected AND record.expires_at > berth_now()
+         RETURNING record.key, record.revision)
+     SELECT key, revision FROM made UNION ALL SELECT key, revision FROM changed`,
+    [tenant, kind, ...columns.map((column) => puts.map((put) => put[column]))],
+  );
+}

@@ -1,0 +1,65 @@
+import { once } from "node:events";
+import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+
+/** A way to a Postgres through which a test can lose connections. */
+export interface PostgresWay {
+  readonly url: string;
+  /** Loses all connections, and takes no more until it is mended. */
+  cut(): void;
+  mend(): void;
+  close(): Promise<void>;
+}
+
+/** What becomes of a message on the way: the connection is lost before it, or with the answer. */
+type Fate = "lost" | "unanswered" | undefined;
+
+/** `judge` is called with each text that is sent. */
+export async function openWay(url: string, judge: (sent: string) => Fate = () => undefined): Promise<PostgresWay> {
+  const to = new URL(url);
+  const sockets = new Set<Socket>();
+  let isCut = false;
+  const server = createServer((client) => {
+    if (isCut) return void client.destroy();
+    const upstream = connect(Number(to.port), to.hostname);
+    let isUnanswered = false;
+    for (const [socket, other] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      sockets.add(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => {
+        sockets.delete(socket);
+        other.destroy();
+      });
+    }
+    client.on("data", (chunk) => {
+      const fate = judge(chunk.toString("latin1"));
+      if (fate === "lost") return void client.destroy();
+      isUnanswered ||= fate === "unanswered";
+      upstream.write(chunk);
+    });
+    upstream.on("data", (chunk) => {
+      if (isUnanswered) client.destroy();
+      else client.write(chunk);
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const own = new URL(url);
+  own.port = String((server.address() as AddressInfo).port);
+  const cut = (): void => {
+    isCut = true;
+    for (const socket of sockets) socket.destroy();
+  };
+  return {
+    url: own.href,
+    cut,
+    mend: () => void (isCut = false),
+    async close() {
+      cut();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
