@@ -54,15 +54,15 @@ export async function moveServerState(run: Run, tenant: string, server: string, 
 
 /**
  * Removes all that a tenant has, in a transaction that has locked it, and leaves what takes long to remove behind under
- * `left`, for `removeClaims`. Returns the number of its names.
+ * `left`, for `removeClaims`. Of its changes those go that fulfil a condition. Returns the number of its names.
  */
-export async function purge(run: Run, tenant: string, left: string): Promise<number> {
+export async function purge(run: Run, tenant: string, left: string, changes = "true"): Promise<number> {
   await moveClaims(run, tenant, left);
   await moveResults(run, tenant, left);
   await moveState(run, tenant, left);
   const names = await run("DELETE FROM name WHERE tenant = $1 RETURNING 1", [tenant]);
   await run(
-    `WITH changes AS (DELETE FROM name_change WHERE tenant = $1), records AS (DELETE FROM record WHERE tenant = $1)
+    `WITH changes AS (DELETE FROM name_change WHERE tenant = $1 AND ${changes}), records AS (DELETE FROM record WHERE tenant = $1)
      DELETE FROM secret WHERE tenant = $1`,
     [tenant],
   );
@@ -99,6 +99,8 @@ async function removeSome(run: Run, alias: string): Promise<{ isOver: boolean; r
     [alias],
   );
   if (state.length === 0) await run("DELETE FROM state_server WHERE tenant = $1", [alias]);
+  // Of an import that was not published.
+  await run("DELETE FROM name_change WHERE tenant = $1", [alias]);
   const removed = await removeUnheld(
     run,
     claims.map(({ id }) => id),
@@ -136,7 +138,7 @@ export async function removeUnheld(
 export async function removeResults(
   run: Run,
   keys: readonly string[],
-): Promise<{ readonly key: string; readonly id: number }[]> {
+): Promise<{ readonly id: number; readonly bytes: number }[]> {
   if (keys.length === 0) return [];
   const locked = await run<{ key: string }>("SELECT key FROM derived WHERE key = ANY ($1) FOR UPDATE SKIP LOCKED", [
     keys,
@@ -144,7 +146,7 @@ export async function removeResults(
   return run(
     `DELETE FROM derived WHERE key = ANY ($1)
        AND NOT EXISTS (SELECT 1 FROM tenant_derived WHERE tenant_derived.key = derived.key)
-     RETURNING key, content_id AS id`,
+     RETURNING content_id AS id, (SELECT octet_length(bytes) FROM content WHERE content.id = content_id) AS bytes`,
     [locked.map(({ key }) => key)],
   );
 }
@@ -155,7 +157,8 @@ export async function leftIds(run: Run): Promise<string[]> {
   const found = await run<{ tenant: string }>(
     `SELECT DISTINCT tenant FROM tenant_content WHERE ${isAlias}
      UNION SELECT DISTINCT tenant FROM tenant_derived WHERE ${isAlias}
-     UNION SELECT DISTINCT tenant FROM state_server WHERE ${isAlias}`,
+     UNION SELECT DISTINCT tenant FROM state_server WHERE ${isAlias}
+     UNION SELECT DISTINCT tenant FROM name_change WHERE ${isAlias}`,
   );
   return [...new Set(found.map(({ tenant }) => tenant.slice(ALIAS.length).split("-")[0]!))];
 }

@@ -58,8 +58,9 @@ CREATE TABLE name_change (
 );
 CREATE INDEX name_change_by_name ON name_change (tenant, kind, name, id);
 
-CREATE TABLE name_change_counter (latest bigint NOT NULL, earliest bigint NOT NULL);
-INSERT INTO name_change_counter VALUES (0, 0);
+CREATE TABLE name_change_counter (latest bigint NOT NULL);
+INSERT INTO name_change_counter VALUES (0);
+CREATE SEQUENCE imported_change MINVALUE -9007199254740991 START -9007199254740991 MAXVALUE -1;
 
 CREATE TABLE derived (
   key        text COLLATE "C" PRIMARY KEY,
@@ -153,6 +154,12 @@ CREATE TABLE token (
   revoked_at bigint
 );
 CREATE INDEX token_by_tenant ON token (tenant, created_at, id);
+
+-- The imports that are under way: what they have written stands under an alias of their id.
+CREATE TABLE staging (
+  id         text COLLATE "C" PRIMARY KEY,
+  expires_at bigint NOT NULL
+);
 
 -- Sealed values, all with one key at a time. No content: what is replaced or deleted is gone, and no CID tells of it.
 CREATE TABLE secret (
