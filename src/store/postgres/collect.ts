@@ -3,7 +3,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import { ALIAS, newAlias } from "../aliases.ts";
 import type { CollectedAmounts, CollectionOrder, CollectionResult, Store, TenantCollection } from "../store.ts";
-import { lock, type PostgresDatabase, type Run } from "./database.ts";
+import type { PostgresDatabase, Run } from "./database.ts";
 import { purge, removeClaims, removeResults, removeUnheld, UNHELD } from "./left-claims.ts";
 import { removeExpired } from "./state.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
@@ -106,14 +106,17 @@ class Collecting {
   async #settled<T>(work: (run: Run) => Promise<T>): Promise<T> {
     for (;;) {
       await this.#follow(this.#database.run, await this.#changes(this.#database.run));
-      const done = await this.#database.transaction(async (run) => {
-        await lock(run, "tenant", this.#tenant);
-        // The few that came before the lock; more of them are marked without it.
-        const changes = await this.#changes(run);
-        if (changes.length > FEW) return undefined;
-        await this.#follow(run, changes);
-        return { result: await work(run) };
-      }, QUICK);
+      const done = await this.#database.change(
+        this.#tenant,
+        async (run) => {
+          // The few that came before the lock; more of them are marked without it.
+          const changes = await this.#changes(run);
+          if (changes.length > FEW) return undefined;
+          await this.#follow(run, changes);
+          return { result: await work(run) };
+        },
+        QUICK,
+      );
       if (done) return done.result;
     }
   }
@@ -425,11 +428,8 @@ async function removeAllExpired(database: PostgresDatabase): Promise<void> {
      WHERE expires_at <= berth_now() AND NOT starts_with(tenant, '${ALIAS}')`,
   );
   for (const { tenant } of tenants) {
-    const removeSome = async (run: Run): Promise<number> => {
-      await lock(run, "tenant", tenant);
-      return await removeExpired(run, tenant);
-    };
-    while ((await database.transaction(removeSome, QUICK)) > 0);
+    const removeSome = (run: Run): Promise<number> => removeExpired(run, tenant);
+    while ((await database.change(tenant, removeSome, QUICK)) > 0);
   }
 }
 
@@ -445,11 +445,14 @@ async function removeRemains(database: PostgresDatabase): Promise<void> {
   );
   for (const { tenant } of gone) {
     const left = newAlias();
-    await database.transaction(async (run) => {
-      await lock(run, "tenant", tenant);
-      const [still] = await run(`SELECT 1 FROM (SELECT $1::text AS tenant) AS each WHERE ${WAS_DELETED}`, [tenant]);
-      if (still) await purge(run, tenant, left, "kind <> 'tenant'");
-    }, QUICK);
+    await database.change(
+      tenant,
+      async (run) => {
+        const [still] = await run(`SELECT 1 FROM (SELECT $1::text AS tenant) AS each WHERE ${WAS_DELETED}`, [tenant]);
+        if (still) await purge(run, tenant, left, "kind <> 'tenant'");
+      },
+      QUICK,
+    );
     await removeClaims(database, left);
   }
 }

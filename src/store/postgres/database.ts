@@ -40,7 +40,8 @@ export class PostgresDatabase {
   /** One statement, which is a transaction by itself; it is never tried twice. */
   readonly run: Run = async <Row extends object>(sql: string, values: readonly unknown[] = []) => {
     // No text here holds it, and Postgres refuses to look.
-    if (sql.startsWith("SELECT") && values.some((value) => typeof value === "string" && value.includes("\0"))) return [];
+    if (sql.startsWith("SELECT") && values.some((value) => typeof value === "string" && value.includes("\0")))
+      return [];
     try {
       return (await this.#pool.query<Row>(sql, [...values])).rows;
     } catch (error) {

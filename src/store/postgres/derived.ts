@@ -11,13 +11,17 @@ export function postgresDerived(database: PostgresDatabase) {
   return {
     async put(tenant: string, entries: readonly DerivedEntry[]): Promise<void> {
       if (entries.length === 0) return;
-      await database.change(tenant, async (run) => {
-        const ids = await putContents(
-          run,
-          entries.map(({ block }) => block),
-        );
-        await putDerived(run, tenant, entries, ids);
-      }, QUICK);
+      await database.change(
+        tenant,
+        async (run) => {
+          const ids = await putContents(
+            run,
+            entries.map(({ block }) => block),
+          );
+          await putDerived(run, tenant, entries, ids);
+        },
+        QUICK,
+      );
     },
 
     async hold(tenant: string, keys: readonly string[]): Promise<boolean> {
@@ -29,12 +33,16 @@ export function postgresDerived(database: PostgresDatabase) {
       );
       // What is held exists.
       if (held!.count === wanted.length) return true;
-      return database.change(tenant, async (run) => {
-        const there = await run("SELECT key FROM derived WHERE key = ANY ($1) ORDER BY key FOR KEY SHARE", [wanted]);
-        if (there.length < wanted.length) return false;
-        await claim(run, tenant, wanted);
-        return true;
-      }, QUICK);
+      return database.change(
+        tenant,
+        async (run) => {
+          const there = await run("SELECT key FROM derived WHERE key = ANY ($1) ORDER BY key FOR KEY SHARE", [wanted]);
+          if (there.length < wanted.length) return false;
+          await claim(run, tenant, wanted);
+          return true;
+        },
+        QUICK,
+      );
     },
   };
 }

@@ -5,6 +5,7 @@ import type { Log } from "../../lib/log.ts";
 import { verifiedInTurns } from "../rules.ts";
 import type { Change, SecretStore, Store } from "../store.ts";
 import { postgresAuditLinks } from "./audit.ts";
+import { postgresCollect } from "./collect.ts";
 import { readBytes, readContent } from "./content.ts";
 import { PostgresDatabase } from "./database.ts";
 import { postgresDerived } from "./derived.ts";
@@ -128,7 +129,7 @@ export async function openPostgresStore({ database: url, log }: PostgresStoreOpt
 
     use: (tenant) => storedBytes.of(database.run, tenant),
 
-    collect: () => Promise.reject(new BerthError("store_failed", "not yet")),
+    collect: postgresCollect(database, storedBytes),
 
     async close() {
       await feed.close();

@@ -13,7 +13,7 @@ import type {
   StateStore,
 } from "../store.ts";
 import { appendAudit } from "./audit.ts";
-import { lock, type PostgresDatabase, type Run } from "./database.ts";
+import type { PostgresDatabase, Run } from "./database.ts";
 import { moveServerState, removeClaims } from "./left-claims.ts";
 import { checkRoom, type StoredBytes } from "./stored-bytes.ts";
 
@@ -34,9 +34,8 @@ export function postgresState(database: PostgresDatabase, storedBytes: StoredByt
     list: (tenant, server, part) => list(database.run, tenant, server, part),
 
     set: (tenant, server, key, put) =>
-      database.transaction(async (run) => {
+      database.change(tenant, async (run) => {
         const { value, isJson, expiresAt, expected, room, by } = put;
-        await lock(run, "tenant", tenant);
         const known = await read(run, tenant, server, key);
         if (expected !== undefined && known.version !== expected) return undefined;
         const more = { keys: known.bytes === null ? 1 : 0, bytes: sizeOf(key, value) - (known.bytes ?? 0) };
@@ -59,8 +58,7 @@ export function postgresState(database: PostgresDatabase, storedBytes: StoredByt
       }),
 
     delete: (tenant, server, key, { expected, by } = {}) =>
-      database.transaction(async (run) => {
-        await lock(run, "tenant", tenant);
+      database.change(tenant, async (run) => {
         const known = await read(run, tenant, server, key);
         if (expected !== undefined && known.version !== expected) return undefined;
         if (known.bytes !== null) await remove(run, "tenant = $1 AND server = $2 AND key = $3", [tenant, server, key]);
@@ -72,8 +70,7 @@ export function postgresState(database: PostgresDatabase, storedBytes: StoredByt
 
     async clear(tenant, server, by) {
       const left = newAlias();
-      const keys = await database.transaction(async (run) => {
-        await lock(run, "tenant", tenant);
+      const keys = await database.change(tenant, async (run) => {
         const moved = await moveServerState(run, tenant, server, left);
         if (moved > 0) await note(run, tenant, by, "cleared", { server });
         return moved;

@@ -7,7 +7,7 @@ import { CHANGES_OF_PLACE, contentMissing, verifiedInTurns } from "../rules.ts";
 import { sizeOf } from "../state-room.ts";
 import type { KeptState, NamedChange, PublishSettings, TenantStaging } from "../store.ts";
 import { claimContents, putContents, readContent } from "./content.ts";
-import { lock, type PostgresDatabase, type Run } from "./database.ts";
+import type { PostgresDatabase, Run } from "./database.ts";
 import { leftIds, moveClaims, moveState, purge, removeClaims } from "./left-claims.ts";
 import { addState } from "./state.ts";
 
@@ -19,6 +19,7 @@ const ALIVE_MS = 30_000;
 const SILENT_MS = 600_000;
 
 const QUICK = { isDurable: false } as const;
+const LONG = { isLong: true } as const;
 
 export interface Published {
   readonly by: string;
@@ -79,17 +80,20 @@ export async function postgresTenantStaging(
 
     async publish(name, settings) {
       await flush();
-      await database.transaction(async (run) => {
-        await lock(run, "tenant", name);
-        const [own] = await run("SELECT 1 FROM staging WHERE id = $1 FOR SHARE", [id]);
-        if (!own)
-          throw new BerthError("store_failed", "the import stood still for too long; nothing was changed; try again");
-        const replaced = await makeRoom(run, name, gone, settings);
-        await moveClaims(run, coming, name);
-        await moveState(run, coming, name);
-        const changes = await moveChanges(run, coming, name);
-        await record(run, name, { by: settings.by, limits: settings.limits, replaced, changes });
-      });
+      await database.change(
+        name,
+        async (run) => {
+          const [own] = await run("SELECT 1 FROM staging WHERE id = $1 FOR SHARE", [id]);
+          if (!own)
+            throw new BerthError("store_failed", "the import stood still for too long; nothing was changed; try again");
+          const replaced = await makeRoom(run, name, gone, settings);
+          await moveClaims(run, coming, name);
+          await moveState(run, coming, name);
+          const changes = await moveChanges(run, coming, name);
+          await record(run, name, { by: settings.by, limits: settings.limits, replaced, changes });
+        },
+        LONG,
+      );
       await removeClaims(database, gone);
     },
 

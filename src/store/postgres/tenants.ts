@@ -9,6 +9,7 @@ import type { PostgresDatabase, Run } from "./database.ts";
 import type { Feed } from "./feed.ts";
 import { purge, removeClaims } from "./left-claims.ts";
 import { postgresTenantSnapshot } from "./tenant-snapshot.ts";
+import { hasAnything, postgresTenantStaging } from "./tenant-staging.ts";
 
 const TENANT = `SELECT name, created_at AS "createdAt", replaced_at AS "replacedAt", suspended_at AS "suspendedAt", limits, oauth,
   ARRAY (SELECT host FROM tenant_host WHERE tenant = name ORDER BY host) AS hosts FROM tenant`;
@@ -85,9 +86,24 @@ export function postgresTenants(database: PostgresDatabase, feed: Feed, onDelete
 
     snapshot: (name) => postgresTenantSnapshot(database, name),
 
-    stage: () => Promise.reject(new BerthError("store_failed", "not yet")),
+    async stage() {
+      const staging = await postgresTenantStaging(database, async (run, name, { by, limits, ...facts }) => {
+        await appendAudit(run, entryOf(name, "tenant", { action: "imported", ...actorOf(by), ...facts, limits }));
+        await record(run, feed, name, by);
+      });
+      return {
+        ...staging,
+        async publish(name, settings) {
+          checkTenantName(name);
+          await told(name, async () => {
+            await staging.publish(name, settings);
+            onDeleted(name);
+          });
+        },
+      };
+    },
 
-    hasAnything: () => Promise.reject(new BerthError("store_failed", "not yet")),
+    hasAnything: (name) => hasAnything(run, name),
 
     onChange(listener) {
       const own = (name: string): void => listener(name);

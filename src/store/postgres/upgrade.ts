@@ -9,23 +9,26 @@ import { migrations } from "./migrations.ts";
  */
 export async function upgradeDatabase(database: PostgresDatabase, log?: Log): Promise<void> {
   if ((await versionOf(database)) === migrations.length) return;
-  await database.transaction(async (run) => {
-    await lock(run, "upgrade", "");
-    await run(
-      `CREATE TABLE IF NOT EXISTS berth_schema (
+  await database.transaction(
+    async (run) => {
+      await lock(run, "upgrade", "");
+      await run(
+        `CREATE TABLE IF NOT EXISTS berth_schema (
          -- The steps taken, and the number of steps that a version must know to work with them.
          version bigint NOT NULL, min_reader bigint NOT NULL)`,
-    );
-    const [taken] = await run<Version>('SELECT version, min_reader AS "minReader" FROM berth_schema');
-    const from = taken?.version ?? 0;
-    if (taken && taken.minReader > migrations.length) throw tooNew(taken);
-    const lacking = migrations.slice(from);
-    if (from > 0 && lacking.length > 0)
-      log?.info({ from, to: migrations.length }, "the database is upgraded to this version of Berth, once");
-    for (const sql of lacking) await run(sql);
-    if (!taken) await run("INSERT INTO berth_schema VALUES ($1, 1)", [migrations.length]);
-    else if (lacking.length > 0) await run("UPDATE berth_schema SET version = $1", [migrations.length]);
-  }, { isLong: true });
+      );
+      const [taken] = await run<Version>('SELECT version, min_reader AS "minReader" FROM berth_schema');
+      const from = taken?.version ?? 0;
+      if (taken && taken.minReader > migrations.length) throw tooNew(taken);
+      const lacking = migrations.slice(from);
+      if (from > 0 && lacking.length > 0)
+        log?.info({ from, to: migrations.length }, "the database is upgraded to this version of Berth, once");
+      for (const sql of lacking) await run(sql);
+      if (!taken) await run("INSERT INTO berth_schema VALUES ($1, 1)", [migrations.length]);
+      else if (lacking.length > 0) await run("UPDATE berth_schema SET version = $1", [migrations.length]);
+    },
+    { isLong: true },
+  );
 }
 
 interface Version {
