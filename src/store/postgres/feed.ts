@@ -73,21 +73,25 @@ export class Feed {
    */
   async record(run: Run, changes: readonly NewChange[]): Promise<number[]> {
     if (changes.length === 0) return [];
-    const [counter] = await run<{ latest: number }>(
-      "UPDATE name_change_counter SET latest = latest + $1 RETURNING latest",
-      [changes.length],
-    );
-    const first = counter!.latest - changes.length + 1;
     const columns = ["tenant", "kind", "name", "cid", "changedAt", "by"] as const;
-    await run(
-      `INSERT INTO name_change (id, tenant, kind, name, cid, changed_at, changed_by, writer)
-       SELECT $1 + at - 1, tenant, kind, name, cid, changed_at, changed_by, $2
-       FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[])
-       WITH ORDINALITY AS each (tenant, kind, name, cid, changed_at, changed_by, at)`,
-      [first, this.#writer, ...columns.map((column) => changes.map((change) => change[column]))],
+    // One statement, since all other writers wait from here to the commit.
+    const [counter] = await run<{ before: number }>(
+      `WITH counter AS (
+         UPDATE name_change_counter SET latest = latest + $1 RETURNING latest - $1 AS before),
+       made AS (
+         INSERT INTO name_change (id, tenant, kind, name, cid, changed_at, changed_by, writer)
+         SELECT before + at, tenant, kind, name, cid, changed_at, changed_by, $2
+         FROM counter, unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[])
+           WITH ORDINALITY AS each (tenant, kind, name, cid, changed_at, changed_by, at))
+       SELECT before, pg_notify($9, '') FROM counter`,
+      [
+        changes.length,
+        this.#writer,
+        ...columns.map((column) => changes.map((change) => change[column])),
+        CHANNEL,
+      ],
     );
-    await run("SELECT pg_notify($1, '')", [CHANNEL]);
-    return changes.map((_, index) => first + index);
+    return changes.map((_, index) => counter!.before + 1 + index);
   }
 
   /** Part of a transaction: nodes look once it is committed. */
