@@ -24,7 +24,7 @@ import { startService } from "./service.mjs";
  * What they know together (nodes, letters, leases) must not grow.
  *
  * `npm run soak`: two tenants, mixed calls, edits, crashing guests and kill -9 of Berth itself, for ten minutes or
- * `--minutes`, after 10,000 saves of processes that are killed, and 20,000 audit records of two. In the first 40 % of the time Berth is killed every 20 s. Then its disk is full for a while, and a
+ * `--minutes`, after 10,000 saves of processes that are killed, and 30,000 audit records of three, in SQLite and in Postgres. In the first 40 % of the time Berth is killed every 20 s. Then its disk is full for a while, and a
  * backup is restored while it serves. In the rest it runs on, and its memory has to stay where it was after a warm-up.
  * Calls are recorded. Everything is on this machine. Ends with 1 when an acknowledged write was lost that no restore
  * has undone, the audit log was broken, a call was answered wrongly, a process was left behind, or the memory grew.

@@ -10,25 +10,24 @@ import { verifyLog, type VerifiedLog } from "../../src/audit/verify.ts";
 import { packageRoot } from "../../src/config.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { Folder, recordsOf } from "../support/audit.ts";
-import { setClock } from "../support/clock.ts";
+import { recordsOf } from "../support/audit.ts";
+import { onEachStore, type AuditedPlace } from "../support/audited-stores.ts";
 import { gathered } from "../support/gathered.ts";
 
 const DAY_MS = 86_400_000;
 const KEEP = { auditDays: 0, auditCallDays: 0, auditBytesPerTenant: 0, auditCallBytesPerTenant: 0 };
 
-describe("the retention of the audit log", () => {
-  let folder: Folder;
+onEachStore("the retention of the audit log", (make, kind) => {
+  let place: AuditedPlace;
   let store: Store;
   beforeEach(async () => {
-    folder = new Folder();
-    store = await openSqliteStore({ dataDir: folder.path });
+    place = await make();
+    store = await place.open();
   });
   afterEach(async () => {
     await store.close();
-    folder.remove();
+    await place.remove();
   });
 
   const login = (): Promise<void> => store.audit.append([entryOf("acme", "login", { outcome: "ok" })]);
@@ -65,13 +64,13 @@ describe("the retention of the audit log", () => {
     const keep = { ...KEEP, auditDays: 2 };
     assert.equal(await faultOf(old[1], keep), undefined, "the last anchor that was removed is known still");
     assert.match((await faultOf(old[0], keep))?.message ?? "", /the log begins after it, at 3/);
-    folder.tamper("DELETE FROM audit WHERE tenant = 'acme'");
+    await place.tamper("DELETE FROM audit WHERE tenant = 'acme'");
     assert.match((await faultOf())?.message ?? "", /it is missing, and the store knows the chain up to 6/);
   });
 
   it("C8 a chain of which nothing is left goes on where it ended, and begins anew once nobody is told of it", async () => {
     const keep = { ...KEEP, auditDays: 5 };
-    const ends = (): unknown[] => folder.rows("SELECT tenant, place FROM audit_chain WHERE tenant <> ''");
+    const ends = (): Promise<unknown[]> => place.rows("SELECT tenant, place FROM audit_chain WHERE tenant <> ''");
     await daysAgo(20, async () => {
       for (let n = 0; n < 3; n++) await login();
       await anchor();
@@ -82,7 +81,7 @@ describe("the retention of the audit log", () => {
       await anchor();
       await retainAll(keep);
       assert.equal(await faultOf(), undefined);
-      assert.deepEqual(ends(), [
+      assert.deepEqual(await ends(), [
         { tenant: "acme", place: 3 },
         { tenant: "other", place: 1 },
       ]);
@@ -92,7 +91,7 @@ describe("the retention of the audit log", () => {
       await anchor();
       await retainAll(keep);
       assert.equal(await faultOf(), undefined);
-      assert.deepEqual(ends(), [
+      assert.deepEqual(await ends(), [
         { tenant: "acme", place: 4 },
         { tenant: "other", place: 1 },
       ]);
@@ -106,7 +105,7 @@ describe("the retention of the audit log", () => {
         assert.equal(await faultOf(), undefined, `${days} days ago`);
       });
     }
-    assert.deepEqual(ends(), [{ tenant: "third", place: 3 }]);
+    assert.deepEqual(await ends(), [{ tenant: "third", place: 3 }]);
     await daysAgo(-12, async () => {
       await login();
       assert.deepEqual(
@@ -139,7 +138,7 @@ describe("the retention of the audit log", () => {
     assert.deepEqual(facts, { tenant: "acme", kind: "retention", ...said, limits });
     assert.equal((await recordsOf(store.audit, { kind: "login" })).length, 1);
 
-    folder.tamper("UPDATE audit SET body = NULL WHERE tenant = 'acme' AND place = 8");
+    await place.tamper("UPDATE audit SET body = NULL WHERE tenant = 'acme' AND place = 8");
     assert.deepEqual(
       [(await faultOf())?.number, (await faultOf())?.message.includes("no record of retention")],
       [8, true],
@@ -149,7 +148,7 @@ describe("the retention of the audit log", () => {
   it("C8 contents of calls go after their days, those of all else stay", async () => {
     await store.audit.append([{ tenant: "acme", kind: "call", body: "{}", records: 1 }]);
     await login();
-    folder.tamper(`UPDATE audit SET at = at - ${3 * DAY_MS}`);
+    await place.tamper(`UPDATE audit SET at = at - ${3 * DAY_MS}`);
     await retainAll({ ...KEEP, auditCallDays: 2 });
     const bodies = (await gathered(store.audit.all())).map(({ kind, body }) => [kind, body !== null]);
     assert.deepEqual(bodies, [
@@ -213,7 +212,7 @@ describe("the retention of the audit log", () => {
           reason: "auditDays",
         };
         await forge("", { ...facts, ...(await more()) });
-        folder.tamper(`DELETE FROM audit WHERE tenant = 'acme' AND place <= ${through}`);
+        await place.tamper(`DELETE FROM audit WHERE tenant = 'acme' AND place <= ${through}`);
         const fault = await faultOf(kept, limits);
         assert.equal(fault?.number, through + 1);
         assert.match(fault.message, /the links before it were removed.*auditDays was 365 at the kept head/);
@@ -228,7 +227,7 @@ describe("the retention of the audit log", () => {
       it(`does not hide from a kept head that contents of ${of} are gone`, async () => {
         const facts = { chain: "acme", of, records: 30, bytes: 1, through, reason: "auditCallDays", limits: lax };
         await forge("acme", facts);
-        folder.tamper(`UPDATE audit SET body = NULL WHERE ${bodies} AND place <= ${through}`);
+        await place.tamper(`UPDATE audit SET body = NULL WHERE ${bodies} AND place <= ${through}`);
         assert.match(
           (await faultOf(kept))?.message ?? "",
           /its contents were removed, though neither too old nor too large/,
@@ -250,11 +249,13 @@ describe("the retention of the audit log", () => {
           await store.audit.append([{ tenant: "acme", kind, body: "{}", records: 1 }]);
           const { previous, hash: _hash, body: _body, ...added } = await withPrevious(101);
           const forged = { ...added, ...said };
-          folder.tamper(
+          await place.tamper(
             `UPDATE audit SET at = ${forged.at}, bytes = ${forged.bytes}, hash = x'${hexOf(linkHash(previous, forged))}'
              WHERE tenant = 'acme' AND place = ${forged.number}`,
           );
-          folder.tamper(`UPDATE audit_chain SET hash = x'${hexOf(linkHash(previous, forged))}' WHERE tenant = 'acme'`);
+          await place.tamper(
+            `UPDATE audit_chain SET hash = x'${hexOf(linkHash(previous, forged))}' WHERE tenant = 'acme'`,
+          );
           await forge("acme", {
             chain: "acme",
             of,
@@ -263,7 +264,7 @@ describe("the retention of the audit log", () => {
             through: forged.number,
             reason: "auditCallDays",
           });
-          folder.tamper(`UPDATE audit SET body = NULL WHERE kind = '${kind}'`);
+          await place.tamper(`UPDATE audit SET body = NULL WHERE kind = '${kind}'`);
           const fault = await faultOf(kept);
           assert.equal(fault?.number, forged.number);
           assert.match(fault.message, /its contents were removed, though neither too old nor too large/);
@@ -272,7 +273,7 @@ describe("the retention of the audit log", () => {
 
       it("hides no record of retention", async () => {
         await forge("", { chain: "", of: "changes", records: 1, bytes: 1, through: 1, reason: "auditBytesPerTenant" });
-        folder.tamper("UPDATE audit SET body = NULL WHERE tenant = '' AND place = 1");
+        await place.tamper("UPDATE audit SET body = NULL WHERE tenant = '' AND place = 1");
         assert.match((await faultOf())?.message ?? "", /no record of retention says so/);
       });
     });
@@ -371,7 +372,7 @@ describe("the retention of the audit log", () => {
           }),
         ]),
       );
-      folder.tamper("DELETE FROM audit WHERE tenant = 'acme'");
+      await place.tamper("DELETE FROM audit WHERE tenant = 'acme'");
       await login();
       assert.match(
         (await faultOf())!.message,
@@ -381,86 +382,94 @@ describe("the retention of the audit log", () => {
     });
   });
 
-  describe("of a log that an earlier version began", () => {
-    const earlier = (): AuditHead => readHead("2:008325073304ccf66f56da3963861918d782578cad9a3b8a6ba2e85890002141")!;
-    const call = { tenant: "acme", kind: "call", body: JSON.stringify({ fat: "x".repeat(300) }), records: 1 } as const;
-    beforeEach(async () => {
-      await store.close();
-      folder.remove();
-      folder = new Folder();
-      const database = new Database(join(folder.path, DATABASE_FILE));
-      database.exec(readFileSync(join(packageRoot, "test", "fixtures", "schema", "14.sql"), "utf8"));
-      database.pragma("user_version = 14");
-      database.close();
-      store = await openSqliteStore({ dataDir: folder.path });
-      for (let turn = 0; turn < 3; turn++) await store.audit.append([call]);
-      await anchor();
-      assert.deepEqual([await faultOf(), await faultOf(earlier())], [undefined, undefined]);
-    });
+  // No Postgres has such a log.
+  if (kind === "SQLite") {
+    describe("of a log that an earlier version began", () => {
+      const earlier = (): AuditHead => readHead("2:008325073304ccf66f56da3963861918d782578cad9a3b8a6ba2e85890002141")!;
+      const call = {
+        tenant: "acme",
+        kind: "call",
+        body: JSON.stringify({ fat: "x".repeat(300) }),
+        records: 1,
+      } as const;
+      beforeEach(async () => {
+        await store.close();
+        await place.remove();
+        place = await make();
+        const database = new Database(join(place.where, DATABASE_FILE));
+        database.exec(readFileSync(join(packageRoot, "test", "fixtures", "schema", "14.sql"), "utf8"));
+        database.pragma("user_version = 14");
+        database.close();
+        store = await place.open();
+        for (let turn = 0; turn < 3; turn++) await store.audit.append([call]);
+        await anchor();
+        assert.deepEqual([await faultOf(), await faultOf(earlier())], [undefined, undefined]);
+      });
 
-    it("C8 begins with its links, from which nothing can be taken, and proves it to heads from then", async () => {
-      for (const [sql, chain, number] of [
-        ["DELETE FROM audit WHERE arrival = 1", null, 2],
-        ["UPDATE audit SET body = '{}' WHERE arrival = 1", null, 1],
-        ["DELETE FROM audit WHERE arrival = 2", "acme", undefined],
-        ["UPDATE audit SET tenant = 'other' WHERE arrival = 2", null, 2],
-      ] as const) {
-        const all = folder.rows("SELECT arrival, tenant, body FROM audit WHERE arrival < 3");
-        folder.tamper("CREATE TABLE aside AS SELECT * FROM audit");
-        assert.equal(folder.tamper(sql), 1);
-        const fault = (await faultOf())!;
-        if (number !== undefined) assert.deepEqual([fault.chain, fault.number], [chain, number], sql);
-        else assert.match((await faultOf(earlier()))!.message, /missing/, sql);
-        folder.tamper("DELETE FROM audit");
-        folder.tamper("INSERT INTO audit SELECT * FROM aside");
-        folder.tamper("DROP TABLE aside");
-        assert.deepEqual(folder.rows("SELECT arrival, tenant, body FROM audit WHERE arrival < 3"), all);
-        assert.equal(await faultOf(), undefined);
-      }
-    });
+      it("C8 begins with its links, from which nothing can be taken, and proves it to heads from then", async () => {
+        for (const [sql, chain, number] of [
+          ["DELETE FROM audit WHERE arrival = 1", null, 2],
+          ["UPDATE audit SET body = '{}' WHERE arrival = 1", null, 1],
+          ["DELETE FROM audit WHERE arrival = 2", "acme", undefined],
+          ["UPDATE audit SET tenant = 'other' WHERE arrival = 2", null, 2],
+        ] as const) {
+          const all = await place.rows("SELECT arrival, tenant, body FROM audit WHERE arrival < 3");
+          await place.tamper("CREATE TABLE aside AS SELECT * FROM audit");
+          assert.equal(await place.tamper(sql), 1);
+          const fault = (await faultOf())!;
+          if (number !== undefined) assert.deepEqual([fault.chain, fault.number], [chain, number], sql);
+          else assert.match((await faultOf(earlier()))!.message, /missing/, sql);
+          await place.tamper("DELETE FROM audit");
+          await place.tamper("INSERT INTO audit SELECT * FROM aside");
+          await place.tamper("DROP TABLE aside");
+          assert.deepEqual(await place.rows("SELECT arrival, tenant, body FROM audit WHERE arrival < 3"), all);
+          assert.equal(await faultOf(), undefined);
+        }
+      });
 
-    it("C8 removes contents of then first, and says of which chain they were", async () => {
-      await retainAll({ ...KEEP, auditCallBytesPerTenant: 600 });
-      const said = (await recordsOf(store.audit, { tenant: "acme", kind: "retention" })).map(
-        ({ chain, of, through, records }) => ({ chain, of, through, records }),
-      );
-      assert.deepEqual(said, [
-        { chain: undefined, of: "calls", through: 2, records: 1 },
-        { chain: "acme", of: "calls", through: 2, records: 2 },
-      ]);
-      const { fault, removedRecords } = await verifyLog(store.audit);
-      assert.deepEqual([fault, removedRecords], [undefined, 3]);
-    });
-
-    it("C8 removes its links as they get too old, and later the anchors that continue them", async () => {
-      const keep = { ...KEEP, auditDays: 100 };
-      // The log has to go on for a week after a year without a record.
-      for (const days of [4, 8]) {
-        await daysAgo(-days, async () => {
-          await store.audit.append([call]);
-          await retainAll(keep);
-          assert.deepEqual([await faultOf(), await faultOf(earlier(), keep)], [undefined, undefined]);
-        });
-      }
-      const cut = (await recordsOf(store.audit, { kind: "retention" })).at(-1);
-      assert.deepEqual([cut!["chain"], cut!["links"], cut!["through"]], [undefined, 2, 2]);
-      for (const days of [60, 112, 116, 120]) {
-        await daysAgo(-days, async () => {
-          await store.audit.append([call]);
-          await anchor();
-        });
-      }
-      await daysAgo(-120, async () => {
-        await retainAll(keep);
-        assert.equal(await faultOf(), undefined);
-        const anchors = await store.audit.newest({ kind: "anchor", max: 9 });
-        assert.deepEqual(
-          anchors.map(({ number }) => number),
-          [7, 6, 5, 4],
+      it("C8 removes contents of then first, and says of which chain they were", async () => {
+        await retainAll({ ...KEEP, auditCallBytesPerTenant: 600 });
+        const said = (await recordsOf(store.audit, { tenant: "acme", kind: "retention" })).map(
+          ({ chain, of, through, records }) => ({ chain, of, through, records }),
         );
+        assert.deepEqual(said, [
+          { chain: undefined, of: "calls", through: 2, records: 1 },
+          { chain: "acme", of: "calls", through: 2, records: 2 },
+        ]);
+        const { fault, removedRecords } = await verifyLog(store.audit);
+        assert.deepEqual([fault, removedRecords], [undefined, 3]);
+      });
+
+      it("C8 removes its links as they get too old, and later the anchors that continue them", async () => {
+        const keep = { ...KEEP, auditDays: 100 };
+        // The log has to go on for a week after a year without a record.
+        for (const days of [4, 8]) {
+          await daysAgo(-days, async () => {
+            await store.audit.append([call]);
+            await retainAll(keep);
+            assert.deepEqual([await faultOf(), await faultOf(earlier(), keep)], [undefined, undefined]);
+          });
+        }
+        const cut = (await recordsOf(store.audit, { kind: "retention" })).at(-1);
+        assert.deepEqual([cut!["chain"], cut!["links"], cut!["through"]], [undefined, 2, 2]);
+        for (const days of [60, 112, 116, 120]) {
+          await daysAgo(-days, async () => {
+            await store.audit.append([call]);
+            await anchor();
+          });
+        }
+        await daysAgo(-120, async () => {
+          await retainAll(keep);
+          assert.equal(await faultOf(), undefined);
+          const anchors = await store.audit.newest({ kind: "anchor", max: 9 });
+          assert.deepEqual(
+            anchors.map(({ number }) => number),
+            [7, 6, 5, 4],
+          );
+        });
       });
     });
-  });
+  }
 
   async function withPrevious(number: number): Promise<AuditLink & { previous: Uint8Array }> {
     const all = (await gathered(store.audit.all())).filter(({ chain }) => chain === "acme");
@@ -476,11 +485,11 @@ describe("the retention of the audit log", () => {
 
   /** Records made during `work` get the time of then. */
   async function daysAgo(days: number, work: () => Promise<void>): Promise<void> {
-    const clock = setClock(Date.now() - days * DAY_MS);
+    const clock = await place.setClock(Date.now() - days * DAY_MS);
     try {
       await work();
     } finally {
-      clock.reset();
+      await clock.reset();
     }
   }
 

@@ -1,13 +1,12 @@
 /**
  * A process that appends records of the service, of a tenant of its own and of one that it shares, in turns, and anchors
- * them now and then: `FOLDER WRITER RECORDS`.
+ * them now and then: `WHERE WRITER RECORDS`.
  */
 import { entryOf, SERVICE } from "../../src/audit/audit-entry.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { openWhere } from "./open-where.ts";
 
-const [dataDir, writer, records] = process.argv.slice(2) as [string, string, string];
-// As many as a busy machine takes: a writer waits for the other one.
-const store = await openSqliteStore({ dataDir, busyMs: 60_000 });
+const [where, writer, records] = process.argv.slice(2) as [string, string, string];
+const store = await openWhere(where);
 const tenants = [writer, "shared", SERVICE];
 const ANCHOR_EVERY = 500;
 

@@ -5,31 +5,31 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { SERVICE } from "../../src/audit/audit-entry.ts";
 import { verifyLog } from "../../src/audit/verify.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { gathered } from "./gathered.ts";
+import { openWhere } from "./open-where.ts";
 
 /** For the tests, with small numbers, and for `npm run soak`, with large ones. */
 
-const WRITERS = ["one", "two"] as const;
+export const WRITERS = ["one", "two", "three"] as const;
 
 /**
- * Two processes save until they have acknowledged so many saves; each is killed again and again, after some save or
+ * Several processes save until they have acknowledged so many saves; each is killed again and again, after some save or
  * another. Asserts that every acknowledged save is there, and each save with one audit record.
  */
-export async function saveUnderKills(dataDir: string, saves: number): Promise<{ saves: number; kills: number }> {
+export async function saveUnderKills(where: string, saves: number): Promise<{ saves: number; kills: number }> {
   const acknowledged = new Map<string, string[]>();
   let [done, kills] = [0, 0];
   while (done < saves) {
     const tenants = WRITERS.map((writer) => `${writer}-${kills}`);
-    for (const [tenant, cids] of await Promise.all(tenants.map((tenant) => savedUntilKilled(dataDir, tenant)))) {
+    for (const [tenant, cids] of await Promise.all(tenants.map((tenant) => savedUntilKilled(where, tenant)))) {
       acknowledged.set(tenant, cids);
       done += cids.length;
       kills += 1;
     }
   }
-  const store = await openSqliteStore({ dataDir });
+  const store = await openWhere(where);
   try {
-    const recorded = await recordedNames(dataDir);
+    const recorded = await recordedNames(where);
     for (const [tenant, cids] of acknowledged) {
       const records = recorded.get(tenant)!;
       for (const [number, cid] of cids.entries()) {
@@ -50,8 +50,8 @@ export async function saveUnderKills(dataDir: string, saves: number): Promise<{ 
 
 const KILLED_WITHIN = 400;
 
-async function savedUntilKilled(dataDir: string, tenant: string): Promise<readonly [string, string[]]> {
-  const args = [fileOf("store-writer"), dataDir, tenant];
+async function savedUntilKilled(where: string, tenant: string): Promise<readonly [string, string[]]> {
+  const args = [fileOf("store-writer"), where, tenant];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   const closed = once(child, "close");
   const last = 1 + Math.floor(Math.random() * KILLED_WITHIN);
@@ -66,8 +66,8 @@ async function savedUntilKilled(dataDir: string, tenant: string): Promise<readon
 }
 
 /** The contents that each name of each tenant was set to, as the log says. */
-async function recordedNames(dataDir: string): Promise<Map<string, Map<string, string[]>>> {
-  const store = await openSqliteStore({ dataDir });
+async function recordedNames(where: string): Promise<Map<string, Map<string, string[]>>> {
+  const store = await openWhere(where);
   const recorded = new Map<string, Map<string, string[]>>();
   for (const { tenant, kind, body } of await gathered(store.audit.all())) {
     if (kind !== "edit") continue;
@@ -82,19 +82,19 @@ async function recordedNames(dataDir: string): Promise<Map<string, Map<string, s
   return recorded;
 }
 
-/** Two processes append so many records each at once. Asserts that all are there and that every chain is whole. */
-export async function recordTogether(dataDir: string, records: number): Promise<void> {
+/** Several processes append so many records each at once. Asserts that all are there and that every chain is whole. */
+export async function recordTogether(where: string, records: number): Promise<void> {
   await Promise.all(
     WRITERS.map(async (writer) => {
-      const args = [fileOf("audit-writer"), dataDir, writer, String(records)];
+      const args = [fileOf("audit-writer"), where, writer, String(records)];
       const [code] = await once(spawn(process.execPath, args, { stdio: ["ignore", "inherit", "inherit"] }), "exit");
       assert.equal(code, 0);
     }),
   );
-  const store = await openSqliteStore({ dataDir });
+  const store = await openWhere(where);
   try {
     const { fault, chains } = await verifyLog(store.audit);
-    assert.deepEqual([fault, chains], [undefined, 4]);
+    assert.deepEqual([fault, chains], [undefined, WRITERS.length + 2]);
     const said = new Map<string, number[]>(WRITERS.map((writer) => [writer, []]));
     for (const { tenant, kind, body } of await gathered(store.audit.all())) {
       if (kind !== "login") continue;

@@ -28,6 +28,7 @@ import {
   type DueBodies,
   type RemovableLink,
 } from "../../audit/retention.ts";
+import type { BerthError } from "../../lib/errors.ts";
 import { lock, type PostgresDatabase, type Run } from "./database.ts";
 
 /** Links that are in memory at once while all are read. */
@@ -40,14 +41,14 @@ const STATEMENTS = 20;
 const QUICK = { isDurable: false } as const;
 
 /** Records an event in the transaction of its change, after all locks on tenants and contents. */
-export function appendAudit(run: Run, entry: AuditEntry): Promise<void> {
-  return appendAllAudit(run, [entry]);
+export async function appendAudit(run: Run, entry: AuditEntry): Promise<void> {
+  await appendAllAudit(run, [entry]);
 }
 
-/** As `appendAudit`, in this order. Each chain stays locked until the transaction ends. */
-export async function appendAllAudit(run: Run, entries: readonly AuditEntry[]): Promise<void> {
-  if (entries.length === 0) return;
-  const ends = await lockEnds(run, [...new Set(entries.map(({ tenant }) => tenant))]);
+/** As `appendAudit`, in this order; returns the links. Each chain stays locked until the transaction ends. */
+export async function appendAllAudit(run: Run, entries: readonly AuditEntry[]): Promise<readonly Link[]> {
+  if (entries.length === 0) return [];
+  const ends = await lockEnds(run, tenantsOf(entries));
   const links = entries.map((entry) => {
     const end = ends.get(entry.tenant)!;
     // The chain orders the times, whatever happens to the clock.
@@ -68,7 +69,10 @@ export async function appendAllAudit(run: Run, entries: readonly AuditEntry[]): 
      WHERE chain.tenant = grown.tenant`,
     columns.map((column) => [...ends.values()].map((end) => end[column])),
   );
+  return links;
 }
+
+type Link = ReturnType<typeof linkAfter>;
 
 interface End extends AuditHead {
   readonly tenant: string;
@@ -91,7 +95,7 @@ async function lockEnds(run: Run, tenants: readonly string[]): Promise<Map<strin
   return new Map(ends.map((end) => [end.tenant, end]));
 }
 
-async function addLinks(run: Run, links: readonly (ReturnType<typeof linkAfter> & { body: string })[]): Promise<void> {
+async function addLinks(run: Run, links: readonly (Link & { readonly body: string })[]): Promise<void> {
   const columns = ["number", "at", "since", "tenant", "kind", "records", "bytes", "digest", "hash", "body"] as const;
   await run(
     `INSERT INTO audit (place, at, since, tenant, kind, records, bytes, digest, hash, body)
@@ -107,8 +111,22 @@ async function addLinks(run: Run, links: readonly (ReturnType<typeof linkAfter> 
 /** The audit log as the rest of Berth uses it. Nobody waits long for another process, so that none is refused at once. */
 export function postgresAuditLinks(database: PostgresDatabase): AuditLinks {
   const { run } = database;
+  /** The first links of entries that may be there, as the connection was lost while they were committed. */
+  const unsure = new WeakMap<readonly AuditEntry[], Link>();
   return {
-    append: (entries) => database.transaction((within) => appendAllAudit(within, entries), QUICK),
+    async append(entries) {
+      let first: Link | undefined;
+      try {
+        await database.transaction(async (within) => {
+          const perhaps = unsure.get(entries);
+          if (!perhaps || !(await isThere(within, perhaps, entries))) [first] = await appendAllAudit(within, entries);
+        }, QUICK);
+      } catch (error) {
+        if (first && (error as BerthError).code === "store_unsure") unsure.set(entries, first);
+        throw error;
+      }
+    },
+
     newest: (query) => newest(run, query),
 
     async *all() {
@@ -146,6 +164,17 @@ export function postgresAuditLinks(database: PostgresDatabase): AuditLinks {
       return isDue !== false && (await database.transaction((within) => retain(within, keep), QUICK));
     },
   };
+}
+
+/** Whoever appended it holds the chain until it is known. */
+async function isThere(run: Run, { tenant, at, hash }: Link, entries: readonly AuditEntry[]): Promise<boolean> {
+  await lockEnds(run, tenantsOf(entries));
+  const [found] = await run("SELECT 1 FROM audit WHERE tenant = $1 AND at = $2 AND hash = $3", [tenant, at, hash]);
+  return found !== undefined;
+}
+
+function tenantsOf(entries: readonly AuditEntry[]): string[] {
+  return [...new Set(entries.map(({ tenant }) => tenant))];
 }
 
 const PLACE =

@@ -1,0 +1,140 @@
+import { after, before, describe, mock } from "node:test";
+import pg from "pg";
+import { connectionOf } from "../../src/store/postgres/database.ts";
+import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { SecretStore, Store } from "../../src/store/store.ts";
+import { Folder } from "./audit.ts";
+import { setClock } from "./clock.ts";
+import { startPostgres, type TestPostgres } from "./postgres.ts";
+import { storeDatabases } from "./store-databases.ts";
+
+/** An empty store whose audit log a test attacks. */
+export interface AuditedPlace {
+  readonly kind: "SQLite" | "Postgres";
+  /** For `openWhere`: a folder, or the address of a database. */
+  readonly where: string;
+  open(): Promise<Store & SecretStore>;
+  /** Changes it as an attacker with access to it could, in the SQL of SQLite; resolves with the number of changed rows. */
+  tamper(sql: string): Promise<number>;
+  put(column: string, value: unknown, arrival: number): Promise<void>;
+  rows(sql: string, ...values: unknown[]): Promise<unknown[]>;
+  /** Lets nothing be written into the log any more. */
+  closeLog(): Promise<void>;
+  /** Sets the time of this process and of the store. `reset` gives both their own again. */
+  setClock(now: number): Promise<{ set(now: number): Promise<void>; reset(): Promise<void> }>;
+  remove(): Promise<void>;
+}
+
+/** A suite over every store. `make` is called for each test. */
+export function onEachStore(
+  what: string,
+  suite: (make: () => Promise<AuditedPlace>, kind: AuditedPlace["kind"]) => void,
+) {
+  describe(`${what}, in SQLite`, () => suite(async () => new FolderPlace(), "SQLite"));
+  describe(`${what}, in Postgres`, () => {
+    let postgres: TestPostgres;
+    let fresh: () => Promise<string>;
+    before(async () => {
+      postgres = await startPostgres();
+      fresh = await storeDatabases(postgres);
+    });
+    after(() => postgres.close());
+    suite(async () => new DatabasePlace(await fresh()), "Postgres");
+  });
+}
+
+class FolderPlace implements AuditedPlace {
+  readonly kind = "SQLite";
+  readonly #folder = new Folder();
+  readonly where = this.#folder.path;
+
+  open = () => openSqliteStore({ dataDir: this.where });
+  tamper = async (sql: string) => this.#folder.tamper(sql);
+  put = async (column: string, value: unknown, arrival: number) => this.#folder.put(column, value, arrival);
+  rows = async (sql: string, ...values: unknown[]) => this.#folder.rows(sql, ...values);
+  remove = async () => this.#folder.remove();
+
+  async closeLog(): Promise<void> {
+    this.#folder.tamper("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT raise(ABORT, 'the log is full'); END");
+  }
+
+  async setClock(now: number) {
+    const clock = setClock(now);
+    return { set: async (next: number) => clock.set(next), reset: async () => clock.reset() };
+  }
+}
+
+class DatabasePlace implements AuditedPlace {
+  readonly kind = "Postgres";
+  readonly where: string;
+  #client: Promise<pg.Client> | undefined;
+
+  constructor(where: string) {
+    this.where = where;
+  }
+
+  open = () => openPostgresStore({ database: this.where });
+
+  async tamper(sql: string): Promise<number> {
+    return (await this.#ask(inPostgres(sql))).rowCount ?? 0;
+  }
+
+  async put(column: string, value: unknown, arrival: number): Promise<void> {
+    await this.#ask(`UPDATE audit SET ${column} = $1 WHERE arrival = $2`, [value, arrival]);
+  }
+
+  async rows(sql: string, ...values: unknown[]): Promise<unknown[]> {
+    let place = 0;
+    return (
+      await this.#ask(
+        sql.replaceAll("?", () => `$${++place}`),
+        values,
+      )
+    ).rows;
+  }
+
+  async closeLog(): Promise<void> {
+    await this.#ask(`CREATE FUNCTION full_log() RETURNS trigger LANGUAGE plpgsql AS
+      $$ BEGIN RAISE EXCEPTION 'the log is full'; END $$`);
+    await this.#ask("CREATE TRIGGER full_log BEFORE INSERT ON audit EXECUTE FUNCTION full_log()");
+  }
+
+  async setClock(now: number) {
+    const [own] = (await this.#ask("SELECT pg_get_functiondef('berth_now'::regproc) AS sql")).rows;
+    const setOf = (time: number) =>
+      this.#ask(`CREATE OR REPLACE FUNCTION berth_now() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE
+        AS 'SELECT ${Math.floor(time)}::bigint'`);
+    await setOf(now);
+    mock.timers.enable({ apis: ["Date"], now });
+    return {
+      set: async (next: number) => {
+        mock.timers.setTime(next);
+        await setOf(next);
+      },
+      reset: async () => {
+        mock.timers.reset();
+        await this.#ask(own!["sql"] as string);
+      },
+    };
+  }
+
+  async remove(): Promise<void> {
+    await (await this.#client)?.end();
+  }
+
+  async #ask(sql: string, values: unknown[] = []) {
+    this.#client ??= (async () => {
+      const client = new pg.Client(connectionOf(this.where));
+      await client.connect();
+      return client;
+    })();
+    return (await this.#client).query<Record<string, unknown>>(sql, values);
+  }
+}
+
+function inPostgres(sql: string): string {
+  return sql
+    .replaceAll(/x'([0-9a-f]*)'/g, String.raw`'\x$1'::bytea`)
+    .replaceAll(/zeroblob\((\d+)\)/g, "decode(repeat('00', $1), 'hex')");
+}
