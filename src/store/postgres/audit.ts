@@ -59,15 +59,15 @@ export async function appendAllAudit(run: Run, entries: readonly AuditEntry[]): 
     else if (entry.kind !== "retention") end.otherBytes += link.bytes;
     return { ...link, body: textOf(entry.body) };
   });
-  await addLinks(run, links);
   const columns = ["tenant", "number", "hash", "at", "callBytes", "otherBytes"] as const;
   await run(
-    `UPDATE audit_chain AS chain SET place = grown.place, hash = grown.hash, at = grown.at,
+    `WITH added AS (${ADD})
+     UPDATE audit_chain AS chain SET place = grown.place, hash = grown.hash, at = grown.at,
        call_bytes = call_bytes + more_calls, other_bytes = other_bytes + more
-     FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[])
+     FROM unnest($11::text[], $12::bigint[], $13::bytea[], $14::bigint[], $15::bigint[], $16::bigint[])
        AS grown (tenant, place, hash, at, more_calls, more)
      WHERE chain.tenant = grown.tenant`,
-    columns.map((column) => [...ends.values()].map((end) => end[column])),
+    [...columnsOf(links), ...columns.map((column) => [...ends.values()].map((end) => end[column]))],
   );
   return links;
 }
@@ -95,17 +95,18 @@ async function lockEnds(run: Run, tenants: readonly string[]): Promise<Map<strin
   return new Map(ends.map((end) => [end.tenant, end]));
 }
 
-async function addLinks(run: Run, links: readonly (Link & { readonly body: string })[]): Promise<void> {
+/** Adds links in their order. */
+const ADD = `INSERT INTO audit (place, at, since, tenant, kind, records, bytes, digest, hash, body)
+  SELECT place, at, since, tenant, kind, records, bytes, digest, hash, body
+  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
+    $8::bytea[], $9::bytea[], $10::text[])
+    WITH ORDINALITY AS link (place, at, since, tenant, kind, records, bytes, digest, hash, body, turn)
+  ORDER BY turn`;
+
+/** The parameters of `ADD`. */
+function columnsOf(links: readonly (Link & { readonly body: string })[]): unknown[] {
   const columns = ["number", "at", "since", "tenant", "kind", "records", "bytes", "digest", "hash", "body"] as const;
-  await run(
-    `INSERT INTO audit (place, at, since, tenant, kind, records, bytes, digest, hash, body)
-     SELECT place, at, since, tenant, kind, records, bytes, digest, hash, body
-     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
-       $8::bytea[], $9::bytea[], $10::text[])
-       WITH ORDINALITY AS link (place, at, since, tenant, kind, records, bytes, digest, hash, body, turn)
-     ORDER BY turn`,
-    columns.map((column) => links.map((link) => link[column])),
-  );
+  return columns.map((column) => links.map((link) => link[column]));
 }
 
 /** The audit log as the rest of Berth uses it. Nobody waits long for another process, so that none is refused at once. */
@@ -238,7 +239,7 @@ async function anchor(run: Run, now: boolean): Promise<void> {
   const body = anchorBody(grown.sort((a, b) => (a.tenant < b.tenant ? -1 : 1)));
   const entry = { tenant: SERVICE, kind: "anchor", body, records: 0 } as const;
   const link = linkAfter(previous!, Math.max(previous!.now, previous!.at), entry);
-  await addLinks(run, [{ ...link, body }]);
+  await run(ADD, columnsOf([{ ...link, body }]));
   await run("UPDATE audit_anchored SET place = $1, hash = $2, at = $3", [link.number, link.hash, link.at]);
 }
 

@@ -84,12 +84,7 @@ export class Feed {
          FROM counter, unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[])
            WITH ORDINALITY AS each (tenant, kind, name, cid, changed_at, changed_by, at))
        SELECT before, pg_notify($9, '') FROM counter`,
-      [
-        changes.length,
-        this.#writer,
-        ...columns.map((column) => changes.map((change) => change[column])),
-        CHANNEL,
-      ],
+      [changes.length, this.#writer, ...columns.map((column) => changes.map((change) => change[column])), CHANNEL],
     );
     return changes.map((_, index) => counter!.before + 1 + index);
   }
