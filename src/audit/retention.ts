@@ -7,7 +7,6 @@ import {
   type AuditEntry,
   type AuditHead,
   type AuditLink,
-  type Chain,
   type Keep,
   type RemovedLink,
   type Retention,

@@ -145,7 +145,7 @@ test("an import that is under way is left alone by others, and what an ended pro
   const url = await fresh();
   const [one, other] = [await open(t, url), await open(t, url)];
   const value = rawBlock("brought along");
-  const bring = async (store: Store) => {
+  const bring = async (store: Store, name: string) => {
     const staging = await store.tenants.stage();
     await staging.put(value);
     await staging.add({ kind: "variable", name: "v", cid: value.cid, changedAt: 1, by: "elsewhere" });
@@ -153,11 +153,11 @@ test("an import that is under way is left alone by others, and what an ended pro
     await staging.addState({ ...kept, server: "notes", key: "a" });
     // What waits to be written is, and a name that stands for nothing keeps it from being published.
     await staging.add({ kind: "variable", name: "w", cid: rawBlock("missing").cid, changedAt: 2, by: "elsewhere" });
-    await assert.rejects(staging.publish("acme", settings), { code: "content_missing" });
+    await assert.rejects(staging.publish(name, settings), { code: "content_missing" });
     await staging.put(rawBlock("missing"));
     return staging;
   };
-  const first = await bring(one);
+  const first = await bring(one, "acme");
   await other.collect({ tenants: [], graceMs: 0 });
   await (await other.tenants.stage()).close();
   await first.publish("acme", settings);
@@ -165,7 +165,7 @@ test("an import that is under way is left alone by others, and what an ended pro
   assert.equal((await other.name("acme", "variable", "v"))?.cid, value.cid);
   assert.equal((await other.state.get("acme", "notes", "a"))?.version, 7);
 
-  const silent = await bring(one);
+  const silent = await bring(one, "late");
   await ask(url, "UPDATE staging SET expires_at = 0");
   await other.collect({ tenants: [], graceMs: 0 });
   await assert.rejects(silent.publish("late", settings), { code: "store_failed", message: /stood still/ });

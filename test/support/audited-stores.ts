@@ -69,6 +69,7 @@ class DatabasePlace implements AuditedPlace {
   readonly kind = "Postgres";
   readonly where: string;
   #client: Promise<pg.Client> | undefined;
+  #isRemoved = false;
 
   constructor(where: string) {
     this.where = where;
@@ -114,12 +115,13 @@ class DatabasePlace implements AuditedPlace {
       },
       reset: async () => {
         mock.timers.reset();
-        await this.#ask(own!["sql"] as string);
+        if (!this.#isRemoved) await this.#ask(own!["sql"] as string);
       },
     };
   }
 
   async remove(): Promise<void> {
+    this.#isRemoved = true;
     await (await this.#client)?.end();
   }
 

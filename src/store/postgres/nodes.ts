@@ -42,11 +42,11 @@ export function postgresNodes(database: PostgresDatabase, feed: Feed): NodeStore
     take: (node) =>
       database.transaction(async (run) => {
         const taken = await run<{ id: number; text: string }>(
-          `WITH some AS (
+          `WITH next AS (
              SELECT id, sum(bytes) OVER (ORDER BY id) AS through, bytes
              FROM (SELECT id, bytes FROM letter WHERE to_node = $1 ORDER BY id LIMIT $2) AS first)
-           DELETE FROM letter USING some
-           WHERE letter.id = some.id AND (through <= $3 OR through = some.bytes) RETURNING letter.id, text`,
+           DELETE FROM letter USING next
+           WHERE letter.id = next.id AND (through <= $3 OR through = next.bytes) RETURNING letter.id, text`,
           [node, TAKEN_LETTERS, TAKEN_BYTES],
         );
         return taken.sort((a, b) => a.id - b.id).map(({ text }) => text);

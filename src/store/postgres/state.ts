@@ -7,7 +7,6 @@ import type {
   StateItem,
   StatePage,
   StatePart,
-  StatePut,
   StateRoom,
   StateSize,
   StateStore,

@@ -4,7 +4,7 @@ import { open } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type Database from "#better-sqlite3";
-import type { Block, Cid } from "../../lib/cid.ts";
+import type { Block } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { inLock, lockFile } from "../../lib/file-lock.ts";
 import type { JsonObject } from "../../lib/json.ts";
