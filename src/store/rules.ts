@@ -1,9 +1,9 @@
 import { matches, matchesInTurns, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
-import { soundObject } from "../lib/json.ts";
-import type { StoredUse, Tenant, TokenRecord } from "./store.ts";
+import { soundObject, type JsonObject } from "../lib/json.ts";
+import type { ChangedName, StoredUse, Tenant, TokenRecord } from "./store.ts";
 
-/** What every store does alike, whatever keeps its rows. */
+/** The rules of every store, whatever keeps its rows. */
 
 /** The bytes, if they match their CID. Throws `content_corrupt`. */
 export function verified(cid: Cid, bytes: Uint8Array): Uint8Array {
@@ -42,6 +42,19 @@ export function nameMoved(kind: string, name: string, expected: Cid | null, actu
 export function byName(a: { name: string }, b: { name: string }): number {
   if (a.name === b.name) return 0;
   return a.name < b.name ? -1 : 1;
+}
+
+/** A changed name, or by itself a changed tenant, or a token by its id. */
+export type ForeignChange = Omit<ChangedName, "kind"> & { readonly kind: ChangedName["kind"] | "tenant" | "token" };
+
+/** An import, for the audit log. */
+export interface Published {
+  readonly by: string;
+  readonly limits: JsonObject;
+  /** There was a tenant of that name. */
+  readonly replaced: boolean;
+  /** The number of name changes that it brought along. */
+  readonly changes: number;
 }
 
 export type FullCode = "storage_full" | "state_full";

@@ -29,7 +29,7 @@ import {
   type RemovableLink,
 } from "../../audit/retention.ts";
 import type { BerthError } from "../../lib/errors.ts";
-import { lock, type PostgresDatabase, type Run } from "./database.ts";
+import { lock, type PostgresDatabase, type RunSql } from "./database.ts";
 
 /** Links that are in memory at once while all are read. */
 const LINKS_AT_ONCE = 50;
@@ -41,12 +41,12 @@ const STATEMENTS = 20;
 const QUICK = { isDurable: false } as const;
 
 /** Records an event in the transaction of its change, after all locks on tenants and contents. */
-export async function appendAudit(run: Run, entry: AuditEntry): Promise<void> {
+export async function appendAudit(run: RunSql, entry: AuditEntry): Promise<void> {
   await appendAllAudit(run, [entry]);
 }
 
 /** As `appendAudit`, in this order; returns the links. Each chain stays locked until the transaction ends. */
-export async function appendAllAudit(run: Run, entries: readonly AuditEntry[]): Promise<readonly Link[]> {
+export async function appendAllAudit(run: RunSql, entries: readonly AuditEntry[]): Promise<readonly Link[]> {
   if (entries.length === 0) return [];
   const ends = await lockEnds(run, tenantsOf(entries));
   const links = entries.map((entry) => {
@@ -83,7 +83,7 @@ interface End extends AuditHead {
 }
 
 /** The ends of chains, which begin where there was none, in the order of their tenants, as all take them. */
-async function lockEnds(run: Run, tenants: readonly string[]): Promise<Map<string, End>> {
+async function lockEnds(run: RunSql, tenants: readonly string[]): Promise<Map<string, End>> {
   const ends = await run<End>(
     `INSERT INTO audit_chain AS chain (tenant, place, hash, at, anchored, call_bytes, other_bytes)
      SELECT tenant, 0, origin_hash, 0, 0, 0, 0 FROM audit_anchored, unnest($1::text[]) AS tenant
@@ -168,7 +168,7 @@ export function postgresAuditLinks(database: PostgresDatabase): AuditLinks {
 }
 
 /** Whoever appended it holds the chain until it is known. */
-async function isThere(run: Run, { tenant, at, hash }: Link, entries: readonly AuditEntry[]): Promise<boolean> {
+async function isThere(run: RunSql, { tenant, at, hash }: Link, entries: readonly AuditEntry[]): Promise<boolean> {
   await lockEnds(run, tenantsOf(entries));
   const [found] = await run("SELECT 1 FROM audit WHERE tenant = $1 AND at = $2 AND hash = $3", [tenant, at, hash]);
   return found !== undefined;
@@ -183,7 +183,7 @@ const PLACE =
 const LINK = `${PLACE}, arrival, at, since, tenant, kind, records, bytes, digest, hash`;
 const IS_REMOVABLE = "body IS NOT NULL AND kind NOT IN ('retention', 'anchor')";
 
-function newest(run: Run, { tenant, kind, since, until, from, max }: LinkQuery): Promise<AuditLink[]> {
+function newest(run: RunSql, { tenant, kind, since, until, from, max }: LinkQuery): Promise<AuditLink[]> {
   const latest = until === undefined ? Number.MAX_SAFE_INTEGER : until + WRITTEN_LATE_MS;
   const [at, arrival] = !from || from.at > latest ? [latest, Number.MAX_SAFE_INTEGER] : [from.at, from.arrival];
   const values: unknown[] = [at, arrival, since ?? 0, until ?? Number.MAX_SAFE_INTEGER, max];
@@ -200,7 +200,7 @@ function newest(run: Run, { tenant, kind, since, until, from, max }: LinkQuery):
   );
 }
 
-async function retentions(run: Run, max?: number): Promise<Retention[]> {
+async function retentions(run: RunSql, max?: number): Promise<Retention[]> {
   const rows = await run<Parameters<typeof readRetention>[0]>(
     `SELECT ${PLACE}, arrival, at, tenant, body FROM audit WHERE kind = 'retention' ORDER BY at DESC, arrival DESC LIMIT $1`,
     [max ?? null],
@@ -208,12 +208,12 @@ async function retentions(run: Run, max?: number): Promise<Retention[]> {
   return rows.map(readRetention).sort((a, b) => b.arrival - a.arrival);
 }
 
-async function anchorsEnd(run: Run): Promise<AuditHead | undefined> {
+async function anchorsEnd(run: RunSql): Promise<AuditHead | undefined> {
   const [end] = await run<AuditHead>("SELECT place AS number, hash FROM audit_anchored WHERE place > 0");
   return end;
 }
 
-async function isAnchorDue(run: Run, now: boolean): Promise<boolean> {
+async function isAnchorDue(run: RunSql, now: boolean): Promise<boolean> {
   const [due] = await run<{ isDue: boolean }>(
     `SELECT ($1 OR at / $2 <> berth_now() / $2) AND EXISTS (SELECT 1 FROM audit_chain WHERE place > anchored) AS "isDue"
      FROM audit_anchored`,
@@ -226,7 +226,7 @@ async function isAnchorDue(run: Run, now: boolean): Promise<boolean> {
  * Waits until all that has arrived is committed, and keeps others from appending: whoever reads an anchor has read all
  * that it holds, and nothing before it that it does not.
  */
-async function anchor(run: Run, now: boolean): Promise<void> {
+async function anchor(run: RunSql, now: boolean): Promise<void> {
   await run(`SET LOCAL lock_timeout = ${ANCHOR_WAITS_MS}; LOCK TABLE audit_chain IN SHARE ROW EXCLUSIVE MODE`);
   // Another process may have been first.
   if (!(await isAnchorDue(run, now))) return;
@@ -244,7 +244,7 @@ async function anchor(run: Run, now: boolean): Promise<void> {
 }
 
 /** Takes one step; true when there may be another. */
-async function retain(run: Run, keep: Keep): Promise<boolean> {
+async function retain(run: RunSql, keep: Keep): Promise<boolean> {
   await lock(run, "retention", "");
   const link = await dueLink(run, keep);
   if (link) return await removeLinks(run, link, keep);
@@ -255,7 +255,7 @@ async function retain(run: Run, keep: Keep): Promise<boolean> {
 }
 
 /** The time before which something goes. */
-async function beforeOf(run: Run, days: number): Promise<number> {
+async function beforeOf(run: RunSql, days: number): Promise<number> {
   if (days === 0) return 0;
   const [times] = await run<Parameters<typeof presentOf>[0]>(
     `SELECT now, (SELECT max(at) FROM audit) AS latest,
@@ -270,7 +270,7 @@ async function beforeOf(run: Run, days: number): Promise<number> {
 type DueLink = Pick<RemovableLink, "chain" | "kind" | "tenant"> & { readonly before: number };
 
 /** The oldest link where it has to go. */
-async function dueLink(run: Run, { auditDays }: Keep): Promise<DueLink | undefined> {
+async function dueLink(run: RunSql, { auditDays }: Keep): Promise<DueLink | undefined> {
   const before = await beforeOf(run, auditDays);
   const [oldest] = await run<DueLink & { readonly at: number }>(
     `SELECT ${PLACE}, kind, tenant, at, $1::bigint AS before FROM audit ORDER BY at, arrival LIMIT 1`,
@@ -279,7 +279,7 @@ async function dueLink(run: Run, { auditDays }: Keep): Promise<DueLink | undefin
   return oldest && oldest.at < before ? oldest : undefined;
 }
 
-async function removeLinks(run: Run, { chain, kind, tenant, before }: DueLink, keep: Keep): Promise<true> {
+async function removeLinks(run: RunSql, { chain, kind, tenant, before }: DueLink, keep: Keep): Promise<true> {
   const [origin] = await run<AuditHead>("SELECT origin_place AS number, origin_hash AS hash FROM audit_anchored");
   const [which, order] =
     chain !== null
@@ -316,7 +316,7 @@ interface Uncounted {
   readonly bytes: number;
 }
 
-async function uncount(run: Run, removed: readonly Uncounted[]): Promise<void> {
+async function uncount(run: RunSql, removed: readonly Uncounted[]): Promise<void> {
   await run(
     `UPDATE audit_chain AS chain SET call_bytes = call_bytes - calls, other_bytes = other_bytes - others
      FROM (SELECT tenant, coalesce(sum(bytes) FILTER (WHERE is_call), 0) AS calls,
@@ -329,7 +329,7 @@ async function uncount(run: Run, removed: readonly Uncounted[]): Promise<void> {
 }
 
 /** The first tenant some of whose bodies have to go. */
-async function dueBodies(run: Run, keep: Keep): Promise<DueBodies | undefined> {
+async function dueBodies(run: RunSql, keep: Keep): Promise<DueBodies | undefined> {
   const before = await beforeOf(run, keep.auditCallDays);
   const [due] = await run<Pick<DueBodies, "tenant" | "isCall"> & { readonly bytes: number }>(
     `SELECT tenant, is_call AS "isCall", bytes
@@ -345,7 +345,7 @@ async function dueBodies(run: Run, keep: Keep): Promise<DueBodies | undefined> {
   return { tenant, isCall, over: bytesOver(bytes, bodyBytesMax(isCall, keep)), before };
 }
 
-async function removeBodies(run: Run, due: DueBodies, keep: Keep): Promise<true> {
+async function removeBodies(run: RunSql, due: DueBodies, keep: Keep): Promise<true> {
   const { tenant, isCall } = due;
   const oldest = await run<Parameters<typeof bodiesToRemove>[0][number]>(
     `SELECT ${PLACE}, arrival, at, bytes, records FROM audit
@@ -360,7 +360,7 @@ async function removeBodies(run: Run, due: DueBodies, keep: Keep): Promise<true>
   return true;
 }
 
-async function areLimitsStated(run: Run, keep: Keep): Promise<boolean> {
+async function areLimitsStated(run: RunSql, keep: Keep): Promise<boolean> {
   const stated = (await retentions(run, STATEMENTS)).find(({ limits }) => limits);
   const [clock] = await run<{ now: number }>("SELECT berth_now() AS now");
   return isStated(stated, keep, clock!.now);

@@ -3,10 +3,10 @@ import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import { ALIAS, newAlias } from "../aliases.ts";
 import type { CollectedAmounts, CollectionOrder, CollectionResult, Store, TenantCollection } from "../store.ts";
-import type { PostgresDatabase, Run } from "./database.ts";
+import type { PostgresDatabase, RunSql } from "./database.ts";
 import { purge, removeClaims, removeResults, removeUnheld, UNHELD } from "./left-claims.ts";
 import { removeExpired } from "./state.ts";
-import type { StoredBytes } from "./stored-bytes.ts";
+import type { StoredSums } from "./stored-bytes.ts";
 import { removeLeftovers } from "./tenant-staging.ts";
 
 /** Rows that are read or written at once. */
@@ -32,7 +32,7 @@ const QUICK = { isDurable: false } as const;
  * own transaction (`takeBack`). Each transaction here is short and has locked its tenant, and has followed all that the
  * tenant changed until then.
  */
-export function postgresCollect(database: PostgresDatabase, storedBytes: StoredBytes): Store["collect"] {
+export function postgresCollect(database: PostgresDatabase, storedBytes: StoredSums): Store["collect"] {
   return async (order) => {
     const sums = new Sums();
     for (const each of order.tenants) {
@@ -103,7 +103,7 @@ class Collecting {
   }
 
   /** A transaction in which everything that the tenant's names mean is marked. */
-  async #settled<T>(work: (run: Run) => Promise<T>): Promise<T> {
+  async #settled<T>(work: (run: RunSql) => Promise<T>): Promise<T> {
     for (;;) {
       await this.#follow(this.#database.run, await this.#changes(this.#database.run));
       const done = await this.#database.change(
@@ -121,7 +121,7 @@ class Collecting {
     }
   }
 
-  async #changes(run: Run): Promise<ChangeAfter[]> {
+  async #changes(run: RunSql): Promise<ChangeAfter[]> {
     const rows = await run<ChangeAfter & { readonly latest: number }>(
       `SELECT latest, id, kind, cid FROM name_change_counter
        LEFT JOIN name_change ON id > $1 AND tenant = $2 ORDER BY id`,
@@ -133,7 +133,7 @@ class Collecting {
     return changes;
   }
 
-  async #follow(run: Run, changes: readonly ChangeAfter[]): Promise<void> {
+  async #follow(run: RunSql, changes: readonly ChangeAfter[]): Promise<void> {
     await this.#reach.mark(
       run,
       changes.flatMap(({ cid }) => cid ?? []),
@@ -235,7 +235,7 @@ class Collecting {
     }
   }
 
-  async #note(run: Run, left: readonly Claim[]): Promise<void> {
+  async #note(run: RunSql, left: readonly Claim[]): Promise<void> {
     await run(
       `INSERT INTO left_content (tenant, content_id, since)
        SELECT tenant, content_id, berth_now() FROM tenant_content WHERE tenant = $1 AND content_id = ANY ($2)
@@ -268,7 +268,7 @@ class Collecting {
     }
   }
 
-  #noted(run: Run, which: string, value: number | readonly number[]): Promise<Noted[]> {
+  #noted(run: RunSql, which: string, value: number | readonly number[]): Promise<Noted[]> {
     return run<Noted>(
       `SELECT ${CONTENT}, since, berth_now() AS now, EXISTS (SELECT 1 FROM tenant_content AS held
          WHERE held.tenant = $1 AND held.content_id = content.id) AS "isClaimed"
@@ -281,7 +281,7 @@ class Collecting {
     return since <= now - this.#graceMs;
   }
 
-  async #goOn(run: Run, ids: readonly number[]) {
+  async #goOn(run: RunSql, ids: readonly number[]) {
     const noted = await this.#noted(run, "= ANY ($2)", ids);
     const back = noted.filter(({ cid }) => this.#reach.has(cid));
     const left = noted.filter(({ cid }) => !this.#reach.has(cid));
@@ -299,7 +299,7 @@ class Collecting {
   }
 
   /** Counts what is there, unless somebody else holds it, too. */
-  async #addLeft(run: Run, what: "freed" | "waiting", left: readonly Claim[]): Promise<void> {
+  async #addLeft(run: RunSql, what: "freed" | "waiting", left: readonly Claim[]): Promise<void> {
     if (left.length === 0) return;
     const shared = await run<{ id: number }>(
       `SELECT id FROM content WHERE id = ANY ($1) AND (
@@ -355,7 +355,7 @@ class Reach {
     return this.#reached.has(cid);
   }
 
-  markIn(run: Run, texts: readonly Uint8Array[]): Promise<void> {
+  markIn(run: RunSql, texts: readonly Uint8Array[]): Promise<void> {
     return this.mark(
       run,
       texts.flatMap((text) => [...cidsIn(text)]),
@@ -363,7 +363,7 @@ class Reach {
   }
 
   /** Texts that lead to nothing of the tenant are not remembered. */
-  async mark(run: Run, roots: readonly Cid[]): Promise<void> {
+  async mark(run: RunSql, roots: readonly Cid[]): Promise<void> {
     for (let wanted = new Set(roots); wanted.size > 0;) {
       const named = new Set<Cid>();
       for (const some of partsOf(
@@ -383,7 +383,7 @@ class Reach {
     }
   }
 
-  #found(run: Run, cids: readonly Cid[]): Promise<Found[]> {
+  #found(run: RunSql, cids: readonly Cid[]): Promise<Found[]> {
     return run<Found>(
       `SELECT id, cid, is_leaf AS "isLeaf", octet_length(bytes) AS bytes FROM content WHERE cid = ANY ($2) AND (
          EXISTS (SELECT 1 FROM tenant_content WHERE tenant = $1 AND content_id = id)
@@ -392,7 +392,7 @@ class Reach {
     );
   }
 
-  async #read(run: Run, found: readonly Found[], named: Set<Cid>): Promise<void> {
+  async #read(run: RunSql, found: readonly Found[], named: Set<Cid>): Promise<void> {
     const contents = await run<{ id: number; bytes: Buffer }>("SELECT id, bytes FROM content WHERE id = ANY ($1)", [
       idsOf(found),
     ]);
@@ -428,7 +428,7 @@ async function removeAllExpired(database: PostgresDatabase): Promise<void> {
      WHERE expires_at <= berth_now() AND NOT starts_with(tenant, '${ALIAS}')`,
   );
   for (const { tenant } of tenants) {
-    const removeSome = (run: Run): Promise<number> => removeExpired(run, tenant);
+    const removeSome = (run: RunSql): Promise<number> => removeExpired(run, tenant);
     while ((await database.change(tenant, removeSome, QUICK)) > 0);
   }
 }
@@ -496,7 +496,7 @@ async function removeUnheldParts(database: PostgresDatabase, sums: Sums): Promis
 }
 
 /** As `removeResults`, with what only they held. */
-async function removeResultsWhole(run: Run, keys: readonly string[]): Promise<{ readonly bytes: number }[]> {
+async function removeResultsWhole(run: RunSql, keys: readonly string[]): Promise<{ readonly bytes: number }[]> {
   const removed = await removeResults(run, keys);
   await removeUnheld(run, idsOf(removed));
   return removed;

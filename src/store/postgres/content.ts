@@ -1,11 +1,11 @@
 import { cidsIn, digestOf, type Block, type Cid } from "../../lib/cid.ts";
 import { isPackage } from "../rules.ts";
 import type { Change } from "../store.ts";
-import type { Run } from "./database.ts";
+import type { RunSql } from "./database.ts";
 
-/** What one statement sends, if it sends more than one content. */
+/** The bytes that one statement sends, if it sends more than one content. */
 const SENT_BYTES = 8 * 1024 * 1024;
-/** What one statement fetches: it arrives as text, which takes the thread some milliseconds. */
+/** The bytes that one statement fetches: they arrive as text, which takes the thread some milliseconds. */
 const FETCHED_BYTES = 1024 * 1024;
 
 /** Content in Postgres: shared bytes, and the claims of tenants on them. The writing functions are parts of transactions. */
@@ -14,7 +14,7 @@ const FETCHED_BYTES = 1024 * 1024;
  * Writes what is missing, and what went bad on the disk, and keeps all of it from being removed meanwhile. Returns its
  * numbers. All go by the order of CIDs, so that nobody waits for each other.
  */
-export async function putContents(run: Run, blocks: readonly Block[]): Promise<Map<Cid, number>> {
+export async function putContents(run: RunSql, blocks: readonly Block[]): Promise<Map<Cid, number>> {
   const wanted = new Map(blocks.map((block) => [block.cid, block]));
   if (wanted.size === 0) return new Map();
   const there = await run<{ id: number; cid: Cid; isSound: boolean }>(
@@ -47,7 +47,7 @@ export async function putContents(run: Run, blocks: readonly Block[]): Promise<M
 }
 
 /** Lets a tenant read contents, and returns the numbers of those that it could not read before. */
-export async function claimContents(run: Run, tenant: string, ids: Iterable<number>): Promise<Set<number>> {
+export async function claimContents(run: RunSql, tenant: string, ids: Iterable<number>): Promise<Set<number>> {
   const claimed = await run<{ id: number }>(
     `INSERT INTO tenant_content (tenant, content_id) SELECT $1, id FROM unnest($2::bigint[]) AS id
      ON CONFLICT DO NOTHING RETURNING content_id AS id`,
@@ -61,7 +61,7 @@ export async function claimContents(run: Run, tenant: string, ids: Iterable<numb
  * bytes that the tenant claims again.
  */
 export async function takeBack(
-  run: Run,
+  run: RunSql,
   tenant: string,
   { put = [], set = [] }: Pick<Change, "put" | "set">,
 ): Promise<number> {
@@ -85,20 +85,22 @@ export async function takeBack(
     );
     for (const { id, length } of back) if (claimed.has(id)) added += length;
     // What it refers to in turn comes back with it.
-    wanted = back.flatMap(({ bytes }) => (bytes ? [...cidsIn(bytes)] : [])).filter((cid) => !seen.has(cid));
-    for (const cid of wanted) seen.add(cid);
+    wanted = [];
+    for (const { bytes } of back) {
+      for (const cid of bytes ? cidsIn(bytes) : []) if (seen.size < seen.add(cid).size) wanted.push(cid);
+    }
   }
   return added;
 }
 
 /** The unverified bytes, if the tenant has a claim on them. */
-export async function readContent(run: Run, tenant: string, cid: Cid): Promise<Uint8Array | undefined> {
+export async function readContent(run: RunSql, tenant: string, cid: Cid): Promise<Uint8Array | undefined> {
   const from = "tenant_content JOIN content ON id = content_id WHERE tenant = $2 AND cid = $3";
   return (await readBytes(run, from, [tenant, cid]))?.bytes;
 }
 
 /** The unverified bytes of the one content in `from`, whose parameters begin with `$2`. */
-export async function readBytes(run: Run, from: string, values: readonly string[]): Promise<Block | undefined> {
+export async function readBytes(run: RunSql, from: string, values: readonly string[]): Promise<Block | undefined> {
   const [found] = await run<Block & { readonly id: number; readonly length: number }>(
     `SELECT id, cid, octet_length(bytes) AS length, substr(bytes, 1, $1) AS bytes FROM ${from}`,
     [FETCHED_BYTES, ...values],

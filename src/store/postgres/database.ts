@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import pg from "pg";
+import { Client, DatabaseError, Pool, types as parsers, type ClientConfig, type CustomTypesConfig } from "pg";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
 
@@ -19,26 +19,26 @@ const ATTEMPTS = 6;
 const AGAIN_MS = 20;
 
 /** Values in, rows out. Columns are named as the fields of the type. */
-export type Run = <Row extends object = object>(sql: string, values?: readonly unknown[]) => Promise<Row[]>;
+export type RunSql = <Row extends object = object>(sql: string, values?: readonly unknown[]) => Promise<Row[]>;
 
 /**
  * A Postgres database, over connections that any pool between here and there may share: nothing is kept on a connection
  * beyond one transaction, and no statement has a name. Whatever Postgres or the network throws becomes `store_failed`.
  */
 export class PostgresDatabase {
-  readonly #pool: pg.Pool;
+  readonly #pool: Pool;
   readonly #url: string;
   /** The end of the last change of each tenant that has one under way. */
   readonly #changing = new Map<string, Promise<void>>();
 
   constructor(url: string, log?: Log) {
     this.#url = url;
-    this.#pool = new pg.Pool({ ...connectionOf(url), max: CONNECTIONS, idleTimeoutMillis: 60_000 });
+    this.#pool = new Pool({ ...connectionOf(url), max: CONNECTIONS, idleTimeoutMillis: 60_000 });
     this.#pool.on("error", (err) => log?.warn({ err }, "an idle connection to the database was lost"));
   }
 
   /** One statement, which is a transaction by itself; it is never tried twice. */
-  readonly run: Run = async <Row extends object>(sql: string, values: readonly unknown[] = []) => {
+  readonly run: RunSql = async <Row extends object>(sql: string, values: readonly unknown[] = []) => {
     // No text here holds it, and Postgres refuses to look.
     if (sql.startsWith("SELECT") && values.some((value) => typeof value === "string" && value.includes("\0")))
       return [];
@@ -54,7 +54,7 @@ export class PostgresDatabase {
    * `once`. What is `durable` is on the disk when this resolves; the rest a moment later. Rejects with `store_unsure` where
    * the connection was lost in the commit.
    */
-  async transaction<T>(work: (run: Run) => Promise<T>, how: TransactionSettings = {}): Promise<T> {
+  async transaction<T>(work: (run: RunSql) => Promise<T>, how: TransactionSettings = {}): Promise<T> {
     for (let attempts = 1; ; attempts++) {
       try {
         return await this.#attempt(work, how);
@@ -69,7 +69,7 @@ export class PostgresDatabase {
    * As `transaction`, for a change of a tenant, one after the other. Those of this process wait here for their turn, so that
    * one tenant's changes leave connections to others.
    */
-  async change<T>(tenant: string, work: (run: Run) => Promise<T>, how?: TransactionSettings): Promise<T> {
+  async change<T>(tenant: string, work: (run: RunSql) => Promise<T>, how?: TransactionSettings): Promise<T> {
     const asked = performance.now();
     const before = this.#changing.get(tenant);
     let end = (): void => {};
@@ -88,14 +88,14 @@ export class PostgresDatabase {
     }
   }
 
-  async #attempt<T>(work: (run: Run) => Promise<T>, { isDurable = true, isLong }: TransactionSettings): Promise<T> {
+  async #attempt<T>(work: (run: RunSql) => Promise<T>, { isDurable = true, isLong }: TransactionSettings): Promise<T> {
     const client = await this.#pool.connect().catch((error: unknown) => {
       throw asStoreFailure(error);
     });
     let lost: Error | undefined;
     const onError = (error: Error): void => void (lost ??= error);
     client.on("error", onError);
-    const run: Run = async (sql, values = []) => {
+    const run: RunSql = async (sql, values = []) => {
       try {
         return (await client.query({ text: sql, values: [...values], ...(isLong && UNHURRIED) })).rows;
       } catch (error) {
@@ -117,9 +117,9 @@ export class PostgresDatabase {
     }
   }
 
-  /** What stands there at one moment, however long reading takes: on a connection of its own, so that nobody waits for it. */
+  /** Reads what stands there at one moment, however long reading takes: on a connection of its own, so that nobody waits for it. */
   async snapshot(): Promise<Snapshot> {
-    const client = new pg.Client(connectionOf(this.#url));
+    const client = new Client(connectionOf(this.#url));
     // Whoever reads on hears of it.
     client.on("error", () => {});
     try {
@@ -139,14 +139,14 @@ export class PostgresDatabase {
 
 /** The first read fixes the moment. */
 export class Snapshot {
-  readonly #client: pg.Client;
+  readonly #client: Client;
   #cursors = 0;
 
-  constructor(client: pg.Client) {
+  constructor(client: Client) {
     this.#client = client;
   }
 
-  readonly run: Run = async <Row extends object>(sql: string, values: readonly unknown[] = []) => {
+  readonly run: RunSql = async <Row extends object>(sql: string, values: readonly unknown[] = []) => {
     try {
       return (await this.#client.query<Row>(sql, [...values])).rows;
     } catch (error) {
@@ -188,14 +188,14 @@ const BEGIN_SNAPSHOT = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOC
   SET LOCAL idle_in_transaction_session_timeout = ${READER_MS}`;
 
 /** Numbers of 64 bits arrive as numbers: none here is beyond what a number holds exactly. */
-const types: pg.CustomTypesConfig = {
+const types: CustomTypesConfig = {
   getTypeParser: ((id: number, format: "text" | "binary") =>
-    id === INT8 || id === NUMERIC ? Number : pg.types.getTypeParser(id, format)) as typeof pg.types.getTypeParser,
+    id === INT8 || id === NUMERIC ? Number : parsers.getTypeParser(id, format)) as typeof parsers.getTypeParser,
 };
 const INT8 = 20;
 const NUMERIC = 1_700;
 
-export function connectionOf(connectionString: string): pg.ClientConfig {
+export function connectionOf(connectionString: string): ClientConfig {
   return {
     connectionString,
     types,
@@ -212,14 +212,14 @@ export function connectionOf(connectionString: string): pg.ClientConfig {
  * order: tenants, contents by their CIDs, chains of the audit log by their tenants, and the counter of changes at last.
  */
 export async function lock(
-  run: Run,
+  run: RunSql,
   kind: "upgrade" | "tenant" | "secrets" | "lease" | "retention",
   name: string,
 ): Promise<void> {
   await run("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`berth ${kind} ${name}`]);
 }
 
-async function commit(run: Run): Promise<void> {
+async function commit(run: RunSql): Promise<void> {
   try {
     await run("COMMIT");
   } catch (error) {
@@ -231,7 +231,7 @@ async function commit(run: Run): Promise<void> {
 
 /** The database itself said it, so that its code is a SQLSTATE. */
 function isAnswer(error: unknown): boolean {
-  return error instanceof pg.DatabaseError;
+  return error instanceof DatabaseError;
 }
 
 function codeOf(error: unknown): string {

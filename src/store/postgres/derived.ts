@@ -1,7 +1,7 @@
 import type { Cid } from "../../lib/cid.ts";
 import type { DerivedEntry } from "../store.ts";
 import { putContents } from "./content.ts";
-import type { PostgresDatabase, Run } from "./database.ts";
+import type { PostgresDatabase, RunSql } from "./database.ts";
 
 /** Results lost when the database fails are made again. */
 const QUICK = { isDurable: false } as const;
@@ -9,7 +9,7 @@ const QUICK = { isDurable: false } as const;
 /** The part of the Postgres store that keeps derived results and their holders. */
 export function postgresDerived(database: PostgresDatabase) {
   return {
-    async put(tenant: string, entries: readonly DerivedEntry[]): Promise<void> {
+    put: async (tenant: string, entries: readonly DerivedEntry[]): Promise<void> => {
       if (entries.length === 0) return;
       await database.change(
         tenant,
@@ -24,7 +24,7 @@ export function postgresDerived(database: PostgresDatabase) {
       );
     },
 
-    async hold(tenant: string, keys: readonly string[]): Promise<boolean> {
+    hold: async (tenant: string, keys: readonly string[]): Promise<boolean> => {
       const wanted = [...new Set(keys)].sort();
       if (wanted.length === 0) return true;
       const [held] = await database.run<{ count: number }>(
@@ -49,7 +49,7 @@ export function postgresDerived(database: PostgresDatabase) {
 
 /** Part of a transaction that has put the contents of the results. Returns the number of bytes that the tenant did not hold. */
 export async function putDerived(
-  run: Run,
+  run: RunSql,
   tenant: string,
   entries: readonly DerivedEntry[],
   ids: ReadonlyMap<Cid, number>,
@@ -72,7 +72,7 @@ export async function putDerived(
   return claim(run, tenant, keys);
 }
 
-async function claim(run: Run, tenant: string, keys: readonly string[]): Promise<number> {
+async function claim(run: RunSql, tenant: string, keys: readonly string[]): Promise<number> {
   const [claimed] = await run<{ bytes: number }>(
     `WITH claimed AS (
        INSERT INTO tenant_derived (tenant, key) SELECT $1, key FROM unnest($2::text[]) AS key

@@ -1,12 +1,9 @@
 import { randomBytes } from "node:crypto";
-import pg from "pg";
+import { Client } from "pg";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
-import type { ChangedName } from "../store.ts";
-import { connectionOf, type PostgresDatabase, type Run } from "./database.ts";
-
-/** A changed name, or by itself a changed tenant, or a token by its id. */
-export type ForeignChange = Omit<ChangedName, "kind"> & { readonly kind: ChangedName["kind"] | "tenant" | "token" };
+import type { ForeignChange } from "../rules.ts";
+import { connectionOf, type PostgresDatabase, type RunSql } from "./database.ts";
 
 export interface NewChange {
   readonly tenant: string;
@@ -39,7 +36,7 @@ export class Feed {
   readonly #listeners = new Set<(changed: readonly ForeignChange[]) => void>();
   readonly #onReplaced = new Set<() => void>();
   readonly #boxes = new Map<string, () => void>();
-  #client: pg.Client | undefined;
+  #client: Client | undefined;
   #seen: number | undefined;
   #timeline: number | undefined;
   #clockAheadMs = 0;
@@ -71,7 +68,7 @@ export class Feed {
    * Numbers and writes changes, as the last act of a transaction, and returns their numbers. Nodes hear of them once it is
    * committed.
    */
-  async record(run: Run, changes: readonly NewChange[]): Promise<number[]> {
+  async record(run: RunSql, changes: readonly NewChange[]): Promise<number[]> {
     if (changes.length === 0) return [];
     const columns = ["tenant", "kind", "name", "cid", "changedAt", "by"] as const;
     // One statement, since all other writers wait from here to the commit.
@@ -90,7 +87,7 @@ export class Feed {
   }
 
   /** Part of a transaction: nodes look once it is committed. */
-  async wake(run: Run): Promise<void> {
+  async wake(run: RunSql): Promise<void> {
     await run("SELECT pg_notify($1, '')", [CHANNEL]);
   }
 
@@ -191,7 +188,7 @@ export class Feed {
 
   async #listen(): Promise<void> {
     if (this.#isClosed) return;
-    const client = new pg.Client(connectionOf(this.#url));
+    const client = new Client(connectionOf(this.#url));
     let isOver = false;
     const again = (): void => {
       if (isOver) return;

@@ -1,5 +1,5 @@
 import { ALIAS } from "../aliases.ts";
-import type { PostgresDatabase, Run } from "./database.ts";
+import type { PostgresDatabase, RunSql } from "./database.ts";
 
 /** The most rows of each kind that one transaction removes. */
 const AT_ONCE = 100;
@@ -15,7 +15,7 @@ export const UNHELD = `NOT EXISTS (SELECT 1 FROM tenant_content WHERE content_id
  * Gives all claims on content under one name to another that has none; as the two below, in a transaction that has locked
  * the tenant.
  */
-export async function moveClaims(run: Run, from: string, to: string): Promise<void> {
+export async function moveClaims(run: RunSql, from: string, to: string): Promise<void> {
   await run(
     `WITH noted AS (DELETE FROM left_content WHERE tenant = $1 RETURNING content_id),
        moved AS (UPDATE tenant_content SET tenant = $2 WHERE tenant = $1)
@@ -27,17 +27,17 @@ export async function moveClaims(run: Run, from: string, to: string): Promise<vo
 }
 
 /** As `moveClaims`, for claims on derived results. */
-export async function moveResults(run: Run, from: string, to: string): Promise<void> {
+export async function moveResults(run: RunSql, from: string, to: string): Promise<void> {
   await run("UPDATE tenant_derived SET tenant = $2 WHERE tenant = $1", [from, to]);
 }
 
 /** As `moveClaims`, for the state of servers. */
-export async function moveState(run: Run, from: string, to: string): Promise<void> {
+export async function moveState(run: RunSql, from: string, to: string): Promise<void> {
   await run("UPDATE state_server SET tenant = $2 WHERE tenant = $1", [from, to]);
 }
 
 /** As `moveState`, for one server, whose versions go on from there; returns the number of its keys. */
-export async function moveServerState(run: Run, tenant: string, server: string, to: string): Promise<number> {
+export async function moveServerState(run: RunSql, tenant: string, server: string, to: string): Promise<number> {
   const [moved] = await run<{ keys: number; version: number }>(
     "UPDATE state_server SET tenant = $3 WHERE tenant = $1 AND server = $2 AND keys > 0 RETURNING keys, version",
     [tenant, server, to],
@@ -56,7 +56,7 @@ export async function moveServerState(run: Run, tenant: string, server: string, 
  * Removes all that a tenant has, in a transaction that has locked it, and leaves what takes long to remove behind under
  * `left`, for `removeClaims`. Of its changes those go that fulfil a condition. Returns the number of its names.
  */
-export async function purge(run: Run, tenant: string, left: string, changes = "true"): Promise<number> {
+export async function purge(run: RunSql, tenant: string, left: string, changes = "true"): Promise<number> {
   await moveClaims(run, tenant, left);
   await moveResults(run, tenant, left);
   await moveState(run, tenant, left);
@@ -81,7 +81,7 @@ export async function removeClaims(database: PostgresDatabase, alias: string): P
   }
 }
 
-async function removeSome(run: Run, alias: string): Promise<{ isOver: boolean; removed: number }> {
+async function removeSome(run: RunSql, alias: string): Promise<{ isOver: boolean; removed: number }> {
   const claims = await run<{ id: number }>(
     `DELETE FROM tenant_content WHERE tenant = $1 AND content_id IN (
        SELECT content_id FROM tenant_content WHERE tenant = $1 LIMIT ${AT_ONCE}) RETURNING content_id AS id`,
@@ -122,7 +122,7 @@ async function removeSome(run: Run, alias: string): Promise<{ isOver: boolean; r
  * collection.
  */
 export async function removeUnheld(
-  run: Run,
+  run: RunSql,
   ids: readonly number[],
 ): Promise<{ readonly bytes: number; readonly isPackage: boolean }[]> {
   if (ids.length === 0) return [];
@@ -136,7 +136,7 @@ export async function removeUnheld(
 
 /** As `removeUnheld`, for derived results; returns their contents. */
 export async function removeResults(
-  run: Run,
+  run: RunSql,
   keys: readonly string[],
 ): Promise<{ readonly id: number; readonly bytes: number }[]> {
   if (keys.length === 0) return [];
@@ -152,7 +152,7 @@ export async function removeResults(
 }
 
 /** The ids of aliases under which there are claims or state. */
-export async function leftIds(run: Run): Promise<string[]> {
+export async function leftIds(run: RunSql): Promise<string[]> {
   const isAlias = `tenant > '${ALIAS}' AND tenant < '${ALIAS}~'`;
   const found = await run<{ tenant: string }>(
     `SELECT DISTINCT tenant FROM tenant_content WHERE ${isAlias}

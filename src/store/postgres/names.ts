@@ -4,15 +4,15 @@ import { byName, contentMissing, nameMoved } from "../rules.ts";
 import type { Change, NameChange, NameChanges, NameKind, NameMove, NameRecord } from "../store.ts";
 import { appendAudit } from "./audit.ts";
 import { claimContents, putContents, takeBack } from "./content.ts";
-import type { PostgresDatabase, Run } from "./database.ts";
+import type { PostgresDatabase, RunSql } from "./database.ts";
 import { putDerived } from "./derived.ts";
 import type { Feed } from "./feed.ts";
-import { checkRoom, type StoredBytes } from "./stored-bytes.ts";
+import { checkRoom, type StoredSums } from "./stored-bytes.ts";
 
 /** The part of the Postgres store that keeps names with their history. */
-export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes: StoredBytes) {
+export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes: StoredSums) {
   return {
-    async get(tenant: string, kind: NameKind, name: string): Promise<NameRecord | undefined> {
+    get: async (tenant: string, kind: NameKind, name: string): Promise<NameRecord | undefined> => {
       const [found] = await run<NameRecord>(
         `SELECT kind, name, cid, changed_at AS "changedAt" FROM name WHERE tenant = $1 AND kind = $2 AND name = $3`,
         [tenant, kind, name],
@@ -20,7 +20,7 @@ export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes
       return found;
     },
 
-    async list(tenant: string, kind: NameKind): Promise<NameRecord[]> {
+    list: async (tenant: string, kind: NameKind): Promise<NameRecord[]> => {
       const found = await run<NameRecord>(
         `SELECT kind, name, cid, changed_at AS "changedAt" FROM name WHERE tenant = $1 AND kind = $2`,
         [tenant, kind],
@@ -35,7 +35,7 @@ export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes
         [tenant, kind, name, max],
       ),
 
-    async had(tenant: string, kind: NameKind, name: string, cid: Cid): Promise<boolean> {
+    had: async (tenant: string, kind: NameKind, name: string, cid: Cid): Promise<boolean> => {
       const found = await run(
         "SELECT 1 FROM name_change WHERE tenant = $1 AND kind = $2 AND name = $3 AND cid = $4 LIMIT 1",
         [tenant, kind, name, cid],
@@ -43,12 +43,16 @@ export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes
       return found.length > 0;
     },
 
-    async latest(): Promise<number> {
+    latest: async (): Promise<number> => {
       const [counter] = await run<{ latest: number }>("SELECT latest FROM name_change_counter");
       return counter!.latest;
     },
 
-    async changesAfter(tenant: string, kinds: readonly NameKind[], since: number): Promise<NameChanges | undefined> {
+    changesAfter: async (
+      tenant: string,
+      kinds: readonly NameKind[],
+      since: number,
+    ): Promise<NameChanges | undefined> => {
       const rows = await run<{ latest: number; kind: NameKind | "tenant" | null; name: string }>(
         `SELECT latest, changed.kind, changed.name
          FROM name_change_counter LEFT JOIN (
@@ -63,7 +67,7 @@ export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes
     },
 
     /** Part of a change of the tenant, whose bytes are verified. Returns the numbers of the changes. */
-    async change(run: Run, tenant: string, wanted: Change): Promise<readonly number[]> {
+    change: async (run: RunSql, tenant: string, wanted: Change): Promise<readonly number[]> => {
       const { by, put = [], set = [], derived = [], storedBytesMax } = wanted;
       const use = storedBytesMax === undefined ? undefined : await storedBytes.of(run, tenant);
       const ids = await putContents(run, [...put, ...derived.map(({ block }) => block)]);
@@ -92,7 +96,7 @@ interface Moved extends Pick<NameMove, "kind" | "name" | "cid"> {
 }
 
 /** Returns the moves of names that did not mean the same already. */
-async function move(run: Run, tenant: string, set: readonly NameMove[]): Promise<Moved[]> {
+async function move(run: RunSql, tenant: string, set: readonly NameMove[]): Promise<Moved[]> {
   if (set.length === 0) return [];
   const stand = await run<{ cid: Cid | null; isClaimed: boolean; now: number }>(
     `SELECT name.cid, berth_now() AS now, EXISTS (

@@ -1,6 +1,6 @@
 import { BerthError } from "../../lib/errors.ts";
 import type { Beat, Lease, Letter, Node, NodeStore } from "../../lib/node-store.ts";
-import { lock, type PostgresDatabase, type Run } from "./database.ts";
+import { lock, type PostgresDatabase, type RunSql } from "./database.ts";
 import type { Feed } from "./feed.ts";
 
 /** How long a letter waits for a node that is too busy to read it. */
@@ -72,7 +72,7 @@ export function postgresNodes(database: PostgresDatabase, feed: Feed): NodeStore
   };
 }
 
-async function beat(run: Run, { id, facts }: Node, ms: number): Promise<Beat> {
+async function beat(run: RunSql, { id, facts }: Node, ms: number): Promise<Beat> {
   // From here on nobody else finds that it is gone.
   const [known] = await run<{ expiresAt: number }>(
     'SELECT expires_at AS "expiresAt" FROM node WHERE id = $1 FOR UPDATE',
@@ -103,7 +103,7 @@ const EXPIRED = `expired AS (DELETE FROM letter WHERE id IN (
   SELECT id FROM letter, now WHERE expires_at <= at ORDER BY expires_at LIMIT ${EXPIRED_AT_ONCE}
   FOR UPDATE OF letter SKIP LOCKED))`;
 
-async function post(run: Run, from: string, letters: readonly Letter[]): Promise<number[]> {
+async function post(run: RunSql, from: string, letters: readonly Letter[]): Promise<number[]> {
   const found = await run<{ id: string; waiting: number }>(
     `WITH now AS MATERIALIZED (SELECT berth_now() AS at), ${EXPIRED}
      SELECT id, (SELECT coalesce(sum(bytes), 0) FROM letter WHERE to_node = node.id AND letter.expires_at > at) AS waiting
@@ -135,7 +135,7 @@ async function post(run: Run, from: string, letters: readonly Letter[]): Promise
   return posted;
 }
 
-async function leased(run: Run, name: string): Promise<Lease | undefined> {
+async function leased(run: RunSql, name: string): Promise<Lease | undefined> {
   const [held] = await run<Lease>(
     `SELECT node, fence FROM lease JOIN node ON id = node
      WHERE name = $1 AND ended_at IS NULL AND expires_at > berth_now()`,
@@ -145,7 +145,7 @@ async function leased(run: Run, name: string): Promise<Lease | undefined> {
 }
 
 /** Statements after the lock see all that others did before it. */
-async function take(run: Run, name: string, node: string): Promise<Lease> {
+async function take(run: RunSql, name: string, node: string): Promise<Lease> {
   await lock(run, "lease", name);
   const held = await leased(run, name);
   if (held) return held;

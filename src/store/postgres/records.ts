@@ -1,5 +1,5 @@
 import type { KeyedRecordPut, RecordKind, StoredRecord } from "../../lib/records.ts";
-import type { PostgresDatabase, Run } from "./database.ts";
+import type { PostgresDatabase, RunSql } from "./database.ts";
 
 /** How often one write removes expired records, and how many at the most. */
 const EXPIRED_EVERY_MS = 1_000;
@@ -9,7 +9,7 @@ const EXPIRED_AT_ONCE = 1_000;
 export function postgresRecords(database: PostgresDatabase) {
   let removedAt = -Infinity;
 
-  const removeExpired = async (run: Run): Promise<void> => {
+  const removeExpired = async (run: RunSql): Promise<void> => {
     if (performance.now() - removedAt < EXPIRED_EVERY_MS) return;
     removedAt = performance.now();
     await run(
@@ -20,7 +20,7 @@ export function postgresRecords(database: PostgresDatabase) {
   };
 
   return {
-    async get(tenant: string, kind: RecordKind, key: string): Promise<StoredRecord | undefined> {
+    get: async (tenant: string, kind: RecordKind, key: string): Promise<StoredRecord | undefined> => {
       const [found] = await database.run<StoredRecord>(
         `SELECT value, revision FROM record
          WHERE tenant = $1 AND kind = $2 AND key = $3 AND expires_at > berth_now()`,
@@ -53,7 +53,7 @@ export function postgresRecords(database: PostgresDatabase) {
     },
 
     /** Makes a write that nobody reads; part of a transaction. */
-    async writeNothing(run: Run): Promise<void> {
+    writeNothing: async (run: RunSql): Promise<void> => {
       await run(
         `INSERT INTO record (tenant, kind, key, revision, value, expires_at) VALUES ('', 'check', '', 1, '', berth_now())
          ON CONFLICT (tenant, kind, key) DO UPDATE SET revision = record.revision + 1, expires_at = excluded.expires_at`,
@@ -76,7 +76,7 @@ function rounds(puts: readonly KeyedRecordPut[]): number[][] {
 
 /** Each where nobody was first: a new record has none that still lives in its place. */
 function putSome(
-  run: Run,
+  run: RunSql,
   tenant: string,
   kind: RecordKind,
   puts: readonly KeyedRecordPut[],

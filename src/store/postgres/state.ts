@@ -12,15 +12,15 @@ import type {
   StateStore,
 } from "../store.ts";
 import { appendAudit } from "./audit.ts";
-import type { PostgresDatabase, Run } from "./database.ts";
+import type { PostgresDatabase, RunSql } from "./database.ts";
 import { moveServerState, removeClaims } from "./left-claims.ts";
-import { checkRoom, type StoredBytes } from "./stored-bytes.ts";
+import { checkRoom, type StoredSums } from "./stored-bytes.ts";
 
 /** The most expired keys that one transaction removes. */
 const EXPIRED_AT_ONCE = 1_000;
 
 /** The part of the Postgres store that keeps the state of servers. Each write has locked its tenant. */
-export function postgresState(database: PostgresDatabase, storedBytes: StoredBytes): StateStore {
+export function postgresState(database: PostgresDatabase, storedBytes: StoredSums): StateStore {
   return {
     async get(tenant, server, key) {
       const [entry] = await database.run<StateEntry>(
@@ -92,7 +92,7 @@ const STATE = "state JOIN state_server AS place ON place.id = server_id";
 const FACTS = 'state.version, changed_at AS "changedAt", expires_at AS "expiresAt", is_json AS "isJson"';
 const LIVES = "(expires_at IS NULL OR expires_at > berth_now())";
 
-async function list(run: Run, tenant: string, server: string, part: StatePart): Promise<StatePage> {
+async function list(run: RunSql, tenant: string, server: string, part: StatePart): Promise<StatePage> {
   const { prefix, after = "", max, valueBytesMax } = part;
   // One more than a page may have tells that there is a next one.
   const rows = await run<StateItem & { readonly found: number }>(
@@ -119,7 +119,7 @@ interface Known {
   readonly latest: number;
 }
 
-async function read(run: Run, tenant: string, server: string, key: string): Promise<Known> {
+async function read(run: RunSql, tenant: string, server: string, key: string): Promise<Known> {
   const [known] = await run<Known>(
     `SELECT now, coalesce(place.version, 0) AS latest, octet_length(key) + octet_length(value) AS bytes,
        CASE WHEN expires_at <= now THEN 0 ELSE coalesce(state.version, 0) END AS version
@@ -146,7 +146,7 @@ interface Sums {
 }
 
 /** Rejects with `state_full`, unless what has expired makes room. */
-async function makeRoom(run: Run, storedBytes: StoredBytes, wanted: Wanted): Promise<void> {
+async function makeRoom(run: RunSql, storedBytes: StoredSums, wanted: Wanted): Promise<void> {
   const { tenant, server, key, more, room } = wanted;
   if (more.keys === 0 && more.bytes <= 0) return;
   const full = async () => {
@@ -172,12 +172,12 @@ async function makeRoom(run: Run, storedBytes: StoredBytes, wanted: Wanted): Pro
 }
 
 /** Removes some of a tenant's keys that have expired, and returns their number; part of a transaction that has locked it. */
-export async function removeExpired(run: Run, tenant: string, except = ""): Promise<number> {
+export async function removeExpired(run: RunSql, tenant: string, except = ""): Promise<number> {
   const expired = "expires_at <= berth_now() AND tenant = $1 AND key <> $2";
   return await remove(run, `${expired} ORDER BY expires_at LIMIT ${EXPIRED_AT_ONCE}`, [tenant, except]);
 }
 
-async function remove(run: Run, which: string, values: readonly unknown[]): Promise<number> {
+async function remove(run: RunSql, which: string, values: readonly unknown[]): Promise<number> {
   const removed = await run<{ keys: number }>(
     `WITH gone AS (DELETE FROM state WHERE id IN (SELECT state.id FROM ${STATE} WHERE ${which})
          RETURNING server_id, octet_length(key) + octet_length(value) AS bytes),
@@ -190,7 +190,7 @@ async function remove(run: Run, which: string, values: readonly unknown[]): Prom
 }
 
 async function note(
-  run: Run,
+  run: RunSql,
   tenant: string,
   by: string | undefined,
   action: string,
@@ -200,7 +200,7 @@ async function note(
 }
 
 /** Adds keys that are not there to the state of a tenant that is being assembled; part of the caller's transaction. */
-export async function addState(run: Run, tenant: string, kept: readonly KeptState[]): Promise<void> {
+export async function addState(run: RunSql, tenant: string, kept: readonly KeptState[]): Promise<void> {
   const columns = ["server", "key", "value", "isJson", "version", "changedAt", "expiresAt"] as const;
   await run(
     `WITH kept AS (

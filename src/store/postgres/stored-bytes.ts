@@ -1,18 +1,18 @@
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { full, type FullCode } from "../rules.ts";
 import { storedKinds, type StoredUse } from "../store.ts";
-import type { Run } from "./database.ts";
+import type { RunSql } from "./database.ts";
 
-/** What was summed this long ago is good enough for state, which servers write at each call; for so many tenants. */
+/** Sums of this long ago are good enough for state, which servers write at each call; for so many tenants. */
 const LATELY_MS = 10_000;
 const LATELY_MAX = 10_000;
 
 /** The bytes that each tenant stores, by kind. Postgres knows the length of a content without reading it. */
-export class StoredBytes {
+export class StoredSums {
   readonly #lately = new BoundedMap<string, { readonly at: number; readonly use: StoredUse }>(LATELY_MAX);
 
   /** All kinds, as they are now. */
-  async of(run: Run, tenant: string): Promise<StoredUse> {
+  async of(run: RunSql, tenant: string): Promise<StoredUse> {
     const [use] = await run<StoredUse>(
       `SELECT packages, content, compiled, records, secrets, ${STATE} AS state FROM
          (SELECT coalesce(sum(octet_length(bytes)) FILTER (WHERE is_package), 0) AS packages,
@@ -30,7 +30,7 @@ export class StoredBytes {
   }
 
   /** As `of`, with all kinds but state as they were some seconds ago at most. */
-  async lately(run: Run, tenant: string): Promise<StoredUse> {
+  async lately(run: RunSql, tenant: string): Promise<StoredUse> {
     const known = this.#lately.get(tenant);
     if (known && performance.now() - known.at < LATELY_MS) {
       const [{ state } = { state: 0 }] = await run<{ state: number }>(`SELECT ${STATE} AS state`, [tenant]);
@@ -47,7 +47,7 @@ export class StoredBytes {
   }
 }
 
-/** Of the tenant `$1`: its sums stand beside it. */
+/** That of the tenant `$1`, whose sums stand beside it. */
 const STATE = "(SELECT coalesce(sum(bytes), 0) FROM state_server WHERE tenant = $1)";
 
 /** Throws `code` for a change that adds so many bytes to what a tenant stores, where that is more than it may. */

@@ -1,13 +1,12 @@
 import { randomBytes } from "node:crypto";
 import type { Block, Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { JsonObject } from "../../lib/json.ts";
 import { aliasOf } from "../aliases.ts";
-import { CHANGES_OF_PLACE, contentMissing, verifiedInTurns } from "../rules.ts";
+import { CHANGES_OF_PLACE, contentMissing, verifiedInTurns, type Published } from "../rules.ts";
 import { sizeOf } from "../state-room.ts";
 import type { KeptState, NamedChange, PublishSettings, TenantStaging } from "../store.ts";
 import { claimContents, putContents, readContent } from "./content.ts";
-import type { PostgresDatabase, Run } from "./database.ts";
+import type { PostgresDatabase, RunSql } from "./database.ts";
 import { leftIds, moveClaims, moveState, purge, removeClaims } from "./left-claims.ts";
 import { addState } from "./state.ts";
 
@@ -21,22 +20,13 @@ const SILENT_MS = 600_000;
 const QUICK = { isDurable: false } as const;
 const LONG = { isLong: true } as const;
 
-export interface Published {
-  readonly by: string;
-  readonly limits: JsonObject;
-  /** There was a tenant of that name. */
-  readonly replaced: boolean;
-  /** The number of name changes that it brought along. */
-  readonly changes: number;
-}
-
 /**
  * Assembles a tenant under a name that none can have, and gives it its own name in one transaction, of which `record` is
  * the last part.
  */
 export async function postgresTenantStaging(
   database: PostgresDatabase,
-  record: (run: Run, name: string, published: Published) => Promise<void>,
+  record: (run: RunSql, name: string, published: Published) => Promise<void>,
 ): Promise<TenantStaging> {
   await removeLeftovers(database);
   const id = randomBytes(8).toString("hex");
@@ -132,7 +122,7 @@ class Batch {
 }
 
 /** Older than all that was changed here, so that no node takes them for current changes. */
-async function addChanges(run: Run, alias: string, changes: readonly NamedChange[]): Promise<void> {
+async function addChanges(run: RunSql, alias: string, changes: readonly NamedChange[]): Promise<void> {
   if (changes.length === 0) return;
   const columns = ["kind", "name", "cid", "changedAt", "by"] as const;
   await run(
@@ -145,7 +135,12 @@ async function addChanges(run: Run, alias: string, changes: readonly NamedChange
 }
 
 /** True when there was a tenant of that name. */
-async function makeRoom(run: Run, name: string, gone: string, { limits, replace }: PublishSettings): Promise<boolean> {
+async function makeRoom(
+  run: RunSql,
+  name: string,
+  gone: string,
+  { limits, replace }: PublishSettings,
+): Promise<boolean> {
   const [before] = await run("SELECT 1 FROM tenant WHERE name = $1", [name]);
   if (!before) {
     await purge(run, name, gone);
@@ -172,7 +167,7 @@ async function makeRoom(run: Run, name: string, gone: string, { limits, replace 
 }
 
 /** Gives the tenant the changes and the names that they lead to; returns the number of changes. */
-async function moveChanges(run: Run, alias: string, name: string): Promise<number> {
+async function moveChanges(run: RunSql, alias: string, name: string): Promise<number> {
   const [missing] = await run<Pick<NamedChange, "kind" | "name"> & { readonly cid: Cid }>(
     `SELECT kind, name, cid FROM name_change AS change WHERE tenant = $1 AND cid IS NOT NULL AND NOT EXISTS (
        SELECT 1 FROM content JOIN tenant_content ON content_id = content.id
@@ -197,7 +192,7 @@ async function moveChanges(run: Run, alias: string, name: string): Promise<numbe
 }
 
 /** True if a tenant has content, a history of names, or state. */
-export async function hasAnything(run: Run, name: string): Promise<boolean> {
+export async function hasAnything(run: RunSql, name: string): Promise<boolean> {
   const [found] = await run<{ has: boolean }>(
     `SELECT EXISTS (SELECT 1 FROM tenant_content WHERE tenant = $1)
        OR EXISTS (SELECT 1 FROM state_server WHERE tenant = $1 AND keys > 0)

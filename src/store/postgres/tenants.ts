@@ -5,7 +5,7 @@ import { newAlias } from "../aliases.ts";
 import { checkHost, readTenant, takenHost, type TenantRow } from "../rules.ts";
 import type { Tenant, Tenants, TenantSettings } from "../store.ts";
 import { appendAudit } from "./audit.ts";
-import type { PostgresDatabase, Run } from "./database.ts";
+import type { PostgresDatabase, RunSql } from "./database.ts";
 import type { Feed } from "./feed.ts";
 import { purge, removeClaims } from "./left-claims.ts";
 import { postgresTenantSnapshot } from "./tenant-snapshot.ts";
@@ -19,7 +19,7 @@ export function postgresTenants(database: PostgresDatabase, feed: Feed, onDelete
   const { run } = database;
   const listeners = new Set<(name: string) => void>();
 
-  const find = async (run: Run, name: string): Promise<Tenant | undefined> => {
+  const find = async (run: RunSql, name: string): Promise<Tenant | undefined> => {
     const [row] = await run<TenantRow>(`${TENANT} WHERE name = $1`, [name]);
     return row && readTenant(row);
   };
@@ -120,7 +120,7 @@ export function postgresTenants(database: PostgresDatabase, feed: Feed, onDelete
 }
 
 async function apply(
-  run: Run,
+  run: RunSql,
   feed: Feed,
   name: string,
   action: "created" | "changed",
@@ -147,7 +147,7 @@ async function apply(
   await record(run, feed, name, by);
 }
 
-async function setHosts(run: Run, name: string, hosts: readonly string[]): Promise<void> {
+async function setHosts(run: RunSql, name: string, hosts: readonly string[]): Promise<void> {
   for (const host of hosts) checkHost(host);
   await run("DELETE FROM tenant_host WHERE tenant = $1 AND host <> ALL ($2)", [name, hosts]);
   await run(
@@ -162,7 +162,7 @@ async function setHosts(run: Run, name: string, hosts: readonly string[]): Promi
   if (taken) throw takenHost(taken.host, taken.tenant);
 }
 
-async function record(run: Run, feed: Feed, name: string, by: string): Promise<void> {
+async function record(run: RunSql, feed: Feed, name: string, by: string): Promise<void> {
   const [clock] = await run<{ now: number }>("SELECT berth_now() AS now");
   await feed.record(run, [{ tenant: name, kind: "tenant", name: "", cid: null, changedAt: clock!.now, by }]);
 }

@@ -3,7 +3,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { readToken, tooManyTokens, type TokenRow } from "../rules.ts";
 import type { TokenRecords } from "../store.ts";
 import { appendAudit } from "./audit.ts";
-import type { PostgresDatabase, Run } from "./database.ts";
+import type { PostgresDatabase, RunSql } from "./database.ts";
 import type { Feed } from "./feed.ts";
 
 const COLUMNS = `id, tenant, hash, name, "grant", created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt"`;
@@ -14,6 +14,19 @@ export function postgresTokens(database: PostgresDatabase, feed: Feed): TokenRec
   const noted = (tenant: string, id: string, changedAt: number, by: string) => [
     { tenant, kind: "token" as const, name: id, cid: null, changedAt, by },
   ];
+
+  /** A new token is a change, too. Where the database does not say, none of them is trusted. */
+  const ended = async (ids: readonly string[]): Promise<readonly string[]> => {
+    if (ids.length === 0) return ids;
+    try {
+      const inForce = await run<{ id: string }>("SELECT id FROM token WHERE id = ANY ($1) AND revoked_at IS NULL", [
+        ids,
+      ]);
+      return ids.filter((id) => !inForce.some((token) => token.id === id));
+    } catch {
+      return ids;
+    }
+  };
 
   return {
     async byHash(hash) {
@@ -66,19 +79,12 @@ export function postgresTokens(database: PostgresDatabase, feed: Feed): TokenRec
     onRevoke: (listener) =>
       feed.listen((changed) => {
         const ids = changed.filter(({ kind }) => kind === "token").map(({ name }) => name);
-        if (ids.length === 0) return;
-        const inForce = run<{ id: string }>("SELECT id FROM token WHERE id = ANY ($1) AND revoked_at IS NULL", [ids]);
-        // A new token is a change, too. Where that is not known, none of them is trusted.
-        void inForce
-          .catch((): { id: string }[] => [])
-          .then((rows) => {
-            for (const id of ids) if (!rows.some((row) => row.id === id)) listener(id);
-          });
+        void ended(ids).then((ends) => ends.forEach((id) => listener(id)));
       }),
   };
 }
 
-async function makeRoom(run: Run, tenant: string, tokensMax: number): Promise<void> {
+async function makeRoom(run: RunSql, tenant: string, tokensMax: number): Promise<void> {
   const [there] = await run<{ count: number }>("SELECT count(*) FROM token WHERE tenant = $1", [tenant]);
   const excess = there!.count - tokensMax + 1;
   if (excess <= 0) return;

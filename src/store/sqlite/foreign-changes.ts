@@ -1,12 +1,9 @@
 import Database from "#better-sqlite3";
 import { SERVICE } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { ChangedName } from "../store.ts";
+import type { ForeignChange } from "../rules.ts";
 import { foreignLog, identityOf } from "./store-files.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
-
-/** A changed name, or by itself a changed tenant, or a token by its id. */
-export type ForeignChange = Omit<ChangedName, "kind"> & { readonly kind: ChangedName["kind"] | "tenant" | "token" };
 
 /** How soon a change of another process is noticed, and how soon where other nodes serve from the same store. */
 const LOOK_MS = 500;

@@ -7,9 +7,8 @@ import type Database from "#better-sqlite3";
 import type { Block } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { inLock, lockFile } from "../../lib/file-lock.ts";
-import type { JsonObject } from "../../lib/json.ts";
 import { aliasOf } from "../aliases.ts";
-import { CHANGES_OF_PLACE, contentMissing, verified } from "../rules.ts";
+import { CHANGES_OF_PLACE, contentMissing, verified, type Published } from "../rules.ts";
 import { sizeOf } from "../state-room.ts";
 import type { KeptState, NamedChange, PublishSettings, TenantStaging } from "../store.ts";
 import { storeNow } from "./clock.ts";
@@ -30,15 +29,6 @@ interface StagingOptions {
   readonly published: (name: string, changeId: number) => void;
   /** Leaves claims of an earlier tenant of that name behind, under `left`, and removes the rest; also part of it. */
   readonly purge: (name: string, left: string) => void;
-}
-
-export interface Published {
-  readonly by: string;
-  readonly limits: JsonObject;
-  /** There was a tenant of that name. */
-  readonly replaced: boolean;
-  /** The number of name changes that it brought along. */
-  readonly changes: number;
 }
 
 /**

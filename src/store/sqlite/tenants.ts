@@ -3,7 +3,7 @@ import { actorOf, entryOf } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { checkTenantName, DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import { newAlias } from "../aliases.ts";
-import { checkHost, readTenant, takenHost, type TenantRow } from "../rules.ts";
+import { checkHost, readTenant, takenHost, type Published, type TenantRow } from "../rules.ts";
 import type { Tenant, Tenants, TenantSettings } from "../store.ts";
 import { attempt, attemptAll } from "./attempt.ts";
 import type { SqliteAudit } from "./audit.ts";
@@ -12,7 +12,7 @@ import type { ForeignChanges } from "./foreign-changes.ts";
 import { leftClaims } from "./left-claims.ts";
 import { MUST_SCRUB } from "./scrub.ts";
 import { sqliteTenantSnapshot } from "./tenant-snapshot.ts";
-import { hasAnything, removeLeftovers, sqliteTenantStaging, type Published } from "./tenant-staging.ts";
+import { hasAnything, removeLeftovers, sqliteTenantStaging } from "./tenant-staging.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /**
