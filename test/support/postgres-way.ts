@@ -10,7 +10,7 @@ export interface PostgresWay {
   close(): Promise<void>;
 }
 
-/** What becomes of a message on the way: the connection is lost before it, or with the answer. */
+/** A message is lost on the way with its connection, or its answer is. */
 type Fate = "lost" | "unanswered" | undefined;
 
 /** `judge` is called with each text that is sent. */

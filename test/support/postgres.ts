@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync, type ChildProcess, type SpawnOptions } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, chownSync, cpSync, existsSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, chownSync, cpSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,8 +18,21 @@ export interface TestPostgres {
   readonly pid: number;
   /** Asks as its administrator, on a connection that is kept for this. */
   query(sql: string, values?: readonly unknown[]): Promise<Row[]>;
+  /** Makes an empty database, and returns its address. */
+  database(): Promise<string>;
+  /** Ends it as a crash would, or as its administrator does; its port refuses connections until it starts again. */
+  stop(how: "crash" | "shutdown"): Promise<void>;
+  /** Starts it again, on the same data and at the same port. */
+  startAgain(): Promise<void>;
   /** Ends it, and removes its folder. */
   close(): Promise<void>;
+}
+
+export interface TestPostgresOptions {
+  readonly tls?: boolean;
+  /** The one that comes from npm, or the system's. */
+  readonly from?: "npm" | "system";
+  readonly settings?: Readonly<Record<string, string | number>>;
 }
 
 // oxlint-disable-next-line typescript/no-explicit-any -- a column has any type
@@ -37,20 +50,23 @@ const SUPERUSER = "postgres";
 /** Postgres refuses to run as root; nobody else's files are there for this user. */
 const NOBODY = { uid: 65_534, gid: 65_534 };
 
-export async function startPostgres({ tls = false } = {}): Promise<TestPostgres> {
+export async function startPostgres(options: TestPostgresOptions = {}): Promise<TestPostgres> {
   const folder = mkdtempSync(join(tmpdir(), "berth-postgres-"));
   try {
-    return await startIn(folder, tls);
+    return await startIn(folder, options);
   } catch (error) {
     rmSync(folder, { recursive: true, force: true });
     throw error;
   }
 }
 
-async function startIn(folder: string, tls: boolean): Promise<TestPostgres> {
+async function startIn(
+  folder: string,
+  { tls = false, from = "npm", settings: more = {} }: TestPostgresOptions,
+): Promise<TestPostgres> {
   const user = process.getuid?.() === 0 ? NOBODY : undefined;
   if (user) chownSync(folder, user.uid, user.gid);
-  const programs = programsFor(folder, user);
+  const programs = from === "system" ? systemPrograms() : programsFor(folder, user);
   const data = join(folder, "data");
   const options: SpawnOptions = { ...user, cwd: folder, env: { PATH: "/usr/bin:/bin", TZ: "UTC" } };
   const init = ["-D", data, "-U", SUPERUSER, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"];
@@ -62,19 +78,49 @@ async function startIn(folder: string, tls: boolean): Promise<TestPostgres> {
     port,
     unix_socket_directories: "",
     fsync: "off",
-    max_connections: 40,
+    max_connections: 60,
     shared_buffers: "16MB",
     ...(tls && { ssl: "on" }),
+    ...more,
   };
   const args = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-  const server = spawn(join(programs, "postgres"), ["-D", data, ...args], {
-    ...options,
-    stdio: ["ignore", "ignore", "pipe"],
-  });
+  const urlOf = (name: string): string => `postgres://${SUPERUSER}@127.0.0.1:${port}/${name}`;
+  let running = await runServer(join(programs, "postgres"), ["-D", data, ...args], options, urlOf("postgres"));
+  let databases = 0;
+  return {
+    port,
+    url: urlOf("postgres"),
+    get pid() {
+      return running.server.pid!;
+    },
+    query: async (sql, values) => (await running.client.query(sql, values)).rows,
+    async database() {
+      const name = `test${++databases}`;
+      await running.client.query(`CREATE DATABASE ${name}`);
+      return urlOf(name);
+    },
+    stop: (how) => running.end(how === "crash" ? "SIGQUIT" : "SIGINT"),
+    async startAgain() {
+      running = await runServer(join(programs, "postgres"), ["-D", data, ...args], options, urlOf("postgres"));
+    },
+    async close() {
+      await running.end("SIGINT");
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+interface Running {
+  readonly server: ChildProcess;
+  readonly client: Client;
+  end(signal: "SIGQUIT" | "SIGINT"): Promise<void>;
+}
+
+async function runServer(file: string, args: readonly string[], options: SpawnOptions, url: string): Promise<Running> {
+  const server = spawn(file, args, { ...options, stdio: ["ignore", "ignore", "pipe"] });
   const gone = once(server, "exit");
   const endNow = (): void => void server.kill("SIGQUIT");
   process.on("exit", endNow);
-  const url = `postgres://${SUPERUSER}@127.0.0.1:${port}/postgres`;
   const client = connect(url);
   // It ends with its server.
   client.on("error", () => undefined);
@@ -87,19 +133,77 @@ async function startIn(folder: string, tls: boolean): Promise<TestPostgres> {
     throw error;
   }
   return {
-    port,
-    url,
-    pid: server.pid!,
-    query: async (sql, values) => (await client.query(sql, values)).rows,
-    async close() {
+    server,
+    client,
+    async end(signal) {
+      if (server.exitCode !== null || server.signalCode !== null) return;
       await client.end();
-      server.kill("SIGINT");
+      server.kill(signal);
+      await gone;
+      process.off("exit", endNow);
+    },
+  };
+}
+
+/** pgbouncer in transaction mode before a Postgres: each transaction of a client may go over another connection. */
+export interface TestBouncer {
+  /** The same database, through it. */
+  urlOf(url: string): string;
+  close(): Promise<void>;
+}
+
+export async function startBouncer(postgres: Pick<TestPostgres, "port">): Promise<TestBouncer> {
+  const folder = mkdtempSync(join(tmpdir(), "berth-bouncer-"));
+  const port = await freePort();
+  const file = join(folder, "pgbouncer.ini");
+  writeFileSync(
+    file,
+    `[databases]
+* = host=127.0.0.1 port=${postgres.port} user=${SUPERUSER}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = ${port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 20
+max_client_conn = 500
+`,
+  );
+  const user = process.getuid?.() === 0 ? NOBODY : undefined;
+  if (user) chownSync(folder, user.uid, user.gid);
+  const env = { PATH: `${process.env["PATH"]}:/usr/sbin:/usr/local/sbin` };
+  const bouncer = spawn("pgbouncer", [file], { ...user, cwd: folder, env, stdio: ["ignore", "ignore", "pipe"] });
+  const gone = once(bouncer, "exit");
+  const endNow = (): void => void bouncer.kill("SIGKILL");
+  process.on("exit", endNow);
+  await ready(bouncer, "process up", "pgbouncer");
+  return {
+    urlOf(url) {
+      const through = new URL(url);
+      through.port = String(port);
+      return through.href;
+    },
+    async close() {
+      bouncer.kill("SIGINT");
       await gone;
       process.off("exit", endNow);
       rmSync(folder, { recursive: true, force: true });
     },
   };
 }
+
+/** The folder of the newest Postgres of this system. */
+function systemPrograms(): string {
+  const versions = existsSync(SYSTEM_FOLDER) ? readdirSync(SYSTEM_FOLDER).sort((a, b) => Number(b) - Number(a)) : [];
+  const found = versions.map((version) => join(SYSTEM_FOLDER, version, "bin"));
+  const folder = [...found, "/usr/bin", "/usr/local/bin"].find((each) => existsSync(join(each, "initdb")));
+  assert.ok(folder, `there is no Postgres of the system in ${SYSTEM_FOLDER}: node scripts/setup.mjs installs it`);
+  return folder;
+}
+
+/** Where Debian has a folder for each version of Postgres. */
+const SYSTEM_FOLDER = "/usr/lib/postgresql";
 
 /** The folder with `initdb` and `postgres`: as installed, or a copy where `user` cannot reach that. */
 function programsFor(folder: string, user: typeof NOBODY | undefined): string {
@@ -145,15 +249,15 @@ async function run(file: string, args: readonly string[], options: SpawnOptions)
 }
 
 /** Resolves when it takes connections; rejects with what it said when it ends instead. */
-async function ready(server: ChildProcess): Promise<void> {
+async function ready(server: ChildProcess, sign = "ready to accept connections", name = "Postgres"): Promise<void> {
   let said = "";
   server.stderr!.setEncoding("utf8");
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
-    server.once("exit", () => reject(new Error(`Postgres ended: ${said}`)));
+    server.once("exit", () => reject(new Error(`${name} ended: ${said}`)));
     server.stderr!.on("data", (chunk: string) => {
       said = (said + chunk).slice(-10_000);
-      if (said.includes("ready to accept connections")) resolve();
+      if (said.includes(sign)) resolve();
     });
   });
 }

@@ -1,0 +1,432 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test, type TestContext } from "node:test";
+import { rawBlock } from "../../src/lib/cid.ts";
+import type { Log } from "../../src/lib/log.ts";
+import { lock, PostgresDatabase } from "../../src/store/postgres/database.ts";
+import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
+import type { ChangedName, SecretStore, Store } from "../../src/store/store.ts";
+import { openWay } from "../support/postgres-way.ts";
+import { connect, startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { storeDatabases } from "../support/store-databases.ts";
+import { storeContract } from "../support/store.contract.ts";
+import { turnsIn } from "../support/turns-in.ts";
+import { until } from "../support/until.ts";
+
+let postgres: TestPostgres;
+let fresh: () => Promise<string>;
+before(async () => {
+  postgres = await startPostgres();
+  fresh = await storeDatabases(postgres);
+});
+after(() => postgres.close());
+
+let last: string;
+storeContract(
+  "Postgres",
+  async () => openPostgresStore({ database: (last = await fresh()) }),
+  () => openPostgresStore({ database: last }),
+);
+
+async function open(t: TestContext, database: string, log?: Log): Promise<Store & SecretStore> {
+  const store = await openPostgresStore({ database, ...(log && { log }) });
+  t.after(() => store.close());
+  return store;
+}
+
+/** Asks a database as somebody else. */
+async function ask(url: string, sql: string): Promise<Record<string, unknown>[]> {
+  const client = connect(url);
+  await client.connect();
+  try {
+    return (await client.query(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+function save(store: Store, text: string, tenant = "default"): Promise<readonly number[]> {
+  const block = rawBlock(text);
+  return store.change(tenant, { by: "test", put: [block], set: [{ kind: "variable", name: text, cid: block.cid }] });
+}
+
+function listen(t: TestContext, store: Store): string[] {
+  const told: string[] = [];
+  t.after(store.onChange((changed: readonly ChangedName[]) => told.push(...changed.map(({ name }) => name))));
+  return told;
+}
+
+test("five that open an empty database at once make its tables once", async (t) => {
+  await postgres.query("CREATE DATABASE at_once");
+  const url = postgres.url.replace(/[^/]+$/, "at_once");
+  const stores = await Promise.all(Array.from({ length: 5 }, () => openPostgresStore({ database: url })));
+  t.after(() => Promise.all(stores.map((store) => store.close())));
+  await save(stores[0]!, "one");
+  assert.ok(await stores[4]!.name("default", "variable", "one"));
+  assert.equal((await ask(url, "SELECT * FROM berth_schema")).length, 1);
+});
+
+test("a database that a newer Berth has made is refused", async () => {
+  const url = await fresh();
+  await ask(url, "UPDATE berth_schema SET version = 99, min_reader = 98");
+  await assert.rejects(openPostgresStore({ database: url }), { code: "store_failed", message: /newer Berth/ });
+});
+
+test("while the database is out of reach everything fails, and all is well once it is back", async (t) => {
+  const url = await fresh();
+  const way = await openWay(url);
+  t.after(() => way.close());
+  const store = await open(t, way.url);
+  const other = await open(t, url);
+  const told = listen(t, store);
+  await save(store, "before");
+  way.cut();
+  for (const work of [
+    () => store.name("default", "variable", "before"),
+    () => save(store, "meanwhile"),
+    () => store.check(),
+    () => store.tokens.byHash("hash"),
+    () => store.tenants.find("acme"),
+    () => store.nodes.beat({ id: "a", facts: "{}" }, 1_000),
+    () => store.audit.newest({ max: 1 }),
+  ]) {
+    await assert.rejects(work, { code: "store_failed", message: /cannot be reached/ });
+  }
+  await save(other, "elsewhere");
+  way.mend();
+  await until(async () => (await store.name("default", "variable", "before").catch(() => undefined)) !== undefined);
+  await save(store, "after");
+  await until(() => told.includes("elsewhere"));
+  assert.deepEqual(told, ["elsewhere"]);
+  assert.equal(await other.name("default", "variable", "meanwhile"), undefined);
+});
+
+test("a connection that is lost in a transaction is not used again", async (t) => {
+  const url = await fresh();
+  const store = await open(t, url);
+  for (let round = 0; round < 5; round++) {
+    await Promise.allSettled(Array.from({ length: 20 }, (_, index) => save(store, `${round} ${index}`, `t${index}`)));
+    await ask(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'berth'");
+    await until(async () => (await store.latestChange().catch(() => undefined)) !== undefined);
+  }
+  await save(store, "last");
+});
+
+for (const fate of ["lost", "unanswered"] as const) {
+  test(`a commit that is ${fate} may have been made, and everybody here is told so`, async (t) => {
+    const url = await fresh();
+    let isArmed = false;
+    const way = await openWay(url, (sent) => {
+      if (!isArmed || !sent.includes("COMMIT")) return undefined;
+      isArmed = false;
+      return fate;
+    });
+    t.after(() => way.close());
+    const store = await open(t, way.url);
+    const other = await open(t, url);
+    const told = listen(t, store);
+    isArmed = true;
+    await assert.rejects(save(store, "one"), { code: "store_unsure" });
+    assert.deepEqual(told, ["one"]);
+    if (fate === "unanswered") await until(() => other.name("default", "variable", "one"));
+    else assert.equal(await other.name("default", "variable", "one"), undefined);
+    await save(store, "two");
+    isArmed = true;
+    await assert.rejects(store.putRecord("default", "task", "a", { value: "1", expected: 0, expiresAt: 9e12 }), {
+      code: "store_unsure",
+    });
+    const revoked: string[] = [];
+    t.after(store.tokens.onRevoke((id) => void revoked.push(id)));
+    await store.tokens.add({ id: "t", tenant: "default", hash: "h", name: "t", grant: {}, expiresAt: null }, "test");
+    isArmed = true;
+    await assert.rejects(store.tokens.revoke("default", "t", "test"), { code: "store_unsure" });
+    if (fate === "unanswered") await until(() => revoked.includes("t"));
+  });
+}
+
+test("two stores hear of each other's changes where the connection that tells of them is lost", async (t) => {
+  const url = await fresh();
+  const [store, other] = [await open(t, url), await open(t, url)];
+  const told = listen(t, store);
+  const listening = "FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()";
+  await until(async () => (await ask(url, `SELECT 1 ${listening}`)).length === 2);
+  await ask(url, `SELECT pg_terminate_backend(pid) ${listening}`);
+  const began = performance.now();
+  await save(other, "one");
+  await until(() => told.includes("one"));
+  assert.ok(performance.now() - began < 4_000, "before it listens again");
+  // And again once they listen.
+  await until(async () => (await ask(url, `SELECT 1 ${listening}`)).length === 2);
+  await save(other, "two");
+  await until(() => told.includes("two"));
+  assert.deepEqual(told, ["one", "two"]);
+});
+
+test("two stores hear of each other's changes and letters where nothing can listen", async (t) => {
+  const url = await fresh();
+  let refused = 0;
+  const way = await openWay(url, (sent) => {
+    if (!sent.includes("LISTEN")) return undefined;
+    refused++;
+    return "lost";
+  });
+  t.after(() => way.close());
+  const [store, other] = [await open(t, way.url), await open(t, url)];
+  const told = listen(t, store);
+  await save(other, "one");
+  await until(() => told.includes("one"));
+  await store.nodes.beat({ id: "a", facts: "{}" }, 60_000);
+  let letters = 0;
+  t.after(store.nodes.onLetter("a", () => void letters++));
+  await other.nodes.post("b", [{ to: "a", text: "hello" }]);
+  await until(() => letters > 0);
+  assert.ok(refused > 0);
+});
+
+test("changes of four writers have numbers without a gap, which appear in their order", async (t) => {
+  const url = await fresh();
+  const stores = await Promise.all(Array.from({ length: 4 }, () => open(t, url)));
+  const told = listen(t, stores[0]!);
+  const writing = { isOver: false };
+  const looks = (async () => {
+    for (let seen = 0; !writing.isOver;) {
+      const [found] = await ask(
+        url,
+        "SELECT count(*)::int AS count, coalesce(max(id), 0)::int AS max FROM name_change",
+      );
+      assert.equal(found!["count"], found!["max"], "a number appeared before one below it");
+      assert.ok((found!["max"] as number) >= seen);
+      seen = found!["max"] as number;
+    }
+  })();
+  const numbers = await Promise.all(
+    stores.flatMap((store, writer) =>
+      Array.from({ length: 4 }, async (_, lane) => {
+        const own: number[] = [];
+        for (let count = 0; count < 20; count++) {
+          own.push(...(await save(store, `${writer} ${lane} ${count}`, `tenant-${(lane + count) % 3}`)));
+        }
+        assert.deepEqual(
+          own,
+          own.toSorted((a, b) => a - b),
+        );
+        return own;
+      }),
+    ),
+  );
+  writing.isOver = true;
+  await looks;
+  assert.deepEqual(
+    numbers.flat().sort((a, b) => a - b),
+    Array.from({ length: 320 }, (_, index) => index + 1),
+  );
+  await until(() => told.length >= 240);
+  assert.equal(told.length, 240, "all of the others, each once");
+});
+
+test("transactions in each other's way begin again, unless they may run only once", async (t) => {
+  const database = new PostgresDatabase(await fresh());
+  t.after(() => database.close());
+  const both = (isOnce: boolean) => {
+    let holding = 0;
+    let attempts = 0;
+    const one = (first: string, second: string) =>
+      database.transaction(
+        async (run) => {
+          attempts++;
+          await lock(run, "tenant", first);
+          holding++;
+          if (attempts <= 2) await until(() => holding >= 2);
+          await lock(run, "tenant", second);
+        },
+        { isOnce },
+      );
+    return Promise.allSettled([one("a", "b"), one("b", "a")]).then((ends) => ({ ends, attempts }));
+  };
+  const again = await both(false);
+  assert.deepEqual([again.ends.map(({ status }) => status), again.attempts], [["fulfilled", "fulfilled"], 3]);
+  const once = await both(true);
+  assert.equal(once.attempts, 2);
+  assert.deepEqual(once.ends.map(({ status }) => status).sort(), ["fulfilled", "rejected"]);
+  const refused = once.ends.find((end) => end.status === "rejected");
+  assert.equal((refused!.reason as { code: string }).code, "store_failed");
+});
+
+test("a database that is behind of what was read, or of another timeline, is told of as another one", async (t) => {
+  const url = await fresh();
+  const warnings: unknown[][] = [];
+  const log = { warn: (...said: unknown[]) => void warnings.push(said) } as unknown as Log;
+  const store = await open(t, url, log);
+  let replaced = 0;
+  t.after(store.onReplaced(() => void replaced++));
+  await save(store, "one");
+  await save(store, "two");
+  const told = () => warnings.filter(([said]) => typeof said === "string" && said.includes("taken over")).length;
+  const other = await open(t, url);
+  await save(other, "three");
+  const heard = listen(t, store);
+  await until(async () => (await store.latestChange()) === 3);
+  await save(other, "four");
+  await until(() => heard.includes("four"));
+  await ask(url, "DELETE FROM name_change WHERE id = 4; UPDATE name_change_counter SET latest = 3");
+  await until(() => replaced === 1);
+  await save(other, "five");
+  await until(() => heard.includes("five"));
+
+  // As a standby that takes over: it goes on from what it had, on a timeline of its own.
+  const [folder] = await postgres.query("SHOW data_directory");
+  await postgres.query("ALTER SYSTEM SET restore_command = 'false'");
+  await postgres.stop("shutdown");
+  writeFileSync(join(folder!["data_directory"] as string, "recovery.signal"), "");
+  await postgres.startAgain();
+  await until(() => replaced === 2);
+  assert.equal(told(), 2);
+  await until(async () => (await store.name("default", "variable", "five").catch(() => undefined)) !== undefined);
+});
+
+test("no error tells the address of the database, nor its user, password or name", async () => {
+  const url = new URL(await fresh());
+  Object.assign(url, { username: "berth-user", password: "berth-password" });
+  const given = url.href;
+  const tell = (changes: object): string => Object.assign(new URL(given), changes).href;
+  const closed = await openWay(given);
+  await closed.close();
+  const secrets = ["berth-user", "berth-password", "127.0.0.1", url.port, "berth-name", "nowhere.invalid"];
+  for (const [database, reason] of [
+    [given, /refuses the user or the name/],
+    [tell({ username: "postgres", pathname: "/berth-name" }), /refuses the user or the name/],
+    [closed.url, /cannot be reached/],
+    [tell({ hostname: "nowhere.invalid" }), /cannot be reached/],
+    [tell({ username: "postgres", search: "?sslmode=verify-full" }), /TLS/],
+    ["postgres://berth-user:berth-password@127.0.0.1:99999/berth-name", /BERTH_DATABASE/],
+  ] as const) {
+    await assert.rejects(openPostgresStore({ database }), (error: Error & { code: string }) => {
+      assert.equal(error.code, "store_failed", database);
+      assert.match(error.message, reason);
+      for (const secret of secrets) assert.ok(!error.message.includes(secret), error.message);
+      return true;
+    });
+  }
+});
+
+test("a database that takes no writes says so, and what to do", async (t) => {
+  const url = await fresh();
+  await ask(url, "ALTER DATABASE " + new URL(url).pathname.slice(1) + " SET default_transaction_read_only = on");
+  const store = await open(t, url);
+  await assert.rejects(save(store, "one"), { code: "store_failed", message: /takes no writes; BERTH_DATABASE/ });
+  await assert.rejects(store.check(), { code: "store_failed" });
+});
+
+test("a store that cannot save says so when it is checked, and one that another node is writing does not", async (t) => {
+  const url = await fresh();
+  const store = await open(t, url);
+  const other = connect(url);
+  await other.connect();
+  t.after(() => other.end());
+  await other.query("BEGIN");
+  await other.query("UPDATE name_change_counter SET latest = latest");
+  await store.check();
+  await other.query("ROLLBACK");
+  await store.check();
+  assert.deepEqual(await ask(url, "SELECT 1 FROM name UNION SELECT 1 FROM content UNION SELECT 1 FROM audit"), []);
+  await ask(url, "DROP TABLE record");
+  await assert.rejects(store.check(), { code: "store_failed" });
+});
+
+test("long content comes and goes in turns with other work, and is refused where it is other bytes", async (t) => {
+  const url = await fresh();
+  const store = await open(t, url);
+  const bytes = Buffer.alloc(16 * 1024 * 1024 + 5, "some text ");
+  const block = rawBlock(bytes);
+  await store.change("default", { by: "test", put: [block, rawBlock("short")] });
+  let read: Uint8Array | undefined;
+  const turns = await turnsIn(async () => (read = await store.content("default", block.cid)));
+  assert.equal(Buffer.compare(read!, bytes), 0);
+  assert.ok(turns > 10, `${turns} turns`);
+  await store.putDerived("default", [{ key: "long", block }]);
+  assert.equal(Buffer.compare((await store.derived("long"))!, bytes), 0);
+
+  await ask(url, `UPDATE content SET bytes = overlay(bytes placing 'X'::bytea from 9000000)`);
+  await assert.rejects(store.content("default", block.cid), { code: "content_corrupt" });
+  await store.change("default", { by: "test", put: [block] });
+  assert.equal(
+    Buffer.compare((await store.content("default", block.cid))!, bytes),
+    0,
+    "it is mended by being put again",
+  );
+});
+
+test("a tenant stores no more than it may, whichever node has stored what is there", async (t) => {
+  const url = await fresh();
+  const [one, other] = [await open(t, url), await open(t, url)];
+  const entry = (text: string) => ({ key: `made:${text}`, block: rawBlock(text) });
+  const put = (store: Store, text: string, storedBytesMax: number, ...derived: string[]) =>
+    store.change("acme", { by: "test", put: [rawBlock(text)], derived: derived.map(entry), storedBytesMax });
+  await put(one, "four", 10);
+  await put(one, "four", 4);
+  await put(other, "sixsix", 10);
+  for (const store of [one, other]) await assert.rejects(put(store, "x", 10), { code: "storage_full" });
+  await put(one, "x", 15, "made");
+  await assert.rejects(put(other, "y", 20, "longer"), { code: "storage_full" });
+  assert.equal(await other.derived("made:longer"), undefined, "a change that is refused leaves nothing");
+  await put(other, "y", 16, "made");
+  await one.putDerived("others", [entry("of others")]);
+  assert.equal(await one.holdDerived("acme", ["made:of others", "made:made", "made:made"]), true);
+  await assert.rejects(put(other, "z", 25), { code: "storage_full" });
+  await put(other, "z", 26);
+});
+
+test("a text that Postgres cannot hold is nowhere, and is refused where it would be kept", async (t) => {
+  const store = await open(t, await fresh());
+  const text = "a\0b";
+  assert.equal(await store.name("default", "variable", text), undefined);
+  assert.equal(await store.content("default", text), undefined);
+  assert.equal(await store.record("default", "task", text), undefined);
+  assert.equal(await store.tenants.find(text), undefined);
+  assert.equal(await store.tokens.byHash(text), undefined);
+  await assert.rejects(save(store, text), { code: "store_failed", message: /NUL/ });
+});
+
+test("changes of one tenant that somebody holds up leave connections to others", async (t) => {
+  const url = await fresh();
+  const store = await open(t, url);
+  const other = connect(url);
+  await other.connect();
+  t.after(() => other.end());
+  await other.query("BEGIN");
+  await other.query("SELECT pg_advisory_xact_lock(hashtextextended('berth tenant acme', 0))");
+  let ended = 0;
+  const waiting = Array.from({ length: 30 }, async (_, index) => {
+    await save(store, `${index}`, "acme");
+    ended++;
+  });
+  for (let index = 0; index < 20; index++) await save(store, `${index}`, `other-${index}`);
+  assert.equal(ended, 0);
+  await other.query("COMMIT");
+  await Promise.all(waiting);
+});
+
+test("a change that brings contents which another one brings, too, waits for it, in whatever order both have them", async (t) => {
+  const url = await fresh();
+  const stores = [await open(t, url), await open(t, url)];
+  const blocks = Array.from({ length: 50 }, (_, index) => rawBlock(`content ${index}`));
+  for (let round = 0; round < 5; round++) {
+    const put = blocks.map(({ bytes }) => rawBlock(Buffer.concat([bytes, Buffer.from(` ${round}`)])));
+    const derived = put.map((block, index) => ({ key: `${round} ${index}`, block }));
+    await Promise.all(
+      Array.from({ length: 8 }, (_, index) => {
+        const isBackwards = index % 2 === 1;
+        const change = {
+          by: "test",
+          put: isBackwards ? put.toReversed() : put,
+          derived: isBackwards ? derived.toReversed() : derived,
+          set: [{ kind: "variable", name: "last", cid: put[index]!.cid } as const],
+        };
+        return stores[index % 2]!.change(`tenant-${index}`, change);
+      }),
+    );
+  }
+  const [found] = await ask(url, "SELECT count(*)::int AS count FROM content");
+  assert.equal(found!["count"], 250);
+});
