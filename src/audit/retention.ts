@@ -58,7 +58,7 @@ export interface RemovableLink extends Omit<AuditLink, "body"> {
   readonly said: string | null;
 }
 
-/** Of the oldest links of a chain those that go in one step. */
+/** The links that go in one step, of the oldest ones of a chain. */
 export function linksToRemove(oldest: readonly RemovableLink[], before: number): RemovableLink[] {
   const removed: RemovableLink[] = [];
   let bytes = 0;
@@ -108,7 +108,7 @@ interface RemovedBodies {
   readonly bytes: number;
 }
 
-/** What goes in one step of a tenant's oldest bodies, with the record of it; undefined for nothing. */
+/** The removal of one step, of a tenant's oldest bodies, with the record of it; undefined where nothing goes. */
 export function bodiesToRemove(
   oldest: readonly KeptLink[],
   { tenant, isCall, over, before }: DueBodies,

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 
-/** What belongs to no tenant, not yet or no longer, stands under a name that none can have, which begins with this. */
+/** A name that no tenant can have begins with this; under such a name stands what belongs to none, not yet or no longer. */
 export const ALIAS = "~";
 
 export function aliasOf(id: string, what: "coming" | "gone"): string {

@@ -10,7 +10,7 @@ import { openWay } from "../support/postgres-way.ts";
 import { connect, startPostgres, type TestPostgres } from "../support/postgres.ts";
 import { storeDatabases } from "../support/store-databases.ts";
 
-/** What several nodes do at once in one database. */
+/** Several nodes at once in one database. */
 
 let postgres: TestPostgres;
 let fresh: () => Promise<string>;
@@ -42,10 +42,10 @@ const settings = { by: "test", limits: {}, replace: false };
 test("C8 links and anchors of several nodes that write at once are whole at each moment", async (t) => {
   const url = await fresh();
   const stores = [await open(t, url), await open(t, url), await open(t, url)];
-  let isOver = false;
+  const writing = { isOver: false };
   const verifying = (async () => {
     let moments = 0;
-    for (; !isOver; moments++) assert.equal((await verifyLog(stores[0]!.audit)).fault, undefined);
+    for (; !writing.isOver; moments++) assert.equal((await verifyLog(stores[0]!.audit)).fault, undefined);
     return moments;
   })();
   const tenants = [SERVICE, "acme", "other", "third"];
@@ -60,7 +60,7 @@ test("C8 links and anchors of several nodes that write at once are whole at each
       })(),
     ]),
   );
-  isOver = true;
+  writing.isOver = true;
   assert.ok((await verifying) > 0);
   await stores[0]!.audit.anchor({ now: true });
   const { fault, links, unanchored } = await verifyLog(stores[1]!.audit);

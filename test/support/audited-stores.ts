@@ -1,5 +1,5 @@
 import { after, before, describe, mock } from "node:test";
-import pg from "pg";
+import { Client } from "pg";
 import { connectionOf } from "../../src/store/postgres/database.ts";
 import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
@@ -68,7 +68,7 @@ class FolderPlace implements AuditedPlace {
 class DatabasePlace implements AuditedPlace {
   readonly kind = "Postgres";
   readonly where: string;
-  #client: Promise<pg.Client> | undefined;
+  #client: Promise<Client> | undefined;
   #isRemoved = false;
 
   constructor(where: string) {
@@ -127,7 +127,7 @@ class DatabasePlace implements AuditedPlace {
 
   async #ask(sql: string, values: unknown[] = []) {
     this.#client ??= (async () => {
-      const client = new pg.Client(connectionOf(this.where));
+      const client = new Client(connectionOf(this.where));
       await client.connect();
       return client;
     })();

@@ -513,7 +513,7 @@ class Sums {
     amount.bytes += bytes;
   }
 
-  /** What is free within the files of Postgres, it alone knows. */
+  /** Postgres alone knows what is free within its files. */
   collected(): CollectionResult {
     return { freed: this.#freed, waiting: this.#waiting, lapsed: this.lapsed, reusableBytes: 0 };
   }

@@ -108,7 +108,7 @@ async function list(run: RunSql, tenant: string, server: string, part: StatePart
   return { items: rows.map(({ found: _found, ...item }) => item), next: isOver ? undefined : rows.at(-1)!.key };
 }
 
-/** What is known of a key, and of the state of its server. */
+/** A key, and the state of its server, as far as they are known. */
 interface Known {
   readonly now: number;
   /** 0 where the key has none, or has expired. */

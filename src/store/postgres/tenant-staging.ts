@@ -95,7 +95,7 @@ export async function postgresTenantStaging(
   };
 }
 
-/** What waits to be written. */
+/** Parts that wait to be written. */
 class Batch {
   readonly contents = new Map<Cid, Block>();
   readonly changes: NamedChange[] = [];
