@@ -349,7 +349,7 @@ async function removeBodies(run: RunSql, due: DueBodies, keep: Keep): Promise<tr
   const { tenant, isCall } = due;
   const oldest = await run<Parameters<typeof bodiesToRemove>[0][number]>(
     `SELECT ${PLACE}, arrival, at, bytes, records FROM audit
-     WHERE tenant = $1 AND ${isCall ? "" : "NOT "}(kind = 'call') AND ${IS_REMOVABLE} ORDER BY arrival LIMIT $2`,
+     WHERE tenant = $1 AND (kind = 'call') IS ${isCall ? "TRUE" : "FALSE"} AND ${IS_REMOVABLE} ORDER BY arrival LIMIT $2`,
     [tenant, REMOVED_LINKS],
   );
   const removed = bodiesToRemove(oldest, due, keep);
