@@ -22,8 +22,14 @@ export interface Config {
   readonly host: string;
   /** 0 lets the system choose. */
   readonly port: number;
-  /** Folder of the store. */
+  /** Folder of the store, unless that is in `database`. */
   readonly dataDir: string;
+  /** The Postgres that has the store, as a connection URI; a secret. Undefined for SQLite in the data folder. */
+  readonly database: string | undefined;
+  /** Where it was read from. */
+  readonly databaseFile: string | undefined;
+  /** Where nodes of other machines reach this one, if they do; with any port for 0. */
+  readonly nodeAddress: { readonly host: string; readonly port: number } | undefined;
   /** Folder of the boot image. */
   readonly imageDir: string;
   readonly image: "default" | "readonly";
@@ -52,8 +58,11 @@ export interface Config {
     /** Addresses that are not public but may be those of tenants' issuers nevertheless. */
     readonly privateIssuers: string | undefined;
   };
-  /** Where the keys are that seal secrets; without either, Berth makes its own in the data folder. */
-  readonly secretKeys: { readonly file: string | undefined; readonly text: string | undefined };
+  /**
+   * Where the keys are that seal secrets, and what clients carry; without either, Berth makes its own in the data folder.
+   */
+  readonly secretKeys: GivenKeys;
+  readonly sealKeys: GivenKeys;
   /** Hosts of private networks that servers may reach if their entries list them. */
   readonly privateHosts: string | undefined;
   /** Tenants other than `default` whose servers may start upstream programs, outside the sandbox. */
@@ -76,6 +85,12 @@ export interface Config {
   /** Offers the server `explore`, which starts any program that its caller names. */
   readonly explore: boolean;
   readonly limits: Limits;
+}
+
+interface GivenKeys {
+  readonly file: string | undefined;
+  /** A secret. */
+  readonly text: string | undefined;
 }
 
 export interface RegistryConfig {
@@ -165,13 +180,16 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     return undefined;
   };
 
-  const secretKeys = (): Config["secretKeys"] => {
-    const [file, text] = [env["BERTH_SECRET_KEY_FILE"] || undefined, env["BERTH_SECRET_KEY"] || undefined];
-    if (file !== undefined && text !== undefined) {
-      problems.push("BERTH_SECRET_KEY_FILE and BERTH_SECRET_KEY both give the key; set one of them");
-    }
-    return { file, text };
+  const nodeAddress = (): Config["nodeAddress"] => {
+    const text = env["BERTH_NODE_ADDRESS"] || undefined;
+    if (text === undefined) return undefined;
+    const [, name, port = "0"] = /^(\[[0-9a-f:]+\]|[^\s:/@]+)(?::([0-9]{1,5}))?$/i.exec(text) ?? [];
+    if (name !== undefined && Number(port) <= 65_535) return { host: name.replace(/^\[|\]$/g, ""), port: Number(port) };
+    problems.push("BERTH_NODE_ADDRESS must be this machine's address for other nodes: 10.0.0.5, or 10.0.0.5:7430");
+    return undefined;
   };
+
+  const keys = (variable: string): GivenKeys => given(env, variable, "key", problems);
 
   const tenants = (variable: string): "all" | readonly string[] => {
     const text = env[variable] || "off";
@@ -196,6 +214,9 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     host,
     port: wholeNumber("BERTH_PORT", 7420, 65_535),
     dataDir: env["BERTH_DATA"] || ".berth",
+    database: readDatabase(env, problems),
+    databaseFile: env["BERTH_DATABASE_FILE"] || undefined,
+    nodeAddress: nodeAddress(),
     imageDir: env["BERTH_IMAGE_DIR"] || join(packageRoot, "boot"),
     image: choice("image", "BERTH_IMAGE"),
     guests: choice("guests", "BERTH_GUESTS"),
@@ -213,7 +234,8 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
       scopes: env["BERTH_OAUTH_SCOPES"] || undefined,
       privateIssuers: env["BERTH_OAUTH_PRIVATE_ISSUERS"] || undefined,
     },
-    secretKeys: secretKeys(),
+    secretKeys: keys("BERTH_SECRET_KEY"),
+    sealKeys: keys("BERTH_SEAL_KEY"),
     privateHosts: env["BERTH_PRIVATE_HOSTS"] || undefined,
     tenantUpstreams: tenants("BERTH_TENANT_UPSTREAMS"),
     tenantPackages: tenants("BERTH_TENANT_PACKAGES"),
@@ -253,6 +275,7 @@ const UNTIMED: ReadonlySet<string> = new Set<keyof Limits>([
   "replayMs",
   "requestStateMs",
   "sessionMs",
+  "staleMs",
   "taskTtlMs",
   "tenantIdleMs",
   "upstreamBackoffMaxMs",
@@ -312,11 +335,7 @@ function readRegistry(env: NodeJS.ProcessEnv, problems: string[]): RegistryConfi
 }
 
 function registryToken(env: NodeJS.ProcessEnv, problems: string[]): string | undefined {
-  const [text, file] = [env["BERTH_REGISTRY_TOKEN"] || undefined, env["BERTH_REGISTRY_TOKEN_FILE"] || undefined];
-  if (text !== undefined && file !== undefined) {
-    problems.push("BERTH_REGISTRY_TOKEN_FILE and BERTH_REGISTRY_TOKEN both give the token; set one of them");
-  }
-  const token = text ?? (file === undefined ? undefined : readTokenFile(file, problems));
+  const token = secretOf(env, "BERTH_REGISTRY_TOKEN", "token", problems);
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
     problems.push("The token of the registry must be printable ASCII without spaces");
     return undefined;
@@ -324,14 +343,34 @@ function registryToken(env: NodeJS.ProcessEnv, problems: string[]): string | und
   return token;
 }
 
-function readTokenFile(file: string, problems: string[]): string | undefined {
+/** No problem tells what was given: it may hold a password. */
+function readDatabase(env: NodeJS.ProcessEnv, problems: string[]): string | undefined {
+  const url = secretOf(env, "BERTH_DATABASE", "database", problems);
+  if (url !== undefined && !(/^postgres(?:ql)?:\/\/[\x21-\x7e]+$/.test(url) && URL.canParse(url))) {
+    problems.push("BERTH_DATABASE must be the address of a Postgres: postgres://user:password@host:5432/name");
+  }
+  return url;
+}
+
+/** A secret setting, from its variable or the file that `…_FILE` names. */
+function secretOf(env: NodeJS.ProcessEnv, variable: string, what: string, problems: string[]): string | undefined {
+  const { file, text } = given(env, variable, what, problems);
+  if (text !== undefined || file === undefined) return text;
   try {
     return readFileSync(file, "utf8").trim();
   } catch (error) {
     const { code = "no reason given" } = error as NodeJS.ErrnoException;
-    problems.push(`BERTH_REGISTRY_TOKEN_FILE cannot be read (${code})`);
+    problems.push(`${variable}_FILE cannot be read (${code})`);
     return undefined;
   }
+}
+
+function given(env: NodeJS.ProcessEnv, variable: string, what: string, problems: string[]): GivenKeys {
+  const [file, text] = [env[`${variable}_FILE`] || undefined, env[variable] || undefined];
+  if (file !== undefined && text !== undefined) {
+    problems.push(`${variable}_FILE and ${variable} both give the ${what}; set one of them`);
+  }
+  return { file, text };
 }
 
 export function isLoopback(host: string): boolean {

@@ -1,5 +1,10 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import { environmentOf } from "../src/commands/environment.ts";
+import { inDatabase } from "../src/compose/service-log.ts";
 import { readConfig } from "../src/config.ts";
 import { BerthError } from "../src/lib/errors.ts";
 import { defaultLimits, limitVariable, type Limits } from "../src/limits/limits.ts";
@@ -30,5 +35,55 @@ describe("the configuration", () => {
   it("has a default for everything", () => {
     const { host, port, limits } = readConfig({});
     assert.deepEqual([host, port, limits.callMs], ["127.0.0.1", 7420, 30_000]);
+  });
+
+  it("names a Postgres by its address, or by a file with it, and without either the data folder has the store", () => {
+    const folder = mkdtempSync(join(tmpdir(), "berth-config-"));
+    after(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, "database");
+    const url = "postgresql://berth:swordfish@db.internal:5432/berth?sslmode=verify-full";
+    writeFileSync(file, `${url}\n`);
+    assert.equal(readConfig({}).database, undefined);
+    assert.equal(readConfig({ BERTH_DATABASE: url }).database, url);
+    const { database, databaseFile } = readConfig({ BERTH_DATABASE_FILE: file });
+    assert.deepEqual([database, databaseFile], [url, file]);
+    const { dataDir, ...other } = readConfig(environmentOf({ data: folder }));
+    assert.deepEqual([dataDir, other.database], [folder, undefined], "a data folder that is named is meant");
+  });
+
+  it("has an address for other nodes, with a port or any", () => {
+    const at = (text: string) => readConfig({ BERTH_NODE_ADDRESS: text }).nodeAddress;
+    assert.deepEqual(at("10.0.0.5"), { host: "10.0.0.5", port: 0 });
+    assert.deepEqual(at("berth-1.internal:7430"), { host: "berth-1.internal", port: 7430 });
+    assert.deepEqual(at("[fd00::5]:7430"), { host: "fd00::5", port: 7430 });
+    for (const wrong of ["http://10.0.0.5", "10.0.0.5:99999", "a b", ":7430"])
+      assert.throws(() => at(wrong), /BERTH_NODE_ADDRESS must be/);
+  });
+
+  it("refuses what is no address of a Postgres, and never tells what was given", () => {
+    const folder = mkdtempSync(join(tmpdir(), "berth-config-"));
+    after(() => rmSync(folder, { recursive: true }));
+    const empty = join(folder, "empty");
+    writeFileSync(empty, "\n");
+    for (const [env, said] of [
+      [{ BERTH_DATABASE: "mysql://berth:swordfish@db/berth" }, /BERTH_DATABASE must be the address of a Postgres/],
+      [{ BERTH_DATABASE: "swordfish" }, /BERTH_DATABASE must be/],
+      [{ BERTH_DATABASE: "postgres://berth:sword fish@db/berth" }, /BERTH_DATABASE must be/],
+      [{ BERTH_DATABASE_FILE: empty }, /BERTH_DATABASE must be/],
+      [{ BERTH_DATABASE_FILE: join(folder, "nowhere") }, /BERTH_DATABASE_FILE cannot be read \(ENOENT\)/],
+      [{ BERTH_DATABASE: "postgres://db/x", BERTH_DATABASE_FILE: empty }, /both give the database; set one of them/],
+    ] as const) {
+      assert.throws(
+        () => readConfig(env),
+        (error: Error) => said.test(error.message) && !/sword ?fish|mysql/.test(error.message),
+      );
+    }
+  });
+
+  it("lets no log show the address of a database, nor its password as it is meant", () => {
+    const url = "postgres://berth:sword%20fish%21@db/berth";
+    assert.deepEqual(inDatabase(url), [url, "sword%20fish%21", "sword fish!"]);
+    assert.deepEqual(inDatabase(undefined), []);
+    assert.deepEqual(inDatabase("postgres://a:a@db/a"), ["postgres://a:a@db/a"]);
   });
 });

@@ -42,13 +42,14 @@ const UNREAD_BYTES_MAX = 1024 * 1024;
  * once; it knows nothing of what calls mean.
  *
  * A call is a POST over TLS with a pre-shared key, which each side proves to the other: nobody without it can call,
- * answer, read, change, or repeat anything, wherever the connection goes. Here it goes through a socket in a folder that
- * only this user can enter.
+ * answer, read, change, or repeat anything, wherever the connection goes. Within a machine it goes through a socket in a
+ * folder that only this user can enter.
  */
 export class NodeCalls {
   readonly #options: NodeCallsOptions;
   readonly #topics = new Map<string, CallHandler>();
-  readonly #key: Uint8Array;
+  /** The first one is shown to others, and each of them is taken. */
+  readonly #keys: readonly NodeKey[];
   readonly #agent: Agent;
   readonly #listener: Server;
   readonly #sockets = new Set<Socket>();
@@ -61,8 +62,8 @@ export class NodeCalls {
 
   constructor(options: NodeCallsOptions) {
     this.#options = options;
-    const { key, limits, cluster } = options;
-    this.#key = new Uint8Array(hkdfSync("sha256", key, "", "berth: calls between nodes", 32));
+    const { keys, limits, cluster } = options;
+    this.#keys = keys.map(nodeKeyOf);
     this.#agent = new Agent({ keepAlive: true, maxCachedSessions: 0, maxSockets: limits.nodeConnections });
     this.#listener = this.#listen();
     cluster.onGone((node) => {
@@ -72,7 +73,12 @@ export class NodeCalls {
 
   /** Takes calls from now on; the others know where as soon as this node joins them. */
   async open(): Promise<void> {
-    const { cluster, makeFolder, log } = this.#options;
+    const { cluster, makeFolder, address: at, log } = this.#options;
+    if (at) {
+      await this.#listenAt(at);
+      const { port } = this.#listener.address() as AddressInfo;
+      return cluster.say(ADDRESS, { host: at.host, port });
+    }
     try {
       const path = join(makeFolder("node-"), "calls");
       if (Buffer.byteLength(path) > PATH_BYTES_MAX) throw new Error(`the path ${path} is too long for a socket`);
@@ -176,11 +182,11 @@ export class NodeCalls {
   }
 
   #tls(): RequestOptions {
-    const psk = this.#key;
-    // There are no certificates: whoever has the key is a node.
+    const [shown] = this.#keys;
+    // There are no certificates: whoever has a key is a node.
     return {
       ...CIPHERS,
-      pskCallback: () => ({ psk, identity: IDENTITY }),
+      pskCallback: () => shown,
       checkServerIdentity: () => undefined,
     } as RequestOptions;
   }
@@ -209,7 +215,8 @@ export class NodeCalls {
       const socket = new TLSSocket(raw, {
         isServer: true,
         secureContext,
-        pskCallback: (_socket: TLSSocket, identity: string) => (identity === IDENTITY ? this.#key : null),
+        pskCallback: (_socket: TLSSocket, identity: string) =>
+          this.#keys.find((key) => key.identity === identity)?.psk ?? null,
       } as ConstructorParameters<typeof TLSSocket>[1]);
       socket.on("error", () => raw.destroy());
       socket.once("secure", () => {
@@ -313,12 +320,20 @@ export class NodeCalls {
 export interface NodeCallsOptions {
   readonly cluster: Pick<Cluster, "id" | "others" | "say" | "onGone">;
   /** Shared by all nodes, and by nobody else. */
-  readonly key: Uint8Array;
+  readonly keys: readonly Uint8Array[];
   /** The store's clock. */
   readonly now: () => number;
   readonly makeFolder: (prefix: string) => string;
+  /** Where nodes of other machines reach this one; without it, only those of this machine do. */
+  readonly address?: NodeAddress | undefined;
   readonly limits: Pick<Limits, "nodeCallMs" | "nodeCallBytes" | "nodeConnections">;
   readonly log: Log;
+}
+
+interface NodeAddress {
+  readonly host: string;
+  /** 0 for any. */
+  readonly port: number;
 }
 
 export interface CallWays {
@@ -373,7 +388,20 @@ type Reply =
 
 /** TLS 1.3 takes no pre-shared keys from Node. Ephemeral keys keep what was said secret when the key gets known. */
 const CIPHERS = { ciphers: "ECDHE-PSK-CHACHA20-POLY1305", minVersion: "TLSv1.2", maxVersion: "TLSv1.2" } as const;
-const IDENTITY = "node";
+
+interface NodeKey {
+  readonly psk: Uint8Array;
+  /** Tells keys apart, and reveals nothing of them. */
+  readonly identity: string;
+}
+
+function nodeKeyOf(key: Uint8Array): NodeKey {
+  const derived = (what: string, bytes: number): Uint8Array => new Uint8Array(hkdfSync("sha256", key, "", what, bytes));
+  return {
+    psk: derived("berth: calls between nodes", 32),
+    identity: Buffer.from(derived("berth: the key of calls between nodes", 9)).toString("base64url"),
+  };
+}
 
 /** The connection under that of TLS. */
 const RAW = Symbol("raw");

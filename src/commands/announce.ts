@@ -2,7 +2,8 @@ import type { Config } from "../config.ts";
 
 /** Tells the person who started it where Berth serves, and who may use it. */
 export function announce(url: string, config: Config): void {
-  console.error(`Berth serves ${url}/mcp (data in ${config.dataDir}). Stop it with Ctrl-C.`);
+  const place = config.database === undefined ? config.dataDir : "Postgres";
+  console.error(`Berth serves ${url}/mcp (data in ${place}). Stop it with Ctrl-C.`);
   announceAccess(config);
 }
 

@@ -1,7 +1,9 @@
-import { readConfig } from "../config.ts";
+import { readConfig, type Config } from "../config.ts";
+import { BerthError } from "../lib/errors.ts";
 import { openKeyRing } from "../secrets/key-ring.ts";
-import { backupStore, restoreStore } from "../store/open-store.ts";
+import { backupStore, checkDatabase, hasStore, restoreStore } from "../store/open-store.ts";
 import { environmentOf } from "./environment.ts";
+import { noStore } from "./with-store.ts";
 
 export interface BackupCommandOptions {
   readonly data?: string;
@@ -9,8 +11,10 @@ export interface BackupCommandOptions {
 
 /** `berth backup FILE`, while Berth serves or not. */
 export async function backup(file: string, options: BackupCommandOptions & { force?: boolean }): Promise<number> {
-  const { dataDir, limits } = readConfig(environmentOf(options));
-  const { backupDays } = limits;
+  const config = readConfig(environmentOf(options));
+  const { dataDir, database } = config;
+  if (database !== undefined) return checkInstead(file, database, config);
+  const { backupDays } = config.limits;
   const deleteBy = backupDays > 0 ? Date.now() + backupDays * DAY_MS : undefined;
   const verified = await backupStore({ dataDir, file, replace: options.force ?? false, deleteBy });
   console.error(`${file} is a whole copy of the store in ${dataDir}: ${said(verified)}.`);
@@ -20,9 +24,43 @@ export async function backup(file: string, options: BackupCommandOptions & { for
   return 0;
 }
 
+/** Postgres copies itself better than anybody else could: tells how, and what the copies would be worth. */
+async function checkInstead(file: string, database: string, config: Config): Promise<never> {
+  if (!(await hasStore(config))) throw noStore(config);
+  const { damaged, warnings, archivedAt, ...verified } = await checkDatabase(database);
+  if (damaged.length > 0) {
+    const some = damaged.slice(0, NAMED_MAX).join(", ");
+    const detail = `${damaged.length} of ${verified.contents} contents in the database are damaged: ${some}`;
+    throw new BerthError("backup_failed", `${detail}; restore the database from an earlier copy`);
+  }
+  console.error(`The database that BERTH_DATABASE names holds ${said(verified)}.`);
+  console.error(
+    archivedAt === undefined
+      ? "Its change log is archived nowhere by Postgres itself: all that was saved after a copy would be lost with the disk."
+      : `Its change log was last archived at ${new Date(archivedAt).toISOString()}.`,
+  );
+  for (const warning of warnings) console.error(`Postgres: ${warning}.`);
+  console.error("It holds no key: keep those of BERTH_SEAL_KEY and BERTH_SECRET_KEY, too, in another place.");
+  const how = `pg_dump --format=custom --file=${file} "$BERTH_DATABASE"`;
+  throw new BerthError(
+    "backup_failed",
+    `the store is in Postgres, which copies itself: ${how}, while Berth serves; or pg_basebackup with an archive of the ` +
+      "change log, for everything up to the last save",
+  );
+}
+
+const NAMED_MAX = 5;
+
 /** `berth restore FILE`: a running Berth serves the restored store by itself. */
 export async function restore(file: string, options: BackupCommandOptions): Promise<number> {
-  const { dataDir, secretKeys } = readConfig(environmentOf(options));
+  const { dataDir, database, secretKeys } = readConfig(environmentOf(options));
+  if (database !== undefined) {
+    throw new BerthError(
+      "backup_failed",
+      "the store is in Postgres, and nothing was changed: end all nodes, restore the database by its own means, such as " +
+        `pg_restore --clean --if-exists --dbname="$BERTH_DATABASE" ${file}, and start them again`,
+    );
+  }
   const { kept, damage, keyIds, copy, broughtBack, ...verified } = await restoreStore({ dataDir, file });
   console.error(`The store in ${dataDir} now holds what ${file} held: ${said(verified)}.`);
   if (copy?.deleteBy !== undefined && copy.deleteBy < Date.now())
@@ -52,6 +90,6 @@ function dayOf(at: number): string {
   return new Date(at).toISOString().slice(0, 10);
 }
 
-function said({ contents, bytes }: Awaited<ReturnType<typeof backupStore>>): string {
+function said({ contents, bytes }: { readonly contents: number; readonly bytes: number }): string {
   return `${contents} contents, ${bytes} bytes, all of them verified`;
 }

@@ -12,29 +12,26 @@ interface CollectOptions {
 
 /** `berth collect`, while Berth serves or not. */
 export function collect({ data, tenant, dryRun: isTrial = false, json }: CollectOptions): Promise<number> {
-  return withStore(data === undefined ? {} : { data }, async (store, { limits }) => {
+  return withStore(data === undefined ? {} : { data }, async (store, { limits, database }) => {
     const tenants = (await store.tenants.list()).filter(({ name }) => tenant === undefined || name === tenant);
     if (tenants.length === 0)
       throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant list" has all of them`);
     const collected = await store.collect({ ...collectionOf(tenants, limits), isTrial });
     if (json) console.log(JSON.stringify(collected, null, 2));
     else for (const line of linesOf(collected, isTrial, limits.collectGraceMs)) console.log(line);
+    if (!json && !isTrial && database === undefined)
+      console.log(`The store's file has room for ${collected.reusableBytes} bytes before it grows.`);
     return 0;
   });
 }
 
-function linesOf(
-  { freed, waiting, lapsed, reusableBytes }: CollectionResult,
-  isTrial: boolean,
-  graceMs: number,
-): string[] {
+function linesOf({ freed, waiting, lapsed }: CollectionResult, isTrial: boolean, graceMs: number): string[] {
   const lines = amountLines(freed).map((line) => `${isTrial ? "would free" : "freed"}  ${line}`);
   if (lapsed > 0) lines.push(`${isTrial ? "would drop" : "dropped"}  ${lapsed} earlier values whose time is over`);
   if (lines.length === 0) lines.push(isTrial ? "There is nothing to free now." : "There was nothing to free.");
   const minutes = Math.ceil(graceMs / 60_000);
   const when = `freed by collections that follow, at the earliest ${minutes} and again ${minutes} minutes later`;
   lines.push(...amountLines(waiting).map((line) => `waits  ${line}: ${when} (BERTH_COLLECT_GRACE_MS)`));
-  if (!isTrial) lines.push(`The store's file has room for ${reusableBytes} bytes before it grows.`);
   return lines;
 }
 

@@ -1,5 +1,6 @@
 import { rightsOf } from "../access/rights.ts";
 import { openCore, type Core } from "../compose/core.ts";
+import { inDatabase } from "../compose/service-log.ts";
 import { readConfig } from "../config.ts";
 import type { Review } from "../contract/review.ts";
 import { readTenantPackages, type PackageWishes } from "../edits/package-edits.ts";
@@ -12,7 +13,7 @@ import { hasStore } from "../store/open-store.ts";
 import type { Store } from "../store/store.ts";
 import { environmentOf } from "./environment.ts";
 import { printProblems } from "./print-problems.ts";
-import { withStore } from "./with-store.ts";
+import { noStore, withStore } from "./with-store.ts";
 
 export interface PackagesOptions {
   readonly tenant: string;
@@ -136,11 +137,8 @@ function tell({ packages = [], servers, problems }: Review): void {
 /** Everything that a serving Berth has but the listening: a change is compiled, loaded and compared before it is saved. */
 async function withCore({ tenant, data }: PackagesOptions, work: (core: Core) => Promise<number>): Promise<number> {
   const config = readConfig(environmentOf({ ...(data !== undefined && { data }) }));
-  if (!hasStore(config)) {
-    const remedy = "name Berth's data folder (--data, BERTH_DATA), or put it back where it was";
-    throw new BerthError("store_failed", `there is no store in ${config.dataDir}: ${remedy}`);
-  }
-  const log = createLog("error", [config.adminToken, config.registry.token]);
+  if (!(await hasStore(config))) throw noStore(config);
+  const log = createLog("error", [config.adminToken, config.registry.token, ...inDatabase(config.database)]);
   const nothing = async (): Promise<void> => {};
   const core = await openCore(
     config,

@@ -1,8 +1,8 @@
 import { StringDecoder } from "node:string_decoder";
 import { stripVTControlCharacters } from "node:util";
+import { openSecretKeys } from "../compose/keys.ts";
 import { createSecretEdits, type ListedSecret, type SecretEdits } from "../edits/secret-edits.ts";
 import { BerthError } from "../lib/errors.ts";
-import { openKeyRing } from "../secrets/key-ring.ts";
 import { openSecrets, type Secrets } from "../secrets/secrets.ts";
 import { withStore } from "./with-store.ts";
 
@@ -64,11 +64,12 @@ function withSecrets(
   { tenant, ...options }: Partial<SecretOptions> & { readonly mayMake?: boolean },
   work: (parts: { secrets: Secrets; edits: SecretEdits }) => Promise<number>,
 ): Promise<number> {
-  return withStore(options, async (store, { dataDir, secretKeys, limits }) => {
+  return withStore(options, async (store, config) => {
+    const { limits } = config;
     if (tenant !== undefined && !(await store.tenants.find(tenant))) {
       throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant create ${tenant}" makes it`);
     }
-    const secrets = openSecrets(store, openKeyRing(dataDir, secretKeys), limits);
+    const secrets = openSecrets(store, openSecretKeys(config), limits);
     return work({ secrets, edits: createSecretEdits({ store, limits, secrets, writable: true }) });
   });
 }

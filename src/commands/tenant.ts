@@ -118,7 +118,7 @@ export function setSuspended(name: string, suspended: boolean, options: TenantOp
 
 /** `berth tenant delete NAME`: asks for the name again, and without a terminal requires `--yes`. */
 export function deleteTenant(name: string, options: TenantOptions & { readonly yes?: boolean }): Promise<number> {
-  return withStore(options, async ({ tenants }, { dataDir }) => {
+  return withStore(options, async ({ tenants }, { dataDir, database }) => {
     if (!(await tenants.find(name))) throw new BerthError("tenant_not_found", `"${name}"`);
     if (!options.yes && !(await confirmDeletion(name))) {
       console.error("Nothing was deleted.");
@@ -128,9 +128,11 @@ export function deleteTenant(name: string, options: TenantOptions & { readonly y
     console.error(`The tenant ${name} is deleted: ${names} names, and ${contents} contents that nobody else holds.`);
     if (!isErased)
       console.error(
-        "Some of it may still stand in unused parts of the store's file: berth collect overwrites those, once whoever reads the store has ended.",
+        database === undefined
+          ? "Some of it may still stand in unused parts of the store's file: berth collect overwrites those, once whoever reads the store has ended."
+          : "Some of it stands in unused parts of the database's files and logs, until Postgres uses them again.",
       );
-    const copies = readdirSync(dataDir).filter((file) => COPIES.test(file));
+    const copies = (database === undefined ? readdirSync(dataDir) : []).filter((file) => COPIES.test(file));
     if (copies.length > 0)
       console.error(`What the store held before is also in ${copies.join(", ")} (in ${dataDir}): delete that, too.`);
     console.error("Backups that were made before hold it until you delete them; a restore of one brings it back.");

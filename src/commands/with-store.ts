@@ -1,3 +1,4 @@
+import { inDatabase } from "../compose/service-log.ts";
 import { type Config, readConfig } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
 import { createLog } from "../lib/log.ts";
@@ -6,15 +7,15 @@ import type { SecretStore, Store } from "../store/store.ts";
 import { environmentOf } from "./environment.ts";
 
 /**
- * Opens the store of a data folder for the work of one command. Where there is none, the folder is probably wrong or
- * unmounted: only commands that may run before the first start make a new store (`mayMake`), and say so.
+ * Opens the store for the work of one command. Where there is none, the data folder is probably wrong or unmounted, or
+ * the database another one: only commands that may run before the first start make a new store (`mayMake`), and say so.
  */
 export async function withStore(
   { data, mayMake = false }: { readonly data?: string; readonly mayMake?: boolean },
   work: (store: Store & SecretStore, config: Config) => Promise<number>,
 ): Promise<number> {
   const config = readConfig(environmentOf({ data }));
-  const store = await openOrMake(config.dataDir, mayMake);
+  const store = await openOrMake(config, mayMake);
   try {
     return await work(store, config);
   } finally {
@@ -22,13 +23,23 @@ export async function withStore(
   }
 }
 
-function openOrMake(dataDir: string, mayMake: boolean): Promise<Store & SecretStore> {
-  if (!hasStore({ dataDir })) {
-    if (!mayMake) {
-      const remedy = "name Berth's data folder (--data, BERTH_DATA), or put it back where it was";
-      throw new BerthError("store_failed", `there is no store in ${dataDir}: ${remedy}`);
-    }
-    console.error(`There was no store in ${dataDir}; a new one is made there.`);
+async function openOrMake(config: Config, mayMake: boolean): Promise<Store & SecretStore> {
+  const { dataDir, database } = config;
+  if (!(await hasStore(config))) {
+    if (!mayMake) throw noStore(config);
+    console.error(`There was no store ${placeOf(config)}; a new one is made there.`);
   }
-  return openStore({ dataDir, log: createLog("error") });
+  return openStore({ dataDir, database, log: createLog("error", inDatabase(database)) });
+}
+
+export function noStore(config: Pick<Config, "dataDir" | "database">): BerthError {
+  const remedy =
+    config.database === undefined
+      ? "name Berth's data folder (--data, BERTH_DATA), or put it back where it was"
+      : "name Berth's own database in BERTH_DATABASE, or start Berth with it once";
+  return new BerthError("store_failed", `there is no store ${placeOf(config)}: ${remedy}`);
+}
+
+function placeOf({ dataDir, database }: Pick<Config, "dataDir" | "database">): string {
+  return database === undefined ? `in ${dataDir}` : "in the database that BERTH_DATABASE names";
 }

@@ -26,6 +26,7 @@ import { openExplore } from "../host/builtin/explore-server.ts";
 import { stateRules } from "../host/calls/guest-state.ts";
 import { logCalls, Observers } from "../host/calls/observe.ts";
 import { compilingInTurn, QUICK_COMPILE_MS } from "../host/catalog/compile-in-turn.ts";
+import { KeptCode } from "../host/catalog/kept-code.ts";
 import { Checks } from "../host/checks/checks.ts";
 import type { Host } from "../host/host.ts";
 import { openHost } from "../host/open-host.ts";
@@ -53,14 +54,13 @@ import { confinementBy } from "../processes/own-program.ts";
 import type { Spawn, Spawner } from "../processes/spawn/spawn.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
 import { Grants } from "../secrets/grants.ts";
-import { openKeyRing } from "../secrets/key-ring.ts";
 import { openSecrets } from "../secrets/secrets.ts";
 import { openStore } from "../store/open-store.ts";
 import type { Store, StoredUse } from "../store/store.ts";
 import type { ChildRooms } from "../upstream/child.ts";
 import { collectRegularly } from "./collecting.ts";
+import { openKeys } from "./keys.ts";
 import { exploring, hostedOpener } from "./open-upstreams.ts";
-import { readSealKey } from "./seal-key.ts";
 
 /** Most definitions are compiled in less, and on a machine that is always busy nobody waits much longer for this. */
 const COMPILER_GIVES_WAY_MS = 2_000;
@@ -89,7 +89,7 @@ export interface Core {
   readonly store: Store;
   /** The bytes that a tenant stores, by kind, and the most that it may. */
   storedUse(tenant: string): Promise<{ readonly use: StoredUse; readonly storedBytes: number }>;
-  readonly sealKey: Uint8Array;
+  readonly sealKeys: readonly Uint8Array[];
   /** The problems that keep a served server's definition from loading, which is tried. */
   loadProblems(tenant: string, server: string): Promise<readonly Problem[]>;
   /** Leaves to other nodes what one alone does, as soon as nothing of it is under way here. */
@@ -124,7 +124,9 @@ export async function openCore(
   const tried = tryGuests({ mode, limits, log });
   try {
     const given = await openFolders(config.folders, ownPlaces(config), limits);
-    const store = opened(await openStore({ dataDir: config.dataDir, log }));
+    const keys = await openKeys(config);
+    const { dataDir, database } = config;
+    const store = opened(await openStore({ dataDir, database, log, keyProofs: keys.proofs }));
     const cluster = opened(new Cluster({ nodes: store.nodes, limits, log }));
     const sharedLimits = new Shares(cluster, limits);
     closers.push(async () => sharedLimits.close());
@@ -138,8 +140,17 @@ export async function openCore(
       tenantLimitsOfWorker(limits, served.limitsOf(tenant), config.workers);
     const folders = opened(new WorkFolders());
     const { make: makeFolder } = folders;
-    const sealKey = await readSealKey(config.dataDir);
-    const calls = opened(new NodeCalls({ cluster, key: sealKey, now: () => store.now(), makeFolder, limits, log }));
+    const calls = opened(
+      new NodeCalls({
+        cluster,
+        keys: keys.seal,
+        now: () => store.now(),
+        makeFolder,
+        address: config.nodeAddress,
+        limits,
+        log,
+      }),
+    );
     await calls.open();
     const relay = opened(new SocketRelay({ start, makeFolder, limits, ownPort, log }));
     const network = { privateHostsOf: privateHostsOf(config), ownPort, retire: relay.retire };
@@ -151,7 +162,7 @@ export async function openCore(
     starting("servers are read");
     const [quickCompiler, patientCompiler] = compilersOf(config, start, log).map(opened) as [Compiler, Compiler];
 
-    const secrets = openSecrets(store, openKeyRing(config.dataDir, config.secretKeys), config.limits);
+    const secrets = openSecrets(store, keys.secrets, config.limits);
     const checks = opened(
       new Checks(config.limits, {
         start,
@@ -185,6 +196,7 @@ export async function openCore(
       ),
       compileKey,
       compiler: compilerCid(),
+      keptCode: new KeptCode(limits),
       log,
       observers,
       grants,
@@ -266,7 +278,7 @@ export async function openCore(
       records: store,
       checks,
       accessRequired: access.required,
-      sealKey,
+      sealKeys: keys.seal,
       limits,
     });
     closers.push(() => endpoint.settled());
@@ -319,7 +331,7 @@ export async function openCore(
       metrics,
       store,
       storedUse: async (tenant) => ({ use: await store.use(tenant), storedBytes: limitsOf(tenant).storedBytes }),
-      sealKey,
+      sealKeys: keys.seal,
       leave: () => upstreams.leave(),
       close,
     };
@@ -350,8 +362,10 @@ function childRoomsOf(limits: Limits): (tenant: string) => ChildRooms {
 }
 
 /** The places that no folder of servers may hold. */
-function ownPlaces({ dataDir, imageDir, secretKeys, registry }: Config): OwnPlaces {
-  const keyFiles = [secretKeys.file, registry.tokenFile].filter((file) => file !== undefined);
+function ownPlaces({ dataDir, databaseFile, imageDir, sealKeys, secretKeys, registry }: Config): OwnPlaces {
+  const keyFiles = [databaseFile, sealKeys.file, secretKeys.file, registry.tokenFile].filter(
+    (file) => file !== undefined,
+  );
   return { dataDir, temporaryDir: tmpdir(), keyFiles, programs: [packageRoot, imageDir, process.execPath] };
 }
 

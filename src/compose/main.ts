@@ -17,6 +17,7 @@ import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
 import type { Problem } from "../lib/problem.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
+import type { Limits } from "../limits/limits.ts";
 import { createSealer } from "../mcp/seal.ts";
 import { openStdio } from "../mcp/stdio/stdio.ts";
 import type { Figures } from "../metrics/metrics.ts";
@@ -75,7 +76,7 @@ export async function startBerth(
 ): Promise<Berth> {
   // Serving on stdio does not wait for it.
   const { createHttpServer } = await import("../http/server.ts");
-  const readiness = new ServiceReadiness(log);
+  const readiness = new ServiceReadiness(log, config.limits);
   const http = createHttpServer(config.limits, readiness, log);
   const { server } = http;
   if (siblings?.port === undefined) await listen(server, config);
@@ -106,7 +107,7 @@ export async function startBerth(
     checks,
     metrics,
   } = core;
-  const sealer = createSealer(core.sealKey, () => store.now());
+  const sealer = createSealer(core.sealKeys, () => store.now());
   const signIns = new SignIns(sealer, store, config.limits, (id) => cluster.tell(SIGNED_OUT, { id }));
   cluster.on(SIGNED_OUT, ({ id }) => signIns.endedElsewhere(id as string));
   const { allowedHosts, allowedOrigins, publicUrl, limits } = config;
@@ -126,6 +127,7 @@ export async function startBerth(
     access,
     audit,
     storedUse: (tenant) => core.storedUse(tenant),
+    unheardMs: () => store.unheardMs(),
     metrics: siblings ? { ...metrics, text: async () => metrics.text(await siblings.figures()) } : metrics,
     allowedHosts,
     allowedOrigins,
@@ -257,17 +259,27 @@ function listen(server: Server, { host, port }: Config): Promise<void> {
 
 /** How long a result is reused: anyone may ask at any rate. */
 const CHECK_MS = 1_000;
+/** Several looks for changes have failed by then, or one does not end. */
+const UNHEARD_MS = 2_000;
 
-/** The service's current step while it is not ready, or no longer; and once it is, what it lacks. */
+type ReadinessStore = Pick<Store, "check" | "unheardMs">;
+
+/**
+ * The service's current step while it is not ready, or no longer; and once it is, what it lacks. A database out of reach is
+ * so for all nodes, mostly: each is ready as long as it may serve without it.
+ */
 export class ServiceReadiness implements Readiness {
   readonly #log: Log;
+  readonly #staleMs: number;
+  warnings: readonly string[] = [];
   #reason: string | undefined = "Berth is starting";
-  #store: Pick<Store, "check"> | undefined;
+  #store: ReadinessStore | undefined;
   #checked: Promise<readonly string[]> | undefined;
   #checkedAt = 0;
 
-  constructor(log: Log) {
+  constructor(log: Log, { staleMs }: Pick<Limits, "staleMs">) {
     this.#log = log;
+    this.#staleMs = staleMs;
   }
 
   /** `step` is going on now: a start is not over before `ready` is called. */
@@ -275,7 +287,7 @@ export class ServiceReadiness implements Readiness {
     this.#reason = `Berth is starting: ${step}`;
   }
 
-  ready(store: Pick<Store, "check">): void {
+  ready(store: ReadinessStore): void {
     this.#reason = undefined;
     this.#store = store;
   }
@@ -299,10 +311,22 @@ export class ServiceReadiness implements Readiness {
     } catch (error) {
       if (lacksDescriptor(error)) return ["No file descriptor is left"];
     }
+    const unheardMs = this.#store?.unheardMs() ?? 0;
+    if (unheardMs > UNHEARD_MS) {
+      const text = `The database has been out of reach for ${Math.round(unheardMs / 1_000)} s`;
+      this.warnings = [text];
+      return unheardMs > this.#staleMs ? [text] : [];
+    }
+    this.warnings = [];
     try {
       await this.#store?.check();
       return [];
     } catch (error) {
+      if (unheardMs > 0) {
+        // Those who read changes see it, too, in a moment, and say since when.
+        this.warnings = ["The store cannot be written"];
+        return [];
+      }
       // The details may name a folder of this machine, and anyone may ask.
       this.#log.error({ err: error }, "the store cannot be written");
       return ["The store cannot be written"];

@@ -3,10 +3,10 @@ import { createLog, type Log } from "../lib/log.ts";
 
 /** The log of a serving process. Node's warnings go there, too, each kind once, and no longer straight to stderr. */
 export function serviceLog(
-  { logLevel, adminToken, limits }: Config,
+  { logLevel, adminToken, database, limits }: Config,
   inEachLine?: Readonly<Record<string, number>>,
 ): Log {
-  const own = createLog(logLevel, [adminToken], limits.logBufferBytes);
+  const own = createLog(logLevel, [adminToken, ...inDatabase(database)], limits.logBufferBytes);
   const log = inEachLine ? own.child(inEachLine) : own;
   const told = new Set<string>();
   // Node's own listener writes each of them to stderr, and waits for that.
@@ -17,4 +17,22 @@ export function serviceLog(
     log.warn({ err }, "a warning from Node; further ones of its kind are not logged");
   });
   return log;
+}
+
+/** The texts of the address of a database that no line may hold. */
+export function inDatabase(url: string | undefined): readonly string[] {
+  if (url === undefined) return [];
+  const { password } = new URL(url);
+  return password.length < FINDABLE ? [url] : [url, password, unescaped(password)];
+}
+
+/** A shorter password would be found in texts that have nothing to do with it. */
+const FINDABLE = 8;
+
+function unescaped(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }

@@ -68,6 +68,7 @@ export function proposeTo(store: ReviewedStore): ProposedStore {
     proposal: () => ({ put: [...blocks.values()], set: moves, derived: [...derived, ...store.reviewed(used)] }),
     onChange: (listener) => store.onChange(listener),
     onReplaced: (listener) => store.onReplaced(listener),
+    unheardMs: () => store.unheardMs(),
     history: (tenant, kind, name, max) => store.history(tenant, kind, name, max),
     had: (tenant, kind, name, cid) => store.had(tenant, kind, name, cid),
     derived(key) {

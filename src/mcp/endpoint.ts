@@ -63,10 +63,10 @@ export interface EndpointOptions {
   readonly berthVersion: string;
   readonly log: Log;
   /**
-   * 32 bytes or more, the same for all processes of a service and across restarts. Without it, sessions and open
-   * questions end with this process.
+   * Each of 32 bytes or more, the same for all processes of a service and across restarts. Without them, sessions and
+   * open questions end with this process.
    */
-  readonly sealKey?: Uint8Array;
+  readonly sealKeys?: readonly Uint8Array[];
   /** The store of tasks and sessions. */
   readonly records: Records;
   /** The other processes of the service, and what they are asked to do; join it once there is an endpoint. */
@@ -80,13 +80,13 @@ export interface EndpointOptions {
 }
 
 export function createEndpoint(options: EndpointOptions): Endpoint {
-  const { host, checks, log, limits = defaultLimits, sealKey = randomBytes(32) } = options;
+  const { host, checks, log, limits = defaultLimits, sealKeys = [randomBytes(32)] } = options;
   const logs = { waitingLogBytes: limits.waitingLogBytes, dropped: 0 };
   const parts = {
     ...options,
     records: inParts(options.records),
     limits,
-    sealer: createSealer(sealKey, () => options.records.now()),
+    sealer: createSealer(sealKeys, () => options.records.now()),
     logs,
   };
   const modern = createModern(parts);

@@ -21,16 +21,21 @@ const TAG_BYTES = 16;
 /** The version of the format; a change of format takes another one. */
 const FORMAT = "1.";
 
-/** `key` is shared by all processes of a service and outlives them. Throws `TypeError` for a short one. */
-export function createSealer(key: Uint8Array, now: () => number = Date.now): Sealer {
-  if (key.byteLength < KEY_BYTES_MIN) throw new TypeError(`a seal key has at least ${KEY_BYTES_MIN} bytes`);
-  const secret = createSecretKey(Buffer.from(hkdfSync("sha256", key, "", "berth: state carried by clients", 32)));
+/**
+ * The first key seals, and each of them opens. They are shared by all processes of a service and outlive them. Throws
+ * `TypeError` for a short one.
+ */
+export function createSealer(keys: readonly Uint8Array[], now: () => number = Date.now): Sealer {
+  const secrets = keys.map((key) => {
+    if (key.byteLength < KEY_BYTES_MIN) throw new TypeError(`a seal key has at least ${KEY_BYTES_MIN} bytes`);
+    return createSecretKey(Buffer.from(hkdfSync("sha256", key, "", "berth: state carried by clients", 32)));
+  });
   const context = (binding: readonly string[]): Buffer => Buffer.from(FORMAT + JSON.stringify(binding));
 
   return {
     seal(binding, value, ttlMs) {
       const nonce = randomBytes(NONCE_BYTES);
-      const cipher = createCipheriv("aes-256-gcm", secret, nonce).setAAD(context(binding));
+      const cipher = createCipheriv("aes-256-gcm", secrets[0]!, nonce).setAAD(context(binding));
       const text = JSON.stringify({ expires: now() + ttlMs, value });
       const sealed = Buffer.concat([nonce, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()]);
       return FORMAT + sealed.toString("base64url");
@@ -52,15 +57,19 @@ export function createSealer(key: Uint8Array, now: () => number = Date.now): Sea
     // One text per state: decoding alone would ignore characters outside base64url.
     const canonical = text.startsWith(FORMAT) && sealed.toString("base64url") === encoded;
     if (!canonical || sealed.length < NONCE_BYTES + TAG_BYTES) throw refused();
-    try {
-      const decipher = createDecipheriv("aes-256-gcm", secret, sealed.subarray(0, NONCE_BYTES))
-        .setAAD(additional)
-        .setAuthTag(sealed.subarray(-TAG_BYTES));
-      const plain = decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES));
-      return Buffer.concat([plain, decipher.final()]).toString();
-    } catch (error) {
-      throw refused(error);
+    let cause: unknown;
+    for (const secret of secrets) {
+      try {
+        const decipher = createDecipheriv("aes-256-gcm", secret, sealed.subarray(0, NONCE_BYTES))
+          .setAAD(additional)
+          .setAuthTag(sealed.subarray(-TAG_BYTES));
+        const plain = decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES));
+        return Buffer.concat([plain, decipher.final()]).toString();
+      } catch (error) {
+        cause = error;
+      }
     }
+    throw refused(cause);
   }
 }
 

@@ -35,18 +35,28 @@ export interface KeySource {
 const OWN_FILE = "secret.key";
 
 export function openKeyRing(dataDir: string, source: KeySource): KeyRing {
-  if (source.file !== undefined) return givenRing(`BERTH_SECRET_KEY_FILE (${source.file})`, () => read(source.file!));
-  const { text } = source;
-  if (text !== undefined) return givenRing("BERTH_SECRET_KEY", () => text);
-  return ownRing(join(dataDir, OWN_FILE));
+  const given = givenKeys("BERTH_SECRET_KEY", source);
+  return given ? givenRing(given) : ownRing(join(dataDir, OWN_FILE));
 }
 
-function givenRing(source: string, text: () => string): KeyRing {
-  const keys = (): SecretKey[] => {
-    const found = parseKeys(source, text());
-    if (found.length === 0) throw invalid(`${source} holds no key; ${MAKE_ONE}`);
-    return found;
+/**
+ * The operator's keys, one or more, as a setting and its `…_FILE` give them; undefined where neither is set. They are
+ * read each time.
+ */
+export function givenKeys(variable: string, { file, text }: KeySource): Pick<KeyRing, "source" | "keys"> | undefined {
+  if (file === undefined && text === undefined) return undefined;
+  const source = file === undefined ? variable : `${variable}_FILE (${file})`;
+  return {
+    source,
+    keys() {
+      const found = parseKeys(source, text ?? read(source, file!));
+      if (found.length === 0) throw invalid(`${source} holds no key; ${MAKE_ONE}`);
+      return found;
+    },
   };
+}
+
+function givenRing({ source, keys }: Pick<KeyRing, "source" | "keys">): KeyRing {
   return {
     source,
     keys,
@@ -102,7 +112,8 @@ function ownRing(file: string): KeyRing {
   };
 }
 
-const MAKE_ONE = "openssl rand -base64 32 makes one";
+/** How to make a key, for people. */
+export const MAKE_ONE = "openssl rand -base64 32 makes one";
 
 /** One key or several, separated by commas or lines; each has 32 bytes as base64, base64url or hex. */
 function parseKeys(source: string, text: string): SecretKey[] {
@@ -123,11 +134,11 @@ function textOf(keys: readonly SecretKey[]): Buffer {
   return Buffer.from(keys.map(({ bytes }) => `${Buffer.from(bytes).toString("base64url")}\n`).join(""));
 }
 
-function read(file: string): string {
+function read(source: string, file: string): string {
   try {
     return readFileSync(file, "latin1");
   } catch (error) {
-    throw asInvalid(file, error);
+    throw asInvalid(source, error);
   }
 }
 

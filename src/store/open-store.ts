@@ -1,7 +1,10 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Log } from "../lib/log.ts";
+import { checkDatabase } from "./postgres/backup.ts";
+import type { KeyProofs } from "./postgres/key-proofs.ts";
 import { openPostgresStore } from "./postgres/postgres-store.ts";
+import { hasTables } from "./postgres/upgrade.ts";
 import { backupStore, restoreStore } from "./sqlite/backup.ts";
 import { DATABASE_FILE } from "./sqlite/open-database.ts";
 import { openSqliteStore } from "./sqlite/sqlite-store.ts";
@@ -14,17 +17,20 @@ export interface StoreOptions {
   /** The Postgres that has the store, as a connection URI; without it, SQLite in the data folder has it. */
   readonly database?: string | undefined;
   readonly log?: Log;
+  /** Opening rejects with `config_invalid` where the nodes of the database have other keys. */
+  readonly keyProofs?: KeyProofs | undefined;
 }
 
 /** Makes a new store where there is none. Rejects with `store_failed`. */
-export function openStore({ database, ...options }: StoreOptions): Promise<Store & SecretStore> {
-  return database === undefined ? openSqliteStore(options) : openPostgresStore({ ...options, database });
+export function openStore({ database, keyProofs, ...options }: StoreOptions): Promise<Store & SecretStore> {
+  return database === undefined ? openSqliteStore(options) : openPostgresStore({ ...options, database, keyProofs });
 }
 
 /** False where opening makes a new store. True for the remains of one, too, which opening refuses with advice. */
-export function hasStore({ dataDir }: StoreOptions): boolean {
+export async function hasStore({ dataDir, database }: StoreOptions): Promise<boolean> {
+  if (database !== undefined) return hasTables(database);
   const file = join(dataDir, DATABASE_FILE);
   return existsSync(file) || foreignLog(file) !== undefined;
 }
 
-export { backupStore, restoreStore };
+export { backupStore, checkDatabase, restoreStore, type KeyProofs };

@@ -83,6 +83,9 @@ export interface Store extends Records {
   /** Makes a tenant hold existing results; false, and it holds none of them, when one is missing. */
   holdDerived(tenant: string, keys: readonly string[]): Promise<boolean>;
 
+  /** For how many milliseconds changes of other processes may have gone unheard: 0 where that cannot be. */
+  unheardMs(): number;
+
   /** Makes a trial save and keeps nothing of it. Rejects when a change could not be saved and kept. */
   check(): Promise<void>;
 

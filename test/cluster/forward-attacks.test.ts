@@ -40,7 +40,7 @@ describe("calls between nodes", () => {
     };
     const calls = new NodeCalls({
       cluster,
-      key: KEY,
+      keys: [KEY],
       now: Date.now,
       makeFolder: (prefix) => mkdtempSync(join(folder(), prefix)),
       limits: { nodeCallMs: MS, nodeCallBytes: BYTES, nodeConnections: 200 },
@@ -97,20 +97,41 @@ describe("calls between nodes", () => {
     assert.equal(statSync(dirname(path)).mode & 0o777, 0o700);
   });
 
+  it("go to an address of the machine where one is given, as those of other machines have to", async () => {
+    const known = new Map<string, JsonObject>();
+    const caller = await node("caller", known);
+    const called = await node("called", new Map(), { address: { host: "127.0.0.1", port: 0 } });
+    known.set("called", called.facts);
+    assert.equal((called.facts["calls"] as JsonObject)["host"], "127.0.0.1");
+    assert.deepEqual(await caller.calls.call("called", "add", { one: 1 }), { one: 1 });
+    const stranger = await node("stranger", known, { keys: [randomBytes(32)] });
+    await assert.rejects(stranger.calls.call("called", "add", {}), NotTaken);
+  });
+
   it("are refused without the key, and with another", async () => {
     const { called, known } = await pair();
     const plain = connectRaw(called.path);
     plain.on("error", () => {});
     plain.write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
     assert.doesNotMatch(await allOf(plain), /HTTP/);
-    for (const identity of ["node", "other"]) {
-      const wrong = { psk: identity === "node" ? randomBytes(32) : PSK, identity };
+    for (const wrong of [
+      { psk: randomBytes(32), identity: IDENTITY },
+      { psk: PSK, identity: "other" },
+    ]) {
       const socket = connectTls({ ...TLS, path: called.path, pskCallback: () => wrong });
       await assert.rejects(once(socket, "secureConnect"));
     }
-    const stranger = await node("stranger", known, { key: randomBytes(32) });
+    const stranger = await node("stranger", known, { keys: [randomBytes(32)] });
     await assert.rejects(stranger.calls.call("called", "add", {}), NotTaken);
     assert.deepEqual(called.taken, []);
+  });
+
+  it("go through while the key is changed: the caller shows its first, and each of the other's will do", async () => {
+    const [next, other] = [randomBytes(32), randomBytes(32)];
+    const first = await pair({ keys: [KEY, next] }, { keys: [next, KEY] });
+    assert.deepEqual(await first.caller.calls.call("called", "add", { one: 1 }), { one: 1 });
+    const second = await pair({ keys: [next] }, { keys: [KEY, next, other] });
+    await assert.rejects(second.caller.calls.call("called", "add", {}), NotTaken);
   });
 
   it("reach nobody who took the place of a node, and tell him nothing", async () => {
@@ -128,7 +149,7 @@ describe("calls between nodes", () => {
     known.set("called", { calls: { path } });
     await assert.rejects(caller.calls.call("called", "add", { secret: "hunter2-very-secret" }), NotTaken);
     assert.doesNotMatch(heard, /hunter2/);
-    const other = await node("called", new Map(), { key: randomBytes(32) });
+    const other = await node("called", new Map(), { keys: [randomBytes(32)] });
     known.set("called", other.facts);
     await assert.rejects(caller.calls.call("called", "add", {}), NotTaken);
     assert.deepEqual(other.taken, []);
@@ -272,6 +293,9 @@ describe("calls between nodes", () => {
 
 const KEY = randomBytes(32);
 const PSK = Buffer.from(hkdfSync("sha256", KEY, "", "berth: calls between nodes", 32));
+const IDENTITY = Buffer.from(hkdfSync("sha256", KEY, "", "berth: the key of calls between nodes", 9)).toString(
+  "base64url",
+);
 const TLS = {
   ciphers: "ECDHE-PSK-CHACHA20-POLY1305",
   minVersion: "TLSv1.2",
@@ -281,7 +305,7 @@ const TLS = {
 
 /** A connection of somebody who has the key. */
 async function joined(path: string): Promise<Socket> {
-  const socket = connectTls({ ...TLS, path, pskCallback: () => ({ psk: PSK, identity: "node" }) });
+  const socket = connectTls({ ...TLS, path, pskCallback: () => ({ psk: PSK, identity: IDENTITY }) });
   socket.on("error", () => {});
   await once(socket, "secureConnect");
   return socket;

@@ -52,7 +52,7 @@ describe("the node that runs an upstream for all", () => {
     const cluster = new Cluster({ nodes, limits, log });
     closers.push(() => cluster.close());
     const makeFolder = (prefix: string): string => mkdtempSync(join(folder(), prefix));
-    const calls = new NodeCalls({ cluster, key, now: () => store.now(), makeFolder, limits, log });
+    const calls = new NodeCalls({ cluster, keys: [key], now: () => store.now(), makeFolder, limits, log });
     closers.push(() => calls.close());
     await calls.open();
     const clientInfo = { name: "test", version: "1" };

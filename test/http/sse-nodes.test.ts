@@ -25,7 +25,7 @@ describe("a connection of HTTP+SSE, whose messages come to another node", () => 
   beforeEach(async () => {
     const [nodes, records] = [memoryNodes(), memoryRecords()];
     for (let count = 0; count < 2; count++) {
-      const rig = await startRig({ sealKey: KEY, nodes, records }, { unreadSseBytesPerTenant: 400_000 }, PEOPLE);
+      const rig = await startRig({ sealKeys: [KEY], nodes, records }, { unreadSseBytesPerTenant: 400_000 }, PEOPLE);
       rigs.push(rig);
       for (const server of ["one", ""]) {
         const tools = {

@@ -6,7 +6,7 @@ import { createSealer } from "../../src/mcp/seal.ts";
 describe("a sealer", () => {
   it("refuses what is too old", () => {
     let now = 1000;
-    const sealer = createSealer(randomBytes(32), () => now);
+    const sealer = createSealer([randomBytes(32)], () => now);
     const text = sealer.seal(["a"], { kept: true }, 500);
     now = 1499;
     assert.deepEqual(sealer.unseal(["a"], text), { kept: true });
@@ -15,7 +15,7 @@ describe("a sealer", () => {
   });
 
   it("tells equal values apart and shows nothing of them", () => {
-    const sealer = createSealer(randomBytes(32));
+    const sealer = createSealer([randomBytes(32)]);
     const texts = ["a", "a"].map((value) => sealer.seal(["x"], { value, secret: "swordfish" }, 1000));
     assert.notEqual(texts[0], texts[1]);
     for (const text of texts) {
@@ -24,7 +24,7 @@ describe("a sealer", () => {
   });
 
   it("refuses every change of every byte, and another binding", () => {
-    const sealer = createSealer(randomBytes(32));
+    const sealer = createSealer([randomBytes(32)]);
     const text = sealer.seal(["a", "b"], 1, 1000);
     const bytes = Buffer.from(text.slice(2), "base64url");
     for (let at = 0; at < bytes.length; at++) {
@@ -37,7 +37,18 @@ describe("a sealer", () => {
     }
   });
 
+  it("seals with its first key, and opens with each, so that keys can be changed while clients hold what they sealed", () => {
+    const [old, next] = [randomBytes(32), randomBytes(32)];
+    const [before, during, after] = [[old], [next, old], [next]].map((keys) => createSealer(keys));
+    const [early, late] = [before!.seal(["a"], 1, 1000), during!.seal(["a"], 2, 1000)];
+    assert.deepEqual([during!.unseal(["a"], early), during!.unseal(["a"], late)], [1, 2]);
+    assert.equal(after!.unseal(["a"], late), 2);
+    assert.throws(() => after!.unseal(["a"], early), { code: "invalid_params" });
+    assert.throws(() => before!.unseal(["a"], late), { code: "invalid_params" });
+  });
+
   it("takes no key that could be guessed", () => {
-    assert.throws(() => createSealer(randomBytes(16)), TypeError);
+    assert.throws(() => createSealer([randomBytes(16)]), TypeError);
+    assert.throws(() => createSealer([randomBytes(32), randomBytes(16)]), TypeError);
   });
 });

@@ -197,7 +197,7 @@ export async function startRig(
     state: {} as StateEdits,
     checks: { readArguments: unread, readDraft: unread, remake: unread },
     access: accessOf(people),
-    signIns: new SignIns(createSealer(randomBytes(32)), memoryRecords(), limits),
+    signIns: new SignIns(createSealer([randomBytes(32)]), memoryRecords(), limits),
     audit: {
       observer: undefined,
       signedIn: async () => {},

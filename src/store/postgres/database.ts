@@ -49,6 +49,16 @@ export class PostgresDatabase {
     }
   };
 
+  /** As `run`, and gives up a connection over which no answer came within `ms`. */
+  async runWithin<Row extends object>(ms: number, text: string, values: readonly unknown[]): Promise<Row[]> {
+    try {
+      const query = { text, values: [...values], query_timeout: ms };
+      return (await this.#pool.query<Row>(query)).rows;
+    } catch (error) {
+      throw asStoreFailure(error);
+    }
+  }
+
   /**
    * Commits all that `work` does, or nothing of it. It begins again where others were in its way, unless it may run only
    * `once`. What is `durable` is on the disk when this resolves; the rest a moment later. Rejects with `store_unsure` where
@@ -213,7 +223,7 @@ export function connectionOf(connectionString: string): ClientConfig {
  */
 export async function lock(
   run: RunSql,
-  kind: "upgrade" | "tenant" | "secrets" | "lease" | "retention",
+  kind: "upgrade" | "keys" | "tenant" | "secrets" | "lease" | "retention",
   name: string,
 ): Promise<void> {
   await run("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`berth ${kind} ${name}`]);

@@ -16,6 +16,8 @@ export interface NewChange {
 
 /** How soon a change of another node is noticed without being told of it. */
 const LOOK_MS = 500;
+/** A look that takes longer is given up, for the next one over another connection. */
+const LOOK_MS_MAX = 5_000;
 /** The most changes that one look reads; the next one follows at once. */
 const LOOK_ROWS = 1_000;
 /** How soon a lost connection that tells of changes is tried again. */
@@ -40,6 +42,7 @@ export class Feed {
   #seen: number | undefined;
   #timeline: number | undefined;
   #clockAheadMs = 0;
+  #lookedAt = performance.now();
   #looking: Promise<void> | undefined;
   #isWanted = false;
   #timer: NodeJS.Timeout | undefined;
@@ -62,6 +65,11 @@ export class Feed {
   /** Milliseconds since the epoch by the clock of the database, as of the last look. */
   now(): number {
     return Math.round(performance.timeOrigin + performance.now() + this.#clockAheadMs);
+  }
+
+  /** Milliseconds for which no change of another node could be heard of; nothing that counts while all is well. */
+  unheardMs(): number {
+    return performance.now() - this.#lookedAt;
   }
 
   /**
@@ -149,7 +157,8 @@ export class Feed {
 
   async #look(): Promise<void> {
     const began = performance.now();
-    const [seen] = await this.#database.run<Seen>(
+    const [seen] = await this.#database.runWithin<Seen>(
+      LOOK_MS_MAX,
       `SELECT latest, berth_now() AS now,
          ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint AS timeline,
          ARRAY(SELECT DISTINCT to_node FROM letter WHERE to_node = ANY ($1)) AS boxes
@@ -167,6 +176,7 @@ export class Feed {
       for (const listener of this.#onReplaced) listener();
     }
     while (this.#seen < seen!.latest) await this.#read(seen!.latest);
+    this.#lookedAt = began;
   }
 
   async #read(latest: number): Promise<void> {

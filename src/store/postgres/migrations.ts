@@ -245,6 +245,13 @@ CREATE TABLE lease (
   -- NULL while its node holds it.
   ended_at bigint
 );
+
+-- What proves the keys of the node that started last, by their kind, and tells nothing of them.
+CREATE TABLE key_proof (
+  kind  text COLLATE "C" NOT NULL,
+  proof text COLLATE "C" NOT NULL,
+  PRIMARY KEY (kind, proof)
+);
 `;
 
 /**

@@ -10,6 +10,7 @@ import { readBytes, readContent } from "./content.ts";
 import { PostgresDatabase } from "./database.ts";
 import { postgresDerived } from "./derived.ts";
 import { Feed } from "./feed.ts";
+import { admitKeys, type KeyProofs } from "./key-proofs.ts";
 import { postgresNames } from "./names.ts";
 import { postgresNodes } from "./nodes.ts";
 import { postgresRecords } from "./records.ts";
@@ -25,17 +26,24 @@ export interface PostgresStoreOptions {
   readonly database: string;
   /** Gets what Postgres and the network say, which errors leave out. */
   readonly log?: Log;
+  /** A node with other keys than the nodes before it is refused with `config_invalid`. */
+  readonly keyProofs?: KeyProofs | undefined;
 }
 
 /**
  * The store of many machines: a Postgres database, which all nodes have open. Each part keeps its own tables; this file
  * puts them together. Makes the tables where there are none. Rejects with `store_failed`.
  */
-export async function openPostgresStore({ database: url, log }: PostgresStoreOptions): Promise<Store & SecretStore> {
+export async function openPostgresStore({
+  database: url,
+  log,
+  keyProofs,
+}: PostgresStoreOptions): Promise<Store & SecretStore> {
   const database = new PostgresDatabase(url, log);
   const feed = new Feed(database, url, log);
   try {
     await upgradeDatabase(database, log);
+    if (keyProofs) await admitKeys(database, keyProofs);
     await feed.open();
   } catch (error) {
     await feed.close();
@@ -86,6 +94,7 @@ export async function openPostgresStore({ database: url, log }: PostgresStoreOpt
       }),
 
     onReplaced: (listener) => feed.listenToReplacing(listener),
+    unheardMs: () => feed.unheardMs(),
 
     async derived(key) {
       const found = await readBytes(database.run, "derived JOIN content ON id = content_id WHERE key = $2", [key]);

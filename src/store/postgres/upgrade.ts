@@ -1,6 +1,6 @@
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
-import { lock, type PostgresDatabase } from "./database.ts";
+import { lock, PostgresDatabase } from "./database.ts";
 import { migrations } from "./migrations.ts";
 
 /**
@@ -29,6 +29,16 @@ export async function upgradeDatabase(database: PostgresDatabase, log?: Log): Pr
     },
     { isLong: true },
   );
+}
+
+/** False for a database that no Berth has been started with. */
+export async function hasTables(url: string): Promise<boolean> {
+  const database = new PostgresDatabase(url);
+  try {
+    return (await versionOf(database)) > 0;
+  } finally {
+    await database.close();
+  }
 }
 
 interface Version {

@@ -204,6 +204,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     },
 
     onReplaced: (listener) => foreignChanges.listenToReplacing(listener),
+    unheardMs: () => 0,
 
     onChange: (listener) =>
       foreignChanges.listen((changes) => {

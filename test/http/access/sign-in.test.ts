@@ -134,7 +134,7 @@ describe("C8 signing in with a browser", () => {
     const records = new Set<string>();
     const open = () =>
       new SignIns(
-        createSealer(key, () => now),
+        createSealer([key], () => now),
         {
           now: () => now,
           record: async (_tenant, _kind, id) => (records.has(id) ? { value: "", revision: 1 } : undefined),

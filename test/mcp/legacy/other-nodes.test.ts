@@ -72,7 +72,7 @@ describe("a legacy session on two nodes", () => {
     aborted = 0;
     for (let count = 0; count < 2; count++) {
       const host = new MemoryHost();
-      rigs.push(await startRig({ host, sealKey: KEY, nodes, records }, {}, PEOPLE));
+      rigs.push(await startRig({ host, sealKeys: [KEY], nodes, records }, {}, PEOPLE));
       for (const server of ["one", "two"]) {
         host.offer(server, {
           resources: { "test://a": "a", "test://b": "b" },
@@ -157,8 +157,8 @@ describe("a legacy session on two nodes", () => {
     };
     const limits = { ...defaultLimits, nodeLeaseMs: 2_500 };
     const [near, far] = [
-      await startRig({ sealKey: KEY, nodes, records, limits }),
-      await startRig({ sealKey: KEY, nodes: cut, records, limits }),
+      await startRig({ sealKeys: [KEY], nodes, records, limits }),
+      await startRig({ sealKeys: [KEY], nodes: cut, records, limits }),
     ];
     rigs.push(near, far);
     for (const { host } of [near, far]) host.offer("one", {});
@@ -191,8 +191,8 @@ describe("a legacy session on two nodes", () => {
   it("has as many subscriptions as a session may, through whichever node they come", async () => {
     const limits = { ...defaultLimits, subscriptionsPerSession: 1 };
     const small = [
-      await startRig({ sealKey: KEY, nodes, records, limits }),
-      await startRig({ sealKey: KEY, nodes, records, limits }),
+      await startRig({ sealKeys: [KEY], nodes, records, limits }),
+      await startRig({ sealKeys: [KEY], nodes, records, limits }),
     ];
     rigs.push(...small);
     for (const { host } of small) host.offer("one", { resources: { "test://a": "a", "test://b": "b" } });

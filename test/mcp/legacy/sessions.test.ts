@@ -19,7 +19,7 @@ describe("legacy sessions", () => {
   let rig: Rig;
   let url: string;
   before(async () => {
-    rig = await startRig({ sealKey: KEY });
+    rig = await startRig({ sealKeys: [KEY] });
     rig.host.offer("one", { tools: { hello: () => "hello" }, resources: { "test://a": "a" } });
     rig.host.offer("two", {});
     url = rig.url("one");
@@ -117,7 +117,7 @@ describe("legacy sessions", () => {
     const host = new MemoryHost();
     host.offer("one", { tools: { hello: () => "hello" } });
     const client = await LegacyClient.start(url, "2025-06-18", { sampling: {}, other: { x: 1 } });
-    const same = await startRig({ host, sealKey: KEY });
+    const same = await startRig({ host, sealKeys: [KEY] });
     const other = await startRig({ host });
     try {
       const there = new LegacyClient(same.url("one"), "2025-06-18");
@@ -134,7 +134,7 @@ describe("legacy sessions", () => {
 
   it("S11 what a client said in a session holds after a restart: its level, its subscriptions, its end", async () => {
     const host = new MemoryHost();
-    const options = { host, sealKey: KEY, records: memoryRecords() };
+    const options = { host, sealKeys: [KEY], records: memoryRecords() };
     host.offer("one", {
       resources: { "test://a": "a", "test://b": "b" },
       tools: {
@@ -184,7 +184,7 @@ describe("legacy sessions", () => {
         return records.putRecord(tenant, kind, key, put);
       },
     };
-    const sessions = new Sessions(createSealer(KEY), counted, defaultLimits, loneNode().cluster);
+    const sessions = new Sessions(createSealer([KEY]), counted, defaultLimits, loneNode().cluster);
     const session = sessions.issue({ tenant: "a", server: "one", principal: undefined }, "2025-03-26", {});
     await Promise.all(Array.from({ length: 100 }, (_, at) => sessions.change(session, { subscribe: `test://${at}` })));
     assert.equal(values.length, 2);
@@ -260,7 +260,7 @@ describe("legacy sessions", () => {
 
   it("where there is no room, whoever has most loses what is under way, and others have theirs", () => {
     const sessions = new Sessions(
-      createSealer(KEY),
+      createSealer([KEY]),
       memoryRecords(),
       { ...defaultLimits, sessions: 6 },
       loneNode().cluster,

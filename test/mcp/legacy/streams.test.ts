@@ -33,7 +33,7 @@ describe("streams of legacy sessions", () => {
   let url: string;
   let work: Work;
   before(async () => {
-    rig = await startRig({ sealKey: KEY, limits: LIMITS });
+    rig = await startRig({ sealKeys: [KEY], limits: LIMITS });
     url = rig.url("one");
   });
   beforeEach(() => {
@@ -140,7 +140,7 @@ describe("streams of legacy sessions", () => {
     const client = await LegacyClient.start(url);
     const call = await (await client.call("work", {}, "call-1")).next();
     const listen = await (await client.listen()).next();
-    const next = await startRig({ sealKey: KEY, limits: LIMITS });
+    const next = await startRig({ sealKeys: [KEY], limits: LIMITS });
     try {
       next.host.offer("one", {});
       const back = new LegacyClient(next.url("one"), "2025-11-25");
@@ -165,7 +165,7 @@ describe("streams of legacy sessions", () => {
   });
 
   it("S7 a call survives that the server ends its connection, and the client is told when to come again", async () => {
-    const polling = await startRig({ sealKey: KEY, limits: { ...LIMITS, connectionMs: 50 } });
+    const polling = await startRig({ sealKeys: [KEY], limits: { ...LIMITS, connectionMs: 50 } });
     try {
       polling.host.offer("one", { tools: { work: work.tool as never } });
       const client = await LegacyClient.start(polling.url("one"));
@@ -280,7 +280,7 @@ describe("streams of legacy sessions", () => {
   });
 
   it("of what a client missed at most streamBytes are kept, and the answer in any case", async () => {
-    const small = await startRig({ sealKey: KEY, limits: { ...LIMITS, streamBytes: 2_000 } });
+    const small = await startRig({ sealKeys: [KEY], limits: { ...LIMITS, streamBytes: 2_000 } });
     try {
       small.host.offer("one", { tools: { work: work.tool as never } });
       const client = await LegacyClient.start(small.url("one"));
@@ -304,7 +304,7 @@ describe("streams of legacy sessions", () => {
       [20, "text/event-stream"],
       [60_000, "application/json"],
     ] as const) {
-      const patient = await startRig({ sealKey: KEY, limits: { ...LIMITS, silentCallMs } });
+      const patient = await startRig({ sealKeys: [KEY], limits: { ...LIMITS, silentCallMs } });
       try {
         patient.host.offer("one", { tools: { work: work.tool as never } });
         const client = await LegacyClient.start(patient.url("one"));

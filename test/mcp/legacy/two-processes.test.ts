@@ -44,7 +44,7 @@ describe("streams of sessions in two processes on one store", () => {
     until(() => written.some(({ value }) => value.includes(text)), `"${text}" was written`);
 
   async function start(limits: Partial<Limits> = {}): Promise<string> {
-    const rig = await startRig({ sealKey: KEY, limits: { ...LIMITS, ...limits }, records });
+    const rig = await startRig({ sealKeys: [KEY], limits: { ...LIMITS, ...limits }, records });
     rigs.push(rig);
     const tool = (_args: object, options: { onProgress?: (event: string) => unknown }) =>
       new Promise<string>((finish) => {

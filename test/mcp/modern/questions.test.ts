@@ -42,7 +42,7 @@ describe("questions in the modern era", () => {
   const sealKey = randomBytes(32);
   let rig: Rig;
   before(async () => {
-    rig = await startRig({ sealKey });
+    rig = await startRig({ sealKeys: [sealKey] });
     rig.host.offer("asks", {
       tools: {
         who: asking({ user: NAME }),
@@ -239,7 +239,7 @@ describe("questions in the modern era", () => {
     ] as const) {
       const host = new MemoryHost();
       host.offer("asks", { tools: { who: asking({ user: NAME }) } });
-      const other = await startRig({ host, sealKey: key });
+      const other = await startRig({ host, sealKeys: [key] });
       const { body } = await modern(other.url("asks"), "tools/call", params);
       assert.equal(body.error === undefined, opens);
       await other.close();

@@ -1,0 +1,78 @@
+import { matches, type Cid } from "../../lib/cid.ts";
+import { PostgresDatabase, type RunSql } from "./database.ts";
+
+/** Tells what copies of a database are worth: its contents, and the settings of Postgres on which they depend. */
+interface DatabaseState {
+  readonly contents: number;
+  readonly bytes: number;
+  /** Contents that are not what their CID says. */
+  readonly damaged: readonly Cid[];
+  /** Faults of the settings, for people. */
+  readonly warnings: readonly string[];
+  /** The last change log that Postgres has kept elsewhere, in milliseconds since the epoch; undefined for none. */
+  readonly archivedAt: number | undefined;
+}
+
+/** At least one content is read at a time, and no more than these together hold. */
+const READ_BYTES = 16 * 1024 * 1024;
+const READ_CONTENTS = 1_000;
+
+/** Reads every content, while Berth serves or not. */
+export async function checkDatabase(url: string): Promise<DatabaseState> {
+  const database = new PostgresDatabase(url);
+  try {
+    let [contents, bytes, last] = [0, 0, 0];
+    const damaged: Cid[] = [];
+    for (let read; (read = await contentsAfter(database.run, last)).length > 0; last = read.at(-1)!.id) {
+      for (const content of read) {
+        contents += 1;
+        bytes += content.bytes.length;
+        if (!matches(content.cid, content.bytes)) damaged.push(content.cid);
+      }
+    }
+    return { contents, bytes, damaged, ...(await settingsOf(database.run)) };
+  } finally {
+    await database.close();
+  }
+}
+
+interface ReadContent {
+  readonly id: number;
+  readonly cid: Cid;
+  readonly bytes: Uint8Array;
+}
+
+function contentsAfter(run: RunSql, id: number): Promise<ReadContent[]> {
+  return run<ReadContent>(
+    `WITH ahead AS (
+       SELECT id, sum(octet_length(bytes)) OVER (ORDER BY id) - octet_length(bytes) AS bytes_before
+       FROM (SELECT id, bytes FROM content WHERE id > $1 ORDER BY id LIMIT $2) AS part)
+     SELECT id, cid, bytes FROM ahead JOIN content USING (id) WHERE bytes_before < $3 ORDER BY id`,
+    [id, READ_CONTENTS, READ_BYTES],
+  );
+}
+
+async function settingsOf(run: RunSql): Promise<Pick<DatabaseState, "warnings" | "archivedAt">> {
+  const [found] = await run<{
+    fsync: string;
+    pages: string;
+    sums: string;
+    archivedAt: number | null;
+    failedAt: number | null;
+  }>(
+    `SELECT current_setting('fsync') AS fsync, current_setting('full_page_writes') AS pages,
+       current_setting('data_checksums') AS sums,
+       floor(extract(epoch FROM last_archived_time) * 1000)::bigint AS "archivedAt",
+       floor(extract(epoch FROM last_failed_time) * 1000)::bigint AS "failedAt"
+     FROM pg_stat_archiver`,
+  );
+  const { fsync, pages, sums, archivedAt, failedAt } = found!;
+  const faults: [boolean, string][] = [
+    [fsync === "off", "fsync is off: a power cut may damage the database and lose what was acknowledged"],
+    [pages === "off", "full_page_writes is off: a power cut may damage the database"],
+    [sums === "off", "data_checksums is off: damage on the disk is found only where Berth reads contents"],
+    [failedAt !== null && failedAt > (archivedAt ?? 0), "archiving fails: the last change logs are kept nowhere else"],
+  ];
+  const warnings = faults.flatMap(([isSo, text]) => (isSo ? [text] : []));
+  return { warnings, archivedAt: archivedAt ?? undefined };
+}

@@ -1,0 +1,123 @@
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { proofsOf } from "../../src/compose/keys.ts";
+import { PostgresDatabase } from "../../src/store/postgres/database.ts";
+import { admitKeys } from "../../src/store/postgres/key-proofs.ts";
+import { upgradeDatabase } from "../../src/store/postgres/upgrade.ts";
+import { berth, type Ran } from "../support/commands.ts";
+import { freePort } from "../support/free-port.ts";
+import { keysOfAll } from "../support/nodes.ts";
+import { startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { ServeProcess } from "../support/serve-process.ts";
+
+const PASSWORD = "swordfish-of-this-test";
+
+describe("nodes on one database", () => {
+  let postgres: TestPostgres;
+  let folder: string;
+  before(async () => {
+    postgres = await startPostgres();
+    folder = mkdtempSync(join(tmpdir(), "berth-keys-"));
+  });
+  after(async () => {
+    await postgres.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  /** The address of an empty database, with a password. */
+  async function address(): Promise<string> {
+    const url = new URL(await postgres.database());
+    url.password = PASSWORD;
+    return url.href;
+  }
+
+  const run = (args: string[], env: Record<string, string>): Promise<Ran> =>
+    berth(args, { env: { BERTH_DATA: join(folder, "data"), BERTH_PORT: "0", ...env } });
+
+  it("have a key in common with the one before: so keys change by steps, and one that was given up lets nobody in", async () => {
+    const database = new PostgresDatabase(await address());
+    try {
+      await upgradeDatabase(database);
+      const keys = Object.fromEntries(["a", "b", "c"].map((name) => [name, randomBytes(32)]));
+      const admit = (...names: string[]) => admitKeys(database, proofsOf({ seal: names.map((name) => keys[name]!) }));
+      const refused = { code: "config_invalid", message: /none of the keys in BERTH_SEAL_KEY is one of those/ };
+      await admit("a");
+      await assert.rejects(admit("b"), refused);
+      await admit("a", "b");
+      await admit("a");
+      await admit("b", "a");
+      await admit("b");
+      await assert.rejects(admit("a"), refused);
+      await assert.rejects(admit("c", "a"), refused);
+      const kept = JSON.stringify(await database.run("SELECT * FROM key_proof"));
+      for (const key of Object.values(keys))
+        for (const form of ["hex", "base64", "base64url"] as const) assert.ok(!kept.includes(key.toString(form)));
+      await Promise.all(Array.from({ length: 8 }, (_, index) => admit("b", index % 2 === 0 ? "a" : "c")));
+      await admit("b");
+    } finally {
+      await database.close();
+    }
+  });
+
+  it("are refused with other keys, without keys, and with none that were asked for; nothing tells a key or the password", async () => {
+    const database = { BERTH_DATABASE: await address() };
+    const [keys, others] = [keysOfAll(), keysOfAll()];
+    const first = await ServeProcess.start([], {
+      ...database,
+      ...keys,
+      BERTH_PORT: "0",
+      BERTH_DATA: join(folder, "data"),
+    });
+    await first.end("SIGTERM");
+    assert.ok(!readdirSync(folder).includes("data"), "nothing is kept in a folder");
+    for (const [env, said] of [
+      [{ ...database, ...others }, /none of the keys in BERTH_SEAL_KEY/],
+      [{ ...database, ...keys, BERTH_SECRET_KEY: others.BERTH_SECRET_KEY }, /none of the keys in BERTH_SECRET_KEY/],
+      [database, /BERTH_DATABASE needs BERTH_SEAL_KEY_FILE .* and BERTH_SECRET_KEY_FILE/],
+      [{ ...keys, BERTH_DATABASE: `${database.BERTH_DATABASE}x` }, /BERTH_DATABASE/],
+      [
+        { ...keys, BERTH_DATABASE: `postgres://berth:${PASSWORD}@127.0.0.1:${await freePort()}/x` },
+        /cannot be reached/,
+      ],
+    ] as const) {
+      const { code, stdout, stderr } = await run(["serve"], env);
+      assert.equal(code, 2, stderr);
+      assert.match(stderr, said);
+      for (const secret of [PASSWORD, ...Object.values(keys), ...Object.values(others)])
+        assert.ok(!`${stdout}${stderr}`.includes(secret), secret);
+    }
+  });
+
+  it("are served by the commands that serve a data folder, which say what is different", async () => {
+    const env = { BERTH_DATABASE: await address() };
+    const none = await run(["token", "list"], env);
+    assert.deepEqual([none.code, /no store in the database/.test(none.stderr)], [2, true], none.stderr);
+    const made = await run(["token", "create", "--can", "call"], env);
+    assert.deepEqual([made.code, /There was no store in the database/.test(made.stderr)], [0, true], made.stderr);
+    assert.match((await run(["token", "list"], env)).stdout, /call/);
+    assert.equal((await run(["tenant", "create", "acme"], env)).code, 0);
+    assert.match((await run(["tenant", "list"], env)).stdout, /acme/);
+    const unsealed = await berth(["secret", "set", "KEY"], {
+      input: "x",
+      env: { ...env, BERTH_DATA: join(folder, "data") },
+    });
+    assert.match(unsealed.stderr, /BERTH_DATABASE needs BERTH_SECRET_KEY_FILE/);
+    const sealing = { ...env, BERTH_DATA: join(folder, "data"), BERTH_SECRET_KEY: keysOfAll().BERTH_SECRET_KEY };
+    assert.equal((await berth(["secret", "set", "KEY"], { input: "a secret value", env: sealing })).code, 0);
+    assert.equal((await run(["audit", "verify"], env)).code, 0);
+    assert.equal((await run(["tenant", "delete", "acme", "--yes"], env)).code, 0);
+    const backup = await run(["backup", join(folder, "copy")], env);
+    assert.equal(backup.code, 2);
+    assert.match(backup.stderr, /contents, \d+ bytes, all of them verified/);
+    assert.match(backup.stderr, /fsync is off/);
+    assert.match(backup.stderr, /pg_dump --format=custom/);
+    const restore = await run(["restore", join(folder, "copy")], env);
+    assert.deepEqual([restore.code, /pg_restore/.test(restore.stderr)], [2, true], restore.stderr);
+    assert.deepEqual(readdirSync(folder), [], "no data folder was made, and no copy");
+    assert.ok(![none, made, backup, restore].some(({ stderr }) => stderr.includes(PASSWORD)));
+  });
+});
