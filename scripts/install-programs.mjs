@@ -1,9 +1,12 @@
 // Finds the system programs that Berth needs, or installs them by apt-get where this user may.
 import { spawnSync } from "node:child_process";
-import { accessSync, constants } from "node:fs";
+import { accessSync, constants, existsSync, readdirSync } from "node:fs";
 import { delimiter, join } from "node:path";
 
-/** Any of `names` will do, the first is the usual one; `apt` names the package on Debian and Ubuntu. */
+/**
+ * Any of `names` will do, the first is the usual one; `apt` names the package on Debian and Ubuntu. `versionsIn`: where it
+ * has a folder for each version of a program.
+ */
 const programs = [
   { names: ["bwrap"], apt: "bubblewrap", why: "bubblewrap 0.8 or newer isolates guest code" },
   { names: ["prlimit"], apt: "util-linux", why: "prlimit (util-linux) limits guest processes" },
@@ -16,6 +19,13 @@ const programs = [
   },
   { names: ["haproxy"], apt: "haproxy", why: "the tests of several nodes reach them through haproxy" },
   { names: ["nginx"], apt: "nginx-light", why: "the tests of several nodes reach them through nginx, too" },
+  {
+    names: ["initdb"],
+    versionsIn: "/usr/lib/postgresql",
+    apt: "postgresql",
+    why: "the tests of stores on Postgres use the system's, too; Debian has it in /usr/lib/postgresql",
+  },
+  { names: ["pgbouncer"], apt: "pgbouncer", why: "the tests of stores on Postgres reach it through pgbouncer" },
   { names: ["faketime"], apt: "faketime", why: "the tests of several nodes give one of them another time" },
 ];
 
@@ -50,10 +60,12 @@ export function installPrograms(say) {
   say(`installed ${packages.join(", ")}`);
 }
 
-function isThere({ names, setting }) {
+function isThere({ names, setting, versionsIn }) {
   if (setting && process.env[setting]) return isExecutable(process.env[setting]);
   const folders = (process.env.PATH ?? "/usr/local/bin:/usr/bin:/bin").split(delimiter);
-  return [...folders.filter(Boolean), ...SYSTEM_FOLDERS].some((folder) =>
+  const versions = versionsIn && existsSync(versionsIn) ? readdirSync(versionsIn) : [];
+  const ofVersions = versions.map((version) => join(versionsIn, version, "bin"));
+  return [...folders.filter(Boolean), ...SYSTEM_FOLDERS, ...ofVersions].some((folder) =>
     names.some((name) => isExecutable(join(folder, name))),
   );
 }

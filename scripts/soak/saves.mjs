@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Nodes } from "../../dist/test/support/nodes.js";
 import { Saves } from "../../dist/test/support/saves.js";
@@ -8,7 +7,7 @@ const WRITERS = 8;
 const LIVES_MS_MAX = 3_000;
 
 /**
- * Makes saves through two processes on one data folder, behind haproxy, one of which is killed with -9 at a time. Each save
+ * Makes saves through two processes on one data folder, or three on one Postgres (BERTH_TEST_STORE=postgres), behind haproxy, one of which is killed with -9 at a time. Each save
  * that was acknowledged has to be there, and each that was made has to have one audit record.
  *
  * @param {number} count
@@ -26,14 +25,14 @@ export async function makeSaves(count) {
     let kills = 0;
     while (!over.signal.aborted) {
       await Promise.race([writing, sleep(Math.random() * LIVES_MS_MAX)]);
-      const node = Math.floor(Math.random() * 2);
+      const node = Math.floor(Math.random() * nodes.urls.length);
       await nodes.endNode(node, "SIGKILL");
       await nodes.startNode(node);
       kills += 1;
       if (kills % 10 === 0) console.log(`${kills} kills, ${saves.acknowledged} saves`);
     }
     await writing;
-    await saves.check(join(nodes.folder, "data"));
+    await saves.check(nodes);
     const seconds = Math.round((performance.now() - startedAt) / 1_000);
     console.log(
       `${saves.acknowledged} acknowledged saves are there, each with one audit record, after ${kills} kills in ${seconds} s; ` +

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import { describe, it } from "node:test";
 import { Nodes } from "../support/nodes.ts";
 import { Saves } from "../support/saves.ts";
@@ -25,7 +24,7 @@ describe("nodes that are killed again and again", () => {
       }
       await writing;
       assert.ok(saves.acknowledged >= SAVES);
-      await saves.check(join(nodes.folder, "data"));
+      await saves.check(nodes);
     } finally {
       await nodes.close();
     }

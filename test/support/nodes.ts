@@ -1,21 +1,38 @@
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { makeImage, type TestSources } from "./berth.ts";
 import { freePort } from "./free-port.ts";
+import { startPostgres, type TestPostgres } from "./postgres.ts";
 import { ServeProcess } from "./serve-process.ts";
 import { until } from "./until.ts";
 
 export interface NodesOptions extends Omit<TestSources, "config" | "log"> {
-  /** The environment of each node, beside that of all; its length is the number of nodes. Default: two. */
+  /**
+   * The environment of each node, beside that of all; its length is the number of nodes, of which there are at least two,
+   * on Postgres three.
+   */
   readonly envs?: readonly Readonly<Record<string, string>>[];
+  /** They are on a Postgres of their own, each with another data folder; so in a run with BERTH_TEST_STORE=postgres. */
+  readonly onPostgres?: boolean;
+  /** The address of another database that they are on. */
+  readonly database?: string;
 }
 
-/** Several processes of `berth serve` on one data folder, behind haproxy, which gives each request to the next of them. */
+const BY_DEFAULT = process.env["BERTH_TEST_STORE"] === "postgres";
+
+/**
+ * Several processes of `berth serve` on one data folder, or on one Postgres, behind haproxy, which gives each request to
+ * the next of them.
+ */
 export class Nodes {
   readonly folder: string;
+  readonly postgres: TestPostgres | undefined;
+  /** The address of their database. */
+  readonly database: string | undefined;
   /** The address of haproxy. */
   readonly url: string;
   /** The addresses of the nodes themselves, which stay the same when a node starts again. */
@@ -28,11 +45,14 @@ export class Nodes {
 
   private constructor(
     folder: string,
+    postgres: TestPostgres | undefined,
     env: Readonly<Record<string, string>>,
     envs: NonNullable<NodesOptions["envs"]>,
     [port, ...ports]: readonly number[],
   ) {
     this.folder = folder;
+    this.postgres = postgres;
+    this.database = env["BERTH_DATABASE"];
     this.#env = env;
     this.#envs = envs;
     this.#ports = ports;
@@ -40,15 +60,29 @@ export class Nodes {
     this.urls = ports.map((each) => `http://127.0.0.1:${each}`);
   }
 
-  static async start({ env, envs = [{}, {}], ...sources }: NodesOptions): Promise<Nodes> {
+  static async start({
+    env,
+    envs = [],
+    database: given,
+    onPostgres = BY_DEFAULT || given !== undefined,
+    ...sources
+  }: NodesOptions): Promise<Nodes> {
     const folder = await mkdtemp(join(tmpdir(), "berth-nodes-"));
     const made = await makeImage(folder, sources);
     const ports: number[] = [];
-    while (ports.length <= envs.length) ports.push(await freePort());
-    const nodes = new Nodes(folder, { ...made, BERTH_LOG: "warn", ...env }, envs, ports);
+    const count = Math.max(envs.length, onPostgres ? 3 : 2);
+    const each = Array.from({ length: count }, (_, index) => ({
+      ...(onPostgres && { BERTH_DATA: join(folder, `data-${index}`) }),
+      ...envs[index],
+    }));
+    while (ports.length <= count) ports.push(await freePort());
+    const postgres = onPostgres && given === undefined ? await startPostgres() : undefined;
+    const url = given ?? (await postgres?.database());
+    const database = url !== undefined && { BERTH_DATABASE: url, ...keysOfAll() };
+    const nodes = new Nodes(folder, postgres, { ...made, BERTH_LOG: "warn", ...database, ...env }, each, ports);
     try {
       // The first one makes the store.
-      for (const index of envs.keys()) await nodes.startNode(index);
+      for (const index of each.keys()) await nodes.startNode(index);
       await nodes.#startProxy();
       return nodes;
     } catch (error) {
@@ -75,6 +109,7 @@ export class Nodes {
   async close(): Promise<void> {
     if (this.#proxy?.exitCode === null && this.#proxy.kill("SIGKILL")) await once(this.#proxy, "exit");
     await Promise.all(this.#nodes.map(async (node) => node?.end("SIGTERM")));
+    await this.postgres?.close();
     await rm(this.folder, { recursive: true, force: true });
   }
 
@@ -104,6 +139,12 @@ export class Nodes {
       return used.size >= running;
     }, "haproxy reaches the nodes");
   }
+}
+
+/** Keys that nodes without a common folder are given. */
+export function keysOfAll(): Record<"BERTH_SEAL_KEY" | "BERTH_SECRET_KEY", string> {
+  const key = (): string => randomBytes(32).toString("base64");
+  return { BERTH_SEAL_KEY: key(), BERTH_SECRET_KEY: key() };
 }
 
 /**

@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { AuditLinks } from "../../src/audit/audit-entry.ts";
 import { searchLog } from "../../src/audit/search.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
-import { openStore } from "../../src/store/open-store.ts";
+import type { Nodes } from "./nodes.ts";
 import { CLI } from "./stdio-session.ts";
+import { onStoreOf } from "./tenants.ts";
 
 const REQUEST_MS_MAX = 30_000;
 
@@ -62,10 +64,9 @@ export class Saves {
   }
 
   /** Each acknowledged save is in the history, and each change in the history has one audit record. */
-  async check(dataDir: string): Promise<void> {
+  async check(nodes: Pick<Nodes, "folder" | "database">): Promise<void> {
     const writers = new Set(this.#acknowledged.map((text) => Number(text.split(" ").at(-1))));
-    const store = await openStore({ dataDir });
-    try {
+    await onStoreOf(nodes, async (store) => {
       const recorded = await recordedEdits(store.audit);
       const made = new Set<string>();
       for (const writer of writers) {
@@ -76,10 +77,11 @@ export class Saves {
         }
       }
       for (const text of this.#acknowledged) assert.ok(made.has(rawBlock(text).cid), `"${text}" is lost`);
-    } finally {
-      await store.close();
-    }
-    await promisify(execFile)(process.execPath, [CLI, "audit", "verify", "--data", dataDir]);
+    });
+    const { folder, database } = nodes;
+    const args = database === undefined ? ["--data", join(folder, "data")] : [];
+    const env = { ...process.env, ...(database !== undefined && { BERTH_DATABASE: database }) };
+    await promisify(execFile)(process.execPath, [CLI, "audit", "verify", ...args], { env });
   }
 }
 

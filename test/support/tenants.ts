@@ -1,13 +1,16 @@
 import { join } from "node:path";
 import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { openStore } from "../../src/store/open-store.ts";
 import type { Store, TenantSettings } from "../../src/store/store.ts";
 import { MODERN_META, request, type TestBerth } from "./berth.ts";
 import { read, type EventReader } from "./legacy-client.ts";
 
-/** Does something as another process on the same data folder, such as `berth tenant`, would. */
-export async function onStoreOf<T>(berth: Pick<TestBerth, "folder">, work: (store: Store) => Promise<T>): Promise<T> {
-  const store = await openSqliteStore({ dataDir: join(berth.folder, "data") });
+/** Does something as another process on the same store, such as `berth tenant`, would. */
+export async function onStoreOf<T>(
+  { folder, database }: Pick<TestBerth, "folder"> & { readonly database?: string | undefined },
+  work: (store: Store) => Promise<T>,
+): Promise<T> {
+  const store = await openStore({ dataDir: join(folder, "data"), database });
   try {
     return await work(store);
   } finally {

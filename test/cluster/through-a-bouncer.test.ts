@@ -1,0 +1,61 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { apiOf } from "../support/api.ts";
+import { call } from "../support/berth.ts";
+import { Nodes } from "../support/nodes.ts";
+import { startBouncer, startPostgres, type TestBouncer, type TestPostgres } from "../support/postgres.ts";
+import { stopwatch } from "../support/stopwatch.ts";
+import { until } from "../support/until.ts";
+
+const KIT = `import type { ToolContext } from "berth";
+export const read = ({ variable }: ToolContext): Promise<string | undefined> => variable("saved");
+export async function keep(value: number, { state }: ToolContext): Promise<number> {
+  return state.update<number>("sum", (sum = 0) => sum + value);
+}
+`;
+/** Changes are found by looking twice a second, where nothing tells of them. */
+const IN_FORCE_MS = 1_000;
+const TRIES = 5;
+
+/** Debian's own Postgres, which the nodes reach through pgbouncer in transaction mode: they hear of nothing by LISTEN. */
+describe("nodes that reach the system's Postgres through pgbouncer", () => {
+  let postgres: TestPostgres;
+  let bouncer: TestBouncer;
+  let nodes: Nodes;
+  before(async () => {
+    postgres = await startPostgres({ from: "system" });
+    bouncer = await startBouncer(postgres);
+    nodes = await Nodes.start({ database: bouncer.urlOf(await postgres.database()), texts: { "kit.ts": KIT } });
+  });
+  after(async () => {
+    await nodes?.close();
+    await bouncer?.close();
+    await postgres?.close();
+  });
+
+  const valueAt = async (node: number): Promise<string> =>
+    (await call(`${nodes.urls[node]}/mcp/kit`, "read")).content[0].text as string;
+
+  it("see each other's edits within a second, and lose none of what they write at once", async () => {
+    const took: number[] = [];
+    for (let number = 0; number < TRIES; number++) {
+      const text = `text ${number}`;
+      const saved = await apiOf({ url: nodes.urls[0]! }).put("/variables/saved", text);
+      assert.ok(saved.status < 300, String(saved.body));
+      const tookMs = stopwatch();
+      await until(async () => (await valueAt(number % 2 === 0 ? 1 : 2)) === text);
+      took.push(tookMs());
+    }
+    const usual = took.sort((one, other) => one - other)[Math.floor(TRIES / 2)]!;
+    assert.ok(usual < IN_FORCE_MS, `an edit was in force after ${usual} ms`);
+
+    const keeping = Array.from({ length: 30 }, (_, index) =>
+      call(`${nodes.urls[index % 3]}/mcp/kit`, "keep", { value: 1 }),
+    );
+    const sums = (await Promise.all(keeping)).map((result) => Number(result.content[0].text));
+    assert.deepEqual(
+      sums.toSorted((one, other) => one - other),
+      Array.from({ length: 30 }, (_, index) => index + 1),
+    );
+  });
+});
