@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,6 +19,8 @@ import { makeSaves } from "./saves.mjs";
 import { startService } from "./service.mjs";
 
 /**
+ * `npm run soak -- --outage N`: three nodes under load, whose Postgres is away for N seconds; see cluster/outages.test.
+ *
  * `npm run soak -- --saves N`: as many saves through two processes, which are killed at random; see saves.mjs.
  *
  * `npm run soak -- --nodes N`: what follows with several processes behind haproxy, one of which is killed at a time.
@@ -44,8 +47,17 @@ const { values } = parseArgs({
     minutes: { type: "string", default: "10" },
     nodes: { type: "string", default: "1" },
     saves: { type: "string" },
+    outage: { type: "string" },
   },
 });
+if (values.outage !== undefined) {
+  const env = { ...process.env, BERTH_TEST_OUTAGE_MS: String(Number(values.outage) * 1_000) };
+  const { status } = spawnSync(process.execPath, ["--test", "dist/test/cluster/outages.test.js"], {
+    stdio: "inherit",
+    env,
+  });
+  process.exit(status ?? 1);
+}
 if (values.saves !== undefined) {
   await makeSaves(Number(values.saves));
   process.exit();

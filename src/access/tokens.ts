@@ -17,6 +17,7 @@ export class Tokens {
   /** By hash: a call costs one hash and one look-up here. */
   readonly #known: BoundedMap<string, Known>;
   readonly #knownMs: number;
+  readonly #staleMs: number;
   readonly #tokensMax: number;
   readonly #checkPace: (tenant: string) => void;
   readonly #now: () => number;
@@ -29,6 +30,7 @@ export class Tokens {
     this.#records = records;
     this.#known = new BoundedMap(options.knownTokens);
     this.#knownMs = options.knownTokenMs;
+    this.#staleMs = options.staleMs;
     this.#tokensMax = options.tokensPerTenant;
     this.#checkPace = options.checkPace ?? (() => {});
     this.#now = options.now ?? Date.now;
@@ -86,7 +88,12 @@ export class Tokens {
 
   async #look(hash: string, tenant: string): Promise<Principal> {
     const changes = this.#changes;
-    const record = await this.#records.byHash(hash);
+    let record: TokenRecord | undefined;
+    try {
+      record = await this.#records.byHash(hash);
+    } catch (error) {
+      return this.#inForce(this.#stillKnown(hash, error), tenant);
+    }
     const before = this.#known.get(hash);
     if (before && record?.revokedAt !== null) this.#forget(before.id);
     if (!record || !isSame(record.hash, hash)) throw unknown();
@@ -96,6 +103,14 @@ export class Tokens {
     // A token revoked meanwhile must not be remembered as valid.
     if (this.#changes === changes) this.#known.set(hash, { id: record.id, principal, foundAt: performance.now() });
     return principal;
+  }
+
+  /** A principal that was known counts while the store is out of reach, as long as a node may serve without it. */
+  #stillKnown(hash: string, error: unknown): Principal {
+    const known = this.#known.get(hash);
+    const isOutage = error instanceof BerthError && error.code === "store_failed";
+    if (isOutage && known && performance.now() - known.foundAt < this.#knownMs + this.#staleMs) return known.principal;
+    throw error;
   }
 
   #inForce(principal: Principal, tenant: string): Principal {
@@ -113,7 +128,7 @@ export class Tokens {
   }
 }
 
-export type TokenLimits = Pick<Limits, "knownTokens" | "knownTokenMs" | "tokensPerTenant">;
+export type TokenLimits = Pick<Limits, "knownTokens" | "knownTokenMs" | "staleMs" | "tokensPerTenant">;
 
 export interface TokensOptions extends TokenLimits {
   /** Throws if a tenant makes them too often. */

@@ -9,6 +9,9 @@ import type { Limits } from "../limits/limits.ts";
 const BEAT_MS = 1_000;
 /** News that waits so long for more goes out in one write. */
 const TOLD_MS = 25;
+/** How soon news is told again that the store did not take, and how much of it is kept for that. */
+const TELL_AGAIN_MS = 500;
+const UNTOLD_MAX = 10_000;
 /** A node that has not greeted a new one by then is stopped, or about to count as gone. */
 const GREETED_MS = 3_000;
 
@@ -33,7 +36,10 @@ export class Cluster {
   #timer: NodeJS.Timeout | undefined;
   #telling: NodeJS.Timeout | undefined;
   #beatAt = -Infinity;
+  #isTellingFailing = false;
   #reachableSince = -Infinity;
+  /** Until then a node counts as living that was there before an outage of the store. */
+  #graceUntil = -Infinity;
   #isFailing = false;
 
   constructor(options: ClusterOptions) {
@@ -182,12 +188,17 @@ export class Cluster {
         limits.nodeLeaseMs,
       );
       const isFirst = this.#beatAt === -Infinity;
-      if (began - this.#beatAt > limits.nodeLeaseMs) this.#reachableSince = began;
+      if (this.#isFailing || began - this.#beatAt > limits.nodeLeaseMs / 2) {
+        this.#reachableSince = began;
+        if (!isFirst) this.#graceUntil = began + limits.nodeLeaseMs;
+      }
       this.#beatAt = began;
       this.#isFailing = false;
-      const others = living.filter(({ id }) => id !== this.id);
       const before = this.#others;
-      this.#others = new Map(others.map(({ id, facts }) => [id, soundObject(facts) ?? {}]));
+      this.#others = new Map([
+        ...(began < this.#graceUntil ? before : []),
+        ...living.filter(({ id }) => id !== this.id).map(({ id, facts }) => [id, soundObject(facts) ?? {}] as const),
+      ]);
       for (const id of before.keys()) if (!this.#others.has(id)) this.#hearGone(id);
       if (!wasGone || isFirst) return;
       // One that took itself for alone looks seldom.
@@ -211,9 +222,24 @@ export class Cluster {
     const letters = [...this.#news.values()];
     this.#news.clear();
     if (letters.length === 0) return;
-    await this.#options.nodes.post(this.id, letters).catch((error: unknown) => {
-      this.#options.log.warn({ err: error, letters: letters.length }, "other nodes could not be told the news");
-    });
+    try {
+      await this.#options.nodes.post(this.id, letters);
+      this.#isTellingFailing = false;
+    } catch (error) {
+      if (!this.#isTellingFailing)
+        this.#options.log.warn({ err: error, letters: letters.length }, "other nodes could not be told the news");
+      this.#isTellingFailing = true;
+      this.#tellAgain(letters);
+    }
+  }
+
+  /** News that the store did not take is told once it does, as long as it is not too much. */
+  #tellAgain(letters: readonly Letter[]): void {
+    if (!this.#timer || letters.length + this.#news.size > UNTOLD_MAX) return;
+    const later = [...this.#news.values()];
+    this.#news.clear();
+    for (const letter of [...letters, ...later]) this.#news.set(letter.text, letter);
+    this.#telling ??= setTimeout(() => void this.#tell(), TELL_AGAIN_MS).unref();
   }
 
   #take(): void {

@@ -4,6 +4,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 export interface Readiness {
   /** Empty when they should. Never rejects, and is fast however often it is asked. */
   reasons(): Promise<readonly string[]>;
+  /** Tells what is amiss although requests should be sent here: elsewhere they would not fare better. */
+  readonly warnings?: readonly string[];
 }
 
 /**
@@ -24,7 +26,8 @@ export function createHealth(readiness: Readiness): (request: IncomingMessage, r
 
 async function answerReadiness(readiness: Readiness, response: ServerResponse): Promise<void> {
   const reasons = await readiness.reasons();
-  if (reasons.length === 0) answer(response, 200, { status: "ready" });
+  const { warnings = [] } = readiness;
+  if (reasons.length === 0) answer(response, 200, { status: "ready", ...(warnings.length > 0 && { warnings }) });
   else answer(response, 503, { status: "unready", reasons });
 }
 

@@ -45,6 +45,7 @@ const KEEP_ALIVE_PROBE_MS = 30_000;
 export interface HttpLimits
   extends StreamLimits, UnreadLimits, AnonymousLimitNumbers, ListPageLimits, BodyLimits, McpsLimits {
   readonly sseConnections: number;
+  readonly staleMs: number;
   readonly inlineBodyBytes: number;
   readonly queryNames: number;
   readonly secretBytes: number;
@@ -86,6 +87,8 @@ export interface HttpOptions {
   readonly signIns: SignIns;
   readonly audit: Audit;
   readonly storedUse: ApiOptions["storedUse"];
+  /** For how long changes of other processes may have gone unheard; without it, none can. */
+  readonly unheardMs?: () => number;
   /** False on a read-only boot. */
   readonly writable: boolean;
   /** The name that stands for all servers. */

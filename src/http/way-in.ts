@@ -7,6 +7,7 @@ import type { Tenancy } from "../host/serving/tenancy.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
 import { DEFAULT_TENANT, isTenantName } from "../lib/tenant-name.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { Authenticate } from "./access/authenticate.ts";
 import { isOriginOf } from "./access/own-page.ts";
 import { allowOrigin } from "./cors.ts";
@@ -39,7 +40,9 @@ interface WayInOptions {
   readonly authenticate: Authenticate;
   /** The first match answers; the last route matches everything. */
   readonly routes: readonly Route[];
-  readonly limits: { readonly stalledMs: number };
+  /** For how long changes of other processes may have gone unheard. */
+  readonly unheardMs?: () => number;
+  readonly limits: Pick<Limits, "stalledMs" | "staleMs">;
   readonly log: Log;
 }
 
@@ -48,7 +51,7 @@ interface WayInOptions {
  * steps are not awaited, since a call is worth a few microseconds.
  */
 export function createWayIn(options: WayInOptions): (context: RequestContext) => void {
-  const { locate, guard, requestLimits, routes } = options;
+  const { locate, guard, requestLimits, routes, unheardMs = () => 0, limits } = options;
 
   return (context) => void comeIn(context);
 
@@ -57,6 +60,7 @@ export function createWayIn(options: WayInOptions): (context: RequestContext) =>
     let refusal: unknown;
     try {
       guard(context);
+      if (unheardMs() > limits.staleMs) throw stale(unheardMs());
       const loading = loadTenant(context);
       if (loading) await loading;
     } catch (error) {
@@ -140,6 +144,15 @@ export function createWayIn(options: WayInOptions): (context: RequestContext) =>
     writeFailure(context, error, options.limits.stalledMs, options.log);
   }
 }
+
+/** A node that cannot have heard of what was revoked must not serve it. */
+function stale(unheardMs: number): BerthError {
+  const silent = `this node has not reached the database for ${Math.round(unheardMs / 1_000)} s`;
+  const detail = `${silent}, and serves again once it does; another node may`;
+  return new BerthError("store_failed", detail, { data: { retryAfterSeconds: RETRY_AFTER_S } });
+}
+
+const RETRY_AFTER_S = 5;
 
 /** `/t/<tenant>` and the rest. Escapes and dots are not resolved: no other spelling leads to a tenant. */
 const PREFIXED = /^(\/t\/([^/?]*))(.*)$/s;

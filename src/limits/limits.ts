@@ -204,6 +204,11 @@ const mcpLimits = {
   streamLeaseMs: 3_000,
   /** The time after which a node, which is one of several processes on a store, counts as gone if it is silent. */
   nodeLeaseMs: 10_000,
+  /**
+   * How long a node serves that cannot reach the database that it shares with others. After that it refuses requests: of
+   * what was revoked or changed meanwhile it knows nothing.
+   */
+  staleMs: 300_000,
   /** How long a call from one node may take to reach another, which refuses it later, and twice within that time. */
   nodeCallMs: 5_000,
   /** The longest message of such a call: its request, its result, or a line in between. */
@@ -299,6 +304,8 @@ const executorLimits = {
   folderMs: 5_000,
   /** Guest processes of all tenants together. */
   guestProcesses: 64,
+  /** The code of definitions that is kept in memory, so that a process starts without reading it from the store. */
+  keptCodeBytes: 32 * 1024 * 1024,
   /** Guest processes that are started before anybody needs them. */
   guestSpareProcesses: 2,
   /** How long an unused guest process is kept. */

@@ -3,6 +3,7 @@ import { after, before, describe, it } from "node:test";
 import { readTokenRequest } from "../../src/access/token-request.ts";
 import { newToken } from "../../src/access/token-text.ts";
 import { Tokens } from "../../src/access/tokens.ts";
+import { BerthError } from "../../src/lib/errors.ts";
 import type { TokenRecords } from "../../src/store/store.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
@@ -254,6 +255,7 @@ describe("C8 access with tokens", () => {
       const options = {
         knownTokens: 1,
         knownTokenMs: 60_000,
+        staleMs: 0,
         tokensPerTenant: 3,
         checkPace: () => void paced++,
         onRevoked: () => {},
@@ -406,7 +408,7 @@ describe("a token that is known", () => {
       [60_000, false],
       [0, true],
     ] as const) {
-      const tokens = new Tokens(records, { ...options, knownTokenMs });
+      const tokens = new Tokens(records, { ...options, knownTokenMs, staleMs: 60_000 });
       const { token, id } = await tokens.create("acme", readTokenRequest({ can: ["call"] }, 0), "test");
       await tokens.principalOf(token, "acme");
       made.at(-1)!.revokedAt = 1;
@@ -414,6 +416,37 @@ describe("a token that is known", () => {
       if (isNoticed) await assert.rejects(again, { code: "unauthorized" });
       else assert.equal((await again).id, `token:${id}`);
       assert.deepEqual(revoked, isNoticed ? [`token:${id}`] : []);
+      tokens.close();
+    }
+  });
+
+  it("stays known while the store is out of reach, as long as a node may serve without it; no other token is refused as wrong", async () => {
+    const made: { revokedAt: number | null; hash: string }[] = [];
+    let isReached = true;
+    const records = {
+      add: async (token: { hash: string }) => made[made.push({ ...token, revokedAt: null }) - 1],
+      async byHash(hash: string) {
+        if (!isReached) throw new BerthError("store_failed", "the database cannot be reached");
+        return made.find((each) => each.hash === hash);
+      },
+      onRevoke: () => () => {},
+    } as unknown as TokenRecords;
+    const options = { knownTokens: 9, knownTokenMs: 0, tokensPerTenant: 9, onRevoked: () => {} };
+    for (const staleMs of [60_000, 0]) {
+      isReached = true;
+      const tokens = new Tokens(records, { ...options, staleMs });
+      const [one, other] = await Promise.all(
+        [1, 2].map(() => tokens.create("acme", readTokenRequest({ can: ["call"] }, 0), "test")),
+      );
+      await tokens.principalOf(one!.token, "acme");
+      isReached = false;
+      const again = (async () => tokens.principalOf(one!.token, "acme"))();
+      if (staleMs > 0) assert.equal((await again).id, `token:${one!.id}`);
+      else await assert.rejects(again, { code: "store_failed" });
+      await assert.rejects(async () => tokens.principalOf(other!.token, "acme"), { code: "store_failed" });
+      await assert.rejects(async () => tokens.principalOf(one!.token, "other"), {
+        code: staleMs > 0 ? "unauthorized" : "store_failed",
+      });
       tokens.close();
     }
   });

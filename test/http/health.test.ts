@@ -118,8 +118,9 @@ describe("the health of a service", () => {
 
   it("C8 a store that cannot be written is a reason, is looked at once a second at most, and names no folder", async () => {
     let looks = 0;
-    const readiness = new ServiceReadiness(log);
+    const readiness = new ServiceReadiness(log, { staleMs: 60_000 });
     readiness.ready({
+      unheardMs: () => 0,
       check() {
         looks += 1;
         return Promise.reject(new Error("/var/data is a read-only file system"));
@@ -128,5 +129,22 @@ describe("the health of a service", () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => readiness.reasons()));
     assert.deepEqual(new Set(answers.flat()), new Set(["The store cannot be written"]));
     assert.equal(looks, 1);
+  });
+
+  it("a database out of reach, which others do not reach either, is said, and a reason only after staleMs", async () => {
+    let unheardMs = 100;
+    const readiness = new ServiceReadiness(log, { staleMs: 60_000 });
+    readiness.ready({ unheardMs: () => unheardMs, check: () => Promise.reject(new Error("connection refused")) });
+    assert.deepEqual([await readiness.reasons(), readiness.warnings], [[], ["The store cannot be written"]]);
+    for (const [ms, reasons] of [
+      [59_000, []],
+      [61_000, ["The database has been out of reach for 61 s"]],
+    ] as const) {
+      unheardMs = ms;
+      const silent = new ServiceReadiness(log, { staleMs: 60_000 });
+      silent.ready({ unheardMs: () => unheardMs, check: () => new Promise(() => {}) });
+      assert.deepEqual(await silent.reasons(), reasons);
+      assert.deepEqual(silent.warnings, [`The database has been out of reach for ${ms / 1_000} s`]);
+    }
   });
 });

@@ -18,6 +18,7 @@ import {
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import type { CompileFor } from "./compile-in-turn.ts";
+import type { KeptCode } from "./kept-code.ts";
 
 export interface CompileOnce {
   (definition: Cid, source: DefinitionSource): Promise<CompiledResult>;
@@ -47,6 +48,8 @@ export interface CompilingParts {
   readonly packageSet?: PackageSet | undefined;
   /** Looks up what was not compiled here. Default: the current claims of the tenant's boot image. */
   readonly claimed?: ClaimLookup;
+  /** Without it, code is read from the store for each process. */
+  readonly keptCode?: KeptCode | undefined;
 }
 
 /**
@@ -56,7 +59,7 @@ export interface CompilingParts {
  */
 export function compilingOnce(
   tenant: string,
-  { store, compile, compileKey, claimed = claimedNow, packageSet }: CompilingParts,
+  { store, compile, compileKey, claimed = claimedNow, packageSet, keptCode }: CompilingParts,
 ): CompileOnce {
   const readTarball = (cid: Cid): Promise<Uint8Array | undefined> => ifSound(store.content(tenant, cid));
   const imported = new Set<string>();
@@ -97,7 +100,12 @@ export function compilingOnce(
       throw error;
     });
 
-  const code = async (server: string, definition: Cid, bundle: Cid): Promise<Uint8Array> => {
+  const code = (server: string, definition: Cid, bundle: Cid): Promise<Uint8Array> =>
+    keptCode
+      ? keptCode.of(tenant, bundle, () => readCode(server, definition, bundle))
+      : readCode(server, definition, bundle);
+
+  const readCode = async (server: string, definition: Cid, bundle: Cid): Promise<Uint8Array> => {
     const read = async (): Promise<Uint8Array | undefined> => {
       const bytes = await ifSound(store.derived(bundle));
       if (bytes && matches(bundle, bytes)) return bytes;

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
@@ -174,9 +175,13 @@ function isSame(before: Tenant, now: Tenant | undefined): now is Tenant {
   return now?.createdAt === before.createdAt && now.replacedAt === before.replacedAt;
 }
 
-/** Does what concerns one tenant in order. A tenant that takes long, or is made to, keeps no other waiting. */
+/**
+ * Does what concerns one tenant in order, and again where the store was out of reach: nobody tells of a change twice. A
+ * tenant that takes long, or is made to, keeps no other waiting.
+ */
 class InOrderOfEach {
   readonly #last = new Map<string, Promise<void>>();
+  #isClosed = false;
   readonly #onError: (error: unknown, tenant: string) => void;
 
   constructor(onError: (error: unknown, tenant: string) => void) {
@@ -185,15 +190,32 @@ class InOrderOfEach {
 
   add(tenant: string, work: () => Promise<void>): void {
     const before = this.#last.get(tenant) ?? Promise.resolve();
-    const own = before.then(work).catch((error: unknown) => this.#onError(error, tenant));
+    const own = before.then(() => this.#untilReached(work)).catch((error: unknown) => this.#onError(error, tenant));
     this.#last.set(tenant, own);
     void own.then(() => this.#last.get(tenant) === own && this.#last.delete(tenant));
   }
 
+  async #untilReached(work: () => Promise<void>): Promise<void> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await work();
+      } catch (error) {
+        const isOutage = error instanceof BerthError && error.code === "store_failed";
+        if (!isOutage || this.#isClosed || tries === TRIES_MAX) throw error;
+      }
+      await sleep(AGAIN_MS, undefined, { ref: false });
+    }
+  }
+
   async settled(): Promise<void> {
+    this.#isClosed = true;
     await Promise.all(this.#last.values());
   }
 }
+
+const AGAIN_MS = 500;
+/** Longer than a node may serve that cannot reach the store. */
+const TRIES_MAX = 3_600;
 
 /** Tells the host of changes by other processes on the same store. Returns the function that stops it. */
 export function followChanges(store: Store, host: Host, tenancy: Tenancy, log: Log): () => Promise<void> {
