@@ -19,8 +19,8 @@ export interface AuditedPlace {
   tamper(sql: string): Promise<number>;
   put(column: string, value: unknown, arrival: number): Promise<void>;
   rows(sql: string, ...values: unknown[]): Promise<unknown[]>;
-  /** Lets nothing be written into the log any more. */
-  closeLog(): Promise<void>;
+  /** Lets nothing be written into the log until the function that it resolves with is called. */
+  closeLog(): Promise<() => Promise<unknown>>;
   /** Sets the time of this process and of the store. `reset` gives both their own again. */
   setClock(now: number): Promise<{ set(now: number): Promise<void>; reset(): Promise<void> }>;
   remove(): Promise<void>;
@@ -55,8 +55,9 @@ class FolderPlace implements AuditedPlace {
   rows = async (sql: string, ...values: unknown[]) => this.#folder.rows(sql, ...values);
   remove = async () => this.#folder.remove();
 
-  async closeLog(): Promise<void> {
+  async closeLog() {
     this.#folder.tamper("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT raise(ABORT, 'the log is full'); END");
+    return () => this.tamper("DROP TRIGGER full");
   }
 
   async setClock(now: number) {
@@ -95,10 +96,11 @@ class DatabasePlace implements AuditedPlace {
     ).rows;
   }
 
-  async closeLog(): Promise<void> {
+  async closeLog() {
     await this.#ask(`CREATE FUNCTION full_log() RETURNS trigger LANGUAGE plpgsql AS
       $$ BEGIN RAISE EXCEPTION 'the log is full'; END $$`);
     await this.#ask("CREATE TRIGGER full_log BEFORE INSERT ON audit EXECUTE FUNCTION full_log()");
+    return () => this.#ask("DROP TRIGGER full_log ON audit");
   }
 
   async setClock(now: number) {
