@@ -10,8 +10,8 @@ export interface PostgresWay {
   close(): Promise<void>;
 }
 
-/** A message is lost on the way with its connection, or its answer is. */
-type Fate = "lost" | "unanswered" | undefined;
+/** A message is lost on the way with its connection, or its answer is, or nothing ever comes of it. */
+type Fate = "lost" | "unanswered" | "mute" | undefined;
 
 /** `judge` is called with each text that is sent. */
 export async function openWay(url: string, judge: (sent: string) => Fate = () => undefined): Promise<PostgresWay> {
@@ -36,6 +36,7 @@ export async function openWay(url: string, judge: (sent: string) => Fate = () =>
     client.on("data", (chunk) => {
       const fate = judge(chunk.toString("latin1"));
       if (fate === "lost") return void client.destroy();
+      if (fate === "mute") return;
       isUnanswered ||= fate === "unanswered";
       upstream.write(chunk);
     });

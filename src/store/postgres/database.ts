@@ -9,8 +9,8 @@ const CONNECTIONS = 10;
 const CONNECT_MS = 5_000;
 /** The longest that one statement may take, and a transaction may stand still. */
 const STATEMENT_MS = 30_000;
-/** A connection over which no answer came by then, nor a sign of life for so long, is lost. */
-const ANSWER_MS = STATEMENT_MS + 5_000;
+/** A connection is lost over which no answer came for so much longer, or no sign of life for so long. */
+const ANSWER_MS = 5_000;
 const KEEP_ALIVE_MS = 10_000;
 /** The longest that the reader of a snapshot may stand still: the database removes nothing that it may yet see. */
 const READER_MS = 600_000;
@@ -28,12 +28,14 @@ export type RunSql = <Row extends object = object>(sql: string, values?: readonl
 export class PostgresDatabase {
   readonly #pool: Pool;
   readonly #url: string;
+  readonly #statementMs: number;
   /** The end of the last change of each tenant that has one under way. */
   readonly #changing = new Map<string, Promise<void>>();
 
-  constructor(url: string, log?: Log) {
+  constructor(url: string, log?: Log, statementMs = STATEMENT_MS) {
     this.#url = url;
-    this.#pool = new Pool({ ...connectionOf(url), max: CONNECTIONS, idleTimeoutMillis: 60_000 });
+    this.#statementMs = statementMs;
+    this.#pool = new Pool({ ...connectionOf(url, statementMs), max: CONNECTIONS, idleTimeoutMillis: 60_000 });
     this.#pool.on("error", (err) => log?.warn({ err }, "an idle connection to the database was lost"));
   }
 
@@ -87,7 +89,7 @@ export class PostgresDatabase {
     this.#changing.set(tenant, own);
     try {
       await before;
-      if (performance.now() - asked > STATEMENT_MS) throw new BerthError("store_failed", TOO_LONG);
+      if (performance.now() - asked > this.#statementMs) throw new BerthError("store_failed", TOO_LONG);
       return await this.transaction(async (run) => {
         await lock(run, "tenant", tenant);
         return work(run);
@@ -114,7 +116,7 @@ export class PostgresDatabase {
       }
     };
     try {
-      await run(`${BEGIN}${isLong ? "" : LIMITS}${isDurable ? "" : QUICK}`);
+      await run(`BEGIN${isLong ? "" : limitsOf(this.#statementMs)}${isDurable ? "" : QUICK}`);
       const result = await work(run);
       await commit(run);
       return result;
@@ -188,8 +190,10 @@ export interface TransactionSettings {
   readonly isLong?: boolean;
 }
 
-const BEGIN = "BEGIN";
-const LIMITS = `; SET LOCAL statement_timeout = ${STATEMENT_MS}; SET LOCAL idle_in_transaction_session_timeout = ${STATEMENT_MS}`;
+function limitsOf(ms: number): string {
+  return `; SET LOCAL statement_timeout = ${ms}; SET LOCAL idle_in_transaction_session_timeout = ${STATEMENT_MS}`;
+}
+
 const QUICK = "; SET LOCAL synchronous_commit = off";
 /** Node knows no longer time. */
 const UNHURRIED = { query_timeout: 2 ** 31 - 1 };
@@ -205,12 +209,12 @@ const types: CustomTypesConfig = {
 const INT8 = 20;
 const NUMERIC = 1_700;
 
-export function connectionOf(connectionString: string): ClientConfig {
+export function connectionOf(connectionString: string, statementMs = STATEMENT_MS): ClientConfig {
   return {
     connectionString,
     types,
     connectionTimeoutMillis: CONNECT_MS,
-    query_timeout: ANSWER_MS,
+    query_timeout: statementMs + ANSWER_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
     application_name: "berth",
@@ -276,6 +280,7 @@ function whatFailed(error: unknown): string {
   if (code.startsWith("28") || code === "3D000") return "the database refuses the user or the name in BERTH_DATABASE";
   if (code === "57014" || code === "55P03") return TOO_LONG;
   if (code === "22021") return "a text has the character NUL in it, which the database cannot keep";
+  if (code === "53300") return "the database takes no more connections; each node of Berth needs up to 11";
   if (isAnswer(error) && !isLost(code) && !code.startsWith("53"))
     return `the database refused a statement (SQLSTATE ${code}), and nothing was changed`;
   if (code === "ERR_INVALID_URL") return "BERTH_DATABASE is not the address of a database: see docs/settings.md";

@@ -31,7 +31,7 @@ const CHANNEL = "berth";
  */
 export class Feed {
   /** Who has the store open. */
-  readonly #writer = randomBytes(9).toString("base64url");
+  #writer = newWriter();
   readonly #database: PostgresDatabase;
   readonly #url: string;
   readonly #log: Log | undefined;
@@ -120,7 +120,11 @@ export class Feed {
     try {
       return await work();
     } catch (error) {
-      if (error instanceof BerthError && error.code === "store_unsure") this.#tell(changed);
+      if (error instanceof BerthError && error.code === "store_unsure") {
+        // They may yet appear, and then are told of as well.
+        this.#writer = newWriter();
+        this.#tell(changed);
+      }
       throw error;
     }
   }
@@ -218,6 +222,10 @@ export class Feed {
       again();
     }
   }
+}
+
+function newWriter(): string {
+  return randomBytes(9).toString("base64url");
 }
 
 interface Seen {

@@ -28,18 +28,17 @@ export interface PostgresStoreOptions {
   readonly log?: Log;
   /** A node with other keys than the nodes before it is refused with `config_invalid`. */
   readonly keyProofs?: KeyProofs | undefined;
+  /** How long a statement may take, or wait for others, before it fails with `store_failed`. Default 30,000. */
+  readonly statementMs?: number;
 }
 
 /**
  * The store of many machines: a Postgres database, which all nodes have open. Each part keeps its own tables; this file
  * puts them together. Makes the tables where there are none. Rejects with `store_failed`.
  */
-export async function openPostgresStore({
-  database: url,
-  log,
-  keyProofs,
-}: PostgresStoreOptions): Promise<Store & SecretStore> {
-  const database = new PostgresDatabase(url, log);
+export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store & SecretStore> {
+  const { database: url, log, keyProofs, statementMs } = options;
+  const database = new PostgresDatabase(url, log, statementMs);
   const feed = new Feed(database, url, log);
   try {
     await upgradeDatabase(database, log);
