@@ -200,6 +200,26 @@ test("what the last calls of a deleted tenant wrote goes with the next collectio
   assert.ok(await store.content("acme", value.cid));
 });
 
+test("a collection searches hostile content while other work goes on, and ends with its store", async (t) => {
+  const url = await fresh();
+  const store = await openPostgresStore({ database: url });
+  const hostile = rawBlock(`${"\\u0062".repeat(1024 * 1024)} ${rawBlock("named").cid}`);
+  const set = [{ kind: "variable", name: "v", cid: hostile.cid }] as const;
+  await store.change("default", { by: "test", put: [hostile], set });
+  const order = { tenants: [{ tenant: "default", historyMs: 0 }], graceMs: 0 };
+  const before = performance.eventLoopUtilization();
+  await store.collect(order);
+  const { active } = performance.eventLoopUtilization(before);
+  // The search takes half a second.
+  assert.ok(active < 250, `${active} ms`);
+  const ended = assert.rejects(store.collect(order), { code: "store_failed", message: /the next one goes on/ });
+  await store.close();
+  await ended;
+  const again = await open(t, url);
+  await again.collect(order);
+  assert.ok(await again.content("default", hostile.cid));
+});
+
 test("a snapshot keeps its moment while its tenant is replaced and deleted, and its contents are read in parts", async (t) => {
   const url = await fresh();
   const store = await open(t, url);

@@ -5,7 +5,7 @@ import type { Log } from "../../lib/log.ts";
 import { verifiedInTurns, type ForeignChange } from "../rules.ts";
 import type { Change, SecretStore, Store } from "../store.ts";
 import { postgresAuditLinks } from "./audit.ts";
-import { postgresCollect } from "./collect.ts";
+import { CollectionThreads } from "./collect.ts";
 import { readBytes, readContent } from "./content.ts";
 import { PostgresDatabase } from "./database.ts";
 import { postgresDerived } from "./derived.ts";
@@ -50,6 +50,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     throw error;
   }
   const storedBytes = new StoredSums();
+  const collections = new CollectionThreads(url);
   const derived = postgresDerived(database);
   const names = postgresNames(database, feed, storedBytes);
   const records = postgresRecords(database);
@@ -137,9 +138,14 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 
     use: (tenant) => storedBytes.of(database.run, tenant),
 
-    collect: postgresCollect(database, storedBytes),
+    async collect(order) {
+      const collected = await collections.collect(order);
+      for (const { tenant } of order.tenants) storedBytes.forget(tenant);
+      return collected;
+    },
 
     async close() {
+      await collections.close();
       await feed.close();
       await database.close();
     },
