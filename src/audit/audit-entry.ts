@@ -115,6 +115,9 @@ export interface AuditLinks {
   retain(keep: Keep): Promise<boolean>;
 }
 
+/** The audit log, as far as it is read to verify it. */
+export type ReadableLinks = Pick<AuditLinks, "newest" | "all" | "retentions" | "heads">;
+
 export interface LinkQuery {
   /** Undefined for the links of all tenants and of the service. */
   readonly tenant?: string | undefined;

@@ -5,7 +5,7 @@ import {
   type AuditHead,
   type AuditHeads,
   type AuditLink,
-  type AuditLinks,
+  type ReadableLinks,
   type Chain,
   type Keep,
   type Retention,
@@ -42,7 +42,11 @@ export interface LogFault {
  * removed must be covered by a record of retention. With the `kept` head of an earlier time, that very link must be
  * there: without one, a log whose end was cut off, in the store's own heads as well, looks like one that ended there.
  */
-export async function verifyLog(log: AuditLinks, kept?: AuditHead, limits: Keep = defaultLimits): Promise<VerifiedLog> {
+export async function verifyLog(
+  log: ReadableLinks,
+  kept?: AuditHead,
+  limits: Keep = defaultLimits,
+): Promise<VerifiedLog> {
   const known = await log.heads();
   const coverage = await Coverage.of(log, kept);
   const removals = new Removals(await log.retentions(), coverage, limits);
@@ -196,7 +200,7 @@ class Coverage {
     this.kept = kept;
   }
 
-  static async of(log: AuditLinks, kept: AuditHead | undefined): Promise<Coverage> {
+  static async of(log: ReadableLinks, kept: AuditHead | undefined): Promise<Coverage> {
     const coverage = new Coverage(kept);
     if (kept) for await (const anchor of anchorsOf(log)) coverage.#add(anchor, kept);
     return coverage;
@@ -217,7 +221,7 @@ class Coverage {
 
 const ANCHORS_AT_ONCE = 250;
 
-async function* anchorsOf(log: AuditLinks): AsyncGenerator<AuditLink> {
+async function* anchorsOf(log: ReadableLinks): AsyncGenerator<AuditLink> {
   let from: AuditLink | undefined;
   do {
     const page: AuditLink[] = await log.newest({ kind: "anchor", from, max: ANCHORS_AT_ONCE + 1 });

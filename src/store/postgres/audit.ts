@@ -29,7 +29,7 @@ import {
   type RemovableLink,
 } from "../../audit/retention.ts";
 import type { BerthError } from "../../lib/errors.ts";
-import { lock, type PostgresDatabase, type RunSql } from "./database.ts";
+import { lock, type PostgresDatabase, type RunSql, type Snapshot } from "./database.ts";
 
 /** Links that are in memory at once while all are read. */
 const LINKS_AT_ONCE = 50;
@@ -109,8 +109,13 @@ function columnsOf(links: readonly (Link & { readonly body: string })[]): unknow
   return columns.map((column) => links.map((link) => link[column]));
 }
 
+/** A database, or one transaction. */
+interface AuditDatabase extends Pick<PostgresDatabase, "run" | "transaction"> {
+  snapshot(): Promise<Pick<Snapshot, "parts" | "close">>;
+}
+
 /** The audit log as the rest of Berth uses it. Nobody waits long for another process, so that none is refused at once. */
-export function postgresAuditLinks(database: PostgresDatabase): AuditLinks {
+export function postgresAuditLinks(database: AuditDatabase): AuditLinks {
   const { run } = database;
   /** The first links of entries that may be there, as the connection was lost while they were committed. */
   const unsure = new WeakMap<readonly AuditEntry[], Link>();

@@ -167,20 +167,30 @@ export class Snapshot {
   };
 
   /** As `run`, with so many rows in memory at a time. */
-  async *parts<Row extends object>(sql: string, values: readonly unknown[], atOnce: number): AsyncGenerator<Row[]> {
-    const cursor = `part${++this.#cursors}`;
-    await this.run(`DECLARE ${cursor} NO SCROLL CURSOR FOR ${sql}`, values);
-    for (;;) {
-      const rows = await this.run<Row>(`FETCH ${atOnce} FROM ${cursor}`);
-      if (rows.length > 0) yield rows;
-      if (rows.length < atOnce) break;
-    }
-    await this.run(`CLOSE ${cursor}`);
+  parts<Row extends object>(sql: string, values: readonly unknown[], atOnce: number): AsyncGenerator<Row[]> {
+    return partsOf<Row>(this.run, `part${++this.#cursors}`, sql, values, atOnce);
   }
 
   async close(): Promise<void> {
     await this.#client.end().catch(() => {});
   }
+}
+
+/** Reads in a transaction, with so many rows in memory at a time, by a cursor that nothing else there has the name of. */
+export async function* partsOf<Row extends object>(
+  run: RunSql,
+  cursor: string,
+  sql: string,
+  values: readonly unknown[],
+  atOnce: number,
+): AsyncGenerator<Row[]> {
+  await run(`DECLARE ${cursor} NO SCROLL CURSOR FOR ${sql}`, values);
+  for (;;) {
+    const rows = await run<Row>(`FETCH ${atOnce} FROM ${cursor}`);
+    if (rows.length > 0) yield rows;
+    if (rows.length < atOnce) break;
+  }
+  await run(`CLOSE ${cursor}`);
 }
 
 export interface TransactionSettings {

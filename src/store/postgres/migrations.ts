@@ -44,8 +44,8 @@ CREATE TABLE name (
 CREATE INDEX name_by_cid ON name (cid);
 
 -- Changes are numbered in the order of their commits, without a gap: by the counter below, whose row each change locks
--- until it is over. Those that an import brings along have numbers below zero. writer: who had the store open, so that it
--- knows its own.
+-- until it is over. Those that an import brings along have numbers below zero, and room below them for those of SQLite's
+-- imports. writer: who had the store open, so that it knows its own.
 CREATE TABLE name_change (
   id         bigint PRIMARY KEY,
   tenant     text COLLATE "C" NOT NULL,
@@ -54,13 +54,13 @@ CREATE TABLE name_change (
   cid        text COLLATE "C",
   changed_at bigint NOT NULL,
   changed_by text NOT NULL,
-  writer     text NOT NULL
+  writer     text NOT NULL DEFAULT ''
 );
 CREATE INDEX name_change_by_name ON name_change (tenant, kind, name, id);
 
 CREATE TABLE name_change_counter (latest bigint NOT NULL);
 INSERT INTO name_change_counter VALUES (0);
-CREATE SEQUENCE imported_change MINVALUE -9007199254740991 START -9007199254740991 MAXVALUE -1;
+CREATE SEQUENCE imported_change MINVALUE -1099511627776 START -1099511627776 MAXVALUE -1;
 
 CREATE TABLE derived (
   key        text COLLATE "C" PRIMARY KEY,
@@ -261,3 +261,9 @@ CREATE TABLE key_proof (
 export const migrations: readonly string[] = [
   [clock, contentAndNames, recordsAndState, tenants, audit, nodes].join("\n"),
 ];
+
+/**
+ * The number of steps that a version must know to work with these tables. It is raised with a step that takes away what
+ * earlier versions need, a version after the last one that needed it.
+ */
+export const MIN_READER = 1;

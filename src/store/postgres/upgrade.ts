@@ -1,34 +1,48 @@
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
-import { lock, PostgresDatabase } from "./database.ts";
-import { migrations } from "./migrations.ts";
+import { lock, PostgresDatabase, type RunSql } from "./database.ts";
+import { migrations, MIN_READER } from "./migrations.ts";
+
+/** The steps of a version, and how many of them another one must know to work with what they make. */
+interface Steps {
+  readonly migrations: readonly string[];
+  readonly minReader: number;
+}
+
+const own: Steps = { migrations, minReader: MIN_READER };
 
 /**
  * Applies the migrations that a database lacks, while other processes that want the same wait. Rejects with `store_failed`
  * for a database whose newest steps this version cannot work with.
  */
-export async function upgradeDatabase(database: PostgresDatabase, log?: Log): Promise<void> {
-  if ((await versionOf(database)) === migrations.length) return;
+export async function upgradeDatabase(database: PostgresDatabase, log?: Log, steps: Steps = own): Promise<void> {
+  if ((await versionOf(database)) === steps.migrations.length) return;
   await database.transaction(
     async (run) => {
       await lock(run, "upgrade", "");
-      await run(
-        `CREATE TABLE IF NOT EXISTS berth_schema (
-         -- The steps taken, and the number of steps that a version must know to work with them.
-         version bigint NOT NULL, min_reader bigint NOT NULL)`,
-      );
-      const [taken] = await run<Version>('SELECT version, min_reader AS "minReader" FROM berth_schema');
-      const from = taken?.version ?? 0;
-      if (taken && taken.minReader > migrations.length) throw tooNew(taken);
-      const lacking = migrations.slice(from);
-      if (from > 0 && lacking.length > 0)
-        log?.info({ from, to: migrations.length }, "the database is upgraded to this version of Berth, once");
-      for (const sql of lacking) await run(sql);
-      if (!taken) await run("INSERT INTO berth_schema VALUES ($1, 1)", [migrations.length]);
-      else if (lacking.length > 0) await run("UPDATE berth_schema SET version = $1", [migrations.length]);
+      await upgradeWithin(run, log, steps);
     },
     { isLong: true },
   );
+}
+
+/** As `upgradeDatabase`, in a transaction that has locked the upgrade. */
+export async function upgradeWithin(run: RunSql, log?: Log, { migrations, minReader }: Steps = own): Promise<void> {
+  const known = migrations.length;
+  await run(
+    `CREATE TABLE IF NOT EXISTS berth_schema (
+     -- The steps taken, and the number of steps that a version must know to work with them.
+     version bigint NOT NULL, min_reader bigint NOT NULL)`,
+  );
+  const [taken] = await run<Version>('SELECT version, min_reader AS "minReader" FROM berth_schema');
+  const from = taken?.version ?? 0;
+  if (taken && taken.minReader > known) throw tooNew(taken, known);
+  const lacking = migrations.slice(from);
+  if (from > 0 && lacking.length > 0)
+    log?.info({ from, to: known }, "the database is upgraded to this version of Berth, once");
+  for (const sql of lacking) await run(sql);
+  if (!taken) await run("INSERT INTO berth_schema VALUES ($1, $2)", [known, minReader]);
+  else if (lacking.length > 0) await run("UPDATE berth_schema SET version = $1, min_reader = $2", [known, minReader]);
 }
 
 /** False for a database that no Berth has been started with. */
@@ -54,7 +68,7 @@ async function versionOf(database: PostgresDatabase): Promise<number> {
   return found?.version ?? 0;
 }
 
-function tooNew({ version, minReader }: Version): BerthError {
-  const detail = `the database is at version ${version}, for a Berth that knows ${minReader}, and this one knows ${migrations.length}`;
+function tooNew({ version, minReader }: Version, known: number): BerthError {
+  const detail = `the database is at version ${version}, for a Berth that knows ${minReader}, and this one knows ${known}`;
   return new BerthError("store_failed", `${detail}; start the newer Berth that wrote it`);
 }

@@ -1,0 +1,247 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import Database from "#better-sqlite3";
+import { SERVICE, entryOf, type AuditHead } from "../../src/audit/audit-entry.ts";
+import { verifyLog } from "../../src/audit/verify.ts";
+import { packageRoot } from "../../src/config.ts";
+import { rawBlock } from "../../src/lib/cid.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
+import { copyStore, type StoreOptions } from "../../src/store/open-store.ts";
+import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { SecretStore, Store } from "../../src/store/store.ts";
+import { openWhere } from "../support/open-where.ts";
+import { connect, startPostgres, type TestPostgres } from "../support/postgres.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "berth-copy-"));
+let postgres: TestPostgres;
+let made = 0;
+before(async () => {
+  postgres = await startPostgres();
+});
+after(async () => {
+  await postgres.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function newFolder(): string {
+  return mkdtempSync(join(folder, `${(made += 1)}-`));
+}
+
+function copied(from: string, to: string): ReturnType<typeof copyStore> {
+  const placeOf = (where: string): StoreOptions =>
+    where.startsWith("postgres:") ? { dataDir: "none", database: where } : { dataDir: where };
+  return copyStore(placeOf(from), placeOf(to), { keep: defaultLimits });
+}
+
+/** Asks a store's database itself. */
+async function ask(where: string, sql: string): Promise<Record<string, unknown>[]> {
+  if (!where.startsWith("postgres:")) {
+    const database = new Database(join(where, DATABASE_FILE));
+    try {
+      if (sql.startsWith("SELECT")) return database.prepare<[], Record<string, unknown>>(sql).all();
+      database.exec(sql);
+      return [];
+    } finally {
+      database.close();
+    }
+  }
+  const client = connect(where);
+  await client.connect();
+  try {
+    return (await client.query(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+/** Something in each table: what an earlier version left, and what this one writes. */
+async function fullFolder(): Promise<string> {
+  const dataDir = newFolder();
+  const database = new Database(join(dataDir, DATABASE_FILE));
+  database.exec(readFileSync(join(packageRoot, "test", "fixtures", "schema", "15.sql"), "utf8"));
+  database.exec("DELETE FROM node");
+  database.pragma("user_version = 15");
+  database.pragma("journal_mode = WAL");
+  database.close();
+  const store = await openSqliteStore({ dataDir });
+  await fill(store);
+  await store.close();
+  return dataDir;
+}
+
+/** The key of the secrets that earlier versions left. */
+const SEALED_WITH = "00112233aabbccdd";
+const LONG = 3 * 1024 * 1024;
+
+async function fill(store: Store & SecretStore): Promise<void> {
+  const short = rawBlock("a motto");
+  const long = [0, 1, 2, 3].map((each) => rawBlock(new Uint8Array(LONG).fill(each)));
+  const set = { kind: "variable", name: "motto", cid: short.cid } as const;
+  await store.change("acme", { by: "test", put: [short, ...long], set: [set] });
+  await store.putDerived("acme", [{ key: "compiled:motto", block: rawBlock("derived"), madeOf: short.cid }]);
+  const staging = await store.tenants.stage();
+  for (const name of ["imported", "again"]) {
+    await staging.put(short);
+    await staging.add({ kind: "variable", name, cid: short.cid, changedAt: 1, by: "import" });
+  }
+  await staging.publish("moved", { by: "test", limits: {}, replace: false });
+  await staging.close();
+  await store.tenants.create("named", { by: "test", hosts: ["named.example.org"], limits: { callsPerTenant: 3 } });
+  await store.putSecret("acme", { name: "KEY", sealed: Uint8Array.of(0, 255, 9), keyId: SEALED_WITH, by: "test" });
+  const room = { keysPerServer: 9, bytesPerServer: 99_999, bytesPerTenant: 99_999 };
+  await store.state.set("acme", "notes", "k", { value: Uint8Array.of(0, 1), isJson: false, expiresAt: null, room });
+  await store.putRecord("acme", "session", "s1", {
+    value: '{"a":"ü"}',
+    expected: 0,
+    expiresAt: Date.now() + 3_600_000,
+  });
+  for (let turn = 0; turn < 3; turn++) {
+    await store.audit.append([entryOf("acme", "login", { turn }), entryOf(SERVICE, "service", { turn })]);
+    await store.audit.anchor({ now: true });
+  }
+  const tenants = ["acme", "default", "moved"].map((tenant) => ({ tenant, historyMs: 1 }));
+  await store.collect({ tenants, graceMs: 3_600_000, isTrial: false });
+}
+
+/** All rows of a store's tables but for those that tell of processes and of the file; and the number of the latest change. */
+function rowsIn(dataDir: string): Record<string, string[]> {
+  const database = new Database(join(dataDir, DATABASE_FILE), { readonly: true });
+  const tables = database
+    .prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+    .pluck()
+    .all()
+    .filter((name) => !["node", "letter", "lease", "scrubbed", "sqlite_sequence", "sqlite_stat1"].includes(name));
+  const rows: [string, string[]][] = tables.map((name) => {
+    const all = database.prepare<[], Record<string, unknown>>(`SELECT * FROM "${name}"`).all();
+    // A record is found by its other columns alone.
+    if (name === "record") for (const row of all) delete row["id"];
+    return [name, all.map((row) => JSON.stringify(row, (_, value) => value)).sort()];
+  });
+  const last = database.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'name_change'").get();
+  database.close();
+  return { ...Object.fromEntries(rows), last: [JSON.stringify(last)] };
+}
+
+async function headOf(where: string): Promise<AuditHead> {
+  const store = await openWhere(where);
+  const head = await store.audit.anchor({ now: true });
+  await store.close();
+  return head!;
+}
+
+async function importTenant(store: Store, tenant: string, count: number): Promise<void> {
+  const block = rawBlock("imported later");
+  const staging = await store.tenants.stage();
+  await staging.put(block);
+  for (let at = 0; at < count; at++)
+    await staging.add({ kind: "variable", name: `n${at}`, cid: block.cid, changedAt: at, by: "import" });
+  await staging.publish(tenant, { by: "test", limits: {}, replace: false });
+  await staging.close();
+}
+
+async function save(store: Store, text: string): Promise<void> {
+  const block = rawBlock(text);
+  const set = [{ kind: "variable", name: "motto", cid: block.cid }] as const;
+  await store.change("acme", { by: "test", put: [block], set });
+}
+
+describe("a store that is copied", () => {
+  it("from SQLite to Postgres and back is the same, row by row, and has something in every table", async () => {
+    const [first, database, second] = [await fullFolder(), await postgres.database(), join(newFolder(), "data")];
+    const before = rowsIn(first);
+    for (const [table, rows] of Object.entries(before)) assert.ok(rows.length > 0, `nothing in ${table}`);
+    const there = await copied(first, database);
+    const back = await copied(database, second);
+    assert.deepEqual(back, there);
+    assert.deepEqual(rowsIn(second), before);
+    assert.deepEqual(rowsIn(first), before);
+    assert.equal(there.logFault, undefined);
+    assert.deepEqual(there.keyIds, [SEALED_WITH]);
+    assert.ok(there.contents > 4 && there.bytes > 4 * LONG);
+    assert.deepEqual(readdirSync(second), [DATABASE_FILE]);
+  });
+
+  it("goes on from its numbers at each place: changes, imports, and the audit log with the heads that were kept", async () => {
+    const places = [await fullFolder(), await postgres.database(), newFolder(), await postgres.database()];
+    const heads: AuditHead[] = [await headOf(places[0]!)];
+    for (let at = 1; at < places.length; at++) {
+      const place = places[at]!;
+      await copied(places[at - 1]!, place);
+      const store = await openWhere(place);
+      const latest = await store.latestChange();
+      await save(store, `at place ${at}`);
+      await importTenant(store, `import-${at}`, 3);
+      await store.putDerived("acme", [{ key: `result ${at}`, block: rawBlock(`result ${at}`) }]);
+      const room = { keysPerServer: 99, bytesPerServer: 99_999, bytesPerTenant: 99_999 };
+      await store.state.set("acme", `server-${at}`, "k", {
+        value: Uint8Array.of(1),
+        isJson: false,
+        expiresAt: null,
+        room,
+      });
+      assert.ok((await store.latestChange()) > latest);
+      assert.equal((await store.history("acme", "variable", "motto")).length, at + 1);
+      for (let each = 1; each <= at; each++)
+        assert.equal((await store.names(`import-${each}`, "variable")).length, 3, `import ${each} at place ${at}`);
+      for (const head of heads) assert.equal((await verifyLog(store.audit, head)).fault, undefined);
+      heads.push((await store.audit.anchor({ now: true }))!);
+      await store.close();
+    }
+  });
+});
+
+describe("a copy is refused", () => {
+  const refused = (from: string, to: string, message: RegExp): Promise<void> =>
+    assert.rejects(copied(from, to), { code: "backup_failed", message });
+
+  it("where the target has something already, which stays", async () => {
+    const source = await fullFolder();
+    for (const target of [newFolder(), await postgres.database()]) {
+      const store = await openWhere(target);
+      await save(store, "here before");
+      await store.close();
+      await refused(source, target, /has a store already|there is a store in .* already/);
+      const [row] = await ask(target, "SELECT count(*) AS names FROM name");
+      assert.equal(Number(row!["names"]), 1);
+    }
+  });
+
+  it("while a process serves from the source, or when somebody changes it meanwhile", async () => {
+    const source = await fullFolder();
+    await ask(source, `INSERT INTO node VALUES ('n', '{}', ${Date.now() + 60_000})`);
+    const target = await postgres.database();
+    await refused(source, target, /a process serves from the store/);
+    await ask(source, "DELETE FROM node");
+    const changed = copyStore(
+      { dataDir: source },
+      { dataDir: "none", database: target },
+      {
+        keep: defaultLimits,
+        onTable(name) {
+          if (name === "token") void ask(source, "DELETE FROM token");
+        },
+      },
+    );
+    await assert.rejects(changed, { code: "backup_failed", message: /was changed meanwhile/ });
+    assert.deepEqual(await ask(target, "SELECT to_regclass('content') AS there"), [{ there: null }]);
+    await copied(source, target);
+  });
+
+  it("where a content is damaged, or Postgres cannot keep a text, with the place", async () => {
+    const source = await fullFolder();
+    const target = await postgres.database();
+    const [content] = await ask(source, "SELECT cid, hex(bytes) AS hex FROM content ORDER BY id LIMIT 1");
+    await ask(source, `UPDATE content SET bytes = x'00' WHERE cid = '${String(content!["cid"])}'`);
+    await refused(source, target, new RegExp(`the bytes of ${String(content!["cid"])} do not match it`));
+    await ask(
+      source,
+      `UPDATE content SET bytes = x'${String(content!["hex"])}' WHERE cid = '${String(content!["cid"])}'`,
+    );
+    await ask(source, "UPDATE token SET name = 'a' || char(0) || 'b'");
+    await refused(source, target, /the column name of the row "tok_1" of token has the character NUL/);
+  });
+});
