@@ -156,6 +156,14 @@ program
   .option(...dataOption)
   .action(async (file, options) => run((await import("./commands/backup.ts")).restore(file, options)));
 
+program
+  .command("migrate")
+  .description("Bring a Postgres database to this version and this boot image, once for all nodes; or copy a store.")
+  .option("--image <folder>", "folder of the boot image (BERTH_IMAGE_DIR, default: Berth's own)")
+  .option("--from <folder>", "copy the store of this data folder into the database, which must be empty")
+  .option("--to <folder>", "copy the store of the database into this data folder, where none may be")
+  .action(async (options) => run((await import("./commands/migrate.ts")).migrate(options)));
+
 addAuditCommands();
 addPackageCommands();
 addSecretCommands();

@@ -223,14 +223,27 @@ async function orClose<T>(core: Core, work: () => Promise<T>): Promise<T> {
   }
 }
 
-function fromImage({ imageDir, image }: Config, log: Log): Fill {
+/**
+ * Brings a store's names to the boot image. In a database of many nodes only the first of them does: one that starts again
+ * with an older image would revert a newer one.
+ */
+function fromImage({ imageDir, image: which, database }: Config, log: Log): Fill {
   return async (store, tenant) => {
-    const report = await applyImage(store, tenant, await readImage(imageDir, image)).catch((error: unknown) => {
+    const options = { believesCompiled: true, onlyFirst: database !== undefined };
+    const image = await readImage(imageDir, which);
+    const report = await applyImage(store, tenant, image, options).catch((error: unknown) => {
       if (error instanceof BerthError) throw error;
       const detail = `the image in ${imageDir} cannot be applied: ${String(error)}; make it again with \`berth boot\``;
       throw new BerthError("image_invalid", detail, { cause: error });
     });
     for (const kept of report.kept) log.warn({ kept }, "a name keeps a person's edit instead of the image's value");
+    if (report.image !== image.cid) {
+      const facts = { image: image.cid, applied: report.image };
+      log.warn(
+        facts,
+        "this node's boot image is not the one that is applied, which is served; berth migrate applies another",
+      );
+    }
   };
 }
 

@@ -10,6 +10,7 @@ import { parseManifest } from "./read.ts";
 
 /** The effect of applying an image on a tenant's names. */
 export interface ApplyReport {
+  /** The image that is applied now. */
   readonly image: Cid;
   /** False when this image was applied last, and nothing was examined. */
   readonly applied: boolean;
@@ -22,6 +23,8 @@ export interface ApplyReport {
 interface ApplyOptions {
   /** The image's compiled results count for this tenant; otherwise definitions are compiled again when needed. */
   readonly believesCompiled: boolean;
+  /** Where another image was applied, that one stays. */
+  readonly onlyFirst?: boolean;
 }
 
 const ATTEMPTS = 5;
@@ -51,9 +54,10 @@ async function applyOnce(
   store: Store,
   tenant: string,
   image: Image,
-  { believesCompiled }: ApplyOptions,
+  { believesCompiled, onlyFirst }: ApplyOptions,
 ): Promise<ApplyReport> {
   const last = await store.name(tenant, "image", APPLIED);
+  if (last && last.cid !== image.cid && onlyFirst) return { image: last.cid, applied: false, changed: [], kept: [] };
   if (last?.cid === image.cid) {
     if (believesCompiled && !(await isBelieved(store, tenant, image.cid))) {
       // An earlier version of Berth applied it, or it came with a tenant's file.
