@@ -34,7 +34,7 @@ import { lock, type PostgresDatabase, type RunSql, type Snapshot } from "./datab
 /** Links that are in memory at once while all are read. */
 const LINKS_AT_ONCE = 50;
 /** Who appends while an anchor waits for others that do waits for that anchor. */
-const ANCHOR_WAITS_MS = 5_000;
+const ANCHOR_WAITS_MS = 2_000;
 /** Records of retention, among which the newest that can be read states the limits. */
 const STATEMENTS = 20;
 

@@ -1,4 +1,5 @@
 import { actorOf, entryOf } from "../../audit/audit-entry.ts";
+import type { BerthError } from "../../lib/errors.ts";
 import { newAlias } from "../aliases.ts";
 import { byServer, endOf, serverFull, sizeOf, tenantStateFull, whatIsFull } from "../state-room.ts";
 import type {
@@ -147,27 +148,31 @@ interface Sums {
 
 /** Rejects with `state_full`, unless what has expired makes room. */
 async function makeRoom(run: RunSql, storedBytes: StoredSums, wanted: Wanted): Promise<void> {
-  const { tenant, server, key, more, room } = wanted;
+  const { tenant, key, more } = wanted;
   if (more.keys === 0 && more.bytes <= 0) return;
-  const full = async () => {
-    const [sums] = await run<Sums>(
-      `SELECT coalesce(sum(keys) FILTER (WHERE server = $2), 0) AS keys,
-         coalesce(sum(bytes) FILTER (WHERE server = $2), 0) AS bytes, coalesce(sum(bytes), 0) AS "bytesOfTenant"
-       FROM state_server WHERE tenant = $1`,
-      [tenant, server],
-    );
-    const said = whatIsFull(sums!, more, room);
-    if (said !== undefined) return serverFull(server, said);
-    const bytes = sums!.bytesOfTenant + more.bytes;
-    return more.bytes > 0 && bytes > room.bytesPerTenant ? tenantStateFull(bytes, room.bytesPerTenant) : undefined;
-  };
-  if (await full()) {
+  try {
+    await checkSums(run, storedBytes, wanted);
+  } catch (error) {
+    if ((error as BerthError).code !== "state_full") throw error;
     // The key itself stays, as its size is counted already.
-    await removeExpired(run, tenant, key);
-    const still = await full();
-    if (still) throw still;
+    if ((await removeExpired(run, tenant, key)) === 0) throw error;
+    await checkSums(run, storedBytes, wanted);
   }
-  if (more.bytes > 0 && room.storedBytesMax !== undefined)
+}
+
+async function checkSums(run: RunSql, storedBytes: StoredSums, { tenant, server, more, room }: Wanted): Promise<void> {
+  const [sums] = await run<Sums>(
+    `SELECT coalesce(sum(keys) FILTER (WHERE server = $2), 0) AS keys,
+       coalesce(sum(bytes) FILTER (WHERE server = $2), 0) AS bytes, coalesce(sum(bytes), 0) AS "bytesOfTenant"
+     FROM state_server WHERE tenant = $1`,
+    [tenant, server],
+  );
+  const full = whatIsFull(sums!, more, room);
+  if (full !== undefined) throw serverFull(server, full);
+  if (more.bytes <= 0) return;
+  const bytes = sums!.bytesOfTenant + more.bytes;
+  if (bytes > room.bytesPerTenant) throw tenantStateFull(bytes, room.bytesPerTenant);
+  if (room.storedBytesMax !== undefined)
     checkRoom(await storedBytes.lately(run, tenant), more.bytes, room.storedBytesMax, "state_full");
 }
 
