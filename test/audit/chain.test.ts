@@ -369,32 +369,27 @@ onEachStore("the chains of the audit log", (make, kind) => {
       assert.deepEqual([await faultOf(), (await verifyLog(store.audit)).unanchored], [undefined, 0]);
     });
 
-    if (kind === "SQLite") {
-      it("C8 berth audit verify says whose link does not fit, and its head stands for all that it found whole", async () => {
-        const verify = async (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> => {
-          const all = [CLI, "audit", "verify", "--data", place.where, ...args];
-          return promisify(execFile)(process.execPath, all).then(
-            (said) => ({ code: 0, ...said }),
-            (error: unknown) => error as { code: number; stdout: string; stderr: string },
-          );
-        };
-        const { code, stdout, stderr } = await verify();
-        assert.equal(code, 0);
-        assert.match(stderr, /^The log is whole: 11 records in 11 links, 3 chains\. Keep its head/);
-        const head = readHead(stdout)!;
-        assert.equal(head.number, 2, "of an anchor that it added");
-        await place.tamper("DELETE FROM audit WHERE tenant = 'acme' AND place = 5");
-        const cut = await verify();
-        assert.deepEqual([cut.code, cut.stdout], [1, ""]);
-        assert.match(
-          cut.stderr,
-          /^The log does not fit at link 5 of the tenant acme: the end of the chain was cut off/,
+    it("C8 berth audit verify says whose link does not fit, and its head stands for all that it found whole", async () => {
+      const verify = async (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> => {
+        const all = [CLI, "audit", "verify", ...place.ofCommand.args, ...args];
+        return promisify(execFile)(process.execPath, all, { env: { ...process.env, ...place.ofCommand.env } }).then(
+          (said) => ({ code: 0, ...said }),
+          (error: unknown) => error as { code: number; stdout: string; stderr: string },
         );
-        const { ok, fault } = JSON.parse((await verify("--json", "--head", stdout.trim())).stdout);
-        assert.deepEqual([ok, fault.chain, fault.number], [false, "acme", 5]);
-        assert.equal((await store.audit.head())!.number, 2, "it adds nothing to what does not fit");
-      });
-    }
+      };
+      const { code, stdout, stderr } = await verify();
+      assert.equal(code, 0);
+      assert.match(stderr, /^The log is whole: 11 records in 11 links, 3 chains\. Keep its head/);
+      const head = readHead(stdout)!;
+      assert.equal(head.number, 2, "of an anchor that it added");
+      await place.tamper("DELETE FROM audit WHERE tenant = 'acme' AND place = 5");
+      const cut = await verify();
+      assert.deepEqual([cut.code, cut.stdout], [1, ""]);
+      assert.match(cut.stderr, /^The log does not fit at link 5 of the tenant acme: the end of the chain was cut off/);
+      const { ok, fault } = JSON.parse((await verify("--json", "--head", stdout.trim())).stdout);
+      assert.deepEqual([ok, fault.chain, fault.number], [false, "acme", 5]);
+      assert.equal((await store.audit.head())!.number, 2, "it adds nothing to what does not fit");
+    });
 
     it("C8 is written by the time that all processes of the machine share, whatever one of them takes for it", async (t) => {
       const now = (): number => performance.timeOrigin + performance.now();

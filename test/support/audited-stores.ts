@@ -14,6 +14,8 @@ export interface AuditedPlace {
   readonly kind: "SQLite" | "Postgres";
   /** For `openWhere`: a folder, or the address of a database. */
   readonly where: string;
+  /** Makes a command of Berth use it. */
+  readonly ofCommand: { readonly args: readonly string[]; readonly env: NodeJS.ProcessEnv };
   open(): Promise<Store & SecretStore>;
   /** Changes it as an attacker with access to it could, in the SQL of SQLite; resolves with the number of changed rows. */
   tamper(sql: string): Promise<number>;
@@ -48,6 +50,7 @@ class FolderPlace implements AuditedPlace {
   readonly kind = "SQLite";
   readonly #folder = new Folder();
   readonly where = this.#folder.path;
+  readonly ofCommand = { args: ["--data", this.where], env: {} };
 
   open = () => openSqliteStore({ dataDir: this.where });
   tamper = async (sql: string) => this.#folder.tamper(sql);
@@ -69,11 +72,13 @@ class FolderPlace implements AuditedPlace {
 class DatabasePlace implements AuditedPlace {
   readonly kind = "Postgres";
   readonly where: string;
+  readonly ofCommand: AuditedPlace["ofCommand"];
   #client: Promise<Client> | undefined;
   #isRemoved = false;
 
   constructor(where: string) {
     this.where = where;
+    this.ofCommand = { args: [], env: { BERTH_DATABASE: where } };
   }
 
   open = () => openPostgresStore({ database: this.where });
