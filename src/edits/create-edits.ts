@@ -3,7 +3,7 @@ import { nowStored, readDirectory, type Directory } from "../host/catalog/direct
 import { withdraw } from "../host/catalog/withdrawn.ts";
 import type { Foreseen, Host } from "../host/host.ts";
 import type { HostDependencies } from "../host/open-host.ts";
-import { loadDefinition } from "../image/definition.ts";
+import { storedDefinition } from "../image/definition.ts";
 import { rawBlock, type Cid } from "../lib/cid.ts";
 import type { Current, Draft } from "../lib/draft.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -150,7 +150,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       case "definition": {
         const cid = (await directoryOf(tenant)).servers.get(name)?.definition;
         if (cid === undefined) return undefined;
-        const { entry, files } = await loadDefinition((each) => store.content(tenant, each), cid, name);
+        const { entry, files } = await storedDefinition(store, tenant, cid, name);
         return { cid, entry, files };
       }
     }

@@ -3,7 +3,7 @@ import { soundContract } from "../contract/sound.ts";
 import { referredIn } from "../entry/entry.ts";
 import { mcpsBounds, type McpsLimits } from "../entry/mcps.ts";
 import type { ReleaseParts } from "../host/catalog/release.ts";
-import { loadDefinition } from "../image/definition.ts";
+import { storedDefinition } from "../image/definition.ts";
 import { BoundedMap } from "../lib/bounded-map.ts";
 import { decodeJsonInTurns, decodeRecord, isCid, rawBlock, type Cid } from "../lib/cid.ts";
 import type { Draft } from "../lib/draft.ts";
@@ -118,7 +118,7 @@ export function openPast(store: Store, limits: PastLimits): Past {
         return isKnown ? singleText(name, await textAt(store, tenant, cid)) : undefined;
       }
       if (!(await definitionHistory(tenant, name)).some((version) => version.cid === cid)) return undefined;
-      const { entry, files } = await loadDefinition((each) => store.content(tenant, each), cid, name);
+      const { entry, files } = await storedDefinition(store, tenant, cid, name);
       return { entry, files };
     },
   };

@@ -18,10 +18,28 @@ export function proposeTo(store: ReviewedStore): ProposedStore {
   const used = new Set<string>();
   const keyOf = (kind: NameKind, name: string): string => JSON.stringify([kind, name]);
   const changedAt = Date.now();
+  const asProposed = (stored: readonly NameRecord[], isAsked: (move: NameMove) => boolean): NameRecord[] => {
+    const records = new Map(stored.map((record) => [keyOf(record.kind, record.name), record]));
+    for (const [key, move] of latest) {
+      const { kind, name, cid } = move;
+      if (!isAsked(move)) continue;
+      if (cid === null) records.delete(key);
+      else records.set(key, { kind, name, cid, changedAt });
+    }
+    return [...records.values()].sort(byName);
+  };
 
   return {
     async content(tenant, cid) {
       return blocks.get(cid)?.bytes ?? (await store.content(tenant, cid));
+    },
+
+    async contents(tenant, cids) {
+      const own = cids.flatMap((cid) => blocks.get(cid) ?? []);
+      const others = cids.filter((cid) => !blocks.has(cid));
+      const found = new Map(await store.contents(tenant, others));
+      for (const { cid, bytes } of own) found.set(cid, bytes);
+      return found;
     },
 
     async name(tenant, kind, name) {
@@ -31,13 +49,14 @@ export function proposeTo(store: ReviewedStore): ProposedStore {
     },
 
     async names(tenant, kind) {
-      const names = new Map((await store.names(tenant, kind)).map((record) => [record.name, record]));
-      for (const move of latest.values()) {
-        if (move.kind !== kind) continue;
-        if (move.cid === null) names.delete(move.name);
-        else names.set(move.name, { kind, name: move.name, cid: move.cid, changedAt });
-      }
-      return [...names.values()].sort(byName);
+      return asProposed(await store.names(tenant, kind), (move) => move.kind === kind);
+    },
+
+    async meanings(tenant, asked) {
+      const stored = await store.meanings(tenant, asked);
+      const isAsked = ({ kind, name }: NameMove): boolean =>
+        asked.kinds.includes(kind) || asked.names.some((each) => each.kind === kind && each.name === name);
+      return { ...stored, names: asProposed(stored.names, isAsked) };
     },
 
     latestChange: () => store.latestChange(),

@@ -6,7 +6,8 @@ import type { HostPort } from "../executor/executor.ts";
 import type { Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Limits } from "../limits/limits.ts";
-import type { PackageSet } from "../packages/package-set.ts";
+import { PACKAGES, type PackageSet } from "../packages/package-set.ts";
+import type { AskedNames } from "../store/store.ts";
 import { withBuiltIn, type BuiltInServer } from "./builtin/with-built-in.ts";
 import { Activities } from "./calls/activity.ts";
 import { givesOther } from "./calls/granted.ts";
@@ -24,6 +25,7 @@ import { readDirectory, withHidden, type Directory, type DirectoryEntry } from "
 import { loadCatalog, type PreparedServer } from "./catalog/load-catalog.ts";
 import { Overviews, createSummarize } from "./catalog/overview.ts";
 import { changedPackages, serversImporting } from "./catalog/package-users.ts";
+import { readAhead } from "./catalog/read-ahead.ts";
 import { ReleaseRecorder } from "./catalog/release-recorder.ts";
 import { createEarlierReleases, readReleases } from "./catalog/releases.ts";
 import { createSetVisible } from "./catalog/visibility.ts";
@@ -97,13 +99,15 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   let readingsBegun = 0;
 
   const reload = async (tenant: string, foreseen?: Foreseen, onRead?: () => void): Promise<void> => {
-    const before = closings.get(tenant);
+    const closedBefore = closings.get(tenant);
     const reading = ++readingsBegun;
-    const directory = await readDirectory(dependencies, tenant, foreseen?.directory ?? directories.get(tenant));
-    const withdrawnNow = await readWithdrawn(store, tenant, withdrawn.get(tenant));
-    const packagesNow = await packageSetOf(store, tenant);
+    const before = foreseen?.directory ?? directories.get(tenant);
+    const source = before ? store : await readAhead(store, tenant, DECISIVE);
+    const directory = await readDirectory({ store: source, limits }, tenant, before);
+    const withdrawnNow = await readWithdrawn(source, tenant, withdrawn.get(tenant));
+    const packagesNow = await packageSetOf(source, tenant);
     // A reading that began before a tenant was closed does not bring it back.
-    if (closings.get(tenant) !== before) return;
+    if (closings.get(tenant) !== closedBefore) return;
     // Two readings may overlap; the one that began later knows all that the other does.
     if (reading < (readings.get(tenant) ?? 0)) return;
     readings.set(tenant, reading);
@@ -445,6 +449,11 @@ function foldersIn({ servers }: Directory): ReadonlyMap<string, readonly string[
   return given;
 }
 
+/** What a tenant's servers are follows from these. */
+const DECISIVE: AskedNames = {
+  kinds: ["server", "visibility", "withdrawn"],
+  names: ["mcps", PACKAGES].map((name) => ({ kind: "variable", name })),
+};
 const NOTHING: Directory = { servers: new Map(), problems: [] };
 const names = new WeakMap<Directory, readonly string[]>();
 

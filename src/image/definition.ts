@@ -4,6 +4,7 @@ import { isBytes } from "../discover/resolve.ts";
 import { isStructure, jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
+import type { Store } from "../store/store.ts";
 
 /**
  * Stores a definition as content. One file is the raw block of its text; a definition of several files is a structure
@@ -32,13 +33,14 @@ function blockOf(path: string, text: string): Block {
 }
 
 /**
- * Loads the definition in the compiler's form. `read` gives verified bytes. Rejects with `content_missing` when a part
- * is missing, and with `image_invalid` when the content is no definition.
+ * Loads the definition in the compiler's form. `read` gives verified bytes, and `readAll` those of many files at once.
+ * Rejects with `content_missing` when a part is missing, and with `image_invalid` when the content is no definition.
  */
 export async function loadDefinition(
   read: (cid: Cid) => Promise<Uint8Array | undefined>,
   cid: Cid,
   server: string,
+  readAll?: (cids: readonly Cid[]) => Promise<ReadonlyMap<Cid, Uint8Array>>,
 ): Promise<DefinitionSource> {
   const bytesOf = async (cid: Cid, what: string): Promise<Uint8Array> => {
     const bytes = await read(cid);
@@ -51,14 +53,26 @@ export async function loadDefinition(
 
   const tree = parseTree(own, cid);
   const paths = Object.keys(tree.files).sort();
+  const readAhead = await readAll?.(Object.values(tree.files));
   const files = await Promise.all(
     paths.map(async (path) => {
       const cid = tree.files[path]!;
-      const bytes = await bytesOf(cid, `"${path}" of the definition of "${server}"`);
+      const bytes = readAhead?.get(cid) ?? (await bytesOf(cid, `"${path}" of the definition of "${server}"`));
       return [path, isBytes(path) ? Buffer.from(bytes).toString("base64") : textOf(bytes, cid)];
     }),
   );
   return { language: "typescript", server, entry: tree.entry, files: Object.fromEntries(files) };
+}
+
+/** As `loadDefinition`, for one that a tenant has stored. */
+export function storedDefinition(
+  store: Pick<Store, "content" | "contents">,
+  tenant: string,
+  cid: Cid,
+  server: string,
+): Promise<DefinitionSource> {
+  const readAll = (all: readonly Cid[]) => store.contents(tenant, all);
+  return loadDefinition((each) => store.content(tenant, each), cid, server, readAll);
 }
 
 /** A definition of one file is named after its server, so that the compiled result depends only on CID and server. */

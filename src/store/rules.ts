@@ -1,5 +1,6 @@
 import { matches, matchesInTurns, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
+import { turnTaker } from "../lib/event-loop.ts";
 import { soundObject, type JsonObject } from "../lib/json.ts";
 import type { ChangedName, StoredUse, Tenant, TokenRecord } from "./store.ts";
 
@@ -16,6 +17,17 @@ export function verifiedInTurns(cid: Cid, bytes: Uint8Array): Uint8Array | Promi
   return matching instanceof Promise
     ? matching.then((isSound) => sound(cid, bytes, isSound))
     : sound(cid, bytes, matching);
+}
+
+/** Those that match their CIDs. */
+export async function soundOnes(found: ReadonlyMap<Cid, Uint8Array>): Promise<Map<Cid, Uint8Array>> {
+  const sound = new Map<Cid, Uint8Array>();
+  const takeTurns = turnTaker();
+  for (const [cid, bytes] of found) {
+    await takeTurns();
+    if (await matchesInTurns(cid, bytes)) sound.set(cid, bytes);
+  }
+  return sound;
 }
 
 /** The bytes, if `isSound`. Throws `content_corrupt`. */

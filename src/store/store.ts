@@ -31,11 +31,20 @@ export interface Store extends Records {
   /** The bytes of `cid`, or undefined where this tenant does not have it. Rejects with `content_corrupt`. */
   content(tenant: string, cid: Cid): Promise<Uint8Array | undefined>;
 
+  /** As `content`, for many at once: those that are there and sound. */
+  contents(tenant: string, cids: readonly Cid[]): Promise<ReadonlyMap<Cid, Uint8Array>>;
+
   /** The current meaning of a name, or undefined. */
   name(tenant: string, kind: NameKind, name: string): Promise<NameRecord | undefined>;
 
   /** All names of one kind, sorted by name (code-unit order). */
   names(tenant: string, kind: NameKind): Promise<NameRecord[]>;
+
+  /**
+   * The names of some kinds, each sorted, and some single names, at one moment; with the number of a change of names, of
+   * all tenants, up to which they are those of now.
+   */
+  meanings(tenant: string, asked: AskedNames): Promise<Meanings>;
 
   /**
    * The number of the latest change of names, of all tenants, and the names of these kinds that the tenant changed
@@ -267,6 +276,17 @@ export interface ChangedName {
   readonly tenant: string;
   readonly kind: NameKind;
   readonly name: string;
+}
+
+export interface AskedNames {
+  readonly kinds: readonly NameKind[];
+  /** Of other kinds. */
+  readonly names: readonly Pick<NameRecord, "kind" | "name">[];
+}
+
+export interface Meanings {
+  readonly latest: number;
+  readonly names: readonly NameRecord[];
 }
 
 export interface NameChanges {

@@ -55,6 +55,18 @@ export function storeContract(
       assert.equal(await store.content("default", "no such thing"), undefined);
     });
 
+    test("many contents are read together, however long, and those alone that the tenant has", async () => {
+      const sizes = [0, 10, 700_000, 700_000, 3_000_000, 20, 1_500_000];
+      const blocks = sizes.map((size, index) => rawBlock(Buffer.alloc(size, `content ${index} `)));
+      await store.change("default", { by: "test", put: blocks });
+      await store.change("acme", { by: "test", put: [one] });
+      const cids = blocks.map(({ cid }) => cid);
+      const found = await store.contents("default", [...cids, cids[1]!, one.cid, two.cid, "no such thing"]);
+      assert.deepEqual([...found.keys()].sort(), cids.toSorted());
+      for (const { cid, bytes } of blocks) assert.ok(Buffer.from(found.get(cid)!).equals(bytes), cid);
+      assert.equal((await store.contents("default", [])).size, 0);
+    });
+
     test("any bytes survive the way in and out", async () => {
       await assertProperty(
         asyncProperty(uint8Array({ maxLength: 2_000 }), async (bytes) => {
@@ -831,6 +843,32 @@ export function storeContract(
       await store.tenants.create("acme", { by: "test" });
       assert.equal(await store.changesAfter("acme", ["variable"], since), undefined);
       assert.notEqual(await store.changesAfter("default", ["variable"], since), undefined);
+    });
+
+    test("names of some kinds and single ones are read together, as of one change", async () => {
+      const set = (["server", "release", "variable", "visibility"] as const).flatMap((kind) =>
+        ["b", "a", "mcps"].map((name) => ({ kind, name, cid: one.cid })),
+      );
+      await store.change("default", { by: "test", put: [one], set });
+      await store.change("acme", { by: "test", put: [one], set });
+      const asked = {
+        kinds: ["server", "release"],
+        names: [
+          { kind: "variable", name: "mcps" },
+          { kind: "variable", name: "missing" },
+          { kind: "visibility", name: "a" },
+        ],
+      } as const;
+      const { latest, names } = await store.meanings("default", asked);
+      assert.equal(latest, await store.latestChange());
+      for (const kind of asked.kinds)
+        assert.deepEqual(
+          names.filter((each) => each.kind === kind),
+          await store.names("default", kind),
+        );
+      const rest = names.filter(({ kind }) => kind !== "server" && kind !== "release");
+      assert.deepEqual(rest.map(({ kind, name }) => `${kind} ${name}`).sort(), ["variable mcps", "visibility a"]);
+      assert.deepEqual((await store.meanings("nobody", asked)).names, []);
     });
 
     test("thousands of names are set in one change", async () => {

@@ -3,7 +3,7 @@ import { packageImports } from "../../discover/imports.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { claimedNow, compiledHere, type ClaimLookup } from "../../image/claimed.ts";
 import { derivedEntries, derivedKeys, packCompiled, readCompiled, type CompiledResult } from "../../image/compiled.ts";
-import { loadDefinition } from "../../image/definition.ts";
+import { storedDefinition } from "../../image/definition.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { matches, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -75,7 +75,7 @@ export function compilingOnce(
   };
 
   const source = async (server: string, definition: Cid): Promise<DefinitionSource> => {
-    const loaded = await loadDefinition((cid) => store.content(tenant, cid), definition, server);
+    const loaded = await storedDefinition(store, tenant, definition, server);
     const specifiers = packageImports(loaded);
     if (specifiers.length === 0) return loaded;
     set ??= await packageSetOf(store, tenant);

@@ -1,5 +1,5 @@
 import { packageImports } from "../../discover/imports.ts";
-import { loadDefinition } from "../../image/definition.ts";
+import { storedDefinition } from "../../image/definition.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { decodeRecord, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -42,7 +42,7 @@ export async function changedPackages(
 
 /** The servers, sorted, whose source or transforms import one of these packages. */
 export async function serversImporting(
-  store: Pick<Store, "content">,
+  store: Pick<Store, "content" | "contents">,
   tenant: string,
   servers: ReadonlyMap<string, DirectoryEntry>,
   names: ReadonlySet<string>,
@@ -57,7 +57,7 @@ export async function serversImporting(
 
 /** The packages that each server imports, for those that import any. */
 export async function* importsOfServers(
-  store: Pick<Store, "content">,
+  store: Pick<Store, "content" | "contents">,
   tenant: string,
   servers: ReadonlyMap<string, DirectoryEntry>,
 ): AsyncGenerator<{ readonly server: string; readonly imports: readonly string[] }> {
@@ -78,14 +78,14 @@ const known = new BoundedMap<Cid, readonly string[]>(20_000);
 
 /** The names of the packages that a source imports; none for one that is damaged. */
 export async function packagesImportedBy(
-  store: Pick<Store, "content">,
+  store: Pick<Store, "content" | "contents">,
   tenant: string,
   definition: Cid,
 ): Promise<readonly string[]> {
   const imports = known.get(definition);
   if (imports) return imports;
   // A source of one file is named after its server, and its imports are the same whatever that is.
-  const loading = loadDefinition((cid) => store.content(tenant, cid), definition, "server");
+  const loading = storedDefinition(store, tenant, definition, "server");
   const source = await ifSound(loading).catch((error: unknown) => {
     if (!(error instanceof BerthError && error.code === "image_invalid")) throw error;
   });

@@ -76,8 +76,7 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
   const ending = new Map<string, Promise<void>>();
   const listeners: ((tenant: string) => void)[] = [];
   const changeListeners: ((tenant: string) => void)[] = [];
-  let hosts = await tenants.hosts();
-  let hostsRead = 0;
+  const hosts = new Hosts(tenants);
   const changing = new InOrderOfEach((error) =>
     log.error({ err: error }, "a change of a tenant could not be carried out"),
   );
@@ -112,10 +111,7 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
   };
 
   const follow = async (name: string): Promise<void> => {
-    const reading = ++hostsRead;
-    const hostsNow = await tenants.hosts();
-    // A change of another tenant may have had them read since.
-    if (reading === hostsRead) hosts = hostsNow;
+    await hosts.follow(name);
     const entry = served.get(name);
     if (!entry) return;
     await entry.opening.catch(() => {});
@@ -137,6 +133,10 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
   };
 
   const stop = tenants.onChange((name) => changing.add(name, () => follow(name)));
+  await hosts.read().catch((error: unknown) => {
+    stop();
+    throw error;
+  });
 
   const sweep = setInterval(
     () => {
@@ -157,9 +157,9 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
     },
     opening: (name) => served.get(name)?.opening,
     get unmapped() {
-      return hosts.size === 0;
+      return hosts.isEmpty;
     },
-    ofHost: (hostname) => hosts.get(hostname),
+    ofHost: (hostname) => hosts.tenantOf(hostname),
     onChange: (listener) => void changeListeners.push(listener),
     onEnd: (listener) => void listeners.push(listener),
     close() {
@@ -168,6 +168,64 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
       return changing.settled();
     },
   };
+}
+
+/** The tenant behind each mapped host name: all are read once, and then those of a changed tenant alone. */
+class Hosts {
+  readonly #tenants: Tenants;
+  #tenantOf = new Map<string, string>();
+  #hostsOf = new Map<string, readonly string[]>();
+  /** One reading at a time: each knows all that those before it did. */
+  #last: Promise<void> = Promise.resolve();
+  #isUnknown = true;
+
+  constructor(tenants: Tenants) {
+    this.#tenants = tenants;
+  }
+
+  get isEmpty(): boolean {
+    return this.#tenantOf.size === 0;
+  }
+
+  tenantOf(hostname: string): string | undefined {
+    return this.#tenantOf.get(hostname);
+  }
+
+  read(): Promise<void> {
+    return this.#inTurn(async () => {
+      const all = await this.#tenants.hosts();
+      this.#tenantOf = new Map(all);
+      this.#hostsOf = new Map();
+      for (const [host, tenant] of all) this.#hostsOf.set(tenant, [...(this.#hostsOf.get(tenant) ?? []), host]);
+    });
+  }
+
+  follow(tenant: string): Promise<void> {
+    if (this.#isUnknown) return this.read();
+    return this.#inTurn(async () => {
+      const hosts = (await this.#tenants.find(tenant))?.hosts ?? [];
+      for (const host of this.#hostsOf.get(tenant) ?? []) {
+        // Another tenant may have it by now.
+        if (this.#tenantOf.get(host) === tenant) this.#tenantOf.delete(host);
+      }
+      for (const host of hosts) this.#tenantOf.set(host, tenant);
+      if (hosts.length > 0) this.#hostsOf.set(tenant, hosts);
+      else this.#hostsOf.delete(tenant);
+    });
+  }
+
+  /** After one that failed, all are read again. */
+  #inTurn(reading: () => Promise<void>): Promise<void> {
+    const own = this.#last.then(reading).then(
+      () => void (this.#isUnknown = false),
+      (error: unknown) => {
+        this.#isUnknown = true;
+        throw error;
+      },
+    );
+    this.#last = own.catch(() => {});
+    return own;
+  }
 }
 
 /** True when it stays served: neither deleted and recreated, nor replaced. */

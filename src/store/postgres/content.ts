@@ -99,6 +99,28 @@ export async function readContent(run: RunSql, tenant: string, cid: Cid): Promis
   return (await readBytes(run, from, [tenant, cid]))?.bytes;
 }
 
+/** The unverified bytes of those contents that the tenant has a claim on, in as many parts as their length takes. */
+export async function readContents(run: RunSql, tenant: string, cids: readonly Cid[]): Promise<Map<Cid, Uint8Array>> {
+  const found = new Map<Cid, Uint8Array>();
+  for (let wanted: Cid[] = [...new Set(cids)]; wanted.length > 0;) {
+    const there = await run<{ cid: Cid; bytes: Uint8Array | null }>(
+      `SELECT cid, CASE WHEN through <= $3 THEN bytes END AS bytes FROM (
+         SELECT cid, bytes, sum(octet_length(bytes)) OVER (ORDER BY cid) AS through
+         FROM tenant_content JOIN content ON id = content_id WHERE tenant = $1 AND cid = ANY ($2)) AS each
+       ORDER BY cid`,
+      [tenant, wanted, FETCHED_BYTES],
+    );
+    for (const { cid, bytes } of there) if (bytes) found.set(cid, bytes);
+    wanted = there.flatMap(({ cid, bytes }) => (bytes ? [] : [cid]));
+    if (wanted.length < there.length || wanted.length === 0) continue;
+    // Even the first is longer.
+    const [long] = wanted.splice(0, 1) as [Cid];
+    const bytes = await readContent(run, tenant, long);
+    if (bytes) found.set(long, bytes);
+  }
+  return found;
+}
+
 /** The unverified bytes of the one content in `from`, whose parameters begin with `$2`. */
 export async function readBytes(run: RunSql, from: string, values: readonly string[]): Promise<Block | undefined> {
   const [found] = await run<Block & { readonly id: number; readonly length: number }>(

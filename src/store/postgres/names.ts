@@ -1,7 +1,16 @@
 import { auditOfChange } from "../../audit/audit-entry.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { byName, contentMissing, nameMoved } from "../rules.ts";
-import type { Change, NameChange, NameChanges, NameKind, NameMove, NameRecord } from "../store.ts";
+import type {
+  AskedNames,
+  Meanings,
+  Change,
+  NameChange,
+  NameChanges,
+  NameKind,
+  NameMove,
+  NameRecord,
+} from "../store.ts";
 import { appendAudit } from "./audit.ts";
 import { claimContents, putContents, takeBack } from "./content.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
@@ -26,6 +35,18 @@ export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes
         [tenant, kind],
       );
       return found.sort(byName);
+    },
+
+    async meanings(tenant: string, { kinds, names }: AskedNames): Promise<Meanings> {
+      const rows = await run<NameRecord & { latest: number }>(
+        `SELECT latest, found.* FROM name_change_counter LEFT JOIN (
+           SELECT kind, name, cid, changed_at AS "changedAt" FROM name
+           WHERE tenant = $1 AND (kind = ANY ($2) OR (kind, name) IN (SELECT * FROM unnest($3::text[], $4::text[])))
+         ) AS found ON true`,
+        [tenant, kinds, names.map(({ kind }) => kind), names.map(({ name }) => name)],
+      );
+      const found = rows.flatMap(({ latest: _, ...record }) => (record.kind === null ? [] : [record]));
+      return { latest: rows[0]!.latest, names: found.sort(byName) };
     },
 
     history: (tenant: string, kind: NameKind, name: string, max?: number): Promise<NameChange[]> =>

@@ -2,11 +2,11 @@ import { randomBytes } from "node:crypto";
 import { isCid, rawBlock } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
-import { verifiedInTurns, type ForeignChange } from "../rules.ts";
+import { soundOnes, verifiedInTurns, type ForeignChange } from "../rules.ts";
 import type { Change, SecretStore, Store } from "../store.ts";
 import { postgresAuditLinks } from "./audit.ts";
 import { CollectionThreads } from "./collect.ts";
-import { readBytes, readContent } from "./content.ts";
+import { readBytes, readContent, readContents } from "./content.ts";
 import { PostgresDatabase } from "./database.ts";
 import { postgresDerived } from "./derived.ts";
 import { Feed } from "./feed.ts";
@@ -70,8 +70,14 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       return bytes && verifiedInTurns(cid, bytes);
     },
 
+    async contents(tenant, cids) {
+      const found = await readContents(database.run, tenant, cids.filter(isCid));
+      return soundOnes(found);
+    },
+
     name: names.get,
     names: names.list,
+    meanings: names.meanings,
     changesAfter: names.changesAfter,
     latestChange: names.latest,
     history: names.history,

@@ -1,8 +1,10 @@
 import { randomBytes } from "node:crypto";
-import { rawBlock } from "../../lib/cid.ts";
+import { rawBlock, type Cid } from "../../lib/cid.ts";
 import { removeLeftDrafts } from "../../lib/draft-file.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
 import type { Log } from "../../lib/log.ts";
 import { newAlias } from "../aliases.ts";
+import { ifSound } from "../if-sound.ts";
 import { byName, sound, verified, verifiedInTurns, type ForeignChange } from "../rules.ts";
 import { byServer } from "../state-room.ts";
 import type { Change, ChangedName, SecretStore, Store } from "../store.ts";
@@ -102,6 +104,16 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const changeAside = async (tenant: string, change: Change): Promise<readonly number[]> =>
     (await changeOnThread({ file: database.name, busyMs }, tenant, change)) ?? changeHere(tenant, change);
 
+  const content = async (tenant: string, cid: Cid): Promise<Uint8Array | undefined> => {
+    const found = attempt(() => contents.readShort(tenant, cid, LONG_FROM_BYTES));
+    if (!found) return undefined;
+    if (found.bytes) return verifiedInTurns(cid, found.bytes);
+    const read = await attemptAll(() => longContents.read(tenant, cid));
+    if (read) return read.bytes && sound(cid, read.bytes, read.isSound);
+    const bytes = attempt(() => contents.read(tenant, cid));
+    return bytes && verifiedInTurns(cid, bytes);
+  };
+
   return {
     tenants: sqliteTenants(
       database,
@@ -157,14 +169,17 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     now: storeNow,
 
-    async content(tenant, cid) {
-      const found = attempt(() => contents.readShort(tenant, cid, LONG_FROM_BYTES));
-      if (!found) return undefined;
-      if (found.bytes) return verifiedInTurns(cid, found.bytes);
-      const read = await attemptAll(() => longContents.read(tenant, cid));
-      if (read) return read.bytes && sound(cid, read.bytes, read.isSound);
-      const bytes = attempt(() => contents.read(tenant, cid));
-      return bytes && verifiedInTurns(cid, bytes);
+    content,
+
+    async contents(tenant, cids) {
+      const found = new Map<Cid, Uint8Array>();
+      const takeTurns = turnTaker();
+      for (const cid of new Set(cids)) {
+        await takeTurns();
+        const bytes = await ifSound(content(tenant, cid));
+        if (bytes) found.set(cid, bytes);
+      }
+      return found;
     },
 
     async name(tenant, kind, name) {
@@ -173,6 +188,16 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     async names(tenant, kind) {
       return attempt(() => names.list(tenant, kind));
+    },
+
+    async meanings(tenant, asked) {
+      return attempt(() => ({
+        latest: names.latest(),
+        names: [
+          ...asked.kinds.flatMap((kind) => names.list(tenant, kind)),
+          ...asked.names.flatMap(({ kind, name }) => names.get(tenant, kind, name) ?? []),
+        ],
+      }));
     },
 
     async latestChange() {

@@ -71,6 +71,11 @@ describe("which tenants a process serves", () => {
     await store.tenants.change("acme", { by: "test", hosts: ["acme.example"] });
     await until(async () => tenancy.ofHost("acme.example") === "acme");
     assert.equal(tenancy.unmapped, false);
+    await store.tenants.change("acme", { by: "test", hosts: ["other.example"] });
+    await store.tenants.change("idle", { by: "test", hosts: ["acme.example"] });
+    await until(async () => tenancy.ofHost("acme.example") === "idle" && tenancy.ofHost("other.example") === "acme");
+    await store.tenants.change("idle", { by: "test", hosts: [] });
+    await until(async () => tenancy.ofHost("acme.example") === undefined);
     await store.tenants.change("acme", { by: "test", hosts: [] });
     await until(async () => tenancy.unmapped);
   });
