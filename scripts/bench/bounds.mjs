@@ -14,7 +14,7 @@ import { attacks } from "./part-fairness.mjs";
  *   fairness?: import("./part-fairness.mjs").FairnessFigures, quota?: import("./part-fairness.mjs").FairnessFigures,
  *   many?: import("./part-many.mjs").ManyFigures[],
  *   packages?: import("./part-packages.mjs").PackagesFigures, state?: import("./part-state.mjs").StateFigures,
- *   nodes?: import("./part-nodes.mjs").NodesFigures,
+ *   nodes?: import("./part-nodes.mjs").NodesFigures, tenants?: import("./part-tenants.mjs").TenantsFigures,
  *   sockets?: import("./part-sockets.mjs").SocketsFigures,
  *   edits?: import("./part-edits.mjs").EditsFigures, upstreams?: import("./part-upstreams.mjs").UpstreamsFigures }} Figures
  * @typedef {{ name: string, title: string, atLeast?: number, atMost?: number, part?: string,
@@ -339,6 +339,26 @@ export const ratios = [
     title: "call of an upstream that another node has / that this one has",
     part: "nodes",
     of: ({ nodes }) => over(nodes?.forwardedMs, nodes?.localMs),
+  },
+  {
+    name: "startBesideTenantsMs",
+    title: "start of a node on a Postgres of 100,000 tenants with 1,000,000 names, ms",
+    atMost: 3_000,
+    part: "tenants",
+    of: ({ tenants }) => tenants?.startMs.many,
+  },
+  {
+    name: "memoryBesideTenantsMb",
+    title: "memory of such a node when it has started, beyond that of one on a Postgres without tenants, MB",
+    atMost: 64,
+    part: "tenants",
+    of: ({ tenants }) => tenants && tenants.startedMb.many - tenants.startedMb.none,
+  },
+  {
+    name: "coldTenantMs",
+    title: "first tools/list of a tenant that the node has not opened, median, ms",
+    part: "tenants",
+    of: ({ tenants }) => tenants?.coldP50Ms,
   },
   {
     name: "callsBesideDrippedSockets",

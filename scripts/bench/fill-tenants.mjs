@@ -1,4 +1,4 @@
-import pg from "pg";
+import { Client } from "pg";
 
 /**
  * A database with very many tenants, filled by SQL: each has the same servers, some variables and a host name, and their
@@ -48,7 +48,7 @@ export async function fillTenants(url, { tenants, names }) {
   for (let index = 0; given.length < names; index++)
     given.push({ kind: "variable", name: `variable-${index}`, cid: value.cid });
 
-  const client = new pg.Client({ connectionString: url });
+  const client = new Client({ connectionString: url });
   await client.connect();
   const of = (list, field) => list.map((each) => each[field]);
   try {

@@ -154,6 +154,15 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     );
   }
 
+  if (figures.tenants) {
+    const { tenants, names, startMs, startedMb, coldP50Ms, coldP99Ms, mbPer1000 } = figures.tenants;
+    print(
+      `\nA Postgres with ${whole(tenants)} tenants and ${whole(names)} names: a node starts in ${whole(startMs.many)} ms with ` +
+        `${whole(startedMb.many)} MB (without tenants ${whole(startMs.none)} ms, ${whole(startedMb.none)} MB); the first list of a ` +
+        `tenant takes ${fixed(coldP50Ms, 1)} ms, ${fixed(coldP99Ms, 1)} at p99, and 1,000 open tenants ${fixed(mbPer1000, 1)} MB`,
+    );
+  }
+
   if (figures.edits) {
     const { saves, servers, quietMs } = figures.edits;
     print(

@@ -20,6 +20,7 @@ import { measureServers } from "./part-servers.mjs";
 import { measureSockets } from "./part-sockets.mjs";
 import { measureState } from "./part-state.mjs";
 import { measureStreams } from "./part-streams.mjs";
+import { measureTenants } from "./part-tenants.mjs";
 import { measureUpstreams } from "./part-upstreams.mjs";
 import { watchOthers } from "./proc.mjs";
 import { printReport } from "./report.mjs";
@@ -115,6 +116,7 @@ async function measure(folder, options) {
   await measured("state", () => measureState(folder, options.stateCalls, say));
   await measured("sockets", () => measureSockets(folder, options.sockets, say));
   await measured("nodes", () => measureNodes(folder, options.nodes, say));
+  await measured("tenants", () => measureTenants(folder, images[0].image, options.tenants, say));
   let discoveryMs;
   await measured("image", async () => {
     const all = [];

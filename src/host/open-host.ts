@@ -449,7 +449,7 @@ function foldersIn({ servers }: Directory): ReadonlyMap<string, readonly string[
   return given;
 }
 
-/** What a tenant's servers are follows from these. */
+/** The names that decide what a tenant's servers are. */
 const DECISIVE: AskedNames = {
   kinds: ["server", "visibility", "withdrawn"],
   names: ["mcps", PACKAGES].map((name) => ({ kind: "variable", name })),

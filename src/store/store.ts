@@ -280,7 +280,7 @@ export interface ChangedName {
 
 export interface AskedNames {
   readonly kinds: readonly NameKind[];
-  /** Of other kinds. */
+  /** Names of other kinds. */
   readonly names: readonly Pick<NameRecord, "kind" | "name">[];
 }
 

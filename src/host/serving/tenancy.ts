@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { BerthError } from "../../lib/errors.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
@@ -193,10 +194,16 @@ class Hosts {
 
   read(): Promise<void> {
     return this.#inTurn(async () => {
-      const all = await this.#tenants.hosts();
-      this.#tenantOf = new Map(all);
-      this.#hostsOf = new Map();
-      for (const [host, tenant] of all) this.#hostsOf.set(tenant, [...(this.#hostsOf.get(tenant) ?? []), host]);
+      this.#tenantOf = new Map(await this.#tenants.hosts());
+      const hostsOf = new Map<string, string[]>();
+      const takeTurns = turnTaker();
+      for (const [host, tenant] of this.#tenantOf) {
+        await takeTurns();
+        const hosts = hostsOf.get(tenant);
+        if (hosts) hosts.push(host);
+        else hostsOf.set(tenant, [host]);
+      }
+      this.#hostsOf = hostsOf;
     });
   }
 

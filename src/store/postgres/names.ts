@@ -37,7 +37,7 @@ export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes
       return found.sort(byName);
     },
 
-    async meanings(tenant: string, { kinds, names }: AskedNames): Promise<Meanings> {
+    async meanings(this: void, tenant: string, { kinds, names }: AskedNames): Promise<Meanings> {
       const rows = await run<NameRecord & { latest: number }>(
         `SELECT latest, found.* FROM name_change_counter LEFT JOIN (
            SELECT kind, name, cid, changed_at AS "changedAt" FROM name
@@ -45,8 +45,8 @@ export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes
          ) AS found ON true`,
         [tenant, kinds, names.map(({ kind }) => kind), names.map(({ name }) => name)],
       );
-      const found = rows.flatMap(({ latest: _, ...record }) => (record.kind === null ? [] : [record]));
-      return { latest: rows[0]!.latest, names: found.sort(byName) };
+      const found = rows.filter(({ kind }) => kind !== null).sort(byName);
+      return { latest: rows[0]!.latest, names: found.map(({ latest: _latest, ...record }) => record) };
     },
 
     history: (tenant: string, kind: NameKind, name: string, max?: number): Promise<NameChange[]> =>
