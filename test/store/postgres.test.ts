@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { after, before, test, type TestContext } from "node:test";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { Log } from "../../src/lib/log.ts";
-import { lock, PostgresDatabase } from "../../src/store/postgres/database.ts";
+import { lock, lockOf, PostgresDatabase } from "../../src/store/postgres/database.ts";
 import { openPostgresStore, type PostgresStoreOptions } from "../../src/store/postgres/postgres-store.ts";
 import type { ChangedName, SecretStore, Store } from "../../src/store/store.ts";
 import { openWay } from "../support/postgres-way.ts";
@@ -112,7 +112,7 @@ test("a change that somebody keeps out longer than the limit fails, and so do th
   await other.connect();
   t.after(() => other.end());
   await other.query("BEGIN");
-  await other.query("SELECT pg_advisory_xact_lock(hashtextextended('berth tenant default', 0))");
+  await other.query(lockOf("tenant", "default"));
   const began = performance.now();
   const ends = await Promise.allSettled(Array.from({ length: 20 }, (_, index) => save(store, `${index}`)));
   for (const end of ends) {
@@ -435,7 +435,7 @@ test("changes of one tenant that somebody holds up leave connections to others",
   await other.connect();
   t.after(() => other.end());
   await other.query("BEGIN");
-  await other.query("SELECT pg_advisory_xact_lock(hashtextextended('berth tenant acme', 0))");
+  await other.query(lockOf("tenant", "acme"));
   let ended = 0;
   const waiting = Array.from({ length: 30 }, async (_, index) => {
     await save(store, `${index}`, "acme");

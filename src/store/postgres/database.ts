@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { Client, DatabaseError, Pool, types as parsers, type ClientConfig, type CustomTypesConfig } from "pg";
 import { BerthError } from "../../lib/errors.ts";
@@ -66,7 +67,10 @@ export class PostgresDatabase {
    * `once`. What is `durable` is on the disk when this resolves; the rest a moment later. Rejects with `store_unsure` where
    * the connection was lost in the commit.
    */
-  async transaction<T>(work: (run: RunSql) => Promise<T>, how: TransactionSettings = {}): Promise<T> {
+  async transaction<T>(
+    work: (run: RunSql) => Promise<T>,
+    how: TransactionSettings & { readonly tenant?: string } = {},
+  ): Promise<T> {
     for (let attempts = 1; ; attempts++) {
       try {
         return await this.#attempt(work, how);
@@ -90,17 +94,15 @@ export class PostgresDatabase {
     try {
       await before;
       if (performance.now() - asked > this.#statementMs) throw new BerthError("store_failed", TOO_LONG);
-      return await this.transaction(async (run) => {
-        await lock(run, "tenant", tenant);
-        return work(run);
-      }, how);
+      return await this.transaction(work, { ...how, tenant });
     } finally {
       if (this.#changing.get(tenant) === own) this.#changing.delete(tenant);
       end();
     }
   }
 
-  async #attempt<T>(work: (run: RunSql) => Promise<T>, { isDurable = true, isLong }: TransactionSettings): Promise<T> {
+  async #attempt<T>(work: (run: RunSql) => Promise<T>, how: TransactionSettings & { tenant?: string }): Promise<T> {
+    const { isDurable = true, isLong, tenant } = how;
     const client = await this.#pool.connect().catch((error: unknown) => {
       throw asStoreFailure(error);
     });
@@ -116,7 +118,9 @@ export class PostgresDatabase {
       }
     };
     try {
-      await run(`BEGIN${isLong ? "" : limitsOf(this.#statementMs)}${isDurable ? "" : QUICK}`);
+      const limits = isLong ? "" : limitsOf(this.#statementMs);
+      const locked = tenant === undefined ? "" : `; ${lockOf("tenant", tenant)}`;
+      await run(`BEGIN${limits}${isDurable ? "" : QUICK}${locked}`);
       const result = await work(run);
       await commit(run);
       return result;
@@ -235,12 +239,16 @@ export function connectionOf(connectionString: string, statementMs = STATEMENT_M
  * Waits until nobody else holds this, and holds it until the transaction ends. Whoever takes several takes them in this
  * order: tenants, contents by their CIDs, chains of the audit log by their tenants, and the counter of changes at last.
  */
-export async function lock(
-  run: RunSql,
-  kind: "upgrade" | "keys" | "tenant" | "secrets" | "lease" | "retention",
-  name: string,
-): Promise<void> {
-  await run("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`berth ${kind} ${name}`]);
+export async function lock(run: RunSql, kind: LockKind, name: string): Promise<void> {
+  await run(lockOf(kind, name));
+}
+
+type LockKind = "upgrade" | "keys" | "tenant" | "secrets" | "lease" | "retention";
+
+/** A statement without parameters, which may follow another one. */
+export function lockOf(kind: LockKind, name: string): string {
+  const key = createHash("sha256").update(`${kind} ${name}`).digest().readBigInt64BE();
+  return `SELECT pg_advisory_xact_lock(${key})`;
 }
 
 async function commit(run: RunSql): Promise<void> {

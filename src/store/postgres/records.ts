@@ -93,7 +93,7 @@ function putSome(
          WHERE record.expires_at <= berth_now() RETURNING key, revision),
        changed AS (
          UPDATE record SET revision = record.revision + 1, value = put.value, expires_at = put.expires_at FROM put
-         WHERE tenant = $1 AND kind = $2 AND record.key = put.key AND put.expected > 0
+         WHERE tenant = $1 AND kind = $2 AND record.key = ANY ($3) AND record.key = put.key AND put.expected > 0
            AND record.revision = put.expected AND record.expires_at > berth_now()
          RETURNING record.key, record.revision)
      SELECT key, revision FROM made UNION ALL SELECT key, revision FROM changed`,
