@@ -14,7 +14,7 @@ import type {
 } from "../store.ts";
 import { appendAudit } from "./audit.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
-import { moveServerState, removeClaims } from "./left-claims.ts";
+import { moveServerState, removeLater } from "./left-claims.ts";
 import { checkRoom, type StoredSums } from "./stored-bytes.ts";
 
 /** The most expired keys that one transaction removes. */
@@ -75,7 +75,7 @@ export function postgresState(database: PostgresDatabase, storedBytes: StoredSum
         if (moved > 0) await note(run, tenant, by, "cleared", { server });
         return moved;
       });
-      if (keys > 0) await removeClaims(database, left);
+      if (keys > 0) await removeLater(database, left);
       return keys;
     },
 

@@ -7,7 +7,7 @@ import { sizeOf } from "../state-room.ts";
 import type { KeptState, NamedChange, PublishSettings, TenantStaging } from "../store.ts";
 import { claimContents, putContents, readContent } from "./content.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
-import { leftIds, moveClaims, moveState, purge, removeClaims } from "./left-claims.ts";
+import { leftIds, moveClaims, moveState, purge, removeClaims, removeLater } from "./left-claims.ts";
 import { addState } from "./state.ts";
 
 /** The bytes, and the rows, that are written in one transaction. */
@@ -84,13 +84,13 @@ export async function postgresTenantStaging(
         },
         LONG,
       );
-      await removeClaims(database, gone);
+      await removeLater(database, gone);
     },
 
     async close() {
       clearInterval(alive);
-      await removeClaims(database, coming);
-      await database.run("DELETE FROM staging WHERE id = $1", [id]);
+      await removeLater(database, coming);
+      await database.run("DELETE FROM staging WHERE id = $1", [id]).catch(() => {});
     },
   };
 }

@@ -7,7 +7,7 @@ import type { Tenant, Tenants, TenantSettings } from "../store.ts";
 import { appendAudit } from "./audit.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
 import type { Feed } from "./feed.ts";
-import { purge, removeClaims } from "./left-claims.ts";
+import { purge, removeClaims, removeLater } from "./left-claims.ts";
 import { postgresTenantSnapshot } from "./tenant-snapshot.ts";
 import { hasAnything, postgresTenantStaging } from "./tenant-staging.ts";
 
@@ -53,7 +53,7 @@ export function postgresTenants(database: PostgresDatabase, feed: Feed, onDelete
           return (await find(run, name))!;
         }),
       );
-      await removeClaims(database, left);
+      await removeLater(database, left);
       return tenant;
     },
 
