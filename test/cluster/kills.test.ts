@@ -5,7 +5,7 @@ import { Saves } from "../support/saves.ts";
 import { until } from "../support/until.ts";
 
 /** `npm run soak -- --saves 10000` makes more. */
-const SAVES = 800;
+const SAVES = 400;
 
 describe("nodes that are killed again and again", () => {
   it("lose no save that one of them has acknowledged, and record each once", async () => {

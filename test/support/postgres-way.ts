@@ -7,6 +7,8 @@ export interface PostgresWay {
   /** Loses all connections, and takes no more until it is mended. */
   cut(): void;
   mend(): void;
+  /** New connections go to another server. */
+  leadTo(url: string): void;
   close(): Promise<void>;
 }
 
@@ -15,7 +17,7 @@ type Fate = "lost" | "unanswered" | "mute" | undefined;
 
 /** `judge` is called with each text that is sent. */
 export async function openWay(url: string, judge: (sent: string) => Fate = () => undefined): Promise<PostgresWay> {
-  const to = new URL(url);
+  let to = new URL(url);
   const sockets = new Set<Socket>();
   let isCut = false;
   const server = createServer((client) => {
@@ -57,6 +59,7 @@ export async function openWay(url: string, judge: (sent: string) => Fate = () =>
     url: own.href,
     cut,
     mend: () => void (isCut = false),
+    leadTo: (other) => void (to = new URL(other)),
     async close() {
       cut();
       server.close();

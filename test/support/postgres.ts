@@ -24,6 +24,8 @@ export interface TestPostgres {
   stop(how: "crash" | "shutdown"): Promise<void>;
   /** Starts it again, on the same data and at the same port. */
   startAgain(): Promise<void>;
+  /** Has a standby take writes from now on. */
+  promote(): Promise<void>;
   /** Ends it, and removes its folder. */
   close(): Promise<void>;
 }
@@ -33,6 +35,8 @@ export interface TestPostgresOptions {
   /** The one that comes from npm, or the system's. */
   readonly from?: "npm" | "system";
   readonly settings?: Readonly<Record<string, string | number>>;
+  /** The address of a server of the same version, whose standby it is, by the name `standby`, until it is promoted. */
+  readonly standbyOf?: string;
 }
 
 // oxlint-disable-next-line typescript/no-explicit-any -- a column has any type
@@ -47,6 +51,8 @@ interface Client {
 
 const databases = join(packageRoot, "test", "databases");
 const SUPERUSER = "postgres";
+/** How a new folder of data is made. */
+const FRESH = ["-U", SUPERUSER, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"];
 /** Postgres refuses to run as root; nobody else's files are there for this user. */
 const NOBODY = { uid: 65_534, gid: 65_534 };
 
@@ -62,15 +68,18 @@ export async function startPostgres(options: TestPostgresOptions = {}): Promise<
 
 async function startIn(
   folder: string,
-  { tls = false, from = "npm", settings: more = {} }: TestPostgresOptions,
+  { tls = false, from = "npm", settings: more = {}, standbyOf }: TestPostgresOptions,
 ): Promise<TestPostgres> {
   const user = process.getuid?.() === 0 ? NOBODY : undefined;
   if (user) chownSync(folder, user.uid, user.gid);
   const programs = from === "system" ? systemPrograms() : programsFor(folder, user);
   const data = join(folder, "data");
   const options: SpawnOptions = { ...user, cwd: folder, env: { PATH: "/usr/bin:/bin", TZ: "UTC" } };
-  const init = ["-D", data, "-U", SUPERUSER, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"];
-  await run(join(programs, "initdb"), init, options);
+  if (standbyOf === undefined) await run(join(programs, "initdb"), ["-D", data, ...FRESH], options);
+  else {
+    const standby = ["-d", `${standbyOf}?application_name=standby`, "-D", data, "-R", "--checkpoint=fast", "--no-sync"];
+    await run(join(programs, "pg_basebackup"), standby, options);
+  }
   if (tls) giveCertificate(data, user);
   const port = await freePort();
   const settings = {
@@ -103,6 +112,7 @@ async function startIn(
     async startAgain() {
       running = await runServer(join(programs, "postgres"), ["-D", data, ...args], options, urlOf("postgres"));
     },
+    promote: () => run(join(programs, "pg_ctl"), ["promote", "-w", "-D", data], options),
     async close() {
       await running.end("SIGINT");
       rmSync(folder, { recursive: true, force: true });
@@ -177,7 +187,7 @@ max_client_conn = 500
   const gone = once(bouncer, "exit");
   const endNow = (): void => void bouncer.kill("SIGKILL");
   process.on("exit", endNow);
-  await ready(bouncer, "process up", "pgbouncer");
+  await ready(bouncer, /process up/, "pgbouncer");
   return {
     urlOf(url) {
       const through = new URL(url);
@@ -249,7 +259,11 @@ async function run(file: string, args: readonly string[], options: SpawnOptions)
 }
 
 /** Resolves when it takes connections; rejects with what it said when it ends instead. */
-async function ready(server: ChildProcess, sign = "ready to accept connections", name = "Postgres"): Promise<void> {
+async function ready(
+  server: ChildProcess,
+  sign = /ready to accept (read-only )?connections/,
+  name = "Postgres",
+): Promise<void> {
   let said = "";
   server.stderr!.setEncoding("utf8");
   await new Promise<void>((resolve, reject) => {
@@ -257,7 +271,7 @@ async function ready(server: ChildProcess, sign = "ready to accept connections",
     server.once("exit", () => reject(new Error(`${name} ended: ${said}`)));
     server.stderr!.on("data", (chunk: string) => {
       said = (said + chunk).slice(-10_000);
-      if (said.includes(sign)) resolve();
+      if (sign.test(said)) resolve();
     });
   });
 }
