@@ -470,3 +470,51 @@ test("a change that brings contents which another one brings, too, waits for it,
   const [found] = await ask(url, "SELECT count(*)::int AS count FROM content");
   assert.equal(found!["count"], 250);
 });
+
+test("a long transaction whose process stands still is undone, keeps nobody else waiting, and begins again", async (t) => {
+  const url = await fresh();
+  const database = new PostgresDatabase(url, undefined, 300);
+  t.after(() => database.close());
+  const other = await open(t, url);
+  let goOn = (): void => {};
+  const standing = new Promise<void>((resolve) => (goOn = resolve));
+  let attempts = 0;
+  const still = database.change("acme", () => (attempts++ === 0 ? standing : Promise.resolve()), { isLong: true });
+  await until(() => attempts === 1);
+  await save(other, "meanwhile", "acme");
+  goOn();
+  await still;
+  assert.equal(attempts, 2);
+});
+
+test("a save that only some of the servers may have that were to have it is not acknowledged", async (t) => {
+  const url = await fresh();
+  const store = await open(t, url);
+  await postgres.query("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+  await postgres.query("SELECT pg_reload_conf()");
+  let isOver = false;
+  const saving = (async () => {
+    for (let turn = 0; !isOver; turn++) await save(store, `${turn}`);
+  })();
+  const refused = assert.rejects(saving, { code: "store_unsure" });
+  const waiting = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+  await until(async () => (await postgres.query(waiting)).length > 0);
+  isOver = true;
+  await postgres.query("ALTER SYSTEM RESET synchronous_standby_names");
+  await postgres.query("SELECT pg_reload_conf()");
+  await refused;
+});
+
+test("a tenant whose removal takes longer than a statement may is removed", async (t) => {
+  const url = await fresh();
+  const store = await openPostgresStore({ database: url, statementMs: 300 });
+  t.after(() => store.close());
+  await store.tenants.create("acme", { by: "test" });
+  await save(store, "one", "acme");
+  await ask(
+    url,
+    `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(1); RETURN OLD; END $$;
+     CREATE TRIGGER slow BEFORE DELETE ON name FOR EACH ROW EXECUTE FUNCTION slow()`,
+  );
+  assert.equal((await store.tenants.delete("acme", "test")).names, 1);
+});

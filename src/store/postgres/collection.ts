@@ -446,7 +446,7 @@ async function removeRemains(database: PostgresDatabase): Promise<void> {
         const [still] = await run(`SELECT 1 FROM (SELECT $1::text AS tenant) AS each WHERE ${WAS_DELETED}`, [tenant]);
         if (still) await purge(run, tenant, left, "kind <> 'tenant'");
       },
-      QUICK,
+      { ...QUICK, isLong: true },
     );
     await removeClaims(database, left);
   }

@@ -1,6 +1,14 @@
 import { createHash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import { Client, DatabaseError, Pool, types as parsers, type ClientConfig, type CustomTypesConfig } from "pg";
+import {
+  Client,
+  DatabaseError,
+  Pool,
+  types as parsers,
+  type ClientConfig,
+  type CustomTypesConfig,
+  type PoolClient,
+} from "pg";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
 
@@ -109,28 +117,49 @@ export class PostgresDatabase {
     let lost: Error | undefined;
     const onError = (error: Error): void => void (lost ??= error);
     client.on("error", onError);
-    const run: RunSql = async (sql, values = []) => {
+    const ask = async (sql: string, values: readonly unknown[] = []) => {
       try {
-        return (await client.query({ text: sql, values: [...values], ...(isLong && UNHURRIED) })).rows;
+        return await client.query({ text: sql, values: [...values], ...(isLong && UNHURRIED) });
       } catch (error) {
         if (!isAnswer(error)) lost ??= error as Error;
         throw asStoreFailure(error);
       }
     };
+    const run = (async (sql, values) => (await ask(sql, values)).rows) as RunSql;
     try {
-      const limits = isLong ? "" : limitsOf(this.#statementMs);
       const locked = tenant === undefined ? "" : `; ${lockOf("tenant", tenant)}`;
-      await run(`BEGIN${limits}${isDurable ? "" : QUICK}${locked}`);
+      await run(`BEGIN${limitsOf(this.#statementMs, isLong)}${isDurable ? "" : QUICK}${locked}`);
       const result = await work(run);
-      await commit(run);
+      // It had not come to the commit.
+      if (lost) throw asStoreFailure(lost);
+      await this.#commit(client, ask);
       return result;
     } catch (error) {
-      if (!lost) await run("ROLLBACK").catch(() => {});
+      if (!lost) await ask("ROLLBACK").catch(() => {});
       throw error;
     } finally {
       client.off("error", onError);
       client.release(lost);
     }
+  }
+
+  async #commit(client: PoolClient, ask: (sql: string) => Promise<{ readonly command: string }>): Promise<void> {
+    const warnings: unknown[] = [];
+    const onNotice = (notice: unknown): void => void warnings.push(notice);
+    client.on("notice", onNotice);
+    try {
+      const { command } = await ask("COMMIT");
+      if (command !== "COMMIT") throw new BerthError("store_failed", "the database undid the change; try again");
+    } catch (error) {
+      const { cause } = error as Error;
+      if (!cause || (isAnswer(cause) && !isLost(codeOf(cause)))) throw error;
+      throw new BerthError("store_unsure", "the connection to the database was lost while it committed", { cause });
+    } finally {
+      client.off("notice", onNotice);
+    }
+    const [cause] = warnings;
+    // Somebody ended the wait for the servers that were to have it, too.
+    if (cause) throw new BerthError("store_unsure", "a failover of the database may lose the change", { cause });
   }
 
   /** Reads what stands there at one moment, however long reading takes: on a connection of its own, so that nobody waits for it. */
@@ -200,12 +229,13 @@ export async function* partsOf<Row extends object>(
 export interface TransactionSettings {
   readonly isDurable?: boolean;
   readonly isOnce?: boolean;
-  /** Takes as long as it takes. */
+  /** Each of its statements takes as long as it takes. */
   readonly isLong?: boolean;
 }
 
-function limitsOf(ms: number): string {
-  return `; SET LOCAL statement_timeout = ${ms}; SET LOCAL idle_in_transaction_session_timeout = ${STATEMENT_MS}`;
+/** Whoever stands still for so long has lost its transaction, however long that may take: others may wait for it. */
+function limitsOf(ms: number, isLong = false): string {
+  return `; SET LOCAL statement_timeout = ${isLong ? 0 : ms}; SET LOCAL idle_in_transaction_session_timeout = ${ms}`;
 }
 
 const QUICK = "; SET LOCAL synchronous_commit = off";
@@ -251,16 +281,6 @@ export function lockOf(kind: LockKind, name: string): string {
   return `SELECT pg_advisory_xact_lock(${key})`;
 }
 
-async function commit(run: RunSql): Promise<void> {
-  try {
-    await run("COMMIT");
-  } catch (error) {
-    const { cause } = error as Error;
-    if (isAnswer(cause) && !isLost(codeOf(cause))) throw error;
-    throw new BerthError("store_unsure", "the connection to the database was lost while it committed", { cause });
-  }
-}
-
 /** The database itself said it, so that its code is a SQLSTATE. */
 function isAnswer(error: unknown): boolean {
   return error instanceof DatabaseError;
@@ -271,10 +291,10 @@ function codeOf(error: unknown): string {
   return typeof code === "string" ? code : "";
 }
 
-/** Others moved first, hold what this waits for, or removed what this refers to. */
+/** Others moved first, hold what this waits for, or removed what this refers to; or this process stood still. */
 function isWorthAnother(error: unknown): boolean {
   const isFailure = error instanceof BerthError && error.code === "store_failed";
-  return isFailure && ["40001", "40P01", "23503"].includes(codeOf(error.cause));
+  return isFailure && ["40001", "40P01", "23503", "25P03"].includes(codeOf(error.cause));
 }
 
 /** The session has ended: its connection failed, or an administrator or a shutdown ended it. */
@@ -296,7 +316,7 @@ function whatFailed(error: unknown): string {
   if (code === "25006" || code === "55000")
     return "the database takes no writes; BERTH_DATABASE must name the server that does";
   if (code.startsWith("28") || code === "3D000") return "the database refuses the user or the name in BERTH_DATABASE";
-  if (code === "57014" || code === "55P03") return TOO_LONG;
+  if (code === "57014" || code === "55P03" || code === "25P03") return TOO_LONG;
   if (code === "22021") return "a text has the character NUL in it, which the database cannot keep";
   if (code === "53300") return "the database takes no more connections; each node of Berth needs up to 11";
   if (isAnswer(error) && !isLost(code) && !code.startsWith("53"))

@@ -53,20 +53,23 @@ export async function moveServerState(run: RunSql, tenant: string, server: strin
 }
 
 /**
- * Removes all that a tenant has, in a transaction that has locked it, and leaves what takes long to remove behind under
+ * Removes all that a tenant has, in a long transaction that has locked it, and leaves what takes long to remove behind under
  * `left`, for `removeClaims`. Of its changes those go that fulfil a condition. Returns the number of its names.
  */
 export async function purge(run: RunSql, tenant: string, left: string, changes = "true"): Promise<number> {
   await moveClaims(run, tenant, left);
   await moveResults(run, tenant, left);
   await moveState(run, tenant, left);
-  const names = await run("DELETE FROM name WHERE tenant = $1 RETURNING 1", [tenant]);
+  const [names] = await run<{ count: number }>(
+    "WITH gone AS (DELETE FROM name WHERE tenant = $1 RETURNING 1) SELECT count(*) FROM gone",
+    [tenant],
+  );
   await run(
     `WITH changes AS (DELETE FROM name_change WHERE tenant = $1 AND ${changes}), records AS (DELETE FROM record WHERE tenant = $1)
      DELETE FROM secret WHERE tenant = $1`,
     [tenant],
   );
-  return names.length;
+  return names!.count;
 }
 
 /**

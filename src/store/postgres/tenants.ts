@@ -14,6 +14,8 @@ import { hasAnything, postgresTenantStaging } from "./tenant-staging.ts";
 const TENANT = `SELECT name, created_at AS "createdAt", replaced_at AS "replacedAt", suspended_at AS "suspendedAt", limits, oauth,
   ARRAY (SELECT host FROM tenant_host WHERE tenant = name ORDER BY host) AS hosts FROM tenant`;
 
+const LONG = { isLong: true } as const;
+
 /** The registry of tenants in Postgres. Its changes are logged among the changed names, under the kind `tenant`. */
 export function postgresTenants(database: PostgresDatabase, feed: Feed, onDeleted: (name: string) => void): Tenants {
   const { run } = database;
@@ -44,14 +46,18 @@ export function postgresTenants(database: PostgresDatabase, feed: Feed, onDelete
       checkTenantName(name);
       const left = newAlias();
       const tenant = await told(name, () =>
-        database.change(name, async (run) => {
-          if (await find(run, name)) throw new BerthError("tenant_exists", `"${name}"`);
-          // Left by the last calls of an earlier tenant of that name.
-          await purge(run, name, left);
-          await run("INSERT INTO tenant (name, created_at, limits) VALUES ($1, berth_now(), '{}')", [name]);
-          await apply(run, feed, name, "created", settings);
-          return (await find(run, name))!;
-        }),
+        database.change(
+          name,
+          async (run) => {
+            if (await find(run, name)) throw new BerthError("tenant_exists", `"${name}"`);
+            // Left by the last calls of an earlier tenant of that name.
+            await purge(run, name, left);
+            await run("INSERT INTO tenant (name, created_at, limits) VALUES ($1, berth_now(), '{}')", [name]);
+            await apply(run, feed, name, "created", settings);
+            return (await find(run, name))!;
+          },
+          LONG,
+        ),
       );
       await removeLater(database, left);
       return tenant;
@@ -70,14 +76,18 @@ export function postgresTenants(database: PostgresDatabase, feed: Feed, onDelete
       if (name === DEFAULT_TENANT) throw new BerthError("tenant_invalid", `"${name}" cannot be deleted`);
       const left = newAlias();
       const names = await told(name, async () => {
-        const names = await database.change(name, async (run) => {
-          if (!(await find(run, name))) throw new BerthError("tenant_not_found", `"${name}"`);
-          const names = await purge(run, name, left);
-          await run("DELETE FROM tenant WHERE name = $1", [name]);
-          await appendAudit(run, entryOf(name, "tenant", { action: "deleted", ...actorOf(by), names }));
-          await record(run, feed, name, by);
-          return names;
-        });
+        const names = await database.change(
+          name,
+          async (run) => {
+            if (!(await find(run, name))) throw new BerthError("tenant_not_found", `"${name}"`);
+            const names = await purge(run, name, left);
+            await run("DELETE FROM tenant WHERE name = $1", [name]);
+            await appendAudit(run, entryOf(name, "tenant", { action: "deleted", ...actorOf(by), names }));
+            await record(run, feed, name, by);
+            return names;
+          },
+          LONG,
+        );
         onDeleted(name);
         return names;
       });
