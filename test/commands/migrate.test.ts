@@ -1,0 +1,171 @@
+import assert from "node:assert/strict";
+import { execFileSync, type ChildProcess } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { rawBlock } from "../../src/lib/cid.ts";
+import { makeImage } from "../support/berth.ts";
+import { berth, type Ran } from "../support/commands.ts";
+import { LegacyClient } from "../support/legacy-client.ts";
+import { keysOfAll } from "../support/nodes.ts";
+import { openWhere } from "../support/open-where.ts";
+import { openWay } from "../support/postgres-way.ts";
+import { connect, startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { ServeProcess } from "../support/serve-process.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "berth-migrate-"));
+let postgres: TestPostgres;
+before(async () => {
+  postgres = await startPostgres();
+});
+after(async () => {
+  await postgres.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function newFolder(): string {
+  return mkdtempSync(join(folder, "folder-"));
+}
+
+async function tablesIn(database: string): Promise<number> {
+  const client = connect(database);
+  await client.connect();
+  const { rows } = await client.query("SELECT count(*)::int AS tables FROM pg_tables WHERE schemaname = 'public'");
+  await client.end();
+  return rows[0]!["tables"];
+}
+
+async function fill(where: string): Promise<void> {
+  const store = await openWhere(where);
+  for (let at = 0; at < 20; at++) {
+    const block = rawBlock(`value ${at}`);
+    const set = [{ kind: "variable", name: `name-${at}`, cid: block.cid }] as const;
+    await store.change("default", { by: "test", put: [block], set });
+  }
+  await store.close();
+}
+
+async function namesIn(where: string): Promise<number> {
+  const store = await openWhere(where);
+  const names = await store.names("default", "variable");
+  await store.close();
+  return names.length;
+}
+
+/** Runs `berth migrate` and kills it as soon as it sends a text that matches. */
+async function killedAt(text: RegExp, database: string, args: readonly string[]): Promise<Ran> {
+  let child: ChildProcess | undefined;
+  const way = await openWay(database, (sent) => {
+    if (text.test(sent)) child?.kill("SIGKILL");
+    return undefined;
+  });
+  try {
+    return await berth(["migrate", ...args], { env: { BERTH_DATABASE: way.url }, during: (each) => (child = each) });
+  } finally {
+    await way.close();
+  }
+}
+
+describe("berth migrate", () => {
+  it("takes a served folder to Postgres and back: sessions go on, and heads of the audit log that were kept hold", async () => {
+    const home = newFolder();
+    const env = await makeImage(home, { texts: { "echo.ts": 'export const echo = (): string => "hello";\n' } });
+    const [data, back, database] = [join(home, "data"), join(home, "back"), await postgres.database()];
+    let client: LegacyClient | undefined;
+    const serve = async (more: Record<string, string>): Promise<void> => {
+      const node = await ServeProcess.start([], { ...env, ...more });
+      try {
+        const session = client?.session;
+        client = new LegacyClient(`${node.url}/mcp/echo`, "2025-11-25");
+        if (session === undefined) await client.initialize();
+        else client.session = session;
+        const reader = await client.call("echo");
+        assert.equal(reader.status, 200);
+      } finally {
+        await node.end("SIGTERM");
+      }
+    };
+    const verified = async (more: Record<string, string>, head: string | undefined): Promise<string> => {
+      const args = head === undefined ? [] : ["--head", head];
+      const { code, stdout, stderr } = await berth(["audit", "verify", ...args], { env: { ...env, ...more } });
+      assert.equal(code, 0, stderr);
+      assert.match(stdout, /^\d+:\S+\n$/);
+      return stdout.trim();
+    };
+
+    await serve({});
+    const secret = await berth(["secret", "set", "TOKEN", "--data", data], { input: "a long value" });
+    assert.equal(secret.code, 0, secret.stderr);
+    const first = await verified({}, undefined);
+
+    const there = await berth(["migrate", "--from", data], { env: { BERTH_DATABASE: database } });
+    assert.equal(there.code, 0, there.stderr);
+    assert.match(
+      there.stderr,
+      /The database now holds what .* held: \d+ contents of \d+ bytes, \d+ rows in all, counted/,
+    );
+    const told = /BERTH_SEAL_KEY="\$\((.*)\)"/.exec(there.stderr)?.[1];
+    const sealKey = execFileSync("sh", ["-c", told!], { encoding: "utf8" });
+    const secretFile = /a copy of (\S+) as BERTH_SECRET_KEY_FILE/.exec(there.stderr)?.[1];
+    const onPostgres = { BERTH_DATABASE: database, BERTH_SEAL_KEY: sealKey, BERTH_SECRET_KEY_FILE: secretFile! };
+    await serve(onPostgres);
+    const second = await verified(onPostgres, first);
+
+    const returned = await berth(["migrate", "--to", back], { env: onPostgres });
+    assert.equal(returned.code, 0, returned.stderr);
+    assert.match(
+      returned.stderr,
+      /Serve it with --data .* and the keys of the nodes, BERTH_SEAL_KEY and BERTH_SECRET_KEY/,
+    );
+    const onBack = { BERTH_DATA: back, BERTH_SEAL_KEY: sealKey, BERTH_SECRET_KEY_FILE: secretFile! };
+    await serve(onBack);
+    await verified(onBack, first);
+    await verified(onBack, second);
+  });
+
+  it("killed while it copies into Postgres leaves the database empty and the folder as it was, and works the next time", async () => {
+    const [data, database] = [newFolder(), await postgres.database()];
+    await fill(data);
+    const { code, stderr } = await killedAt(/INSERT INTO audit /, database, ["--from", data]);
+    assert.equal(code, "SIGKILL", stderr);
+    assert.equal(await tablesIn(database), 0);
+    assert.equal(await namesIn(data), 20);
+    const again = await berth(["migrate", "--from", data], { env: { BERTH_DATABASE: database } });
+    assert.equal(again.code, 0, again.stderr);
+    assert.equal(await namesIn(database), 20);
+  });
+
+  it("killed while it copies into a folder leaves nothing that is served, and works the next time", async () => {
+    const [data, database] = [newFolder(), await postgres.database()];
+    await fill(database);
+    const { code, stderr } = await killedAt(/DECLARE long_audit /, database, ["--to", data]);
+    assert.equal(code, "SIGKILL", stderr);
+    assert.ok(readdirSync(data).length > 0 && !readdirSync(data).includes("berth.sqlite"), String(readdirSync(data)));
+    const served = await berth(["serve", "--data", data, "--port", "0"]);
+    assert.equal(served.code, 2);
+    assert.match(served.stderr, /exists? without berth\.sqlite/);
+    const again = await berth(["migrate", "--to", data], { env: { BERTH_DATABASE: database } });
+    assert.equal(again.code, 0, again.stderr);
+    assert.equal(await namesIn(data), 20);
+    assert.equal(await namesIn(database), 20);
+  });
+
+  it("says what is missing or too much", async () => {
+    const refusals: [string[], Record<string, string>, RegExp][] = [
+      [[], {}, /berth migrate is for a store in Postgres, which BERTH_DATABASE names/],
+      [["--from", "a", "--to", "b"], { BERTH_DATABASE: postgres.url }, /leave one out/],
+      [["--from", newFolder()], { BERTH_DATABASE: postgres.url }, /there is no store in /],
+      [
+        ["--to", newFolder()],
+        { BERTH_DATABASE: await postgres.database(), ...keysOfAll() },
+        /there is no store in the database/,
+      ],
+    ];
+    for (const [args, env, message] of refusals) {
+      const { code, stderr } = await berth(["migrate", ...args], { env });
+      assert.equal(code, 2, stderr);
+      assert.match(stderr, message);
+    }
+  });
+});
