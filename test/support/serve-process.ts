@@ -6,10 +6,13 @@ import { CLI } from "./stdio-session.ts";
 export class ServeProcess {
   readonly child: ChildProcess;
   readonly url: string;
+  /** What it said before it served. */
+  readonly startLog: string;
 
-  private constructor(child: ChildProcess, url: string) {
+  private constructor(child: ChildProcess, url: string, startLog: string) {
     this.child = child;
     this.url = url;
+    this.startLog = startLog;
   }
 
   /** `inherits`: more descriptors that it inherits; `cwd`: its working folder. */
@@ -31,7 +34,7 @@ export class ServeProcess {
       child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
         text += chunk;
         const url = /Berth serves (http:\S+)\/mcp/.exec(text)?.[1];
-        if (url !== undefined) resolve(new ServeProcess(child, url));
+        if (url !== undefined) resolve(new ServeProcess(child, url, text));
       });
       child.once("exit", (code) => reject(new Error(`berth serve ended with ${code}: ${text}`)));
     });
