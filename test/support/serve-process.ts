@@ -6,7 +6,7 @@ import { CLI } from "./stdio-session.ts";
 export class ServeProcess {
   readonly child: ChildProcess;
   readonly url: string;
-  /** What it said before it served. */
+  /** Everything that it said before it served. */
   readonly startLog: string;
 
   private constructor(child: ChildProcess, url: string, startLog: string) {
