@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import { after, before, beforeEach, describe, it } from "node:test";
+import pg from "pg";
+import { packDefinition } from "../../src/image/definition.ts";
+import { jsonBlock } from "../../src/lib/cid.ts";
+import { call, modern, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { keysOfAll } from "../support/nodes.ts";
+import { startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { addTenant, onStoreOf } from "../support/tenants.ts";
+import { until } from "../support/until.ts";
+
+const KIT = `import type { ToolContext } from "berth";
+export const plain = (): string => "hello";
+export const variable = ({ variable }: ToolContext): Promise<string | undefined> => variable("greeting");
+export const get = ({ state }: ToolContext): Promise<unknown> => state.get("key").then(String);
+export const set = (value: string, { state }: ToolContext): Promise<number> => state.set("key", value);
+`;
+const SCRIPT = "#!/bin/bash\n# Says hello.\necho hello\n";
+const SERVERS = 60;
+const FILES = 20;
+
+/** What this process sends to Postgres: one statement or several in one message, which is a round trip. */
+const sent: string[] = [];
+const query = pg.Client.prototype.query;
+
+/** Which of them look for changes, and give a sign of life: each node does that all the time, whatever it serves. */
+const isBackground = (sql: string): boolean => /pg_walfile_name|\bnode\b|\blease\b|^LISTEN/.test(sql);
+
+describe("what a node asks Postgres for", () => {
+  let postgres: TestPostgres;
+  let database: string;
+  let berth: TestBerth;
+  before(async () => {
+    pg.Client.prototype.query = function (this: pg.Client, ...args: unknown[]) {
+      const [first] = args as [string | { text: string }];
+      sent.push(typeof first === "string" ? first : first.text);
+      return (query as (...all: unknown[]) => unknown).apply(this, args);
+    } as typeof query;
+    postgres = await startPostgres();
+    database = await postgres.database();
+    berth = await startTestBerth({
+      texts: { "kit.ts": KIT, "script.sh": SCRIPT },
+      variables: { greeting: "hello" },
+      env: { BERTH_DATABASE: database, ...keysOfAll(), BERTH_NODE_LEASE_MS: "600000" },
+    });
+  });
+  beforeEach(() => void (sent.length = 0));
+  after(async () => {
+    pg.Client.prototype.query = query;
+    await berth?.close();
+    await postgres?.close();
+  });
+
+  const asked = (): string[] => sent.filter((sql) => !isBackground(sql));
+
+  async function warm(act: () => Promise<unknown>): Promise<string[]> {
+    for (let times = 0; times < 2; times++) await act();
+    sent.length = 0;
+    for (let times = 0; times < 3; times++) await act();
+    return asked();
+  }
+
+  it("is nothing for warm calls and lists, of TypeScript and of shell, in both eras", async () => {
+    for (const [server, tool] of [
+      ["kit", "plain"],
+      ["script", "script"],
+    ] as const) {
+      const url = `${berth.url}/mcp/${server}`;
+      assert.deepEqual(
+        await warm(async () => {
+          assert.match((await call(url, tool)).content[0].text, /^hello/);
+          assert.equal((await modern(url, "tools/list")).status, 200);
+          assert.equal((await modern(url, "tools/call", { name: tool, arguments: {} })).status, 200);
+        }),
+        [],
+        server,
+      );
+    }
+  });
+
+  it("is one statement for a value of state, two for a variable, and one transaction of four round trips for a write", async () => {
+    const url = `${berth.url}/mcp/kit`;
+    assert.equal((await warm(() => call(url, "get"))).length, 3 * 1);
+    assert.equal((await warm(() => call(url, "variable"))).length, 3 * 2);
+    assert.equal((await warm(() => call(url, "set", { value: "v" }))).length, 3 * 4);
+  });
+
+  it("takes three round trips for a tenant that it opens, and five for a server, however many servers and files it has", async () => {
+    const servers = Object.fromEntries(
+      Array.from({ length: SERVERS }, (_, index) => [`server-${index}`, `export const n = (): number => ${index};\n`]),
+    );
+    const parts = Array.from({ length: FILES }, (_, index) => `part-${index}.ts`);
+    const files = Object.fromEntries(parts.map((part, index) => [part, `export const part = ${index};\n`]));
+    const imports = parts.map((part, index) => `import { part as part${index} } from "./${part}";\n`);
+    const sum = parts.map((_, index) => `part${index}`).join(" + ");
+    files["all.ts"] = `${imports.join("")}export const sum = (): number => ${sum};\n`;
+    const definition = packDefinition("all.ts", files);
+    const record = jsonBlock({ definition: definition.cid, enabled: true });
+    await onStoreOf({ folder: berth.folder, database }, async (store) => {
+      await addTenant(store, "acme", { servers, variables: { mcps: "{}" } });
+      const hidden = jsonBlock({ hidden: ["none"] });
+      const set = Object.keys(servers).map((name) => ({ kind: "visibility", name, cid: hidden.cid }) as const);
+      await store.change("acme", {
+        by: "test",
+        put: [...definition.blocks, record, hidden],
+        set: [...set, { kind: "server", name: "all", cid: record.cid }],
+      });
+    });
+    const url = `${berth.url}/t/acme/mcp`;
+    assert.equal((await modern(`${url}/all`, "tools/list")).status, 200);
+    // It is compiled and recorded now; a tenant that was ended is opened like one that never was.
+    await onStoreOf({ folder: berth.folder, database }, async ({ tenants }) => {
+      await tenants.change("acme", { by: "test", suspended: true });
+      await until(async () => (await modern(`${url}/all`, "tools/list")).status === 403);
+      await tenants.change("acme", { by: "test", suspended: false });
+    });
+    sent.length = 0;
+    await until(async () => (await modern(`${url}/missing`, "tools/list")).status === 404);
+    const opened = asked().filter((sql) => !sql.includes("tenant_host"));
+    assert.equal(opened.length, 2, opened.join("\n"));
+    sent.length = 0;
+    assert.equal((await modern(`${url}/all`, "tools/list")).status, 200);
+    assert.equal(asked().length, 5, asked().join("\n"));
+  });
+});
