@@ -518,3 +518,32 @@ test("a tenant whose removal takes longer than a statement may is removed", asyn
   );
   assert.equal((await store.tenants.delete("acme", "test")).names, 1);
 });
+
+test("reads that nobody answers take no connection from signs of life, changes of others, and tokens", async (t) => {
+  const url = await fresh();
+  const store = await open(t, url);
+  const other = connect(url);
+  await other.connect();
+  t.after(() => other.end());
+  await other.query("BEGIN; LOCK TABLE state");
+  const reads = Promise.allSettled(Array.from({ length: 30 }, () => store.state.get("acme", "notes", "a")));
+  assert.equal((await store.nodes.beat({ id: "a", facts: "{}" }, 60_000)).living.length, 1);
+  assert.equal(await store.tokens.byHash("unknown"), undefined);
+  await until(() => store.unheardMs() < 100);
+  await other.query("COMMIT");
+  await reads;
+});
+
+test("a flood of tokens that nobody knows takes no connection from anybody else", async (t) => {
+  const url = await fresh();
+  const store = await open(t, url);
+  const other = connect(url);
+  await other.connect();
+  t.after(() => other.end());
+  await other.query("BEGIN; LOCK TABLE token");
+  const flood = Promise.allSettled(Array.from({ length: 30 }, (_, index) => store.tokens.byHash(`${index}`)));
+  await save(store, "one");
+  assert.ok(await store.name("default", "variable", "one"));
+  await other.query("COMMIT");
+  await flood;
+});

@@ -12,8 +12,8 @@ import {
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
 
-/** Connections for work; the feed has one more. */
-const CONNECTIONS = 10;
+/** Connections for work. Those of the node itself, and for unknown tokens, are apart; the feed has one more. */
+const CONNECTIONS = 8;
 /** A connection that is not there by then is not waited for. */
 const CONNECT_MS = 5_000;
 /** The longest that one statement may take, and a transaction may stand still. */
@@ -41,10 +41,10 @@ export class PostgresDatabase {
   /** The end of the last change of each tenant that has one under way. */
   readonly #changing = new Map<string, Promise<void>>();
 
-  constructor(url: string, log?: Log, statementMs = STATEMENT_MS) {
+  constructor(url: string, log?: Log, statementMs = STATEMENT_MS, connections = CONNECTIONS) {
     this.#url = url;
     this.#statementMs = statementMs;
-    this.#pool = new Pool({ ...connectionOf(url, statementMs), max: CONNECTIONS, idleTimeoutMillis: 60_000 });
+    this.#pool = new Pool({ ...connectionOf(url, statementMs), max: connections, idleTimeoutMillis: 60_000 });
     this.#pool.on("error", (err) => log?.warn({ err }, "an idle connection to the database was lost"));
   }
 
@@ -318,7 +318,7 @@ function whatFailed(error: unknown): string {
   if (code.startsWith("28") || code === "3D000") return "the database refuses the user or the name in BERTH_DATABASE";
   if (code === "57014" || code === "55P03" || code === "25P03") return TOO_LONG;
   if (code === "22021") return "a text has the character NUL in it, which the database cannot keep";
-  if (code === "53300") return "the database takes no more connections; each node of Berth needs up to 11";
+  if (code === "53300") return "the database takes no more connections; each node of Berth needs up to 13";
   if (isAnswer(error) && !isLost(code) && !code.startsWith("53"))
     return `the database refused a statement (SQLSTATE ${code}), and nothing was changed`;
   if (code === "ERR_INVALID_URL") return "BERTH_DATABASE is not the address of a database: see docs/settings.md";

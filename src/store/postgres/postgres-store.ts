@@ -39,14 +39,20 @@ export interface PostgresStoreOptions {
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store & SecretStore> {
   const { database: url, log, keyProofs, statementMs } = options;
   const database = new PostgresDatabase(url, log, statementMs);
-  const feed = new Feed(database, url, log);
+  // Whatever others do, a node hears of changes and gives its signs of life, and strangers with made-up tokens keep nobody waiting.
+  const ofNode = new PostgresDatabase(url, log, statementMs, 2);
+  const ofTokens = new PostgresDatabase(url, log, statementMs, 2);
+  const feed = new Feed(ofNode, url, log);
+  const close = async (): Promise<void> => {
+    await feed.close();
+    await Promise.all([database, ofNode, ofTokens].map((each) => each.close()));
+  };
   try {
     await upgradeDatabase(database, log);
     if (keyProofs) await admitKeys(database, keyProofs);
     await feed.open();
   } catch (error) {
-    await feed.close();
-    await database.close();
+    await close();
     throw error;
   }
   const storedBytes = new StoredSums();
@@ -57,9 +63,9 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 
   return {
     tenants: postgresTenants(database, feed, (tenant) => storedBytes.forget(tenant)),
-    tokens: postgresTokens(database, feed),
+    tokens: postgresTokens(database, ofTokens.run, feed),
     state: postgresState(database, storedBytes),
-    nodes: postgresNodes(database, feed),
+    nodes: postgresNodes(ofNode, feed),
     audit: postgresAuditLinks(database),
     ...postgresSecrets(database, feed),
 
@@ -152,8 +158,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 
     async close() {
       await collections.close();
-      await feed.close();
-      await database.close();
+      await close();
     },
   };
 }

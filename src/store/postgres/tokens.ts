@@ -8,8 +8,11 @@ import type { Feed } from "./feed.ts";
 
 const COLUMNS = `id, tenant, hash, name, "grant", created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt"`;
 
-/** Tokens in Postgres. Their changes are logged among the changed names, under the kind `token`. */
-export function postgresTokens(database: PostgresDatabase, feed: Feed): TokenRecords {
+/**
+ * Tokens in Postgres. Their changes are logged among the changed names, under the kind `token`. `ask` is for questions of
+ * those whose token is not known.
+ */
+export function postgresTokens(database: PostgresDatabase, ask: RunSql, feed: Feed): TokenRecords {
   const { run } = database;
   const noted = (tenant: string, id: string, changedAt: number, by: string) => [
     { tenant, kind: "token" as const, name: id, cid: null, changedAt, by },
@@ -30,15 +33,15 @@ export function postgresTokens(database: PostgresDatabase, feed: Feed): TokenRec
 
   return {
     async byHash(hash) {
-      const [row] = await run<TokenRow>(`SELECT ${COLUMNS} FROM token WHERE hash = $1`, [hash]);
+      const [row] = await ask<TokenRow>(`SELECT ${COLUMNS} FROM token WHERE hash = $1`, [hash]);
       return row && readToken(row);
     },
 
     async list(tenant, { limit, after } = {}) {
       const rows = await run<TokenRow>(
-        `WITH last AS (SELECT created_at AS at FROM token WHERE tenant = $1 AND id = $2)
-         SELECT ${COLUMNS} FROM token WHERE tenant = $1
-         AND ($2::text IS NULL OR created_at < (SELECT at FROM last) OR (created_at = (SELECT at FROM last) AND id > $2))
+        `SELECT ${COLUMNS} FROM token WHERE tenant = $1
+         AND ($2::text IS NULL OR (-created_at, id) > (
+           SELECT -created_at, id FROM token WHERE tenant = $1 AND id = $2))
          ORDER BY created_at DESC, id LIMIT $3`,
         [tenant, after, limit],
       );
