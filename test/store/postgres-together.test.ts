@@ -9,6 +9,7 @@ import { gathered } from "../support/gathered.ts";
 import { openWay } from "../support/postgres-way.ts";
 import { connect, startPostgres, type TestPostgres } from "../support/postgres.ts";
 import { storeDatabases } from "../support/store-databases.ts";
+import { until } from "../support/until.ts";
 
 /** Several nodes at once in one database. */
 
@@ -256,4 +257,46 @@ test("a snapshot keeps its moment while its tenant is replaced and deleted, and 
   assert.deepEqual(cids, blocks.map(({ cid }) => cid).toSorted());
   assert.equal((await gathered(snapshot.changes())).length, 600);
   await snapshot.close();
+});
+
+test("a node whose sign of life is under way when its time ends keeps what it alone does, and counts as living", async (t) => {
+  const url = await fresh();
+  const [one, other] = [await open(t, url), await open(t, url)];
+  await other.nodes.beat({ id: "b", facts: "{}" }, 60_000);
+  await one.nodes.beat({ id: "a", facts: "{}" }, 1);
+  const held = await one.nodes.lease("upstream/x", "a");
+  const slow = connect(url);
+  await slow.connect();
+  t.after(() => slow.end());
+  await slow.query("BEGIN; UPDATE node SET expires_at = berth_now() + 60000 WHERE id = 'a'");
+  await until(
+    async () => (await ask(url, "SELECT 1 FROM node WHERE id = 'a' AND expires_at <= berth_now()")).length > 0,
+  );
+  assert.deepEqual(await other.nodes.lease("upstream/x", "b"), held);
+  const { living } = await other.nodes.beat({ id: "b", facts: "{}" }, 60_000);
+  assert.deepEqual(
+    living.map(({ id }) => id),
+    ["a", "b"],
+  );
+  await slow.query("COMMIT");
+  assert.deepEqual(await other.nodes.leased("upstream/x"), held);
+});
+
+test("what one node alone does, and a head of the audit log that was told, outlive a crash of the database", async (t) => {
+  const own = await startPostgres({ settings: { wal_writer_delay: "10s" } });
+  t.after(() => own.close());
+  const url = await (await storeDatabases(own))();
+  const store = await open(t, url);
+  await store.nodes.beat({ id: "a", facts: "{}" }, 600_000);
+  const held = await store.nodes.lease("upstream/x", "a");
+  await own.stop("crash");
+  await own.startAgain();
+  await until(async () => (await store.latestChange().catch(() => undefined)) !== undefined);
+  assert.deepEqual(await store.nodes.leased("upstream/x"), held);
+  await store.audit.append([entryOf("acme", "login", {})]);
+  const head = await store.audit.anchor({ now: true });
+  await own.stop("crash");
+  await own.startAgain();
+  await until(async () => (await store.latestChange().catch(() => undefined)) !== undefined);
+  assert.deepEqual(await store.audit.head(), head);
 });

@@ -160,8 +160,8 @@ export function postgresAuditLinks(database: AuditDatabase): AuditLinks {
     head: () => anchorsEnd(run),
 
     async anchor({ now = false } = {}) {
-      // Usually there is nothing to do, and nobody should wait for the lock.
-      if (await isAnchorDue(run, now)) await database.transaction((within) => anchor(within, now), QUICK);
+      // Usually there is nothing to do, and nobody should wait for the lock. Its head may be kept elsewhere, to be found here.
+      if (await isAnchorDue(run, now)) await database.transaction((within) => anchor(within, now));
       return anchorsEnd(run);
     },
 

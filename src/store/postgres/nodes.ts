@@ -57,7 +57,8 @@ export function postgresNodes(database: PostgresDatabase, feed: Feed): NodeStore
     async lease(name, node) {
       // Most of the time somebody has it, and nobody should wait for the lock.
       const held = await leased(database.run, name);
-      return held ?? (await database.transaction((run) => take(run, name, node), QUICK));
+      // A node that has it must not find that a crash of the database gave it to another one.
+      return held ?? (await database.transaction((run) => take(run, name, node)));
     },
 
     leased: (name) => leased(database.run, name),
@@ -89,7 +90,7 @@ async function beat(run: RunSql, { id, facts }: Node, ms: number): Promise<Beat>
        ${EXPIRED},
        written AS (INSERT INTO node (id, facts, expires_at) SELECT $1, $2, at + $3::bigint FROM now
          ON CONFLICT (id) DO UPDATE SET facts = excluded.facts, expires_at = excluded.expires_at)
-     SELECT id, facts, at AS now FROM node, now WHERE expires_at > at AND id <> $1
+     SELECT id, facts, at AS now FROM node, now WHERE id <> $1 AND id NOT IN (SELECT id FROM gone)
      UNION ALL SELECT $1, $2, at FROM now ORDER BY id`,
     [id, facts, ms, LEASE_KEPT_MS],
   );
@@ -147,7 +148,16 @@ async function leased(run: RunSql, name: string): Promise<Lease | undefined> {
 /** Statements after the lock see all that others did before it. */
 async function take(run: RunSql, name: string, node: string): Promise<Lease> {
   await lock(run, "lease", name);
-  const held = await leased(run, name);
+  // Whoever holds it may give a sign of life at this moment, and finds then that it was not gone.
+  const [held] = await run<Lease>(
+    `WITH holder AS (
+       SELECT expires_at FROM node WHERE id = (SELECT node FROM lease WHERE name = $1 AND ended_at IS NULL)
+       FOR UPDATE SKIP LOCKED)
+     SELECT node, fence FROM lease JOIN node ON id = node
+     WHERE name = $1 AND ended_at IS NULL
+       AND coalesce((SELECT holder.expires_at > berth_now() FROM holder), true)`,
+    [name],
+  );
   if (held) return held;
   const [taken] = await run<Lease>(
     `INSERT INTO lease AS before (name, node, fence) VALUES ($1, $2, berth_now())
