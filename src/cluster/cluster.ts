@@ -14,6 +14,8 @@ const TELL_AGAIN_MS = 500;
 const UNTOLD_MAX = 10_000;
 /** A node that has not greeted a new one by then is stopped, or about to count as gone. */
 const GREETED_MS = 3_000;
+/** A node that has not heard by then what another has told keeps that one's clients waiting no longer. */
+const HEARD_MS = 1_000;
 
 /**
  * This process among those that serve from the same store, its nodes: who else lives, what they tell each other, and what
@@ -29,12 +31,16 @@ export class Cluster {
   readonly #onGone = new Set<(node: string) => void>();
   readonly #onLapse = new Set<() => void>();
   readonly #news = new Map<string, Letter>();
+  /** Whom this node waits for, by the number of its greeting. */
+  readonly #awaited = new Map<number, (node: string) => void>();
   #others: ReadonlyMap<string, JsonObject> = new Map();
   #stopListening: (() => void) | undefined;
   #beating: Promise<void> = Promise.resolve();
   #taking: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
   #telling: NodeJS.Timeout | undefined;
+  #greetings = 0;
+  #asking: Promise<void> | undefined;
   #beatAt = -Infinity;
   #isTellingFailing = false;
   #reachableSince = -Infinity;
@@ -51,21 +57,11 @@ export class Cluster {
    * everything that letters are for is there.
    */
   async join(): Promise<void> {
-    this.on(HELLO, ({ from }) => void this.#greet(from));
+    this.on(HELLO, ({ from, number }) => void this.#greet(from, number));
+    this.on(GREETED, ({ by, number }) => this.#awaited.get(number as number)?.(by as string));
     this.#stopListening = this.#options.nodes.onLetter(this.id, () => this.#take());
-    await this.#beat();
-    const unknown = new Set(this.#others.keys());
-    const isKnown = new Promise<void>((resolve) => {
-      this.on(GREETED, ({ by }) => {
-        unknown.delete(by as string);
-        if (unknown.size === 0) resolve();
-      });
-    });
-    this.tell(HELLO, { from: this.id });
     this.#timer = setInterval(() => this.#beatIfDue(), BEAT_MS).unref();
-    const isLate = new AbortController();
-    if (unknown.size > 0) await Promise.race([isKnown, sleep(GREETED_MS, undefined, { signal: isLate.signal })]);
-    isLate.abort();
+    await this.#ask(GREETED_MS);
   }
 
   /** Other nodes, with what they say of themselves. */
@@ -73,11 +69,11 @@ export class Cluster {
     return this.#others;
   }
 
-  /** Says something of this node to all others, which know it soon. */
-  say(name: string, fact: Json): void {
+  /** Says something of this node to all others. Resolves as `heard` does. */
+  async say(name: string, fact: Json): Promise<void> {
     if (JSON.stringify(this.#facts[name]) === JSON.stringify(fact)) return;
     this.#facts[name] = fact;
-    if (this.#timer && this.#others.size > 0) void this.#beat().then(() => this.tell(HELLO, {}));
+    await this.heard();
   }
 
   /** Calls `handler` for each letter about a topic, in the order in which one node has posted them. */
@@ -104,6 +100,19 @@ export class Cluster {
     const text = JSON.stringify([topic, body]);
     this.#news.set(text, { to: undefined, text });
     this.#telling ??= setTimeout(() => void this.#tell(), TOLD_MS).unref();
+  }
+
+  /**
+   * Resolves when all others have dealt with what this node has said and told until now, and it knows what they have said
+   * of themselves. One of them that does not answer in time is not waited for.
+   */
+  heard(): Promise<void> {
+    if (!this.#timer || this.#others.size === 0) return Promise.resolve();
+    this.#asking ??= sleep(TOLD_MS).then(() => {
+      this.#asking = undefined;
+      return this.#ask(HEARD_MS);
+    });
+    return this.#asking;
   }
 
   /** False when the node is gone. Rejects with `store_failed`, or with `too_many_requests` where it does not keep up. */
@@ -164,12 +173,32 @@ export class Cluster {
     if (!isAlone || !isFresh) void this.#beat();
   }
 
-  /** A node that has joined is told once it is known here; others say hello to be looked at. */
-  async #greet(from: Json | undefined): Promise<void> {
+  /** Has all others look at this node, and resolves when each has said that it did, or after so long. */
+  async #ask(ms: number): Promise<void> {
+    if (!this.#timer) return;
     await this.#beat();
-    if (typeof from !== "string") return;
-    await this.send(from, GREETED, { by: this.id }).catch((error: unknown) => {
-      this.#options.log.warn({ err: error }, "a node that has joined could not be greeted");
+    const awaited = new Set(this.#others.keys());
+    if (awaited.size === 0) return;
+    const number = ++this.#greetings;
+    const isHeard = new Promise<void>((resolve) => {
+      this.#awaited.set(number, (node) => awaited.delete(node) && awaited.size === 0 && resolve());
+    });
+    this.tell(HELLO, { from: this.id, number });
+    await this.#tell();
+    const isOver = new AbortController();
+    await Promise.race([isHeard, sleep(ms, undefined, { signal: isOver.signal })]);
+    isOver.abort();
+    this.#awaited.delete(number);
+    // What they have said of themselves until then is known here, too.
+    await this.#beat();
+  }
+
+  /** Letters come in order: what was told before is dealt with. Some say hello only to be looked at. */
+  async #greet(from: Json | undefined, number: Json | undefined): Promise<void> {
+    await this.#beat();
+    if (typeof from !== "string" || typeof number !== "number") return;
+    await this.send(from, GREETED, { by: this.id, number }).catch((error: unknown) => {
+      this.#options.log.warn({ err: error }, "another node could not be told that it was heard");
     });
   }
 
@@ -213,6 +242,7 @@ export class Cluster {
 
   #hearGone(node: string): void {
     this.#options.log.info({ node }, "a node has gone");
+    for (const isHeard of this.#awaited.values()) isHeard(node);
     for (const listener of this.#onGone) listener(node);
   }
 

@@ -83,7 +83,7 @@ export class NodeCalls {
       const path = join(makeFolder("node-"), "calls");
       if (Buffer.byteLength(path) > PATH_BYTES_MAX) throw new Error(`the path ${path} is too long for a socket`);
       await this.#listenAt({ path });
-      cluster.say(ADDRESS, { path });
+      void cluster.say(ADDRESS, { path });
     } catch (error) {
       log.warn(
         { err: error },
@@ -91,7 +91,7 @@ export class NodeCalls {
       );
       await this.#listenAt({ host: "127.0.0.1", port: 0 });
       const { address, port } = this.#listener.address() as AddressInfo;
-      cluster.say(ADDRESS, { host: address, port });
+      void cluster.say(ADDRESS, { host: address, port });
     }
   }
 

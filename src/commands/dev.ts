@@ -121,7 +121,9 @@ async function watchFiles(
   const owners = new Map<string, Set<FileServer>>();
   /** Handles one change after the other, so that the report matches what is served. */
   let turn = Promise.resolve();
+  let isEnding = false;
   const follow = (server: FileServer): void => {
+    if (isEnding) return;
     turn = turn.then(() => serveAgain(server)).catch((error: Error) => console.error(`berth: ${error.message}`));
   };
   const serveAgain = async (server: FileServer): Promise<void> => {
@@ -156,8 +158,10 @@ async function watchFiles(
   }
   return {
     async close() {
-      await watcher.close();
+      isEnding = true;
+      // The change that is dealt with may bring files to watch, and a closed watcher would open itself for them.
       await turn;
+      await watcher.close();
     },
   };
 }

@@ -85,6 +85,11 @@ export interface Host {
    * when one reports a changed resource. Returns the function that stops it.
    */
   watchAll(tenant: string, listener: AnyChangeListener): () => void;
+  /**
+   * Undefined, or resolves when other nodes tell this one of the tenant's changed resources: who watches from then on
+   * misses none.
+   */
+  toldOf(tenant: string): Promise<void> | undefined;
   /** The catalog of an earlier release of a server; undefined when the server never had it, or it is gone. */
   release(tenant: string, name: string, release: Cid): Promise<Catalog | undefined>;
 }

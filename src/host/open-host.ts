@@ -384,6 +384,8 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
 
     watchAll: (tenant, listener) => watchers.addToAll(tenant, listener),
 
+    toldOf: (tenant) => elsewhere?.toldOf(tenant),
+
     upstream(tenant, server) {
       const entry = directories.get(tenant)?.servers.get(server)?.entry;
       return entry?.upstream === undefined ? undefined : upstreams?.state(tenant, server, entry);

@@ -81,7 +81,7 @@ const admissionLimits = {
   /** Streams that stay open until their clients leave: subscriptions, those of sessions, connections of HTTP+SSE. */
   streamsPerTenant: 6_000,
   streamsPerPrincipal: 1_500,
-  /** Calls of functions that run at once. */
+  /** Calls of functions that run at once in one process. */
   callsPerTenant: 256,
   /** Calls that wait for their turn; further ones are refused. */
   queuedCallsPerTenant: 1024,
@@ -94,7 +94,7 @@ const admissionLimits = {
   guestProcessesPerTenant: 48,
   /** Concurrent runs of shell definitions. */
   scriptProcessesPerTenant: 12,
-  /** Upstream programs, each started for one hosted server. */
+  /** Upstream programs in one process, each started for one hosted server. */
   upstreamProcessesPerTenant: 64,
   /**
    * Starts of guest processes and of upstream programs, each, after an initial burst of as many as may run; 0 for no
@@ -177,7 +177,7 @@ const mcpLimits = {
   answerBytes: 1024 * 1024,
   /** Bytes of the answers to one batch; further answers are refused, except the first. */
   batchBytes: 4 * 1024 * 1024,
-  /** Legacy sessions that the process remembers. */
+  /** Legacy sessions that one process remembers. */
   sessions: 10_000,
   /** How long a session lasts that nobody uses. */
   sessionMs: 7 * 24 * 3_600_000,
@@ -189,7 +189,7 @@ const mcpLimits = {
   restingStreamsPerSession: 1_000,
   /** Resources to which one session is subscribed. */
   subscriptionsPerSession: 256,
-  /** Open connections of HTTP+SSE, the transport of 2024-11-05. */
+  /** Open connections of HTTP+SSE, the transport of 2024-11-05, in one process. */
   sseConnections: 1000,
   sseConnectionsPerTenant: 750,
   /** Events kept on each stream of a session for a client that lost its connection. */
@@ -236,7 +236,7 @@ const mcpLimits = {
   runningTasksPerTenant: 96,
   /** The arguments and answers given to a tenant's running tasks, counted likewise. */
   runningTaskBytesPerTenant: 64 * 1024 * 1024,
-  /** Streams that follow one task. */
+  /** Streams in one process that follow one task. */
   listenersPerTask: 32,
   /**
    * Tasks of one tenant that are kept, including running ones, and the bytes of their arguments, answers and results.

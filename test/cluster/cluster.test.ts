@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { Cluster } from "../../src/cluster/cluster.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { createLog } from "../../src/lib/log.ts";
@@ -32,13 +33,13 @@ describe("nodes on one store", () => {
   it("know of each other, and what each says of itself, soon after one has joined", async () => {
     const dataDir = folder();
     const [{ cluster: one }, { cluster: two }] = [await node(dataDir), await node(dataDir)];
-    one.say("address", "first");
+    await one.say("address", "first");
     await one.join();
     await two.join();
     assert.deepEqual(two.others.get(one.id), { address: "first" });
     await until(() => one.others.has(two.id));
-    two.say("address", "second");
-    await until(() => one.others.get(two.id)?.["address"] === "second");
+    await two.say("address", "second");
+    assert.deepEqual(one.others.get(two.id), { address: "second" });
   });
 
   it("lose nothing that is told to them once they have joined, though others were alone until then", async () => {
@@ -67,6 +68,32 @@ describe("nodes on one store", () => {
     await until(() => heard.length >= 26);
     assert.deepEqual(heard, [...Array.from({ length: 25 }, (_, number) => ({ number })), { last: true }]);
     assert.equal(await one.send("nobody", "letter", {}), false);
+  });
+
+  it("know when all others have dealt with what they told, and wait for none that does not answer", async () => {
+    const dataDir = folder();
+    const [{ cluster: one }, { cluster: two }] = [await node(dataDir), await node(dataDir)];
+    await one.heard();
+    await one.join();
+    await two.join();
+    let goOn!: () => void;
+    const isHeld = new Promise<void>((resolve) => (goOn = resolve));
+    const heard: unknown[] = [];
+    two.on("news", async ({ number }) => {
+      await (number === 1 ? sleep(200) : isHeld);
+      heard.push(number);
+    });
+    one.tell("news", { number: 1 });
+    const said = two.say("address", "new");
+    await one.heard();
+    assert.deepEqual(heard, [1]);
+    assert.deepEqual(one.others.get(two.id), { address: "new" });
+    await said;
+    one.tell("news", { number: 2 });
+    await one.heard();
+    assert.deepEqual(heard, [1]);
+    goOn();
+    await until(() => heard.length === 2);
   });
 
   it("go on after a letter that they do not know, or cannot deal with", async () => {

@@ -35,7 +35,7 @@ describe("calls between nodes", () => {
     const cluster = {
       id,
       others: known,
-      say: (name: string, fact: JsonObject[string]) => void (facts[name] = fact),
+      say: async (name: string, fact: JsonObject[string]) => void (facts[name] = fact),
       onGone: (listener: (node: string) => void) => void gone.push(listener),
     };
     const calls = new NodeCalls({

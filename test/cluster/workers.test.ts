@@ -11,11 +11,11 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import { boot } from "../../src/commands/boot.ts";
 import { call, makeImage, request } from "../support/berth.ts";
 import { compile } from "../support/compiler.ts";
-import { descendants, isAlive, commandOf } from "../support/processes.ts";
+import { descendants, isAlive } from "../support/processes.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { CLI } from "../support/stdio-session.ts";
 import { until } from "../support/until.ts";
-import { installed } from "../support/upstreams.ts";
+import { workersOf } from "../support/worker-nodes.ts";
 
 /** Each worker has its own process for this code, so the numbers of two workers differ. */
 const who = `
@@ -37,8 +37,7 @@ describe("berth serve --workers", () => {
 
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), "berth-workers-"));
-    const memory = installed("@modelcontextprotocol/server-memory/dist/index.js");
-    const made = await makeImage(folder, { texts: { "who.ts": who }, mcps: { memory: { upstream: memory } } });
+    const made = await makeImage(folder, { texts: { "who.ts": who } });
     env = { ...made, BERTH_LOG: "info" };
     await start();
   });
@@ -54,9 +53,7 @@ describe("berth serve --workers", () => {
     served.child.stderr!.on("data", (text: string) => (said += text));
   }
 
-  function workers(): number[] {
-    return descendants(served.child.pid).filter((pid) => commandOf(pid).includes(`${CLI} serve`));
-  }
+  const workers = (): number[] => workersOf(served);
 
   const lines = (): Record<string, unknown>[] =>
     said.split("\n").flatMap((line) => (line.startsWith("{") ? [JSON.parse(line) as Record<string, unknown>] : []));
@@ -72,15 +69,10 @@ describe("berth serve --workers", () => {
   }
 
   /** The text of a result; rejects where anything goes wrong. */
-  function callOver(
-    agent: Agent,
-    name: string,
-    args: Record<string, unknown> = {},
-    url = `${served.url}/mcp/who`,
-  ): Promise<string> {
+  function callOver(agent: Agent, name: string, args: Record<string, unknown> = {}): Promise<string> {
     const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
     return new Promise((resolve, reject) => {
-      const asked = httpRequest(url, { method: "POST", agent, headers }, (response) => {
+      const asked = httpRequest(`${served.url}/mcp/who`, { method: "POST", agent, headers }, (response) => {
         let text = "";
         response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
         response.on("error", reject);
@@ -125,17 +117,6 @@ describe("berth serve --workers", () => {
 
   it("shares the connections evenly", async () => {
     assert.deepEqual([...(await ids(20)).values()], [10, 10]);
-  });
-
-  it("runs an upstream once: each worker reads what others have written", async () => {
-    const url = `${served.url}/mcp/memory`;
-    const written = Array.from({ length: 4 }, (_, index) => `entity ${index}`);
-    for (const name of written) {
-      const entities = [{ name, entityType: "note", observations: [] }];
-      await callOver(new Agent(), "create_entities", { entities }, url);
-      for (let reads = 0; reads < 2; reads++)
-        assert.match(await callOver(new Agent(), "read_graph", {}, url), new RegExp(name));
-    }
   });
 
   it("replaces the workers at SIGHUP, with the image as it is then, and without a lost request", async () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { chmod, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { chmod, mkdtemp, open, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -165,6 +166,23 @@ test("berth dev says everything that is wrong with its files, and starts nothing
   assert.match(output, /gone\.ts: there is no such file; `berth dev --new gone\.ts` makes one/);
   assert.match(output, /notes\.txt: a definition is a \.ts or a \.sh file/);
   assert.match(output, /hello\.sh: hello\.ts is already the server "hello"/);
+});
+
+test("berth dev ends while it deals with a change that brings another file", async (t) => {
+  const dev = await startDev(t, { "hello.ts": GREET }, ["hello.ts"]);
+  const slow = join(dev.folder, "package.json");
+  execFileSync("mkfifo", [slow]);
+  await writeFile(join(dev.folder, "name.ts"), 'export const name = "Ada";\n');
+  await writeFile(join(dev.folder, "hello.ts"), `export * from "./name.ts";\n${GREET}`);
+  // It reads the package.json, and waits there.
+  const answer = await open(slow, "w");
+  const stopped = dev.stop();
+  // Were the signal taken later, this would only show less.
+  await sleep(200);
+  await rm(slow);
+  await answer.write("{}");
+  await answer.close();
+  await stopped;
 });
 
 test("berth dev leaves nothing behind", async (t) => {

@@ -94,6 +94,8 @@ export class MemoryHost implements Host {
     return () => watchers.delete(onChange);
   }
 
+  toldOf(): undefined {}
+
   watchAll(): () => void {
     return () => {};
   }

@@ -9,11 +9,20 @@ import { freePort } from "./free-port.ts";
 import { startPostgres, type TestPostgres } from "./postgres.ts";
 import { ServeProcess } from "./serve-process.ts";
 import { until } from "./until.ts";
+import { WorkerNodes } from "./worker-nodes.ts";
+
+const BY_DEFAULT = process.env["BERTH_TEST_STORE"] === "postgres";
+
+/** Nodes are processes of their own, or workers of one `berth serve`; on Postgres, workers would show nothing more. */
+export const NODE_KINDS: readonly NodeKind[] = BY_DEFAULT ? ["processes"] : ["processes", "workers"];
+export type NodeKind = "processes" | "workers";
 
 export interface NodesOptions extends Omit<TestSources, "config" | "log"> {
+  /** Default: processes. */
+  readonly kind?: NodeKind;
   /**
    * The environment of each node, beside that of all; its length is the number of nodes, of which there are at least two,
-   * on Postgres three.
+   * on Postgres three. Workers have the same.
    */
   readonly envs?: readonly Readonly<Record<string, string>>[];
   /** They are on a Postgres of their own, each with another data folder; so in a run with BERTH_TEST_STORE=postgres. */
@@ -22,12 +31,7 @@ export interface NodesOptions extends Omit<TestSources, "config" | "log"> {
   readonly database?: string;
 }
 
-const BY_DEFAULT = process.env["BERTH_TEST_STORE"] === "postgres";
-
-/**
- * Several processes of `berth serve` on one data folder, or on one Postgres, behind haproxy, which gives each request to
- * the next of them.
- */
+/** Several nodes on one data folder, or on one Postgres, behind haproxy, which has each request go to the next of them. */
 export class Nodes {
   readonly folder: string;
   readonly postgres: TestPostgres | undefined;
@@ -36,11 +40,12 @@ export class Nodes {
   /** The address of haproxy. */
   readonly url: string;
   /** The addresses of the nodes themselves, which stay the same when a node starts again. */
-  readonly urls: readonly string[];
+  urls: readonly string[];
   readonly #env: Readonly<Record<string, string>>;
   readonly #envs: NonNullable<NodesOptions["envs"]>;
   readonly #ports: readonly number[];
   readonly #nodes: (ServeProcess | undefined)[] = [];
+  #workers: WorkerNodes | undefined;
   #proxy: ChildProcess | undefined;
 
   private constructor(
@@ -61,6 +66,7 @@ export class Nodes {
   }
 
   static async start({
+    kind,
     env,
     envs = [],
     database: given,
@@ -81,8 +87,9 @@ export class Nodes {
     const database = url !== undefined && { BERTH_DATABASE: url, ...keysOfAll() };
     const nodes = new Nodes(folder, postgres, { ...made, BERTH_LOG: "warn", ...database, ...env }, each, ports);
     try {
+      if (kind === "workers") await nodes.#startWorkers();
       // The first one makes the store.
-      for (const index of each.keys()) await nodes.startNode(index);
+      else for (const index of each.keys()) await nodes.startNode(index);
       await nodes.#startProxy();
       return nodes;
     } catch (error) {
@@ -95,27 +102,34 @@ export class Nodes {
     return this.#nodes[index]!;
   }
 
-  /** Starts a node that was ended, at the same address. */
+  /** Starts a node that was ended, at the same address; a worker has started by itself. */
   async startNode(index: number): Promise<void> {
+    if (this.#workers) return this.#workers.untilReplaced(index);
     const env = { ...this.#env, ...this.#envs[index], BERTH_PORT: String(this.#ports[index]) };
     this.#nodes[index] = await ServeProcess.start([], env);
     if (this.#proxy) await this.#untilUsed();
   }
 
   async endNode(index: number, signal: "SIGTERM" | "SIGKILL"): Promise<void> {
-    await this.#nodes[index]!.end(signal);
+    await (this.#workers?.end(index, signal) ?? this.#nodes[index]!.end(signal));
   }
 
   async close(): Promise<void> {
     if (this.#proxy?.exitCode === null && this.#proxy.kill("SIGKILL")) await once(this.#proxy, "exit");
-    await Promise.all(this.#nodes.map(async (node) => node?.end("SIGTERM")));
+    await Promise.all([this.#workers?.close(), ...this.#nodes.map(async (node) => node?.end("SIGTERM"))]);
     await this.postgres?.close();
     await rm(this.folder, { recursive: true, force: true });
   }
 
+  async #startWorkers(): Promise<void> {
+    this.#workers = await WorkerNodes.start(this.#env, this.#envs.length);
+    this.urls = this.#workers.urls;
+  }
+
   async #startProxy(): Promise<void> {
     const file = join(this.folder, "haproxy.cfg");
-    await writeFile(file, proxyConfig(Number(new URL(this.url).port), this.#ports));
+    const backend = this.#workers ? workersBackend(this.#workers.served.url) : processesBackend(this.#ports);
+    await writeFile(file, proxyConfig(Number(new URL(this.url).port), backend));
     const env = { ...process.env, PATH: `${process.env["PATH"]}:/usr/sbin:/usr/local/sbin` };
     const proxy = spawn("haproxy", ["-db", "-f", file], { stdio: ["ignore", "ignore", "pipe"], env });
     this.#proxy = proxy;
@@ -130,7 +144,9 @@ export class Nodes {
 
   /** Resolves when haproxy gives requests to all nodes that run. */
   async #untilUsed(): Promise<void> {
-    const running = this.#nodes.filter((node) => node && node.child.exitCode === null && !node.child.killed).length;
+    const running = this.#workers
+      ? 1
+      : this.#nodes.filter((node) => node && node.child.exitCode === null && !node.child.killed).length;
     const used = new Set<string>();
     await until(async () => {
       const response = await fetch(`${this.url}/healthz`).catch(() => undefined);
@@ -147,12 +163,8 @@ export function keysOfAll(): Record<"BERTH_SEAL_KEY" | "BERTH_SECRET_KEY", strin
   return { BERTH_SEAL_KEY: key(), BERTH_SECRET_KEY: key() };
 }
 
-/**
- * Each request goes to the next node, also on one connection of a client; a node that is not ready gets none. A client
- * that leaves is gone for the node as well, which is how a modern client cancels.
- */
-function proxyConfig(port: number, ports: readonly number[]): string {
-  const servers = ports.map((each, index) => `  server node${index} 127.0.0.1:${each} check inter 200ms fall 1 rise 1`);
+/** A client that leaves is gone for the node as well, which is how a modern client cancels. */
+function proxyConfig(port: number, backend: string): string {
   return `global
   maxconn 2000
 defaults
@@ -169,11 +181,22 @@ frontend clients
   bind 127.0.0.1:${port}
   default_backend nodes
 backend nodes
-  balance roundrobin
-  option httpchk GET /readyz
   http-response set-header X-Node %s
-${servers.join("\n")}
+${backend}
 `;
+}
+
+/** Each request goes to the next node, also on one connection of a client; a node that is not ready gets none. */
+function processesBackend(ports: readonly number[]): string {
+  const servers = ports.map((each, index) => `  server node${index} 127.0.0.1:${each} check inter 200ms fall 1 rise 1`);
+  return ["  balance roundrobin", "  option httpchk GET /readyz", ...servers].join("\n");
+}
+
+/** Each request has a connection of its own, which goes to the next worker. */
+function workersBackend(url: string): string {
+  return `  option http-server-close
+  http-reuse never
+  server workers ${new URL(url).host}`;
 }
 
 /** The environment in which a process takes the time to be `seconds` later than it is; its timers run as they should. */

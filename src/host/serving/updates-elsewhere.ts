@@ -1,4 +1,5 @@
 import type { Cluster } from "../../cluster/cluster.ts";
+import { nextTurn } from "../../lib/event-loop.ts";
 import type { Json } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { UPDATES_MAX, type Watchers } from "./watchers.ts";
@@ -9,8 +10,6 @@ const GATHERED_MS = 50;
 const LETTER_UNITS = 32 * 1024;
 /** With listeners of more tenants, a node hears of all. */
 const TENANTS_MAX = 1_000;
-/** How soon a node says for which tenants it listens, so that it says it once of many. */
-const SAID_MS = 25;
 
 type Waiting = Map<string, Set<string>>;
 
@@ -24,15 +23,19 @@ export class UpdatesElsewhere {
   readonly #log: Log;
   /** Updates to tell, by tenant and server; a tenant is there as long as its letters are under way. */
   readonly #waiting = new Map<string, Waiting>();
+  /** Tenants for which somebody is about to listen. */
+  readonly #expected = new Set<string>();
   #saidTo: ReadonlySet<string> = new Set();
-  #saying: NodeJS.Timeout | undefined;
+  #saying: Promise<void> | undefined;
+  /** Resolves when others know what was said. */
+  #said: Promise<void> | undefined;
 
   constructor(cluster: ListeningCluster, watchers: Watchers, log: Log) {
     this.#cluster = cluster;
     this.#watchers = watchers;
     this.#log = log;
     cluster.on(UPDATED, (body) => this.#hear(body as unknown as UpdatedLetter));
-    watchers.onTenant((tenant) => this.#saidTo.has(tenant) || this.#saySoon());
+    watchers.onTenant((tenant) => this.#saidTo.has(tenant) || void this.#saySoon());
   }
 
   /** False when too many already wait. */
@@ -47,6 +50,17 @@ export class UpdatesElsewhere {
     if (uris.size >= UPDATES_MAX && !uris.has(uri)) return false;
     waiting.set(server, uris.add(uri));
     return true;
+  }
+
+  /**
+   * Undefined, or resolves when other nodes know that this one listens for the tenant: who listens from then on misses
+   * no update.
+   */
+  toldOf(tenant: string): Promise<void> | undefined {
+    if (this.#cluster.others.size === 0) return undefined;
+    if (this.#saidTo.has(tenant)) return this.#said;
+    this.#expected.add(tenant);
+    return this.#saySoon();
   }
 
   #listeners(tenant: string): string[] {
@@ -66,20 +80,25 @@ export class UpdatesElsewhere {
   }
 
   #hear({ tenant, servers }: UpdatedLetter): void {
-    if (!this.#watchers.tenants().includes(tenant)) return this.#saySoon();
+    if (!this.#watchers.tenants().includes(tenant)) return void this.#saySoon();
     for (const [server, uris] of servers) for (const uri of uris) this.#watchers.resourceUpdated(tenant, server, uri);
   }
 
-  #saySoon(): void {
-    this.#saying ??= setTimeout(() => this.#say(), SAID_MS).unref();
+  #saySoon(): Promise<void> {
+    this.#saying ??= nextTurn().then(() => this.#say());
+    return this.#saying;
   }
 
-  #say(): void {
-    clearTimeout(this.#saying);
+  async #say(): Promise<void> {
     this.#saying = undefined;
-    const tenants = this.#watchers.tenants();
+    const expected = [...this.#expected];
+    const tenants = [...new Set([...this.#watchers.tenants(), ...expected])];
     this.#saidTo = new Set(tenants);
-    this.#cluster.say(LISTENS, tenants.length > TENANTS_MAX ? true : tenants);
+    const said = this.#cluster.say(LISTENS, tenants.length > TENANTS_MAX ? true : tenants);
+    this.#said = said;
+    await said;
+    if (this.#said === said) this.#said = undefined;
+    for (const tenant of expected) this.#expected.delete(tenant);
   }
 }
 

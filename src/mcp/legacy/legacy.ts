@@ -37,7 +37,7 @@ export interface LegacyOptions {
   readonly berthVersion: string;
   readonly sealer: Sealer;
   readonly records: Records;
-  readonly cluster: Pick<Cluster, "id" | "on" | "onLapse" | "tell">;
+  readonly cluster: Pick<Cluster, "id" | "on" | "onLapse" | "tell" | "heard">;
   readonly errands: Errands;
   readonly limits: LegacyLimits;
   readonly log: Log;

@@ -74,14 +74,12 @@ export class Sessions {
     return session?.tenant === tenant ? session : undefined;
   }
 
-  /**
-   * Resolves when what its client has set is stored, for whoever serves it next; other nodes that know the session hear
-   * of it.
-   */
+  /** Resolves when what its client has set is stored and in force, also at other nodes that know the session. */
   async change(session: Session, change: SessionChange): Promise<void> {
     const { tenant, facts } = session;
     await this.#store.change(session, change);
     this.#cluster.tell(CHANGED, { tenant, id: facts.id, ...("end" in change && { end: true }) });
+    await this.#cluster.heard();
   }
 
   /** Ends the session and everything that it has in progress, wherever that is, for good. */
@@ -248,7 +246,7 @@ export type SessionChange =
   | { readonly unsubscribe: string }
   | { readonly end: true };
 
-type SessionCluster = Pick<Cluster, "id" | "on" | "onLapse" | "tell">;
+type SessionCluster = Pick<Cluster, "id" | "on" | "onLapse" | "tell" | "heard">;
 
 /** Tells other nodes of a change to a session. */
 const CHANGED = "session";

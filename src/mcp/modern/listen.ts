@@ -1,4 +1,5 @@
 import type { Catalog } from "../../host/catalog/catalog.ts";
+import type { Host } from "../../host/host.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
@@ -14,6 +15,7 @@ import { declaresTasks, lacksTasks, type Tasks } from "./tasks/tasks.ts";
 const BODY_CHARACTERS_MAX = 16 * 1024;
 
 interface ListenParts {
+  readonly host: Pick<Host, "toldOf">;
   readonly listeners: Listeners;
   readonly tasks: Tasks;
   readonly writer: ResultWriter;
@@ -34,6 +36,8 @@ export async function listen(parts: ListenParts, call: MethodCall): Promise<stri
   }
   const wishes = readFilter(call.params["notifications"]);
   const filter = await honoured(wishes, call.catalog);
+  // What is acknowledged is not missed.
+  if (filter.resourceSubscriptions) await parts.host.toldOf(call.tenant);
   if (!wishes.taskIds?.length) return openListener(parts, call, call.events, filter);
   if (!declaresTasks(call.client)) throw lacksTasks();
   const taskIds = await knownTasks(parts.tasks, call, wishes.taskIds);

@@ -53,6 +53,16 @@ describe("updated resources and the listeners of other nodes", () => {
     assert.deepEqual(heard.sort(), [`all one ${change}`, `one ${change}`]);
   });
 
+  it("are missed by nobody who listens once the others know", async () => {
+    const { here, there } = await pair();
+    const heard: string[] = [];
+    await there.elsewhere.toldOf("a");
+    assert.equal(there.elsewhere.toldOf("a"), undefined);
+    there.watchers.add("a", "one", (change) => heard.push(change.kind));
+    here.elsewhere.updated("a", "one", "test://a");
+    await until(() => heard.length === 1);
+  });
+
   it("cost no letter where no node listens for the tenant, or no longer does", async () => {
     const { here, there, letters, isListening } = await pair();
     let heard = 0;

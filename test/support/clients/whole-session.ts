@@ -4,8 +4,8 @@ import { until } from "../until.ts";
 import type { ClientSession, SessionOpener } from "./client-session.ts";
 
 /**
- * Everything that a client does, in one session with the server `whole`. `inForce` resolves when a setting that the
- * client has made holds wherever its next request goes.
+ * Everything that a client does, in one session with the server `whole`. `inForce` resolves when a change of the server
+ * that one node has made is known to all.
  */
 export function wholeSession(
   opener: SessionOpener,
@@ -117,17 +117,14 @@ export function wholeSession(
   it(`S11 ${name} subscribes to a resource and hears of its updates until it unsubscribes`, async () => {
     const { updated } = session.heard;
     const unsubscribe = await session.subscribe("notes://shopping");
-    await inForce();
     await session.call("write", { text: `${name}: milk` });
     await until(() => updated.length === 1);
     assert.deepEqual(updated, ["notes://shopping"]);
     assert.equal(((await session.read("notes://shopping"))[0] as { text: string }).text, `${name}: milk`);
     await unsubscribe();
-    await inForce();
     await session.call("write", { text: "unwatched" });
     await inForce();
     const unsubscribeAgain = await session.subscribe("notes://shopping");
-    await inForce();
     await session.call("write", { text: "bread" });
     await until(() => updated.length > 1);
     await session.call("greet", { name });
@@ -195,11 +192,9 @@ export function wholeSession(
   it(`S11 ${name} gets log lines from the level that it sets`, async () => {
     const { logged } = session.heard;
     await session.setLogLevel("warning");
-    await inForce();
     await session.call("remark", { text: "rain" });
     await until(() => logged.length === 1);
     await session.setLogLevel("debug");
-    await inForce();
     await session.call("remark", { text: "snow" });
     await until(() => logged.length === 3);
     assert.deepEqual(logged, ["rain", "a detail of snow", "snow"]);
