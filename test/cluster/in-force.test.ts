@@ -22,6 +22,9 @@ export async function show(context: ToolContext): Promise<void> { await context.
 const hello = (number: number) => tool("hello", `number ${number}`);
 
 const PATIENCE_MS = 240_000;
+const CHANGES_ALL = 500;
+/** A run may have fewer. */
+const CHANGES = Number(process.env["BERTH_TEST_CHANGES"] ?? CHANGES_ALL);
 
 /** Makes the change of that number on one node; returns what tells whether it is in force on the other one. */
 type Change = (number: number) => Promise<() => Promise<boolean>>;
@@ -61,7 +64,7 @@ describe("a change through one node, on the other", { concurrency: true }, () =>
     const sorted = latencies.map(({ ms }) => ms).toSorted((one, other) => one - other);
     const at = (part: number): number => Math.round(sorted[Math.ceil(sorted.length * part) - 1] ?? 0);
     const figures = `of ${sorted.length} changes in ${Math.round((performance.now() - began) / 1_000)} s: p50 ${at(0.5)}, p90 ${at(0.9)}, p99 ${at(0.99)}, most ${at(1)} ms; slowest: ${slowest()}`;
-    assert.equal(sorted.length, 500, figures);
+    assert.equal(sorted.length, CHANGES, figures);
     assert.ok(at(0.99) < 1_000, figures);
   });
 
@@ -237,7 +240,7 @@ describe("a change through one node, on the other", { concurrency: true }, () =>
   for (const [kind, [count, begin]] of Object.entries(kinds)) {
     it(`is in force within a second: ${kind}`, async () => {
       const change = await begin();
-      for (let number = 0; number < count; number++) {
+      for (let number = 0; number < (count * CHANGES) / CHANGES_ALL; number++) {
         const isInForce = await change(number);
         const made = performance.now();
         let asked = made;
