@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync } from "node:fs";
 import { Agent, request as httpRequest } from "node:http";
 import { join } from "node:path";
 import { startHaproxy } from "../haproxy.mjs";
+import { keysOfNodes, startOwnPostgres } from "../postgres.mjs";
 import { makeImage, serve, writeSources, writeImageSources } from "./berth.mjs";
 import { startBeside } from "./beside.mjs";
 import { checkAnswer, load } from "./load.mjs";
@@ -12,8 +13,8 @@ import { rawCaller } from "./upstream-callers.mjs";
 import { everything } from "./upstream-server.mjs";
 
 /**
- * Several processes on one data folder. Throughput of calls and lists: one process, two workers, one process behind
- * haproxy, and two behind haproxy, in turns, with all cores of the machine, of which the load generator takes one. Calls of
+ * Several processes on one data folder. Throughput of calls and lists: one process, one on Postgres, two workers, one
+ * process behind haproxy, and two behind haproxy, in turns, with all cores of the machine, of which the load generator takes one. Calls of
  * a hosted upstream by the node that has its process, and by another one. And saves of as many writers as there are
  * workers: what they and the calls of others take meanwhile, since SQLite has one of them write at a time.
  *
@@ -25,7 +26,7 @@ import { everything } from "./upstream-server.mjs";
 
 const ANYWHERE = { alone: false };
 const TOOLS = 50;
-const CONTESTANTS = ["one", "workers", "proxied", "nodes"];
+const CONTESTANTS = ["one", "postgres", "workers", "proxied", "nodes"];
 const WORKERS = [1, 2, 4];
 const CALLS_PER_SECOND = 200;
 /** Calls of an upstream in one turn. */
@@ -66,8 +67,12 @@ export async function measureNodes(folder, { rounds, seconds, calls }, say) {
     const data = mkdtempSync(join(folder, "data-"));
     const nodes = [await started({}, data), await started({}, data)];
     const one = await started();
+    const postgres = await startOwnPostgres();
+    closing.push(() => postgres.close());
+    const env = { ...keysOfNodes(), BERTH_DATABASE: await postgres.database() };
     const ports = {
       one: one.port,
+      postgres: (await started(env)).port,
       workers: (await started({ BERTH_WORKERS: "2" })).port,
       proxied: (await proxied(one)).port,
       nodes: (await proxied(...nodes)).port,

@@ -1,6 +1,6 @@
-import { randomBytes } from "node:crypto";
 import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
+import { keysOfNodes, startOwnPostgres } from "../postgres.mjs";
 import { serve } from "./berth.mjs";
 import { fillTenants, tenantName } from "./fill-tenants.mjs";
 import { checkAnswer } from "./load.mjs";
@@ -21,8 +21,6 @@ import { startServer } from "./server-process.mjs";
 /** Names of each tenant. */
 const NAMES = 10;
 
-const built = (path) => import(new URL(`../../dist/${path}`, import.meta.url).href);
-
 /**
  * @param {string} folder
  * @param {string} image
@@ -31,10 +29,8 @@ const built = (path) => import(new URL(`../../dist/${path}`, import.meta.url).hr
  * @returns {Promise<TenantsFigures>}
  */
 export async function measureTenants(folder, image, { tenants, starts, cold }, say) {
-  const { startPostgres } = await built("test/support/postgres.js");
-  const postgres = await startPostgres({ settings: { shared_buffers: "256MB" } });
-  const key = () => randomBytes(32).toString("base64");
-  const keys = { BERTH_SEAL_KEY: key(), BERTH_SECRET_KEY: key() };
+  const postgres = await startOwnPostgres();
+  const keys = keysOfNodes();
   const start = (database) =>
     startServer(
       (port) => {

@@ -126,6 +126,7 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
   if (figures.nodes) {
     const names = {
       one: "one process",
+      postgres: "one process on Postgres",
       workers: "two workers",
       proxied: "one process behind haproxy",
       nodes: "two processes behind haproxy",

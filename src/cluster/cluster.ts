@@ -217,7 +217,7 @@ export class Cluster {
         limits.nodeLeaseMs,
       );
       const isFirst = this.#beatAt === -Infinity;
-      if (this.#isFailing || began - this.#beatAt > limits.nodeLeaseMs / 2) {
+      if (this.#isFailing || began - this.#beatAt > this.#outageMs) {
         this.#reachableSince = began;
         if (!isFirst) this.#graceUntil = began + limits.nodeLeaseMs;
       }
@@ -238,6 +238,11 @@ export class Cluster {
       this.#isFailing = true;
       if (performance.now() - this.#beatAt >= limits.nodeLeaseMs) for (const listener of this.#onLapse) listener();
     }
+  }
+
+  /** After so much time without a sign of life from here, others may not have been able to give one either. */
+  get #outageMs(): number {
+    return Math.max(2.5 * BEAT_MS, this.#options.limits.nodeLeaseMs - 2 * BEAT_MS);
   }
 
   #hearGone(node: string): void {

@@ -2,18 +2,24 @@ import { after, before, describe } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { everySession } from "../support/clients/every-session.ts";
 import { wholeSession } from "../support/clients/whole-session.ts";
-import { Nodes, NODE_KINDS, withClockAhead } from "../support/nodes.ts";
+import { Nodes, withClockAhead, type NodesOptions } from "../support/nodes.ts";
 
 /** All nodes know within this time what one of them has changed. */
 const IN_FORCE_MS = 1_000;
 
-for (const kind of NODE_KINDS) {
+const nodesBy: Record<string, NodesOptions> = {
+  "two processes": { kind: "processes" },
+  "two workers": { kind: "workers" },
+  "three processes on Postgres": { onPostgres: true },
+};
+
+for (const [which, options] of Object.entries(nodesBy)) {
   /** Every client does everything, while each of its requests goes to another node. */
-  describe(`whole sessions of client libraries behind a load balancer of two ${kind}`, () => {
+  describe(`whole sessions of client libraries behind a load balancer of ${which}`, () => {
     let nodes: Nodes;
     before(async () => {
       nodes = await Nodes.start({
-        kind,
+        ...options,
         files: ["test/fixtures/servers/whole.ts"],
         envs: [withClockAhead(60), withClockAhead(-60)],
       });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { after, before, beforeEach, describe, it } from "node:test";
-import pg from "pg";
+import { after, before, beforeEach, describe, it, mock } from "node:test";
+import { Client } from "pg";
 import { packDefinition } from "../../src/image/definition.ts";
 import { jsonBlock } from "../../src/lib/cid.ts";
 import { call, modern, startTestBerth, type TestBerth } from "../support/berth.ts";
@@ -20,8 +20,11 @@ const SERVERS = 60;
 const FILES = 20;
 
 /** What this process sends to Postgres: one statement or several in one message, which is a round trip. */
-const sent: string[] = [];
-const query = pg.Client.prototype.query;
+const queries = mock.method(Client.prototype, "query");
+const sent = (): string[] =>
+  queries.mock.calls.map(({ arguments: [first] }: { arguments: unknown[] }) =>
+    typeof first === "string" ? first : (first as { text: string }).text,
+  );
 
 /** Which of them look for changes, and give a sign of life: each node does that all the time, whatever it serves. */
 const isBackground = (sql: string): boolean => /pg_walfile_name|\bnode\b|\blease\b|^LISTEN/.test(sql);
@@ -31,11 +34,6 @@ describe("what a node asks Postgres for", () => {
   let database: string;
   let berth: TestBerth;
   before(async () => {
-    pg.Client.prototype.query = function (this: pg.Client, ...args: unknown[]) {
-      const [first] = args as [string | { text: string }];
-      sent.push(typeof first === "string" ? first : first.text);
-      return (query as (...all: unknown[]) => unknown).apply(this, args);
-    } as typeof query;
     postgres = await startPostgres();
     database = await postgres.database();
     berth = await startTestBerth({
@@ -44,18 +42,17 @@ describe("what a node asks Postgres for", () => {
       env: { BERTH_DATABASE: database, ...keysOfAll(), BERTH_NODE_LEASE_MS: "600000" },
     });
   });
-  beforeEach(() => void (sent.length = 0));
+  beforeEach(() => queries.mock.resetCalls());
   after(async () => {
-    pg.Client.prototype.query = query;
     await berth?.close();
     await postgres?.close();
   });
 
-  const asked = (): string[] => sent.filter((sql) => !isBackground(sql));
+  const asked = (): string[] => sent().filter((sql) => !isBackground(sql));
 
   async function warm(act: () => Promise<unknown>): Promise<string[]> {
     for (let times = 0; times < 2; times++) await act();
-    sent.length = 0;
+    queries.mock.resetCalls();
     for (let times = 0; times < 3; times++) await act();
     return asked();
   }
@@ -114,11 +111,11 @@ describe("what a node asks Postgres for", () => {
       await until(async () => (await modern(`${url}/all`, "tools/list")).status === 403);
       await tenants.change("acme", { by: "test", suspended: false });
     });
-    sent.length = 0;
+    queries.mock.resetCalls();
     await until(async () => (await modern(`${url}/missing`, "tools/list")).status === 404);
     const opened = asked().filter((sql) => !sql.includes("tenant_host"));
     assert.equal(opened.length, 2, opened.join("\n"));
-    sent.length = 0;
+    queries.mock.resetCalls();
     assert.equal((await modern(`${url}/all`, "tools/list")).status, 200);
     assert.equal(asked().length, 5, asked().join("\n"));
   });

@@ -39,7 +39,7 @@ export function postgresState(database: PostgresDatabase, storedBytes: StoredSum
         const known = await read(run, tenant, server, key);
         if (expected !== undefined && known.version !== expected) return undefined;
         const more = { keys: known.bytes === null ? 1 : 0, bytes: sizeOf(key, value) - (known.bytes ?? 0) };
-        await makeRoom(run, storedBytes, { tenant, server, key, more, room });
+        await makeRoom(run, storedBytes, { tenant, server, key, more, room }, known);
         // Numbers that follow the clock are greater than those of a store that was replaced by its backup.
         const version = Math.max(known.latest + 1, known.now);
         await run(
@@ -118,12 +118,17 @@ interface Known {
   readonly bytes: number | null;
   /** The highest version that any key of the server ever had. */
   readonly latest: number;
+  readonly keysOfServer: number;
+  readonly bytesOfServer: number;
+  readonly bytesOfTenant: number;
 }
 
 async function read(run: RunSql, tenant: string, server: string, key: string): Promise<Known> {
   const [known] = await run<Known>(
     `SELECT now, coalesce(place.version, 0) AS latest, octet_length(key) + octet_length(value) AS bytes,
-       CASE WHEN expires_at <= now THEN 0 ELSE coalesce(state.version, 0) END AS version
+       CASE WHEN expires_at <= now THEN 0 ELSE coalesce(state.version, 0) END AS version,
+       coalesce(place.keys, 0) AS "keysOfServer", coalesce(place.bytes, 0) AS "bytesOfServer",
+       (SELECT coalesce(sum(bytes), 0) FROM state_server WHERE tenant = $1) AS "bytesOfTenant"
      FROM (SELECT berth_now() AS now) AS clock
      LEFT JOIN state_server AS place ON tenant = $1 AND server = $2
      LEFT JOIN state ON server_id = place.id AND key = $3`,
@@ -140,37 +145,30 @@ interface Wanted {
   readonly room: StateRoom;
 }
 
-interface Sums {
-  readonly keys: number;
-  readonly bytes: number;
-  readonly bytesOfTenant: number;
-}
-
 /** Rejects with `state_full`, unless what has expired makes room. */
-async function makeRoom(run: RunSql, storedBytes: StoredSums, wanted: Wanted): Promise<void> {
-  const { tenant, key, more } = wanted;
+async function makeRoom(run: RunSql, storedBytes: StoredSums, wanted: Wanted, known: Known): Promise<void> {
+  const { tenant, server, key, more } = wanted;
   if (more.keys === 0 && more.bytes <= 0) return;
   try {
-    await checkSums(run, storedBytes, wanted);
+    await checkSums(run, storedBytes, wanted, known);
   } catch (error) {
     if ((error as BerthError).code !== "state_full") throw error;
     // The key itself stays, as its size is counted already.
     if ((await removeExpired(run, tenant, key)) === 0) throw error;
-    await checkSums(run, storedBytes, wanted);
+    await checkSums(run, storedBytes, wanted, await read(run, tenant, server, key));
   }
 }
 
-async function checkSums(run: RunSql, storedBytes: StoredSums, { tenant, server, more, room }: Wanted): Promise<void> {
-  const [sums] = await run<Sums>(
-    `SELECT coalesce(sum(keys) FILTER (WHERE server = $2), 0) AS keys,
-       coalesce(sum(bytes) FILTER (WHERE server = $2), 0) AS bytes, coalesce(sum(bytes), 0) AS "bytesOfTenant"
-     FROM state_server WHERE tenant = $1`,
-    [tenant, server],
-  );
-  const full = whatIsFull(sums!, more, room);
+async function checkSums(
+  run: RunSql,
+  storedBytes: StoredSums,
+  { tenant, server, more, room }: Wanted,
+  { keysOfServer, bytesOfServer, bytesOfTenant }: Known,
+): Promise<void> {
+  const full = whatIsFull({ keys: keysOfServer, bytes: bytesOfServer }, more, room);
   if (full !== undefined) throw serverFull(server, full);
   if (more.bytes <= 0) return;
-  const bytes = sums!.bytesOfTenant + more.bytes;
+  const bytes = bytesOfTenant + more.bytes;
   if (bytes > room.bytesPerTenant) throw tenantStateFull(bytes, room.bytesPerTenant);
   if (room.storedBytesMax !== undefined)
     checkRoom(await storedBytes.lately(run, tenant), more.bytes, room.storedBytesMax, "state_full");
