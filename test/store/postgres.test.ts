@@ -349,12 +349,15 @@ test("no error tells the address of the database, nor its user, password or name
   }
 });
 
-test("a database that takes no writes says so, and what to do", async (t) => {
+test("a database that takes no writes says so, and what to do, and is connected to anew", async (t) => {
   const url = await fresh();
-  await ask(url, "ALTER DATABASE " + new URL(url).pathname.slice(1) + " SET default_transaction_read_only = on");
+  const database = new URL(url).pathname.slice(1);
+  await ask(url, `ALTER DATABASE ${database} SET default_transaction_read_only = on`);
   const store = await open(t, url);
   await assert.rejects(save(store, "one"), { code: "store_failed", message: /takes no writes; BERTH_DATABASE/ });
   await assert.rejects(store.check(), { code: "store_failed" });
+  await ask(url, `BEGIN READ WRITE; ALTER DATABASE ${database} RESET default_transaction_read_only; COMMIT`);
+  await save(store, "two");
 });
 
 test("a store that cannot save says so when it is checked, and one that another node is writing does not", async (t) => {

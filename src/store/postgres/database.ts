@@ -121,7 +121,8 @@ export class PostgresDatabase {
       try {
         return await client.query({ text: sql, values: [...values], ...(isLong && UNHURRIED) });
       } catch (error) {
-        if (!isAnswer(error)) lost ??= error as Error;
+        // Another connection may lead to the server that takes writes.
+        if (!isAnswer(error) || codeOf(error) === READ_ONLY) lost ??= error as Error;
         throw asStoreFailure(error);
       }
     };
@@ -281,6 +282,8 @@ export function lockOf(kind: LockKind, name: string): string {
   return `SELECT pg_advisory_xact_lock(${key})`;
 }
 
+const READ_ONLY = "25006";
+
 /** The database itself said it, so that its code is a SQLSTATE. */
 function isAnswer(error: unknown): boolean {
   return error instanceof DatabaseError;
@@ -313,7 +316,7 @@ const TOO_LONG = "the database took too long, and nothing was changed; try again
 function whatFailed(error: unknown): string {
   const code = codeOf(error);
   if (code === "53100") return "the disk of the database is full, and nothing was changed; free some space";
-  if (code === "25006" || code === "55000")
+  if (code === READ_ONLY || code === "55000")
     return "the database takes no writes; BERTH_DATABASE must name the server that does";
   if (code.startsWith("28") || code === "3D000") return "the database refuses the user or the name in BERTH_DATABASE";
   if (code === "57014" || code === "55P03" || code === "25P03") return TOO_LONG;
