@@ -16,8 +16,9 @@ import type { Log } from "../../lib/log.ts";
 const CONNECTIONS = 8;
 /** A connection that is not there by then is not waited for. */
 const CONNECT_MS = 5_000;
-/** The longest that one statement may take, and a transaction may stand still. */
+/** The longest that one statement may take, and that a transaction may stand still where it may take long. */
 const STATEMENT_MS = 30_000;
+const STILL_MS = 10_000;
 /** A connection is lost over which no answer came for so much longer, or no sign of life for so long. */
 const ANSWER_MS = 5_000;
 const KEEP_ALIVE_MS = 10_000;
@@ -234,9 +235,10 @@ export interface TransactionSettings {
   readonly isLong?: boolean;
 }
 
-/** Whoever stands still for so long has lost its transaction, however long that may take: others may wait for it. */
+/** Whoever stands still has lost its transaction, however long that may take: others wait for it, at its end all others. */
 function limitsOf(ms: number, isLong = false): string {
-  return `; SET LOCAL statement_timeout = ${isLong ? 0 : ms}; SET LOCAL idle_in_transaction_session_timeout = ${ms}`;
+  const [statementMs, stillMs] = isLong ? [0, ms] : [ms, Math.min(ms, STILL_MS)];
+  return `; SET LOCAL statement_timeout = ${statementMs}; SET LOCAL idle_in_transaction_session_timeout = ${stillMs}`;
 }
 
 const QUICK = "; SET LOCAL synchronous_commit = off";
@@ -321,6 +323,7 @@ function whatFailed(error: unknown): string {
   if (code.startsWith("28") || code === "3D000") return "the database refuses the user or the name in BERTH_DATABASE";
   if (code === "57014" || code === "55P03" || code === "25P03") return TOO_LONG;
   if (code === "22021") return "a text has the character NUL in it, which the database cannot keep";
+  if (code === "54000") return "a name or a key is too long for the database, which takes some 2,500 bytes";
   if (code === "53300") return "the database takes no more connections; each node of Berth needs up to 13";
   if (isAnswer(error) && !isLost(code) && !code.startsWith("53"))
     return `the database refused a statement (SQLSTATE ${code}), and nothing was changed`;
