@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { after, before, test, type TestContext } from "node:test";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { Log } from "../../src/lib/log.ts";
-import { lock, lockOf, PostgresDatabase } from "../../src/store/postgres/database.ts";
+import { isOpenToListeners, lock, lockOf, PostgresDatabase } from "../../src/store/postgres/database.ts";
 import { openPostgresStore, type PostgresStoreOptions } from "../../src/store/postgres/postgres-store.ts";
 import type { ChangedName, SecretStore, Store } from "../../src/store/store.ts";
 import { openWay } from "../support/postgres-way.ts";
@@ -549,4 +549,17 @@ test("a flood of tokens that nobody knows takes no connection from anybody else"
   assert.ok(await store.name("default", "variable", "one"));
   await other.query("COMMIT");
   await flood;
+});
+
+test("C8 a connection that others can read is known by its address, which asks for TLS or not", () => {
+  for (const [url, isOpen] of [
+    ["postgres://berth:pw@db.internal/berth", true],
+    ["postgres://berth:pw@10.0.0.5/berth?sslmode=disable", true],
+    ["postgres://berth:pw@db.internal/berth?sslmode=verify-full", false],
+    ["postgres://berth:pw@db.internal/berth?sslmode=no-verify", false],
+    ["postgres://berth:pw@127.0.0.1/berth", false],
+    ["postgres://berth:pw@localhost/berth", false],
+    ["postgres://berth:pw@/berth?host=/run/postgresql", false],
+  ] as const)
+    assert.equal(isOpenToListeners(url), isOpen, url);
 });

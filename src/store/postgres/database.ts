@@ -268,6 +268,12 @@ export function connectionOf(connectionString: string, statementMs = STATEMENT_M
   };
 }
 
+/** Whoever listens between here and the database reads all that goes over the connection: its password first. */
+export function isOpenToListeners(url: string): boolean {
+  const { ssl, host } = new Client(connectionOf(url));
+  return !ssl && !/^(?:127\.|::1$|localhost$|\/)/.test(host);
+}
+
 /**
  * Waits until nobody else holds this, and holds it until the transaction ends. Whoever takes several takes them in this
  * order: tenants, contents by their CIDs, chains of the audit log by their tenants, and the counter of changes at last.
