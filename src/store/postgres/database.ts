@@ -41,6 +41,8 @@ export class PostgresDatabase {
   readonly #statementMs: number;
   /** The end of the last change of each tenant that has one under way. */
   readonly #changing = new Map<string, Promise<void>>();
+  /** True while it is known to be out of reach: who asks then is not kept waiting for what cannot come. */
+  isAway: () => boolean = () => false;
 
   constructor(url: string, log?: Log, statementMs = STATEMENT_MS, connections = CONNECTIONS) {
     this.#url = url;
@@ -54,12 +56,17 @@ export class PostgresDatabase {
     // No text here holds it, and Postgres refuses to look.
     if (sql.startsWith("SELECT") && values.some((value) => typeof value === "string" && value.includes("\0")))
       return [];
+    this.#checkReach();
     try {
       return (await this.#pool.query<Row>(sql, [...values])).rows;
     } catch (error) {
       throw asStoreFailure(error);
     }
   };
+
+  #checkReach(): void {
+    if (this.isAway()) throw new BerthError("store_failed", AWAY);
+  }
 
   /** As `run`, and gives up a connection over which no answer came within `ms`. */
   async runWithin<Row extends object>(ms: number, text: string, values: readonly unknown[]): Promise<Row[]> {
@@ -112,6 +119,7 @@ export class PostgresDatabase {
 
   async #attempt<T>(work: (run: RunSql) => Promise<T>, how: TransactionSettings & { tenant?: string }): Promise<T> {
     const { isDurable = true, isLong, tenant } = how;
+    this.#checkReach();
     const client = await this.#pool.connect().catch((error: unknown) => {
       throw asStoreFailure(error);
     });
@@ -318,6 +326,7 @@ export function asStoreFailure(error: unknown): BerthError {
   return new BerthError("store_failed", whatFailed(error), { cause: error });
 }
 
+const AWAY = "the database cannot be reached; nothing was changed, and it works again once it can";
 const TOO_LONG = "the database took too long, and nothing was changed; try again";
 
 /** Says what failed without an address, a name or a value: the caller sees it, and the log has the cause. */
@@ -336,5 +345,5 @@ function whatFailed(error: unknown): string {
   if (code === "ERR_INVALID_URL") return "BERTH_DATABASE is not the address of a database: see docs/settings.md";
   if (/CERT|SIGNATURE|TLS/.test(code) || /\bSSL\b/.test((error as Error).message))
     return "the database and Berth do not agree on TLS: see sslmode in BERTH_DATABASE, and the log";
-  return "the database cannot be reached; nothing was changed, and it works again once it can";
+  return AWAY;
 }

@@ -43,6 +43,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const ofNode = new PostgresDatabase(url, log, statementMs, 2);
   const ofTokens = new PostgresDatabase(url, log, statementMs, 2);
   const feed = new Feed(ofNode, url, log);
+  for (const each of [database, ofTokens]) each.isAway = () => feed.isAway;
   const close = async (): Promise<void> => {
     await feed.close();
     await Promise.all([database, ofNode, ofTokens].map((each) => each.close()));
