@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test, type TestContext } from "node:test";
+import { pino } from "pino";
 import { rawBlock } from "../../src/lib/cid.ts";
-import type { Log } from "../../src/lib/log.ts";
+import { logOptions, type Log } from "../../src/lib/log.ts";
 import { isOpenToListeners, lock, lockOf, PostgresDatabase } from "../../src/store/postgres/database.ts";
 import { openPostgresStore, type PostgresStoreOptions } from "../../src/store/postgres/postgres-store.ts";
 import type { ChangedName, SecretStore, Store } from "../../src/store/store.ts";
@@ -349,6 +350,18 @@ test("no error tells the address of the database, nor its user, password or name
   }
 });
 
+test("C8 the log tells of a lost connection what the database said, and nothing of the connection", async (t) => {
+  const url = await fresh();
+  const lines: string[] = [];
+  const log = pino(logOptions("info", []), { write: (line: string) => void lines.push(line) });
+  const store = await open(t, url, { log });
+  await save(store, "one");
+  await ask(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'berth'");
+  await until(() => lines.some((line) => line.includes("terminating connection")));
+  for (const line of lines)
+    for (const part of ["127.0.0.1", new URL(url).port, "secretKey", '"user"']) assert.ok(!line.includes(part), line);
+});
+
 test("a database that takes no writes says so, and what to do, and is connected to anew", async (t) => {
   const url = await fresh();
   const database = new URL(url).pathname.slice(1);
@@ -495,14 +508,14 @@ test("a save that only some of the servers may have that were to have it is not 
   const store = await open(t, url);
   await postgres.query("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
   await postgres.query("SELECT pg_reload_conf()");
-  let isOver = false;
+  const over = new AbortController();
   const saving = (async () => {
-    for (let turn = 0; !isOver; turn++) await save(store, `${turn}`);
+    for (let turn = 0; !over.signal.aborted; turn++) await save(store, `${turn}`);
   })();
   const refused = assert.rejects(saving, { code: "store_unsure" });
   const waiting = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
   await until(async () => (await postgres.query(waiting)).length > 0);
-  isOver = true;
+  over.abort();
   await postgres.query("ALTER SYSTEM RESET synchronous_standby_names");
   await postgres.query("SELECT pg_reload_conf()");
   await refused;

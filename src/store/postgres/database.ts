@@ -48,7 +48,10 @@ export class PostgresDatabase {
     this.#url = url;
     this.#statementMs = statementMs;
     this.#pool = new Pool({ ...connectionOf(url, statementMs), max: connections, idleTimeoutMillis: 60_000 });
-    this.#pool.on("error", (err) => log?.warn({ err }, "an idle connection to the database was lost"));
+    // The error of an idle connection has all of that connection in it.
+    this.#pool.on("error", (error) =>
+      log?.warn({ err: asStoreFailure(error) }, "an idle connection to the database was lost"),
+    );
   }
 
   /** One statement, which is a transaction by itself; it is never tried twice. */
