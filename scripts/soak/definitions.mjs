@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { jsonBlock, rawBlock } from "../../dist/src/lib/cid.js";
-import { openSqliteStore } from "../../dist/src/store/sqlite/sqlite-store.js";
+import { openStore } from "../../dist/src/store/open-store.js";
 
 /** The definitions served meanwhile: guests that answer, stream, fail, crash and eat memory, a script, an upstream. */
 export const definitions = {
@@ -42,9 +42,9 @@ const installed = fileURLToPath(new URL("../../test/upstreams/node_modules/", im
 const script = join(installed, "@modelcontextprotocol", "server-everything", "dist", "index.js");
 export const everything = `mcp+node://${script}?command=stdio`;
 
-/** A second tenant with the same TypeScript servers, and the same upstream. @param {string} dataDir */
-export async function addTenant(dataDir) {
-  const store = await openSqliteStore({ dataDir });
+/** A second tenant with the same TypeScript servers, and the same upstream. @param {{ dataDir: string, database?: string }} where */
+export async function addTenant(where) {
+  const store = await openStore(where);
   try {
     await store.tenants.create(OTHER_TENANT, { by: "soak" });
     const [put, set] = [[], []];

@@ -49,6 +49,18 @@ async function refusedSave({ ownUrl: url }) {
   return response.status === 503 && text;
 }
 
+/** The database crashes, and comes back after a while, under load: what was acknowledged before it is there. */
+export async function crashDatabase({ postgres, service, editors, fault }) {
+  await postgres.stop("crash");
+  await sleep(FULL_MS);
+  await postgres.startAgain();
+  const acknowledged = editors.acknowledged();
+  const isWell = () => editors.acknowledged().every((number, index) => number > acknowledged[index]);
+  if (!(await within(isWell))) return fault("the database is back, and saves wait on");
+  if (!(await fetch(`${service.url}/readyz`)).ok) return fault("the database is back, and Berth is not ready");
+  await editors.checkAcknowledged();
+}
+
 /**
  * A backup is restored while Berth serves: it serves the state of the backup, without later edits, and the undone
  * writes are in the copy that was kept.

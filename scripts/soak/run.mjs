@@ -4,13 +4,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { Client } from "pg";
 import Database from "../../dist/src/store/sqlite/better-sqlite3.js";
 import { DATABASE_FILE } from "../../dist/src/store/sqlite/open-database.js";
 import { makeImage, serve, writeImageSources } from "../bench/berth.mjs";
+import { keysOfNodes, startOwnPostgres } from "../postgres.mjs";
 import { severalAuditWriters } from "./audit-writers.mjs";
 import { auditVerifier } from "./audit.mjs";
 import { addTenant, definitions, everything, OTHER_TENANT } from "./definitions.mjs";
-import { fillDisk, restoreBackup } from "./disasters.mjs";
+import { crashDatabase, fillDisk, restoreBackup } from "./disasters.mjs";
 import { mountDisk } from "./disk.mjs";
 import { EDITOR, Editors } from "./editors.mjs";
 import { callEach, runLoad } from "./load.mjs";
@@ -25,6 +27,9 @@ import { startService } from "./service.mjs";
  *
  * `npm run soak -- --nodes N`: what follows with several processes behind haproxy, one of which is killed at a time.
  * What they know together (nodes, letters, leases) must not grow.
+ *
+ * `npm run soak -- --nodes N --postgres`: the same on one Postgres, which crashes and comes back under load instead of a
+ * full disk and a restored backup.
  *
  * `npm run soak`: two tenants, mixed calls, edits, crashing guests and kill -9 of Berth itself, for ten minutes or
  * `--minutes`, after 10,000 saves of processes that are killed, and 30,000 audit records of three, in SQLite and in Postgres. In the first 40 % of the time Berth is killed every 20 s. Then its disk is full for a while, and a
@@ -41,6 +46,8 @@ const GROWTH_MB_MAX = 24;
 /** Letters that are on their way at one moment, and what several nodes hold alone: an upstream of each tenant and more. */
 const LETTERS_MAX = 100;
 const LEASES_MAX = 20;
+const counted = ["node", "letter", "lease"].map((table) => `(SELECT count(*) FROM ${table}) AS ${table}`);
+const KNOWN = `SELECT ${counted.join(", ")}`;
 
 const { values } = parseArgs({
   options: {
@@ -48,6 +55,7 @@ const { values } = parseArgs({
     nodes: { type: "string", default: "1" },
     saves: { type: "string" },
     outage: { type: "string" },
+    postgres: { type: "boolean", default: false },
   },
 });
 if (values.outage !== undefined) {
@@ -77,6 +85,7 @@ const fault = (text) => {
 };
 const end = performance.now() + totalMs;
 let disk;
+const postgres = values.postgres ? await startOwnPostgres() : undefined;
 
 try {
   const [sources, image, data] = ["sources", "image", "data"].map((name) => join(folder, name));
@@ -85,20 +94,23 @@ try {
   const own = Object.keys(definitions).map((file) => [file.replace(/\.\w+$/, ""), { definition: file }]);
   writeImageSources(sources, Object.fromEntries([...own, ["every", { upstream: everything }]]));
   await makeImage(sources, image);
-  disk = mountDisk(data);
-  await addTenant(data);
+  const database = await postgres?.database();
+  const onPostgres = database && { ...keysOfNodes(), BERTH_DATABASE: database };
+  if (!database) disk = mountDisk(data);
+  await addTenant({ dataDir: data, database });
 
-  say(await severalAuditWriters(folder, fault));
+  if (!database) say(await severalAuditWriters(folder, fault));
 
-  const launch = serve(folder, image, { data });
+  const launch = serve(folder, image, database ? {} : { data });
   const service = await startService(
     (port) => {
       const { env, ...rest } = launch(port);
-      return { ...rest, env: { ...env, BERTH_TENANT_UPSTREAMS: "on", BERTH_AUDIT: "all", BERTH_ADMIN_TOKEN: EDITOR } };
+      const given = { BERTH_TENANT_UPSTREAMS: "on", BERTH_AUDIT: "all", BERTH_ADMIN_TOKEN: EDITOR };
+      return { ...rest, env: { ...env, ...onPostgres, ...given } };
     },
     { folder, nodes },
   );
-  const verifyAudit = auditVerifier(data, fault);
+  const verifyAudit = auditVerifier(data, fault, onPostgres);
   const stop = new AbortController();
   const editors = new Editors(service, ["", `/t/${OTHER_TENANT}`], fault);
   const load = runLoad(service, ["", `/t/${OTHER_TENANT}`], stop.signal, fault);
@@ -115,10 +127,15 @@ try {
   }
 
   await callEach(service, ["", `/t/${OTHER_TENANT}`]);
-  await fillDisk({ disk, service, editors, fault });
-  say(`the disk was full, as ${disk.kind}, and has room again. ${await verifyAudit()}`);
-  const restored = await restoreBackup({ folder, data, editors, fault });
-  say(`a backup was restored, which took ${restored?.lost} acknowledged writes back. ${await verifyAudit()}`);
+  if (postgres) {
+    await crashDatabase({ postgres, service, editors, fault });
+    say(`the database has crashed, and is back. ${await verifyAudit()}`);
+  } else {
+    await fillDisk({ disk, service, editors, fault });
+    say(`the disk was full, as ${disk.kind}, and has room again. ${await verifyAudit()}`);
+    const restored = await restoreBackup({ folder, data, editors, fault });
+    say(`a backup was restored, which took ${restored?.lost} acknowledged writes back. ${await verifyAudit()}`);
+  }
 
   const restMs = Math.max(0, end - performance.now());
   await sleep(restMs * WARM_UP_SHARE);
@@ -126,7 +143,7 @@ try {
   say(`warm: ${inMb(warmMb)}`);
   await sleep(restMs * (1 - WARM_UP_SHARE));
   const endMb = await mediansMb(service.pids);
-  const known = knownTogether(data);
+  const known = database ? await knownInPostgres(database) : knownTogether(data);
   stop.abort();
   const counts = await load;
   await editing;
@@ -147,6 +164,7 @@ try {
 } finally {
   if (faults.length > 0) say(`the end of the log:\n${logOf(folder)}`);
   disk?.unmount();
+  await postgres?.close();
   rmSync(folder, { recursive: true, force: true });
 }
 say(faults.length === 0 ? "soak passed" : `soak FAILED with ${faults.length} faults`);
@@ -164,11 +182,18 @@ function inMb(all) {
 function knownTogether(data) {
   const database = new Database(join(data, DATABASE_FILE), { readonly: true });
   try {
-    const count = (table) => database.prepare(`SELECT count(*) FROM ${table}`).pluck().get();
-    return Object.fromEntries(["node", "letter", "lease"].map((table) => [table, count(table)]));
+    return database.prepare(KNOWN).get();
   } finally {
     database.close();
   }
+}
+
+async function knownInPostgres(database) {
+  const client = new Client({ connectionString: database });
+  await client.connect();
+  const [counts] = (await client.query(KNOWN)).rows;
+  await client.end();
+  return Object.fromEntries(Object.entries(counts).map(([table, count]) => [table, Number(count)]));
 }
 
 /** The median of seven seconds, so that one garbage collection more or less does not count. */

@@ -8,6 +8,9 @@ import { createPrincipal, type AccessGrant, type Principal } from "./principal.t
 import type { TokenRequest } from "./token-request.ts";
 import { isTokenText, newToken, tokenHash } from "./token-text.ts";
 
+/** How long the store is not asked again for a token that it refused: nobody has one before it is kept. */
+const REFUSED_MS = 1_000;
+
 /**
  * Berth's own tokens: created, listed, revoked and verified. It owns what a token is valid for and how long; storage is
  * the store's business. A token is shown once, to its creator, and never again.
@@ -16,6 +19,8 @@ export class Tokens {
   readonly #records: TokenRecords;
   /** By hash: a call costs one hash and one look-up here. */
   readonly #known: BoundedMap<string, Known>;
+  /** When the store said of a hash that it knows none, or that it was revoked. */
+  readonly #refused: BoundedMap<string, { readonly at: number; readonly why: string }>;
   readonly #knownMs: number;
   readonly #staleMs: number;
   readonly #tokensMax: number;
@@ -29,6 +34,7 @@ export class Tokens {
   constructor(records: TokenRecords, options: TokensOptions) {
     this.#records = records;
     this.#known = new BoundedMap(options.knownTokens);
+    this.#refused = new BoundedMap(options.knownTokens);
     this.#knownMs = options.knownTokenMs;
     this.#staleMs = options.staleMs;
     this.#tokensMax = options.tokensPerTenant;
@@ -73,7 +79,10 @@ export class Tokens {
     const hash = tokenHash(token);
     const known = this.#known.get(hash);
     const isFresh = known !== undefined && performance.now() - known.foundAt < this.#knownMs;
-    return isFresh ? this.#inForce(known.principal, tenant) : this.#look(hash, tenant);
+    if (isFresh) return this.#inForce(known.principal, tenant);
+    const refused = this.#refused.get(hash);
+    if (refused && performance.now() - refused.at < REFUSED_MS) throw new BerthError("unauthorized", refused.why);
+    return this.#look(hash, tenant);
   }
 
   /** The tenant may be gone, and all of its tokens with it. */
@@ -96,8 +105,8 @@ export class Tokens {
     }
     const before = this.#known.get(hash);
     if (before && record?.revokedAt !== null) this.#forget(before.id);
-    if (!record || !isSame(record.hash, hash)) throw unknown();
-    if (record.revokedAt !== null) throw new BerthError("unauthorized", "it was revoked");
+    if (!record || !isSame(record.hash, hash)) throw this.#refuse(hash, UNKNOWN);
+    if (record.revokedAt !== null) throw this.#refuse(hash, "it was revoked");
     // Simultaneous requests share one principal.
     const principal = this.#inForce(before?.principal ?? principalOf(record), tenant);
     // A token revoked meanwhile must not be remembered as valid.
@@ -119,6 +128,11 @@ export class Tokens {
     // A token of another tenant looks like one that does not exist.
     if (principal.tenant !== tenant) throw unknown();
     return principal;
+  }
+
+  #refuse(hash: string, why: string): BerthError {
+    this.#refused.set(hash, { at: performance.now(), why });
+    return new BerthError("unauthorized", why);
   }
 
   #forget(id: string): void {
@@ -179,8 +193,10 @@ function infoOf({ id, name, tenant, grant, createdAt, expiresAt, revokedAt }: To
   return { id, name, tenant, ...(grant as unknown as AccessGrant), createdAt, expiresAt, revokedAt };
 }
 
+const UNKNOWN = "there is no such token here";
+
 function unknown(): BerthError {
-  return new BerthError("unauthorized", "there is no such token here");
+  return new BerthError("unauthorized", UNKNOWN);
 }
 
 /** Compares in a time that reveals nothing of either. */

@@ -335,14 +335,12 @@ export class ServiceReadiness implements Readiness {
       await this.#store?.check();
       return [];
     } catch (error) {
-      if (unheardMs > 0) {
-        // Those who read changes see it, too, in a moment, and say since when.
-        this.warnings = ["The store cannot be written"];
-        return [];
-      }
       // The details may name a folder of this machine, and anyone may ask.
       this.#log.error({ err: error }, "the store cannot be written");
-      return ["The store cannot be written"];
+      const text = "The store cannot be written";
+      // That of several machines cannot be written by any of them.
+      this.warnings = unheardMs > 0 ? [text] : [];
+      return unheardMs > 0 ? [] : [text];
     }
   }
 }

@@ -32,8 +32,8 @@ export async function copyRows(
   { keep, onTable }: CopySettings,
 ): Promise<CopiedStore> {
   if (source.nodes > 0) {
-    const several = source.nodes === 1 ? "a process serves" : `${source.nodes} processes serve`;
-    const detail = `${several} from the store that is to be copied; end all of them, and try again after 20 s`;
+    const who = source.nodes === 1 ? "a process serves" : `${source.nodes} processes serve`;
+    const detail = `${who} from the store that is to be copied; end all of them (a killed one counts for BERTH_NODE_LEASE_MS)`;
     throw new BerthError("backup_failed", detail);
   }
   return into(async (target) => {

@@ -450,4 +450,16 @@ describe("a token that is known", () => {
       tokens.close();
     }
   });
+
+  it("C8 a token that is refused again and again costs the store a question at a time", async () => {
+    let asked = 0;
+    const records = { byHash: async () => void asked++, onRevoke: () => () => {} } as unknown as TokenRecords;
+    const options = { knownTokens: 9, knownTokenMs: 60_000, staleMs: 0, tokensPerTenant: 9, onRevoked: () => {} };
+    const tokens = new Tokens(records, options);
+    const token = newToken();
+    for (let turn = 0; turn < 50; turn++)
+      await assert.rejects(async () => tokens.principalOf(token, "acme"), { code: "unauthorized" });
+    assert.ok(asked < 50, `${asked}`);
+    tokens.close();
+  });
 });

@@ -8,6 +8,7 @@ import { stopwatch } from "../support/stopwatch.ts";
 import { until } from "../support/until.ts";
 
 const KIT = `import type { ToolContext } from "berth";
+export const echo = (): string => "hello";
 export const read = ({ variable }: ToolContext): Promise<string | undefined> => variable("saved");
 export async function keep(value: number, { state }: ToolContext): Promise<number> {
   return state.update<number>("sum", (sum = 0) => sum + value);
@@ -16,6 +17,8 @@ export async function keep(value: number, { state }: ToolContext): Promise<numbe
 /** Changes are found by looking twice a second, where nothing tells of them. */
 const IN_FORCE_MS = 1_000;
 const TRIES = 5;
+const AT_ONCE_MS = 2_000;
+const WELL_MS = 5_000;
 
 /** Debian's own Postgres, which the nodes reach through pgbouncer in transaction mode: they hear of nothing by LISTEN. */
 describe("nodes that reach the system's Postgres through pgbouncer", () => {
@@ -57,5 +60,30 @@ describe("nodes that reach the system's Postgres through pgbouncer", () => {
       sums.toSorted((one, other) => one - other),
       Array.from({ length: 30 }, (_, index) => index + 1),
     );
+  });
+
+  it("serve on while nothing comes through and nobody says so, refuse changes at once, and are well again by themselves", async (t) => {
+    const save = async (node: number, text: string): Promise<number> => {
+      const init = { method: "PUT", headers: { "If-Match": "*", "Content-Type": "text/plain" }, body: text };
+      const signal = AbortSignal.timeout(AT_ONCE_MS);
+      const response = await fetch(`${nodes.urls[node]}/api/variables/saved`, { ...init, signal }).catch(
+        () => undefined,
+      );
+      return response?.status ?? 0;
+    };
+    assert.ok((await save(0, "before")) < 300);
+    for (const url of nodes.urls) await call(`${url}/mcp/kit`, "echo");
+    bouncer.pause();
+    t.after(() => bouncer.resume());
+    for (const [node, url] of nodes.urls.entries()) {
+      await until(async () => (await save(node, "meanwhile")) === 503);
+      assert.equal((await call(`${url}/mcp/kit`, "echo")).content[0].text, "hello");
+      assert.equal((await fetch(`${url}/readyz`)).status, 200);
+    }
+    bouncer.resume();
+    const tookMs = stopwatch();
+    for (const node of nodes.urls.keys()) await until(async () => (await save(node, `after ${node}`)) < 300);
+    const ms = tookMs();
+    assert.ok(ms < WELL_MS, `well again after ${ms} ms`);
   });
 });

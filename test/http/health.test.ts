@@ -133,9 +133,12 @@ describe("the health of a service", () => {
 
   it("a database out of reach, which others do not reach either, is said, and a reason only after staleMs", async () => {
     let unheardMs = 100;
-    const readiness = new ServiceReadiness(log, { staleMs: 60_000 });
-    readiness.ready({ unheardMs: () => unheardMs, check: () => Promise.reject(new Error("connection refused")) });
+    const logged: unknown[] = [];
+    const logging = { error: ({ err }: { err: Error }) => void logged.push(err.message) } as unknown as typeof log;
+    const readiness = new ServiceReadiness(logging, { staleMs: 60_000 });
+    readiness.ready({ unheardMs: () => unheardMs, check: () => Promise.reject(new Error("the disk is full")) });
     assert.deepEqual([await readiness.reasons(), readiness.warnings], [[], ["The store cannot be written"]]);
+    assert.deepEqual(logged, ["the disk is full"]);
     for (const [ms, reasons] of [
       [59_000, []],
       [61_000, ["The database has been out of reach for 61 s"]],

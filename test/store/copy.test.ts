@@ -9,6 +9,7 @@ import { verifyLog } from "../../src/audit/verify.ts";
 import { packageRoot } from "../../src/config.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
+import { copiedTables } from "../../src/store/copied.ts";
 import { copyStore, type StoreOptions } from "../../src/store/open-store.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
@@ -194,6 +195,22 @@ describe("a store that is copied", () => {
   });
 });
 
+it("a copy takes each column of each table in Postgres, but for those of processes and of the database itself", async () => {
+  const database = await postgres.database();
+  await (await openWhere(database)).close();
+  const columns = await ask(
+    database,
+    "SELECT table_name || '.' || column_name AS name FROM information_schema.columns WHERE table_schema = 'public'",
+  );
+  const taken = new Set(
+    copiedTables.flatMap((table) => Object.keys(table.columns).map((each) => `${table.name}.${each}`)),
+  );
+  const left = columns.map(({ name }) => String(name)).filter((name) => !taken.has(name));
+  const tables = new Set(left.filter((name) => name !== "name_change.writer").map((name) => name.split(".")[0]!));
+  const own = ["berth_schema", "key_proof", "lease", "letter", "name_change_counter", "node", "staging"];
+  assert.deepEqual([...tables].sort(), own);
+});
+
 describe("a copy is refused", () => {
   const refused = (from: string, to: string, message: RegExp): Promise<void> =>
     assert.rejects(copied(from, to), { code: "backup_failed", message });
@@ -229,6 +246,18 @@ describe("a copy is refused", () => {
     await assert.rejects(changed, { code: "backup_failed", message: /was changed meanwhile/ });
     assert.deepEqual(await ask(target, "SELECT to_regclass('content') AS there"), [{ there: null }]);
     await copied(source, target);
+  });
+
+  it("where a later version has added something, which would be left out", async () => {
+    const source = await postgres.database();
+    await (await openWhere(source)).close();
+    await ask(source, "CREATE TABLE later (a text)");
+    await ask(source, "UPDATE berth_schema SET version = version + 1");
+    await refused(
+      source,
+      newFolder(),
+      /the database is at version 2 and this Berth knows 1; copy it with the newer Berth/,
+    );
   });
 
   it("where a content is damaged, or Postgres cannot keep a text, with the place", async () => {

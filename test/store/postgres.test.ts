@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test, type TestContext } from "node:test";
+import { pino } from "pino";
 import { rawBlock } from "../../src/lib/cid.ts";
-import type { Log } from "../../src/lib/log.ts";
-import { lock, lockOf, PostgresDatabase } from "../../src/store/postgres/database.ts";
+import { logOptions, type Log } from "../../src/lib/log.ts";
+import { isOpenToListeners, lock, lockOf, PostgresDatabase } from "../../src/store/postgres/database.ts";
 import { openPostgresStore, type PostgresStoreOptions } from "../../src/store/postgres/postgres-store.ts";
 import type { ChangedName, SecretStore, Store } from "../../src/store/store.ts";
 import { openWay } from "../support/postgres-way.ts";
@@ -349,12 +350,27 @@ test("no error tells the address of the database, nor its user, password or name
   }
 });
 
-test("a database that takes no writes says so, and what to do", async (t) => {
+test("C8 the log tells of a lost connection what the database said, and nothing of the connection", async (t) => {
   const url = await fresh();
-  await ask(url, "ALTER DATABASE " + new URL(url).pathname.slice(1) + " SET default_transaction_read_only = on");
+  const lines: string[] = [];
+  const log = pino(logOptions("info", []), { write: (line: string) => void lines.push(line) });
+  const store = await open(t, url, { log });
+  await save(store, "one");
+  await ask(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'berth'");
+  await until(() => lines.some((line) => line.includes("terminating connection")));
+  for (const line of lines)
+    for (const part of ["127.0.0.1", new URL(url).port, "secretKey", '"user"']) assert.ok(!line.includes(part), line);
+});
+
+test("a database that takes no writes says so, and what to do, and is connected to anew", async (t) => {
+  const url = await fresh();
+  const database = new URL(url).pathname.slice(1);
+  await ask(url, `ALTER DATABASE ${database} SET default_transaction_read_only = on`);
   const store = await open(t, url);
   await assert.rejects(save(store, "one"), { code: "store_failed", message: /takes no writes; BERTH_DATABASE/ });
   await assert.rejects(store.check(), { code: "store_failed" });
+  await ask(url, `BEGIN READ WRITE; ALTER DATABASE ${database} RESET default_transaction_read_only; COMMIT`);
+  await save(store, "two");
 });
 
 test("a store that cannot save says so when it is checked, and one that another node is writing does not", async (t) => {
@@ -492,14 +508,14 @@ test("a save that only some of the servers may have that were to have it is not 
   const store = await open(t, url);
   await postgres.query("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
   await postgres.query("SELECT pg_reload_conf()");
-  let isOver = false;
+  const over = new AbortController();
   const saving = (async () => {
-    for (let turn = 0; !isOver; turn++) await save(store, `${turn}`);
+    for (let turn = 0; !over.signal.aborted; turn++) await save(store, `${turn}`);
   })();
   const refused = assert.rejects(saving, { code: "store_unsure" });
   const waiting = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
   await until(async () => (await postgres.query(waiting)).length > 0);
-  isOver = true;
+  over.abort();
   await postgres.query("ALTER SYSTEM RESET synchronous_standby_names");
   await postgres.query("SELECT pg_reload_conf()");
   await refused;
@@ -546,4 +562,17 @@ test("a flood of tokens that nobody knows takes no connection from anybody else"
   assert.ok(await store.name("default", "variable", "one"));
   await other.query("COMMIT");
   await flood;
+});
+
+test("C8 a connection that others can read is known by its address, which asks for TLS or not", () => {
+  for (const [url, isOpen] of [
+    ["postgres://berth:pw@db.internal/berth", true],
+    ["postgres://berth:pw@10.0.0.5/berth?sslmode=disable", true],
+    ["postgres://berth:pw@db.internal/berth?sslmode=verify-full", false],
+    ["postgres://berth:pw@db.internal/berth?sslmode=no-verify", false],
+    ["postgres://berth:pw@127.0.0.1/berth", false],
+    ["postgres://berth:pw@localhost/berth", false],
+    ["postgres://berth:pw@/berth?host=/run/postgresql", false],
+  ] as const)
+    assert.equal(isOpenToListeners(url), isOpen, url);
 });

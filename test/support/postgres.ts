@@ -159,6 +159,9 @@ async function runServer(file: string, args: readonly string[], options: SpawnOp
 export interface TestBouncer {
   /** The same database, through it. */
   urlOf(url: string): string;
+  /** Nothing comes through any more, and nobody is told, as where a network is cut. */
+  pause(): void;
+  resume(): void;
   close(): Promise<void>;
 }
 
@@ -194,6 +197,8 @@ max_client_conn = 500
       through.port = String(port);
       return through.href;
     },
+    pause: () => void bouncer.kill("SIGSTOP"),
+    resume: () => void bouncer.kill("SIGCONT"),
     async close() {
       bouncer.kill("SIGINT");
       await gone;

@@ -2,9 +2,9 @@ import {
   SERVICE,
   type AuditEntry,
   type AuditHead,
-  type AuditHeads,
   type AuditLink,
   type AuditLinks,
+  type ChainHead,
   type Keep,
   type LinkQuery,
   type Retention,
@@ -148,13 +148,14 @@ export function postgresAuditLinks(database: AuditDatabase): AuditLinks {
     retentions: () => retentions(run),
 
     async heads() {
-      const heads = await run<AuditHeads["heads"][number] & { readonly isOrigin: boolean }>(
+      const rows = await run<ChainHead & { readonly isOrigin: boolean }>(
         `SELECT NULL AS chain, origin_place AS number, origin_hash AS hash, true AS "isOrigin" FROM audit_anchored
          UNION ALL SELECT NULL, place, hash, false FROM audit_anchored
-         UNION ALL (SELECT tenant, place, hash, false FROM audit_chain WHERE place > 0 ORDER BY tenant)`,
+         UNION ALL SELECT tenant, place, hash, false FROM audit_chain WHERE place > 0
+         ORDER BY "isOrigin" DESC, chain NULLS FIRST`,
       );
-      const [origin, ...ends] = heads.map(({ chain, number, hash }) => ({ chain, number, hash }));
-      return { origin: { number: origin!.number, hash: origin!.hash }, heads: ends };
+      const [origin, ...heads] = rows.map(({ chain, number, hash }) => ({ chain, number, hash }));
+      return { origin: { number: origin!.number, hash: origin!.hash }, heads };
     },
 
     head: () => anchorsEnd(run),

@@ -420,7 +420,7 @@ class Reach {
 async function removeAllExpired(database: PostgresDatabase): Promise<void> {
   const tenants = await database.run<{ tenant: string }>(
     `SELECT DISTINCT tenant FROM state JOIN state_server AS place ON place.id = server_id
-     WHERE expires_at <= berth_now() AND NOT starts_with(tenant, '${ALIAS}')`,
+     WHERE expires_at <= (SELECT berth_now()) AND NOT starts_with(tenant, '${ALIAS}')`,
   );
   for (const { tenant } of tenants) {
     const removeSome = (run: RunSql): Promise<number> => removeExpired(run, tenant);

@@ -18,7 +18,8 @@ import {
 } from "../copied.ts";
 import { postgresAuditLinks } from "./audit.ts";
 import { lock, partsOf, PostgresDatabase, type RunSql, type Snapshot } from "./database.ts";
-import { upgradeDatabase, upgradeWithin } from "./upgrade.ts";
+import { migrations } from "./migrations.ts";
+import { upgradeDatabase, upgradeWithin, versionOf } from "./upgrade.ts";
 
 /** Reads a database as it stands now. Brings its tables to this version before. Rejects with `store_failed`. */
 export async function postgresSource(url: string, log?: Log): Promise<CopySource> {
@@ -26,6 +27,7 @@ export async function postgresSource(url: string, log?: Log): Promise<CopySource
   let snapshot: Snapshot | undefined;
   try {
     await upgradeDatabase(database, log);
+    await refuseLater(database);
     snapshot = await database.snapshot();
     const { run } = snapshot;
     const [marks] = await run(MARKS);
@@ -52,6 +54,14 @@ export async function postgresSource(url: string, log?: Log): Promise<CopySource
     await database.close();
     throw error;
   }
+}
+
+/** Nothing of what a later version has added would be copied. */
+async function refuseLater({ run }: PostgresDatabase): Promise<void> {
+  const version = await versionOf(run);
+  if (version <= migrations.length) return;
+  const detail = `the database is at version ${version} and this Berth knows ${migrations.length}; copy it with the newer Berth`;
+  throw new BerthError("backup_failed", detail);
 }
 
 /**

@@ -16,8 +16,9 @@ import type { Log } from "../../lib/log.ts";
 const CONNECTIONS = 8;
 /** A connection that is not there by then is not waited for. */
 const CONNECT_MS = 5_000;
-/** The longest that one statement may take, and a transaction may stand still. */
+/** The longest that one statement may take, and that a transaction may stand still where it may take long. */
 const STATEMENT_MS = 30_000;
+const STILL_MS = 10_000;
 /** A connection is lost over which no answer came for so much longer, or no sign of life for so long. */
 const ANSWER_MS = 5_000;
 const KEEP_ALIVE_MS = 10_000;
@@ -40,12 +41,17 @@ export class PostgresDatabase {
   readonly #statementMs: number;
   /** The end of the last change of each tenant that has one under way. */
   readonly #changing = new Map<string, Promise<void>>();
+  /** True while it is known to be out of reach: who asks then is not kept waiting for what cannot come. */
+  isAway: () => boolean = () => false;
 
   constructor(url: string, log?: Log, statementMs = STATEMENT_MS, connections = CONNECTIONS) {
     this.#url = url;
     this.#statementMs = statementMs;
     this.#pool = new Pool({ ...connectionOf(url, statementMs), max: connections, idleTimeoutMillis: 60_000 });
-    this.#pool.on("error", (err) => log?.warn({ err }, "an idle connection to the database was lost"));
+    // The error of an idle connection has all of that connection in it.
+    this.#pool.on("error", (error) =>
+      log?.warn({ err: asStoreFailure(error) }, "an idle connection to the database was lost"),
+    );
   }
 
   /** One statement, which is a transaction by itself; it is never tried twice. */
@@ -53,12 +59,17 @@ export class PostgresDatabase {
     // No text here holds it, and Postgres refuses to look.
     if (sql.startsWith("SELECT") && values.some((value) => typeof value === "string" && value.includes("\0")))
       return [];
+    this.#checkReach();
     try {
       return (await this.#pool.query<Row>(sql, [...values])).rows;
     } catch (error) {
       throw asStoreFailure(error);
     }
   };
+
+  #checkReach(): void {
+    if (this.isAway()) throw new BerthError("store_failed", AWAY);
+  }
 
   /** As `run`, and gives up a connection over which no answer came within `ms`. */
   async runWithin<Row extends object>(ms: number, text: string, values: readonly unknown[]): Promise<Row[]> {
@@ -111,6 +122,7 @@ export class PostgresDatabase {
 
   async #attempt<T>(work: (run: RunSql) => Promise<T>, how: TransactionSettings & { tenant?: string }): Promise<T> {
     const { isDurable = true, isLong, tenant } = how;
+    this.#checkReach();
     const client = await this.#pool.connect().catch((error: unknown) => {
       throw asStoreFailure(error);
     });
@@ -121,7 +133,8 @@ export class PostgresDatabase {
       try {
         return await client.query({ text: sql, values: [...values], ...(isLong && UNHURRIED) });
       } catch (error) {
-        if (!isAnswer(error)) lost ??= error as Error;
+        // Another connection may lead to the server that takes writes.
+        if (!isAnswer(error) || codeOf(error) === READ_ONLY) lost ??= error as Error;
         throw asStoreFailure(error);
       }
     };
@@ -233,9 +246,10 @@ export interface TransactionSettings {
   readonly isLong?: boolean;
 }
 
-/** Whoever stands still for so long has lost its transaction, however long that may take: others may wait for it. */
+/** Whoever stands still has lost its transaction, however long that may take: others wait for it, at its end all others. */
 function limitsOf(ms: number, isLong = false): string {
-  return `; SET LOCAL statement_timeout = ${isLong ? 0 : ms}; SET LOCAL idle_in_transaction_session_timeout = ${ms}`;
+  const [statementMs, stillMs] = isLong ? [0, ms] : [ms, Math.min(ms, STILL_MS)];
+  return `; SET LOCAL statement_timeout = ${statementMs}; SET LOCAL idle_in_transaction_session_timeout = ${stillMs}`;
 }
 
 const QUICK = "; SET LOCAL synchronous_commit = off";
@@ -265,6 +279,12 @@ export function connectionOf(connectionString: string, statementMs = STATEMENT_M
   };
 }
 
+/** Whoever listens between here and the database reads all that goes over the connection: its password first. */
+export function isOpenToListeners(url: string): boolean {
+  const { ssl, host } = new Client(connectionOf(url));
+  return !ssl && !/^(?:127\.|::1$|localhost$|\/)/.test(host);
+}
+
 /**
  * Waits until nobody else holds this, and holds it until the transaction ends. Whoever takes several takes them in this
  * order: tenants, contents by their CIDs, chains of the audit log by their tenants, and the counter of changes at last.
@@ -280,6 +300,8 @@ export function lockOf(kind: LockKind, name: string): string {
   const key = createHash("sha256").update(`${kind} ${name}`).digest().readBigInt64BE();
   return `SELECT pg_advisory_xact_lock(${key})`;
 }
+
+const READ_ONLY = "25006";
 
 /** The database itself said it, so that its code is a SQLSTATE. */
 function isAnswer(error: unknown): boolean {
@@ -307,22 +329,24 @@ export function asStoreFailure(error: unknown): BerthError {
   return new BerthError("store_failed", whatFailed(error), { cause: error });
 }
 
+const AWAY = "the database cannot be reached; nothing was changed, and it works again once it can";
 const TOO_LONG = "the database took too long, and nothing was changed; try again";
 
 /** Says what failed without an address, a name or a value: the caller sees it, and the log has the cause. */
 function whatFailed(error: unknown): string {
   const code = codeOf(error);
   if (code === "53100") return "the disk of the database is full, and nothing was changed; free some space";
-  if (code === "25006" || code === "55000")
+  if (code === READ_ONLY || code === "55000")
     return "the database takes no writes; BERTH_DATABASE must name the server that does";
   if (code.startsWith("28") || code === "3D000") return "the database refuses the user or the name in BERTH_DATABASE";
   if (code === "57014" || code === "55P03" || code === "25P03") return TOO_LONG;
   if (code === "22021") return "a text has the character NUL in it, which the database cannot keep";
+  if (code === "54000") return "a name or a key is too long for the database, which takes some 2,500 bytes";
   if (code === "53300") return "the database takes no more connections; each node of Berth needs up to 13";
   if (isAnswer(error) && !isLost(code) && !code.startsWith("53"))
     return `the database refused a statement (SQLSTATE ${code}), and nothing was changed`;
   if (code === "ERR_INVALID_URL") return "BERTH_DATABASE is not the address of a database: see docs/settings.md";
   if (/CERT|SIGNATURE|TLS/.test(code) || /\bSSL\b/.test((error as Error).message))
     return "the database and Berth do not agree on TLS: see sslmode in BERTH_DATABASE, and the log";
-  return "the database cannot be reached; nothing was changed, and it works again once it can";
+  return AWAY;
 }

@@ -18,6 +18,8 @@ export interface NewChange {
 const LOOK_MS = 500;
 /** A look that takes longer is given up, for the next one over another connection. */
 const LOOK_MS_MAX = 5_000;
+/** Looks that fail for so long are no accident of one connection. */
+const AWAY_MS = 2_000;
 /** The most changes that one look reads; the next one follows at once. */
 const LOOK_ROWS = 1_000;
 /** How soon a lost connection that tells of changes is tried again. */
@@ -43,6 +45,7 @@ export class Feed {
   #timeline: number | undefined;
   #clockAheadMs = 0;
   #lookedAt = performance.now();
+  #failsSince: number | undefined;
   #looking: Promise<void> | undefined;
   #isWanted = false;
   #timer: NodeJS.Timeout | undefined;
@@ -65,6 +68,11 @@ export class Feed {
   /** Milliseconds since the epoch by the clock of the database, as of the last look. */
   now(): number {
     return Math.round(performance.timeOrigin + performance.now() + this.#clockAheadMs);
+  }
+
+  /** True once looks have failed for a while. */
+  get isAway(): boolean {
+    return this.#failsSince !== undefined && performance.now() - this.#failsSince > AWAY_MS;
   }
 
   /** Milliseconds for which no change of another node could be heard of; nothing that counts while all is well. */
@@ -152,7 +160,7 @@ export class Feed {
           await this.#look();
         }
       } catch {
-        // The database is out of reach, which its users are told. The next look sees the same.
+        this.#failsSince ??= performance.now();
       } finally {
         this.#looking = undefined;
       }
@@ -181,6 +189,7 @@ export class Feed {
     }
     while (this.#seen < seen!.latest) await this.#read(seen!.latest);
     this.#lookedAt = began;
+    this.#failsSince = undefined;
   }
 
   async #read(latest: number): Promise<void> {

@@ -7,7 +7,7 @@ import type { Change, SecretStore, Store } from "../store.ts";
 import { postgresAuditLinks } from "./audit.ts";
 import { CollectionThreads } from "./collect.ts";
 import { readBytes, readContent, readContents } from "./content.ts";
-import { PostgresDatabase } from "./database.ts";
+import { isOpenToListeners, PostgresDatabase } from "./database.ts";
 import { postgresDerived } from "./derived.ts";
 import { Feed } from "./feed.ts";
 import { admitKeys, type KeyProofs } from "./key-proofs.ts";
@@ -43,12 +43,17 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const ofNode = new PostgresDatabase(url, log, statementMs, 2);
   const ofTokens = new PostgresDatabase(url, log, statementMs, 2);
   const feed = new Feed(ofNode, url, log);
+  for (const each of [database, ofTokens]) each.isAway = () => feed.isAway;
   const close = async (): Promise<void> => {
     await feed.close();
     await Promise.all([database, ofNode, ofTokens].map((each) => each.close()));
   };
   try {
     await upgradeDatabase(database, log);
+    if (isOpenToListeners(url))
+      log?.warn(
+        "the connection to the database is not encrypted; docs/scaling.md says how BERTH_DATABASE asks for TLS",
+      );
     if (keyProofs) await admitKeys(database, keyProofs);
     await feed.open();
   } catch (error) {

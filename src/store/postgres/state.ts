@@ -176,7 +176,7 @@ async function checkSums(
 
 /** Removes some of a tenant's keys that have expired, and returns their number; part of a transaction that has locked it. */
 export async function removeExpired(run: RunSql, tenant: string, except = ""): Promise<number> {
-  const expired = "expires_at <= berth_now() AND tenant = $1 AND key <> $2";
+  const expired = "expires_at <= (SELECT berth_now()) AND tenant = $1 AND key <> $2";
   return await remove(run, `${expired} ORDER BY expires_at LIMIT ${EXPIRED_AT_ONCE}`, [tenant, except]);
 }
 

@@ -16,7 +16,7 @@ const own: Steps = { migrations, minReader: MIN_READER };
  * for a database whose newest steps this version cannot work with.
  */
 export async function upgradeDatabase(database: PostgresDatabase, log?: Log, steps: Steps = own): Promise<void> {
-  if ((await versionOf(database)) === steps.migrations.length) return;
+  if ((await versionOf(database.run)) === steps.migrations.length) return;
   await database.transaction(
     async (run) => {
       await lock(run, "upgrade", "");
@@ -49,7 +49,7 @@ export async function upgradeWithin(run: RunSql, log?: Log, { migrations, minRea
 export async function hasTables(url: string): Promise<boolean> {
   const database = new PostgresDatabase(url);
   try {
-    return (await versionOf(database)) > 0;
+    return (await versionOf(database.run)) > 0;
   } finally {
     await database.close();
   }
@@ -61,10 +61,10 @@ interface Version {
 }
 
 /** 0 for an empty database. */
-async function versionOf(database: PostgresDatabase): Promise<number> {
-  const [table] = await database.run<{ name: string | null }>("SELECT to_regclass('berth_schema')::text AS name");
+export async function versionOf(run: RunSql): Promise<number> {
+  const [table] = await run<{ name: string | null }>("SELECT to_regclass('berth_schema')::text AS name");
   if (!table?.name) return 0;
-  const [found] = await database.run<{ version: number }>("SELECT version FROM berth_schema");
+  const [found] = await run<{ version: number }>("SELECT version FROM berth_schema");
   return found?.version ?? 0;
 }
 
