@@ -14,7 +14,8 @@ import { cli } from "../bench/berth.mjs";
 export function auditVerifier(data, fault, env = {}) {
   let head;
   return async () => {
-    const args = [cli, "audit", "verify", "--data", data, ...(head ? ["--head", head] : [])];
+    const where = env.BERTH_DATABASE ? [] : ["--data", data];
+    const args = [cli, "audit", "verify", ...where, ...(head ? ["--head", head] : [])];
     try {
       const { stdout, stderr } = await promisify(execFile)(process.execPath, args, { env: { ...process.env, ...env } });
       head = stdout.trim();

@@ -57,8 +57,9 @@ export async function crashDatabase({ postgres, service, editors, fault }) {
   const acknowledged = editors.acknowledged();
   const isWell = () => editors.acknowledged().every((number, index) => number > acknowledged[index]);
   if (!(await within(isWell))) return fault("the database is back, and saves wait on");
-  if (!(await fetch(`${service.url}/readyz`)).ok) return fault("the database is back, and Berth is not ready");
-  await editors.checkAcknowledged();
+  const isReady = async () => (await fetch(`${service.url}/readyz`)).ok;
+  if (!(await within(isReady))) return fault("the database is back, and Berth is not ready");
+  await within(() => editors.checkAcknowledged());
 }
 
 /**

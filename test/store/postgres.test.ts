@@ -576,3 +576,18 @@ test("C8 a connection that others can read is known by its address, which asks f
   ] as const)
     assert.equal(isOpenToListeners(url), isOpen, url);
 });
+
+test("letters that nobody answers keep no change of another node from being heard of", async (t) => {
+  const url = await fresh();
+  const [store, writer] = [await open(t, url), await open(t, url)];
+  const other = connect(url);
+  await other.connect();
+  t.after(() => other.end());
+  const told = listen(t, store);
+  await other.query("BEGIN; LOCK TABLE node");
+  const letters = Promise.allSettled(Array.from({ length: 5 }, () => store.nodes.post("a", [{ to: "b", text: "x" }])));
+  await save(writer, "one");
+  await until(() => told.includes("one"), "it is heard of", 20_000);
+  await other.query("COMMIT");
+  await letters;
+});

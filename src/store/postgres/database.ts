@@ -342,7 +342,7 @@ function whatFailed(error: unknown): string {
   if (code === "57014" || code === "55P03" || code === "25P03") return TOO_LONG;
   if (code === "22021") return "a text has the character NUL in it, which the database cannot keep";
   if (code === "54000") return "a name or a key is too long for the database, which takes some 2,500 bytes";
-  if (code === "53300") return "the database takes no more connections; each node of Berth needs up to 13";
+  if (code === "53300") return "the database takes no more connections; each node of Berth needs up to 14";
   if (isAnswer(error) && !isLost(code) && !code.startsWith("53"))
     return `the database refused a statement (SQLSTATE ${code}), and nothing was changed`;
   if (code === "ERR_INVALID_URL") return "BERTH_DATABASE is not the address of a database: see docs/settings.md";

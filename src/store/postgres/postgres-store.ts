@@ -42,11 +42,12 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   // Whatever others do, a node hears of changes and gives its signs of life, and strangers with made-up tokens keep nobody waiting.
   const ofNode = new PostgresDatabase(url, log, statementMs, 2);
   const ofTokens = new PostgresDatabase(url, log, statementMs, 2);
-  const feed = new Feed(ofNode, url, log);
+  const ofFeed = new PostgresDatabase(url, log, statementMs, 1);
+  const feed = new Feed(ofFeed, url, log);
   for (const each of [database, ofTokens]) each.isAway = () => feed.isAway;
   const close = async (): Promise<void> => {
     await feed.close();
-    await Promise.all([database, ofNode, ofTokens].map((each) => each.close()));
+    await Promise.all([database, ofNode, ofTokens, ofFeed].map((each) => each.close()));
   };
   try {
     await upgradeDatabase(database, log);
