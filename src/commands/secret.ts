@@ -1,6 +1,7 @@
 import { StringDecoder } from "node:string_decoder";
 import { stripVTControlCharacters } from "node:util";
-import { openSecretKeys } from "../compose/keys.ts";
+import { openSecretKeys, proofsOf } from "../compose/keys.ts";
+import type { Config } from "../config.ts";
 import { createSecretEdits, type ListedSecret, type SecretEdits } from "../edits/secret-edits.ts";
 import { BerthError } from "../lib/errors.ts";
 import { openSecrets, type Secrets } from "../secrets/secrets.ts";
@@ -64,7 +65,9 @@ function withSecrets(
   { tenant, ...options }: Partial<SecretOptions> & { readonly mayMake?: boolean },
   work: (parts: { secrets: Secrets; edits: SecretEdits }) => Promise<number>,
 ): Promise<number> {
-  return withStore(options, async (store, config) => {
+  const ofKeys = (config: Config) =>
+    config.database === undefined ? undefined : proofsOf({ secrets: openSecretKeys(config) });
+  return withStore({ ...options, proofsOf: ofKeys }, async (store, config) => {
     const { limits } = config;
     if (tenant !== undefined && !(await store.tenants.find(tenant))) {
       throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant create ${tenant}" makes it`);

@@ -2,7 +2,7 @@ import { inDatabase } from "../compose/service-log.ts";
 import { type Config, readConfig } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
 import { createLog } from "../lib/log.ts";
-import { hasStore, openStore } from "../store/open-store.ts";
+import { hasStore, openStore, type KeyProofs } from "../store/open-store.ts";
 import type { SecretStore, Store } from "../store/store.ts";
 import { environmentOf } from "./environment.ts";
 
@@ -11,11 +11,11 @@ import { environmentOf } from "./environment.ts";
  * the database another one: only commands that may run before the first start make a new store (`mayMake`), and say so.
  */
 export async function withStore(
-  { data, mayMake = false }: { readonly data?: string; readonly mayMake?: boolean },
+  { data, mayMake = false, proofsOf }: WithStoreOptions,
   work: (store: Store & SecretStore, config: Config) => Promise<number>,
 ): Promise<number> {
   const config = readConfig(environmentOf({ data }));
-  const store = await openOrMake(config, mayMake);
+  const store = await openOrMake(config, mayMake, proofsOf?.(config));
   try {
     return await work(store, config);
   } finally {
@@ -23,13 +23,21 @@ export async function withStore(
   }
 }
 
-async function openOrMake(config: Config, mayMake: boolean): Promise<Store & SecretStore> {
+interface WithStoreOptions {
+  readonly data?: string;
+  readonly mayMake?: boolean;
+  /** They show that the command has the keys of the nodes. */
+  readonly proofsOf?: (config: Config) => KeyProofs | undefined;
+}
+
+async function openOrMake(config: Config, mayMake: boolean, keyProofs?: KeyProofs): Promise<Store & SecretStore> {
   const { dataDir, database } = config;
   if (!(await hasStore(config))) {
     if (!mayMake) throw noStore(config);
     console.error(`There was no store ${placeOf(config)}; a new one is made there.`);
   }
-  return openStore({ dataDir, database, log: createLog("error", inDatabase(database)) });
+  const log = createLog("error", inDatabase(database));
+  return openStore({ dataDir, database, log, keyProofs, isCommand: true });
 }
 
 export function noStore(config: Pick<Config, "dataDir" | "database">): BerthError {

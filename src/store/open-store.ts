@@ -22,11 +22,13 @@ export interface StoreOptions {
   readonly log?: Log;
   /** Opening rejects with `config_invalid` where the nodes of the database have other keys. */
   readonly keyProofs?: KeyProofs | undefined;
+  /** The keys of a command do not count for nodes. */
+  readonly isCommand?: boolean;
 }
 
 /** Makes a new store where there is none. Rejects with `store_failed`. */
-export function openStore({ database, keyProofs, ...options }: StoreOptions): Promise<Store & SecretStore> {
-  return database === undefined ? openSqliteStore(options) : openPostgresStore({ ...options, database, keyProofs });
+export function openStore({ database, ...options }: StoreOptions): Promise<Store & SecretStore> {
+  return database === undefined ? openSqliteStore(options) : openPostgresStore({ ...options, database });
 }
 
 /**

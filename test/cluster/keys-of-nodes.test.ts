@@ -58,6 +58,11 @@ describe("nodes on one database", () => {
         for (const form of ["hex", "base64", "base64url"] as const) assert.ok(!kept.includes(key.toString(form)));
       await Promise.all(Array.from({ length: 8 }, (_, index) => admit("b", index % 2 === 0 ? "a" : "c")));
       await admit("b");
+      const command = (...names: string[]) =>
+        admitKeys(database, proofsOf({ seal: names.map((name) => keys[name]!) }), false);
+      await assert.rejects(command("a"), refused);
+      await command("a", "b");
+      await assert.rejects(admit("a"), refused, "the keys of a command do not count for nodes");
     } finally {
       await database.close();
     }
@@ -74,6 +79,10 @@ describe("nodes on one database", () => {
     });
     await first.end("SIGTERM");
     assert.ok(!readdirSync(folder).includes("data"), "nothing is kept in a folder");
+    const other = { ...database, BERTH_SECRET_KEY: others.BERTH_SECRET_KEY };
+    const sealing = await berth(["secret", "set", "KEY"], { input: "x", env: other });
+    assert.equal(sealing.code, 2, sealing.stderr);
+    assert.match(sealing.stderr, /none of the keys in BERTH_SECRET_KEY/);
     for (const [env, said] of [
       [{ ...database, ...others }, /none of the keys in BERTH_SEAL_KEY/],
       [{ ...database, ...keys, BERTH_SECRET_KEY: others.BERTH_SECRET_KEY }, /none of the keys in BERTH_SECRET_KEY/],

@@ -9,9 +9,10 @@ export type KeyProofs = Readonly<Partial<Record<Kind, readonly string[]>>>;
 
 /**
  * Lets a node in that has a key of each kind in common with the one before it, and has the next one be measured by all
- * of its keys: so keys are changed by steps, and one that has been given up lets nobody in. Rejects with `config_invalid`.
+ * of its keys: so keys are changed by steps, and one that has been given up lets nobody in. A command (`isNode` false) is
+ * let in as well, and measures nobody after a node has. Rejects with `config_invalid`.
  */
-export async function admitKeys(database: PostgresDatabase, proofs: KeyProofs): Promise<void> {
+export async function admitKeys(database: PostgresDatabase, proofs: KeyProofs, isNode = true): Promise<void> {
   await database.transaction(async (run) => {
     await lock(run, "keys", "");
     const known = await run<{ kind: string; proof: string }>("SELECT kind, proof FROM key_proof");
@@ -20,6 +21,7 @@ export async function admitKeys(database: PostgresDatabase, proofs: KeyProofs): 
       if (own.size === 0) continue;
       const before = known.filter((each) => each.kind === kind).map(({ proof }) => proof);
       if (before.length > 0 && !before.some((proof) => own.has(proof))) throw otherKeys(kind);
+      if (!isNode && before.length > 0) continue;
       if (before.length === own.size && before.every((proof) => own.has(proof))) continue;
       await run("DELETE FROM key_proof WHERE kind = $1", [kind]);
       await run("INSERT INTO key_proof (kind, proof) SELECT $1, unnest($2::text[])", [kind, [...own]]);

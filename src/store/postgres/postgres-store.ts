@@ -28,6 +28,8 @@ export interface PostgresStoreOptions {
   readonly log?: Log;
   /** A node with other keys than the nodes before it is refused with `config_invalid`. */
   readonly keyProofs?: KeyProofs | undefined;
+  /** The keys of a command do not count for nodes. Default false. */
+  readonly isCommand?: boolean;
   /** How long a statement may take, or wait for others, before it fails with `store_failed`. Default 30,000. */
   readonly statementMs?: number;
 }
@@ -37,7 +39,7 @@ export interface PostgresStoreOptions {
  * puts them together. Makes the tables where there are none. Rejects with `store_failed`.
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store & SecretStore> {
-  const { database: url, log, keyProofs, statementMs } = options;
+  const { database: url, log, keyProofs, isCommand, statementMs } = options;
   const database = new PostgresDatabase(url, log, statementMs);
   // Whatever others do, a node hears of changes and gives its signs of life, and strangers with made-up tokens keep nobody waiting.
   const ofNode = new PostgresDatabase(url, log, statementMs, 2);
@@ -55,7 +57,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       log?.warn(
         "the connection to the database is not encrypted; docs/scaling.md says how BERTH_DATABASE asks for TLS",
       );
-    if (keyProofs) await admitKeys(database, keyProofs);
+    if (keyProofs) await admitKeys(database, keyProofs, !isCommand);
     await feed.open();
   } catch (error) {
     await close();
