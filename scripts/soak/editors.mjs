@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 const PAUSE_MS = 400;
+const READY_MS_MAX = 10_000;
 /** Berth asks those for a token who change something through a proxy. */
 export const EDITOR = "the-token-of-the-editors-of-the-soak";
 
@@ -97,11 +98,23 @@ export class Editors {
   async checkAcknowledged() {
     let checked = 0;
     for (const { path, acknowledged } of this.#states.map((state) => ({ ...state }))) {
-      const found = await this.#read(path);
+      const found = await this.#readOnceReady(path);
       if (found < acknowledged) this.#fault(`${path}: ${acknowledged} was acknowledged, and ${found} is there`);
       checked += acknowledged;
     }
     return checked;
+  }
+
+  /** On a busy machine haproxy may take all nodes for lost at a moment. */
+  async #readOnceReady(path) {
+    for (const end = performance.now() + READY_MS_MAX; ;) {
+      try {
+        return await this.#read(path);
+      } catch (error) {
+        if (performance.now() > end) throw error;
+        await sleep(PAUSE_MS);
+      }
+    }
   }
 
   async #read(path) {

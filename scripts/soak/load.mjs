@@ -123,10 +123,14 @@ async function ask({ url, pid }, base, { server, method, name, params, right }) 
   return `${base}/mcp/${server} ${name ?? method} (process ${pid}): ${response.status} ${text.slice(0, 300)}`;
 }
 
-/** Berth was killed and is starting, or takes up a restored store; haproxy says so in its own words. */
+/**
+ * Berth was killed and is starting, or takes up a restored store; haproxy says so in its own words, and a node says it of
+ * the one that had an upstream's process.
+ */
 function isAway(status, text) {
   return (
-    (status === 503 && /starting|no server is available/i.test(text)) || (status === 502 && /bad gateway/i.test(text))
+    (status === 503 && /starting|no server is available|the node that/i.test(text)) ||
+    (status === 502 && /bad gateway/i.test(text))
   );
 }
 

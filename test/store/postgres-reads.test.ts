@@ -19,7 +19,7 @@ const SCRIPT = "#!/bin/bash\n# Says hello.\necho hello\n";
 const SERVERS = 60;
 const FILES = 20;
 
-/** What this process sends to Postgres: one statement or several in one message, which is a round trip. */
+/** The texts that this process sends to Postgres: one statement or several in one message, which is a round trip. */
 const queries = mock.method(Client.prototype, "query");
 const sent = (): string[] =>
   queries.mock.calls.map(({ arguments: [first] }: { arguments: unknown[] }) =>
