@@ -97,7 +97,7 @@ test("C8 an append whose end is unknown is made once when it is tried again", as
     const url = await fresh();
     let isArmed = false;
     const way = await openWay(url, (sent) => {
-      if (!isArmed || !sent.includes("COMMIT")) return undefined;
+      if (!isArmed || !sent.includes("COMMIT\0")) return undefined;
       isArmed = false;
       return fate;
     });

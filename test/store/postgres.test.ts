@@ -3,11 +3,21 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test, type TestContext } from "node:test";
 import { pino } from "pino";
+import { verifyLog } from "../../src/audit/verify.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { logOptions, type Log } from "../../src/lib/log.ts";
 import { isOpenToListeners, lock, lockOf, PostgresDatabase } from "../../src/store/postgres/database.ts";
 import { openPostgresStore, type PostgresStoreOptions } from "../../src/store/postgres/postgres-store.ts";
 import type { ChangedName, SecretStore, Store } from "../../src/store/store.ts";
+import {
+  array,
+  assert as assertProperty,
+  asyncProperty,
+  constantFrom,
+  oneof,
+  runs,
+  string,
+} from "../support/fast-check.ts";
 import { openWay } from "../support/postgres-way.ts";
 import { connect, startPostgres, type TestPostgres } from "../support/postgres.ts";
 import { storeDatabases } from "../support/store-databases.ts";
@@ -77,6 +87,45 @@ test("a database that a newer Berth has made is refused", async () => {
   await assert.rejects(openPostgresStore({ database: url }), { code: "store_failed", message: /newer Berth/ });
 });
 
+test("a database that cannot keep every text is refused, and one whose user may make no tables there", async () => {
+  const urlOf = (name: string, user = "postgres"): string => {
+    const url = new URL(postgres.url);
+    return Object.assign(url, { pathname: `/${name}`, username: user }).href;
+  };
+  await postgres.query("CREATE DATABASE bytes ENCODING 'SQL_ASCII' TEMPLATE template0");
+  const message = /encoding SQL_ASCII, and must have UTF8; make it with/;
+  await assert.rejects(openPostgresStore({ database: urlOf("bytes") }), { code: "store_failed", message });
+  await postgres.query("CREATE ROLE guest LOGIN");
+  await postgres.query("CREATE DATABASE theirs");
+  await ask(urlOf("theirs"), "REVOKE CREATE ON SCHEMA public FROM public");
+  const rights = /may not do what Berth needs: make it the owner/;
+  await assert.rejects(openPostgresStore({ database: urlOf("theirs", "guest") }), {
+    code: "store_failed",
+    message: rights,
+  });
+});
+
+test("transactions see what others have left to them, whatever the database has by default", async (t) => {
+  const url = await fresh();
+  await ask(url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_isolation = 'serializable'`);
+  const stores = [await open(t, url), await open(t, url)];
+  const expected = rawBlock("start").cid;
+  const set = (text: string, expected?: string) => {
+    const block = rawBlock(text);
+    const move = { kind: "variable" as const, name: "x", cid: block.cid, ...(expected && { expected }) };
+    return (store: Store) => store.change("default", { by: "test", put: [block], set: [move] });
+  };
+  await set("start")(stores[0]!);
+  const ends = await Promise.allSettled(
+    Array.from({ length: 30 }, (_, index) => set(`${index}`, expected)(stores[index % 2]!)),
+  );
+  const refused = ends.flatMap((end) => (end.status === "rejected" ? [(end.reason as { code: string }).code] : []));
+  assert.deepEqual(
+    refused,
+    Array.from({ length: 29 }, () => "name_moved"),
+  );
+});
+
 test("while the database is out of reach everything fails, and all is well once it is back", async (t) => {
   const url = await fresh();
   const way = await openWay(url);
@@ -108,7 +157,7 @@ test("while the database is out of reach everything fails, and all is well once 
 
 test("a change that somebody keeps out longer than the limit fails, and so do those that wait for it, and can be repeated", async (t) => {
   const url = await fresh();
-  const store = await open(t, url, { statementMs: 500 });
+  const store = await open(t, url, { statementMs: 1_000 });
   const other = connect(url);
   await other.connect();
   t.after(() => other.end());
@@ -131,7 +180,7 @@ test("a connection over which no answer ever comes is lost, and others do not wa
   let isMute = false;
   const way = await openWay(url, (sent) => (isMute && sent.includes("INSERT INTO content") ? "mute" : undefined));
   t.after(() => way.close());
-  const store = await open(t, way.url, { statementMs: 200 });
+  const store = await open(t, way.url, { statementMs: 3_000 });
   isMute = true;
   const change = save(store, "one");
   assert.equal(await store.name("default", "variable", "one"), undefined);
@@ -157,7 +206,7 @@ for (const fate of ["lost", "unanswered"] as const) {
     const url = await fresh();
     let isArmed = false;
     const way = await openWay(url, (sent) => {
-      if (!isArmed || !sent.includes("COMMIT")) return undefined;
+      if (!isArmed || !sent.includes("COMMIT\0")) return undefined;
       isArmed = false;
       return fate;
     });
@@ -431,6 +480,64 @@ test("a tenant stores no more than it may, whichever node has stored what is the
   assert.equal(await one.holdDerived("acme", ["made:of others", "made:made", "made:made"]), true);
   await assert.rejects(put(other, "z", 25), { code: "storage_full" });
   await put(other, "z", 26);
+});
+
+test("no text becomes SQL, or more than one value", async (t) => {
+  const store = await open(t, await fresh());
+  let count = 0;
+  const hostile = [
+    "NULL",
+    "",
+    "{}",
+    "{a,b}",
+    '"',
+    "\\",
+    "\\x00",
+    "'",
+    "''; DROP TABLE name; --",
+    "$1",
+    ",",
+    "\n",
+    "%",
+    "😀",
+    "\u{FFFF}",
+  ];
+  await assertProperty(
+    asyncProperty(
+      array(oneof(constantFrom(...hostile), string({ maxLength: 20 })), { minLength: 4, maxLength: 8 }),
+      async (given) => {
+        const texts = [...new Set(given.map((text) => text.replaceAll("\0", "")))];
+        const [tenant, by] = [`${texts[0]} ${count++}`, texts.at(-1)!];
+        const block = rawBlock(texts.join("/"));
+        const moves = texts.map((name) => ({ kind: "server", name, cid: block.cid }) as const);
+        await store.change(tenant, { by, put: [block], derived: texts.map((key) => ({ key, block })), set: moves });
+        const names = await store.names(tenant, "server");
+        assert.deepEqual(new Set(names.map(({ name }) => name)), new Set(texts));
+        for (const name of texts) {
+          assert.ok((await store.history(tenant, "server", name)).length > 0);
+          assert.ok(await store.derived(name));
+        }
+        const expiresAt = Date.now() + 600_000;
+        const puts = texts.map((text) => ({ key: `${tenant}${text}`, value: text, expected: 0, expiresAt }));
+        const before = await Promise.all(puts.map(({ key }) => store.record(tenant, "task", key)));
+        const expected = before.map((record) => record?.revision ?? 0);
+        await store.putRecords(
+          tenant,
+          "task",
+          puts.map((put, index) => ({ ...put, expected: expected[index]! })),
+        );
+        for (const { key, value } of puts) assert.equal((await store.record(tenant, "task", key))?.value, value);
+        await store.putSecret(tenant, { name: by, keyId: "k", sealed: block.bytes, by });
+        assert.deepEqual(Buffer.from((await store.secret(tenant, by))!.sealed), Buffer.from(block.bytes));
+        const room = { keysPerServer: 1e6, bytesPerServer: 1e9, bytesPerTenant: 1e9 };
+        await store.state.set(tenant, by, `${by}k`, { value: block.bytes, isJson: false, expiresAt: null, room });
+        assert.ok(await store.state.get(tenant, by, `${by}k`));
+        assert.ok((await store.state.list(tenant, by, { prefix: by, max: 9 })).items.length > 0);
+      },
+    ),
+    { numRuns: runs(30) },
+  );
+  assert.equal((await verifyLog(store.audit)).fault, undefined);
 });
 
 test("a text that Postgres cannot hold is nowhere, and is refused where it would be kept", async (t) => {

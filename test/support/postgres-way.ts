@@ -23,7 +23,7 @@ export async function openWay(url: string, judge: (sent: string) => Fate = () =>
   const server = createServer((client) => {
     if (isCut) return void client.destroy();
     const upstream = connect(Number(to.port), to.hostname);
-    let isUnanswered = false;
+    let [isUnanswered, isMute] = [false, false];
     for (const [socket, other] of [
       [client, upstream],
       [upstream, client],
@@ -32,17 +32,19 @@ export async function openWay(url: string, judge: (sent: string) => Fate = () =>
       socket.on("error", () => {});
       socket.on("close", () => {
         sockets.delete(socket);
-        other.destroy();
+        if (!isMute) other.destroy();
       });
     }
     client.on("data", (chunk) => {
       const fate = judge(chunk.toString("latin1"));
       if (fate === "lost") return void client.destroy();
-      if (fate === "mute") return;
+      isMute ||= fate === "mute";
       isUnanswered ||= fate === "unanswered";
+      if (isMute) return;
       upstream.write(chunk);
     });
     upstream.on("data", (chunk) => {
+      if (isMute) return;
       if (isUnanswered) client.destroy();
       else client.write(chunk);
     });

@@ -141,7 +141,7 @@ export class PostgresDatabase {
     const run = (async (sql, values) => (await ask(sql, values)).rows) as RunSql;
     try {
       const locked = tenant === undefined ? "" : `; ${lockOf("tenant", tenant)}`;
-      await run(`BEGIN${limitsOf(this.#statementMs, isLong)}${isDurable ? "" : QUICK}${locked}`);
+      await run(`${BEGIN}${limitsOf(this.#statementMs, isLong)}${isDurable ? "" : QUICK}${locked}`);
       const result = await work(run);
       // It had not come to the commit.
       if (lost) throw asStoreFailure(lost);
@@ -256,6 +256,8 @@ const QUICK = "; SET LOCAL synchronous_commit = off";
 /** Node knows no longer time. */
 const UNHURRIED = { query_timeout: 2 ** 31 - 1 };
 /** Who reads may wait in between for somebody who reads slowly. */
+/** Whatever the database has by default: who has waited for a lock sees what its holder has left. */
+const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const BEGIN_SNAPSHOT = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = ${STATEMENT_MS};
   SET LOCAL idle_in_transaction_session_timeout = ${READER_MS}`;
 
@@ -339,6 +341,8 @@ function whatFailed(error: unknown): string {
   if (code === READ_ONLY || code === "55000")
     return "the database takes no writes; BERTH_DATABASE must name the server that does";
   if (code.startsWith("28") || code === "3D000") return "the database refuses the user or the name in BERTH_DATABASE";
+  if (code === "42501")
+    return "the user in BERTH_DATABASE may not do what Berth needs: make it the owner of the database and its tables";
   if (code === "57014" || code === "55P03" || code === "25P03") return TOO_LONG;
   if (code === "22021") return "a text has the character NUL in it, which the database cannot keep";
   if (code === "54000") return "a name or a key is too long for the database, which takes some 2,500 bytes";

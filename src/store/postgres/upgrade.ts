@@ -36,6 +36,7 @@ export async function upgradeWithin(run: RunSql, log?: Log, { migrations, minRea
   );
   const [taken] = await run<Version>('SELECT version, min_reader AS "minReader" FROM berth_schema');
   const from = taken?.version ?? 0;
+  if (from === 0) await checkEncoding(run);
   if (taken && taken.minReader > known) throw tooNew(taken, known);
   const lacking = migrations.slice(from);
   if (from > 0 && lacking.length > 0)
@@ -43,6 +44,17 @@ export async function upgradeWithin(run: RunSql, log?: Log, { migrations, minRea
   for (const sql of lacking) await run(sql);
   if (!taken) await run("INSERT INTO berth_schema VALUES ($1, $2)", [known, minReader]);
   else if (lacking.length > 0) await run("UPDATE berth_schema SET version = $1, min_reader = $2", [known, minReader]);
+}
+
+/** Any other cannot keep every text. */
+async function checkEncoding(run: RunSql): Promise<void> {
+  const [found] = await run<{ encoding: string }>("SELECT current_setting('server_encoding') AS encoding");
+  if (found!.encoding === "UTF8") return;
+  const remedy = "make it with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0";
+  throw new BerthError(
+    "store_failed",
+    `the database has the encoding ${found!.encoding}, and must have UTF8; ${remedy}`,
+  );
 }
 
 /** False for a database that no Berth has been started with. */
