@@ -154,10 +154,9 @@ describe("nodes of two versions", () => {
     for (const command of [["serve"], ["migrate"], ["tenant", "list"]]) {
       const { code, stderr } = await berth(command, { env });
       assert.equal(code, 2, stderr);
-      assert.match(
-        stderr,
-        /the database is at version 2, for a Berth that knows 2, and this one knows 1; start the newer/,
-      );
+      const [later, own] = [migrations.length + 1, migrations.length];
+      const what = `the database is at version ${later}, for a Berth that knows ${later}, and this one knows ${own}; start the newer`;
+      assert.ok(stderr.includes(what), stderr);
     }
     assert.deepEqual(await onDatabase(database, "SELECT 1 FROM name_change"), []);
   });
