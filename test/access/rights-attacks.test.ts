@@ -497,10 +497,11 @@ describe("a pinned release", () => {
     const old = await putInto(served, given, writer);
     assert.equal(await ask(old), "round");
     assert.deepEqual([...keys], ["of-the-tenant"]);
-    keys.clear();
     const refused =
       /^503: .*That release takes the secret "RIGHTS_ATTACKS_KEY" in its launcher URI, which the current entry/;
+    // Until the change it is given: a node that saves asks the server what it offered before.
     await putInto(served, { upstream: uri }, writer);
+    keys.clear();
     const said = await ask(old);
     assert.deepEqual([...keys], []);
     assert.match(said, refused);
@@ -509,6 +510,7 @@ describe("a pinned release", () => {
     assert.match(await ask(old), refused, "whoever may use the environment does not give it to that release");
     assert.deepEqual([...keys], []);
     await putInto(served, { ...given, description: "given again" }, ADMIN);
+    keys.clear();
     assert.equal(await ask(old), "round");
     assert.deepEqual([...keys], ["of-the-tenant"]);
   });
