@@ -315,10 +315,10 @@ function codeOf(error: unknown): string {
   return typeof code === "string" ? code : "";
 }
 
-/** Others moved first, hold what this waits for, or removed what this refers to; or this process stood still. */
+/** Others moved first, hold what this waits for, or removed what this refers to. */
 function isWorthAnother(error: unknown): boolean {
   const isFailure = error instanceof BerthError && error.code === "store_failed";
-  return isFailure && ["40001", "40P01", "23503", "25P03"].includes(codeOf(error.cause));
+  return isFailure && ["40001", "40P01", "23503"].includes(codeOf(error.cause));
 }
 
 /** The session has ended: its connection failed, or an administrator or a shutdown ended it. */
