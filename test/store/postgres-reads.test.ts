@@ -27,7 +27,8 @@ const sent = (): string[] =>
   );
 
 /** Which of them look for changes, and give a sign of life: each node does that all the time, whatever it serves. */
-const isBackground = (sql: string): boolean => /pg_walfile_name|\bnode\b|\blease\b|^LISTEN/.test(sql);
+const isBackground = (sql: string): boolean =>
+  /pg_walfile_name|FROM name_change WHERE id|\b(node|lease|letter)\b|audit|^LISTEN/.test(sql);
 
 describe("what a node asks Postgres for", () => {
   let postgres: TestPostgres;
