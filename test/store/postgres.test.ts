@@ -185,7 +185,8 @@ test("a connection over which no answer ever comes is lost, and others do not wa
   const change = save(store, "one");
   assert.equal(await store.name("default", "variable", "one"), undefined);
   await store.putRecord("default", "task", "a", { value: "1", expected: 0, expiresAt: 9e12 });
-  await assert.rejects(change, { code: "store_failed", message: /cannot be reached/ });
+  // Postgres may end it first, which arrives.
+  await assert.rejects(change, { code: "store_failed", message: /took too long|cannot be reached/ });
   isMute = false;
   await save(store, "one");
 });
