@@ -4,8 +4,7 @@ import { Client } from "pg";
 import { packDefinition } from "../../src/image/definition.ts";
 import { jsonBlock } from "../../src/lib/cid.ts";
 import { call, modern, startTestBerth, type TestBerth } from "../support/berth.ts";
-import { keysOfAll } from "../support/nodes.ts";
-import { startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { keysOfAll, startPostgres, type TestPostgres } from "../support/postgres.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 

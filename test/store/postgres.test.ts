@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test, type TestContext } from "node:test";
@@ -22,7 +23,11 @@ import { openWay } from "../support/postgres-way.ts";
 import { connect, startPostgres, type TestPostgres } from "../support/postgres.ts";
 import { storeDatabases } from "../support/store-databases.ts";
 import { storeContract } from "../support/store.contract.ts";
+import { longestTurnMs } from "../support/turns-in.ts";
 import { until } from "../support/until.ts";
+
+/** No single request holds the serving thread for longer. */
+const TURN_MS = 25;
 
 let postgres: TestPostgres;
 let fresh: () => Promise<string>;
@@ -461,6 +466,16 @@ test("long content comes piece by piece, and is refused where it is other bytes"
     0,
     "it is mended by being put again",
   );
+});
+
+test("long content is saved while everybody else has their turns", async (t) => {
+  const url = await fresh();
+  const store = await open(t, url);
+  const block = rawBlock(randomBytes(64 * 1024 * 1024));
+  const longestMs = await longestTurnMs(() => store.change("default", { by: "test", put: [block] }));
+  assert.ok(longestMs < TURN_MS, `one turn took ${longestMs} ms of processor time`);
+  assert.equal(Buffer.compare((await store.content("default", block.cid))!, block.bytes), 0);
+  assert.deepEqual(await ask(url, "SELECT cid FROM content_part"), []);
 });
 
 test("a tenant stores no more than it may, whichever node has stored what is there", async (t) => {

@@ -3,9 +3,9 @@ import { isPackage } from "../rules.ts";
 import type { Change } from "../store.ts";
 import type { RunSql } from "./database.ts";
 
-/** The bytes that one statement sends, if it sends more than one content. */
-const SENT_BYTES = 8 * 1024 * 1024;
-/** The bytes that one statement fetches: they arrive as text, which takes the thread some milliseconds. */
+/** The bytes of content that one statement sends: each is copied a few times on its way, which takes the thread milliseconds. */
+const SENT_BYTES = 1024 * 1024;
+/** The bytes that one statement fetches: they arrive as text, which takes longer still. */
 const FETCHED_BYTES = 1024 * 1024;
 
 /** Content in Postgres: shared bytes, and the claims of tenants on them. The writing functions are parts of transactions. */
@@ -26,24 +26,46 @@ export async function putContents(run: RunSql, blocks: readonly Block[]): Promis
   const ids = new Map(there.filter(({ isSound }) => isSound).map(({ id, cid }) => [cid, id]));
   const missing = [...wanted.values()].filter(({ cid }) => !ids.has(cid));
   for (const some of inParts(missing.sort((a, b) => (a.cid < b.cid ? -1 : 1)))) {
-    const ends = endsOf(some);
-    const put = await run<{ id: number; cid: Cid }>(
-      `INSERT INTO content (cid, bytes, is_leaf, is_package)
-       SELECT cid, substr($1::bytea, through - length + 1, length), is_package, is_package
-       FROM unnest($2::text[], $3::int[], $4::int[], $5::boolean[]) WITH ORDINALITY AS each
-         (cid, through, length, is_package, at) ORDER BY at
-       ON CONFLICT (cid) DO UPDATE SET bytes = excluded.bytes RETURNING id, cid`,
-      [
-        Buffer.concat(some.map(({ bytes }) => bytes)),
-        some.map(({ cid }) => cid),
-        ends,
-        some.map(({ bytes }) => bytes.length),
-        some.map(({ bytes }) => isPackage(bytes)),
-      ],
-    );
-    for (const { id, cid } of put) ids.set(cid, id);
+    const isLong = some[0]!.bytes.length > SENT_BYTES;
+    for (const { id, cid } of await (isLong ? writeLong(run, some[0]!) : write(run, some))) ids.set(cid, id);
   }
   return ids;
+}
+
+type Written = readonly { readonly id: number; readonly cid: Cid }[];
+
+const WRITTEN = "ON CONFLICT (cid) DO UPDATE SET bytes = excluded.bytes RETURNING id, cid";
+
+function write(run: RunSql, blocks: readonly Block[]): Promise<Written> {
+  return run(
+    `INSERT INTO content (cid, bytes, is_leaf, is_package)
+     SELECT cid, substr($1::bytea, through - length + 1, length), is_package, is_package
+     FROM unnest($2::text[], $3::int[], $4::int[], $5::boolean[]) WITH ORDINALITY AS each
+       (cid, through, length, is_package, at) ORDER BY at ${WRITTEN}`,
+    [
+      Buffer.concat(blocks.map(({ bytes }) => bytes)),
+      blocks.map(({ cid }) => cid),
+      endsOf(blocks),
+      blocks.map(({ bytes }) => bytes.length),
+      blocks.map(({ bytes }) => isPackage(bytes)),
+    ],
+  );
+}
+
+/** Part by part, which the database puts together. */
+async function writeLong(run: RunSql, { cid, bytes }: Block): Promise<Written> {
+  for (let from = 0; from < bytes.length; from += SENT_BYTES)
+    await run("INSERT INTO content_part (cid, start, bytes) VALUES ($1, $2, $3)", [
+      cid,
+      from,
+      bytes.subarray(from, from + SENT_BYTES),
+    ]);
+  return run(
+    `WITH part AS (DELETE FROM content_part WHERE cid = $1 RETURNING start, bytes)
+     INSERT INTO content (cid, bytes, is_leaf, is_package)
+     SELECT $1, string_agg(bytes, '' ORDER BY start), $2, $2 FROM part ${WRITTEN}`,
+    [cid, isPackage(bytes)],
+  );
 }
 
 /** Lets a tenant read contents, and returns the numbers of those that it could not read before. */

@@ -16,6 +16,14 @@ CREATE TABLE content (
 -- A content is read whole, and most are compressed or short.
 ALTER TABLE content ALTER COLUMN bytes SET STORAGE EXTERNAL;
 
+-- The parts of a content that is too long for one statement, until the transaction that writes them puts them together.
+CREATE UNLOGGED TABLE content_part (
+  cid   text COLLATE "C" NOT NULL,
+  start bigint NOT NULL,
+  bytes bytea NOT NULL
+);
+ALTER TABLE content_part ALTER COLUMN bytes SET STORAGE EXTERNAL;
+
 -- Bytes are shared; who may read them is not.
 CREATE TABLE tenant_content (
   tenant     text COLLATE "C" NOT NULL,
