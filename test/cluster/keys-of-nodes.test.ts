@@ -10,8 +10,7 @@ import { admitKeys } from "../../src/store/postgres/key-proofs.ts";
 import { upgradeDatabase } from "../../src/store/postgres/upgrade.ts";
 import { berth, type Ran } from "../support/commands.ts";
 import { freePort } from "../support/free-port.ts";
-import { keysOfAll } from "../support/nodes.ts";
-import { startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { keysOfAll, startPostgres, type TestPostgres } from "../support/postgres.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 
 const PASSWORD = "swordfish-of-this-test";

@@ -12,9 +12,8 @@ import { apiOf } from "../support/api.ts";
 import { recordsOf } from "../support/audit.ts";
 import { makeImage, post, request } from "../support/berth.ts";
 import { berth } from "../support/commands.ts";
-import { keysOfAll } from "../support/nodes.ts";
 import { openWhere } from "../support/open-where.ts";
-import { startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { keysOfAll, startPostgres, type TestPostgres } from "../support/postgres.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { until } from "../support/until.ts";
 

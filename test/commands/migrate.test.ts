@@ -8,10 +8,9 @@ import { rawBlock } from "../../src/lib/cid.ts";
 import { makeImage } from "../support/berth.ts";
 import { berth, type Ran } from "../support/commands.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
-import { keysOfAll } from "../support/nodes.ts";
 import { openWhere } from "../support/open-where.ts";
 import { openWay } from "../support/postgres-way.ts";
-import { connect, startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { keysOfAll, connect, startPostgres, type TestPostgres } from "../support/postgres.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "berth-migrate-"));

@@ -7,11 +7,14 @@ import { readConfig, type Config } from "../../src/config.ts";
 import { createLog, type Log } from "../../src/lib/log.ts";
 import { compile } from "./compiler.ts";
 import { patientEnv } from "./patience.ts";
+import { keysOfAll, ON_POSTGRES, startPostgres } from "./postgres.ts";
 import { FIRST_HOST, startSecondNode } from "./second-node.ts";
 
 /** A real Berth for a test: image from sources, store in a temporary folder, port chosen by the system. */
 export interface TestBerth extends Berth {
   readonly folder: string;
+  /** The address of its database, where it has one. */
+  readonly database?: string | undefined;
 }
 
 export interface TestSources {
@@ -36,17 +39,26 @@ export const NODES = process.env["BERTH_TEST_NODES"] === "2" ? 2 : 1;
 
 export async function startTestBerth(sources: TestSources): Promise<TestBerth> {
   const folder = await mkdtemp(join(tmpdir(), "berth-test-"));
-  const env = { ...(await makeImage(folder, sources)), ...(NODES === 2 && { BERTH_HOST: FIRST_HOST }), ...sources.env };
+  const image = await makeImage(folder, sources);
+  const postgres = ON_POSTGRES ? await startPostgres() : undefined;
+  const database = await postgres?.database();
+  const shared = database !== undefined && { BERTH_DATABASE: database, ...keysOfAll() };
+  const env = { ...image, ...shared, ...(NODES === 2 && { BERTH_HOST: FIRST_HOST }), ...sources.env };
   const config = readConfig(env, sources.config);
-  const berth = await startBerth(config, sources.log ?? createLog(config.logLevel));
+  const berth = await startBerth(config, sources.log ?? createLog(config.logLevel)).catch(async (error: unknown) => {
+    await postgres?.close();
+    throw error;
+  });
   const second = NODES === 2 ? await startSecondNode(berth.url, { env, config: sources.config ?? {} }) : undefined;
   return {
     ...berth,
     url: second?.url ?? berth.url,
     folder,
+    database,
     async close() {
       await second?.close();
       await berth.close();
+      await postgres?.close();
       await rm(folder, { recursive: true, force: true });
     },
   };

@@ -1,20 +1,17 @@
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
-import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { makeImage, type TestSources } from "./berth.ts";
 import { freePort } from "./free-port.ts";
-import { startPostgres, type TestPostgres } from "./postgres.ts";
+import { keysOfAll, ON_POSTGRES, startPostgres, type TestPostgres } from "./postgres.ts";
 import { ServeProcess } from "./serve-process.ts";
 import { until } from "./until.ts";
 import { WorkerNodes } from "./worker-nodes.ts";
 
-const BY_DEFAULT = process.env["BERTH_TEST_STORE"] === "postgres";
-
 /** Nodes are processes of their own, or workers of one `berth serve`; on Postgres, workers would show nothing more. */
-export const NODE_KINDS: readonly NodeKind[] = BY_DEFAULT ? ["processes"] : ["processes", "workers"];
+export const NODE_KINDS: readonly NodeKind[] = ON_POSTGRES ? ["processes"] : ["processes", "workers"];
 export type NodeKind = "processes" | "workers";
 
 export interface NodesOptions extends Omit<TestSources, "config" | "log"> {
@@ -25,7 +22,7 @@ export interface NodesOptions extends Omit<TestSources, "config" | "log"> {
    * on Postgres three. Workers have the same.
    */
   readonly envs?: readonly Readonly<Record<string, string>>[];
-  /** They are on a Postgres of their own, each with another data folder; so in a run with BERTH_TEST_STORE=postgres. */
+  /** They are on a Postgres of their own, each with another data folder; so in a run with `--postgres`. */
   readonly onPostgres?: boolean;
   /** The address of another database that they are on. */
   readonly database?: string;
@@ -70,7 +67,7 @@ export class Nodes {
     env,
     envs = [],
     database: given,
-    onPostgres = BY_DEFAULT || given !== undefined,
+    onPostgres = ON_POSTGRES || given !== undefined,
     ...sources
   }: NodesOptions): Promise<Nodes> {
     const folder = await mkdtemp(join(tmpdir(), "berth-nodes-"));
@@ -155,12 +152,6 @@ export class Nodes {
       return used.size >= running;
     }, "haproxy reaches the nodes");
   }
-}
-
-/** Keys that nodes without a common folder are given. */
-export function keysOfAll(): Record<"BERTH_SEAL_KEY" | "BERTH_SECRET_KEY", string> {
-  const key = (): string => randomBytes(32).toString("base64");
-  return { BERTH_SEAL_KEY: key(), BERTH_SECRET_KEY: key() };
 }
 
 /** A client that leaves is gone for the node as well, which is how a modern client cancels. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync, type ChildProcess, type SpawnOptions } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { chmodSync, chownSync, cpSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -8,6 +9,9 @@ import { join } from "node:path";
 import { packageRoot } from "../../src/config.ts";
 import { certificateFile, keyFile } from "./certificate.ts";
 import { freePort } from "./free-port.ts";
+
+/** With `npm test -- --postgres`, every Berth of a test has its store on a Postgres of its own. */
+export const ON_POSTGRES = process.env["BERTH_TEST_STORE"] === "postgres";
 
 /** A real Postgres on a free port of 127.0.0.1, with its data in a temporary folder. */
 export interface TestPostgres {
@@ -287,4 +291,10 @@ export function connect(connectionString: string): Client {
     Client: new (options: object) => Client;
   };
   return new Client({ connectionString });
+}
+
+/** Keys that nodes without a common folder are given. */
+export function keysOfAll(): Record<"BERTH_SEAL_KEY" | "BERTH_SECRET_KEY", string> {
+  const key = (): string => randomBytes(32).toString("base64");
+  return { BERTH_SEAL_KEY: key(), BERTH_SECRET_KEY: key() };
 }
