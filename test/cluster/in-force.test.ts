@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { apiOf } from "../support/api.ts";
 import { post, request } from "../support/berth.ts";
 import { changing, tool, type Changing } from "../support/hosted-upstreams.ts";
-import { Nodes, NODE_KINDS } from "../support/nodes.ts";
+import { Nodes, NODE_KINDS, nodesOf } from "../support/nodes.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { bearer } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
@@ -30,7 +30,7 @@ const CHANGES = { processes: Number(process.env["BERTH_TEST_CHANGES"] ?? CHANGES
 type Change = (number: number) => Promise<() => Promise<boolean>>;
 
 for (const kind of NODE_KINDS) {
-  describe(`a change through one of two ${kind}, on the other`, { concurrency: true }, () => {
+  describe(`a change through one of ${nodesOf(kind)}, on another`, { concurrency: true }, () => {
     const began = performance.now();
     let nodes: Nodes;
     let upstream: Changing;

@@ -5,7 +5,7 @@ import { after, before, describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
 import { request } from "../support/berth.ts";
 import type { EventReader } from "../support/legacy-client.ts";
-import { Nodes, NODE_KINDS } from "../support/nodes.ts";
+import { Nodes, NODE_KINDS, nodesOf } from "../support/nodes.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 
@@ -14,7 +14,7 @@ const FIRST_MS = 3_000;
 const SECONDS = 10;
 
 for (const kind of NODE_KINDS) {
-  describe(`limits of a tenant on two ${kind} behind a load balancer`, () => {
+  describe(`limits of a tenant on ${nodesOf(kind)} behind a load balancer`, () => {
     let nodes: Nodes;
     before(async () => {
       nodes = await Nodes.start({ kind, texts: { "say.ts": SAY }, env: { BERTH_NODE_LEASE_MS: "3000" } });

@@ -7,7 +7,7 @@ import type { JsonObject } from "../../src/lib/json.ts";
 import { apiOf } from "../support/api.ts";
 import { call, modern, MODERN_META } from "../support/berth.ts";
 import { changing, open, tool, type Changing } from "../support/hosted-upstreams.ts";
-import { Nodes, NODE_KINDS } from "../support/nodes.ts";
+import { Nodes, NODE_KINDS, nodesOf } from "../support/nodes.ts";
 import { processesWith } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 import { everything, fixtures, installed } from "../support/upstreams.ts";
@@ -19,7 +19,7 @@ const ASKABLE = { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": 
 const ADA = { action: "accept", content: { name: "Ada" } };
 
 for (const kind of NODE_KINDS) {
-  describe(`an upstream of two ${kind}`, () => {
+  describe(`an upstream of ${nodesOf(kind)}`, () => {
     const closers: (() => void)[] = [];
     let nodes: Nodes;
     let folder: string;

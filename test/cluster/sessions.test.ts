@@ -5,7 +5,7 @@ import { apiOf } from "../support/api.ts";
 import { call, modern } from "../support/berth.ts";
 import { LegacyClient, type EventReader } from "../support/legacy-client.ts";
 import { openStream, type OpenStream } from "../support/mcp-host.ts";
-import { Nodes, NODE_KINDS, withClockAhead } from "../support/nodes.ts";
+import { Nodes, NODE_KINDS, nodesOf, withClockAhead } from "../support/nodes.ts";
 import { stopwatch } from "../support/stopwatch.ts";
 import { WITH_TASKS, YES } from "../support/task-offer.ts";
 import { until } from "../support/until.ts";
@@ -74,7 +74,7 @@ const NODE_LEASE_MS = 5_000;
 
 for (const kind of NODE_KINDS) {
   // The clocks of the processes differ by two minutes.
-  describe(`sessions and tasks of two ${kind}`, () => {
+  describe(`sessions and tasks of ${nodesOf(kind)}`, () => {
     let nodes: Nodes;
     before(async () => {
       nodes = await Nodes.start({
@@ -124,7 +124,7 @@ for (const kind of NODE_KINDS) {
     it("share the requests of a client", async () => {
       const serving = new Set<string>();
       for (let count = 0; count < 6; count++) serving.add((await call(`${nodes.url}/mcp/kit`, "who")).content[0].text);
-      assert.equal(serving.size, 2);
+      assert.equal(serving.size, nodes.urls.length);
     });
 
     it("an answer, a cancellation and the end of a session are in force at the other node within a second", async () => {

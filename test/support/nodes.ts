@@ -14,6 +14,11 @@ import { WorkerNodes } from "./worker-nodes.ts";
 export const NODE_KINDS: readonly NodeKind[] = ON_POSTGRES ? ["processes"] : ["processes", "workers"];
 export type NodeKind = "processes" | "workers";
 
+/** For the names of tests. */
+export function nodesOf(kind: NodeKind): string {
+  return ON_POSTGRES ? "three processes on Postgres" : `two ${kind}`;
+}
+
 export interface NodesOptions extends Omit<TestSources, "config" | "log"> {
   /** Default: processes. */
   readonly kind?: NodeKind;
