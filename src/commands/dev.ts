@@ -121,9 +121,7 @@ async function watchFiles(
   const owners = new Map<string, Set<FileServer>>();
   /** Handles one change after the other, so that the report matches what is served. */
   let turn = Promise.resolve();
-  let isEnding = false;
   const follow = (server: FileServer): void => {
-    if (isEnding) return;
     turn = turn.then(() => serveAgain(server)).catch((error: Error) => console.error(`berth: ${error.message}`));
   };
   const serveAgain = async (server: FileServer): Promise<void> => {
@@ -158,10 +156,11 @@ async function watchFiles(
   }
   return {
     async close() {
-      isEnding = true;
-      // The change that is dealt with may bring files to watch, and a closed watcher would open itself for them.
-      await turn;
+      // A closed watcher opens itself for what is added later: by the change that is dealt with, or by itself for a file that
+      // is removed at that moment.
+      watcher.add = () => watcher;
       await watcher.close();
+      await turn;
     },
   };
 }
