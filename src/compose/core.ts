@@ -124,9 +124,11 @@ export async function openCore(
   const tried = tryGuests({ mode, limits, log });
   try {
     const given = await openFolders(config.folders, ownPlaces(config), limits);
-    const keys = await openKeys(config);
     const { dataDir, database } = config;
-    const store = opened(await openStore({ dataDir, database, log, keyProofs: keys.proofs }));
+    // Keys in the folder come after the store, which tells what is wrong about a folder.
+    const outerKeys = database === undefined ? undefined : await openKeys(config);
+    const store = opened(await openStore({ dataDir, database, log, keyProofs: outerKeys?.proofs }));
+    const keys = outerKeys ?? (await openKeys(config));
     const cluster = opened(new Cluster({ nodes: store.nodes, limits, log }));
     const sharedLimits = new Shares(cluster, limits);
     closers.push(async () => sharedLimits.close());
