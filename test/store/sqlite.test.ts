@@ -340,3 +340,15 @@ test("a change is acknowledged when it is on the disk, and nobody else waits for
   await change;
   assert.deepEqual(flushed, [join(dataDir, `${DATABASE_FILE}-wal`)]);
 });
+
+test("the time is that of the file system, from the moment at which the clock of the process is set", async (t) => {
+  const store = await openSqliteStore({ dataDir: dataFolder() });
+  t.after(() => store.close());
+  const { now } = Date;
+  const isRight = (): boolean => Math.abs(store.now() - now()) < 1_000;
+  assert.ok(isRight());
+  const { mock } = t.mock.method(Date, "now", () => now() + 600_000);
+  assert.ok(isRight(), "set forward");
+  mock.restore();
+  assert.ok(isRight(), "set back");
+});

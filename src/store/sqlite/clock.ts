@@ -12,6 +12,8 @@ const MEASURED_EVERY_MS = 1_000;
 let file: number | undefined;
 let aheadMs = 0;
 let measuredAt = -Infinity;
+/** What the process took for its own time then, less what has elapsed since its start. */
+let measuredFrom = 0;
 
 /**
  * Milliseconds since the epoch by the clock of the store, which all processes of the machine share: that by which its
@@ -19,8 +21,10 @@ let measuredAt = -Infinity;
  */
 export function storeNow(): number {
   const elapsed = performance.now();
-  if (elapsed - measuredAt > MEASURED_EVERY_MS) {
-    measuredAt = elapsed;
+  const from = Date.now() - elapsed;
+  // A clock that was set is another clock.
+  if (elapsed - measuredAt > MEASURED_EVERY_MS || Math.abs(from - measuredFrom) >= SMALLEST_MS) {
+    [measuredAt, measuredFrom] = [elapsed, from];
     measure();
   }
   return Date.now() - aheadMs;
