@@ -7,6 +7,9 @@ import { ServeProcess } from "./serve-process.ts";
 import { CLI } from "./stdio-session.ts";
 import { until } from "./until.ts";
 
+/** A connection that no worker has by then is lost. */
+const TAKEN_MS = 2_000;
+
 /**
  * The workers of one `berth serve`, each also at an address of its own, with the same port. Which worker gets a
  * connection, its primary decides: these addresses connect until the wanted one has it.
@@ -87,10 +90,12 @@ export class WorkerNodes {
       const socket = this.#keep(connect({ host, port: Number(port), allowHalfOpen: true, noDelay: true }));
       await once(socket, "connect");
       const isHeldBy = (pid: number): boolean => holds(pid, socket);
+      // One that takes the place of an ended one may have it; nobody has it where one has ended that had not taken it.
       const holder = await until(
-        // One that takes the place of an ended one may have it.
-        () => socket.destroyed || this.#pids.find(isHeldBy) || workersOf(this.served).find(isHeldBy),
-      );
+        () => this.#pids.find(isHeldBy) ?? workersOf(this.served).find(isHeldBy),
+        "a worker takes a connection",
+        TAKEN_MS,
+      ).catch(() => undefined);
       if (holder === this.#pids[index]) return socket;
       socket.destroy();
       await sleep(1);
