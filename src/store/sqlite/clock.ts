@@ -12,7 +12,7 @@ const MEASURED_EVERY_MS = 1_000;
 let file: number | undefined;
 let aheadMs = 0;
 let measuredAt = -Infinity;
-/** What the process took for its own time then, less what has elapsed since its start. */
+/** The time of the process then, less what has elapsed since its start. */
 let measuredFrom = 0;
 
 /**
