@@ -305,17 +305,11 @@ export const ratios = [
     of: ({ sockets }) => over(sockets?.floodedP99Ms, sockets?.quietP99Ms),
   },
   {
-    name: "postgresCallVsOne",
-    title: "tools/call, throughput of one node: on Postgres / on SQLite",
+    name: "callOnPostgresVsSqlite",
+    title: "tools/call, throughput of one node: on Postgres / on SQLite, alternating starts",
     atLeast: 0.97,
     part: "nodes",
-    of: ({ nodes }) => over(nodes?.call.postgres, nodes?.call.one),
-  },
-  {
-    name: "postgresListVsOne",
-    title: "tools/list of 50 tools, throughput of one node: on Postgres / on SQLite",
-    part: "nodes",
-    of: ({ nodes }) => over(nodes?.list.postgres, nodes?.list.one),
+    of: ({ nodes }) => nodes?.stores.ratio,
   },
   {
     name: "workersCallVsOne",

@@ -13,20 +13,22 @@ import { rawCaller } from "./upstream-callers.mjs";
 import { everything } from "./upstream-server.mjs";
 
 /**
- * Several processes on one data folder. Throughput of calls and lists: one process, one on Postgres, two workers, one
- * process behind haproxy, and two behind haproxy, in turns, with all cores of the machine, of which the load generator takes one. Calls of
- * a hosted upstream by the node that has its process, and by another one. And saves of as many writers as there are
- * workers: what they and the calls of others take meanwhile, since SQLite has one of them write at a time.
+ * Several processes on one data folder. Throughput of calls and lists: one process, two workers, one process behind
+ * haproxy, and two behind haproxy, in turns, with all cores of the machine, of which the load generator takes one. Calls
+ * of a hosted upstream by the node that has its process, and by another one. Saves of as many writers as there are
+ * workers: what they and the calls of others take meanwhile, since SQLite has one of them write at a time. And one node on
+ * Postgres beside one on SQLite.
  *
- * @typedef {{ call: Record<string, number>, list: Record<string, number>, localMs: number, forwardedMs: number,
+ * @typedef {{ call: Record<string, number>, list: Record<string, number>, stores: { sqlite: number, postgres: number,
+ *   ratio: number }, localMs: number, forwardedMs: number,
  *   saves: { workers: number, perSecond: number, saveP50Ms: number, saveP99Ms: number, saveMaxMs: number, quietP99Ms: number,
  *     callP99Ms: number, callMaxMs: number }[] }} NodesFigures
- * Requests a second by contestant.
+ * Requests a second by contestant. `stores`: of calls, and the median of the ratios of all pairs.
  */
 
 const ANYWHERE = { alone: false };
 const TOOLS = 50;
-const CONTESTANTS = ["one", "postgres", "workers", "proxied", "nodes"];
+const CONTESTANTS = ["one", "workers", "proxied", "nodes"];
 const WORKERS = [1, 2, 4];
 const CALLS_PER_SECOND = 200;
 /** Calls of an upstream in one turn. */
@@ -67,12 +69,8 @@ export async function measureNodes(folder, { rounds, seconds, calls }, say) {
     const data = mkdtempSync(join(folder, "data-"));
     const nodes = [await started({}, data), await started({}, data)];
     const one = await started();
-    const postgres = await startOwnPostgres();
-    closing.push(() => postgres.close());
-    const env = { ...keysOfNodes(), BERTH_DATABASE: await postgres.database() };
     const ports = {
       one: one.port,
-      postgres: (await started(env)).port,
       workers: (await started({ BERTH_WORKERS: "2" })).port,
       proxied: (await proxied(one)).port,
       nodes: (await proxied(...nodes)).port,
@@ -86,7 +84,8 @@ export async function measureNodes(folder, { rounds, seconds, calls }, say) {
       saves.push(await measureSaves(port, workers, seconds * rounds, say));
       await closeAll();
     }
-    return { ...throughput, ...forwarded, saves };
+    const stores = await measureStores(folder, image, { rounds: rounds * 2, seconds }, say);
+    return { ...throughput, ...forwarded, saves, stores };
   } finally {
     await closeAll();
   }
@@ -113,6 +112,37 @@ async function measureThroughput(ports, { rounds, seconds }, say) {
   }
   const mediansOf = (all) => Object.fromEntries(Object.entries(all).map(([name, list]) => [name, median(list)]));
   return { call: mediansOf(samples.call), list: mediansOf(samples.list) };
+}
+
+/**
+ * Each node is started anew for its turn, with a core of its own: of two that are up, the one that was started first answers
+ * more.
+ */
+async function measureStores(folder, image, { rounds, seconds }, say) {
+  const postgres = await startOwnPostgres();
+  try {
+    const environments = { sqlite: {}, postgres: { ...keysOfNodes(), BERTH_DATABASE: await postgres.database() } };
+    const request = modernCall("/mcp/echo");
+    const all = { sqlite: [], postgres: [] };
+    for (let round = 1; round <= rounds; round++) {
+      const stores = Object.keys(environments);
+      for (const store of round % 2 === 1 ? stores : stores.toReversed()) {
+        const server = await startServer((port) => withEnv(serve(folder, image)(port), environments[store]));
+        try {
+          const answerBytes = await checkAnswer(server.port, request);
+          await load(server.port, request, seconds, answerBytes);
+          all[store].push((await load(server.port, request, seconds, answerBytes)).requestsPerSecond);
+        } finally {
+          await server.stop();
+        }
+      }
+      say(`nodes: one on each store, round ${round} of ${rounds}`);
+    }
+    const ratio = median(all.sqlite.map((perSecond, index) => all.postgres[index] / perSecond));
+    return { sqlite: median(all.sqlite), postgres: median(all.postgres), ratio };
+  } finally {
+    await postgres.close();
+  }
 }
 
 /** The first node that is asked has the upstream's process; the other one reaches it through that. */

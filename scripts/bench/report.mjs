@@ -126,12 +126,11 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
   if (figures.nodes) {
     const names = {
       one: "one process",
-      postgres: "one process on Postgres",
       workers: "two workers",
       proxied: "one process behind haproxy",
       nodes: "two processes behind haproxy",
     };
-    const { call, list, localMs, forwardedMs, saves } = figures.nodes;
+    const { call, list, localMs, forwardedMs, saves, stores } = figures.nodes;
     table(
       "Several processes, requests a second",
       ["tools/call", "tools/list of 50 tools"],
@@ -140,6 +139,7 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     print(
       `\nA call of an upstream that this node has ${fixed(localMs, 2)} ms, that another one has ${fixed(forwardedMs, 2)} ms`,
     );
+    print(`Calls a second of one node on SQLite ${whole(stores.sqlite)}, on Postgres ${whole(stores.postgres)}`);
     table(
       "As many writers as workers, each of which saves again and again",
       ["saves/s", "p50 / p99 / max of a save, ms", "p99 of calls before, ms", "meanwhile", "max"],
