@@ -135,7 +135,7 @@ program
 program
   .command("backup")
   .description("Copy the store into one file and verify the copy; Berth may be running.")
-  .argument("<file>", "file to write; must not exist yet")
+  .argument("[file]", "file to write; must not exist yet (with Postgres: none is needed)")
   .option(...dataOption)
   .option("--force", "replace the file")
   .action(async (file, options) => run((await import("./commands/backup.ts")).backup(file, options)));

@@ -9,11 +9,15 @@ export interface BackupCommandOptions {
   readonly data?: string;
 }
 
-/** `berth backup FILE`, while Berth serves or not. */
-export async function backup(file: string, options: BackupCommandOptions & { force?: boolean }): Promise<number> {
+/** `berth backup FILE`, while Berth serves or not; for a store in Postgres without a file. */
+export async function backup(
+  file: string | undefined,
+  options: BackupCommandOptions & { force?: boolean },
+): Promise<number> {
   const config = readConfig(environmentOf(options));
   const { dataDir, database } = config;
   if (database !== undefined) return checkInstead(file, database, config);
+  if (file === undefined) throw new BerthError("config_invalid", "name the file to write: berth backup FILE");
   const { backupDays } = config.limits;
   const deleteBy = backupDays > 0 ? Date.now() + backupDays * DAY_MS : undefined;
   const verified = await backupStore({ dataDir, file, replace: options.force ?? false, deleteBy });
@@ -25,7 +29,7 @@ export async function backup(file: string, options: BackupCommandOptions & { for
 }
 
 /** Postgres copies itself better than anybody else could: tells how, and what the copies would be worth. */
-async function checkInstead(file: string, database: string, config: Config): Promise<never> {
+async function checkInstead(file = "berth.dump", database: string, config: Config): Promise<never> {
   if (!(await hasStore(config))) throw noStore(config);
   const { damaged, warnings, archivedAt, ...verified } = await checkDatabase(database);
   if (damaged.length > 0) {

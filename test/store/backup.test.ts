@@ -221,6 +221,11 @@ describe("restoring a backup", () => {
     await store.close();
   });
 
+  it("names what it lacks where no file is named", async () => {
+    const { code, stderr } = await berth(["backup", "--data", newFolder()]);
+    assert.deepEqual([code, /name the file to write: berth backup FILE/.test(stderr)], [2, true], stderr);
+  });
+
   it("C8 a Berth that serves takes up what was restored, at the same address", async () => {
     const dataDir = newFolder();
     const file = join(newFolder(), "copy.sqlite");
