@@ -5,11 +5,11 @@
  */
 
 import { copyOnClick } from "./shared/copy.ts";
-import { showLocalTimes } from "./shared/times.ts";
+import { keepTimes } from "./shared/times.ts";
 
 copyOnClick();
 filterLists();
-showLocalTimes();
+keepTimes();
 
 /**
  * `<template data-filter="#list">` holds a search field that is shown only if it can work. It hides the items of the

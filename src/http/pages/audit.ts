@@ -84,7 +84,7 @@ function recordView(base: string, record: AuditRecord): RecordView {
   const ms = Date.parse(at);
   return {
     // To the second: most minutes have more than one record.
-    at: { iso: at, text: `${timeView(ms).text.slice(0, 16)}:${at.slice(17, 19)} UTC` },
+    at: { iso: at, text: `${timeView(ms).exact.slice(0, 16)}:${at.slice(17, 19)} UTC` },
     kind,
     what: whatOf(record),
     who: [textIn(record["principal"]), authorText(textIn(record["by"]))].filter(Boolean).join(", "),

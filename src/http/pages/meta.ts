@@ -238,7 +238,7 @@ export async function upstreamView(
     { label: "Starts so far", value: String(starts) },
     { label: "Requests under way", value: String(requests) },
     ...(failure === undefined ? [] : [{ label: "Failed last", value: failure }]),
-    ...(retryAt === undefined ? [] : [{ label: "Not tried again before", value: timeView(retryAt).text }]),
+    ...(retryAt === undefined ? [] : [{ label: "Not tried again before", value: timeView(retryAt).exact }]),
   ];
   const wrote = mayChange ? printable(stderr) : "";
   if (!pending) return { view: { facts, wrote }, fragments: [] };

@@ -11,7 +11,7 @@ import { boundsOfDiffs } from "../api/text-diff.ts";
 import type { RequestPlace } from "../request-context.ts";
 import type { Fragment } from "./fragment.ts";
 import type { Pages } from "./pages.ts";
-import { authorText, shortCid, timeView } from "./parts/text.ts";
+import { authorText, shortCid, timeView, type TimeView } from "./parts/text.ts";
 
 /** The parts that editing pages are made with. */
 export interface EditPageOptions {
@@ -57,7 +57,7 @@ interface HistoryView {
 interface VersionView {
   readonly cid: Cid | null;
   readonly short: string;
-  readonly changedAt: { readonly iso: string; readonly text: string };
+  readonly changedAt: TimeView;
   readonly by: string;
   readonly current: boolean;
   readonly from: boolean;

@@ -4,14 +4,14 @@ import type { Catalog } from "../../../host/catalog/catalog.ts";
 import type { ReleaseVersion } from "../../../host/catalog/releases.ts";
 import { printable, printableText } from "../../../lib/printable.ts";
 import { pathsOf } from "./paths.ts";
-import { authorText, bytesText, shortCid, timeView } from "./text.ts";
+import { authorText, bytesText, shortCid, timeView, type TimeView } from "./text.ts";
 
 export interface Fact {
   readonly label: string;
   readonly value: string;
   readonly href?: string;
   /** A time, shown in place of the value. */
-  readonly at?: ReturnType<typeof timeView>;
+  readonly at?: TimeView;
 }
 
 export function healthFacts(

@@ -1,3 +1,5 @@
+import { relativeTime } from "../../../lib/relative-time.ts";
+
 const LINE_MAX = 140;
 
 /** The first line of a text, cut where it would be too long to scan. */
@@ -17,10 +19,18 @@ export function countOf(count: number, noun: string): string {
   return `${numbers.format(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** A time for `<time datetime>`: scripts show it in the reader's time zone. */
-export function timeView(ms: number): { iso: string; text: string } {
+/** A time as `views/partials/time.hbs` shows it: how long ago, and exactly on hover. */
+export interface TimeView {
+  readonly iso: string;
+  /** `5 min ago` */
+  readonly text: string;
+  /** `2026-11-26 15:53 UTC`; scripts show it in the reader's time zone. */
+  readonly exact: string;
+}
+
+export function timeView(ms: number, now = Date.now()): TimeView {
   const iso = new Date(ms).toISOString();
-  return { iso, text: `${iso.slice(0, 16).replace("T", " ")} UTC` };
+  return { iso, text: relativeTime(ms, now), exact: `${iso.slice(0, 16).replace("T", " ")} UTC` };
 }
 
 /** The author of a change, for readers: some changes are Berth's own. */
