@@ -32,6 +32,7 @@ import { openAssets } from "./assets.ts";
 import type { Bodies } from "./body.ts";
 import { answerPreflight } from "./cors.ts";
 import type { ListPageLimits } from "./list-page.ts";
+import { MCP_PATH } from "./mcp-path.ts";
 import type { OpenStreams } from "./open-streams.ts";
 import { auditPage } from "./pages/audit.ts";
 import { cidPage } from "./pages/cid.ts";
@@ -115,7 +116,7 @@ export function createApp(options: AppOptions): Route {
     routed(({ response, base }) => response.redirect(`${base}/mcp`)),
   );
   app.get("/assets/:file", assets.serve);
-  app.options(["/mcp", "/mcp/:server", `${WELL_KNOWN}/*path`], answerPreflight);
+  app.options([MCP_PATH, `${WELL_KNOWN}/*path`], answerPreflight);
   app.get(`${WELL_KNOWN}/*path`, routed(protectedResource(options.access, options.resources, options.tenancy)));
   app.all(AUTHORIZATION_SERVER, noAuthorizationServer);
   app.get("/sign-in", routed(signInPage(parts)));
@@ -148,9 +149,8 @@ export function createApp(options: AppOptions): Route {
     cluster: options.cluster,
   };
   for (const page of allPages) app.get(page.path, routed(page.create(pageParts), page.permit));
-  app.get("/mcp/:server", showServer);
-  app.all("/mcp", refuseMethod);
-  app.all("/mcp/:server", refuseMethod);
+  app.get(MCP_PATH, showServer);
+  app.all(MCP_PATH, refuseMethod);
   app.use("/api", createApi(options));
   app.use((request) => {
     throw new BerthError("not_found", request.path);
@@ -163,7 +163,7 @@ export function createApp(options: AppOptions): Route {
   };
   return {
     match: ({ request }) => ({
-      isForClients: FOR_CLIENTS.test(`${request.method} ${request.url}`),
+      isForClients: isForClients(request),
       isPublic: isPublic(request),
       answer,
     }),
@@ -176,11 +176,10 @@ export function createApp(options: AppOptions): Route {
 
 /** True for addresses that are open to everybody, with or without a token: none serves what a tenant has written. */
 function isPublic({ method, url = "" }: IncomingMessage): boolean {
-  return PUBLIC.test(url) || (method === "OPTIONS" && PREFLIGHT.test(url));
+  return PUBLIC.test(url) || (method === "OPTIONS" && MCP_PATH.test(url));
 }
 
 const PUBLIC = /^\/(?:assets\/[^/?]+|sign-in|sign-out|authorize|token|register|\.well-known\/[^?]+)?\/?(?:\?|$)/;
-const PREFLIGHT = /^\/mcp(?:\/[^/?]+)?\/?(?:\?|$)/;
 
 /** Browsers send a tenth of this. */
 const WISH_UNITS_MAX = 2_048;
@@ -192,14 +191,19 @@ function leaveOutLongWishes({ headers }: IncomingMessage): void {
   }
 }
 
-/** The addresses that clients in pages of other origins may read: neither the API nor pages. */
-const FOR_CLIENTS = /^\w+ \/(?:mcp(?:\/[^/?]+)?\/?(?:\?|$)|servers\/[^/?]+\/|\.well-known\/)|^POST \/servers\//;
+/** True for addresses that clients in pages of other origins may read: neither the API nor pages. */
+function isForClients({ method, url = "" }: IncomingMessage): boolean {
+  return MCP_PATH.test(url) || FOR_CLIENTS.test(`${method} ${url}`);
+}
+
+const FOR_CLIENTS = /^\w+ \/(?:servers\/[^/?]+\/|\.well-known\/)|^POST \/servers\//;
 
 /** A person who opens an endpoint gets the page about it (T9.2); a client's GET without events stays refused. */
-const showServer: RequestHandler<{ server: string }> = (request, response, next) => {
+const showServer: RequestHandler = (request, response, next) => {
   response.vary("Accept");
-  if (!wantsPage(request)) return next();
-  response.redirect(303, pathsOf(contextOf(response).base, request.params.server).page);
+  const server = request.params[0];
+  if (typeof server !== "string" || !wantsPage(request)) return next();
+  response.redirect(303, pathsOf(contextOf(response).base, server).page);
 };
 
 function refuseMethod(request: IncomingMessage): never {

@@ -8,6 +8,7 @@ import { readAccept } from "./accept.ts";
 import type { Challenge } from "./access/challenge.ts";
 import type { Bodies } from "./body.ts";
 import type { EventStream } from "./event-stream.ts";
+import { MCP_PATH } from "./mcp-path.ts";
 import type { OpenStreams } from "./open-streams.ts";
 import type { RequestContext } from "./request-context.ts";
 import type { Route } from "./way-in.ts";
@@ -24,10 +25,8 @@ export interface McpRouteOptions {
   readonly log: Log;
 }
 
-const MCP_PATH = /^\/mcp(?:\/([^/?]+))?\/?(?:\?|$)/;
-
 /**
- * `/mcp/<server>` and `/mcp` for MCP clients, in front of Express, whose router, body parser and response helpers would
+ * `/mcp/<server>`, `/mcp/<server>/mcp` and `/mcp` for MCP clients, in front of Express, whose router, body parser and response helpers would
  * cost several times what the protocol does. `POST` sends a message; `GET` by a client that accepts events opens the
  * stream of its session, and `DELETE` ends the session.
  */

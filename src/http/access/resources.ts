@@ -9,6 +9,7 @@ import type { Tenancy } from "../../host/serving/tenancy.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { DEFAULT_TENANT, isTenantName } from "../../lib/tenant-name.ts";
 import { hostnameOf } from "../hostname.ts";
+import { MCP_PATH } from "../mcp-path.ts";
 import { plainAddress } from "../peer.ts";
 import type { RequestContext } from "../request-context.ts";
 import type { RouteHandler } from "../routed.ts";
@@ -64,10 +65,16 @@ export function createResources(
       )?.[1];
       const server = word === undefined || word === "meta" ? undefined : decoded(word);
       if (server === undefined) return { tenant, server, resources: [whole], whole };
+      const [, , end = ""] = MCP_PATH.exec(request.url ?? "") ?? [];
+      const otherEnd = end === "" ? "/mcp" : "";
+      const namesOf = (name: string): [string, string] => {
+        const address = `${whole}/${wordOf(name)}`;
+        return [address + end, address + otherEnd];
+      };
       // A release is the same resource as its server; its own address is valid, too.
       const plain = server.replace(/(?!^)@[^@]*$/, "");
-      const release = plain === server ? [] : [`${whole}/${wordOf(server)}`];
-      return { tenant, server: plain, resources: [`${whole}/${wordOf(plain)}`, ...release], whole };
+      const release = plain === server ? [] : namesOf(server);
+      return { tenant, server: plain, resources: [...namesOf(plain), ...release], whole };
     },
     metadataOf(resource) {
       const { origin, pathname } = new URL(resource);
@@ -100,12 +107,13 @@ function decoded(word: string): string | undefined {
   }
 }
 
-/** An optional `/t/<tenant>`, `/mcp`, and an optional server. */
-const RESOURCE = /^(?:\/t\/([^/]+))?\/mcp(?:\/([^/]+))?$/;
+/** An optional `/t/<tenant>`, `/mcp`, and an optional server, whose address has two ends. */
+const RESOURCE = /^(?:\/t\/([^/]+))?\/mcp(?:\/(?!meta\/mcp)([^/]+)(?:\/mcp)?)?$/;
 const MAX_AGE_S = 300;
 
 /**
- * `GET /.well-known/oauth-protected-resource/mcp/<server>`, `…/t/<tenant>/mcp/<server>` and the same without a server:
+ * `GET /.well-known/oauth-protected-resource/mcp/<server>`, `…/t/<tenant>/mcp/<server>`, both with one more `/mcp`, and
+ * the same without a server:
  * names the authorization server that issues tokens for that endpoint (RFC 9728). The answer is public and does not
  * tell if the server exists; it does tell that a tenant with an authorization server exists.
  */
