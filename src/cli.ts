@@ -94,6 +94,28 @@ program
   .action(async (method, flags, options) => run((await import("./commands/call.ts")).call(method, flags, options)));
 
 program
+  .command("connect")
+  .description("Add a server to a client's own configuration file, after showing the change; or take it back.")
+  .argument("[server]", "name of a server, or the address of its endpoint (default: all servers)")
+  .requiredOption("--client <name>", "claude-code, claude-desktop, codex, cursor, gemini-cli, opencode or vs-code")
+  .option("--project", "the file of the project in this folder, for all who work on it (default: your own file)")
+  .option("--name <name>", "name of the server in the client (default: its own)")
+  .option("--url <address>", "where Berth serves (BERTH_URL, default http://127.0.0.1:7420)")
+  .option("--remove", "take the server out of the file again")
+  .option("--print", "show the change, and make none")
+  .option("--yes", "do not ask")
+  .addHelpText(
+    "after",
+    examples(
+      "npx berth connect hello --client claude-code",
+      "npx berth connect hello --client vs-code --project",
+      "npx berth connect https://mcp.example.com/mcp/hello --client codex",
+      "npx berth connect hello --client codex --remove",
+    ),
+  )
+  .action(async (server, options) => run((await import("./commands/connect.ts")).connect(server, options)));
+
+program
   .command("boot")
   .description("Make the boot image from its sources; does nothing if they have not changed.")
   .option("--from <folder>", "folder of sources (default: reference_templates)")

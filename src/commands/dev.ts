@@ -1,6 +1,7 @@
 import { access, readFile, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import { watch } from "chokidar";
+import { clientName } from "../clients/clients.ts";
 import { type Berth, startBerth } from "../compose/main.ts";
 import { serviceLog } from "../compose/service-log.ts";
 import { readConfig } from "../config.ts";
@@ -10,7 +11,6 @@ import { serverNameProblem } from "../entry/fields.ts";
 import type { DeclaredFolder } from "../folders/folders.ts";
 import type { CallObserver, LineObserver } from "../host/calls/observe.ts";
 import type { ServerSummary } from "../host/catalog/overview.ts";
-import { clientName } from "../http/pages/parts/setup.ts";
 import { packDefinition, type PackedDefinition } from "../image/definition.ts";
 import { packagesValue } from "../image/folder-packages.ts";
 import { PACKAGE_JSON, type ServerRecord } from "../image/image.ts";

@@ -154,6 +154,11 @@ describe("what a server's page offers for copying", () => {
     assert.equal(texts.get("Codex")![1], `[mcp_servers.everyday]\nurl = "${url}"`);
     assert.equal(texts.get("Gemini CLI")![0], `gemini mcp add --scope user --transport http everyday ${url}`);
     assert.deepEqual(jsonOf("Gemini CLI", 1), { mcpServers: { everyday: { url, type: "http" } } });
+    assert.deepEqual(jsonOf("opencode", 0), { mcp: { everyday: { type: "remote", url } } });
+    // The Inspector changes an address that does not end so.
+    assert.ok(texts.get("Inspector")!.every((text) => text.includes(` ${url}/mcp`)));
+    const ofAll = textsFor({ ...setup, url: "http://127.0.0.1:1/mcp" }).get("Inspector")!;
+    assert.ok(ofAll.every((text) => !text.includes("/mcp/mcp")));
   });
 
   it("C6 each client's own format says where it finds the token, and holds none", () => {
@@ -188,6 +193,10 @@ describe("what a server's page offers for copying", () => {
     );
     assert.equal(texts.get("Gemini CLI")![0], `gemini mcp add --scope user --transport http everyday ${url} ${header}`);
     assert.deepEqual(jsonOf("Gemini CLI", 1), { mcpServers: { everyday: { url, type: "http", headers } } });
+    assert.deepEqual(jsonOf("opencode", 0), {
+      mcp: { everyday: { type: "remote", url, headers: { Authorization: "Bearer {env:BERTH_TOKEN}" } } },
+    });
+    assert.ok(texts.get("Inspector")!.every((text) => text.endsWith(' --header "Authorization: Bearer $BERTH_TOKEN"')));
   });
 
   it("C6 clients that sign in by themselves are given the address alone", () => {
@@ -269,7 +278,7 @@ describe("what a server's page offers for copying", () => {
     const url = "http://127.0.0.1:1/mcp/a'$(touch${IFS}bad)`touch bad`;touch bad";
     const tool = { name: "x'; touch bad; '", inputSchema: { type: "object" } };
     for (const [client, texts] of textsFor({ name: "a'; touch bad; $(touch bad)", url, tool, access: "token" })) {
-      for (const text of texts.filter((each) => /^(?:claude|code|codex|gemini|curl) /.test(each))) {
+      for (const text of texts.filter((each) => /^(?:claude|code|codex|gemini|npx|curl) /.test(each))) {
         await run("sh", ["-c", `${text.split(" ")[0]}() { :; }\n${text}`], folder);
         await assert.rejects(run("ls", ["bad"], folder), client);
       }

@@ -1,3 +1,17 @@
+import {
+  claudeCode,
+  claudeDesktop,
+  clientName,
+  codex,
+  cursor,
+  fileText,
+  geminiCli,
+  opencode,
+  vsCode,
+  vsCodeInput,
+  type ClientServer,
+  type KnownClient,
+} from "../../../clients/clients.ts";
 import type { ToolContract } from "../../../contract/contract.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../../../lib/json.ts";
 import type { ClientAccess } from "./credentials.ts";
@@ -35,88 +49,89 @@ export interface SetupFor {
 }
 
 export function setupsFor({ name, url, tool, access }: SetupFor): Setup[] {
-  const id = clientName(name);
-  const address = shellWord(url);
   const isGiven = access === "token";
-  const headers = (token: string) => (isGiven ? { headers: { Authorization: `Bearer ${token}` } } : {});
-  const header = isGiven ? ` --header ${shellWord(`Authorization: Bearer ${IN_ENVIRONMENT}`)}` : "";
-  const vsCode = vsCodeServer(id, url, isGiven);
+  const server: ClientServer = { name: clientName(name), url, isGiven };
+  const { name: id } = server;
+  const address = shellWord(url);
+  const endpoint = shellWord(endingInMcp(url));
+  const inspectorHeader = isGiven ? ' --header "Authorization: Bearer $BERTH_TOKEN"' : "";
+  const header = isGiven ? ` --header ${shellWord("Authorization: Bearer ${BERTH_TOKEN}")}` : "";
   return [
     {
-      id: "claude-code",
-      client: "Claude Code",
+      ...namesOf(claudeCode),
       steps: [
         { what: "Run", text: `claude mcp add --transport http ${id} ${address}${header}` },
-        {
-          what: "or, for everyone on a project, put this into",
-          file: ".mcp.json",
-          text: json({ mcpServers: { [id]: { type: "http", url, ...headers(IN_ENVIRONMENT) } } }),
-        },
+        { what: "or, for everyone on a project, put this into", file: ".mcp.json", text: fileText(claudeCode, server) },
       ],
       check: "claude mcp list",
       note: "The command applies to the folder in which you run it, or everywhere with --scope user; servers in a project's file must be approved in Claude Code once.",
     },
     {
-      id: "claude-desktop",
-      client: "Claude Desktop",
+      ...namesOf(claudeDesktop),
       steps: [
         {
           what: "Settings → Developer → Edit Config opens",
           file: "claude_desktop_config.json",
-          text: json({ mcpServers: { [id]: bridge(url, isGiven) } }),
+          text: fileText(claudeDesktop, server),
         },
       ],
       note: `${isGiven ? "Replace <token> with the token. " : ""}This needs Node.js, and takes effect when you restart Claude Desktop.`,
     },
     {
-      id: "cursor",
-      client: "Cursor",
-      link: cursorLink(id, { url, ...headers("${env:BERTH_TOKEN}") }),
+      ...namesOf(cursor),
+      link: cursorLink(id, serverIn(cursor, server)),
+      steps: [{ what: "or put this into", file: "~/.cursor/mcp.json", text: fileText(cursor, server) }],
+    },
+    {
+      ...namesOf(vsCode),
+      link: vsCodeLink(server),
       steps: [
-        {
-          what: "or put this into",
-          file: "~/.cursor/mcp.json",
-          text: json({ mcpServers: { [id]: { url, ...headers("${env:BERTH_TOKEN}") } } }),
-        },
+        { what: "or put this into", file: ".vscode/mcp.json", text: fileText(vsCode, server) },
+        { what: "or run", text: `code --add-mcp ${shellWord(JSON.stringify(vsCodeInstallation(server)))}` },
       ],
     },
     {
-      id: "vs-code",
-      client: "VS Code",
-      link: vsCodeLink(vsCode),
-      steps: [
-        { what: "or put this into", file: ".vscode/mcp.json", text: vsCodeFile(vsCode) },
-        { what: "or run", text: `code --add-mcp ${shellWord(JSON.stringify(vsCode))}` },
-      ],
-    },
-    {
-      id: "codex",
-      client: "Codex",
+      ...namesOf(codex),
       steps: [
         {
           what: "Run",
           text: `codex mcp add ${id} --url ${address}${isGiven ? " --bearer-token-env-var BERTH_TOKEN" : ""}`,
         },
-        {
-          what: "or put this into",
-          file: "~/.codex/config.toml",
-          text: `[mcp_servers.${id}]\nurl = ${JSON.stringify(url)}${isGiven ? '\nbearer_token_env_var = "BERTH_TOKEN"' : ""}`,
-        },
+        { what: "or put this into", file: "~/.codex/config.toml", text: fileText(codex, server) },
       ],
     },
     {
-      id: "gemini-cli",
-      client: "Gemini CLI",
+      ...namesOf(geminiCli),
       steps: [
         { what: "Run", text: `gemini mcp add --scope user --transport http ${id} ${address}${header}` },
-        {
-          what: "or put this into",
-          file: "~/.gemini/settings.json",
-          text: json({ mcpServers: { [id]: { url, type: "http", ...headers(IN_ENVIRONMENT) } } }),
-        },
+        { what: "or put this into", file: "~/.gemini/settings.json", text: fileText(geminiCli, server) },
       ],
       check: "gemini mcp list",
       note: "Gemini CLI uses no servers in a folder that you do not trust.",
+    },
+    {
+      ...namesOf(opencode),
+      steps: [
+        {
+          what: "Put this into",
+          file: "~/.config/opencode/opencode.json",
+          text: fileText(opencode, server),
+        },
+      ],
+      check: "opencode mcp list",
+      note: "For everyone on a project, the same stands in its opencode.json.",
+    },
+    {
+      id: "inspector",
+      client: "Inspector",
+      steps: [
+        { what: "Run", text: `${INSPECTOR} --transport http --server-url ${endpoint}${inspectorHeader}` },
+        {
+          what: "or, without a browser",
+          text: `${INSPECTOR} --cli ${endpoint} --transport http --method tools/list${inspectorHeader}`,
+        },
+      ],
+      note: "The Inspector tries every feature of a server. Some of its versions change an address that does not end in /mcp.",
     },
     { id: "curl", client: "curl", steps: [{ what: "Run", text: curl(url, tool, access) }] },
     {
@@ -130,68 +145,36 @@ export function setupsFor({ name, url, tool, access }: SetupFor): Setup[] {
   ];
 }
 
-/** The variable as Claude Code and Gemini CLI expand it in their settings, so that no file contains a token. */
-const IN_ENVIRONMENT = "${BERTH_TOKEN}";
+/** The newest one, which `npx` may have to download, without a question. */
+const INSPECTOR = "npx -y @modelcontextprotocol/inspector";
 
-/** The name of a server in a client: some allow no dot or slash, and in rules of Gemini CLI the name ends at a `_`. */
-export function clientName(name: string): string {
-  return name.replace(/[^A-Za-z0-9-]+/g, "-").replace(/^-+|-+$/g, "") || "berth";
+/** The other address of the same endpoint, for a client that takes only such an address for one. */
+function endingInMcp(url: string): string {
+  return url.endsWith("/mcp") ? url : `${url}/mcp`;
 }
 
-/**
- * Claude Desktop starts its servers itself; the bridge needs a flag for an address that is neither https nor local. A
- * desktop program has no shell environment, and some break arguments with spaces.
- */
-function bridge(url: string, isGiven: boolean): object {
-  const { protocol, hostname } = new URL(url);
-  const isPlain = protocol === "http:" && hostname !== "localhost" && hostname !== "127.0.0.1";
-  const header = isGiven ? ["--header", "Authorization:${BERTH_AUTHORIZATION}"] : [];
-  return {
-    command: "npx",
-    args: ["-y", "mcp-remote", url, ...(isPlain ? ["--allow-http"] : []), ...header],
-    ...(isGiven && { env: { BERTH_AUTHORIZATION: "Bearer <token>" } }),
-  };
+function namesOf({ id, name }: KnownClient): Pick<Setup, "id" | "client"> {
+  return { id, client: name };
 }
 
-function json(value: unknown): string {
-  return JSON.stringify(value, null, 2);
+function serverIn(client: KnownClient, server: ClientServer): object {
+  const part = client.parts(server).at(-1)!;
+  return "value" in part ? part.value : part.element;
 }
 
-/** Server settings for VS Code and Cursor, as their documentation has them ("MCP install links", "MCP URL handler"). */
-
-/** A server as VS Code's command and link take it. */
-interface VsCodeServer {
-  readonly name: string;
-  readonly type: "http";
-  readonly url: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  /** The inputs that VS Code asks its user for, and keeps in its secret storage. */
-  readonly inputs?: readonly object[];
-}
-
-function vsCodeServer(name: string, url: string, isGiven: boolean): VsCodeServer {
-  const id = `${name}-token`;
-  return {
-    name,
-    type: "http",
-    url,
-    ...(isGiven && {
-      headers: { Authorization: `Bearer \${input:${id}}` },
-      inputs: [{ type: "promptString", id, description: `Token for ${name}`, password: true }],
-    }),
-  };
-}
-
-function vsCodeFile({ name, inputs, ...server }: VsCodeServer): string {
-  return JSON.stringify({ ...(inputs && { inputs }), servers: { [name]: server } }, null, 2);
+/** A server as VS Code's command and link take it, as its documentation has it ("MCP URL handler"). */
+function vsCodeInstallation(server: ClientServer): object {
+  const input = vsCodeInput(server);
+  return { name: server.name, ...serverIn(vsCode, server), ...(input && { inputs: [input] }) };
 }
 
 /** Opens VS Code, which asks first. It unescapes twice, so the JSON has no escapes left for the second time. */
-function vsCodeLink(server: VsCodeServer): string {
-  return `vscode:mcp/install?${encodeURIComponent(JSON.stringify(server).replaceAll("%", "\\u0025"))}`;
+function vsCodeLink(server: ClientServer): string {
+  const json = JSON.stringify(vsCodeInstallation(server)).replaceAll("%", "\\u0025");
+  return `vscode:mcp/install?${encodeURIComponent(json)}`;
 }
 
-/** Opens Cursor, which asks first, too. */
+/** Opens Cursor, which asks first, too ("MCP install links" of its documentation). */
 function cursorLink(name: string, server: object): string {
   const config = Buffer.from(JSON.stringify(server)).toString("base64");
   return `cursor://anysphere.cursor-deeplink/mcp/install?name=${name}&config=${encodeURIComponent(config)}`;

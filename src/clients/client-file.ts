@@ -1,0 +1,183 @@
+import { randomBytes } from "node:crypto";
+import { existsSync, lstatSync, mkdirSync, readFileSync, readlinkSync, statSync, unlinkSync } from "node:fs";
+import { open, rename, rm } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import { structuredPatch } from "diff";
+import { BerthError } from "../lib/errors.ts";
+import { printableText } from "../lib/printable.ts";
+import type { KnownClient } from "./clients.ts";
+import { isRecord, valueAt, type FileFormat, type FilePart } from "./file-part.ts";
+import { json, jsonc } from "./json-file.ts";
+import { toml } from "./toml-file.ts";
+
+const FORMATS: Readonly<Record<KnownClient["format"], FileFormat>> = { json, jsonc, toml };
+
+/** A client's configuration file as it was read. */
+export interface ClientFile {
+  /** As the client names it; may be a symbolic link. */
+  readonly path: string;
+  /** The file itself, at the end of all links. */
+  readonly target: string;
+  /** Undefined where there is no file. */
+  readonly text: string | undefined;
+  readonly format: FileFormat;
+}
+
+export function readClientFile(path: string, { format }: KnownClient): ClientFile {
+  const target = targetOf(path);
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(readFileSync(target));
+    return { path, target, text, format: FORMATS[format] };
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT") return { path, target, text: undefined, format: FORMATS[format] };
+    const reason = code === "ERR_ENCODING_INVALID_ENCODED_DATA" ? "it is not UTF-8" : `it cannot be read: ${code}`;
+    throw new BerthError("client_file_invalid", `${path}: ${reason}`);
+  }
+}
+
+const LINKS_MAX = 40;
+
+/** Follows links also to a file that is not there yet. */
+function targetOf(path: string): string {
+  let target = path;
+  for (let links = 0; lstatSync(target, { throwIfNoEntry: false })?.isSymbolicLink(); links++) {
+    if (links === LINKS_MAX) throw new BerthError("client_file_invalid", `${path}: its links lead in a circle`);
+    target = resolve(dirname(target), readlinkSync(target));
+  }
+  return target;
+}
+
+/** The value of a part in the file; undefined where there is none. */
+export function valueIn(file: ClientFile, part: FilePart): unknown {
+  return valueAt(file.format.value(file.path, bodyOf(file)), part.path);
+}
+
+/** The text of the file with parts added; "" for no file. */
+export function withParts(file: ClientFile, parts: readonly FilePart[]): string {
+  return edited(file, parts, "add");
+}
+
+/** Likewise without them. */
+export function withoutParts(file: ClientFile, parts: readonly FilePart[]): string {
+  return edited(file, parts, "remove");
+}
+
+type Kind = "add" | "remove";
+
+function edited(file: ClientFile, parts: readonly FilePart[], kind: Kind): string {
+  const { path, format } = file;
+  const before = bodyOf(file);
+  const after = parts.reduce((text, part) => format[kind](path, text, part), before);
+  checkOnlyParts(format.value(path, before), after === "" ? {} : format.value(path, after), parts, kind, path);
+  return after === "" ? "" : BOM.exec(file.text ?? "")![0] + after;
+}
+
+/** An edit that would change anything else is not made. */
+function checkOnlyParts(before: unknown, after: unknown, parts: readonly FilePart[], kind: Kind, path: string): void {
+  const isAsWanted = parts.every((part) => hasPart(after, part) === (kind === "add"));
+  if (isAsWanted && isDeepStrictEqual(othersIn(before, parts), othersIn(after, parts))) return;
+  throw new BerthError("client_file_invalid", `${path}: it is written in a way that only you can edit`);
+}
+
+/** True if it has the part; a server may have further settings there, which others have added. */
+function hasPart(value: unknown, part: FilePart): boolean {
+  const there = valueAt(value, part.path);
+  if ("element" in part) return Array.isArray(there) && there.some((each) => isDeepStrictEqual(each, part.element));
+  return isRecord(there) && Object.entries(part.value).every(([name, each]) => isDeepStrictEqual(there[name], each));
+}
+
+/** The value without the parts, and without objects and lists that are empty then. */
+function othersIn(value: unknown, parts: readonly FilePart[]): unknown {
+  const copy = { ...(value as Record<string, unknown>) };
+  for (const part of parts) {
+    const [outer, name] = part.path;
+    const holder = copy[outer];
+    if ("element" in part && Array.isArray(holder)) {
+      copy[outer] = holder.filter((each) => !isDeepStrictEqual(each, part.element));
+    } else if (isRecord(holder)) {
+      const { [name!]: _own, ...others } = holder;
+      copy[outer] = others;
+    }
+    if (Object.keys(copy[outer] ?? {}).length === 0) delete copy[outer];
+  }
+  return copy;
+}
+
+const BOM = /^\ufeff?/;
+
+function bodyOf({ text = "" }: ClientFile): string {
+  return text.replace(BOM, "");
+}
+
+/**
+ * Replaces the file at once; with "" removes it. Its permissions and links stay. Throws `client_file_moved` if it is no
+ * longer as it was read.
+ */
+export async function writeClientFile(file: ClientFile, text: string): Promise<void> {
+  const { path, target } = file;
+  const draft = join(dirname(target), `.berth-${randomBytes(6).toString("hex")}.tmp`);
+  try {
+    if (text === "" && target === path) {
+      checkAsRead(file);
+      return unlinkSync(target);
+    }
+    mkdirSync(dirname(target), { recursive: true });
+    const { mode, uid, gid } = existsSync(target)
+      ? statSync(target)
+      : { mode: undefined, uid: undefined, gid: undefined };
+    const handle = await open(draft, "wx", mode ?? 0o666);
+    try {
+      if (mode !== undefined) await handle.chmod(mode & 0o7777);
+      // Only an administrator can, and only for one does it differ.
+      if (uid !== undefined && uid !== process.getuid?.()) await handle.chown(uid, gid);
+      await handle.writeFile(text || file.format.empty);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    checkAsRead(file);
+    await rename(draft, target);
+  } catch (error) {
+    if (error instanceof BerthError) throw error;
+    const { code } = error as NodeJS.ErrnoException;
+    throw new BerthError("client_file_invalid", `${path}: it cannot be written: ${code}`, { cause: error });
+  } finally {
+    await rm(draft, { force: true });
+  }
+}
+
+/** Clients write their files as well. */
+function checkAsRead({ path, target, text }: ClientFile): void {
+  const now = existsSync(target) ? readFileSync(target, "utf8") : undefined;
+  if (now !== text) throw new BerthError("client_file_invalid", `${path}: it has changed meanwhile; try again`);
+}
+
+/**
+ * The change of a file, as `diff -u` shows it. Strings that are not of the parts show as "…": the entries beside them
+ * may hold tokens.
+ */
+export function differenceOf(file: ClientFile, after: string, parts: readonly FilePart[]): string {
+  const own = new Set(parts.flatMap((part) => stringsIn("element" in part ? part.element : part.value)));
+  const hidden = (text: string): string => {
+    const ranges = text === "" ? [] : file.format.strings(file.path, text);
+    return ranges.reduceRight((rest, [from, to]) => {
+      return own.has(rest.slice(from, to)) ? rest : `${rest.slice(0, from)}"…"${rest.slice(to)}`;
+    }, text);
+  };
+  const before = bodyOf(file);
+  const { hunks } = structuredPatch("", "", hidden(before), hidden(after.replace(BOM, "")), "", "", { context: 2 });
+  let shown = "";
+  for (const { oldStart, oldLines, newStart, newLines, lines } of hunks) {
+    shown += `@@ -${oldStart},${oldLines} +${newStart},${newLines} @@\n`;
+    for (const line of lines) shown += `${printableText(line)}\n`;
+  }
+  return shown;
+}
+
+/** As formats write them. */
+function stringsIn(value: unknown): string[] {
+  if (typeof value === "string") return [JSON.stringify(value)];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(stringsIn) : [];
+}

@@ -1,0 +1,54 @@
+import { positionAt } from "../lib/code-frame.ts";
+import { BerthError } from "../lib/errors.ts";
+
+/** A part of a client's file; `path` leads to it by names. */
+export type FilePart =
+  /** A member of an object; the last name is its own. */
+  | { readonly path: readonly [outer: string, name: string]; readonly value: Readonly<Record<string, unknown>> }
+  /** An element of a list, once; the path leads to the list. */
+  | { readonly path: readonly [list: string]; readonly element: Readonly<Record<string, unknown>> };
+
+/**
+ * Edits files of one format. Everything that is not of the part stays as it is, byte for byte. Each function takes the
+ * file's name, for errors, and its text; and throws `client_file_invalid`, with line and column, for a text that it
+ * cannot read or edit.
+ */
+export interface FileFormat {
+  /** The text of a file with nothing in it. */
+  readonly empty: string;
+  value(file: string, text: string): unknown;
+  /** The text with the part, in place of one of that name. */
+  add(file: string, text: string, part: FilePart): string;
+  /** The text without the part, and without objects and lists that are empty then; "" if nothing is left. */
+  remove(file: string, text: string, part: FilePart): string;
+  /** The values of strings, which may be secrets, as ranges of the text in UTF-16 units, in order. */
+  strings(file: string, text: string): (readonly [from: number, to: number])[];
+}
+
+/** The value at a path; undefined where there is none. */
+export function valueAt(value: unknown, path: readonly string[]): unknown {
+  let inner = value;
+  for (const name of path) inner = isRecord(inner) && Object.hasOwn(inner, name) ? inner[name] : undefined;
+  return inner;
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Quotes nothing of the file: its lines may hold secrets. */
+export function faultAt(file: string, text: string, offset: number, reason: string): BerthError {
+  const { line, column } = positionAt(text, offset);
+  return new BerthError("client_file_invalid", `${file}:${line}:${column}: ${reason}`);
+}
+
+export function lineEndOf(text: string): string {
+  return text.includes("\r\n") ? "\r\n" : "\n";
+}
+
+/** The lines of a table of a TOML file. */
+export function tomlTable(path: readonly string[], value: Readonly<Record<string, unknown>>): string[] {
+  // JSON writes texts and truth values as TOML does.
+  const pairs = Object.entries(value).map(([name, each]) => `${name} = ${JSON.stringify(each)}`);
+  return [`[${path.join(".")}]`, ...pairs];
+}

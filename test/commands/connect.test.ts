@@ -1,0 +1,189 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import {
+  chmod,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  realpath,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { after, afterEach, before, beforeEach, describe, it } from "node:test";
+import { clients } from "../../src/clients/clients.ts";
+import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import { CLI } from "../support/stdio-session.ts";
+import { makeToken } from "../support/tokens.ts";
+
+interface Ran {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+describe("berth connect", () => {
+  let berth: TestBerth;
+  let guarded: TestBerth;
+  let home: string;
+  let folder: string;
+  before(async () => {
+    const files = ["reference_templates/echo.ts"];
+    [berth, guarded] = await Promise.all([
+      startTestBerth({ files }),
+      startTestBerth({ files, env: { BERTH_ACCESS: "required" } }),
+    ]);
+  });
+  beforeEach(async () => {
+    home = await realpath(await mkdtemp(join(tmpdir(), "berth-connect-")));
+    folder = join(home, "project");
+    await mkdir(folder);
+  });
+  afterEach(() => rm(home, { recursive: true }));
+  after(() => Promise.all([berth.close(), guarded.close()]));
+
+  async function connect(args: readonly string[], env: Record<string, string> = {}, url = berth.url): Promise<Ran> {
+    const child = spawn(process.execPath, [CLI, "connect", ...args], {
+      cwd: folder,
+      env: { PATH: process.env["PATH"], HOME: home, BERTH_URL: url, ...env },
+    });
+    let [stdout, stderr] = ["", ""];
+    child.stdout.setEncoding("utf8").on("data", (chunk: string) => (stdout += chunk));
+    child.stderr.setEncoding("utf8").on("data", (chunk: string) => (stderr += chunk));
+    child.stdin.end();
+    const [code] = (await once(child, "close")) as [number];
+    return { code, stdout, stderr };
+  }
+  const place = async (file: string, text: string): Promise<string> => {
+    const path = join(home, file);
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, text);
+    return path;
+  };
+
+  it("C6 writes each client's own file, and takes back what it wrote", async () => {
+    await Promise.all(
+      clients.map(async ({ id, userFile }) => {
+        const { code, stderr } = await connect(["echo", "--client", id, "--yes"]);
+        assert.equal(code, 0, stderr);
+        const path = userFile({ HOME: home });
+        assert.ok((await readFile(path, "utf8")).includes(`${berth.url}/mcp/echo`), path);
+        assert.match(stderr, /^\+.*\/mcp\/echo/m);
+      }),
+    );
+    for (const { id, userFile } of clients.filter(({ id }) => id === "codex" || id === "vs-code")) {
+      assert.equal((await connect(["echo", "--client", id, "--remove", "--yes"])).code, 0);
+      assert.ok(!existsSync(userFile({ HOME: home })), id);
+    }
+  });
+
+  it("C6 writes a project's file, of all servers, under another name", async () => {
+    assert.equal((await connect(["--client", "claude-code", "--project", "--name", "all", "--yes"])).code, 0);
+    const { mcpServers } = JSON.parse(await readFile(join(folder, ".mcp.json"), "utf8")) as { mcpServers: object };
+    assert.deepEqual(mcpServers, { all: { type: "http", url: `${berth.url}/mcp` } });
+    const { code, stderr } = await connect(["echo", "--client", "claude-desktop", "--project", "--yes"]);
+    assert.deepEqual([code, stderr.includes("has no file of a project")], [2, true], stderr);
+  });
+
+  it("C6 changes nothing with --print, nor where nobody can be asked, and shows the change both times", async () => {
+    const path = await place(".cursor/mcp.json", "{}\n");
+    const printed = await connect(["echo", "--client", "cursor", "--print"]);
+    assert.deepEqual([printed.code, printed.stderr], [0, ""]);
+    assert.match(printed.stdout, /^--- ~\/\.cursor\/mcp\.json\n\+\+\+ ~\/\.cursor\/mcp\.json\n@@ /);
+    const asked = await connect(["echo", "--client", "cursor"]);
+    assert.equal(asked.code, 1);
+    assert.match(asked.stderr, /^\+.*\/mcp\/echo"/m);
+    assert.match(asked.stderr, /Nobody can be asked here .*--yes/);
+    assert.equal(await readFile(path, "utf8"), "{}\n");
+  });
+
+  it("C6 follows links to the file itself, and keeps its permissions", async () => {
+    const real = await place("dotfiles/settings.json", '{ "theme": "dark" }\n');
+    await chmod(real, 0o640);
+    await mkdir(join(home, ".gemini"));
+    await symlink("../dotfiles/settings.json", join(home, ".gemini/settings.json"));
+    assert.equal((await connect(["echo", "--client", "gemini", "--yes"])).code, 0);
+    assert.ok((await lstat(join(home, ".gemini/settings.json"))).isSymbolicLink());
+    assert.match(await readFile(real, "utf8"), /"theme": "dark", "mcpServers": \{"echo"/);
+    assert.equal((await stat(real)).mode & 0o777, 0o640);
+    assert.deepEqual(await readdir(dirname(real)), ["settings.json"]);
+
+    // A link whose file is not there yet.
+    await mkdir(join(home, ".codex"));
+    await symlink("../dotfiles/codex.toml", join(home, ".codex/config.toml"));
+    assert.equal((await connect(["echo", "--client", "codex", "--yes"])).code, 0);
+    assert.match(await readFile(join(home, "dotfiles/codex.toml"), "utf8"), /^\[mcp_servers\.echo\]/);
+    assert.equal((await connect(["echo", "--client", "codex", "--remove", "--yes"])).code, 0);
+    assert.equal(await readFile(join(home, "dotfiles/codex.toml"), "utf8"), "");
+  });
+
+  it("C6 leaves a file alone that it cannot read, and says where the fault is", async () => {
+    const text = '{\n  "mcpServers": {\n    "a": {},,\n  }\n}\n';
+    const path = await place(".cursor/mcp.json", text);
+    const { code, stderr } = await connect(["echo", "--client", "cursor", "--yes"]);
+    assert.equal(code, 2);
+    assert.match(stderr, /^berth: The client's file was not changed: \S+mcp\.json:3:13: /);
+    assert.equal(await readFile(path, "utf8"), text);
+  });
+
+  it("C6 neither replaces nor removes a server of the same name that is another one", async () => {
+    const text = '{ "mcpServers": { "echo": { "url": "https://other.example/mcp" } } }\n';
+    const path = await place(".cursor/mcp.json", text);
+    for (const more of [[], ["--remove"]]) {
+      const { code, stderr } = await connect(["echo", "--client", "cursor", "--yes", ...more]);
+      assert.equal(code, 2);
+      assert.match(
+        stderr,
+        /"echo" in ~\/\.cursor\/mcp\.json of Cursor leads to https:\/\/other\.example\/mcp, and not/,
+      );
+    }
+    assert.equal(await readFile(path, "utf8"), text);
+    // The address with /mcp at its end is the same server.
+    await connect([`${berth.url}/mcp/echo/mcp`, "--client", "codex", "--yes"]);
+    assert.equal((await connect(["echo", "--client", "codex", "--remove", "--yes"])).code, 0);
+    assert.ok(!existsSync(join(home, ".codex/config.toml")));
+  });
+
+  it("C8 names the variable of the token where one is needed, and never writes the token", async () => {
+    const { token } = await makeToken(guarded, { can: ["call", "read"] });
+    const some = clients.filter(({ id }) => ["claude-code", "claude-desktop", "codex", "vs-code"].includes(id));
+    await Promise.all(
+      some.map(async ({ id, userFile }) => {
+        const { code, stderr } = await connect(["echo", "--client", id, "--yes"], { BERTH_TOKEN: token }, guarded.url);
+        assert.equal(code, 0, stderr);
+        const text = await readFile(userFile({ HOME: home }), "utf8");
+        assert.match(text, /BERTH_TOKEN|input:echo-token|<token>/);
+        assert.ok(!`${text}${stderr}`.includes(token), id);
+      }),
+    );
+    const refused = await connect(["echo", "--client", "codex", "--yes"], { BERTH_TOKEN: `${token}x` }, guarded.url);
+    assert.deepEqual([refused.code, refused.stderr.includes("refuses that of BERTH_TOKEN")], [2, true], refused.stderr);
+  });
+
+  it("says what is wrong with a server, an address, or a client", async () => {
+    for (const [args, said] of [
+      [["ecko", "--client", "codex"], /No such server: http:\S+\/mcp\/ecko/],
+      [["echo", "--client", "codx"], /"codx" is none of claude-code, .*; did you mean codex\?/],
+      [
+        ["http://127.0.0.1:1/mcp/echo", "--client", "codex"],
+        /no MCP server answers at http:\/\/127\.0\.0\.1:1\/mcp\/echo/,
+      ],
+      [["http://ada:s3cret@127.0.0.1:1/mcp/echo", "--client", "codex"], /more than a host and a path/],
+      [["echo", "--url", "ftp://x", "--client", "codex"], /"ftp:\/\/x" is no address of http or https/],
+      [["echo", "--name", "a.b", "--client", "codex"], /--name takes letters, digits and "-"/],
+    ] as const) {
+      const { code, stderr } = await connect([...args, "--yes"]);
+      assert.equal(code, 2, stderr);
+      assert.match(stderr, said);
+      assert.ok(!stderr.includes("s3cret"));
+    }
+    assert.deepEqual(await readdir(home), ["project"]);
+  });
+});
