@@ -1,12 +1,16 @@
 // Makes what browsers load, in dist/browser/: the scripts of src/browser/, the style sheet and the icon of views/.
 // Each name holds the hash of the content, so that browsers can keep it for ever; gzip and brotli stand beside it.
-// assets.json there: {entries: {"page.js": "page.HASH.js", …}, files: every file that may be asked for}.
+// assets.json there: {entries: {"page.js": "page.HASH.js", …}, files: every file that may be asked for}. With --quick
+// nothing is compressed well, and `quick` there says so.
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
-import { brotliCompressSync, gzipSync } from "node:zlib";
+import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
 const out = "dist/browser";
+const isQuick = process.argv.includes("--quick");
+const wasQuick =
+  existsSync(join(out, "assets.json")) && JSON.parse(readFileSync(join(out, "assets.json"), "utf8")).quick;
 mkdirSync(out, { recursive: true });
 
 /** Replacements for the form library's full lists: only the parts that our schemas need. */
@@ -59,12 +63,14 @@ for (const file of readdirSync(out)) if (!kept.has(file)) rmSync(join(out, file)
 for (const { path, contents } of outputFiles) {
   const file = join(out, basename(path));
   // The name identifies the content, and compressing well takes long.
-  if (existsSync(`${file}.br`) && readFileSync(file).equals(contents)) continue;
+  const isThere = existsSync(`${file}.br`) && readFileSync(file).equals(contents);
+  if (isThere && (isQuick || !wasQuick)) continue;
   writeFileSync(file, contents);
-  writeFileSync(`${file}.gz`, gzipSync(contents, { level: 9 }));
-  writeFileSync(`${file}.br`, brotliCompressSync(contents));
+  writeFileSync(`${file}.gz`, gzipSync(contents, { level: isQuick ? 1 : 9 }));
+  const quality = isQuick ? 4 : constants.BROTLI_MAX_QUALITY;
+  writeFileSync(`${file}.br`, brotliCompressSync(contents, { params: { [constants.BROTLI_PARAM_QUALITY]: quality } }));
 }
-writeFileSync(join(out, "assets.json"), `${JSON.stringify({ entries, files }, null, 2)}\n`);
+writeFileSync(join(out, "assets.json"), `${JSON.stringify({ entries, files, quick: isQuick }, null, 2)}\n`);
 
 function filesOf(folder, pattern) {
   return readdirSync(folder)
