@@ -1,6 +1,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { stripVTControlCharacters } from "node:util";
 import { askAppServer } from "./codex-app-server.mjs";
+import { openInspector } from "./inspector.mjs";
 import { offeredToModel } from "./no-model.mjs";
 import { openVsCode } from "./vs-code.mjs";
 
@@ -45,6 +47,32 @@ export const clients = [
     check: checkGemini,
   },
   {
+    id: "opencode",
+    name: "opencode",
+    package: "opencode-ai",
+    version: "1.18.33",
+    command: "opencode",
+    program: `opencode-${process.platform}-${process.arch}/bin/opencode`,
+    env: { OPENCODE_DISABLE_AUTOUPDATE: "1" },
+    refusal: /needs authentication/,
+    check: checkOpencode,
+  },
+  {
+    id: "inspector",
+    name: "Inspector",
+    package: "@modelcontextprotocol/inspector",
+    version: "2.12.0",
+    // The command with which the texts have it downloaded.
+    command: "npx",
+    script: "@modelcontextprotocol/inspector/clients/launcher/build/index.js",
+    drops: 2,
+    needsNode24: true,
+    hasOwnFile: false,
+    env: { MCP_AUTO_OPEN_ENABLED: "false", MCP_INSPECTOR_SECRET_STORE: "memory" },
+    refusal: /auth_required|Failed/,
+    check: checkInspector,
+  },
+  {
     id: "vs-code",
     name: "VS Code (code-server)",
     package: "code-server",
@@ -57,6 +85,8 @@ export const clients = [
     env: {},
     // `code --add-mcp` needs a terminal inside the editor.
     takes: ({ kind }) => kind !== "command",
+    // Its user's file is elsewhere than that of the desktop's VS Code.
+    scope: ["--project"],
     // It looks for an account that could give it another token.
     refusal: /Using\sdefault\sauth\smetadata/,
     open: openVsCode,
@@ -99,6 +129,23 @@ async function checkGemini({ run, home, server, tools }) {
   const account = { GEMINI_API_KEY: "none" };
   const offered = await offeredToModel((url) => run("gemini", prompt, { ...account, GOOGLE_GEMINI_BASE_URL: url }));
   has(offered, `mcp_${server}_`, tools);
+}
+
+async function checkOpencode({ run, server }) {
+  const { said } = await run("opencode", ["mcp", "list"]);
+  const plain = stripVTControlCharacters(said);
+  if (!plain.includes(`✓ ${server} connected`)) throw new Error(`opencode mcp list: ${plain}`);
+}
+
+/** The text itself was the check: it has listed the tools, or serves the page that connects. */
+async function checkInspector({ said, start, copied, tools }) {
+  if (copied.text.includes(" --cli "))
+    return has(
+      [...said.matchAll(/"name": "([^"]+)"/g)].map(([, name]) => name),
+      "",
+      tools,
+    );
+  await openInspector(start("sh", ["-c", copied.text]), tools);
 }
 
 /** Some clients write `_` for characters that their models' services do not accept in names. */

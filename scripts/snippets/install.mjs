@@ -10,11 +10,14 @@ export function installClients(clients, folder) {
   mkdirSync(bin, { recursive: true });
   writeFileSync(join(folder, "package.json"), '{ "private": true }');
   npmInstall(folder, ...clients.map(({ package: name, version }) => `${name}@${version}`));
-  for (const { command, script, within, needsNode24 } of clients) {
+  for (const { command, script, program, within, needsNode24, drops = 0 } of clients) {
     if (within !== undefined) npmInstall(join(folder, "node_modules", within), "--omit=dev");
     const file = join(bin, command);
     const node = needsNode24 ? NODE_24 : process.execPath;
-    writeFileSync(file, `#!/bin/sh\nexec '${node}' '${join(folder, "node_modules", script)}' "$@"\n`);
+    const started =
+      program === undefined ? [node, join(folder, "node_modules", script)] : [join(folder, "node_modules", program)];
+    const quoted = started.map((word) => `'${word}'`).join(" ");
+    writeFileSync(file, `#!/bin/sh\n${drops > 0 ? `shift ${drops}\n` : ""}exec ${quoted} "$@"\n`);
     chmodSync(file, 0o755);
   }
   return bin;

@@ -45,8 +45,8 @@ export async function openPlaces(folder) {
 async function place(what, url, { tools, call }, token) {
   const texts = copiedTexts(await pageOf(url, token));
   const [, { text }] = texts.get("claude-code");
-  const [server] = Object.keys(JSON.parse(text).mcpServers);
-  return { what, texts, tools, call, token, server };
+  const [[server, { url: address }]] = Object.entries(JSON.parse(text).mcpServers);
+  return { what, texts, tools, call, token, server, address };
 }
 
 async function pageOf(url, token) {

@@ -1,10 +1,11 @@
-// Copies the texts that Berth's pages offer for Claude Code, Codex, Gemini CLI and VS Code into those very clients,
-// each with a home of its own, and checks if they are connected and which tools they have. Neither account nor model is
+// Copies the texts that Berth's pages offer for Claude Code, Codex, Gemini CLI, opencode, the Inspector and VS Code into
+// those very clients, each with a home of its own, has `berth connect` write their files, and checks if they are
+// connected and which tools they have. Neither account nor model is
 // needed; the clients, some hundred MB, are installed from npm for this run. Exit code 1: one did not connect. `npm run
 // snippets -- codex` runs some of them.
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { clients } from "./clients.mjs";
 import { installClients } from "./install.mjs";
 import { openPlaces } from "./places.mjs";
@@ -51,10 +52,11 @@ async function tryClient(client, bin, places) {
   const opened = await client.open?.({ client, bin, folder });
   const check = opened?.check ?? client.check;
   for (const place of places) {
-    for (const copied of place.texts.get(client.id).filter(client.takes ?? (() => true))) {
-      const from = copied.file ?? `the ${copied.kind}`;
+    const texts = place.texts.get(client.id).filter(client.takes ?? (() => true));
+    for (const copied of [...texts, ...(client.hasOwnFile === false ? [] : [connection(client, place)])]) {
+      const from = copied.from ?? copied.file ?? `the ${copied.kind}`;
       await told(client, `${place.what}, ${from}`, () => connected(client, check, bin, place, copied));
-      if (place.token === undefined) continue;
+      if (place.token === undefined || copied.from !== undefined) continue;
       const mistyped = { ...place, token: `${place.token}x` };
       await told(client, `${place.what}, ${from}, a mistyped token is refused`, () =>
         refused(client, connected(client, check, bin, mistyped, copied)),
@@ -64,13 +66,23 @@ async function tryClient(client, bin, places) {
   await opened?.close();
 }
 
+/** The command that writes the client's own file, or that of its project. */
+function connection({ id, scope = [] }, { address }) {
+  const words = [process.execPath, resolve("dist/src/cli.js"), "connect", address, "--client", id, "--yes", ...scope];
+  return { kind: "command", from: "berth connect", text: words.map((word) => `'${word}'`).join(" ") };
+}
+
 async function connected(client, check, bin, { token, server, tools, call }, copied) {
   const home = mkdtempSync(join(folder, "home-"));
   mkdirSync(join(home, "work"));
   mkdirSync(join(home, "tmp"));
   const { run, start } = setUp({ client, bin, home, token });
-  await run.text(copied);
-  await check({ run, start, home, copied, token, server, tools, call });
+  const isServing = client.id === "inspector" && !copied.text.includes(" --cli ");
+  const said = await run.text({ ...copied, isServing });
+  await check({ run, start, home, said, copied, token, server, tools, call });
+  if (copied.from === undefined) return;
+  const { code, said: removed } = await run("sh", ["-c", `${copied.text} --remove`]);
+  if (code !== 0 || !removed.includes(`"${server}" is out of `)) throw new Error(`${copied.text} --remove: ${removed}`);
 }
 
 async function refused({ refusal }, connecting) {

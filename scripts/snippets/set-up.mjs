@@ -57,16 +57,17 @@ export function setUp({ client, bin, home, token }) {
     });
 
   /** Does with a copied text what the page says: runs it, or puts it into its file. A link is for the client itself. */
-  run.text = async ({ kind, file, text }) => {
-    if (kind === "link") return;
+  run.text = async ({ kind, file, text, isServing }) => {
+    if (kind === "link" || isServing) return "";
     if (kind === "command") {
       const { code, said } = await run("sh", ["-c", text]);
       if (code !== 0) throw new Error(`${text}\nended with ${code}: ${said}`);
-      return;
+      return said;
     }
     const path = file.startsWith("~/") ? join(home, file.slice(2)) : join(cwd, file);
     mkdirSync(dirname(path), { recursive: true });
     writeFileSync(path, text);
+    return "";
   };
 
   return { run, start };

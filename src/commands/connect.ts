@@ -97,7 +97,8 @@ function nameOf({ pathname, hostname }: URL, wanted: string | undefined): string
     throw new BerthError("invalid_params", `--name takes letters, digits and "-", not "${printableLine(wanted)}"`);
   }
   const [, word] = SERVER.exec(pathname) ?? [];
-  if (word !== undefined) return clientName(decodeURIComponent(word));
+  // A release has the name of its server.
+  if (word !== undefined) return clientName(decodeURIComponent(word).replace(/(?!^)@[^@]*$/, ""));
   return /\/mcp\/?$/.test(pathname) ? clientName("berth") : clientName(hostname);
 }
 

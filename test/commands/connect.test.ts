@@ -149,6 +149,13 @@ describe("berth connect", () => {
     await connect([`${berth.url}/mcp/echo/mcp`, "--client", "codex", "--yes"]);
     assert.equal((await connect(["echo", "--client", "codex", "--remove", "--yes"])).code, 0);
     assert.ok(!existsSync(join(home, ".codex/config.toml")));
+    // A release is another one.
+    const ofRelease = `[mcp_servers.echo]\nurl = "${berth.url}/mcp/echo@baguqeera"\n`;
+    await place(".codex/config.toml", ofRelease);
+    assert.match(
+      (await connect(["echo", "--client", "codex", "--yes"])).stderr,
+      /leads to \S+\/mcp\/echo@baguqeera, and not/,
+    );
   });
 
   it("C8 names the variable of the token where one is needed, and never writes the token", async () => {
