@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseFolders, type DeclaredFolder } from "./folders/folders.ts";
+import { DATA_FOLDER } from "./lib/data-folder.ts";
 import { BerthError } from "./lib/errors.ts";
 import { DEFAULT_TENANT, isTenantName } from "./lib/tenant-name.ts";
 import { defaultLimits, limitVariable, type Limits } from "./limits/limits.ts";
@@ -213,7 +214,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
   const config: Config = {
     host,
     port: wholeNumber("BERTH_PORT", 7420, 65_535),
-    dataDir: env["BERTH_DATA"] || ".berth",
+    dataDir: env["BERTH_DATA"] || DATA_FOLDER,
     database: readDatabase(env, problems),
     databaseFile: env["BERTH_DATABASE_FILE"] || undefined,
     nodeAddress: nodeAddress(),

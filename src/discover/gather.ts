@@ -2,6 +2,7 @@ import { constants } from "node:fs";
 import { readdir, realpath, open, type FileHandle } from "node:fs/promises";
 import { isAbsolute, join, posix, resolve, relative, sep } from "node:path";
 import { codeFrame, positionAt } from "../lib/code-frame.ts";
+import { DATA_FOLDER, isInDataFolder } from "../lib/data-folder.ts";
 import type { Problem } from "../lib/problem.ts";
 import { defaultLimits, type Limits } from "../limits/limits.ts";
 import { findImports } from "./imports.ts";
@@ -177,11 +178,15 @@ type SourceFile =
     };
 
 /** Where a path really leads, symbolic links followed. `root` is a real path. */
-async function placeOf(root: string, path: string): Promise<"missing" | "outside" | { readonly realPath: string }> {
+async function placeOf(
+  root: string,
+  path: string,
+): Promise<"missing" | "outside" | "data" | { readonly realPath: string }> {
   const realPath = await realpath(join(root, path)).catch(() => undefined);
   if (realPath === undefined) return "missing";
   const inside = relative(root, realPath);
-  return inside === ".." || inside.startsWith(`..${sep}`) || isAbsolute(inside) ? "outside" : { realPath };
+  if (inside === ".." || inside.startsWith(`..${sep}`) || isAbsolute(inside)) return "outside";
+  return isInDataFolder(inside) ? "data" : { realPath };
 }
 
 async function readSourceFile(root: string, path: string, bytesMax: number): Promise<SourceFile> {
@@ -189,6 +194,12 @@ async function readSourceFile(root: string, path: string, bytesMax: number): Pro
   if (place === "missing") return fail("missing-file", `There is no file "${path}" in the folder of sources.`);
   if (place === "outside") {
     return fail("outside", `"${path}" is a link that leads outside the folder of sources: put the file itself there.`);
+  }
+  if (place === "data") {
+    return fail(
+      "outside",
+      `"${path}" leads into the folder ${DATA_FOLDER}, where Berth keeps its data: put the file elsewhere.`,
+    );
   }
   let file: FileHandle | undefined;
   try {

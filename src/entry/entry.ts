@@ -115,7 +115,7 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
   const fields = readFields(raw, entryFields, "An entry", place);
   for (const field of cidFields) {
     const cid = fields[field];
-    if (cid !== undefined && !isCid(cid)) complain(inside(place, field), "wrong-type", `"${field}" must be a CID`);
+    if (cid !== undefined && !isCid(cid)) complain(inside(place, field), "wrong-type", notCid(field, cid));
   }
   if (fields.config_cid !== undefined) {
     const others = Object.keys(fields).length > 1 ? "; an entry with it has no other field" : "";
@@ -206,6 +206,14 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
   };
   return { entry, problems, refused };
 }
+
+/** Where a file could not be read, its name takes the place of its CID. */
+function notCid(field: string, text: string): string {
+  const isFile = /\.(?:ts|sh)$/.test(text) && text.length <= FILE_UNITS_MAX;
+  return `"${field}" must be a CID${isFile ? `, and "${text}" is a file, which was not found where the servers are listed` : ""}`;
+}
+
+const FILE_UNITS_MAX = 200;
 
 /**
  * The most resources, prompts and tools, each, that an entry may have. Lists, pages and changes of them are made in one

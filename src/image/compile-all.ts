@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { ReadTarball } from "../discover/compiler.ts";
+import { isServiceFault } from "../discover/discovery.ts";
 import { matches, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
@@ -24,6 +25,10 @@ export interface CompileResult {
   readonly key: string;
   readonly result: Block;
   readonly bundle: Block | undefined;
+  /** The definition is not at fault: another try may give another result. */
+  readonly isPassing?: boolean;
+  /** Compiled now, to what does not load. */
+  readonly isUnloadable?: boolean;
 }
 
 export interface CompileProgress {
@@ -43,7 +48,7 @@ const COMPILERS_MAX = 4;
  */
 export async function compileAll(
   jobs: readonly Job[],
-  { compiling, earlier, problems, onProgress, load, tarballs }: CompileOptions,
+  { compiling, earlier, problems, onProgress, load, tarballs, toolErrors = false }: CompileOptions,
 ): Promise<{ results: Map<Job, CompileResult>; compiled: number }> {
   const byKey = new Map<string, Job[]>();
   for (const job of jobs) {
@@ -67,7 +72,9 @@ export async function compileAll(
     // Servers of one definition are tried together.
     const surroundings = byKey.get(key)!.map(({ reference }) => reference.surroundings ?? {});
     const problem = await load(entry, bundle.bytes, surroundings);
-    if (problem?.severity === "error") unloadable.set(key, problem);
+    if (problem?.severity !== "error") return;
+    unloadable.set(key, problem);
+    found.set(key, { ...found.get(key)!, isUnloadable: true });
   };
 
   let done = 0;
@@ -97,7 +104,7 @@ export async function compileAll(
     const result = found.get(key)!;
     for (const job of sharing) {
       results.set(job, result);
-      problems.push(...problemsOf(job, result));
+      problems.push(...problemsOf(job, result, toolErrors));
       const problem = unloadable.get(key);
       if (problem) problems.push(inSources(problem, job.definition));
     }
@@ -113,6 +120,8 @@ interface CompileOptions {
   readonly load?: Load | undefined;
   /** The tarballs of the packages that definitions reach. */
   readonly tarballs?: ReadonlyMap<Cid, Uint8Array> | undefined;
+  /** A fault that keeps a tool from being offered is an error, also where the others of its definition serve. */
+  readonly toolErrors?: boolean | undefined;
 }
 
 /**
@@ -136,7 +145,8 @@ async function compileOne(
   tarballs: ReadTarball,
 ): Promise<CompileResult> {
   const compiled = await compiler.compile(await definition.source(reference.server), tarballs);
-  return { key, ...packCompiled(compiled) };
+  const isPassing = compiled.problems.some(isServiceFault);
+  return { key, ...packCompiled(compiled), ...(isPassing && { isPassing }) };
 }
 
 /** The results of the last image, as far as they are intact. */
@@ -159,21 +169,24 @@ export function earlierResults(out: string, lock: Lock | undefined): CompileOpti
   };
 }
 
-/** With a bundle, its good tools serve and every problem is a warning; without one the definition cannot be used. */
-function problemsOf({ reference, definition }: Job, { result, bundle }: CompileResult): Problem[] {
+/**
+ * With a bundle, its good tools serve and every problem is a warning, unless `toolErrors`; without one the definition
+ * cannot be used.
+ */
+function problemsOf({ reference, definition }: Job, { result, bundle }: CompileResult, toolErrors: boolean): Problem[] {
   const isTold = (problem: Problem): boolean =>
     // The exports of a transform are called by the host and not offered as tools.
     !(bundle && reference.kind === "transform" && problem.tool !== undefined);
   const told = readCompiled(result.bytes)
     .problems.filter(isTold)
-    .map((problem) => asWritten(problem, definition, bundle));
+    .map((problem) => asWritten(problem, definition, !toolErrors && bundle !== undefined));
   if (bundle || told.some(({ severity }) => severity === "error")) return told;
   const message = `"${definition.entry}" has nothing to run`;
   return [...told, { code: "nothing-to-run", message, severity: "error", file: definition.entry }];
 }
 
-function asWritten(problem: Problem, definition: GatheredDefinition, bundle: Block | undefined): Problem {
-  return inSources(bundle ? Object.assign({}, problem, { severity: "warning" }) : problem, definition);
+function asWritten(problem: Problem, definition: GatheredDefinition, isServed: boolean): Problem {
+  return inSources(isServed ? Object.assign({}, problem, { severity: "warning" }) : problem, definition);
 }
 
 function inSources(problem: Problem, definition: GatheredDefinition): Problem {

@@ -29,7 +29,8 @@ export interface GatheredDefinition {
 }
 
 /** Finds the definitions that sources name; each file is read and gathered once, however often it is named. */
-export function openDefinitions({ folder, compiling, lock, packages }: DefinitionsParts) {
+export function openDefinitions(parts: DefinitionsParts) {
+  const { folder, packages } = parts;
   const gathered = new Map<string, Promise<GatheredDefinition | undefined>>();
 
   /** Undefined when it cannot be used; then `problems` says why. */
@@ -47,7 +48,7 @@ export function openDefinitions({ folder, compiling, lock, packages }: Definitio
 
     let found = gathered.get(file.path);
     if (!found) {
-      found = gather(file, { folder, compiling, lock, packages }, problems);
+      found = gather(file, parts, problems);
       gathered.set(file.path, found);
     }
     return found;
@@ -57,9 +58,11 @@ export function openDefinitions({ folder, compiling, lock, packages }: Definitio
 
 interface DefinitionsParts {
   readonly folder: SourceFolder;
-  readonly compiling: Compiling;
+  readonly compiling: Pick<Compiling, "gather">;
   readonly lock: Lock | undefined;
   readonly packages: PackageSet | undefined;
+  /** Finds definitions of which files are missing, too: the compiler says what they lack. */
+  readonly incomplete?: boolean;
 }
 
 function kindProblem(kind: Reference["kind"], { path, text }: FolderFile): string | undefined {
@@ -74,10 +77,10 @@ function kindProblem(kind: Reference["kind"], { path, text }: FolderFile): strin
 
 async function gather(
   file: FolderFile,
-  { folder, compiling, lock, packages }: DefinitionsParts,
+  { folder, compiling, lock, packages, incomplete = false }: DefinitionsParts,
   problems: Problem[],
 ): Promise<GatheredDefinition | undefined> {
-  const paths = remembered(file, lock) ?? (await gatherPaths(file, folder, compiling, problems));
+  const paths = remembered(file, lock) ?? (await gatherPaths(file, { folder, compiling, incomplete }, problems));
   if (!paths) return undefined;
 
   const files: Record<string, string> = {};
@@ -105,11 +108,15 @@ function remembered(file: FolderFile, lock: Lock | undefined): string[] | undefi
 
 async function gatherPaths(
   file: FolderFile,
-  folder: SourceFolder,
-  compiling: Compiling,
+  { folder, compiling, incomplete }: Required<Pick<DefinitionsParts, "folder" | "compiling" | "incomplete">>,
   problems: Problem[],
 ): Promise<string[] | undefined> {
   const found = await compiling.gather(folder.root, file.path);
+  if (incomplete && Object.hasOwn(found.files, file.path)) {
+    // The bundler reports imports that lead nowhere, too.
+    problems.push(...found.problems.filter(({ code }) => code !== "missing-file" && code !== "outside"));
+    return Object.keys(found.files).sort();
+  }
   problems.push(...found.problems);
   if (found.problems.some(({ severity }) => severity === "error")) return undefined;
   return Object.keys(found.files).sort();

@@ -1,11 +1,13 @@
-import type { Compiled } from "../discover/discovery.ts";
+import type { Compiled, Discovery } from "../discover/discovery.ts";
 import { readSourceFields, serverNameProblem, variableNameProblem } from "../entry/fields.ts";
 import { jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { parseJsonSource, problemAt, type JsonNode, type SourcePosition } from "../lib/json-source.ts";
+import type { JsonObject } from "../lib/json.ts";
 import { compareText, prettyJson } from "../lib/pretty-json.ts";
 import { strictly, type Problem } from "../lib/problem.ts";
 import { defaultLimits, type Limits } from "../limits/limits.ts";
+import type { HaveTarball } from "../packages/fetch-set.ts";
 import { PACKAGES } from "../packages/package-set.ts";
 import {
   compileAll,
@@ -29,6 +31,7 @@ import {
   bootSource,
   cidFile,
   imageNames,
+  listOfServers,
   LOCK_FILE,
   manifestFile,
   MCPS_FILE,
@@ -54,12 +57,23 @@ export interface GenerateOptions {
   readonly earlier?: Lock | undefined;
   /** Type errors of definitions are errors. */
   readonly strict?: boolean;
+  /**
+   * An error of a server leaves that server out and not the image: the host refuses it, with its problem. Only a list of
+   * servers that cannot be read keeps the image from being made.
+   */
+  readonly refusesServers?: boolean;
+  /** A fault that keeps one tool from being offered is an error, also where the others of its definition are. */
+  readonly toolErrors?: boolean;
+  /** Finds problems of an entry with what its definition gives. Pointers begin with the server. */
+  readonly checkOffer?: (server: string, entry: JsonObject, found: Discovery) => readonly Problem[];
   readonly onProgress?: (progress: CompileProgress) => void;
   readonly checkEntry?: CheckEntry;
   /** Tries if newly compiled bundles load; without it, the first call finds out. */
   readonly load?: Load;
   /** Fetches the tarballs of npm packages that the image in `out` does not hold. */
   readonly fetchPackages?: FetchPackages;
+  /** The tarballs at hand. Default: those of the image in `out`. */
+  readonly haveTarball?: HaveTarball;
   readonly registries?: () => Promise<readonly string[]>;
   readonly packageLimits?: Pick<Limits, "packagesPerSet">;
 }
@@ -97,34 +111,80 @@ export interface Generation {
  * written, and nothing outside the two folders is read.
  */
 export async function generateImage(options: GenerateOptions, compiling: Compiling): Promise<Generation> {
+  const gathered = await gatherSources(options, compiling);
+  const { folder, sources, packages, jobs, problems } = gathered;
+  const { results, compiled } = await compileAll(jobs, {
+    compiling,
+    earlier: earlierResults(options.out, options.earlier),
+    problems,
+    onProgress: options.onProgress,
+    load: options.load,
+    tarballs: packages?.tarballs,
+    toolErrors: options.toolErrors,
+  });
+  if (options.checkOffer) problems.push(...offerProblems(gathered, results, options.checkOffer));
+
+  const told = inOrder(options.strict ? strictly(problems) : problems);
+  const isRefused = gathered.isUnreadable || !options.refusesServers;
+  if (isRefused && told.some(({ severity }) => severity === "error")) return { problems: told };
+  const image = assemble({ folder, sources, packages, jobs, results, warnings: told, compiling });
+  return { image: { ...image, compiled }, problems: told };
+}
+
+/** A folder of sources, with all that it names read and nothing compiled. */
+export interface GatheredSources {
+  readonly folder: SourceFolder;
+  readonly sources: Sources;
+  readonly packages: FolderPackages | undefined;
+  /** The definitions that could be found, each for the server that names it. */
+  readonly jobs: readonly Job[];
+  /** Those of what was read so far. */
+  readonly problems: Problem[];
+  /** The list of servers itself cannot be read, so that nothing is known of any. */
+  readonly isUnreadable: boolean;
+}
+
+/** Reads the sources of an image, and follows what they name. */
+export async function gatherSources(
+  options: Omit<GenerateOptions, "onProgress" | "load" | "strict" | "toolErrors" | "checkOffer">,
+  compiling: Pick<Compiling, "gather">,
+): Promise<GatheredSources> {
   const folder = openSourceFolder(options.from, options.sourceBytes ?? defaultLimits.sourceBytes);
-  const lock = options.earlier;
   const problems: Problem[] = [];
-  const sources = readSources(folder, problems, options.checkEntry);
+  const { isUnreadable, ...sources } = readSources(folder, problems, options.checkEntry);
   const packages = await readFolderPackages(folder, problems, {
     fetch: options.fetchPackages ?? refuseToFetch,
-    have: tarballsOfImage(options.out),
+    have: options.haveTarball ?? tarballsOfImage(options.out),
     ...(options.registries && { registries: options.registries }),
     ...(options.packageLimits ?? defaultLimits),
   });
   if (packages) problems.push(...ownPackages(sources));
 
   const references = [...sources.mcps.references, ...Object.values(sources.boots).flatMap((boot) => boot.references)];
-  const { find } = openDefinitions({ folder, compiling, lock, packages: packages?.set });
-  const jobs = await findJobs(references, find, problems);
-  const { results, compiled } = await compileAll(jobs, {
+  const { find } = openDefinitions({
+    folder,
     compiling,
-    earlier: earlierResults(options.out, lock),
-    problems,
-    onProgress: options.onProgress,
-    load: options.load,
-    tarballs: packages?.tarballs,
+    lock: options.earlier,
+    packages: packages?.set,
+    incomplete: options.refusesServers ?? false,
   });
+  const jobs = await findJobs(references, find, problems);
+  return { folder, sources, packages, jobs, problems, isUnreadable };
+}
 
-  const told = inOrder(options.strict ? strictly(problems) : problems);
-  if (told.some(({ severity }) => severity === "error")) return { problems: told };
-  const image = assemble({ folder, sources, packages, jobs, results, warnings: told, compiling });
-  return { image: { ...image, compiled }, problems: told };
+/** Problems of entries with what their definitions give, at their places. Transforms may give more, which only run at a host. */
+function offerProblems(
+  { sources: { mcps }, jobs }: GatheredSources,
+  results: ReadonlyMap<Job, CompileResult>,
+  checkOffer: NonNullable<GenerateOptions["checkOffer"]>,
+): Problem[] {
+  const transformed = new Set(mcps.references.flatMap(({ kind, server }) => (kind === "transform" ? [server] : [])));
+  return jobs.flatMap((job) => {
+    const { kind, server, entry } = job.reference;
+    const { result, bundle } = results.get(job)!;
+    if (kind === "transform" || !entry || !bundle || transformed.has(server)) return [];
+    return entry.place(checkOffer(server, entry.value, readCompiled(result.bytes)));
+  });
 }
 
 const refuseToFetch: FetchPackages = () => {
@@ -143,13 +203,33 @@ interface Sources {
   readonly boots: Record<(typeof imageNames)[number], BootSource>;
 }
 
-function readSources(folder: SourceFolder, problems: Problem[], checkEntry: CheckEntry | undefined): Sources {
-  const mcps = readMcpsSource(readJson(folder, MCPS_SOURCE, problems), folder, checkEntry);
+/** `isUnreadable`: nothing is known of any server. */
+function readSources(
+  folder: SourceFolder,
+  problems: Problem[],
+  checkEntry: CheckEntry | undefined,
+): Sources & { isUnreadable: boolean } {
+  const list = listOfServers((name) => !isMissing(folder.read(name))) ?? MCPS_SOURCE;
+  const ofFiles: Problem[] = [];
+  const root = readJson(folder, list, ofFiles);
   const boots = imageNames.map((name) => {
-    return [name, readBootSource(readJson(folder, bootSource(name), problems), folder)] as const;
+    if (list === MCPS_FILE) return [name, listAlone(root.at)] as const;
+    return [name, readBootSource(readJson(folder, bootSource(name), ofFiles), folder)] as const;
   });
-  problems.push(...mcps.problems, ...boots.flatMap(([, boot]) => boot.problems));
-  return { mcps, boots: Object.fromEntries(boots) as Sources["boots"] };
+  const mcps = readMcpsSource(root, folder, checkEntry);
+  problems.push(...ofFiles, ...mcps.problems, ...boots.flatMap(([, boot]) => boot.problems));
+  const isUnreadable = !root.members || ofFiles.some(({ severity }) => severity === "error");
+  return { mcps, boots: Object.fromEntries(boots) as Sources["boots"], isUnreadable };
+}
+
+function isMissing(file: ReturnType<SourceFolder["read"]>): boolean {
+  return isFault(file) && file.code === "missing-file";
+}
+
+/** The source of an image that has a list of servers and nothing else. */
+function listAlone(at: SourcePosition): BootSource {
+  const variables = [{ name: "mcps", value: "generated", enabled: true, at }] as const;
+  return { servers: [], variables, references: [], problems: [] };
 }
 
 /** The root of a source file. An unreadable one gets its problem and counts as an empty one. */
@@ -213,13 +293,12 @@ interface Parts {
 function assemble(parts: Parts): Omit<GeneratedImage, "compiled"> {
   const { sources, jobs } = parts;
   const definitionCids = new Map(jobs.map(({ reference, definition }) => [reference.target, definition.cid]));
-  const cidOf = (target: string): Cid => definitionCids.get(target)!;
-
-  const generated = sources.mcps.generate(cidOf);
+  const generated = sources.mcps.generate((target) => definitionCids.get(target));
   const mcps = rawBlock(prettyJson(generated.value));
   const files = new Map([[MCPS_FILE, mcps.bytes]]);
   const content = new Map<Cid, Uint8Array>();
-  const derived: Record<string, Cid> = {};
+  const lasting: Record<string, Cid> = {};
+  const derived = new Set<string>();
 
   const mcpsNeeds = needsOf(sources.mcps.references, parts);
   const packages = blocksOf(parts.packages);
@@ -234,11 +313,14 @@ function assemble(parts: Parts): Omit<GeneratedImage, "compiled"> {
       ...(usesMcps ? generated.blocks : []),
       ...needs.flatMap(({ blocks }) => blocks),
     ];
-    const results = needs.flatMap(({ results }) => results);
+    const results = needs.flatMap(({ results }) => results).filter(({ isPassing }) => !isPassing);
 
     const manifest: Manifest = {
       servers: boot.servers
-        .map(({ name, target, enabled }) => ({ name, definition_cid: cidOf(target), enabled }))
+        .flatMap(({ name, target, enabled }) => {
+          const definition_cid = definitionCids.get(target);
+          return definition_cid === undefined ? [] : { name, definition_cid, enabled };
+        })
         .sort((a, b) => compareText(a.name, b.name)),
       variables: [
         ...boot.variables.map((variable) => ({
@@ -253,14 +335,18 @@ function assemble(parts: Parts): Omit<GeneratedImage, "compiled"> {
     };
     const block = jsonBlock(manifest);
     for (const { cid, bytes } of [block, ...blocks, ...results.map(({ result }) => result)]) content.set(cid, bytes);
-    Object.assign(derived, manifest.derived);
+    for (const { key, result, isUnloadable } of results) {
+      derived.add(key);
+      // It is tried again the next time.
+      if (!isUnloadable) lasting[key] = result.cid;
+    }
     files.set(manifestFile(name), encode(prettyJson(manifest)));
     files.set(cidFile(name), encode(`${block.cid}\n`));
   }
 
-  files.set(LOCK_FILE, encode(lockText(lockOf(parts, { files, content, derived }))));
+  files.set(LOCK_FILE, encode(lockText(lockOf(parts, { files, content, results: lasting }))));
   const servers = new Set(jobs.filter(({ reference }) => reference.kind === "definition").map(serverOf)).size;
-  return { files, content, servers, results: Object.keys(derived).length, bundles: sizesOf(parts) };
+  return { files, content, servers, results: derived.size, bundles: sizesOf(parts) };
 }
 
 /** The value of the variable `packages`, and then every tarball. */
@@ -294,7 +380,7 @@ function needsOf(
 
 function lockOf(
   { folder, jobs, warnings, compiling }: Parts,
-  made: { files: ReadonlyMap<string, Uint8Array>; content: ReadonlyMap<Cid, Uint8Array>; derived: Record<string, Cid> },
+  made: { files: ReadonlyMap<string, Uint8Array>; content: ReadonlyMap<Cid, Uint8Array>; results: Record<string, Cid> },
 ): Lock {
   const definitions = jobs.map(({ definition: { entry, cid, files } }) => [entry, { cid, files }] as const);
   return {
@@ -302,7 +388,7 @@ function lockOf(
     compiler: compilerIdentity(compiling),
     sources: folder.cids(),
     definitions: Object.fromEntries(definitions),
-    results: made.derived,
+    results: made.results,
     outputs: Object.fromEntries([...made.files].map(([file, bytes]) => [file, rawBlock(bytes).cid])),
     content: contentNames(made.content.keys()),
     warnings,

@@ -16,11 +16,15 @@ export type ImageName = (typeof imageNames)[number];
 
 export const CONTENT_FOLDER = "content";
 export const LOCK_FILE = "image.lock.json";
+/** Also the source of the same name in a folder of one's own, which has files where the image has CIDs. */
 export const MCPS_FILE = "mcps.json";
 export const manifestFile = (name: ImageName): string => `${name}.boot.json`;
 export const cidFile = (name: ImageName): string => `${name}.boot.cid`;
 
-/** The source files that an image is made of, besides the files that they name. */
+/**
+ * The source files that an image is made of, besides the files that they name. A folder of one's own has `mcps.json` in
+ * their place: both images then are that list of servers.
+ */
 export const MCPS_SOURCE = "mcps.source.json";
 /** The lock beside it, which pins the upstreams that it names. Written by `berth mcp lock`. */
 export const UPSTREAMS_LOCK = "upstreams.lock.json";
@@ -28,6 +32,16 @@ export const UPSTREAMS_LOCK = "upstreams.lock.json";
 export const PACKAGE_JSON = "package.json";
 export const PACKAGE_LOCK = "package-lock.json";
 export const bootSource = (name: ImageName): string => `${name}.boot.source.json`;
+
+/**
+ * The file of a folder that lists its servers; undefined where there is none. `has` tells if the folder has a file of a
+ * name.
+ */
+export function listOfServers(has: (name: string) => boolean): typeof MCPS_SOURCE | typeof MCPS_FILE | undefined {
+  if (has(MCPS_SOURCE)) return MCPS_SOURCE;
+  // With a boot source it is a whole folder of sources, of which the list is missing.
+  return !imageNames.some((name) => has(bootSource(name))) && has(MCPS_FILE) ? MCPS_FILE : undefined;
+}
 
 /** Everything that an image holds. Its dag-json CID is the image's version. Lists are sorted. */
 export interface Manifest {

@@ -7,12 +7,14 @@ import { compareText, prettyJson } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { compilerIdentity, type Compiling } from "./compiling.ts";
 import {
+  bootSource,
   cidFile,
   CONTENT_FOLDER,
   imageNames,
   LOCK_FILE,
   manifestFile,
   MCPS_FILE,
+  MCPS_SOURCE,
   PACKAGE_JSON,
   UPSTREAMS_LOCK,
 } from "./image.ts";
@@ -75,15 +77,18 @@ export async function confirm(
   return (
     Object.entries(compiler).every(([language, key]) => lock.compiler[language] === key) &&
     sourcesAre(from, lock.sources, sourceBytes) &&
-    UNNAMED.every((name) => existsSync(join(from, name)) === name in lock.sources) &&
+    UNNAMED_SOURCES.every((name) => existsSync(join(from, name)) === name in lock.sources) &&
     outputsAre(out, lock.outputs) &&
     contentIs(join(out, CONTENT_FOLDER), lock.content, deep) &&
     (await importsAre(from, lock.definitions, compiling))
   );
 }
 
-/** The sources that count without being named anywhere; the lock of packages counts only beside their `package.json`. */
-const UNNAMED = [UPSTREAMS_LOCK, PACKAGE_JSON];
+/**
+ * The sources that count without being named anywhere: those of a whole folder of sources go before the list of one's
+ * own. The lock of packages counts only beside their `package.json`.
+ */
+const UNNAMED_SOURCES = [MCPS_SOURCE, ...imageNames.map(bootSource), UPSTREAMS_LOCK, PACKAGE_JSON];
 
 /** A new file can shadow the file that an import led to, so imports are resolved again. */
 async function importsAre(from: string, definitions: Lock["definitions"], compiling: Compiling): Promise<boolean> {

@@ -3,7 +3,6 @@ import { jsonBlock, type Block, type Cid } from "../lib/cid.ts";
 import { nodeAt, parseJsonSource, problemAt, type JsonNode, type SourcePosition } from "../lib/json-source.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { MCPS_SOURCE } from "./image.ts";
 import { isFault, type SourceFolder } from "./source-folder.ts";
 import { notLocked, readUpstreamsLock, unusedProblems } from "./upstreams-lock.ts";
 
@@ -20,6 +19,13 @@ export interface Reference {
   readonly at: SourcePosition;
   /** The fields of a definition's entry that its top level may read, as written: `env` and `folders`. */
   readonly surroundings?: JsonObject;
+  /** The entry that names the definition; absent where a boot source does. */
+  readonly entry?: {
+    /** Its fields that say what the server offers. */
+    readonly value: JsonObject;
+    /** Problems, whose pointers begin with the server, at their places in the file. */
+    place(problems: readonly Problem[]): Problem[];
+  };
 }
 
 /**
@@ -33,21 +39,26 @@ export interface McpsSource {
   /** Launcher URIs, in the order of their servers. */
   readonly upstreams: readonly string[];
   readonly problems: readonly Problem[];
-  /** The generated configuration once every target's CID is known, and the blocks that it refers to by `config_cid`. */
-  generate(cidOf: (target: string) => Cid): { value: JsonObject; blocks: Block[] };
+  /**
+   * The generated configuration once the CIDs of targets are known, and the blocks that it refers to by `config_cid`. A
+   * target without a CID stands there as it is written, for the host to refuse its server.
+   */
+  generate(cidOf: CidOf): { value: JsonObject; blocks: Block[] };
 }
 
-/** Generates an entry: `emit` takes the block of each configuration that stands in a file of its own. */
-type Generate = (cidOf: (target: string) => Cid, emit: (block: Block) => void) => JsonObject;
+type CidOf = (target: string) => Cid | undefined;
 
-/** Reads `mcps.source.json`, the configuration files that it names, and the lock beside it. */
+/** Generates an entry: `emit` takes the block of each configuration that stands in a file of its own. */
+type Generate = (cidOf: CidOf, emit: (block: Block) => void) => Json;
+
+/** Reads the list of servers, the configuration files that it names, and the lock beside it. */
 export function readMcpsSource(root: JsonNode, folder: SourceFolder, checkEntry: CheckEntry = () => []): McpsSource {
   const problems: Problem[] = [];
   const locked = readUpstreamsLock(folder, problems);
   const reading: Reading = { folder, checkEntry, locked, references: [], upstreams: [], problems };
   const entries = new Map<string, Generate>();
   if (!root.members)
-    reading.problems.push(problemAt(root.at, "wrong-type", `The file ${MCPS_SOURCE} must be an object of servers`));
+    reading.problems.push(problemAt(root.at, "wrong-type", `The file ${root.at.file} must be an object of servers`));
   for (const [server, { at, node }] of root.members ?? []) {
     if (server === SCHEMA_KEY) {
       if (typeof node.value !== "string")
@@ -92,7 +103,10 @@ function readEntry(node: JsonNode, server: string, chain: readonly string[], rea
     const message = `"${server}" has both a definition and an upstream; a server is one or the other`;
     reading.problems.push(problemAt(fields.upstream.at, "two-kinds", message));
   }
-  reading.problems.push(...innerProblems(node, server, fields, reading.checkEntry));
+  const value: JsonObject = {};
+  for (const name of checkedFields) if (fields[name]) value[name] = fields[name].value;
+  const entry = { value, place: (problems: readonly Problem[]) => placedInEntry(node, problems) };
+  reading.problems.push(...entry.place(reading.checkEntry(server, value)));
   const replaced = new Set<string>();
   for (const [name, field] of Object.entries(fields)) {
     if (name !== "definition" && !name.endsWith("_transform_cid")) continue;
@@ -102,15 +116,25 @@ function readEntry(node: JsonNode, server: string, chain: readonly string[], rea
       ...(fields.env && { env: fields.env.value }),
       ...(fields.folders && { folders: fields.folders.value }),
     };
-    const more = kind === "definition" ? { surroundings } : {};
+    const more = kind === "definition" ? { surroundings, entry } : {};
     reading.references.push({ kind, server, target: field.value as string, at: field.at, ...more });
   }
   const contract = fields.definition || !fields.upstream ? undefined : lockedContract(fields.upstream, reading);
   return (cidOf, emit) => {
     if (contract) emit(contract);
-    const generated = Object.entries(fields).map(([name, { value }]): [string, Json] => {
-      return [name, replaced.has(name) ? cidOf(value as string) : value];
-    });
+    // With what is wrong in it, so that the host refuses the server and does not serve it as if it said less.
+    const generated = Array.from(
+      node.members ?? [],
+      ([
+        name,
+        {
+          node: { value },
+        },
+      ]): [string, Json] => {
+        return [name, (replaced.has(name) && cidOf(value as string)) || value];
+      },
+    );
+    if (!node.members) return node.value;
     return { ...Object.fromEntries(generated), ...(contract && { contract_cid: contract.cid }) };
   };
 }
@@ -125,6 +149,9 @@ function lockedContract({ value, at }: JsonNode, { locked, upstreams, problems }
 
 const checkedFields = [
   "upstream",
+  "runs",
+  "schema_validation",
+  "auto_discover",
   "tools",
   "resources",
   "prompts",
@@ -137,16 +164,9 @@ const checkedFields = [
   "limits",
 ] as const;
 
-function innerProblems(
-  node: JsonNode,
-  server: string,
-  fields: Partial<Record<string, JsonNode>>,
-  checkEntry: CheckEntry,
-): Problem[] {
-  const entry: JsonObject = {};
-  for (const name of checkedFields) if (fields[name]) entry[name] = fields[name].value;
-  return checkEntry(server, entry).map(({ code, message, severity, tool, pointer = "" }) => {
-    // The entry may stand in a file of its own, where pointers begin with it.
+/** The entry may stand in a file of its own, where pointers begin with it. */
+function placedInEntry(node: JsonNode, problems: readonly Problem[]): Problem[] {
+  return problems.map(({ code, message, severity, tool, pointer = "" }) => {
     const inner = pointer.replace(/^\/[^/]*/, "");
     return Object.assign(
       problemAt(nodeAt(node, inner).at, code, message, severity),
@@ -159,25 +179,26 @@ function innerProblems(
 function readConfigFile(node: JsonNode, server: string, chain: readonly string[], reading: Reading): Generate {
   const { folder, problems } = reading;
   const { config_cid: field } = readSourceFields(node, { config_cid: "text" }, `An entry with "config_cid"`, problems);
-  if (!field) return () => ({});
+  const unread: Generate = () => node.value;
+  if (!field) return unread;
 
   const file = folder.read(field.value as string);
   if (isFault(file)) {
     problems.push(problemAt(field.at, file.code, file.message));
-    return () => ({});
+    return unread;
   }
   if (chain.includes(file.path)) {
     const cycle = [...chain.slice(chain.indexOf(file.path)), file.path].join(" → ");
     problems.push(problemAt(field.at, "cycle", `The configuration refers back to itself: ${cycle}`));
-    return () => ({});
+    return unread;
   }
   if (file.text === undefined) {
     problems.push(problemAt(field.at, "not-utf8", `"${file.path}" is not text in UTF-8`));
-    return () => ({});
+    return unread;
   }
   const parsed = parseJsonSource(file.path, file.text);
   problems.push(...parsed.problems);
-  if (!parsed.root) return () => ({});
+  if (!parsed.root) return unread;
   const inner = readEntry(parsed.root, server, [...chain, file.path], reading);
   return (cidOf, emit) => {
     const block = jsonBlock(inner(cidOf, emit));

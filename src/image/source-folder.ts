@@ -1,6 +1,7 @@
 import { readFileSync, realpathSync, statSync } from "node:fs";
 import { isAbsolute, join, posix, relative, sep } from "node:path";
 import { rawBlock, type Block, type Cid } from "../lib/cid.ts";
+import { DATA_FOLDER, isInDataFolder } from "../lib/data-folder.ts";
 
 /** The folder of sources: the generator reads only through it, and it gives access to nothing outside. */
 export interface SourceFolder {
@@ -44,6 +45,12 @@ export function openSourceFolder(root: string, bytesMax: number): SourceFolder {
       const real = realpathSync(join(root, normal));
       if (!isInside(realRoot, real)) {
         return { code: "outside", message: `"${path}" is a link that leads outside the folder of sources` };
+      }
+      if (isInDataFolder(relative(realRoot, real))) {
+        return {
+          code: "outside",
+          message: `"${path}" leads into the folder ${DATA_FOLDER}, where Berth keeps its data`,
+        };
       }
       const { size, isFile } = kindOf(real);
       if (!isFile) return { code: "not-a-file", message: `"${path}" is not a file` };
