@@ -3,8 +3,9 @@ import cluster from "node:cluster";
 import { Command, Option } from "commander";
 import { AUDIT_KINDS } from "./audit/audit-entry.ts";
 import { OUTCOMES } from "./audit/filter.ts";
-import { environmentOf } from "./commands/environment.ts";
+import { environmentOf, folderToServe } from "./commands/environment.ts";
 import { run } from "./commands/run.ts";
+import type { ServeOptions } from "./commands/serve.ts";
 import { registerUpstreamCommands } from "./commands/upstream/register.ts";
 import { packageVersion } from "./config.ts";
 import { closeInherited } from "./processes/inherited-descriptors.ts";
@@ -24,14 +25,18 @@ const fromOption = [
   "--from <folder>",
   "folder of sources (default: the one at hand, or the nearest folder with a package.json, or this one)",
 ] as const;
-const dataOption = ["--data <folder>", "folder of the store (BERTH_DATA, default .berth)"] as const;
+const dataOption = [
+  "--data <folder>",
+  "folder of the store (BERTH_DATA, default .berth, and .berth/data in a folder of your own)",
+] as const;
 
 program
   .command("serve")
-  .description("Serve the boot image over HTTP.")
+  .description("Serve a folder of your own, or a boot image, over HTTP.")
+  .argument("[folder]", "folder with an mcps.json (default: this one if it has one, else the boot image)")
   .option("--port <number>", "port; 0 lets the system choose (BERTH_PORT, default 7420)")
   .option("--host <address>", "address to bind (BERTH_HOST, default 127.0.0.1)")
-  .option("--data <folder>", "folder of the store (BERTH_DATA, default .berth)")
+  .option(...dataOption)
   .option(
     "--image <folder>",
     "folder of the boot image (BERTH_IMAGE_DIR, default: Berth's own), or a tenant's file, served read-only",
@@ -43,17 +48,13 @@ program
   .option("--programs", "accept a tenant's file whose servers start programs on this machine; lists them")
   .option("--readonly", "boot the read-only image: no writes, no shell definitions")
   .option("--workers <number>", "processes that serve, each on its processor (BERTH_WORKERS; default: this one)")
-  .action(async (options) => {
-    const isPrimary = cluster.isPrimary && environmentOf(options)["BERTH_WORKERS"] !== undefined;
-    if (isPrimary) await run((await import("./commands/serve-workers.ts")).serveWithWorkers(options));
-    else await run((await import("./commands/serve.ts")).serve(options));
-  });
+  .action((path, given) => run(serveOnce(path, given)));
 
 program
   .command("stdio")
   .description("Serve one server on standard input and output, for clients that start their servers.")
   .argument("[server]", "name of the server (default: all of them, with tools named server.tool)")
-  .option("--data <folder>", "folder of the store (BERTH_DATA, default .berth)")
+  .option(...dataOption)
   .option("--image <folder>", "folder of the boot image (BERTH_IMAGE_DIR, default: Berth's own)")
   .option("--readonly", "boot the read-only image: no writes, no shell definitions")
   .option("--explore", "serve only Berth's own server that explores upstreams and saves profiles")
@@ -61,15 +62,33 @@ program
   .action(async (server, options) => run((await import("./commands/serve.ts")).stdio(server, options)));
 
 program
+  .command("init")
+  .description("Make a folder of your own: a list of servers, a definition, and what npm, git, editors and CI want.")
+  .argument("[folder]", "folder to make, or to add what is missing to (default: this one)")
+  .addHelpText("after", examples("npx berth-mcp init my-servers"))
+  .action(async (path) => run((await import("./commands/init.ts")).init(path)));
+
+program
+  .command("check")
+  .description("Show every problem of a folder's servers; writes nothing. Exit codes: 0 no errors, 1 errors.")
+  .argument("[folder]", "folder with an mcps.json (default: this one)")
+  .option("--strict", "treat type errors as errors")
+  .option("--json", "print {servers, problems} as JSON")
+  .action(async (path, options) => run((await import("./commands/check.ts")).check(path, options)));
+
+program
   .command("dev")
-  .description("Serve definitions straight from their files, and again whenever they change.")
-  .argument("<file...>", ".ts or .sh definitions; each becomes the server of its name")
+  .description("Serve a folder of your own, or definitions, straight from the files, and again whenever they change.")
+  .argument("[paths...]", "a folder with an mcps.json (default: this one), or .ts and .sh definitions by themselves")
   .option("--new", "create missing files, each with a small definition to start from")
   .option("--strict", "report type errors as errors")
   .option("--port <number>", "port; 0 lets the system choose (BERTH_PORT, default 7420)")
   .option("--host <address>", "address to bind (BERTH_HOST, default 127.0.0.1)")
-  .option("--data <folder>", "folder of a store that keeps every version (default: a temporary one)")
-  .action(async (files, options) => run((await import("./commands/dev.ts")).dev(files, options)));
+  .option(
+    "--data <folder>",
+    "folder of a store that keeps every version (default: of a folder .berth/dev; of files a temporary one)",
+  )
+  .action(async (paths, options) => run((await import("./commands/dev-paths.ts")).devPaths(paths, options)));
 
 program
   .command("call")
@@ -185,6 +204,14 @@ program
   .option("--from <folder>", "copy the store of this data folder into the database, which must be empty")
   .option("--to <folder>", "copy the store of the database into this data folder, where none may be")
   .action(async (options) => run((await import("./commands/migrate.ts")).migrate(options)));
+
+/** The process that supervises workers loads nothing of what they need. */
+async function serveOnce(path: string | undefined, given: ServeOptions): Promise<number> {
+  const options = path === undefined ? given : { ...given, folder: folderToServe(path, given) };
+  const isPrimary = cluster.isPrimary && environmentOf(options)["BERTH_WORKERS"] !== undefined;
+  if (isPrimary) return (await import("./commands/serve-workers.ts")).serveWithWorkers(options);
+  return (await import("./commands/serve.ts")).serve(options);
+}
 
 addAuditCommands();
 addPackageCommands();

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { readConfig } from "../config.ts";
-import { MCPS_SOURCE, PACKAGE_JSON, PACKAGE_LOCK } from "../image/image.ts";
+import { listOfServers, PACKAGE_JSON, PACKAGE_LOCK } from "../image/image.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
 import { prettyJson } from "../lib/pretty-json.ts";
@@ -85,7 +85,8 @@ export async function remove(names: readonly string[], { from }: AddOptions): Pr
  */
 function sourcesFolder(from: string | undefined): string {
   if (from !== undefined) return resolve(from);
-  const sources = [".", "reference_templates"].find((folder) => existsSync(join(folder, MCPS_SOURCE)));
+  const isSources = (folder: string): boolean => listOfServers((name) => existsSync(join(folder, name))) !== undefined;
+  const sources = [".", "reference_templates"].find(isSources);
   return sources === undefined ? packagesFolder(".") : resolve(sources);
 }
 

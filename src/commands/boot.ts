@@ -14,14 +14,13 @@ import type { CompileProgress } from "../image/compile-all.ts";
 import type { Compiling } from "../image/compiling.ts";
 import { generateImage, type BundleSize, type GenerateOptions, type Generation } from "../image/generate.ts";
 import { imageNames, LOCK_FILE, type ImageName } from "../image/image.ts";
-import { confirm, readLock, OwnLocks } from "../image/lock.ts";
+import { confirm, readLock, type Lock, OwnLocks } from "../image/lock.ts";
 import { readImage } from "../image/read.ts";
 import { compareImage, writeImage, type Difference } from "../image/write.ts";
 import { rawBlock, type Cid } from "../lib/cid.ts";
 import type { JsonObject } from "../lib/json.ts";
 import { strictly, type Problem } from "../lib/problem.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
-import type { Limits } from "../limits/limits.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import { ownNpm } from "./own-npm.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
@@ -70,7 +69,7 @@ interface BootResult {
 export async function boot(options: BootOptions, open?: Compiling["open"]): Promise<number> {
   const from = options.from ?? join(packageRoot, "reference_templates");
   const out = options.out ?? join(packageRoot, "boot");
-  const result = await run(from, out, options, open);
+  const result = await makeImage(from, out, options, open);
   if (options.json) process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
   else {
     printProblems(options.quiet ? result.problems.filter(({ severity }) => severity === "error") : result.problems);
@@ -79,45 +78,38 @@ export async function boot(options: BootOptions, open?: Compiling["open"]): Prom
   return { written: 0, unchanged: 0, "no-sources": 0, stale: 1, "bad-sources": 2 }[result.status];
 }
 
-async function run(from: string, out: string, options: BootOptions, open?: Compiling["open"]): Promise<BootResult> {
+interface ImageOptions extends BootOptions {
+  /** An error of a server leaves out that server alone, and the image is made. */
+  readonly refusesServers?: boolean;
+}
+
+/** Brings the image in `out` to the sources in `from`. */
+export async function makeImage(
+  from: string,
+  out: string,
+  options: ImageOptions,
+  open?: Compiling["open"],
+): Promise<BootResult> {
   const done = { compiled: 0, bundles: [], differences: [], problems: [] };
   if (options.ifStale && !existsSync(from)) return { ...done, status: "no-sources", images: await imageCids(out) };
 
-  const { limits, guests } = readConfig(process.env);
-  const mode = confinementBy(guests);
-  const compiling = currentCompiling(limits, open ?? (async () => openCompiler(limits, { mode })));
+  const { limits, compiling } = compilingHere(open);
   const own = open ? undefined : new OwnLocks(process.env);
   const isOwn = (cid: Cid): boolean => own?.has(cid) ?? false;
   const isAnew = options.fresh || options.check;
   const lock = isAnew ? undefined : readLock(out, options.ifStale ? undefined : isOwn);
   const { sourceBytes } = limits;
-  if (lock && (await confirm(lock, { from, out, deep: !options.ifStale, sourceBytes }, compiling))) {
+  const deep = !options.ifStale && !options.refusesServers;
+  // What was missing may be there now.
+  const isWhole = !lock?.warnings.some(({ severity }) => severity === "error");
+  if (lock && isWhole && (await confirm(lock, { from, out, deep, sourceBytes }, compiling))) {
     const problems = options.strict ? strictly(lock.warnings) : lock.warnings;
     if (problems.some(({ severity }) => severity === "error"))
       return { ...done, status: "bad-sources", images: {}, problems };
     return { ...done, status: "unchanged", images: await imageCids(out), problems };
   }
 
-  const loader = open ? undefined : openLoader({ mode: guests, limits });
-  const earlier = isAnew ? undefined : readLock(out, isOwn);
-  const npm = ownNpm(from, limits);
-  const where = {
-    from,
-    out,
-    earlier,
-    sourceBytes,
-    ...(loader && { load: loader.load }),
-    fetchPackages: npm.fetch,
-    registries: npm.registries,
-    packageLimits: limits,
-  };
-  let generation: Generation;
-  try {
-    generation = await generate(where, options, compiling);
-  } finally {
-    await loader?.close();
-    await npm.close();
-  }
+  const generation = await generate(from, out, isAnew ? undefined : readLock(out, isOwn), options, open);
   const { image, problems } = generation;
   if (!image) return { ...done, status: "bad-sources", images: {}, problems };
   const differences = compareImage(out, image);
@@ -128,11 +120,18 @@ async function run(from: string, out: string, options: BootOptions, open?: Compi
   return { ...made, status: differences.length > 0 ? "written" : "unchanged", images: await imageCids(out) };
 }
 
-async function generate(
-  where: Omit<GenerateOptions, "onProgress" | "checkEntry" | "strict">,
-  { quiet, strict }: BootOptions,
-  compiling: Compiling,
+/** `earlier`: the lock whose compiled results count. */
+export async function generate(
+  from: string,
+  out: string,
+  earlier: Lock | undefined,
+  { quiet, ...options }: Pick<BootOptions, "quiet"> & HowToGenerate,
+  open?: Compiling["open"],
 ): Promise<Generation> {
+  const { limits, guests, compiling } = compilingHere(open);
+  const { strict, refusesServers, toolErrors, checkOffer } = options;
+  const loader = open ? undefined : openLoader({ mode: guests, limits });
+  const npm = ownNpm(from, limits);
   const progress = progressLine();
   const onProgress = ({ done, total, name }: CompileProgress): void => {
     if (quiet) return;
@@ -142,11 +141,48 @@ async function generate(
         : `Compiled ${done} of ${total} definitions (${name})`,
     );
   };
+  const how = {
+    from,
+    out,
+    earlier,
+    sourceBytes: limits.sourceBytes,
+    ...(loader && { load: loader.load }),
+    fetchPackages: npm.fetch,
+    registries: npm.registries,
+    packageLimits: limits,
+    onProgress,
+    checkEntry,
+    ...(strict && { strict }),
+    ...(refusesServers && { refusesServers }),
+    ...(toolErrors && { toolErrors }),
+    ...(checkOffer && { checkOffer }),
+  };
   try {
-    return await generateImage({ ...where, onProgress, checkEntry, ...(strict && { strict }) }, compiling);
+    return await generateImage(how, compiling);
   } finally {
     progress.end();
+    await loader?.close();
+    await npm.close();
   }
+}
+
+type HowToGenerate = Pick<GenerateOptions, "strict" | "refusesServers" | "toolErrors" | "checkOffer">;
+
+/** The lock of the image in a folder, if Berth itself wrote it for this user. */
+export function ownLock(out: string): Lock | undefined {
+  const own = new OwnLocks(process.env);
+  return readLock(out, (cid) => own.has(cid));
+}
+
+function compilingHere(open?: Compiling["open"]) {
+  const { limits, guests } = readConfig(process.env);
+  const mode = confinementBy(guests);
+  const compiling: Compiling = {
+    gather: (root, entry) => gatherDefinition(root, entry, limits),
+    key: compileKey,
+    open: open ?? (async () => openCompiler(limits, { mode })),
+  };
+  return { limits, guests, compiling };
 }
 
 /** Tries if definitions load, as a save does, in an executor that is opened for the first one. */
@@ -166,16 +202,8 @@ function openLoader(options: Pick<ExecutorOptions, "mode" | "limits">) {
   return { load, close: async () => (await executor)?.close() };
 }
 
-function checkEntry(server: string, entry: JsonObject): readonly Problem[] {
+export function checkEntry(server: string, entry: JsonObject): readonly Problem[] {
   return readEntry(server, entry, { faultOf: faultOfSchema }).problems;
-}
-
-function currentCompiling(limits: Limits, open: Compiling["open"]): Compiling {
-  return {
-    gather: (root, entry) => gatherDefinition(root, entry, limits),
-    key: compileKey,
-    open,
-  };
 }
 
 async function imageCids(out: string): Promise<BootResult["images"]> {

@@ -38,7 +38,7 @@ export interface DevOptions extends Pick<EnvironmentOptions, "data"> {
 }
 
 /** Editors write a file in several steps. */
-const SETTLED_MS = 40;
+export const SETTLED_MS = 40;
 
 /**
  * `berth dev FILE…`: serves definitions straight from their files, and again whenever one of them, or a file it
@@ -61,8 +61,9 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
       await files.giveFolders(servers, config.folders);
     });
     try {
-      berth.onCall(reportFailures(servers));
-      berth.onLine(reportLines(servers));
+      const find: FindWatched = (name) => servers.find((server) => server.name === name);
+      berth.onCall(reportFailures(find));
+      berth.onLine(reportLines(find));
       const watching = await watchFiles(berth, servers, files!, isStrict);
       await announceServers(berth, servers, files!, isStrict);
       await ended;
@@ -169,7 +170,7 @@ interface Watching {
   close(): Promise<void>;
 }
 
-/** Prints the first message: what is served, and how to connect a client. */
+/** Prints what is served, and how to connect a client. */
 async function announceServers(
   berth: Berth,
   servers: readonly FileServer[],
@@ -178,13 +179,17 @@ async function announceServers(
 ): Promise<void> {
   printProblems(files.packageProblems);
   for (const server of servers) await reportServer(berth, server, isStrict);
-  const [first] = servers;
+  announceFirst(berth, servers[0]!);
+}
+
+/** Prints how to connect a client to a server. */
+export function announceFirst(berth: Berth, first: WatchedServer): void {
   console.error(
     [
       "",
       "Give a client this address, for example",
-      `  claude mcp add --transport http ${clientName(first!.name)} ${urlOf(berth, first!)}`,
-      `or try the tools in a browser: ${berth.url}/mcp/meta/${encodeURIComponent(first!.name)}`,
+      `  claude mcp add --transport http ${clientName(first.name)} ${urlOf(berth, first)}`,
+      `or try the tools in a browser: ${berth.url}/mcp/meta/${encodeURIComponent(first.name)}`,
       "",
       "Berth watches the files: save, and the change is served. Stop with Ctrl-C.",
     ].join("\n"),
@@ -195,36 +200,34 @@ async function announceServers(
  * Prints the state of one server: its address, its tools, and every problem with its place. `isStrict`: type errors are
  * reported as errors; the server is served all the same.
  */
-async function reportServer(berth: Berth, server: FileServer, isStrict: boolean): Promise<void> {
+export async function reportServer(berth: Berth, server: WatchedServer, isStrict: boolean): Promise<void> {
   const served = await berth.server(server.name);
   if (!served) return;
   const loading = served.catalog ? await berth.loadProblems(server.name) : [];
-  const found = { ...served, problems: [...served.problems, ...loading] };
+  const found = { ...served, problems: server.named([...served.problems, ...loading]) };
   const summary = isStrict ? { ...found, problems: strictly(found.problems) } : found;
   console.error(`${clock()} ${server.name}  ${urlOf(berth, server)}  ${countsOf(summary)}`);
   for (const { name, description } of summary.catalog?.contract.tools ?? []) {
     const about = description === undefined ? "" : `  ${description.split("\n")[0]}`;
     console.error(`         ${name}${about}`);
   }
-  printProblems(inOwnFiles(summary.problems, server));
+  printProblems(summary.problems);
 }
 
 /** Prints where a function threw, with the line of its file: callers get the message alone. */
-function reportFailures(servers: readonly FileServer[]): CallObserver {
-  const byName = new Map(servers.map((server) => [server.name, server]));
+export function reportFailures(find: FindWatched): CallObserver {
   return ({ tool, failure }) => {
     const stack = failure?.stack;
-    const server = byName.get(tool.server);
+    const server = find(tool.server);
     if (!server || stack === undefined) return;
     console.error(`${clock()} ${server.name}.${printable(tool.tool)} failed: ${printable(ownFiles(stack, server))}`);
   };
 }
 
 /** Prints the lines that functions print and log, at any level. */
-function reportLines(servers: readonly FileServer[]): LineObserver {
-  const byName = new Map(servers.map((server) => [server.name, server]));
+export function reportLines(find: FindWatched): LineObserver {
   return ({ tool, line: { level, message } }) => {
-    const server = byName.get(tool.server);
+    const server = find(tool.server);
     if (!server) return;
     const text = ownFiles(typeof message === "string" ? message : JSON.stringify(message), server);
     console.error(`${clock()} ${server.name}.${printable(tool.tool)} ${level}: ${printable(text)}`);
@@ -232,15 +235,15 @@ function reportLines(servers: readonly FileServer[]): LineObserver {
 }
 
 /** Replaces file names by the person's own. */
-function ownFiles(text: string, server: FileServer): string {
-  return text.replaceAll(/definition:([^\s()]+?)(?=:\d+:\d+)/g, (_, file: string) => inOwnFolder(file, server));
+function ownFiles(text: string, server: WatchedServer): string {
+  return text.replaceAll(/definition:([^\s()]+?)(?=:\d+:\d+)/g, (_, file: string) => server.fileOf(file));
 }
 
-function clock(): string {
+export function clock(): string {
   return new Date().toLocaleTimeString("en-GB");
 }
 
-function countsOf({ catalog, problems }: ServerSummary): string {
+function countsOf({ catalog, state, problems }: ServerSummary): string {
   const { tools = [], resources = [], resourceTemplates = [], prompts = [] } = catalog?.contract ?? {};
   const counts: [number, string][] = [
     [tools.length, "tool"],
@@ -250,17 +253,33 @@ function countsOf({ catalog, problems }: ServerSummary): string {
   const offers = counts
     .filter(([count], index) => count > 0 || index === 0)
     .map(([count, what]) => `${count} ${what}${count === 1 ? "" : "s"}`);
-  return [catalog ? offers.join(", ") : "not served", countProblems(problems)].filter(Boolean).join(", ");
+  const unserved = UNSERVED[state] ?? "not served";
+  return [catalog ? offers.join(", ") : unserved, countProblems(problems)].filter(Boolean).join(", ");
 }
 
-function urlOf({ url }: Berth, { name }: FileServer): string {
+const UNSERVED: Partial<Record<ServerSummary["state"], string>> = {
+  disabled: "disabled",
+  starting: "is starting",
+  unstarted: "starts when it is first called",
+};
+
+export function urlOf({ url }: Berth, { name }: WatchedServer): string {
   return `${url}/mcp/${encodeURIComponent(name)}`;
 }
 
-/** A definition that is served straight from its file. */
-interface FileServer {
-  /** The file's name without its ending. */
+/** A server that is served straight from files. */
+export interface WatchedServer {
   readonly name: string;
+  /** The path, from the person's working folder, of a file under the name by which it was compiled. */
+  fileOf(file: string): string;
+  /** Its problems, with their files by such paths. */
+  named(problems: readonly Problem[]): Problem[];
+}
+
+export type FindWatched = (server: string) => WatchedServer | undefined;
+
+/** A definition that is served straight from its file. Its name is that of the file, without the ending. */
+interface FileServer extends WatchedServer {
   /** The path as the person wrote it. */
   readonly path: string;
 }
@@ -278,10 +297,19 @@ async function fileServers(paths: readonly string[]): Promise<FileServer[]> {
     const twin = servers.find((server) => server.name === name);
     if (fault) wrong.push(`${path}: ${fault}`);
     else if (twin) wrong.push(`${path}: ${twin.path} is already the server "${name}"`);
-    else servers.push({ name, path });
+    else servers.push({ ...watchedFile(path), name, path });
   }
   if (wrong.length > 0) throw new BerthError("config_invalid", wrong.join("; "));
   return servers;
+}
+
+function watchedFile(path: string): Pick<WatchedServer, "fileOf" | "named"> {
+  const fileOf = (file: string): string => relative(process.cwd(), join(dirname(resolve(path)), file));
+  return {
+    fileOf,
+    named: (problems) =>
+      problems.map((problem) => (problem.file === undefined ? problem : { ...problem, file: fileOf(problem.file) })),
+  };
 }
 
 async function faultOfFile(path: string): Promise<string | undefined> {
@@ -422,17 +450,4 @@ function twoFolders(first: string, second: string): Problem {
 /** A problem whose file is named from the person's working folder. */
 function inFolder(problem: Problem, folder: string): Problem {
   return { ...problem, file: relative(process.cwd(), join(folder, problem.file ?? "")) };
-}
-
-/** Problems with the person's own file names: a definition of one file is compiled under its server's name. */
-function inOwnFiles(problems: readonly Problem[], server: FileServer): Problem[] {
-  return problems.map((problem) => {
-    if (problem.file === undefined) return problem;
-    return { ...problem, file: inOwnFolder(problem.file, server) };
-  });
-}
-
-/** A file of a definition, relative to the person's working folder. */
-function inOwnFolder(file: string, { path }: FileServer): string {
-  return relative(process.cwd(), join(dirname(resolve(path)), file));
 }

@@ -1,10 +1,10 @@
 import { execFile } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { packageRoot, packageVersion, readConfig } from "../config.ts";
 import type { Contract } from "../contract/contract.ts";
-import { MCPS_SOURCE, UPSTREAMS_LOCK } from "../image/image.ts";
+import { listOfServers, MCPS_SOURCE, UPSTREAMS_LOCK } from "../image/image.ts";
 import { readMcpsSource } from "../image/mcps-source.ts";
 import { isFault, openSourceFolder } from "../image/source-folder.ts";
 import { UPSTREAMS_LOCK_VERSION, type LockedUpstream, type UpstreamsLock } from "../image/upstreams-lock.ts";
@@ -17,18 +17,20 @@ import { hostedVariables, type Launch } from "../upstream/launch.ts";
 import { parseLauncher } from "../upstream/launcher-uri.ts";
 import type { Observed } from "../upstream/observed.ts";
 import { Upstream } from "../upstream/upstream.ts";
+import { ownFolderHere } from "./own-folder.ts";
 import { printProblems } from "./print-problems.ts";
 
 export interface LockOptions {
-  /** The folder of sources. Default: the package's `reference_templates/`. */
+  /** The folder of sources. Default: the working folder if it lists servers, else the package's `reference_templates/`. */
   readonly from?: string;
 }
 
 /**
- * `berth mcp lock`: examines each upstream that `mcps.source.json` names, and writes its present state. Exit code 0, or
+ * `berth mcp lock`: examines each upstream that the list of servers names, and writes its present state. Exit code 0, or
  * 1 when one cannot be examined: then nothing is written.
  */
-export async function lock({ from = join(packageRoot, "reference_templates") }: LockOptions): Promise<number> {
+export async function lock(options: LockOptions): Promise<number> {
+  const from = options.from ?? ownFolderHere()?.folder ?? join(packageRoot, "reference_templates");
   const upstreams: Record<string, LockedUpstream> = {};
   let failed = 0;
   for (const uri of upstreamsOf(from)) {
@@ -46,7 +48,7 @@ export async function lock({ from = join(packageRoot, "reference_templates") }: 
   }
   const written: UpstreamsLock = { version: UPSTREAMS_LOCK_VERSION, upstreams };
   writeFileSync(join(from, UPSTREAMS_LOCK), prettyJson(written));
-  if (Object.keys(upstreams).length === 0) console.error(`${MCPS_SOURCE} names no upstreams: the lock is empty`);
+  if (Object.keys(upstreams).length === 0) console.error(`No server is an upstream: the lock is empty`);
   for (const [uri, { contract_cid, version }] of Object.entries(upstreams)) {
     const name = uri.replace(/\?.*$/s, "");
     console.error(`${name}${version === undefined ? "" : ` is ${version} now,`} ${contract_cid}`);
@@ -57,14 +59,15 @@ export async function lock({ from = join(packageRoot, "reference_templates") }: 
 /** Sorted, each once. Throws `bad_sources` where the source cannot be read. */
 function upstreamsOf(from: string): string[] {
   const folder = openSourceFolder(from, readConfig(process.env).limits.sourceBytes);
-  const file = folder.read(MCPS_SOURCE);
+  const list = listOfServers((name) => existsSync(join(from, name))) ?? MCPS_SOURCE;
+  const file = folder.read(list);
   if (isFault(file)) throw new BerthError("bad_sources", file.message);
-  const { root, problems } = parseJsonSource(MCPS_SOURCE, file.text ?? "");
+  const { root, problems } = parseJsonSource(list, file.text ?? "");
   const source = root && readMcpsSource(root, folder);
   const errors = [...problems, ...(source?.problems ?? [])].filter(({ severity }) => severity === "error");
   if (!source || errors.length > 0) {
     printProblems(errors);
-    throw new BerthError("bad_sources", `in ${MCPS_SOURCE}`);
+    throw new BerthError("bad_sources", `in ${list}`);
   }
   return [...new Set(source.upstreams)].sort(compareText);
 }

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { readFolderPackages, type FolderPackages } from "../image/folder-packages.ts";
-import { MCPS_SOURCE, PACKAGE_JSON, PACKAGE_LOCK } from "../image/image.ts";
+import { MCPS_FILE, MCPS_SOURCE, PACKAGE_JSON, PACKAGE_LOCK } from "../image/image.ts";
 import { openSourceFolder } from "../image/source-folder.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { Limits } from "../limits/limits.ts";
@@ -19,7 +19,7 @@ export function packagesFolder(start: string): string {
   const own = resolve(start);
   for (let folder = own; ; folder = dirname(folder)) {
     if (existsSync(join(folder, PACKAGE_JSON))) return folder;
-    const isRoot = [MCPS_SOURCE, ".git"].some((name) => existsSync(join(folder, name)));
+    const isRoot = [MCPS_SOURCE, MCPS_FILE, ".git"].some((name) => existsSync(join(folder, name)));
     if (isRoot || folder === homedir() || folder === dirname(folder)) return own;
   }
 }

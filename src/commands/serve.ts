@@ -14,7 +14,7 @@ import { basePathOf, DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { limitsOfWorker } from "../limits/limits.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
 import { announce, announceAccess } from "./announce.ts";
-import { environmentOf, type EnvironmentOptions, type ServeEnvironmentOptions } from "./environment.ts";
+import { environmentOf, type EnvironmentOptions, servedFolder, type ServeEnvironmentOptions } from "./environment.ts";
 import { importedPrograms, permitPrograms } from "./permit-imported-programs.ts";
 import { signalled } from "./signalled.ts";
 
@@ -25,7 +25,10 @@ export interface ServeOptions extends ServeEnvironmentOptions {
   readonly programs?: boolean;
 }
 
-/** `berth serve`: serves until SIGINT, SIGTERM or SIGHUP; a second signal ends at once. */
+/**
+ * `berth serve [DIR]`: serves until SIGINT, SIGTERM or SIGHUP; a second signal ends at once. The image of a folder is made
+ * first; exit code 1 where that cannot be.
+ */
 export async function serve(options: ServeOptions): Promise<number> {
   let berth: Berth | undefined;
   const worker = asWorker(async () => (await berth?.figures()) ?? []);
@@ -35,8 +38,16 @@ export async function serve(options: ServeOptions): Promise<number> {
   if (options.as !== undefined) throw new BerthError("config_invalid", "--as is for a tenant's file (--image FILE)");
   if (options.programs) throw new BerthError("config_invalid", "--programs is for a tenant's file (--image FILE)");
   const config = readConfig(environmentOf(options), options.readonly ? { image: "readonly" } : {});
+  // One worker makes it for all of them.
+  if ((!worker || worker.place.fills) && !(await hasImage(options))) return 1;
   if (worker) return serveAsWorker(worker, config, (opened) => (berth = opened));
   return serveUntilSignalled(config, undefined, (url) => announce(url, config));
+}
+
+/** Makes the image that is served if it is that of a folder; false where that cannot be. */
+async function hasImage(options: EnvironmentOptions): Promise<boolean> {
+  const folder = servedFolder(options);
+  return !folder || (await import("./folder-image.ts")).makeFolderImage(folder);
 }
 
 /** Serves beside other workers, until the primary process orders otherwise or the store is restored. */
@@ -171,6 +182,7 @@ export async function stdio(server: string | undefined, options: StdioCommandOpt
       "BERTH_WORKERS is for `berth serve`: standard input is one connection, which one process serves; leave it out",
     );
   }
+  if (!options.explore && !(await hasImage(options))) return 1;
   const log = serviceLog(config);
   const nativeOnly = !options.mcp;
   const served = options.explore ? EXPLORE : server;

@@ -188,5 +188,21 @@ describe("berth serve", () => {
       assert.equal(echoed.content[0].text, "packed");
       await stop(served);
     }
+
+    // As npm installs it: by both names, and with the types that editors find.
+    const bins = join(folder, "node_modules/.bin");
+    await mkdir(bins, { recursive: true });
+    await symlink(join(folder, "package"), join(folder, "node_modules/berth-mcp"));
+    const { bin } = JSON.parse(await readFile(join(folder, "package/package.json"), "utf8")) as { bin: object };
+    for (const [name, file] of Object.entries(bin)) await symlink(join(folder, "package", file), join(bins, name));
+    const npx = (cwd: string, ...args: string[]): string =>
+      execFileSync("npx", ["--no-install", ...args], { cwd, encoding: "utf8" });
+    npx(folder, "berth-mcp", "init", "my-servers");
+    const own = join(folder, "my-servers");
+    assert.match(npx(own, "berth", "check", "--strict"), /^1 server in this folder: no problems$/m);
+    execFileSync(process.execPath, [resolve("node_modules/typescript/bin/tsc"), "-p", own]);
+    const served = await serve([own], cli);
+    assert.equal((await call(`${served.url}/mcp/hello`, "greet", { name: "Ada" })).content[0].text, "Hello, Ada!");
+    await stop(served);
   });
 });

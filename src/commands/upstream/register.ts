@@ -84,8 +84,8 @@ export function registerUpstreamCommands(program: Command, load: () => Promise<t
     )
     .addHelpText("after", examples(`berth mcp hash "${CONTEXT7}"`, `berth mcp hash "${CONTEXT7}" --hosted`))
     .action(async (reference, options) => run((await import("./mcp.ts")).hash(reference, options)));
-  add(mcp, "lock", "Lock the upstreams in mcps.source.json for the image: their versions and contracts.")
-    .option("--from <folder>", "folder of sources (default: reference_templates)")
+  add(mcp, "lock", "Lock the upstreams that a folder's list names, for its image: their versions and contracts.")
+    .option("--from <folder>", "folder of sources (default: this one if it has an mcps.json, else reference_templates)")
     .addHelpText("after", examples("berth mcp lock && berth boot"))
     .action(async (options) => run((await import("../mcp-lock.ts")).lock(options)));
   registerProfileCommands(program, add);
