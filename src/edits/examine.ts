@@ -342,7 +342,7 @@ function loading(examiner: Examiner, store: Store): LoadDependencies {
     ...examiner,
     store,
     serverOf: (tenant, name) => examiner.host.server(tenant, name),
-    activities: new Activities(0),
+    activities: new Activities({ recentCalls: 0, countedServers: 0 }),
     observers: new Observers(),
     isTrial: true,
   };

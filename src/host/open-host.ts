@@ -53,6 +53,7 @@ export interface HostDependencies extends Omit<
       | "allServersBytes"
       | "catalogs"
       | "catalogBytes"
+      | "countedServers"
       | "recentCalls"
       | "recentLines"
       | "recentLinesServers"
@@ -81,7 +82,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const isTold = watchers.resourceUpdated(tenant, server, uri);
     return (elsewhere?.updated(tenant, server, uri) ?? true) && isTold;
   };
-  const activities = new Activities(limits.recentCalls);
+  const activities = new Activities(limits);
   const observers = dependencies.observers ?? new Observers();
   const recentLines = new RecentLines(limits);
   observers.add(recentLines.onCall);

@@ -284,6 +284,11 @@ const hostLimits = {
   visibilityChangesPerMinute: 60,
   /** Calls of a server that its page lists: times, outcomes and sizes. */
   recentCalls: 50,
+  /**
+   * Servers of all tenants whose calls of the last hour are counted for the list of servers; the longest silent are
+   * forgotten first.
+   */
+  countedServers: 10_000,
   /** Failures of a server's functions and their log lines, together, that its page shows its authors. */
   recentLines: 20,
   /** Servers of all tenants for which such lines are kept in memory; the longest silent are forgotten first. */

@@ -238,6 +238,7 @@ async function serveRelease(
     release: release.block.cid,
     contractCid: release.contractBlock.cid,
     contract: release.contract,
+    ...(definition !== undefined && { language }),
     hidden: release.hidden,
     problems: [
       ...found.problems,

@@ -60,6 +60,8 @@ export interface Catalog {
   readonly heldBytes?: number;
   /** Narrowed to what some principals may use. */
   readonly isNarrowed?: boolean;
+  /** The language of its definition; absent where there is none. */
+  readonly language?: "typescript" | "shell";
   /** How many servers it is composed of; one if absent. */
   readonly servers?: number;
   /** The tools that start programs on this machine for their caller. */

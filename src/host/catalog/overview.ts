@@ -27,8 +27,11 @@ export interface Overview {
   readonly state: ServerSummary["state"];
   readonly description?: string;
   readonly problems: readonly Problem[];
+  readonly isBuiltIn?: boolean;
   /** The names of its tools, in the order of the contract. */
   readonly tools: readonly string[];
+  /** The language of its definition; absent where there is none, or nothing is known of it. */
+  readonly language?: Catalog["language"];
   /** The tools that start programs. */
   readonly starting?: Catalog["starting"];
 }
@@ -87,6 +90,7 @@ export class Overviews {
       problems: listedProblems(summary.problems),
       ...(about !== undefined && { description: about }),
       tools: tools.map(({ name }) => name),
+      ...(catalog?.language && { language: catalog.language }),
       starting: catalog?.starting,
     };
     // A server refused now may be served next time.

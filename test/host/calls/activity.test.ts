@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Activities, HOUR_PARTS, type Activity, type CallOutcome } from "../../../src/host/calls/activity.ts";
+
+const MINUTE = 60_000;
+/** The beginning of a part. */
+const START = Math.ceil(Date.now() / (5 * MINUTE)) * 5 * MINUTE;
+
+const activitiesOf = (countedServers: number): Activities => new Activities({ recentCalls: 2, countedServers });
+
+/** Notes a call that ended this long after `START`. */
+function note(activity: Activity, afterMs: number, outcome: CallOutcome = "ok"): void {
+  activity.note("tool", outcome, START + afterMs - performance.timeOrigin, 0, 0, 0);
+}
+
+function seen(activity: Activity, afterMs: number): string | undefined {
+  return activity
+    .lastHour(START + afterMs)
+    ?.map(({ calls, errors }) => `${calls}/${errors}`)
+    .join(" ");
+}
+
+describe("the calls of the last hour", () => {
+  it("are counted in twelve parts of five minutes, and those that were answered with an error apart", () => {
+    const activity = activitiesOf(1).of("t", "s");
+    for (const outcome of ["ok", "error", "invalid", "asked"] as const) note(activity, 0, outcome);
+    note(activity, 12 * MINUTE);
+    const nothing = Array.from({ length: HOUR_PARTS - 3 }, () => "0/0").join(" ");
+    assert.equal(seen(activity, 12 * MINUTE), `${nothing} 4/2 0/0 1/0`);
+    assert.equal(activity.latestAt, START + 12 * MINUTE);
+  });
+
+  it("are forgotten part by part, however long nobody calls", () => {
+    const activity = activitiesOf(1).of("t", "s");
+    note(activity, 0);
+    note(activity, 6 * MINUTE);
+    assert.match(seen(activity, 59 * MINUTE)!, /^1\/0 1\/0 0\/0/);
+    assert.match(seen(activity, 61 * MINUTE)!, /^1\/0 0\/0/);
+    assert.doesNotMatch(seen(activity, 24 * 60 * MINUTE)!, /1/);
+    note(activity, 24 * 60 * MINUTE);
+    assert.match(seen(activity, 24 * 60 * MINUTE)!, /^(0\/0 ){11}1\/0$/);
+  });
+
+  it("are counted of at most countedServers servers: the longest silent one is forgotten first", () => {
+    const activities = activitiesOf(2);
+    const [first, second, third] = ["a", "b", "c"].map((name) => activities.of("t", name)) as [
+      Activity,
+      Activity,
+      Activity,
+    ];
+    note(first, 0);
+    note(second, 0);
+    note(first, 5 * MINUTE);
+    note(third, 5 * MINUTE);
+    assert.deepEqual(
+      [first, second, third].map((each) => seen(each, 5 * MINUTE) === undefined),
+      [false, true, false],
+    );
+  });
+
+  it("are forgotten with their server", () => {
+    const activities = activitiesOf(1);
+    const gone = activities.of("t", "gone");
+    note(gone, 0);
+    activities.keepOnly("t", new Map());
+    assert.equal(seen(gone, 0), undefined);
+  });
+});
