@@ -31,10 +31,21 @@ export interface ServerEffect {
   readonly before?: string;
   readonly after?: string;
   readonly changes: readonly ContractChange[];
+  /** The tools of a server that is `added`: the first of them. */
+  readonly tools?: readonly ToldTool[];
   /** Tools whose code changes under the same contract. */
   readonly newBehaviour: readonly string[];
   /** The size of its bundle, in bytes, where packages change. */
   readonly bundleBytes?: { readonly before?: number; readonly after?: number };
+}
+
+/** A tool in a few words. */
+export interface ToldTool {
+  readonly name: string;
+  /** As TypeScript; a long one is cut. */
+  readonly signature: string;
+  /** The beginning of its description. */
+  readonly description: string;
 }
 
 export interface Saved {

@@ -1,7 +1,8 @@
 import type { Rights, Power } from "../access/rights.ts";
 import { ToldChanges, type ContractChange } from "../contract/change.ts";
 import { compareInTurns } from "../contract/compare.ts";
-import type { Review, ServerEffect } from "../contract/review.ts";
+import type { ToldTool, Review, ServerEffect } from "../contract/review.ts";
+import { signatureOf } from "../contract/signature.ts";
 import { unnamedEntry, type ServerEntry } from "../entry/entry.ts";
 import { loadProblem } from "../executor/load-problem.ts";
 import { Activities } from "../host/calls/activity.ts";
@@ -23,6 +24,7 @@ import { programOf } from "../host/serving/tenant-rules.ts";
 import { BoundedMap } from "../lib/bounded-map.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { Cid } from "../lib/cid.ts";
+import { cutText } from "../lib/cut-text.ts";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { nextTurn, turnTaker } from "../lib/event-loop.ts";
 import { isSameJson, type Json } from "../lib/json.ts";
@@ -67,6 +69,7 @@ export async function examine(
   problems.add(plan.told ?? []);
   const servers: ServerEffect[] = [];
   const told = new ToldChanges();
+  const toldTools = new ToldTools();
   // The current release may never have been loaded, and must still be addressable once it is replaced.
   const standing = proposeTo(examiner.store);
   const prepared = new BoundedMap<string, PreparedServer>(PREPARED_MAX);
@@ -105,7 +108,7 @@ export async function examine(
       }
       problems.add(plan.packages ? ofServer(name, was, found) : found);
       problems.add(await withdrawnProblems(examiner.store, tenant, name, would));
-      const effect = await effectOn(name, was, would, told);
+      const effect = await effectOn(name, was, would, told, toldTools);
       if (effect) servers.push(plan.packages ? { ...effect, ...(await sizesOf(was, would, plan.proposed)) } : effect);
     }
   }
@@ -364,6 +367,7 @@ async function effectOn(
   was: State,
   would: State,
   told: ToldChanges,
+  toldTools: ToldTools,
 ): Promise<ServerEffect | undefined> {
   const [before, after] = [was.catalog, would.catalog];
   const versions = { ...(before && { before: before.release }), ...(after && { after: after.release }) };
@@ -384,11 +388,35 @@ async function effectOn(
     const changes = before ? [unknownChange(server)] : [];
     return { server, outcome: "starting", ...versions, changes, newBehaviour: [] };
   }
-  if (after) return { server, outcome: "added", ...versions, changes: [], newBehaviour: [] };
+  if (after) {
+    const tools = await toldTools.of(after.contract.tools);
+    return { server, outcome: "added", ...versions, changes: [], tools, newBehaviour: [] };
+  }
   if (!before) return undefined;
   if (would.kind === "refused") return { server, outcome: "refused", ...versions, changes: [], newBehaviour: [] };
   return { server, outcome: "removed", ...versions, changes: [removal(server, would)], newBehaviour: [] };
 }
+
+/** Tells the first tools of new servers, so many in one review. */
+class ToldTools {
+  #left = TOOLS_TOLD_MAX;
+
+  async of(tools: Catalog["contract"]["tools"]): Promise<readonly ToldTool[]> {
+    const takeTurns = turnTaker();
+    const told: ToldTool[] = [];
+    for (const tool of tools.slice(0, this.#left)) {
+      await takeTurns();
+      const description = cutText(tool.description ?? tool.title ?? "", TOLD_UNITS_MAX);
+      told.push({ name: tool.name, signature: cutText(signatureOf(tool), TOLD_UNITS_MAX), description });
+    }
+    this.#left -= told.length;
+    return told;
+  }
+}
+
+const TOOLS_TOLD_MAX = 200;
+/** In UTF-16 units. */
+const TOLD_UNITS_MAX = 500;
 
 function furtherBehaviour(all: readonly string[], told: readonly string[]): ContractChange {
   const message = `The code of ${all.length - told.length} more tools has changed behind the same contract.`;

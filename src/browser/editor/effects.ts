@@ -1,5 +1,5 @@
 import type { ContractChange } from "../../contract/change.ts";
-import type { Review, ServerEffect } from "../../contract/review.ts";
+import type { ToldTool, Review, ServerEffect } from "../../contract/review.ts";
 import { element } from "../shared/dom.ts";
 
 /** Describes what a save does to servers and their callers. */
@@ -32,7 +32,7 @@ const EFFECTS = {
   review: ["for you to judge", "warn"],
 } as const;
 
-function showServer({ server, outcome, changes, newBehaviour, bundleBytes }: ServerEffect): HTMLElement {
+function showServer({ server, outcome, changes, newBehaviour, bundleBytes, tools }: ServerEffect): HTMLElement {
   const [label, tone] = OUTCOMES[outcome];
   const items = [...changes.map(showChange), ...newBehaviour.map(showBehaviour)];
   const nothing = outcome === "changed" && items.length === 0;
@@ -42,6 +42,7 @@ function showServer({ server, outcome, changes, newBehaviour, bundleBytes }: Ser
     element("p", {}, element("strong", {}, server), " ", badge(label, tone)),
     nothing ? element("p", { className: "muted" }, "Clients see no difference.") : "",
     items.length > 0 ? element("ul", {}, ...items) : "",
+    tools ? showTools(tools) : "",
     bundleBytes
       ? element(
           "p",
@@ -50,6 +51,14 @@ function showServer({ server, outcome, changes, newBehaviour, bundleBytes }: Ser
         )
       : "",
   );
+}
+
+function showTools(tools: readonly ToldTool[]): HTMLElement {
+  if (tools.length === 0) return element("p", { className: "muted" }, "It has no tools.");
+  const items = tools.map(({ signature, description }) =>
+    element("li", {}, element("code", {}, signature), element("p", { className: "muted small" }, description)),
+  );
+  return element("ul", { className: "offered" }, ...items);
 }
 
 function sizeOf(bytes: number | undefined): string {

@@ -58,9 +58,13 @@ export function openLiveReview(api: EditApi, text: EditedText): LiveReview {
 }
 
 function effectsOf(found: Review): Node[] {
-  if (found.servers.length > 0) return [element("h3", {}, "What saving would change"), showEffects(found)];
+  if (found.servers.length > 0) return [element("h3", {}, headingOf(found)), showEffects(found)];
   if (found.problems.some(({ severity }) => severity === "error")) return [];
   return [element("p", { className: "muted" }, "Saving this changes no server.")];
+}
+
+function headingOf({ servers }: Review): string {
+  return servers.every(({ outcome }) => outcome === "added") ? "What it offers" : "What saving would change";
 }
 
 /** Shows problems as a list whose entries lead to their places. */
