@@ -35,7 +35,8 @@ const TEXT = { ...ANYTHING, "Content-Type": "text/plain" };
 /** Given what the tenant has and how often it was done before, the requests of a step. */
 const steps = [
   { name: "page /mcp", of: () => [get("/mcp", BROWSER)] },
-  { name: "page /servers", of: () => [get("/servers", BROWSER)] },
+  { name: "page /mcp, a search", of: ({ last }) => [get(`/mcp?q=${last}`, BROWSER)] },
+  { name: "page /mcp, by state", of: () => [get("/mcp?state=refused", BROWSER)] },
   { name: "page /servers/<name>", of: ({ last }) => [get(`/servers/${last}`, BROWSER)] },
   { name: "page /variables", of: () => [get("/variables", BROWSER)] },
   { name: "page /variables/mcps", of: () => [get("/variables/mcps", BROWSER)] },

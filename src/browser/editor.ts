@@ -5,6 +5,7 @@
 
 import type { Extension } from "@codemirror/state";
 import { showComparison, type ComparisonSetup } from "./editor/comparison.ts";
+import { creationOf } from "./editor/creation.ts";
 import { jsonSchema } from "./editor/json-schema.ts";
 import type { Schema } from "./editor/schema.ts";
 import type { Setup } from "./editor/setup.ts";
@@ -17,7 +18,8 @@ for (const place of document.querySelectorAll<HTMLElement>("[data-editor]")) {
   const { schema, ...said } = setupOf(place) as Setup & { readonly schema?: Schema };
   const setup = { ...said, files: { ...textsOf(place), ...said.files } };
   const extensions: Extension = schema === undefined ? [] : jsonSchema(schema);
-  const editor = openSubjectEditor(setup, { extensions, onSaved: () => void afterSave(editor) });
+  const onCreated = creationOf(place, setup.name);
+  const editor = openSubjectEditor(setup, { extensions, onCreated, onSaved: () => void afterSave(editor) });
   editors.push(editor);
   place.replaceChildren(editor.element);
   place.parentElement?.addEventListener("click", ({ target }) => {

@@ -39,6 +39,7 @@ import { cidPage } from "./pages/cid.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
 import { mcpPage } from "./pages/mcp.ts";
 import { metaPage } from "./pages/meta.ts";
+import { newServerPage } from "./pages/new-server.ts";
 import { packagesPage } from "./pages/packages.ts";
 import { createPages } from "./pages/pages.ts";
 import { pathsOf } from "./pages/parts/paths.ts";
@@ -59,6 +60,8 @@ const allPages = [
   cidPage,
   mcpPage,
   metaPage,
+  // Before the page of a server of that name.
+  newServerPage,
   packagesPage,
   secretsPage,
   serverPage,

@@ -36,8 +36,7 @@ export function namesOnPage(
   isShown: (name: string) => boolean,
 ): { readonly names: readonly string[]; readonly next?: string } {
   const shown: string[] = [];
-  for (let index = after === undefined ? 0 : indexAfter(names, after); index < names.length; index++) {
-    const name = names[index]!;
+  for (const name of namesAfter(names, after)) {
     if (!isShown(name)) continue;
     if (shown.length === limit) return { names: shown, next: cursorAfter(shown.at(-1)!) };
     shown.push(name);
@@ -45,15 +44,20 @@ export function namesOnPage(
   return { names: shown };
 }
 
-/** The address of the next page of an HTML list; undefined on the last page. */
+/** The address of the next page of an HTML list, with these fields of its query; undefined on the last page. */
 export function nextAddress(
   path: string,
   request: Pick<Request, "query">,
   next: string | undefined,
+  fields: readonly string[] = [],
 ): string | undefined {
   if (next === undefined) return undefined;
-  const { limit } = request.query;
-  const query = new URLSearchParams({ ...(typeof limit === "string" && { limit }), cursor: next });
+  const query = new URLSearchParams();
+  for (const field of ["limit", ...fields]) {
+    const value = request.query[field];
+    if (typeof value === "string" && value !== "") query.set(field, value);
+  }
+  query.set("cursor", next);
   return `${path}?${query.toString()}`;
 }
 
@@ -62,6 +66,12 @@ const MARK = "after:";
 /** The cursor of the page after the one that ends with `last`. */
 export function cursorAfter(last: string): string {
   return Buffer.from(`${MARK}${last}`).toString("base64url");
+}
+
+/** The names of a sorted list after this one; without it, all of them. */
+export function* namesAfter(names: readonly string[], after: string | undefined): Generator<string> {
+  const start = after === undefined ? 0 : indexAfter(names, after);
+  for (let index = start; index < names.length; index++) yield names[index]!;
 }
 
 /** A binary search: paging through a long list does not scan it once per page. */

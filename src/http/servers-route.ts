@@ -24,6 +24,7 @@ import { type EventStream, endResponse } from "./event-stream.ts";
 import { checkContent, decodeName } from "./mcp-route.ts";
 import type { OpenStreams } from "./open-streams.ts";
 import { wantsPage } from "./pages/error.ts";
+import { NEW_SERVER } from "./pages/parts/paths.ts";
 import type { OriginOf } from "./public-origin.ts";
 import type { RequestContext } from "./request-context.ts";
 import { contextOf } from "./routed.ts";
@@ -44,8 +45,8 @@ export interface ServersRouteOptions {
 /**
  * `/servers/<name>/<function>`, and `/servers/<name>` for the function that has its server's name: a tool call as plain
  * HTTP. `GET` takes the arguments from the query, `POST` from a JSON object. The return value is hostile: answers are
- * sandboxed, and always have an explicit type. A browser that opens `/servers/<name>` without a query gets a page,
- * which is not made here.
+ * sandboxed, and always have an explicit type. A browser that opens `/servers/<name>` without a query, or `/servers/new`,
+ * gets a page, which is not made here.
  */
 export function serversRoute(options: ServersRouteOptions): RequestHandler {
   return (request, response, next) => {
@@ -66,7 +67,8 @@ function readTarget(request: Request): Target | undefined {
   const { method, url } = request;
   const [, server, path = "", query] = /^\/servers\/([^/?#]+)(?:\/([^?#]*))?(?:\?([^#]*))?$/.exec(url) ?? [];
   if (server === undefined || (method !== "GET" && method !== "POST")) return undefined;
-  if (method === "GET" && path === "" && query === undefined && wantsPage(request)) return undefined;
+  const isPage = query === undefined || server === NEW_SERVER;
+  if (method === "GET" && path === "" && isPage && wantsPage(request)) return undefined;
   return { server, path, query };
 }
 

@@ -212,7 +212,7 @@ for (const kind of NODE_KINDS) {
         60,
         async () => async () => {
           const cookie = await signIn();
-          const isSignedIn = async (): Promise<boolean> => (await get("/servers", { Cookie: cookie })).status === 200;
+          const isSignedIn = async (): Promise<boolean> => (await get("/mcp", { Cookie: cookie })).status === 200;
           assert.ok(await isSignedIn());
           await signOut(cookie);
           return async () => !(await isSignedIn());

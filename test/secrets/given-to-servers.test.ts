@@ -216,7 +216,7 @@ describe("servers and their secrets", () => {
       "/api/servers",
       "/api/variables/mcps",
       "/variables/mcps",
-      "/servers",
+      "/mcp?q=guest",
     ];
     const servers = ["guest", "stranger", "script", "hosted", "refuses", "remote", "unset"];
     for (const path of [...pages, ...servers.map((name) => `/mcp/meta/${name}`), "/api/servers/refuses/upstream"]) {

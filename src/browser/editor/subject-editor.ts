@@ -1,7 +1,7 @@
 import type { Extension } from "@codemirror/state";
 import { ask } from "../shared/ask.ts";
 import { button, element } from "../shared/dom.ts";
-import { openNotices } from "../shared/notices.ts";
+import { openNotices, type Notices } from "../shared/notices.ts";
 import { EditApi } from "./api.ts";
 import { openCodeEditor } from "./code-editor.ts";
 import { EditedText, offerKeptDraft } from "./edited-text.ts";
@@ -31,11 +31,16 @@ export interface SubjectEditor {
 export interface SubjectEditorOptions {
   readonly extensions: Extension;
   readonly onSaved: () => void;
+  /** Called when a subject was saved for the first time; resolves when there is another page to go to, its address. */
+  readonly onCreated?: ((notices: Notices) => Promise<string>) | undefined;
 }
 
 const WHAT = { variable: "the variable", definition: "the definition of", entry: "the entry of" } as const;
 
-export function openSubjectEditor(setup: Setup, { extensions, onSaved }: SubjectEditorOptions): SubjectEditor {
+export function openSubjectEditor(
+  setup: Setup,
+  { extensions, onSaved, onCreated }: SubjectEditorOptions,
+): SubjectEditor {
   const api = new EditApi(setup.api);
   const notices = openNotices();
   const state = element("p", { className: "editor-state muted" });
@@ -75,7 +80,7 @@ export function openSubjectEditor(setup: Setup, { extensions, onSaved }: Subject
     const isNew = text.base.cid === null;
     // The page of a new subject has no history; after the save there is one.
     if (!(await saver.save(text.files.draft(), "Save")) || before !== edits) return;
-    if (isNew) location.assign(addressOf(setup));
+    if (isNew) location.assign((await onCreated?.(notices)) ?? addressOf(setup));
     else if (setup.kind === "variable" && setup.name === "packages") {
       // Berth completes what the text says of packages.
       const now = await api.current().catch(() => undefined);

@@ -4,8 +4,8 @@ const SHOWN_MS = 1600;
  * Gives each `[data-copy]` element a button that copies its text. The buttons are made here because they would do
  * nothing without scripts.
  */
-export function copyOnClick(): void {
-  for (const source of document.querySelectorAll<HTMLElement>("[data-copy]")) {
+export function copyOnClick(within: ParentNode = document): void {
+  for (const source of within.querySelectorAll<HTMLElement>("[data-copy]")) {
     copyable(source);
   }
 }

@@ -58,10 +58,7 @@ function signInAt(base: string, { originalUrl }: Request): string {
 
 /** Where a person can go on from a missing page. */
 const ALL_SERVERS = { href: "/mcp", label: "All servers" };
-const STARTS = [
-  { href: "/variables", label: "All variables" },
-  { href: "/servers", label: "All definitions" },
-];
+const STARTS = [{ href: "/variables", label: "All variables" }];
 
 const SERVER_ADVICE =
   "Nothing is wrong with your request. The log of this Berth has the reason, under the id of the request.";

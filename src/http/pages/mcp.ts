@@ -1,53 +1,73 @@
 import type { Access } from "../../access/access.ts";
 import type { Principal } from "../../access/principal.ts";
+import type { Cluster } from "../../cluster/cluster.ts";
 import type { Overview } from "../../host/catalog/overview.ts";
 import type { Host } from "../../host/host.ts";
 import type { UpstreamState } from "../../host/serving/hosting.ts";
-import { mapInTurns } from "../../lib/event-loop.ts";
 import { areMore } from "../../lib/problem.ts";
-import { mayKnow, toolsShown } from "../access/permit.ts";
-import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
+import { mayChange, mayKnow, toolsShown } from "../access/permit.ts";
+import { nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import type { OriginOf } from "../public-origin.ts";
 import type { PageRoute } from "../routed.ts";
 import { inGroups, type Pages } from "./pages.ts";
+import { callChart } from "./parts/call-chart.ts";
 import { credentialsOf } from "./parts/credentials.ts";
+import {
+  findServers,
+  readServerFilter,
+  SERVER_KINDS,
+  type FoundServers,
+  type ServerFilter,
+} from "./parts/find-servers.ts";
 import { pathsOf } from "./parts/paths.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { SERVER_STATES } from "./parts/server-state.ts";
 import { setupsFor } from "./parts/setup.ts";
-import { countOf, firstLine } from "./parts/text.ts";
+import { countOf, firstLine, timeView } from "./parts/text.ts";
+import { idOf } from "./parts/tool-view.ts";
 
 export interface McpOptions {
   readonly host: Host;
+  readonly cluster: Pick<Cluster, "others">;
   readonly pages: Pages;
   readonly isolation: string;
   readonly access: Pick<Access, "required" | "oauth">;
   readonly originOf: OriginOf;
   readonly limits: ListPageLimits;
+  /** False on a read-only boot. */
+  readonly writable: boolean;
 }
 
-/** `GET /mcp`: what this is, how to connect, and every server with its state, tools and problems (C6). */
+/**
+ * `GET /mcp`: every server with its state, tools, problems and the calls of its last hour (C6), and how to connect to
+ * all of them. `?q=&state=&kind=` asks for some of them.
+ */
 export const mcpPage: PageRoute<McpOptions> = {
   path: "/mcp",
-  create({ host, pages, isolation, access, originOf, limits }) {
+  create({ host, cluster, pages, isolation, access, originOf, limits, writable }) {
     return async (context) => {
       const { request, tenant, base, principal } = context;
-      const shown = host.names(tenant).filter((name) => mayKnow(principal, name));
-      const { names, next } = namesOnPage(shown, readListPage(request, limits), () => true);
-      const all = await host.overview(tenant, names);
-      const servers = principal ? await mapInTurns(all, async (server) => known(server, principal)) : all;
+      const names = host.names(tenant).filter((name) => mayKnow(principal, name));
+      const filter = readServerFilter(request);
+      const known = (server: Overview): Overview => (principal ? knownPart(server, principal) : server);
+      const found = await findServers({ host, tenant, names, known }, filter, readListPage(request, limits));
       const origin = originOf(request);
       const upstreams = new Map(
-        await Promise.all(servers.map(async ({ name }) => [name, await host.upstreamNow(tenant, name)] as const)),
+        await Promise.all(found.servers.map(async ({ name }) => [name, await host.upstreamNow(tenant, name)] as const)),
       );
+      const now = Date.now();
       const viewOf = (server: Overview): object => ({
+        ...serverView(base, server),
+        kind: kindOf(server, upstreams.get(server.name)),
+        upstream: upstreamView(upstreams.get(server.name)),
+        ...callsView(host, tenant, server.name, now),
         origin,
-        ...serverView(base, server, upstreams.get(server.name)),
       });
       const url = `${origin}${base}/mcp`;
       const credentials = credentialsOf(access, tenant);
+      const isFiltered = filter.words.length > 0 || filter.state !== undefined || filter.kind !== undefined;
       await pages.send(context, "mcp", {
-        title: "MCP servers",
+        title: "Servers",
         section: "mcp",
         origin,
         url,
@@ -55,67 +75,98 @@ export const mcpPage: PageRoute<McpOptions> = {
         isSandboxed: isolation === "sandboxed",
         setups: setupsFor({ name: "berth", url, tool: undefined, access: credentials.access }),
         problems: mayKnow(principal) ? host.problems(tenant).map(problemView) : [],
-        summary: servers.length === shown.length ? summaryOf(servers) : partOf(shown.length, names),
-        filtered: servers.length > FILTERED_FROM,
-        servers: servers.length > 0 ? await pages.fragment("servers", inGroups(servers, viewOf)) : undefined,
-        next: nextAddress(`${base}/mcp`, request, next),
+        mayAdd: writable && mayChange(context, "entry", ""),
+        filter: filterView(filter, request.query["q"]),
+        isFiltered,
+        isEmpty: names.length === 0,
+        summary: isFiltered ? foundText(found) : summaryOf(names.length, found.servers),
+        left: found.left === 0 ? "" : `${countOf(found.left, "server")} had to be left out so far`,
+        again: request.originalUrl,
+        servers:
+          found.servers.length > 0 ? await pages.fragment("servers", inGroups(found.servers, viewOf)) : undefined,
+        isOneOfSeveral: cluster.others.size > 0,
+        next: nextAddress(`${base}/mcp`, request, found.next, ["q", "state", "kind"]),
       });
     };
   },
 };
 
 /** The part of a server that the principal may know of. */
-function known(overview: Overview, principal: Principal): Overview {
+function knownPart(overview: Overview, principal: Principal): Overview {
   const { name: server, starting } = overview;
   return { ...overview, tools: overview.tools.filter(toolsShown(principal, { server, starting })) };
 }
 
-/** Fewer servers need no filter. */
-const FILTERED_FROM = 8;
-/** The most tool names that a server's line shows; its own page has all of them. */
-const NAMES_MAX = 8;
+const KIND_LABELS = { definition: "Definitions", upstream: "Upstreams", builtin: "Built in" } as const;
 
-function serverView(
-  base: string,
-  { name, state, description = "", tools, problems }: Overview,
-  upstream: UpstreamState | undefined,
-): object {
+/** The form above the list, filled in with what is asked for. */
+function filterView({ state, kind }: ServerFilter, q: unknown): object {
+  const states = Object.entries(SERVER_STATES).map(([value, { label }]) => ({ value, label }));
+  return {
+    q: typeof q === "string" ? q : "",
+    states: [...states, { value: "problems", label: "with problems" }].map(({ value, label }) => ({
+      value,
+      label,
+      selected: value === state,
+    })),
+    kinds: SERVER_KINDS.map((value) => ({ value, label: KIND_LABELS[value], selected: value === kind })),
+  };
+}
+
+function foundText({ servers, next }: FoundServers): string {
+  if (servers.length === 0) return "No server found";
+  return next === undefined ? `${countOf(servers.length, "server")} found` : `The first ${servers.length} found`;
+}
+
+/** The most tools that a server's line names; its own page has all of them. */
+const NAMES_MAX = 50;
+
+function serverView(base: string, { name, state, description = "", tools, problems }: Overview): object {
   const { endpoint, page } = pathsOf(base, name);
-  const names = tools.slice(0, NAMES_MAX);
+  const isFaulty = problems.some(({ severity }) => severity === "error");
+  const { label, tone } = SERVER_STATES[state];
   return {
     name,
-    state,
-    ...SERVER_STATES[state],
-    upstream: upstreamBadge(upstream),
+    state: label,
+    tone: tone === "good" && problems.length > 0 ? "warn" : tone,
     description: firstLine(description),
     endpoint,
     page,
-    names,
-    more: tools.length - names.length,
-    text: `${name} ${firstLine(description)} ${namesWithin(tools, FILTER_UNITS_MAX)}`,
+    tools: tools.length,
+    names: tools
+      .slice(0, NAMES_MAX)
+      .map((tool) => ({ name: tool, href: `${page}#tool-${encodeURIComponent(idOf(tool))}` })),
+    moreNames: Math.max(tools.length - NAMES_MAX, 0),
     problems: problems.slice(0, PROBLEMS_MAX).map(problemView),
+    first: problems[0] && firstLine(problems[0].message),
+    problemCount: areMore(problems) ? `${problems.length - 1}+` : problems.length || "",
+    problemTone: isFaulty ? "bad" : "warn",
     moreProblems: moreOf(problems),
   };
 }
 
-/** The most that the page's filter searches of a server's tool names. */
-const FILTER_UNITS_MAX = 2_000;
-
-function namesWithin(names: readonly string[], units: number): string {
-  let text = "";
-  for (const name of names) {
-    if (text.length + name.length > units) break;
-    text += `${name} `;
-  }
-  return text;
+function kindOf({ isBuiltIn, language, state }: Overview, upstream: UpstreamState | undefined): string {
+  if (upstream) return `Upstream (${upstream.launcher})`;
+  if (isBuiltIn) return "Built in";
+  if (language !== undefined) return language === "shell" ? "Shell" : "TypeScript";
+  return state === "ready" ? "Entry alone" : "Definition";
 }
 
-/** The badge of an upstream: the state of its process. */
-function upstreamBadge(upstream: UpstreamState | undefined): object | undefined {
+/** The state of an upstream's process, and whether changes of it wait for a person. */
+function upstreamView(upstream: UpstreamState | undefined): object | undefined {
   if (!upstream) return undefined;
   const { health, pending } = upstream;
   const waits = pending?.changes.some(({ effect }) => effect !== "compatible") ?? false;
   return { state: health.state, tone: health.state === "failed" ? "bad" : "", waits };
+}
+
+function callsView(host: Pick<Host, "activity">, tenant: string, server: string, now: number): object {
+  const activity = host.activity(tenant, server);
+  const { latestAt } = activity;
+  return {
+    chart: callChart(activity.lastHour(now)),
+    latest: latestAt === undefined ? undefined : timeView(latestAt, now),
+  };
 }
 
 const PROBLEMS_MAX = 3;
@@ -125,12 +176,11 @@ function moreOf(problems: Overview["problems"]): string {
   return areMore(problems) ? "more problems" : countOf(problems.length - PROBLEMS_MAX, "more problem");
 }
 
-function partOf(count: number, names: readonly string[]): string {
-  const part = names.length > 0 ? `here ${names[0]} to ${names.at(-1)}` : "none of them here";
-  return `${countOf(count, "server")}, ${part}`;
-}
-
-function summaryOf(servers: readonly Overview[]): string {
+function summaryOf(count: number, servers: readonly Overview[]): string {
+  if (servers.length < count) {
+    const part = servers.length > 0 ? `here ${servers[0]!.name} to ${servers.at(-1)!.name}` : "none of them here";
+    return `${countOf(count, "server")}, ${part}`;
+  }
   const tools = servers.reduce((sum, server) => sum + server.tools.length, 0);
   const bad = servers.filter(({ state }) => state === "refused").length;
   const parts = [countOf(servers.length, "server"), countOf(tools, "tool")];

@@ -35,7 +35,7 @@ export interface Pages {
 export interface Page {
   readonly title: string;
   /** The entry of the main navigation that the page belongs to. */
-  readonly section?: "mcp" | "variables" | "servers" | "packages" | "secrets" | "state" | "audit";
+  readonly section?: "mcp" | "variables" | "packages" | "secrets" | "state" | "audit";
   /** Leaves out the main navigation, for a person who may go nowhere yet. */
   readonly bare?: boolean;
   /** The path from the top to this page; the last crumb has no `href`. */
@@ -57,7 +57,6 @@ interface Crumb {
 const SECTIONS = [
   { section: "mcp", label: "Servers", href: "/mcp" },
   { section: "variables", label: "Variables", href: "/variables" },
-  { section: "servers", label: "Definitions", href: "/servers" },
   { section: "packages", label: "Packages", href: "/packages" },
   { section: "secrets", label: "Secrets", href: "/secrets" },
   { section: "state", label: "State", href: "/state" },
@@ -68,7 +67,6 @@ const SECTIONS = [
 const NEEDS: Record<NonNullable<Page["section"]>, (principal: Principal | undefined) => boolean> = {
   mcp: () => true,
   variables: (principal) => mayKnow(principal),
-  servers: () => true,
   packages: (principal) => mayKnow(principal),
   secrets: (principal) => mayKnow(principal),
   state: (principal) => !principal || principal.permits("edit"),

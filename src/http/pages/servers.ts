@@ -5,17 +5,14 @@ import type { Host } from "../../host/host.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import type { Current, Draft } from "../../lib/draft.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { mapInTurns } from "../../lib/event-loop.ts";
-import { listedProblems } from "../../lib/problem.ts";
-import { checkPermitted, mayKnow, named, reading } from "../access/permit.ts";
-import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
+import { checkPermitted, named, reading } from "../access/permit.ts";
 import type { OriginOf } from "../public-origin.ts";
 import type { RequestPlace } from "../request-context.ts";
 import type { RoutedContext, PageRoute } from "../routed.ts";
-import { pathsOf } from "./parts/paths.ts";
+import { NEW_SERVER, newServerAt, pathsOf } from "./parts/paths.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { SERVER_STATES } from "./parts/server-state.ts";
-import { countOf, shortCid } from "./parts/text.ts";
+import { shortCid } from "./parts/text.ts";
 import { DESCRIPTION_MAX } from "./parts/tool-view.ts";
 import {
   lastDraft,
@@ -29,20 +26,19 @@ import {
 interface ServerPageOptions extends EditPageOptions {
   readonly host: Host;
   readonly originOf: OriginOf;
-  readonly limits: ListPageLimits;
 }
 
 type ServerPagePlace = ServerPageOptions & RequestPlace;
 
 /**
- * `GET /servers`: every internal server. `?name=` leads to one; with `&new=typescript` or `&new=shell` its editor
- * begins with a starter; `?server=&of=definition|entry&from=&to=` compares two versions. All of that is here because
+ * `GET /servers`: leads to the list of servers. `?name=` leads to one; with `&new=typescript` or `&new=shell` to the page
+ * that begins it; `?server=&of=definition|entry&from=&to=` compares two versions. All of that is here because
  * `/servers/<name>` with a query is a call.
  */
 export const serversPage: PageRoute<ServerPageOptions> = {
   path: "/servers",
   create(options) {
-    const { edits, host, pages, writable, originOf, limits } = options;
+    const { edits, writable } = options;
     return async (context) => {
       const { request, response } = context;
       const at = { ...options, ...context.place };
@@ -53,33 +49,14 @@ export const serversPage: PageRoute<ServerPageOptions> = {
       if (typeof name === "string" && name !== "") {
         checkPermitted(context, "read", name);
         const exists = (await edits.read(tenant, { kind: "definition", name })) !== undefined;
+        // The address of a server of that name is the page that makes servers.
+        if (exists && name === NEW_SERVER) return sendServer(at, context, name);
         if (exists || !writable) return response.redirect(303, pathsOf(base, name).edit);
-        return sendServer(at, context, name, language === "shell" ? "shell" : "typescript");
+        const template = language === "shell" ? "shell" : "typescript";
+        return response.redirect(303, newServerAt(base, { name, template }));
       }
-      const { principal } = context;
-      const isShown = (each: string): boolean => mayKnow(principal, each);
-      const { names, next } = namesOnPage(host.names(tenant), readListPage(request, limits), isShown);
-      const place = { base, origin: originOf(request) };
-      const servers = await mapInTurns(names, async (each) => {
-        const summary = await host.summary(tenant, each);
-        if (!summary || summary.isBuiltIn) return [];
-        const upstream = host.upstream(tenant, each);
-        const label = languageLabel(upstream ? undefined : await edits.language(tenant, each));
-        const language = upstream ? `Upstream (${upstream.launcher})` : label;
-        const listed = {
-          ...summary,
-          description: cutText(summary.description ?? "", LISTED_DESCRIPTION_MAX),
-          problems: listedProblems(summary.problems),
-        };
-        return [{ server: viewSummary(listed, place), language }];
-      });
-      await pages.send(context, "servers", {
-        title: "Definitions",
-        section: "servers",
-        servers: servers.flat(),
-        writable,
-        next: nextAddress(`${base}/servers`, request, next),
-      });
+      const [, query] = request.originalUrl.split("?", 2);
+      response.redirect(303, `${base}/mcp${query ? `?${query}` : ""}`);
     };
   },
 };
@@ -99,12 +76,7 @@ export const serverPage: PageRoute<ServerPageOptions> = {
   },
 };
 
-async function sendServer(
-  options: ServerPagePlace,
-  context: RoutedContext,
-  name: string,
-  starter?: StarterLanguage,
-): Promise<void> {
+async function sendServer(options: ServerPagePlace, context: RoutedContext, name: string): Promise<void> {
   const { edits, host, tenant, base, pages, writable } = options;
   const [{ current: definition, damage }, entry, summary] = await Promise.all([
     readStanding(options, { kind: "definition", name }),
@@ -112,11 +84,9 @@ async function sendServer(
     host.summary(tenant, name),
   ]);
   const last =
-    definition || starter || (entry && isUpstream(entry))
-      ? undefined
-      : await lastDraft(options, { kind: "definition", name });
-  if (!definition && !entry && !summary && !starter && !last) {
-    throw new BerthError("not_found", `there is no server "${name}"; create it at ${base}/servers`);
+    definition || (entry && isUpstream(entry)) ? undefined : await lastDraft(options, { kind: "definition", name });
+  if (!definition && !entry && !summary && !last) {
+    throw new BerthError("not_found", `there is no server "${name}"; create it at ${newServerAt(base, { name })}`);
   }
   const styleNonce = randomBytes(16).toString("base64url");
   const place = (of: "definition" | "entry", heading: string): SubjectPlace => ({
@@ -131,7 +101,7 @@ async function sendServer(
     },
     styleNonce,
   });
-  const begun = definition ?? (starter && starterOf(name, starter)) ?? (last && deleted(last));
+  const begun = definition ?? (last && deleted(last));
   const views = {
     definition:
       begun && (await viewSubject(options, { kind: "definition", name }, begun, place("definition", "Definition"))),
@@ -143,11 +113,10 @@ async function sendServer(
   };
   await pages.send(context, "server", {
     title: name,
-    section: "servers",
-    crumbs: [{ label: "Definitions", href: `${base}/servers` }, { label: name }],
+    section: "mcp",
+    crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: name }],
     scripts: ["editor.js"],
     styleNonce,
-    isNew: !definition && !entry && !last && !summary?.isBuiltIn,
     isDeleted: last !== undefined,
     damage,
     canBegin: writable && !begun && entry !== undefined && !isUpstream(entry),
@@ -167,9 +136,9 @@ async function sendComparison(options: ServerPagePlace, context: RoutedContext, 
   const comparison = await viewComparison(options, subject, { from, to }, styleNonce);
   await options.pages.send(context, "comparison", {
     title: `Two versions of ${of === "entry" ? "the entry" : "the definition"} of ${name}`,
-    section: "servers",
+    section: "mcp",
     crumbs: [
-      { label: "Definitions", href: `${base}/servers` },
+      { label: "Servers", href: `${base}/mcp` },
       { label: name, href: pathsOf(base, name).edit },
       { label: "Comparison" },
     ],
@@ -178,9 +147,6 @@ async function sendComparison(options: ServerPagePlace, context: RoutedContext, 
     comparison,
   });
 }
-
-/** In a list of up to a thousand servers; the page of each has more. */
-const LISTED_DESCRIPTION_MAX = 500;
 
 function viewSummary(
   { name, state, description = "", catalog, problems }: ServerSummary,
@@ -191,7 +157,6 @@ function viewSummary(
     name,
     state: SERVER_STATES[state],
     description: cutText(description, DESCRIPTION_MAX),
-    tools: catalog ? countOf(catalog.contract.tools.length, "tool") : "",
     release: catalog?.release ?? "",
     releaseShort: catalog ? shortCid(catalog.release) : "",
     problems: problems.map(problemView),
@@ -219,56 +184,3 @@ function isUpstream({ entry, files }: Current): boolean {
     return false;
   }
 }
-
-function languageLabel(language: Current["language"] | "damaged" | undefined): string {
-  if (language === undefined) return "No definition here";
-  if (language === "damaged") return "Its definition cannot be read";
-  return language === "shell" ? "Shell" : "TypeScript";
-}
-
-type StarterLanguage = "typescript" | "shell";
-
-/** The definition that a new server begins with: it works as it is, and shows what makes a tool. */
-function starterOf(server: string, language: StarterLanguage): Draft & { language: Current["language"]; cid: null } {
-  const entry = `${server}.${language === "shell" ? "sh" : "ts"}`;
-  const text = language === "shell" ? SHELL : typescript(identifierOf(server));
-  return { entry, files: { [entry]: text }, language, cid: null };
-}
-
-const typescript = (name: string): string => `/**
- * Greets somebody. Every exported function is a tool; a model reads this comment.
- *
- * @param who - Whom to greet.
- * @param times - How often.
- * @readOnly
- */
-export function ${name}(who: string, times = 1): string {
-  return Array.from({ length: times }, () => \`Hello, \${who}!\`).join(" ");
-}
-`;
-
-const SHELL = `#!/bin/sh
-# Greets somebody. The script is one tool; a model reads this comment.
-#
-# @param {string} who - Whom to greet.
-# @readOnly
-
-set -eu
-printf 'Hello, %s!\\n' "$who"
-`;
-
-/** The function name for a server's name: `word-count` gives `wordCount`. */
-function identifierOf(server: string): string {
-  const words = server.split(/[^A-Za-z0-9]+/).filter(Boolean);
-  const name = words.map((word, index) => (index === 0 ? word : word[0]!.toUpperCase() + word.slice(1))).join("");
-  return /^[A-Za-z]/.test(name) && !RESERVED.has(name) ? name : "greet";
-}
-
-// Words that cannot name a function in a module.
-const RESERVED = new Set(
-  (
-    "arguments await break case catch class const continue debugger default delete do else enum eval export extends " +
-    "false finally for function if implements import in instanceof interface let new null package private protected " +
-    "public return static super switch this throw true try typeof var void while with yield"
-  ).split(" "),
-);

@@ -56,7 +56,7 @@ describe("C8 signing in with a browser", () => {
       [...(/<nav aria-label="Main">(.*?)<\/nav>/s.exec(html)?.[1] ?? "").matchAll(/href="([^"]*)"/g)].map(
         ([, to]) => to!,
       );
-    assert.deepEqual(links(await pageFor("/mcp", cookie)), ["/mcp", "/servers"]);
+    assert.deepEqual(links(await pageFor("/mcp", cookie)), ["/mcp"]);
     assert.deepEqual(links(await pageFor("/mcp")), []);
     assert.match(await pageFor("/mcp/meta/other", cookie), /href="\/sign-in\?next&#x3D;%2Fmcp%2Fmeta%2Fother"/);
   });

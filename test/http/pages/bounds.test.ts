@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Edits } from "../../../src/edits/edits.ts";
+import { Activity } from "../../../src/host/calls/activity.ts";
 import type { ServerSummary } from "../../../src/host/catalog/overview.ts";
 import type { Host } from "../../../src/host/host.ts";
 import { cidPage } from "../../../src/http/pages/cid.ts";
 import { Fragment } from "../../../src/http/pages/fragment.ts";
+import { mcpPage } from "../../../src/http/pages/mcp.ts";
 import type { Page, Pages } from "../../../src/http/pages/pages.ts";
-import { serverPage, serversPage } from "../../../src/http/pages/servers.ts";
+import { serverPage } from "../../../src/http/pages/servers.ts";
 import { viewComparison, viewSubject } from "../../../src/http/pages/subject.ts";
 import { variablePage } from "../../../src/http/pages/variables.ts";
 import type { RoutedContext } from "../../../src/http/routed.ts";
@@ -19,6 +21,9 @@ import { contextOf } from "../../support/request-context.ts";
 function pagesOf(sent: Page[]): Pages {
   const kept: Partial<Pages> = {
     text: async (text) => new Fragment(Buffer.from(text)),
+    async fragment(_partial, groups) {
+      return new Fragment(Buffer.from(JSON.stringify([...groups].flat())));
+    },
     async send(_context, _view, page) {
       sent.push(page);
     },
@@ -61,6 +66,8 @@ const currentOf = (name: string, text: string): Current => ({
   changedAt: 0,
   by: "test",
 });
+
+const ORIGIN = "http://127.0.0.1";
 
 interface View {
   readonly description: string;
@@ -133,16 +140,22 @@ describe("pages of what others wrote", () => {
     };
     const host: Partial<Host> = {
       names: () => ["s"],
+      directory: () => undefined,
+      overview: async () => [{ ...(summary as unknown as ServerSummary), tools: [] }],
       summary: async () => summary as unknown as ServerSummary,
-      upstream: () => undefined,
+      upstreamNow: async () => undefined,
+      activity: () => new Activity(0),
+      problems: () => [],
     };
     const sent: Page[] = [];
-    const edits = { ...editsOf(currentOf("s", "")), language: async () => undefined };
-    const at = { edits, host: host as Host, pages: pagesOf(sent), writable: true, originOf: () => "", base: "" };
-    await serversPage.create({ ...at, limits: defaultLimits })(forParams({}));
-    await serverPage.create({ ...at, limits: defaultLimits })(forParams({ server: "s", name: "s" }));
-    const [list, alone] = sent as unknown as [{ servers: [{ server: View }] }, { server: View }];
-    assert.equal(list.servers[0].server.description.length, 501);
+    const at = { edits: editsOf(currentOf("s", "")), host: host as Host, pages: pagesOf(sent), originOf: () => ORIGIN };
+    const access = { required: false, oauth: () => undefined };
+    const parts = { ...at, access, cluster: { others: new Map() }, isolation: "", limits: defaultLimits };
+    await mcpPage.create({ ...parts, writable: false })(forParams({}));
+    await serverPage.create({ ...at, writable: true })(forParams({ server: "s", name: "s" }));
+    const [list, alone] = sent as unknown as [{ servers: Fragment }, { server: View }];
+    const [listed] = JSON.parse(list.servers.bytes.toString()) as [View];
+    assert.equal(listed.description.length, 141);
     assert.equal(alone.server.description.length, 16_001);
   });
 

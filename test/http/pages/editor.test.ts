@@ -198,19 +198,18 @@ describe("pages that edit", () => {
     await browser.leave(page);
   });
 
-  for (const [language, tool] of [
-    ["TypeScript", "wordCount"],
-    ["a shell script", "word-count-sh"],
+  for (const [template, server, tool] of [
+    ["Empty One TypeScript function", "word-count", "wordCount"],
+    ["Empty shell script", "word-count-sh", "word-count-sh"],
   ] as const) {
-    it(`makes a new server that works from a starter in ${language}`, async () => {
-      const server = language === "TypeScript" ? "word-count" : "word-count-sh";
-      const page = await open("/servers");
-      await page.getByLabel("New server").fill(server);
-      await page.getByLabel("Begin with").selectOption(language);
-      await page.getByRole("button", { name: "Write it" }).click();
-      await page.getByText("new server").waitFor();
+    it(`makes a new server that works from the template "${template}", and leads to how to connect to it`, async () => {
+      const page = await open("/servers/new");
+      await page.getByLabel("Name").fill(server);
+      await page.getByRole("radio", { name: template }).check();
+      await page.getByRole("button", { name: "Go on" }).click();
+      await page.locator(".offered", { hasText: `${tool}(who: string` }).waitFor();
       await page.getByRole("button", { name: "Create" }).click();
-      await page.getByText("ready").waitFor();
+      await page.waitForURL(`**/mcp/meta/${server}?tab=connect`);
       const result = await call(`${berth.url}/mcp/${server}`, tool, { who: "Ada" });
       assert.equal(result.content[0].text.trim(), "Hello, Ada!");
       await browser.leave(page);
@@ -301,12 +300,15 @@ describe("pages that edit on a read-only instance", () => {
   it("show everything, say so, and offer no way to save", async () => {
     const berth = await startTestBerth({ texts: { "notes.ts": NOTES }, env: { BERTH_IMAGE: "readonly" } });
     const browser = await startBrowser();
-    for (const path of ["/variables", "/variables/mcps", "/servers", "/servers/notes"]) {
+    for (const path of ["/variables", "/variables/mcps", "/servers/new", "/servers/notes"]) {
       const page = await browser.open(`${berth.url}${path}`);
       await page.getByText("This instance was started read-only").waitFor();
-      assert.equal(await page.getByRole("button", { name: /Save|Create|Delete|Restore|Write/ }).count(), 0, path);
+      assert.equal(await page.getByRole("button", { name: /Save|Create|Delete|Restore|Write|Go on/ }).count(), 0, path);
       await browser.leave(page);
     }
+    const list = await browser.open(`${berth.url}/mcp`);
+    assert.equal(await list.getByRole("link", { name: /New server|Add remote server/ }).count(), 0);
+    await browser.leave(list);
     assert.deepEqual(browser.problems, []);
     await browser.close();
     await berth.close();

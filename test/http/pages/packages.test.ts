@@ -79,7 +79,7 @@ describe("the page of packages", () => {
     await write(editor, "Source of hello.ts", SOURCE);
     await editor.getByText("No problems.").waitFor();
     await editor.getByRole("button", { name: "Create" }).first().click();
-    await editor.waitForURL("**/servers/hello");
+    await editor.waitForURL("**/mcp/meta/hello?tab=connect");
     assert.equal(await hello({ name: "Ada" }), "1.0.0 greets Ada");
     await editor.goto(`${berth.url}/t/acme/mcp/meta/hello`);
     await editor.getByRole("region", { name: "Packages" }).getByText("greet 1.0.0").waitFor();

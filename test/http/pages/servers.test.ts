@@ -319,7 +319,7 @@ test("C6 every page of a Berth that hosts nothing yet says so, and how to begin"
   try {
     const said = {
       "/mcp": "Nothing is hosted here yet",
-      "/servers": "There is no definition yet. Name one above to write it.",
+      "/servers/new": "Begin with",
       "/packages": "There is no package yet",
       "/secrets": "There is no secret yet",
       "/variables": "New variable",

@@ -28,7 +28,7 @@ describe("pages of hosted upstreams", () => {
     server.offer([OTHER, ASIDE, NEW]);
     const overview = async (): Promise<string> => (await fetch(`${berth.url}/mcp`)).text();
     await until(async () => (await overview()).includes("changed: look at it"));
-    assert.match(await overview(), /upstream running/);
+    assert.match(await overview(), /Upstream \(node\)<span class="process "[^>]*>running</);
 
     const page = await browser.open(`${berth.url}/mcp/meta/server`);
     const section = page.locator("#upstream");
@@ -63,7 +63,7 @@ describe("pages of hosted upstreams", () => {
     const read = async (path: string): Promise<string> => (await fetch(`${berth.url}${path}`)).text();
     assert.match(await read("/mcp"), /not started yet/);
     assert.match(await read("/mcp/meta/slow"), /This server has not started yet/);
-    assert.match(await read("/servers"), /Upstream \(node\)/);
+    assert.match(await read("/mcp"), /Upstream \(node\)/);
     assert.deepEqual(processesWith(mark), [], "looking at pages starts nothing");
 
     const answer = call(`${berth.url}/mcp/slow`, "echo");

@@ -1,0 +1,124 @@
+import type { Request } from "express";
+import type { Overview } from "../../../host/catalog/overview.ts";
+import type { Host } from "../../../host/host.ts";
+import { mapInTurns, turnTaker } from "../../../lib/event-loop.ts";
+import { cursorAfter, namesAfter, type ListPage } from "../../list-page.ts";
+import { SERVER_STATES } from "./server-state.ts";
+
+/** The servers that a person asks the list for: `?q=&state=&kind=`. */
+export interface ServerFilter {
+  /** In lower case; a server has to have each of them in its name, its description or the names of its tools. */
+  readonly words: readonly string[];
+  readonly state: Overview["state"] | "problems" | undefined;
+  readonly kind: ServerKind | undefined;
+}
+
+export type ServerKind = "definition" | "upstream" | "builtin";
+
+export const SERVER_KINDS: readonly ServerKind[] = ["definition", "upstream", "builtin"];
+/** Longer texts are no words that somebody looks for. */
+const WORDS_UNITS_MAX = 200;
+
+/** Reads an address; what is unknown in it asks for nothing. */
+export function readServerFilter({ query: { q, state, kind } }: Pick<Request, "query">): ServerFilter {
+  const text = typeof q === "string" ? q.slice(0, WORDS_UNITS_MAX) : "";
+  return {
+    words: text.toLowerCase().split(/\s+/).filter(Boolean),
+    state: state === "problems" || isState(state) ? state : undefined,
+    kind: SERVER_KINDS.find((each) => each === kind),
+  };
+}
+
+function isState(state: unknown): state is Overview["state"] {
+  return typeof state === "string" && Object.hasOwn(SERVER_STATES, state);
+}
+
+export interface FoundServers {
+  readonly servers: readonly Overview[];
+  /** The cursor of the next page. */
+  readonly next?: string;
+  /** Servers that had to be loaded to tell if they are meant, for which there was no time. */
+  readonly left: number;
+}
+
+interface Searched {
+  readonly host: Pick<Host, "directory" | "overview">;
+  readonly tenant: string;
+  /** The names of all servers that the reader may know of, in order. */
+  readonly names: readonly string[];
+  /** The part of a server that the reader may know of: nobody finds one by a tool that is hidden from them. */
+  readonly known: (server: Overview) => Overview;
+}
+
+/**
+ * The longest that one request loads servers to search them. What was looked at is kept, so the next request gets
+ * further.
+ */
+const LOADING_MS = 1_000;
+/** Loaded together. */
+const GROUP = 16;
+
+/** One page of the servers that are asked for, among all of the tenant's. */
+export async function findServers(
+  { host, tenant, names, known }: Searched,
+  filter: ServerFilter,
+  { limit, after }: ListPage,
+): Promise<FoundServers> {
+  const began = performance.now();
+  const takeTurns = turnTaker();
+  const found: string[] = [];
+  let left = 0;
+  let group: string[] = [];
+  /** Looks at the servers of the group, in which the wanted ones are those that need no look. */
+  const settle = async (wanted: ReadonlySet<string>): Promise<void> => {
+    if (group.length === 0) return;
+    const unsure = group.filter((name) => !wanted.has(name));
+    const isOver = performance.now() - began > LOADING_MS;
+    const looked = isOver ? [] : await host.overview(tenant, unsure);
+    const meant = new Set(looked.filter((each) => isMeant(known(each), filter)).map(({ name }) => name));
+    if (isOver) left += unsure.length;
+    found.push(...group.filter((name) => wanted.has(name) || meant.has(name)));
+    group = [];
+  };
+  let wanted = new Set<string>();
+  for (const name of namesAfter(names, after)) {
+    await takeTurns();
+    const isWanted = atOnce(host, tenant, name, filter);
+    if (isWanted === false) continue;
+    group.push(name);
+    if (isWanted) wanted.add(name);
+    if (group.length < GROUP) continue;
+    await settle(wanted);
+    wanted = new Set();
+    if (found.length > limit) break;
+  }
+  await settle(wanted);
+  const shown = found.slice(0, limit);
+  const servers = await mapInTurns(await host.overview(tenant, shown), async (server) => known(server));
+  return { servers, left, ...(found.length > limit && { next: cursorAfter(shown.at(-1)!) }) };
+}
+
+/** True or false where the directory says it; undefined where the server has to be looked at. */
+function atOnce(
+  host: Searched["host"],
+  tenant: string,
+  name: string,
+  { words, state, kind }: ServerFilter,
+): boolean | undefined {
+  const listed = host.directory(tenant)?.servers.get(name);
+  const own = !listed ? "builtin" : listed.entry.upstream === undefined ? "definition" : "upstream";
+  if (kind !== undefined && own !== kind) return false;
+  if (state !== undefined && state !== "problems" && listed && (state === "disabled") === listed.enabled) return false;
+  const text = `${name} ${listed?.entry.description ?? ""}`.toLowerCase();
+  const isNamed = words.every((word) => text.includes(word));
+  // A disabled server is known by its entry alone.
+  if (state === "disabled" && listed) return isNamed;
+  return isNamed && state === undefined ? true : undefined;
+}
+
+function isMeant({ name, description = "", tools, state, problems }: Overview, wanted: ServerFilter): boolean {
+  const isState = wanted.state === "problems" ? problems.length > 0 : (wanted.state ?? state) === state;
+  if (!isState) return false;
+  const text = `${name} ${description} ${tools.join(" ")}`.toLowerCase();
+  return wanted.words.every((word) => text.includes(word));
+}
