@@ -161,10 +161,14 @@ function checkAsRead({ path, target, text }: ClientFile): void {
 export function differenceOf(file: ClientFile, after: string, parts: readonly FilePart[]): string {
   const own = new Set(parts.flatMap((part) => stringsIn("element" in part ? part.element : part.value)));
   const hidden = (text: string): string => {
-    const ranges = text === "" ? [] : file.format.strings(file.path, text);
-    return ranges.reduceRight((rest, [from, to]) => {
-      return own.has(rest.slice(from, to)) ? rest : `${rest.slice(0, from)}"…"${rest.slice(to)}`;
-    }, text);
+    let shown = "";
+    let end = 0;
+    for (const [from, to] of text === "" ? [] : file.format.strings(file.path, text)) {
+      if (own.has(text.slice(from, to))) continue;
+      shown += `${text.slice(end, from)}"…"`;
+      end = to;
+    }
+    return shown + text.slice(end);
   };
   const before = bodyOf(file);
   const { hunks } = structuredPatch("", "", hidden(before), hidden(after.replace(BOM, "")), "", "", { context: 2 });

@@ -135,6 +135,22 @@ describe("C6 a client's own file", () => {
     assert.ok(!differenceOf(own, withParts(own, codex.parts(SERVER)), codex.parts(SERVER)).includes("s3cret"));
   });
 
+  it("may be as long as that of a client that keeps its history there", () => {
+    const projects = Array.from({ length: 5_000 }, (_, index) => [
+      `/p${index}`,
+      { history: ["a", "b", "c"], allowed: [] },
+    ]);
+    const text = JSON.stringify({ projects: Object.fromEntries(projects), mcpServers: { a: {} } }, null, 2);
+    const claudeCode = findClient("claude-code")!;
+    const file = fileOf(text, claudeCode);
+    const parts = claudeCode.parts(SERVER);
+    const before = process.cpuUsage();
+    const after = withParts(file, parts);
+    assert.match(differenceOf(file, after, parts), /^\+ {4}"echo": \{$/m);
+    const { user } = process.cpuUsage(before);
+    assert.ok(user < 5_000_000, `${user / 1_000} ms of processor time`);
+  });
+
   it("stands where each system has it", () => {
     const at = (id: string, platform: NodeJS.Platform, env: NodeJS.ProcessEnv = {}): string =>
       findClient(id)!.userFile({ HOME: "/home/ada", ...env }, platform);
