@@ -1,8 +1,8 @@
 import type { Principal } from "../access/principal.ts";
 import { isSameJson } from "../lib/json.ts";
 import { sharing, type SharedLimits } from "../lib/shared-limits.ts";
-import type { TenantLimits } from "../limits/limits.ts";
-import { Gate, type GateLimits } from "./gate.ts";
+import { tenantSetting, type TenantLimits } from "../limits/limits.ts";
+import { Gate, type GateLimits, type GateSettings } from "./gate.ts";
 
 /**
  * Limits how many requests each tenant, and each token or person of it, may have under way and may begin. It owns the
@@ -80,9 +80,15 @@ export class Admission {
     const who = `the tenant "${tenant}"`;
     const gates: TenantGates = {
       limits,
-      gate: new Gate(who, limits, "requests", sharing(this.#by, tenant, "requests")),
+      gate: new Gate(who, limits, SETTINGS.requests, "requests", sharing(this.#by, tenant, "requests")),
       principals: new Map(),
-      streams: new Gate(who, { ...NO_RATE, requests: limits.streams }, "streams", sharing(this.#by, tenant, "streams")),
+      streams: new Gate(
+        who,
+        { ...NO_RATE, requests: limits.streams },
+        SETTINGS.streams,
+        "streams",
+        sharing(this.#by, tenant, "streams"),
+      ),
       streamers: new Map(),
     };
     this.#gates.set(tenant, gates);
@@ -94,7 +100,8 @@ export class Admission {
     if (known) return known;
     if (gates.size >= PRINCIPALS_MAX) forgetResting(gates, performance.now());
     const shared = sharing(this.#by, tenant, `${what} of a principal`, id);
-    const gate = new Gate(`this token of the tenant "${tenant}"`, limits, what, shared);
+    const settings = what === "streams" ? SETTINGS.principalStreams : SETTINGS.principalRequests;
+    const gate = new Gate(`this token of the tenant "${tenant}"`, limits, settings, what, shared);
     gates.set(id, gate);
     return gate;
   }
@@ -108,6 +115,16 @@ interface TenantGates {
   /** The same for each principal. */
   readonly streamers: Map<string, Gate>;
 }
+
+const SETTINGS = {
+  requests: { requests: tenantSetting("requests"), requestsPerSecond: tenantSetting("requestsPerSecond") },
+  principalRequests: {
+    requests: tenantSetting("principalRequests"),
+    requestsPerSecond: tenantSetting("principalRequestsPerSecond"),
+  },
+  streams: { requests: tenantSetting("streams"), requestsPerSecond: "" },
+  principalStreams: { requests: tenantSetting("principalStreams"), requestsPerSecond: "" },
+} as const satisfies Record<string, GateSettings>;
 
 const NO_RATE = { requestsPerSecond: 0, requestBurst: 0 };
 

@@ -1,5 +1,5 @@
 import { sharing, type SharedLimits } from "../lib/shared-limits.ts";
-import type { Limits } from "../limits/limits.ts";
+import { type Limits, limitVariable } from "../limits/limits.ts";
 import { Gate } from "./gate.ts";
 
 export type AnonymousLimitNumbers = Pick<
@@ -54,11 +54,17 @@ export class AnonymousLimits {
         requestsPerSecond: strangerRequestsPerSecond,
         requestBurst: strangerRequestBurst,
       },
+      SETTINGS,
       "requests without a valid token",
       sharing(this.#by, STRANGERS, "requests", address),
     );
   }
 }
+
+const SETTINGS = {
+  requests: limitVariable("strangerRequests"),
+  requestsPerSecond: limitVariable("strangerRequestsPerSecond"),
+};
 
 const SWEEP_MS = 1_000;
 /** No tenant can have this name. */

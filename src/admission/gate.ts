@@ -19,6 +19,12 @@ export interface GateLimits {
   readonly requestBurst: number;
 }
 
+/** The settings that change the limits, for whoever is refused: of requests under way, and of those in a second. */
+export interface GateSettings {
+  readonly requests: string;
+  readonly requestsPerSecond: string;
+}
+
 /**
  * Counts the requests of one tenant or principal and refuses those above its limits: a cap on those under way, and a
  * token bucket for how often they may begin. Where several processes serve, a shared gate admits its part of both.
@@ -31,6 +37,7 @@ export class Gate implements SharedLimit {
   readonly #who: string;
   readonly #what: string;
   readonly #limits: GateLimits;
+  readonly #settings: GateSettings;
   readonly #burst: number;
   readonly #rate = new SharedRate();
   #refusals: Refusals | undefined;
@@ -41,7 +48,14 @@ export class Gate implements SharedLimit {
   #wanted = 0;
 
   /** Refusals name `who`, and `what` is counted. */
-  constructor(who: string, limits: GateLimits, what = "requests", { by, owner, key }: Partial<Sharing> = {}) {
+  constructor(
+    who: string,
+    limits: GateLimits,
+    settings: GateSettings,
+    what = "requests",
+    { by, owner, key }: Partial<Sharing> = {},
+  ) {
+    this.#settings = settings;
     this.#by = by;
     this.owner = owner ?? "";
     this.key = key ?? "";
@@ -66,12 +80,16 @@ export class Gate implements SharedLimit {
     const elsewhere = this.#by?.using(this);
     if (this.#underWay >= (elsewhere ? this.#roomBeside(elsewhere) : requests)) {
       this.#turnedAway += 1;
-      throw this.#refusal(`has ${requests} ${this.#what} under way, the most that it may`, 1);
+      throw this.#refusal(
+        `has ${requests} ${this.#what} under way, the most that it may (${this.#settings.requests})`,
+        1,
+      );
     }
     if (requestsPerSecond > 0) {
       const waitMs = this.#rate.take(now, requestsPerSecond / 1000, this.#burst, elsewhere);
       if (waitMs > 0) {
-        throw this.#refusal(`may begin ${requestsPerSecond} ${this.#what} a second`, Math.ceil(waitMs / 1000));
+        const why = `may begin ${requestsPerSecond} ${this.#what} a second (${this.#settings.requestsPerSecond})`;
+        throw this.#refusal(why, Math.ceil(waitMs / 1000));
       }
     }
     this.#underWay += 1;

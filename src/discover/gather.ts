@@ -4,7 +4,7 @@ import { isAbsolute, join, posix, resolve, relative, sep } from "node:path";
 import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import { DATA_FOLDER, isInDataFolder } from "../lib/data-folder.ts";
 import type { Problem } from "../lib/problem.ts";
-import { defaultLimits, type Limits } from "../limits/limits.ts";
+import { defaultLimits, type Limits, limitVariable } from "../limits/limits.ts";
 import { findImports } from "./imports.ts";
 import {
   declarationsOf,
@@ -57,7 +57,7 @@ export async function gatherDefinition(
     }
     bytes += read.bytes;
     if (bytes > limits.sourceBytes) {
-      const message = `With "${found.path}" the definition has ${bytes} bytes, and its files may have ${limits.sourceBytes} together.`;
+      const message = `With "${found.path}" the definition has ${bytes} bytes, and its files may have ${limits.sourceBytes} together (${limitVariable("sourceBytes")}).`;
       problems.push(problem("too-large", message, origin));
       break;
     }
@@ -208,10 +208,17 @@ async function readSourceFile(root: string, path: string, bytesMax: number): Pro
     const stat = await file.stat();
     if (!stat.isFile()) return fail("unreadable-file", `"${path}" is not a plain file.`);
     if (stat.size > bytesMax) {
-      return fail("too-large", `"${path}" has ${stat.size} bytes, and a source file may have ${bytesMax}.`);
+      return fail(
+        "too-large",
+        `"${path}" has ${stat.size} bytes, and a source file may have ${bytesMax} (${limitVariable("sourceFileBytes")}).`,
+      );
     }
     const bytes = await readAtMost(file, bytesMax + 1);
-    if (bytes.length > bytesMax) return fail("too-large", `"${path}" grew beyond ${bytesMax} bytes while it was read.`);
+    if (bytes.length > bytesMax)
+      return fail(
+        "too-large",
+        `"${path}" grew beyond ${bytesMax} bytes (${limitVariable("sourceFileBytes")}) while it was read.`,
+      );
     const text = isBytes(path)
       ? Buffer.from(bytes).toString("base64")
       : new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);

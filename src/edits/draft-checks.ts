@@ -52,7 +52,10 @@ function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
   const all = Object.entries(files);
   if (all.length > limits.sourceFiles) {
     problems.push(
-      fault("too-many-files", `It has ${all.length} files, and a definition has at most ${limits.sourceFiles}`),
+      fault(
+        "too-many-files",
+        `It has ${all.length} files, and a definition has at most ${limits.sourceFiles} (${limitVariable("sourceFiles")})`,
+      ),
     );
   }
   let total = 0;
@@ -64,7 +67,7 @@ function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
       problems.push({ ...fault("not-base64", message), file });
     }
     if (bytes > limits.sourceFileBytes) {
-      const message = `${file} has ${bytes} bytes, and a file has at most ${limits.sourceFileBytes}`;
+      const message = `${file} has ${bytes} bytes, and a file has at most ${limits.sourceFileBytes} (${limitVariable("sourceFileBytes")})`;
       problems.push({ ...fault("too-large", message), file });
     }
     if (!isOwnPath(file)) {
@@ -77,7 +80,10 @@ function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
   }
   if (total > limits.sourceBytes) {
     problems.push(
-      fault("too-large", `The files have ${total} bytes together, and at most ${limits.sourceBytes} are allowed`),
+      fault(
+        "too-large",
+        `The files have ${total} bytes together, and at most ${limits.sourceBytes} are allowed (${limitVariable("sourceBytes")})`,
+      ),
     );
   }
   return problems;

@@ -96,6 +96,8 @@ export interface GuestCall {
   readonly deadlineMs: number;
   /** The caller takes a long result as raw bytes, unread by the serving thread. */
   readonly takesUnread?: boolean;
+  /** The name of what is called, for whoever follows its requests to the host. */
+  readonly item?: string;
   /** Whose call it is. It is handed to the host port with each request of the guest; the executor never looks at it. */
   readonly caller?: unknown;
   readonly signal?: CancelSignal;
@@ -215,6 +217,8 @@ export class LaterAnswer {
 export interface AskingCall {
   /** As the call was given it. */
   readonly caller: unknown;
+  /** The name of what is called, where the call has one. */
+  readonly item?: string | undefined;
   /**
    * Calls `close` when the call is over, or when what it may reach was taken from it; at once if it already is. `why`
    * is for the author of the code.

@@ -1,4 +1,5 @@
 import { lacksDescriptor } from "../lib/error-mapping.ts";
+import { limitVariable, tenantSetting } from "../limits/limits.ts";
 import type { Exit } from "../processes/process-group.ts";
 import type { FailureReason, GuestFailure, GuestProgram } from "./executor.ts";
 import { messageUnitsMax, stackUnitsMax } from "./guest/wire.mts";
@@ -14,7 +15,7 @@ export function timedOut(deadlineMs: number, tenant: string, msPerSecond: number
   const said = `it took longer than its deadline of ${deadlineMs} ms`;
   if (msPerSecond === undefined) return failure("timeout", said);
   const may = `may use ${msPerSecond} ms of processor time in a second`;
-  const why = `the guests of the tenant "${tenant}" ${may} (its limit processorMsPerSecond), and had used it up`;
+  const why = `the guests of the tenant "${tenant}" ${may} (${tenantSetting("processorMsPerSecond")}), and had used it up`;
   return failure("timeout", `${said}: ${why}`);
 }
 
@@ -31,7 +32,7 @@ export const suspended: GuestFailure = failure("evicted", "its tenant is no long
 export const folderWithdrawn: GuestFailure = failure("evicted", "a folder was taken from its server", true);
 
 export function outputTooLarge(outputBytes: number): GuestFailure {
-  return failure("output", `its result is larger than the limit of ${outputBytes} bytes`);
+  return failure("output", `its result is larger than ${outputBytes} bytes (${limitVariable("outputBytes")})`);
 }
 
 /** `what`: the limit that was exceeded, and whose it is. */
@@ -39,8 +40,12 @@ export function heldTooMuch(heldMb: number, megabytes: number, what: string): Gu
   return failure("memory", `it held ${heldMb} MB of memory, more than the ${megabytes} MB that ${what}`);
 }
 
-export function tooBusy(queued: number): GuestFailure {
-  return failure("busy", `${queued} calls are already waiting for their turn, and no more may wait`, true);
+export function tooBusy(queued: number, limit: "queuedCallsPerTenant" | "guestBacklogBytes"): GuestFailure {
+  return failure(
+    "busy",
+    `${queued} calls are already waiting for their turn, and no more may wait (${limitVariable(limit)})`,
+    true,
+  );
 }
 
 export function needsSandbox(tenant: string, reason: string): GuestFailure {
@@ -68,7 +73,7 @@ export function ended(exit: Exit, stderr: string): GuestFailure {
   if (exit.startError) return notStarted(exit.startError);
   if (isUnmounted(stderr)) return notMounted;
   if (/out of memory|allocation failed|bad_alloc/i.test(stderr)) {
-    return failure("memory", "its process ran out of memory and ended");
+    return failure("memory", `its process ran out of memory and ended (${limitVariable("guestMemoryMb")})`);
   }
   const signal = exit.signal ?? signalOf(exit.code);
   if (signal === "SIGKILL")

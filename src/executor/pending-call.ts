@@ -50,6 +50,10 @@ export class PendingCall implements AskingCall {
     return this.given.caller;
   }
 
+  get item(): string | undefined {
+    return this.given.item;
+  }
+
   /**
    * Calls `onAbort` when the caller gives up, until the caller has its outcome. Both are kept instead of a function
    * that removes the listener: V8 treats a function written into a property as long-lived, and so would keep each call,

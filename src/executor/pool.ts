@@ -2,6 +2,7 @@ import { BoundedMap } from "../lib/bounded-map.ts";
 import { MessageRooms, unfinishedGuest, type RoomLimits as MessageLimits } from "../lib/message-room.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
 import { TokenBuckets } from "../lib/token-buckets.ts";
+import { limitVariable } from "../limits/limits.ts";
 import type { CpuFairness } from "../processes/quota/quota.ts";
 import { heldMbMax } from "./executor-limits.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
@@ -199,7 +200,9 @@ export class Pool {
     const { guestMemoryMb } = this.#limits;
     const megabytes = heldMbMax(guestMemoryMb);
     const onExceeded = (heldMb: number): void =>
-      session.kill(heldTooMuch(heldMb, megabytes, `the limit guestMemoryMb of ${guestMemoryMb} leaves to its process`));
+      session.kill(
+        heldTooMuch(heldMb, megabytes, `${limitVariable("guestMemoryMb")}=${guestMemoryMb} leaves to its process`),
+      );
     this.#owner.fairness.add(program.tenant, session, {
       isNice: true,
       memory: { megabytes, onExceeded },

@@ -1,6 +1,7 @@
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
+import { limitVariable } from "../limits/limits.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 import type { CpuFairness, MemoryLimit } from "../processes/quota/quota.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
@@ -117,7 +118,7 @@ export class Scripts {
 
     try {
       const turn = this.#turns.enter(script.tenant, (leaveQueue) => (giveUpWaiting = leaveQueue));
-      if (!turn) return { ok: false, error: tooBusy(this.#limits.queuedCallsPerTenant) };
+      if (!turn) return { ok: false, error: tooBusy(this.#limits.queuedCallsPerTenant, "queuedCallsPerTenant") };
       if (!(await turn)) return { ok: false, error: verdict! };
       giveUpWaiting = undefined;
       try {
@@ -161,7 +162,7 @@ export class Scripts {
   /** The memory that all processes of a run share; the system's own limit is per process. */
   #memoryLimitOf(stop: (why: GuestFailure) => void): MemoryLimit {
     const { scriptMemoryMb: megabytes, scriptTasks: processes } = this.#limits;
-    const what = "the limit scriptMemoryMb leaves to all its processes together";
+    const what = `all its processes together may hold (${limitVariable("scriptMemoryMb")})`;
     return { megabytes, processes, onExceeded: (heldMb) => stop(heldTooMuch(heldMb, megabytes, what)) };
   }
 

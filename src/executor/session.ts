@@ -167,7 +167,7 @@ export class GuestSession {
   #send(call: PendingCall): void {
     const { shape, args, context } = call.given;
     if (this.#process.backlogBytes > this.#limits.guestBacklogBytes)
-      return this.#refuse(call, tooBusy(this.#calls.size));
+      return this.#refuse(call, tooBusy(this.#calls.size, "guestBacklogBytes"));
     this.#calls.add(call);
     let frame: string;
     try {

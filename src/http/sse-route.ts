@@ -99,7 +99,10 @@ export function createSseRoute(options: SseRouteOptions): Route {
     if (!/text\/event-stream|\*\/\*|text\/\*/.test(request.headers.accept ?? "*/*"))
       throw new BerthError("not_acceptable");
     if (connections.size >= options.limits.sseConnections) {
-      throw new BerthError("too_many_streams", `the limit is ${options.limits.sseConnections}`);
+      throw new BerthError(
+        "too_many_streams",
+        `the limit is ${options.limits.sseConnections} (${limitVariable("sseConnections")})`,
+      );
     }
     const { endpoint, host, streams } = options;
     admit(principal, server);
@@ -107,7 +110,10 @@ export function createSseRoute(options: SseRouteOptions): Route {
     if (response.destroyed) return;
     const { sseConnectionsPerTenant } = options.limits;
     if (connectionsOf(tenant).length >= sseConnectionsPerTenant) {
-      throw new BerthError("too_many_streams", `the limit of a tenant is ${sseConnectionsPerTenant}`);
+      throw new BerthError(
+        "too_many_streams",
+        `the limit of a tenant is ${sseConnectionsPerTenant} (${limitVariable("sseConnectionsPerTenant")})`,
+      );
     }
     const events = streams.take(context);
     if (!events) throw new BerthError("too_many_streams");

@@ -2,6 +2,7 @@ import { readFileSync, realpathSync, statSync } from "node:fs";
 import { isAbsolute, join, posix, relative, sep } from "node:path";
 import { rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { DATA_FOLDER, isInDataFolder } from "../lib/data-folder.ts";
+import { limitVariable } from "../limits/limits.ts";
 
 /** The folder of sources: the generator reads only through it, and it gives access to nothing outside. */
 export interface SourceFolder {
@@ -55,7 +56,10 @@ export function openSourceFolder(root: string, bytesMax: number): SourceFolder {
       const { size, isFile } = kindOf(real);
       if (!isFile) return { code: "not-a-file", message: `"${path}" is not a file` };
       if (size > bytesMax) {
-        return { code: "too-large", message: `"${path}" has ${size} bytes, and a source may have ${bytesMax}` };
+        return {
+          code: "too-large",
+          message: `"${path}" has ${size} bytes, and a source may have ${bytesMax} (${limitVariable("sourceBytes")})`,
+        };
       }
       const block = rawBlock(readFileSync(real));
       const file = { path: normal, block, text: decode(block.bytes) };

@@ -1,3 +1,4 @@
+import { tenantSetting, type TenantLimits } from "../limits/limits.ts";
 import { BerthError } from "./errors.ts";
 import {
   SharedRate,
@@ -97,7 +98,7 @@ class Bucket implements SharedLimit {
 /** Returns a function that throws `too_many_requests` where a tenant does something too often. */
 export function limitedPerMinute(
   does: string,
-  limit: string,
+  limit: keyof TenantLimits,
   perMinuteOf: (tenant: string) => number = () => 0,
   by?: SharedLimits,
 ) {
@@ -109,7 +110,7 @@ export function limitedPerMinute(
   return (tenant: string): void =>
     buckets.check(
       tenant,
-      (perMinute) => `the tenant "${tenant}" may ${does} ${perMinute} times a minute, its limit ${limit}`,
+      (perMinute) => `the tenant "${tenant}" may ${does} ${perMinute} times a minute (${tenantSetting(limit)})`,
     );
 }
 

@@ -293,6 +293,8 @@ const hostLimits = {
   recentLines: 20,
   /** Servers of all tenants for which such lines are kept in memory; the longest silent are forgotten first. */
   recentLinesServers: 1_000,
+  /** The arguments of a call, and its result, as far as `berth dev` shows each. */
+  devShownCharacters: 160,
   /** Tools that `/metrics` shows separately; all others are counted together. */
   metricTools: 500,
 };
@@ -669,6 +671,11 @@ export type TenantLimits = Readonly<Record<keyof typeof tenantLimitNames, number
 /** `callMs` → `BERTH_CALL_MS`. */
 export function limitVariable(limit: string): string {
   return `BERTH_${limit.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
+}
+
+/** The settings that change a tenant's limit, for a person: its own, and that of all tenants without one. */
+export function tenantSetting(name: keyof TenantLimits): string {
+  return `its limit ${name}, else ${limitVariable(tenantLimitNames[name])}`;
 }
 
 /** How often one request may go on after a question: for a function that never stops asking. Nothing may change it. */

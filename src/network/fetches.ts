@@ -1,7 +1,7 @@
 import { fetch, type Agent, type Response } from "undici";
 import type { Json, JsonObject } from "../lib/json.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
-import type { Limits } from "../limits/limits.ts";
+import { type Limits, limitVariable } from "../limits/limits.ts";
 import { openAgent, type Resolve } from "./agent.ts";
 import { bareHostname, type AllowedHost } from "./allow-list.ts";
 import {
@@ -92,10 +92,12 @@ export class Fetches {
     if (opened.over !== undefined) throw new Error(opened.over);
     if (opened.exchanges.has(id)) throw new Error("there is already a fetch of this number");
     if (++opened.count > fetchesPerCall) {
-      throw new Error(`one call may fetch ${fetchesPerCall} times, the limit fetchesPerCall`);
+      throw new Error(`one call may fetch ${fetchesPerCall} times (${limitVariable("fetchesPerCall")})`);
     }
     if (this.#open >= openFetches) {
-      throw new Error(`${openFetches} fetches of this server are open, the limit openFetches; read or cancel some`);
+      throw new Error(
+        `${openFetches} fetches of this server are open (${limitVariable("openFetches")}); read or cancel some`,
+      );
     }
     const exchange = new Exchange(wanted, this.#rules, this.#limits);
     this.#open++;
@@ -208,7 +210,7 @@ class Exchange {
     this.#rules = rules;
     this.#limits = limits;
     const { fetchMs } = limits;
-    const late = `it took longer than the limit fetchMs of ${fetchMs} ms`;
+    const late = `it took longer than ${fetchMs} ms (${limitVariable("fetchMs")})`;
     this.#timer = setTimeout(() => void this.#fail(late), fetchMs).unref();
     if (wanted.body && !(wanted.body instanceof Uint8Array)) {
       this.#sent = new TransformStream();
@@ -269,7 +271,9 @@ class Exchange {
         this.#receivedBytes += part.length;
         const { fetchResponseBytes } = this.#limits;
         if (this.#receivedBytes > fetchResponseBytes) {
-          throw this.#fail(`its answer is longer than the limit fetchResponseBytes of ${fetchResponseBytes}`);
+          throw this.#fail(
+            `its answer is longer than ${fetchResponseBytes} bytes (${limitVariable("fetchResponseBytes")})`,
+          );
         }
       }
       if (part.length > PART_BYTES) this.#rest = part.subarray(PART_BYTES);
@@ -292,7 +296,7 @@ class Exchange {
     this.#sentBytes += bytes;
     const { fetchRequestBytes } = this.#limits;
     if (this.#sentBytes <= fetchRequestBytes) return;
-    throw this.#fail(`its body is longer than the limit fetchRequestBytes of ${fetchRequestBytes}`);
+    throw this.#fail(`its body is longer than ${fetchRequestBytes} bytes (${limitVariable("fetchRequestBytes")})`);
   }
 
   #fail(why: string): NetworkRefused {

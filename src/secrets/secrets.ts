@@ -1,4 +1,5 @@
 import { BerthError } from "../lib/errors.ts";
+import { limitVariable } from "../limits/limits.ts";
 import type { SealedSecret, SecretStore } from "../store/store.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { seal, unseal, type SecretKey } from "./sealing.ts";
@@ -80,7 +81,11 @@ export function openSecrets(store: SecretStore, ring: KeyRing, limits: SecretLim
       if (fault !== undefined) throw new BerthError("secret_invalid", fault);
       const names = await store.secrets(tenant);
       if (names.length >= limits.secretsPerTenant && !names.some((each) => each.name === name)) {
-        throw new BerthError("secret_invalid", `there are already ${limits.secretsPerTenant}, the limit`);
+        const limit = limitVariable("secretsPerTenant");
+        throw new BerthError(
+          "secret_invalid",
+          `there are already ${limits.secretsPerTenant}, and no more fit (${limit})`,
+        );
       }
       for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
         const inUse = await store.secretKeyId();

@@ -3,6 +3,7 @@ import { devNull } from "node:os";
 import { setTimeout as after } from "node:timers/promises";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
+import { limitVariable } from "../limits/limits.ts";
 import type { ConnectOptions, Opened, Peer } from "./channel.ts";
 import { startChild, type Child } from "./child.ts";
 import { addressOf, commandOf } from "./command.ts";
@@ -139,7 +140,11 @@ async function whyNot(
   const { garbage: printed = "", stderr = "" } = child ?? {};
   const garbage = printed === "" ? "" : `; it wrote "${printed}" to stdout, which is not a message`;
   if (timeout.aborted) {
-    return new UpstreamError("upstream_timeout", `${name} did not say hello within ${seconds} s${garbage}`, { stderr });
+    return new UpstreamError(
+      "upstream_timeout",
+      `${name} did not say hello within ${seconds} s (${limitVariable("upstreamStartMs")})${garbage}`,
+      { stderr },
+    );
   }
   if (cause !== undefined || !child) {
     return new UpstreamError("upstream_not_started", `${name}: ${cause?.message}${garbage}`, { stderr, cause });

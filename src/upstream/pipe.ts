@@ -4,7 +4,7 @@ import { Cancellation, type CancelSignal } from "../lib/cancellation.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, JsonText, type JsonObject } from "../lib/json.ts";
 import { Ticker } from "../lib/ticker.ts";
-import type { Limits } from "../limits/limits.ts";
+import { type Limits, limitVariable } from "../limits/limits.ts";
 import type { Channel, Closed, ConnectOptions } from "./channel.ts";
 import type { Child } from "./child.ts";
 import type { UpstreamMessage, RequestMessage } from "./messages.ts";
@@ -180,7 +180,11 @@ export class Pipe implements Channel {
     let watched = false;
     for (const call of this.#calls.all()) {
       if (now >= call.deadlineAt) {
-        this.#give(call, "it takes too long", new UpstreamError("upstream_timeout", call.what));
+        this.#give(
+          call,
+          "it takes too long",
+          new UpstreamError("upstream_timeout", `${call.what} (${limitVariable("upstreamCallMs")})`),
+        );
       } else watched ||= call.deadlineAt !== Infinity;
     }
     return watched;

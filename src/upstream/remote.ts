@@ -14,7 +14,7 @@ import { headerMarks } from "../contract/parameter-headers.ts";
 import { toAbortSignal, type CancelSignal } from "../lib/cancellation.ts";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { isObject, JsonText, type JsonObject, type JsonSchema } from "../lib/json.ts";
-import type { Limits } from "../limits/limits.ts";
+import { type Limits, limitVariable } from "../limits/limits.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
 import { LongResults, setResultsAside, LongArguments } from "./bypass.ts";
 import type { Channel, Closed, ConnectOptions, Opened, Peer } from "./channel.ts";
@@ -71,7 +71,11 @@ export async function openRemote(
     if (options.signal?.aborted) return new BerthError("cancelled", what);
     if (asked.tooMany.aborted) return new UpstreamError("upstream_not_started", `${what}: it ${asked.fault}`);
     if (timeout.aborted || isTimeout(error)) {
-      return new UpstreamError("upstream_timeout", `${what} within ${upstreamStartMs / 1000} s`, { cause: error });
+      return new UpstreamError(
+        "upstream_timeout",
+        `${what} within ${upstreamStartMs / 1000} s (${limitVariable("upstreamStartMs")})`,
+        { cause: error },
+      );
     }
     if (error instanceof SdkHttpError) return httpFailure(error, what, "upstream_not_started");
     return new UpstreamError("upstream_not_started", `${what}: ${wordsOf(error)}`, { cause: error });
@@ -355,7 +359,7 @@ function failureOf(error: unknown, what: string, signal: CancelSignal | undefine
   if (error instanceof SdkError) {
     switch (error.code) {
       case SdkErrorCode.RequestTimeout:
-        return new UpstreamError("upstream_timeout", what, { cause: error });
+        return new UpstreamError("upstream_timeout", `${what} (${limitVariable("upstreamCallMs")})`, { cause: error });
       case SdkErrorCode.ConnectionClosed:
       case SdkErrorCode.NotConnected:
       case SdkErrorCode.SendFailed:

@@ -4,6 +4,7 @@ import { Gate } from "../../src/admission/gate.ts";
 import { BerthError } from "../../src/lib/errors.ts";
 
 const NO_RATE = { requestsPerSecond: 0, requestBurst: 0 };
+const SETTINGS = { requests: "BERTH_A", requestsPerSecond: "BERTH_B" };
 
 function refusalOf(work: () => void): BerthError {
   try {
@@ -17,19 +18,19 @@ function refusalOf(work: () => void): BerthError {
 
 describe("a gate", () => {
   it("C8 lets in as many at once as it may, and the next one when one has left", () => {
-    const gate = new Gate("acme", { requests: 2, ...NO_RATE });
+    const gate = new Gate("acme", { requests: 2, ...NO_RATE }, SETTINGS);
     gate.enter(0);
     gate.enter(0);
     const refused = refusalOf(() => gate.enter(0));
     assert.equal(refused.status, 429);
-    assert.match(refused.message, /acme has 2 requests under way, the most that it may; try again in 1 s/);
+    assert.match(refused.message, /acme has 2 requests under way, the most that it may \(BERTH_A\); try again in 1 s/);
     gate.leave();
     gate.enter(0);
     assert.equal(gate.underWay, 2);
   });
 
   it("C8 lets in so many a second, after a rest as many at once as the burst, and says when to come again", () => {
-    const gate = new Gate("acme", { requests: 100, requestsPerSecond: 2, requestBurst: 3 });
+    const gate = new Gate("acme", { requests: 100, requestsPerSecond: 2, requestBurst: 3 }, SETTINGS);
     for (let request = 0; request < 3; request++) gate.enter(1_000);
     assert.equal(refusalOf(() => gate.enter(1_000)).data?.["retryAfterSeconds"], 1);
     refusalOf(() => gate.enter(1_499));
@@ -40,13 +41,13 @@ describe("a gate", () => {
   });
 
   it("C8 waits as long as a slow rate needs", () => {
-    const gate = new Gate("acme", { requests: 100, requestsPerSecond: 1, requestBurst: 0 });
+    const gate = new Gate("acme", { requests: 100, requestsPerSecond: 1, requestBurst: 0 }, SETTINGS);
     gate.enter(0);
     assert.equal(refusalOf(() => gate.enter(100)).data?.["retryAfterSeconds"], 1);
   });
 
   it("C8 counts no request that it refuses", () => {
-    const gate = new Gate("acme", { requests: 1, ...NO_RATE });
+    const gate = new Gate("acme", { requests: 1, ...NO_RATE }, SETTINGS);
     gate.enter(0);
     refusalOf(() => gate.enter(0));
     gate.leave();

@@ -103,7 +103,7 @@ for (const kind of NODE_KINDS) {
           assert.equal(status, 429);
           assert.match(
             body.error.message,
-            /"saving" may save 60 times a minute, its limit savesPerMinute; try again in \d+ s/,
+            /"saving" may save 60 times a minute \(its limit savesPerMinute, else BERTH_SAVES_PER_MINUTE_PER_TENANT\); try again in \d+ s/,
           );
         }
       }

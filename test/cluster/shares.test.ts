@@ -13,6 +13,8 @@ import { limitedPerMinute } from "../../src/lib/token-buckets.ts";
 import { openStore } from "../../src/store/open-store.ts";
 import { until } from "../support/until.ts";
 
+const SETTINGS = { requests: "BERTH_A", requestsPerSecond: "BERTH_B" };
+
 describe("limits that two nodes share", { concurrency: true }, () => {
   let folder: string;
   const closers: (() => unknown)[] = [];
@@ -43,7 +45,7 @@ describe("limits that two nodes share", { concurrency: true }, () => {
   /** The same gate on both nodes. */
   function gates(name: string, limits: Partial<GateLimits>): readonly [Gate, Gate] {
     const all = { requests: Infinity, requestsPerSecond: 0, requestBurst: 0, ...limits };
-    return nodes.map(({ shares }) => new Gate(name, all, "requests", sharing(shares, name, "requests"))) as [
+    return nodes.map(({ shares }) => new Gate(name, all, SETTINGS, "requests", sharing(shares, name, "requests"))) as [
       Gate,
       Gate,
     ];
@@ -209,7 +211,7 @@ describe("what a node says of its limits", () => {
 
   function gate(shares: Shares, owner: string, id = ""): Gate {
     const limits = { requests: 10, requestsPerSecond: 0, requestBurst: 0 };
-    return new Gate(owner, limits, "requests", sharing(shares, owner, "requests", id));
+    return new Gate(owner, limits, SETTINGS, "requests", sharing(shares, owner, "requests", id));
   }
 
   it("is nothing while it is alone, and each gate has the whole limit", async () => {
@@ -241,6 +243,7 @@ describe("what a node says of its limits", () => {
     const large = new Gate(
       "acme",
       { requests: 1_000, requestsPerSecond: 1_000, requestBurst: 0 },
+      SETTINGS,
       "requests",
       sharing(shares, "acme", "requests"),
     );
@@ -272,7 +275,7 @@ describe("what a node says of its limits", () => {
     const { shares, others, hear, gone } = oneOfTwo();
     const own = gate(shares, "acme");
     hear({ from: "other", uses: [[own.key, 10, 10, 0, 0]] });
-    assert.throws(() => own.enter(0), /has 10 requests under way, the most that it may; try again in 1 s/);
+    assert.throws(() => own.enter(0), /has 10 requests under way, the most that it may \(BERTH_A\); try again in 1 s/);
     others.set("third", {});
     others.delete("other");
     gone("other");

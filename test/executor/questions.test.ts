@@ -192,7 +192,7 @@ for (const mode of modes) {
         ["key", /key must be a string of 1 to 256/],
         ["two of one key", /Two different questions have the key "k"/],
         ["too many", /More than 32 questions/],
-        ["too large", /larger than the limit of 1000000 bytes/],
+        ["too large", /larger than 1000000 bytes \(BERTH_OUTPUT_BYTES\)/],
         ["bigint", /BigInt/],
       ];
       for (const [kind, message] of cases) {

@@ -87,7 +87,10 @@ describe("streams over HTTP", () => {
       return isError ? content[0].text : content.map((block: { text: string }) => block.text);
     };
     assert.deepEqual(await blocks("one two three"), ["one", "two", "three"]);
-    assert.match(String(await blocks(`${"x".repeat(3_000)} `.repeat(4))), /more than the limit of 10000 bytes/);
+    assert.match(
+      String(await blocks(`${"x".repeat(3_000)} `.repeat(4))),
+      /more than 10000 bytes \(BERTH_OUTPUT_BYTES\)/,
+    );
     const stream = await open(berth.url, streamingCall("words", { text: `${"x".repeat(3_000)} `.repeat(4) }));
     await stream.until(/"content":\[\][\s\S]*\r\n0\r\n/);
     assert.equal(stream.text().match(/"progress":\d/g)?.length, 5);

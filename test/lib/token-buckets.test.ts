@@ -24,7 +24,8 @@ describe("how often something may begin", () => {
     for (let turn = 0; turn < 10; turn++) (await places.take("acme"))();
     await assert.rejects(places.take("acme"), {
       code: "too_many_processes",
-      message: /may start 1 upstream programs a minute, its limit processStartsPerMinute; try again in 60 s$/,
+      message:
+        /may start 1 upstream programs a minute \(its limit processStartsPerMinute, else BERTH_PROCESS_STARTS_PER_MINUTE_PER_TENANT\); try again in 60 s$/,
     });
     (await places.take("evil"))();
   });

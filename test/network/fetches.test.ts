@@ -250,7 +250,7 @@ describe("the network of a server's code", () => {
     const bomb = gzipSync(Buffer.alloc(50 * 1024 * 1024));
     answer = (_request, response) => response.setHeader("Content-Encoding", "gzip").end(bomb);
     await begin(`http://127.0.0.1:${port}/`);
-    await assert.rejects(text(), /longer than the limit fetchResponseBytes of 100000/);
+    await assert.rejects(text(), /longer than 100000 bytes \(BERTH_FETCH_RESPONSE_BYTES\)/);
   });
 
   it("C8 an answer that is packed more than once is refused: a few bytes could hide work that yields nothing", async () => {
@@ -280,7 +280,7 @@ describe("the network of a server's code", () => {
 
   it("C8 fetchRequestBytes: a longer body is not sent", async () => {
     const { request, begin } = open([`127.0.0.1:${port}`], { fetchRequestBytes: 1000 });
-    const limit = /longer than the limit fetchRequestBytes of 1000/;
+    const limit = /longer than 1000 bytes \(BERTH_FETCH_REQUEST_BYTES\)/;
     const base64 = Buffer.alloc(1001).toString("base64");
     await assert.rejects(begin(`http://127.0.0.1:${port}/`, { method: "POST", base64 }), limit);
     await assert.rejects(begin(`http://127.0.0.1:${port}/`, { method: "POST", parts: true, length: 1001 }), limit);
@@ -292,11 +292,11 @@ describe("the network of a server's code", () => {
   it("C8 fetchMs: what takes longer ends, before its head and in the midst of its body", async () => {
     const hasty = open([`127.0.0.1:${port}`], { fetchMs: 200 });
     answer = () => {};
-    await assert.rejects(hasty.begin(`http://127.0.0.1:${port}/`), /longer than the limit fetchMs of 200 ms/);
+    await assert.rejects(hasty.begin(`http://127.0.0.1:${port}/`), /longer than 200 ms \(BERTH_FETCH_MS\)/);
     const { begin, text } = open([`127.0.0.1:${port}`], { fetchMs: 2_000 });
     answer = (_request, response) => void response.write("half");
     await begin(`http://127.0.0.1:${port}/`);
-    await assert.rejects(text(), /longer than the limit fetchMs of 2000 ms/);
+    await assert.rejects(text(), /longer than 2000 ms \(BERTH_FETCH_MS\)/);
   });
 
   it("C8 a host that sends interim answers without end is left, and one that sends a few is not", async () => {
@@ -318,10 +318,10 @@ describe("the network of a server's code", () => {
     await begin(`http://127.0.0.1:${port}/`);
     await begin(`http://127.0.0.1:${port}/`);
     const params = { id: 1, url: `http://127.0.0.1:${port}/`, method: "GET", headers: [] };
-    await assert.rejects(fetches.request("fetch", params, new Call()), /the limit openFetches/);
+    await assert.rejects(fetches.request("fetch", params, new Call()), /\(BERTH_OPEN_FETCHES\)/);
     await request("fetchAbort", { id: 1 });
     await begin(`http://127.0.0.1:${port}/`);
-    await assert.rejects(begin(`http://127.0.0.1:${port}/`), /the limit fetchesPerCall/);
+    await assert.rejects(begin(`http://127.0.0.1:${port}/`), /\(BERTH_FETCHES_PER_CALL\)/);
   });
 
   it("C8 what a call leaves open ends with it, and none of another call can be touched", async () => {

@@ -103,7 +103,7 @@ export function scriptsContract(mode: Mode): void {
       const failure = failureOf(await run("head -c 100001 /dev/zero"));
       assert.deepEqual(
         [failure.reason, failure.message],
-        ["output", "its result is larger than the limit of 100000 bytes"],
+        ["output", "its result is larger than 100000 bytes (BERTH_OUTPUT_BYTES)"],
       );
       assert.equal(failureOf(await run("while :; do echo flood; done")).reason, "output");
     });

@@ -96,7 +96,10 @@ describe("shares of tenants in streams and programs of others", () => {
     const refused = await put("/t/saving", "second");
     assert.equal(refused.status, 429);
     assert.match(refused.headers.get("retry-after") ?? "", /^([1-9]|1[0-5])$/);
-    assert.match(await refused.text(), /may save 4 times a minute, its limit savesPerMinute; try again in \d/);
+    assert.match(
+      await refused.text(),
+      /may save 4 times a minute \(its limit savesPerMinute, else BERTH_SAVES_PER_MINUTE_PER_TENANT\); try again in \d/,
+    );
     assert.equal((await fetch(`${berth.url}/t/saving/api/variables/plan`)).status, 200);
     assert.equal((await put("", "second")).status, 200);
   });
@@ -113,7 +116,10 @@ describe("shares of tenants in streams and programs of others", () => {
     const [taken, refused] = both.sort((left, right) => left.status - right.status);
     assert.deepEqual([taken.status, refused.status], [200, 429]);
     assert.match(refused.headers.get("retry-after") ?? "", /^([1-9]|1[0-5])$/);
-    assert.match(await refused.text(), /may review 4 times a minute, its limit reviewsPerMinute; try again in \d/);
+    assert.match(
+      await refused.text(),
+      /may review 4 times a minute \(its limit reviewsPerMinute, else BERTH_REVIEWS_PER_MINUTE_PER_TENANT\); try again in \d/,
+    );
     assert.equal((await review("")).status, 200);
   });
 

@@ -86,7 +86,7 @@ const INSTEAD =
 
 /** Nothing tells which of them it is. */
 const full =
-  "The scratch folder (os.tmpdir()) is full (its limit guestDiskMb)" +
+  "The scratch folder (os.tmpdir()) is full (BERTH_GUEST_DISK_MB)" +
   (Object.keys(folders).length > 0 ? ", or the disk of one of its folders is" : "") +
   "; delete what is used";
 

@@ -186,7 +186,9 @@ function frameOfBytes(id: number, bytes: Uint8Array, mimeType: string | undefine
 }
 
 function encodeTooLarge(id: number): string {
-  const message = `its result is larger than the limit of ${Math.min(limits.outputBytes, limits.frameBytes)} bytes`;
+  const { outputBytes, frameBytes } = limits;
+  const setting = outputBytes <= frameBytes ? "BERTH_OUTPUT_BYTES" : "BERTH_GUEST_FRAME_BYTES";
+  const message = `its result is larger than ${Math.min(outputBytes, frameBytes)} bytes (${setting})`;
   return JSON.stringify([toHost.failed, id, "output", message, null, 0]);
 }
 

@@ -2,6 +2,7 @@ import type { DiscoveredTool } from "../../discover/discovery.ts";
 import type { GuestFailure } from "../../executor/executor.ts";
 import { noDescriptors } from "../../lib/error-mapping.ts";
 import { BerthError } from "../../lib/errors.ts";
+import { limitVariable } from "../../limits/limits.ts";
 import type { Judge } from "../checks/schema-code.ts";
 import type { ReturnedValue } from "./content.ts";
 
@@ -15,18 +16,27 @@ export function problemsOf(judge: Judge, value: unknown): string | undefined {
   }
 }
 
-/** Describes a failed call to its caller. `what` begins the sentence: `The tool "echo"`. */
-export function messageOf(what: string, error: GuestFailure): string {
+/**
+ * Describes a failed call to its caller. `what` begins the sentence: `The tool "echo"`. `deadline` is the limit that the
+ * call's time comes from.
+ */
+export function messageOf(what: string, error: GuestFailure, deadline: DeadlineLimit = "callMs"): string {
   const again = error.retriable ? "The same call may succeed when repeated." : "";
   if (error.reason === "thrown") return again ? `${error.message}\n${again}` : error.message;
   if (error.reason === "unwritable") return `${what} failed: ${error.message}`;
-  const sentence = `${what} did not finish: ${error.message}`;
+  const setting = error.reason === "timeout" ? ` (${limitVariable(deadline)})` : "";
+  const sentence = `${what} did not finish: ${error.message}${setting}`;
   return again ? `${sentence}. ${again}` : sentence;
 }
 
-export function guestFailed(what: string, error: GuestFailure): BerthError {
+type DeadlineLimit = "callMs" | "taskMs";
+
+export function guestFailed(what: string, error: GuestFailure, deadline?: DeadlineLimit): BerthError {
   if (error.reason === "descriptors") return noDescriptors();
-  return new BerthError("guest_failed", messageOf(what, error), { data: { retriable: error.retriable } });
+  return new BerthError("guest_failed", messageOf(what, error, deadline), {
+    data: { retriable: error.retriable },
+    cause: error,
+  });
 }
 
 /**

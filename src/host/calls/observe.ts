@@ -19,6 +19,7 @@ import { sizeOf } from "./content.ts";
 export class Observers {
   readonly #observers: CallObserver[] = [];
   readonly #lines: LineObserver[] = [];
+  readonly #followers: ((happening: Happening) => void)[] = [];
   readonly #onFault: (error: unknown) => void;
   /** Calls in flight. */
   inFlight = 0;
@@ -43,6 +44,25 @@ export class Observers {
 
   tellLine(line: ObservedLine): void {
     for (const observer of this.#lines) observer(line);
+  }
+
+  /** True while somebody follows all that happens, as it happens. */
+  get isFollowed(): boolean {
+    return this.#followers.length > 0;
+  }
+
+  follow(follower: (happening: Happening) => void): void {
+    this.#followers.push(follower);
+  }
+
+  happened(happening: Happening): void {
+    for (const follower of this.#followers) {
+      try {
+        follower(happening);
+      } catch (error) {
+        this.#onFault(error);
+      }
+    }
   }
 
   /** Returns the function that removes the observer. */
@@ -106,22 +126,79 @@ export interface CalledTool {
   readonly tool: string;
 }
 
+/**
+ * Something that happens while servers are used, told at that moment, for whoever writes them (`berth dev`). Nothing is made
+ * of it while nobody follows. `hide` removes from a text what its server was given and must stay secret.
+ */
+export type Happening =
+  | {
+      readonly kind: "began";
+      readonly tool: CalledTool;
+      /** Identifies the call among those of its tool; on the process's clock. */
+      readonly beganAt: number;
+      readonly args: JsonObject | JsonText;
+      /** The answers to its questions that it was called with. */
+      readonly answers: JsonObject | undefined;
+      readonly hide: Hide;
+    }
+  | {
+      readonly kind: "ended";
+      readonly call: ObservedCall;
+      /** The questions that it ended with, by their keys. */
+      readonly asked: JsonObject | undefined;
+      readonly hide: Hide;
+    }
+  | {
+      readonly kind: "used";
+      readonly what: "resource" | "prompt";
+      readonly server: string;
+      /** The URI of the resource, or the name of the prompt. */
+      readonly name: string;
+      readonly args: JsonObject;
+      readonly ms: number;
+      readonly answer: unknown;
+      readonly failed: { readonly message: string; readonly stack?: string | undefined } | undefined;
+      readonly hide: Hide;
+    }
+  | ({ readonly kind: "fetched"; readonly url: string; readonly method: string; readonly status?: number } & Reached)
+  | ({ readonly kind: "connected"; readonly host: string } & Reached);
+
+interface Reached {
+  readonly server: string;
+  /** The tool, or the function of another item, that reached out; undefined where it is not known. */
+  readonly item: string | undefined;
+  /** Until the head of the answer, or until the connection was there. */
+  readonly ms: number;
+  /** Why nothing was reached. */
+  readonly refused?: string;
+}
+
+export type Hide = (text: string) => string;
+
 /** Notes how the calls of one tool went: for its server's page, and for all observers. */
 export class CallNotes {
   readonly #tool: CalledTool;
   readonly #activity: Activity;
   readonly #observers: Observers;
   readonly #gate: Gate | undefined;
+  readonly #hide: Hide;
   /** Shared by all calls, so a call that prints nothing costs no function of its own. */
   readonly #onLine: OnLog;
 
-  /** `gate` is the server's own, if it has one. */
-  constructor(tool: CalledTool, activity: Activity, observers: Observers, gate?: Gate) {
+  /** `gate` is the server's own, if it has one. `hide` removes what its code was given in secret. */
+  constructor(tool: CalledTool, activity: Activity, observers: Observers, gate?: Gate, hide: Hide = (text) => text) {
     this.#tool = tool;
     this.#gate = gate;
+    this.#hide = hide;
     this.#activity = activity;
     this.#observers = observers;
     this.#onLine = (line) => observers.tellLine({ tool, line });
+  }
+
+  /** A call has arrived, which may still be refused. */
+  began(beganAt: number, args: JsonObject | JsonText, { answers }: Pick<CallOptions, "answers">): void {
+    if (!this.#observers.isFollowed) return;
+    this.#observers.happened({ kind: "began", tool: this.#tool, beganAt, args, answers, hide: this.#hide });
   }
 
   /** Begins a call, which lasts until `left`; or returns why it is refused, for its caller. */
@@ -162,13 +239,17 @@ export class CallNotes {
     result: Result,
     retries = 0,
     failure?: GuestFailure,
+    asked?: JsonObject,
   ): Result {
     const ms = performance.now() - beganAt;
     const size = result ? sizeOf(result) : 0;
     const tool = this.#tool;
     this.#activity.note(tool.tool, outcome, beganAt, ms, size, retries);
-    if (this.#observers.any) {
-      this.#observers.tell({ tool, outcome, beganAt, ms, retries, principal, trace, args, result, size, failure });
+    const observers = this.#observers;
+    if (observers.any || observers.isFollowed) {
+      const call = { tool, outcome, beganAt, ms, retries, principal, trace, args, result, size, failure };
+      observers.tell(call);
+      if (observers.isFollowed) observers.happened({ kind: "ended", call, asked, hide: this.#hide });
     }
     return result;
   }
@@ -185,11 +266,16 @@ export function bothOf(first: OnLog | undefined, second: OnLog | undefined): OnL
   };
 }
 
+const SETTINGS = {
+  requests: '"calls" of "limits" in its entry in mcps',
+  requestsPerSecond: '"calls_per_second" of "limits" in its entry in mcps',
+};
+
 /** Undefined when the entry does not limit calls of its server. */
 export function gateOf(server: string, { calls, callsPerSecond }: ServerLimits, shared?: Sharing): Gate | undefined {
   if (calls === undefined && callsPerSecond === undefined) return undefined;
   const limits = { requests: calls ?? Infinity, requestsPerSecond: callsPerSecond ?? 0, requestBurst: 0 };
-  return new Gate(`the server "${server}"`, limits, "calls", shared);
+  return new Gate(`the server "${server}"`, limits, SETTINGS, "calls", shared);
 }
 
 /** Logs one line per call: nothing that was said, except where a function threw. */

@@ -9,7 +9,7 @@ import {
 } from "../../entry/prompt-fields.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
-import type { Limits } from "../../limits/limits.ts";
+import { type Limits, limitVariable } from "../../limits/limits.ts";
 import type { ContentBlock, Prompt, PromptResult } from "../catalog/catalog.ts";
 import type { Validator } from "../checks/checks.ts";
 import type { OutcomeReader } from "../checks/tasks.ts";
@@ -163,7 +163,8 @@ export function writtenPrompt(
       );
       if (unitsAtMost(values) <= inlineBodyBytes) return filledPrompt({ template, names, values }, outputBytes)!;
       const parts = await fill({ template, names, values });
-      if (!parts) throw refuse(`with these values it has more than ${outputBytes} characters`);
+      if (!parts)
+        throw refuse(`with these values it has more than ${outputBytes} characters (${limitVariable("outputBytes")})`);
       return new LongObject(parts);
     },
   };

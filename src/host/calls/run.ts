@@ -8,6 +8,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { JsonText, isObject, type JsonObject, type Json } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Trace } from "../../lib/trace.ts";
+import { limitVariable } from "../../limits/limits.ts";
 import { answersForFunction, optionsFor, contextOf } from "../../outcome/answers.ts";
 import { CONTEXT_KEY, contextMeta, TOOL_KEY, type CallerContext, type CallContext } from "../../outcome/context.ts";
 import { unwrapResult } from "../../outcome/unwrap.ts";
@@ -179,6 +180,7 @@ function functionRun(
       deadlineMs: deadlineMs ?? options.callMs,
       context: shape.context ? contextOf(given) : undefined,
       takesUnread: options.takesUnread,
+      item: tool,
       caller: principal,
       signal,
       onProgress,
@@ -237,14 +239,18 @@ export class Collected {
     if (isObject(event) && typeof event["progress"] === "number") return;
     const block = isContentBlock(event) ? event : text(typeof event === "string" ? event : JSON.stringify(event));
     this.#units += JSON.stringify(block).length + BLOCK_UNITS;
-    if (this.#units > this.#outputBytes) throw new BerthError("guest_failed", "its stream is too long");
+    if (this.#units > this.#outputBytes)
+      throw new BerthError(
+        "guest_failed",
+        `its stream has more than ${this.#outputBytes} bytes (${limitVariable("outputBytes")})`,
+      );
     this.#blocks.push(block);
   };
 
   /** The outcome of a call whose events were added here. */
   outcomeOf(outcome: GuestOutcome): GuestOutcome {
     if (this.#units > this.#outputBytes) {
-      const message = `it yields more than the limit of ${this.#outputBytes} bytes; a client that accepts a stream gets all of it`;
+      const message = `it yields more than ${this.#outputBytes} bytes (${limitVariable("outputBytes")}); a client that accepts a stream gets all of it`;
       return { ok: false, error: { reason: "output", message, retriable: false } };
     }
     if (!outcome.ok || outcome.value.kind !== "none" || this.#blocks.length === 0) return outcome;

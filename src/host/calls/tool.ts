@@ -84,13 +84,13 @@ export function createTool(
     // Transient only if the function itself says so: only it knows if its work may be done twice.
     const transient = error.retriable && reason === "thrown" ? error.message : undefined;
     const isOwn = reason === "thrown" || reason === "unwritable";
+    const deadline = options.deadlineMs === undefined ? "callMs" : "taskMs";
     if (protocol || reason === "descriptors" || (options.failuresReject && !isOwn)) {
-      return { ...rejectWith(guestFailed(what, error), error), transient };
+      return { ...rejectWith(guestFailed(what, error, deadline), error), transient };
     }
-    const setting = options.deadlineMs === undefined ? "BERTH_CALL_MS" : "BERTH_TASK_MS";
     const thrownAt = parts.errorPlaces && reason === "thrown" ? placeThrownAt(error.stack) : undefined;
     const place = thrownAt === undefined ? "" : ` (at ${thrownAt})`;
-    const message = messageOf(what, error) + (reason === "timeout" ? ` (${setting})` : "") + place;
+    const message = messageOf(what, error, deadline) + place;
     return { outcome: "error", result: failure(message), failure: error, transient };
   }
 

@@ -209,7 +209,12 @@ export class OpenCall<Request extends UpstreamRequest> {
   giveUpAfter(now: number): void {
     if (!this.#round || now < this.#round.deadlineAt) return;
     const round = this.#endRound()!;
-    round.reject(new UpstreamError("upstream_timeout", `it took more than ${round.ms / 1000} s`));
+    round.reject(
+      new UpstreamError(
+        "upstream_timeout",
+        `it took more than ${round.ms / 1000} s (${limitVariable("upstreamCallMs")})`,
+      ),
+    );
     this.signal.abort();
   }
 

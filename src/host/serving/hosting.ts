@@ -8,7 +8,7 @@ import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
 import { TokenBuckets } from "../../lib/token-buckets.ts";
-import type { Limits } from "../../limits/limits.ts";
+import { type Limits, tenantSetting } from "../../limits/limits.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import { placeOf, type Launch } from "../../upstream/launch.ts";
 import { launchedName } from "../../upstream/launcher-uri.ts";
@@ -400,13 +400,13 @@ export class ProcessPlaces {
     const { upstreamProcesses, processStartsPerMinute } = this.#limitsOf(tenant);
     const waitMs = this.#buckets.take(tenant, performance.now());
     if (waitMs > 0) {
-      const why = `may start ${processStartsPerMinute} upstream programs a minute, its limit processStartsPerMinute`;
+      const why = `may start ${processStartsPerMinute} upstream programs a minute (${tenantSetting("processStartsPerMinute")})`;
       throw refusal(tenant, why, Math.ceil(waitMs / 1000));
     }
     while (this.#of(tenant) >= upstreamProcesses) {
       const gone = this.#restOne(tenant);
       if (!gone) {
-        const why = `has ${upstreamProcesses} upstream programs running, its limit upstreamProcesses, and all are in use`;
+        const why = `has ${upstreamProcesses} upstream programs running, and all are in use (${tenantSetting("upstreamProcesses")})`;
         throw refusal(tenant, why, 1);
       }
       await gone;

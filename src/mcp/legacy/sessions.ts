@@ -192,7 +192,10 @@ export class Sessions {
       if (!session.isConnected) return this.#forget(session);
       if (!isOwn) connected ??= session;
     }
-    if (!connected) throw new BerthError("too_many_sessions", `the limit is ${this.#limits.sessions}`);
+    if (!connected) {
+      const { sessions } = this.#limits;
+      throw new BerthError("too_many_sessions", `the limit is ${sessions} (${limitVariable("sessions")})`);
+    }
     this.#forget(connected);
   }
 

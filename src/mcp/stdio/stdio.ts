@@ -4,6 +4,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { beginTrace } from "../../lib/trace.ts";
+import { limitVariable } from "../../limits/limits.ts";
 import type { Endpoint } from "../endpoint.ts";
 import { errorText, idOf, readMessage, type Message, type Request, type RequestId } from "../json-rpc.ts";
 import { isNativeName } from "../native.ts";
@@ -243,7 +244,8 @@ function isInitialized(body: unknown): boolean {
 }
 
 function badLine(reason: "too long" | "not UTF-8", lineBytes: number): BerthError {
-  if (reason === "too long") return new BerthError("body_too_large", `a line has at most ${lineBytes} bytes`);
+  if (reason === "too long")
+    return new BerthError("body_too_large", `a line has at most ${lineBytes} bytes (${limitVariable("bodyBytes")})`);
   return new BerthError("parse_error", "it is not UTF-8");
 }
 

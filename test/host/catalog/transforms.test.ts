@@ -155,15 +155,15 @@ describe("a transform that goes wrong", () => {
       [`export function generateTools() { return { a: 1 }; }`, /did not return a list/],
       [
         `export function generateTools() { return [1, 2, 3, 4]; }`,
-        /returned 4 tools, more than the limit transformItems of 3/,
+        /returned 4 tools, and may return 3 \(BERTH_TRANSFORM_ITEMS\)/,
       ],
       [
         `export function generateTools() { return ["x".repeat(3000)]; }`,
-        /bytes, more than the limit transformBytes of 2000/,
+        /bytes, and may return 2000 \(BERTH_TRANSFORM_BYTES\)/,
       ],
       [
         `export function generateTools() { return ["x".repeat(300_000)]; }`,
-        /returned 300004 bytes, more than the limit transformBytes of 2000/,
+        /returned 300004 bytes, and may return 2000 \(BERTH_TRANSFORM_BYTES\)/,
       ],
       [`export function generateTools() { return { long: "x".repeat(300_000) }; }`, /did not return a list/],
       [

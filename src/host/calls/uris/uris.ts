@@ -4,6 +4,7 @@ import { parseAddress, type Address } from "../../../entry/address.ts";
 import { isStructure } from "../../../lib/cid.ts";
 import { BerthError } from "../../../lib/errors.ts";
 import type { JsonObject } from "../../../lib/json.ts";
+import { limitVariable } from "../../../limits/limits.ts";
 import type { Store } from "../../../store/store.ts";
 import type { CallOptions, CallResult, Catalog, InputRequired, ReadResult, Resource } from "../../catalog/catalog.ts";
 import type { ValidatorOf } from "../../checks/checks.ts";
@@ -136,7 +137,7 @@ async function readStored(
   const bytes = cid === undefined ? undefined : await store.content(tenant, cid);
   if (!bytes) throw notFound(uri);
   if (bytes.length > limits.outputBytes) {
-    const sizes = `${uri} has ${bytes.length} bytes, and outputBytes allows ${limits.outputBytes}`;
+    const sizes = `${uri} has ${bytes.length} bytes, and may have ${limits.outputBytes} (${limitVariable("outputBytes")})`;
     throw new BerthError("resource_too_large", sizes, { data: { uri } });
   }
   const type = mimeType ?? (isStructure(cid!) ? "application/json" : undefined);
@@ -157,7 +158,7 @@ async function callServer(
   if (followed > limits.followedUris) {
     throw new BerthError(
       "guest_failed",
-      `it leads through more than ${limits.followedUris} functions, the limit followedUris`,
+      `it leads through more than ${limits.followedUris} functions (${limitVariable("followedUris")})`,
     );
   }
   return tool.call(queryArguments(query, tool.contract.inputSchema, limits.queryNames), { ...options, followed });

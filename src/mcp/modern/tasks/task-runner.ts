@@ -73,14 +73,14 @@ export class TaskRunner {
     const { tasks, bytes } = await this.#options.store.kept(tenant);
     const what =
       tasks >= keptTasksPerTenant
-        ? `${tasks} tasks, and the limit keptTasksPerTenant is ${keptTasksPerTenant}`
+        ? `${tasks} tasks, and may keep ${keptTasksPerTenant} (${limitVariable("keptTasksPerTenant")})`
         : bytes >= keptTaskBytesPerTenant
-          ? `tasks of ${bytes} bytes, and the limit keptTaskBytesPerTenant is ${keptTaskBytesPerTenant}`
+          ? `tasks of ${bytes} bytes, and may keep ${keptTaskBytesPerTenant} (${limitVariable("keptTaskBytesPerTenant")})`
           : undefined;
     if (what === undefined) return;
     throw new BerthError(
       "storage_full",
-      `the tenant keeps ${what}; each goes ${taskTtlMs} ms (taskTtlMs) after its creation, so try again later`,
+      `the tenant keeps ${what}; each goes ${taskTtlMs} ms (${limitVariable("taskTtlMs")}) after its creation, so try again later`,
     );
   }
 
@@ -91,9 +91,10 @@ export class TaskRunner {
     this.checkRoom(order.tenant, bytes);
     // Ended tasks that wait to be written take memory, too.
     if (this.#running.size + this.#unkept.size >= runningTasks)
-      throw new BerthError("too_many_tasks", `the limit is ${runningTasks}`);
+      throw new BerthError("too_many_tasks", `the limit is ${runningTasks} (${limitVariable("runningTasks")})`);
     if (this.#runningOf(order.tenant) >= runningTasksPerTenant) {
-      throw new BerthError("too_many_tasks", `the limit of a tenant is ${runningTasksPerTenant}`);
+      const limit = `${runningTasksPerTenant} (${limitVariable("runningTasksPerTenant")})`;
+      throw new BerthError("too_many_tasks", `the limit of a tenant is ${limit}`);
     }
     return { ...beginWork(order, taskMs, until), bytes };
   }

@@ -370,9 +370,12 @@ describe("tasks and the process that runs them", () => {
     for (const [limits, reason] of [
       [
         { keptTasksPerTenant: 2 },
-        /keeps 2 tasks, and the limit keptTasksPerTenant is 2; .*taskTtlMs.* try again later/,
+        /keeps 2 tasks, and may keep 2 \(BERTH_KEPT_TASKS_PER_TENANT\); .*BERTH_TASK_TTL_MS.* try again later/,
       ],
-      [{ keptTaskBytesPerTenant: 8_000 }, /tasks of \d{4} bytes, and the limit keptTaskBytesPerTenant is 8000/],
+      [
+        { keptTaskBytesPerTenant: 8_000 },
+        /tasks of \d{4} bytes, and may keep 8000 \(BERTH_KEPT_TASK_BYTES_PER_TENANT\)/,
+      ],
     ] as const) {
       const records = memoryRecords();
       const [first, second] = [await start(host, records, limits), await start(host, records, limits)];
@@ -398,7 +401,7 @@ describe("tasks and the process that runs them", () => {
     for (let n = 0; n < 2; n++) ids.push((await send(rig, "tools/call", { name: "held" })).result.taskId);
     const { error } = await send(rig, "tools/call", { name: "held" });
     assert.equal(error.code, -32603);
-    assert.match(error.message, /the limit is 2/);
+    assert.match(error.message, /the limit is 2 \(BERTH_RUNNING_TASKS\)/);
     for (const taskId of ids) await send(rig, "tasks/cancel", { taskId });
     await until(async () => (await send(rig, "tools/call", { name: "fails" })).result !== undefined);
     await rig.close();
@@ -492,7 +495,7 @@ describe("tasks and the process that runs them", () => {
     for (const at of [rig, other]) tasks.push({ at, ...(await send(at, "tools/call", { name: "held" })).result });
     for (const at of [rig, other]) {
       const { error } = await send(at, "tools/call", { name: "held" });
-      assert.match(error.message, /the limit of a tenant is 1/);
+      assert.match(error.message, /the limit of a tenant is 1 \(BERTH_RUNNING_TASKS_PER_TENANT\)/);
     }
     for (const { at, taskId } of tasks) {
       assert.equal(typeof taskId, "string");
