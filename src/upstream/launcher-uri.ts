@@ -1,3 +1,4 @@
+import { nearestName } from "../lib/near-names.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { Launch, Launcher } from "./launch.ts";
 import { readOperation, type Operation } from "./operation.ts";
@@ -29,12 +30,20 @@ function parse(uri: string, problems: UriProblems): { launch: Launch; operation:
   if (control) return problems.add("bad-character", control.index, "A control character must be percent-encoded.");
   const scheme = /^mcp\+([^:/?#]*):\/\//.exec(uri);
   if (!scheme) {
-    return problems.add("not-a-launcher", 0, `A launcher URI begins with ${launchers.map(start).join(", ")}.`);
+    const meant = launcherMeant(uri);
+    const suggestion = meant === undefined ? "." : `; did you mean ${meant}?`;
+    return problems.add(
+      "not-a-launcher",
+      0,
+      `A launcher URI begins with ${launchers.map(start).join(", ")}${suggestion}`,
+    );
   }
   const launcher = launchers.find((name) => name === scheme[1]);
   if (launcher === undefined) {
     const known = launchers.join(", ");
-    return problems.add("unknown-launcher", 4, `There is no launcher "${scheme[1]}"; there are ${known}.`);
+    const meant = scheme[1] === "npm" ? "npx" : nearestName(scheme[1]!, launchers);
+    const suggestion = meant === undefined ? "" : ` Did you mean mcp+${meant}://?`;
+    return problems.add("unknown-launcher", 4, `There is no launcher "${scheme[1]}"; there are ${known}.${suggestion}`);
   }
   const fragment = uri.indexOf("#");
   if (fragment !== -1) {
@@ -49,6 +58,27 @@ function parse(uri: string, problems: UriProblems): { launch: Launch; operation:
   const operation = readOperation(query, problems);
   return launch && operation && { launch, operation };
 }
+
+/** The launcher URI that a person may have meant who wrote a URL, a script, a package, or the command that starts one. */
+export function launcherMeant(text: string): string | undefined {
+  if (text.length > MEANT_UNITS_MAX) return undefined;
+  const [, command, named] = /^(npx|uvx)(?: +-{1,2}[\w-]+)* +([^ -][^ ]*)/.exec(text) ?? [];
+  if (command !== undefined) return `mcp+${command}://${named}`;
+  if (/\s/.test(text)) return undefined;
+  if (/^(?:npx|uvx|python|node|https?):\/\//.test(text)) return `mcp+${text}`;
+  if (text.includes("://")) return undefined;
+  const [, script = "", ending] = /^([^?:]+\.(py|js|mjs|cjs))(?:\?|$)/.exec(text) ?? [];
+  if (script !== "")
+    return `mcp+${ending === "py" ? "python" : "node"}://${/^\.{0,2}\//.test(script) ? "" : "./"}${text}`;
+  if (/^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:\/|$)/.test(text)) return `mcp+http://${text}`;
+  if (/^[\w-]+(?:\.[\w-]+)+(?::\d+)?\//.test(text)) return `mcp+https://${text}`;
+  const [, name = "", version] = /^((?:@[^@/?]+\/)?[^@/?]+)(?:@([^/?]+))?(?:[/?].*)?$/.exec(text) ?? [];
+  const isPackage = forms.npx.name.test(name) && (version === undefined || forms.npx.version.test(version));
+  return isPackage ? `mcp+npx://${text}` : undefined;
+}
+
+/** A longer text is no mistyped name. */
+const MEANT_UNITS_MAX = 256;
 
 /** The name between `://` and `?`. The folders of a script belong to the host and are hidden from callers. */
 export function launchedName(launcher: string, path: string): string {

@@ -1,11 +1,12 @@
+import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
 import { invalidLauncher } from "./command.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { Launch } from "./launch.ts";
-import { parseLauncher } from "./launcher-uri.ts";
+import { launcherMeant, parseLauncher } from "./launcher-uri.ts";
 import type { Operation } from "./operation.ts";
 
-/** A server and an operation in a person's words: a launcher URI, or `@profile/tool?…`. */
+/** A server and an operation in a person's words: a launcher URI, `@profile/tool?…`, or the plain URL of a server. */
 export interface ServerReference {
   readonly launch: Launch;
   readonly operation: Operation;
@@ -20,8 +21,36 @@ export type ProfileResolver = (reference: string) => Promise<ServerReference>;
 
 /** Throws `launcher_invalid` with every problem of a URI, or the error of the resolver. */
 export async function resolveReference(text: string, resolveProfile: ProfileResolver): Promise<ServerReference> {
-  if (text.startsWith("@")) return resolveProfile(text);
-  const parsed = parseLauncher(text);
+  if (text.startsWith("@")) {
+    return resolveProfile(text).catch((error: unknown) => {
+      throw orPackage(text, error);
+    });
+  }
+  const parsed = parseLauncher(launcherOfUrl(text));
   if (parsed.problems) throw invalidLauncher(parsed.problems);
   return { launch: parsed.launch, operation: parsed.operation };
+}
+
+/** A package's name with a scope looks like a profile's. */
+function orPackage(text: string, error: unknown): Error {
+  const meant = text.includes("/") ? launcherMeant(text) : undefined;
+  if (!(error instanceof BerthError) || error.code !== "profile_not_found" || meant === undefined)
+    return error as Error;
+  return new BerthError(error.code, `${error.detail}; if you mean the npm package, write ${meant}`);
+}
+
+/**
+ * The launcher URI that a plain URL stands for: its query is part of the address. Anything else stays as it is, and is
+ * reported where launcher URIs are read.
+ */
+function launcherOfUrl(text: string): string {
+  if (!/^https?:\/\//i.test(text)) return text;
+  const [address = ""] = text.split(/[?#]/, 1);
+  const rest = text.slice(address.length);
+  const [query = "", ...fragment] = rest.replace(/^\?/, "").split("#");
+  const pairs = [...new URLSearchParams(rest.startsWith("?") ? query : "")].map(
+    ([name, value]) => `query.${encodeURIComponent(name)}=${encodeURIComponent(value)}`,
+  );
+  const asked = pairs.length > 0 ? `?${pairs.join("&")}` : "";
+  return `mcp+${address.replace(/^https?/i, (scheme) => scheme.toLowerCase())}${asked}${fragment.length > 0 ? `#${fragment.join("#")}` : ""}`;
 }

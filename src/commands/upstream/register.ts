@@ -144,7 +144,7 @@ const QUESTIONS = [
 ].join("\n");
 const USAGE = 2;
 const PROFILE = "@name";
-const REFERENCE = "a launcher URI such as mcp+npx://package@version?…, or @profile";
+const REFERENCE = "a launcher URI such as mcp+npx://package@version?…, the URL of a server, or @profile";
 const RECORD_FORMATS = "ndjson, json or text";
 const CONTEXT7 = "mcp+npx://@upstash/context7-mcp@4.1.1";
 const FILES = "mcp+npx://@modelcontextprotocol/server-filesystem@2026.8.31?arg=/tmp";
