@@ -82,6 +82,8 @@ program
   .argument("[paths...]", "a folder with an mcps.json (default: this one), or .ts and .sh definitions by themselves")
   .option("--new", "create missing files, each with a small definition to start from")
   .option("--strict", "report type errors as errors")
+  .option("--open", "open the page of the first server in the browser, where its tools can be tried")
+  .option("--quiet", "show of calls only what goes wrong")
   .option("--port <number>", "port; 0 lets the system choose (BERTH_PORT, default 7420)")
   .option("--host <address>", "address to bind (BERTH_HOST, default 127.0.0.1)")
   .option(
@@ -92,16 +94,18 @@ program
 
 program
   .command("call")
-  .description("Call a tool of a running Berth; its events and its result are written as NDJSON.")
+  .description("Call a tool of a running Berth, and print what it gives.")
   .argument("<method>", "server.tool")
-  .argument("[flags...]", "the tool's arguments: --name value …; without any, one JSON object on standard input")
+  .argument("[arguments...]", "name=value, --name value, or JSON; without any, one JSON object on standard input")
   .option("--url <address>", "where Berth serves (BERTH_URL, default http://127.0.0.1:7420)")
+  .option("--json", "for programs: write its events and its exact result as NDJSON")
   .option("--answers <json>", "all answers so far to the tool's questions, by their keys")
   .allowUnknownOption()
   .addHelpText(
     "after",
     [
       "",
+      "An argument that is named like an option here is given as name=value: url=https://example.com.",
       "The tool's questions are asked at the terminal; without one, the default of a question is its answer.",
       "The outcome envelope in which tools may ask is transitional; see docs/outcomes.md.",
       "",
@@ -110,7 +114,11 @@ program
       "Exit codes: 0 done, 1 the tool failed or asks something, 2 it could not be called.",
     ].join("\n"),
   )
-  .action(async (method, flags, options) => run((await import("./commands/call.ts")).call(method, flags, options)));
+  .addHelpText(
+    "after",
+    examples("berth call hello.greet name=Ada times=2", `berth call hello.greet '{"name":"Ada"}' --json`),
+  )
+  .action(async (method, words, options) => run((await import("./commands/call.ts")).call(method, words, options)));
 
 program
   .command("connect")

@@ -1,18 +1,22 @@
 import type { Readable, Writable } from "node:stream";
 import { text as textOf } from "node:stream/consumers";
-import { lazyValidator } from "../host/calls/arguments.ts";
 import { BerthError } from "../lib/errors.ts";
-import { isObject, type Json, type JsonObject, type JsonSchema } from "../lib/json.ts";
-import { printable, printableJson, printableLine } from "../lib/printable.ts";
+import type { JsonObject, JsonSchema } from "../lib/json.ts";
+import { nearNames } from "../lib/near-names.ts";
+import { printable, printableJson, printableLine, printableText } from "../lib/printable.ts";
 import {
   callNative,
-  inputSchemaOf,
+  listTools,
   NativeCallError,
   NativeConnectionError,
+  nativeName,
+  type NativeEvent,
   type NativeResult,
 } from "../native/client.ts";
 import { joinAnswers } from "../outcome/answers.ts";
 import { defaultAnswer, readQuestionKey } from "../outcome/question.ts";
+import { argumentsOf, checkNames, objectOf, usageOf } from "./call-arguments.ts";
+import { textOfEvent, textOfResult, type CallText } from "./call-text.ts";
 import { ownUrl, tokenFor } from "./own-berth.ts";
 import { askPerson, Terminal } from "./terminal.ts";
 
@@ -21,19 +25,22 @@ export interface CallCommandOptions {
   readonly url?: string;
   /** JSON text of `inputResponses`. */
   readonly answers?: string;
+  /** Writes the events and the exact result as NDJSON. */
+  readonly json?: boolean;
 }
 
 /** JSON-RPC codes that mean that the call itself was wrong: no such tool, parameters, server. */
 const USAGE_CODES: ReadonlySet<number> = new Set([-32600, -32601, -32602]);
+const METHOD_NOT_FOUND = -32601;
 
 /**
- * `berth call server.tool`: calls a tool of a running Berth and writes its events, then its result, as NDJSON.
- * Arguments are flags of their names, or one JSON object on standard input. The person at the terminal answers its
- * questions; without one, the default of a question counts as its answer. Exit code 1 means that the tool failed or
- * asked something that nobody answered, 2 that it could not be called. Ctrl-C and a closed output end the call.
+ * `berth call server.tool`: calls a tool of a running Berth and prints what it gives; with `json`, its events and its
+ * result, as NDJSON. Arguments are `name=value`, flags of their names, JSON, or one JSON object on standard input. The
+ * person at the terminal answers its questions; without one, the default of a question counts as its answer. Exit code 1
+ * means that the tool failed or asked something that nobody answered, 2 that it could not be called. Ctrl-C and a closed
+ * output end the call.
  */
-export async function call(method: string, flags: readonly string[], options: CallCommandOptions): Promise<number> {
-  if (!/[._]/.test(method)) throw new BerthError("invalid_params", `"${method}" names no tool; write server.tool`);
+export async function call(method: string, words: readonly string[], options: CallCommandOptions): Promise<number> {
   const url = options.url ?? ownUrl();
   const token = tokenFor(url);
   const ending = new AbortController();
@@ -41,32 +48,114 @@ export async function call(method: string, flags: readonly string[], options: Ca
   process.once("SIGINT", onSignal).once("SIGTERM", onSignal);
   process.stdout.once("error", () => ending.abort("EPIPE"));
   const terminal = Terminal.open();
+  const show = options.json ? asJson : asText;
+  const headers: Record<string, string> = token === undefined ? {} : { Authorization: `Bearer ${token}` };
+  const to = { url, method, headers, signal: ending.signal };
   try {
-    const headers: Record<string, string> = token === undefined ? {} : { Authorization: `Bearer ${token}` };
-    const to = { url, method, headers, signal: ending.signal };
-    const args = flags.length > 0 ? argumentsOf(flags, await inputSchemaOf(to)) : await readInput(process.stdin);
+    if (!/[._]/.test(method)) throw new BerthError("invalid_params", await whichTool(to));
+    const args = words.length > 0 ? await typedArguments(words, to) : await readInput(process.stdin);
     let answers = options.answers === undefined ? {} : objectOf(options.answers, "--answers");
     for (let round = 1; ; round++) {
       const events = callNative({ ...to, args, ...(Object.keys(answers).length > 0 && { inputResponses: answers }) });
       let next = await events.next();
-      for (; !next.done; next = await events.next()) await writeLine(process.stdout, next.value);
+      for (; !next.done; next = await events.next()) await show(next.value);
       const result = next.value;
       const given =
         "inputRequests" in result && round <= ROUNDS_MAX ? await answer(result, terminal, ending.signal) : {};
       if (Object.keys(given).length > 0) answers = joinAnswers(answers, given);
       else {
-        await writeLine(process.stdout, { type: "result", ...result });
+        await show({ type: "result", ...result });
+        if (!options.json && isOfArguments(result)) await tellUsage(to);
         return exitCode(result);
       }
     }
   } catch (error) {
     if (ending.signal.aborted) return ending.signal.reason === "EPIPE" ? 0 : 130;
-    return explain(error);
+    return await explain(error, to);
   } finally {
     terminal?.close();
     process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
   }
 }
+
+type Shown = NativeEvent | ({ readonly type: "result" } & NativeResult);
+type Addressed = Parameters<typeof listTools>[0];
+
+async function asJson(shown: Shown): Promise<void> {
+  const json = JSON.stringify(shown);
+  await write(process.stdout, `${process.stdout.isTTY ? printableJson(json) : json}\n`);
+}
+
+async function asText(shown: Shown): Promise<void> {
+  const { out, aside } = shown.type === "result" ? textOfFinal(shown) : textOfEvent(shown);
+  if (aside !== "") process.stderr.write(printableText(aside));
+  if (out !== "") await write(process.stdout, process.stdout.isTTY ? printableText(out) : out);
+}
+
+/** Questions that nobody answered are told with the exit code. */
+function textOfFinal(result: NativeResult): CallText {
+  return "inputRequests" in result ? { out: "", aside: "" } : textOfResult(result);
+}
+
+async function typedArguments(words: readonly string[], to: Addressed): Promise<JsonObject> {
+  const schema = await inputSchemaOf(to);
+  const args = argumentsOf(words, schema);
+  checkNames(to.method, args, schema);
+  return args;
+}
+
+async function inputSchemaOf(to: Addressed): Promise<JsonSchema | undefined> {
+  const wanted = nativeName(to.method);
+  for await (const { method, inputSchema } of listTools(to)) if (nativeName(method) === wanted) return inputSchema;
+  return undefined;
+}
+
+/** Says how the tool is called, after it has refused its arguments. */
+async function tellUsage(to: Addressed): Promise<void> {
+  const schema = await inputSchemaOf(to).catch(() => undefined);
+  if (schema) process.stderr.write(`${usageOf(to.method, schema)}\n`);
+}
+
+function isOfArguments(result: NativeResult): boolean {
+  if ("inputRequests" in result || !result.isError) return false;
+  const text = result.content[0]?.["text"];
+  return typeof text === "string" && text.startsWith("Invalid arguments for the tool ");
+}
+
+/** Explains a name without a tool: that of a server, or of a tool alone. */
+async function whichTool(to: Addressed): Promise<string> {
+  const { method: word } = to;
+  const said = `"${word}" names no tool; write server.tool`;
+  const methods = await methodsOf(to);
+  const own = methods.filter((method) => method.startsWith(`${word}.`));
+  const alike = methods.filter((method) => method.endsWith(`.${word}`));
+  if (own.length > 0) return `${said}: ${listed(own)}`;
+  return alike.length > 0 ? `${said}; did you mean ${listed(alike)}?` : said;
+}
+
+/** Names that a caller may have meant; empty where there is none, or nobody can be asked. */
+async function meant(to: Addressed): Promise<string> {
+  const near = await nearNames(to.method, await methodsOf(to));
+  return near.length === 0 ? "" : `; did you mean ${listed(near)}?`;
+}
+
+/** All methods that the caller may use; none where nobody can be asked. */
+async function methodsOf(to: Addressed): Promise<string[]> {
+  const methods: string[] = [];
+  try {
+    for await (const { method } of listTools(to)) methods.push(method);
+  } catch (error) {
+    if (!(error instanceof NativeCallError || error instanceof NativeConnectionError)) throw error;
+  }
+  return methods;
+}
+
+function listed(names: readonly string[]): string {
+  const shown = names.slice(0, LISTED_MAX).map(printableLine).join(", ");
+  return names.length > LISTED_MAX ? `${shown}, and ${names.length - LISTED_MAX} more` : shown;
+}
+
+const LISTED_MAX = 8;
 
 /** The answers to all questions; empty when one of them is missing. */
 async function answer(
@@ -100,9 +189,10 @@ function exitCode(result: NativeResult): number {
   return result.isError ? 1 : 0;
 }
 
-function explain(error: unknown): number {
+async function explain(error: unknown, to: Addressed): Promise<number> {
   if (error instanceof NativeCallError) {
-    console.error(`berth: ${printable(error.message)}`);
+    const isUnknown = error.code === METHOD_NOT_FOUND && !error.message.includes("did you mean");
+    console.error(`berth: ${printable(error.message)}${isUnknown ? await meant(to) : ""}`);
     return USAGE_CODES.has(error.code) ? 2 : 1;
   }
   if (!(error instanceof NativeConnectionError)) throw error;
@@ -118,21 +208,9 @@ async function readInput(input: Readable & { readonly isTTY?: boolean }): Promis
   return given.trim() === "" ? {} : objectOf(given, "standard input");
 }
 
-function objectOf(given: string, where: string): JsonObject {
-  let value: unknown;
-  try {
-    value = JSON.parse(given);
-  } catch (error) {
-    throw new BerthError("invalid_params", `${where} is not JSON: ${(error as Error).message}`);
-  }
-  if (!isObject(value)) throw new BerthError("invalid_params", `${where} must be a JSON object`);
-  return value as JsonObject;
-}
-
 /** Waits for a slow reader, so that a tool gets ahead of it only by what is on the way. */
-async function writeLine(output: Writable & { readonly isTTY?: boolean }, value: unknown): Promise<void> {
-  const json = JSON.stringify(value);
-  if (output.write(`${output.isTTY ? printableJson(json) : json}\n`) || output.destroyed) return;
+async function write(output: Writable, text: string): Promise<void> {
+  if (output.write(text) || output.destroyed) return;
   await new Promise<void>((resolve) => {
     const onRoom = (): void => {
       output.off("drain", onRoom).off("close", onRoom).off("error", onRoom);
@@ -140,49 +218,4 @@ async function writeLine(output: Writable & { readonly isTTY?: boolean }, value:
     };
     output.on("drain", onRoom).on("close", onRoom).on("error", onRoom);
   });
-}
-
-/**
- * Arguments given as flags: `--message hi --times=3 --loud`. A flag without a value is `true`, and a repeated one makes
- * a list. The tool's schema decides how a text is read: as itself where that is allowed, else as JSON. Throws
- * `invalid_params` for anything that is no flag.
- */
-export function argumentsOf(flags: readonly string[], schema: JsonSchema | undefined): JsonObject {
-  const texts = new Map<string, string[]>();
-  for (let index = 0; index < flags.length; index++) {
-    const [, name, joined] = /^--([^=]+)(?:=([\s\S]*))?$/.exec(flags[index]!) ?? [];
-    if (name === undefined) {
-      throw new BerthError("invalid_params", `"${flags[index]}" has no name; give arguments as --name value`);
-    }
-    const next = flags[index + 1];
-    const isNext = joined === undefined && next !== undefined && !next.startsWith("--");
-    texts.set(name, [...(texts.get(name) ?? []), joined ?? (isNext ? next : "true")]);
-    if (isNext) index++;
-  }
-  return Object.fromEntries([...texts].map(([name, given]) => [name, valueOf(given, propertyOf(schema, name))]));
-}
-
-function valueOf(texts: readonly string[], schema: JsonSchema | undefined): Json {
-  const values = texts.map(readJson);
-  const single: Json[] = texts.length === 1 ? [texts[0]!, values[0]!] : [];
-  const isRight = schema && lazyValidator(schema);
-  // The validator fills in defaults, so it gets a copy.
-  const right = [...single, [...texts], values].find((value) => isRight?.(structuredClone(value)).length === 0);
-  return right ?? (values.length === 1 ? values[0]! : values);
-}
-
-function readJson(text: string): Json {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return text;
-  }
-}
-
-function propertyOf(schema: JsonSchema | undefined, name: string): JsonSchema | undefined {
-  const properties = schema?.["properties"];
-  if (!isObject(properties) || !Object.hasOwn(properties, name)) return undefined;
-  const property = properties[name];
-  if (!isObject(property)) return undefined;
-  return { ...property, ...(schema?.["$defs"] !== undefined && { $defs: schema["$defs"] }) };
 }

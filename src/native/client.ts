@@ -52,37 +52,42 @@ export async function* callNative(request: NativeRequest): AsyncGenerator<Native
   throw new NativeConnectionError("the connection ended before the result came");
 }
 
-/**
- * The schema of a tool's arguments, by the name of its method, from MCP's list at the same address; undefined if the
- * list has no such tool. Throws as `callNative`.
- */
-export async function inputSchemaOf(request: NativeRequest): Promise<JsonSchema | undefined> {
-  const method = normalized(request.method);
-  const hasServers = new URL(addressOf(request.url)).pathname === ALL_SERVERS_PATH;
+/** A tool as MCP lists it at the address, under the name of its method, `server.tool`. */
+interface ListedMethod {
+  readonly method: string;
+  readonly inputSchema: JsonSchema;
+}
+
+/** The tools at the address, with the name of each one's method. Throws as `callNative`. */
+export async function* listTools(
+  request: Omit<NativeRequest, "args" | "inputResponses">,
+): AsyncGenerator<ListedMethod> {
+  const [, server] = SERVER_PATH.exec(new URL(addressOf(request.url)).pathname) ?? [];
   let cursor: string | undefined;
   for (let page = 1; page <= PAGES_MAX; page++) {
     const params: JsonObject = cursor === undefined ? {} : { cursor };
     cursor = undefined;
     for await (const { result } of exchange(request, "tools/list", params)) {
       if (!isObject(result) || !Array.isArray(result["tools"])) continue;
-      const tool = result["tools"].filter(isObject).find(({ name }) => {
-        const listed = normalized(String(name));
-        return hasServers ? method === listed : method.endsWith(`_${listed}`);
-      });
-      if (tool) return tool["inputSchema"] as JsonSchema;
+      for (const { name, inputSchema } of result["tools"].filter(isObject)) {
+        const method = server === undefined ? String(name) : `${decodeURIComponent(server)}.${String(name)}`;
+        yield { method, inputSchema: inputSchema as JsonSchema };
+      }
       if (typeof result["nextCursor"] === "string") cursor = result["nextCursor"];
     }
-    if (cursor === undefined) return undefined;
+    if (cursor === undefined) return;
   }
 }
 
 const PAGES_MAX = 100;
 
-/** A list here has `server.tool`; at the address of one server just `tool`. */
+/** The server in the path of an address of one server alone, whose lists have just `tool`. */
+const SERVER_PATH = /\/mcp\/([^/@]+)(?:@[^/]+)?(?:\/mcp)?\/?$/;
 const ALL_SERVERS_PATH = "/mcp";
 
-function normalized(name: string): string {
-  return name.replaceAll(".", "_");
+/** A method's name as it is compared: a dot and an underscore mean the same. */
+export function nativeName(method: string): string {
+  return method.replaceAll(".", "_");
 }
 
 /** The messages that answer one request. */

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
-import { argumentsOf } from "../../src/commands/call.ts";
+import { argumentsOf } from "../../src/commands/call-arguments.ts";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { CLI, type Said } from "../support/stdio-session.ts";
 import { until } from "../support/until.ts";
@@ -29,25 +29,40 @@ export async function ask(context: import("berth").ToolContext): Promise<string>
 }
 `;
 
+const SHOWN = `
+export function text(name: string, times = 1): string { return "Hello, " + name.repeat(times) + "!"; }
+export function value(size: number): { size: number; of: string[] } { return { size, of: ["a"] }; }
+export function picture(): import("berth").ContentBlock { return { type: "image", mimeType: "image/png", data: "A".repeat(40) }; }
+export function nothing(): void {}
+export function logs(): string { console.warn("careful"); return "done"; }
+export function fail(): string { throw new Error("no"); }
+`;
+
 describe("berth call", () => {
   let berth: TestBerth;
   before(async () => {
     const files = ["test/fixtures/servers/streaming.ts", "test/fixtures/servers/everyday.ts"];
-    berth = await startTestBerth({ files, texts: { "typed.ts": TYPED } });
+    berth = await startTestBerth({ files, texts: { "typed.ts": TYPED, "shown.ts": SHOWN } });
   });
   after(() => berth.close());
 
   const start = (args: readonly string[]) => spawn(process.execPath, [CLI, "call", "--url", berth.url, ...args]);
 
+  /** As programs call it. */
   async function run(args: readonly string[], input = ""): Promise<{ code: number; lines: Said[]; stderr: string }> {
+    const { code, stdout, stderr } = await say(["--json", ...args], input);
+    const lines = stdout.split("\n").filter(Boolean);
+    return { code, lines: lines.map((line): Said => JSON.parse(line)), stderr };
+  }
+
+  async function say(args: readonly string[], input = ""): Promise<{ code: number; stdout: string; stderr: string }> {
     const child = start(args);
     let [stdout, stderr] = ["", ""];
     child.stdout.setEncoding("utf8").on("data", (chunk: string) => (stdout += chunk));
     child.stderr.setEncoding("utf8").on("data", (chunk: string) => (stderr += chunk));
     child.stdin.end(input);
     const [code] = (await once(child, "close")) as [number];
-    const lines = stdout.split("\n").filter(Boolean);
-    return { code, lines: lines.map((line): Said => JSON.parse(line)), stderr };
+    return { code, stdout, stderr };
   }
 
   const stopped = async (): Promise<number> =>
@@ -76,6 +91,40 @@ describe("berth call", () => {
     assert.equal(lines.at(-1).content[0].text, '["1",2,true,["3"],[4,5],"6",{"deep":true}]');
     assert.deepEqual(argumentsOf(["--a", "1", "--b", "x", "--c=--d"], undefined), { a: 1, b: "x", c: "--d" });
     assert.throws(() => argumentsOf(["stray"], undefined), /"stray" has no name/);
+    const all = ["text=a=b", "count=2", '{"either":1,"text":"x"}', "tags=[1]", "url=", "--loud"];
+    assert.deepEqual(argumentsOf(all, undefined), { either: 1, text: "a=b", loud: true, count: 2, tags: [1], url: "" });
+    assert.throws(() => argumentsOf(["{1}"], undefined), /this argument is not JSON/);
+  });
+
+  it("S9 people read the text or the value of a result, and what a terminal cannot show by its name", async () => {
+    assert.deepEqual(await say(["shown.text", "name=Ada"]), { code: 0, stdout: "Hello, Ada!\n", stderr: "" });
+    assert.equal((await say(["shown.value", '{"size":2}'])).stdout, '{\n  "size": 2,\n  "of": [\n    "a"\n  ]\n}\n');
+    assert.equal((await say(["shown.picture"])).stdout, "[image, image/png, 30 bytes; --json has it]\n");
+    assert.equal((await say(["shown.nothing"])).stdout, "");
+    const streamed = await say(["streaming.drip", "count=2", "ms=0", "bytes=1"]);
+    assert.equal(streamed.stdout, "1 \n2 \ndripped 2\n");
+    const logged = await say(["shown.logs"]);
+    assert.deepEqual([logged.stdout, logged.stderr], ["done\n", "warning: careful\n"]);
+  });
+
+  it("S9 what is wrong is told on stderr, with what could be meant", async () => {
+    for (const [args, code, reason] of [
+      [["shown.fail"], 1, /^berth: no\n/],
+      [["shwn.text", "name=Ada"], 2, /^berth: No such method: shwn\.text; did you mean shown\.text\?\n$/],
+      [["shown.txt"], 2, /has no tool "txt"; did you mean shown\.text\?\n$/],
+      [["shown"], 2, /"shown" names no tool; write server\.tool: shown\.text, shown\.value, .*shown\.fail\n$/],
+      [["logs"], 2, /"logs" names no tool; write server\.tool; did you mean shown\.logs\?\n$/],
+      [
+        ["shown.text", "nmae=Ada"],
+        2,
+        /shown\.text has no parameter "nmae"; did you mean name\?\nusage: shown\.text name=<string> \[times=<number>\]\n$/,
+      ],
+      [["shown.text"], 1, /Invalid arguments for the tool "text": .*"name"\nusage: shown\.text name=<string>/],
+    ] as const) {
+      const said = await say(args);
+      assert.deepEqual([said.code, said.stdout], [code, ""], said.stderr);
+      assert.match(said.stderr, reason);
+    }
   });
 
   it("S9 exits with 1 when the tool fails or asks, and goes on with answers", async () => {
@@ -117,7 +166,7 @@ describe("berth call", () => {
   it("S5 S9 Ctrl-C and a closed pipe end the call on the other side, too", async () => {
     for (const how of ["SIGINT", "pipe"]) {
       const before = await stopped();
-      const child = start(["streaming.drip", "--count", "100000", "--ms", "5"]);
+      const child = start(["--json", "streaming.drip", "--count", "100000", "--ms", "5"]);
       child.stdin.end();
       const lines = createInterface({ input: child.stdout });
       for await (const line of lines) if (line.includes('"data"')) break;
