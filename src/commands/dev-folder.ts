@@ -17,18 +17,19 @@ import { PACKAGES, type PackageSet, readPackageSet } from "../packages/package-s
 import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 import { checkEntry } from "./boot.ts";
+import { clock } from "./dev-view.ts";
 import {
   announceFirst,
-  clock,
   type DevOptions,
   type FindWatched,
-  reportFailures,
-  reportLines,
+  follow,
+  pageOf,
   reportServer,
   SETTLED_MS,
   type WatchedServer,
 } from "./dev.ts";
 import { environmentOf } from "./environment.ts";
+import { openInBrowser } from "./open-in-browser.ts";
 import { namedFromHere, openOwnFolder, type OwnFolder, prepareData, shownFolder } from "./own-folder.ts";
 import { ownNpm } from "./own-npm.ts";
 import { printProblems } from "./print-problems.ts";
@@ -52,17 +53,19 @@ export async function devFolder(path: string | undefined, options: DevOptions): 
     begun.push(await served.begin(store, tenant));
   });
   try {
-    berth.onCall(reportFailures(served.find));
-    berth.onLine(reportLines(served.find));
+    follow(berth, served.find, config.limits, options);
     const [first] = begun;
     await report(berth, own, served, first!, isStrict);
     const watching = watchFolder(own, berth, served, first!, isStrict);
     const [server] = served.servers;
-    if (server) announceFirst(berth, server);
-    else
+    if (server) {
+      announceFirst(berth, server);
+      if (options.open) openInBrowser(pageOf(berth, server));
+    } else {
       console.error(
         "\nNothing is served yet. Berth watches the files: save, and the change is served. Stop with Ctrl-C.",
       );
+    }
     await ended;
     await watching.close();
   } finally {

@@ -9,24 +9,25 @@ import { gatherDefinition } from "../discover/gather.ts";
 import { packageImports } from "../discover/imports.ts";
 import { serverNameProblem } from "../entry/fields.ts";
 import type { DeclaredFolder } from "../folders/folders.ts";
-import type { CallObserver, LineObserver } from "../host/calls/observe.ts";
 import type { ServerSummary } from "../host/catalog/overview.ts";
 import { packDefinition, type PackedDefinition } from "../image/definition.ts";
 import { packagesValue } from "../image/folder-packages.ts";
 import { PACKAGE_JSON, type ServerRecord } from "../image/image.ts";
 import { type Block, type Cid, jsonBlock, rawBlock } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
-import { printable } from "../lib/printable.ts";
 import { type Problem, strictly } from "../lib/problem.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { HaveTarball } from "../packages/fetch-set.ts";
 import { PACKAGES, type PackageSet } from "../packages/package-set.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
 import type { Store } from "../store/store.ts";
+import { clock, DevView } from "./dev-view.ts";
 import { environmentOf, type EnvironmentOptions } from "./environment.ts";
+import { openInBrowser } from "./open-in-browser.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 import { packageFilesOf, packagesFolder, projectPackages } from "./project-packages.ts";
 import { signalled } from "./signalled.ts";
+import { stylesFor } from "./styles.ts";
 
 export interface DevOptions extends Pick<EnvironmentOptions, "data"> {
   readonly port?: string;
@@ -35,6 +36,10 @@ export interface DevOptions extends Pick<EnvironmentOptions, "data"> {
   readonly new?: boolean;
   /** Type errors are reported as errors. */
   readonly strict?: boolean;
+  /** Shows only what goes wrong. */
+  readonly quiet?: boolean;
+  /** Opens the page of the first server in the browser. */
+  readonly open?: boolean;
 }
 
 /** Editors write a file in several steps. */
@@ -62,10 +67,10 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
     });
     try {
       const find: FindWatched = (name) => servers.find((server) => server.name === name);
-      berth.onCall(reportFailures(find));
-      berth.onLine(reportLines(find));
+      follow(berth, find, config.limits, options);
       const watching = await watchFiles(berth, servers, files!, isStrict);
       await announceServers(berth, servers, files!, isStrict);
+      if (options.open) openInBrowser(pageOf(berth, servers[0]!));
       await ended;
       await watching.close();
     } finally {
@@ -189,7 +194,7 @@ export function announceFirst(berth: Berth, first: WatchedServer): void {
       "",
       "Give a client this address, for example",
       `  claude mcp add --transport http ${clientName(first.name)} ${urlOf(berth, first)}`,
-      `or try the tools in a browser: ${berth.url}/mcp/meta/${encodeURIComponent(first.name)}`,
+      `or try the tools in a browser: ${pageOf(berth, first)}`,
       "",
       "Berth watches the files: save, and the change is served. Stop with Ctrl-C.",
     ].join("\n"),
@@ -214,33 +219,26 @@ export async function reportServer(berth: Berth, server: WatchedServer, isStrict
   printProblems(summary.problems);
 }
 
-/** Prints where a function threw, with the line of its file: callers get the message alone. */
-export function reportFailures(find: FindWatched): CallObserver {
-  return ({ tool, failure }) => {
-    const stack = failure?.stack;
-    const server = find(tool.server);
-    if (!server || stack === undefined) return;
-    console.error(`${clock()} ${server.name}.${printable(tool.tool)} failed: ${printable(ownFiles(stack, server))}`);
+/** Shows what happens on the servers, in lines on stderr. */
+export function follow(berth: Berth, find: FindWatched, limits: Limits, { quiet = false }: DevOptions): void {
+  const ownFilesOf = (name: string, text: string): string => {
+    const server = find(name);
+    return server ? ownFiles(text, server) : text;
   };
-}
-
-/** Prints the lines that functions print and log, at any level. */
-export function reportLines(find: FindWatched): LineObserver {
-  return ({ tool, line: { level, message } }) => {
-    const server = find(tool.server);
-    if (!server) return;
-    const text = ownFiles(typeof message === "string" ? message : JSON.stringify(message), server);
-    console.error(`${clock()} ${server.name}.${printable(tool.tool)} ${level}: ${printable(text)}`);
-  };
+  const view = new DevView({
+    write: (line) => console.error(line),
+    style: stylesFor(process.stderr),
+    isQuiet: quiet,
+    ownFiles: ownFilesOf,
+    limits,
+  });
+  berth.onHappening(view.onHappening);
+  berth.onLine(view.onLine);
 }
 
 /** Replaces file names by the person's own. */
 function ownFiles(text: string, server: WatchedServer): string {
   return text.replaceAll(/definition:([^\s()]+?)(?=:\d+:\d+)/g, (_, file: string) => server.fileOf(file));
-}
-
-export function clock(): string {
-  return new Date().toLocaleTimeString("en-GB");
 }
 
 function countsOf({ catalog, state, problems }: ServerSummary): string {
@@ -265,6 +263,11 @@ const UNSERVED: Partial<Record<ServerSummary["state"], string>> = {
 
 export function urlOf({ url }: Berth, { name }: WatchedServer): string {
   return `${url}/mcp/${encodeURIComponent(name)}`;
+}
+
+/** The page that says all of a server, and tries its tools. */
+export function pageOf({ url }: Berth, { name }: Pick<WatchedServer, "name">): string {
+  return `${url}/mcp/meta/${encodeURIComponent(name)}`;
 }
 
 /** A server that is served straight from files. */

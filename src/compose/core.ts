@@ -48,7 +48,7 @@ import { createMetrics, type Metrics } from "../metrics/metrics.ts";
 import { parseAddresses, type AllowedHost } from "../network/allow-list.ts";
 import { parsePrivateHosts, type PrivateHost } from "../network/private-hosts.ts";
 import { openPublicFetch } from "../network/public-fetch.ts";
-import { SocketRelay } from "../network/socket-relay.ts";
+import { SocketRelay, type SocketRelayOptions } from "../network/socket-relay.ts";
 import { openNpm } from "../packages/npm.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import type { Spawn, Spawner } from "../processes/spawn/spawn.ts";
@@ -154,7 +154,8 @@ export async function openCore(
       }),
     );
     await calls.open();
-    const relay = opened(new SocketRelay({ start, makeFolder, limits, ownPort, log }));
+    const observers = new Observers((error) => log.error({ err: error }, "an observer of calls failed"));
+    const relay = opened(new SocketRelay({ start, makeFolder, limits, ownPort, log, follow: following(observers) }));
     const network = { privateHostsOf: privateHostsOf(config), ownPort, retire: relay.retire };
     const executor = opened(
       await openExecutor({ mode, tried, limits, limitsOf, start, makeFolder, network: relay, log }),
@@ -185,7 +186,6 @@ export async function openCore(
     );
     const metrics = createMetrics(packageVersion(), config.limits);
     const timed = timeCompiling(metrics);
-    const observers = new Observers((error) => log.error({ err: error }, "an observer of calls failed"));
     const grants = new Grants(secrets, log);
     const hosting = {
       store,
@@ -361,6 +361,15 @@ function childRoomsOf(limits: Limits): (tenant: string) => ChildRooms {
   const unfinished = new MessageRooms(unfinishedUpstream, limits);
   const backlog = new MessageRooms(programBacklog, limits);
   return (tenant) => ({ unfinished: unfinished.of(tenant), backlog: backlog.of(tenant) });
+}
+
+function following(observers: Observers): NonNullable<SocketRelayOptions["follow"]> {
+  return {
+    get isFollowed() {
+      return observers.isFollowed;
+    },
+    asked: (server, asked) => observers.happened({ kind: "connected", server, item: undefined, ...asked }),
+  };
 }
 
 /** The places that no folder of servers may hold. */

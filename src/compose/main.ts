@@ -5,7 +5,7 @@ import { devNull } from "node:os";
 import type { Readable, Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../config.ts";
-import type { CallObserver, LineObserver } from "../host/calls/observe.ts";
+import type { CallObserver, Happening, LineObserver } from "../host/calls/observe.ts";
 import { ALL_SERVERS } from "../host/catalog/aggregate.ts";
 import type { ServerSummary } from "../host/catalog/overview.ts";
 import { SignIns } from "../http/access/sign-in.ts";
@@ -41,6 +41,8 @@ export interface Berth {
   onCall(observer: CallObserver): void;
   /** Calls the observer for each line that a tool logs during a call. */
   onLine(observer: LineObserver): void;
+  /** Calls the follower for all that happens on servers, as it happens: calls, questions, reads, fetches, connections. */
+  onHappening(follower: (happening: Happening) => void): void;
   /** Serves the current names in the store. */
   reload(): Promise<void>;
   /** Resolves when another process restored the store: this Berth should be closed, and another one started. */
@@ -147,6 +149,7 @@ export async function startBerth(
     loadProblems: (name) => core.loadProblems(DEFAULT_TENANT, name),
     onCall: (observer) => void observers.add(observer),
     onLine: (observer) => observers.addLines(observer),
+    onHappening: (follower) => observers.follow(follower),
     reload: () => host.reload(DEFAULT_TENANT),
     replaced: replacedOf(store),
     figures: () => metrics.now(),

@@ -4,7 +4,7 @@ import { limitVariable } from "../limits/limits.ts";
 import { checkedAddresses, pinnedTo, resolverOf, type Resolve } from "./agent.ts";
 import { socketHostOf } from "./allow-list.ts";
 import { authorityOf, listRules, NetworkRefused, type NetworkRules } from "./network-rules.ts";
-import type { Asked, SocketGrant, SocketLimits, Told } from "./relay-wire.ts";
+import type { Asked, AskedFor, SocketGrant, SocketLimits, Told } from "./relay-wire.ts";
 import { Outside, SocketPair } from "./socket-pair.ts";
 import type { TenantSockets } from "./tenant-sockets.ts";
 
@@ -22,6 +22,7 @@ export class Door {
   readonly #tenant: TenantSockets;
   readonly #rules: NetworkRules;
   readonly #resolve: Resolve;
+  readonly #onAsked: ((asked: AskedFor) => void) | undefined;
   readonly #server: Server;
   /** Ends whatever is under way for the guest. */
   readonly #ends = new Set<() => void>();
@@ -30,7 +31,8 @@ export class Door {
   #open = 0;
   #sockets = 0;
 
-  constructor({ path, grant, limits, ownPort, tenant, resolve }: DoorOptions) {
+  constructor({ path, grant, limits, ownPort, tenant, resolve, onAsked }: DoorOptions) {
+    this.#onAsked = onAsked;
     this.#path = path;
     this.#grant = grant;
     this.#limits = limits;
@@ -78,9 +80,13 @@ export class Door {
     if (!asked) return end();
     socket.setTimeout(0);
     let told: Told;
+    const beganAt = performance.now();
+    const tell = (host: string, refused?: string): void =>
+      this.#onAsked?.({ host, ms: performance.now() - beganAt, ...(refused !== undefined && { refused }) });
     try {
       if ("connect" in asked) {
         told = await this.#connect(socket, asked.connect);
+        tell(hostIn(asked));
         // It ends with what was asked for on it.
         this.#ends.delete(end);
         return void socket.write(`${JSON.stringify(told)}\n`);
@@ -90,6 +96,7 @@ export class Door {
       this.#tenant.refused();
       const { message, code = "EACCES" } = error as NodeJS.ErrnoException;
       told = { refused: message, code };
+      tell(hostIn(asked), message);
     }
     socket.setTimeout(ASKING_MS, end);
     socket.end(`${JSON.stringify(told)}\n`);
@@ -257,6 +264,8 @@ export interface DoorOptions {
   readonly ownPort?: number | undefined;
   readonly tenant: TenantSockets;
   readonly resolve?: Resolve | undefined;
+  /** Hears of each connection that was asked for, and of names that were refused. */
+  readonly onAsked?: ((asked: AskedFor) => void) | undefined;
 }
 
 /** A request is written at once, by a program of Berth's own or by none. */
@@ -274,6 +283,11 @@ const NEXT_ADDRESS_MS = 1_000;
 const SHOWN_UNITS = 200;
 /** The reason that a guest hears of for a connection that the host ends. */
 const CUT = "ECONNRESET: what this server may reach has changed, or it was withdrawn";
+
+function hostIn(asked: Asked): string {
+  if ("connect" in asked) return authorityOf(asked.connect.host, asked.connect.port);
+  return "lookup" in asked ? asked.lookup : "";
+}
 
 function readAsked(line: string): Asked | undefined {
   let asked: unknown;
@@ -357,7 +371,7 @@ function listenAt(server: Server, path: string): Promise<void> {
 }
 
 function tooMany(most: number, limit: "openSockets" | "openSocketsPerTenant", whose: string): Error {
-  const message = `${most} connections of ${whose} are open, the limit ${limit} (${limitVariable(limit)}); close some, or use a pool`;
+  const message = `${most} connections of ${whose} are open (${limitVariable(limit)}); close some, or use a pool`;
   return Object.assign(new Error(message), { code: "EMFILE" });
 }
 

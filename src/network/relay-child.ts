@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline";
 import { Door } from "./door.ts";
-import type { FromRelay, SocketLimits, SocketUse, ToRelay } from "./relay-wire.ts";
+import type { AskedFor, FromRelay, SocketLimits, SocketUse, ToRelay } from "./relay-wire.ts";
 import { TenantSockets } from "./tenant-sockets.ts";
 
 /**
@@ -14,6 +14,7 @@ const tenants = new Map<string, TenantSockets>();
 const told = new Map<string, string>();
 let limits: SocketLimits;
 let ownPort: number | undefined;
+let tells = false;
 
 createInterface({ input: process.stdin })
   .on("line", (line) => void obey(JSON.parse(line) as ToRelay))
@@ -25,13 +26,14 @@ setInterval(tellUse, USED_MS).unref();
 async function obey(command: ToRelay): Promise<void> {
   switch (command.op) {
     case "begin":
-      ({ limits, ownPort } = command);
+      ({ limits, ownPort, tells } = command);
       return;
     case "open": {
       const { door: number, path, grant } = command;
       const tenant = tenants.get(grant.tenant) ?? new TenantSockets(limits);
       tenants.set(grant.tenant, tenant);
-      const door = new Door({ path, grant, limits, ownPort, tenant });
+      const onAsked = tells ? (asked: AskedFor): void => tell({ op: "asked", door: number, ...asked }) : undefined;
+      const door = new Door({ path, grant, limits, ownPort, tenant, onAsked });
       doors.set(number, door);
       try {
         await door.listen();

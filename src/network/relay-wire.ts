@@ -7,7 +7,13 @@ import type { PrivateHost } from "./private-hosts.ts";
  * this way.
  */
 export type ToRelay =
-  | { readonly op: "begin"; readonly limits: SocketLimits; readonly ownPort?: number | undefined }
+  | {
+      readonly op: "begin";
+      readonly limits: SocketLimits;
+      readonly ownPort?: number | undefined;
+      /** Every connection is told of. */
+      readonly tells: boolean;
+    }
   | { readonly op: "open"; readonly door: number; readonly path: string; readonly grant: SocketGrant }
   /** Ends all connections of a door, and takes no further ones. */
   | { readonly op: "close"; readonly door: number }
@@ -19,8 +25,20 @@ export type FromRelay =
   | { readonly op: "forgotten"; readonly tenant: string }
   /** The door takes connections, or `problem` says why it does not. */
   | { readonly op: "opened"; readonly door: number; readonly problem?: string }
+  /** A guest asked for something, told to those who follow it. */
+  | ({ readonly op: "asked"; readonly door: number } & AskedFor)
   /** The use by tenants since the relay began, of those whose use has changed. */
   | { readonly op: "used"; readonly tenants: Readonly<Record<string, SocketUse>> };
+
+/** A connection, or a name to look up, that a guest asked for. */
+export interface AskedFor {
+  /** With the port, where it is a connection; as the guest wrote it. */
+  readonly host: string;
+  /** Until the connection was there. */
+  readonly ms: number;
+  /** Why it was not made. */
+  readonly refused?: string;
+}
 
 export type SocketLimits = Pick<
   Limits,

@@ -11,6 +11,7 @@ import type { Spawn } from "../processes/spawn/spawn.ts";
 import { giveFolder, type MakeFolder } from "../processes/work-folders.ts";
 import {
   DOOR,
+  type AskedFor,
   type FromRelay,
   type SocketGrant,
   type SocketLimits,
@@ -127,7 +128,7 @@ export class SocketRelay {
         this.#input = input!;
         errors!.setEncoding("utf8").on("data", (text: string) => (stderr = (stderr + text).slice(-STDERR_UNITS)));
         createInterface({ input: output! }).on("line", (line) => this.#hear(JSON.parse(line) as FromRelay));
-        this.#tell({ op: "begin", limits, ownPort });
+        this.#tell({ op: "begin", limits, ownPort, tells: this.#options.follow?.isFollowed ?? false });
         for (const [door, outlet] of this.#outlets) this.#openDoor(door, outlet);
       },
       onEnded: (exit) => {
@@ -165,6 +166,12 @@ export class SocketRelay {
       }
       return;
     }
+    if (message.op === "asked") {
+      const { door, op: _op, ...asked } = message;
+      const { grant } = this.#outlets.get(door) ?? {};
+      if (grant) this.#options.follow?.asked(grant.server, asked);
+      return;
+    }
     if (message.op === "forgotten") return void this.#uses.delete(message.tenant);
     const { door, problem } = message;
     const outlet = this.#outlets.get(door);
@@ -184,6 +191,11 @@ export interface SocketRelayOptions {
   /** The port at which Berth listens, where it does. */
   readonly ownPort?: number | undefined;
   readonly log?: Pick<Log, "warn" | "error">;
+  /** Hears what the guests of a server ask for, if somebody follows it by the time when the relay starts. */
+  readonly follow?: {
+    readonly isFollowed: boolean;
+    asked(server: string, asked: AskedFor): void;
+  };
 }
 
 /** The way out of one guest process: a folder for its sandbox, in which a socket appears once it is bound. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { chmod, mkdtemp, open, readdir, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -11,6 +11,7 @@ import { spawnDev, startDev } from "../support/dev-process.ts";
 import { freePort } from "../support/free-port.ts";
 import { until } from "../support/until.ts";
 
+const INITIALIZE = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "test", version: "1" } };
 const GREET = "/** Greets. */\nexport function greet(name: string): string {\n  return `Hello, ${name}!`;\n}\n";
 
 test("berth dev serves a file, and what it becomes when it is saved", async (t) => {
@@ -132,13 +133,56 @@ test("berth dev shows what functions print, and where they threw with the line; 
   const dev = await startDev(t, { "hello.ts": text }, ["hello.ts"]);
   const { content, isError } = await call(`${dev.url}/mcp/hello`, "greet", { name: "" });
   assert.deepEqual([isError, content[0].text], [true, "TypeError: nobody to greet"]);
-  await dev.printed(/hello\.greet failed: TypeError: nobody to greet\n +at greet \(hello\.ts:3:26\)\n/);
+  await dev.printed(/hello\.greet name="" failed .* ms: TypeError: nobody to greet\n +at greet \(hello\.ts:3:26\)\n/);
   assert.equal((await call(`${dev.url}/mcp/hello`, "noisy")).content[0].text, "fine");
   await dev.printed(/hello\.noisy info: one 1\n/);
   await dev.printed(
     /hello\.noisy error: a promise was rejected and nobody handled it: forgotten\n.*noisy \(hello\.ts:8:23\)/,
   );
   await dev.printed(/> 3 \| {3}if \(name === ""\) throw new TypeError\("nobody to greet"\);\n +\| {26}\^/);
+});
+
+test("berth dev shows each call with arguments, result and time; with --quiet only what goes wrong", async (t) => {
+  const files = { "hello.ts": `${GREET}export function fail(): string {\n  throw new Error("no");\n}\n` };
+  const dev = await startDev(t, files, ["hello.ts"]);
+  await call(`${dev.url}/mcp/hello`, "greet", { name: "Ada" });
+  await dev.printed(/^\d\d:\d\d:\d\d hello\.greet name="Ada" → "Hello, Ada!" [\d.]+ ms$/m);
+  const quiet = await startDev(t, files, ["--quiet", "hello.ts"]);
+  await call(`${quiet.url}/mcp/hello`, "greet", { name: "Ada" });
+  await call(`${quiet.url}/mcp/hello`, "fail");
+  await quiet.printed(/hello\.fail failed/);
+  assert.doesNotMatch(quiet.output(), /hello\.greet/);
+});
+
+test("berth dev --open opens the page of its first server, and goes on where there is no browser", async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  const opened = join(folder, "opened");
+  await writeFile(join(folder, "xdg-open"), `#!/bin/sh\nprintf '%s' "$1" > ${opened}\n`, { mode: 0o755 });
+  const withBrowser = { env: { PATH: `${folder}:${process.env["PATH"]}` } };
+  const dev = await startDev(t, { "hello.ts": GREET }, ["--open", "hello.ts"], withBrowser);
+  const page = `${dev.url}/mcp/meta/hello`;
+  await until(async () => (await readFile(opened, "utf8").catch(() => "")) === page);
+  assert.ok(dev.output().includes(page));
+
+  await writeFile(join(folder, "xdg-open"), "#!/bin/sh\nexit 3\n");
+  const without = await startDev(t, { "hello.ts": GREET }, ["--open", "hello.ts"], withBrowser);
+  await without.printed(/No browser could be opened; open http/);
+  assert.deepEqual(await toolNames(`${without.url}/mcp/hello`), ["greet"]);
+});
+
+test("berth dev that is started again at its port tells clients to begin a new session, and they go on", async (t) => {
+  const port = await freePort();
+  const again = ["--port", String(port), "hello.ts"];
+  const first = await startDev(t, { "hello.ts": GREET }, again);
+  const url = `${first.url}/mcp/hello`;
+  const { headers } = await post(url, request("initialize", INITIALIZE));
+  const session = { "Mcp-Session-Id": headers.get("mcp-session-id")!, "MCP-Protocol-Version": "2025-06-18" };
+  assert.equal((await post(url, request("tools/list"), session)).status, 200);
+  await first.stop();
+  const second = await startDev(t, {}, again, { folder: first.folder });
+  const lost = await post(`${second.url}/mcp/hello`, request("tools/list"), session);
+  assert.deepEqual([lost.status, lost.body.error.message], [404, "No such session; initialize again"]);
 });
 
 test("berth dev tells what does not load, before anybody calls it", async (t) => {

@@ -1,16 +1,16 @@
-import { styleText } from "node:util";
 import type { PromptContract, ResourceContract, ResourceTemplateContract } from "../../contract/contract.ts";
 import { signatureOf } from "../../contract/signature.ts";
 import { printableLine } from "../../lib/printable.ts";
 import type { ListedTool } from "../../upstream/lists.ts";
 import type { Survey } from "../../upstream/survey.ts";
+import { stylesFor, type Style } from "../styles.ts";
 
 /** Lists of a server in a form for people. Names and texts come from others: they must not control the terminal. */
 export class TextList {
-  readonly #colours: boolean;
+  readonly #styled: Style;
 
   constructor(stream: { readonly isTTY?: boolean } = process.stdout, env = process.env) {
-    this.#colours = stream.isTTY === true && !env["NO_COLOR"];
+    this.#styled = stylesFor(stream, env);
   }
 
   survey({ tools, resources, resourceTemplates, prompts, problems }: Survey): string {
@@ -31,11 +31,6 @@ export class TextList {
 
   title(text: string): string {
     return this.#styled("bold", printableLine(text));
-  }
-
-  #styled(style: "bold" | "cyan", text: string): string {
-    // Colours are decided above: `styleText` itself would leave them out wherever `CI` is set.
-    return this.#colours ? styleText(style, text, { validateStream: false }) : text;
   }
 
   #part<T>(title: string, entries: readonly T[], show: (entry: T) => string): string {

@@ -27,6 +27,7 @@ async function invoke<Returned>(
   options: CallOptions,
 ): Promise<Answer> {
   const call: Invocation<Returned> = { tool, args, options, beganAt: performance.now() };
+  tool.notes.began(call.beganAt, args, options);
   const checked = tool.checkArguments?.(args);
   // Awaited only when necessary: most arguments are checked at once.
   const invalid = checked === undefined ? undefined : await checked;
@@ -138,6 +139,15 @@ function record<Returned>(
   end: CallEnd,
   retries = 0,
 ): Answer | Promise<Answer> {
-  tool.notes.ended(end.outcome, beganAt, args, options, end.result, retries, end.failure);
+  tool.notes.ended(
+    end.outcome,
+    beganAt,
+    args,
+    options,
+    end.result,
+    retries,
+    end.failure,
+    end.asked?.inputRequests as JsonObject | undefined,
+  );
   return end.result ?? end.asked ?? end.answer();
 }

@@ -1,6 +1,5 @@
 import type { FailureReason } from "../../executor/executor.ts";
-import { cutText } from "../../lib/cut-text.ts";
-import type { Json } from "../../lib/json.ts";
+import { beginningOf, cutText } from "../../lib/cut-text.ts";
 import type { LogLevel } from "../../lib/log-level.ts";
 import type { CalledTool, CallObserver, LineObserver } from "./observe.ts";
 
@@ -46,7 +45,10 @@ export class RecentLines {
   };
 
   readonly onLine: LineObserver = ({ tool, line: { level, message } }) => {
-    const said = cutText(typeof message === "string" ? message : beginningOf(message), MESSAGE_UNITS_MAX);
+    const said = cutText(
+      typeof message === "string" ? message : beginningOf(message, MESSAGE_UNITS_MAX),
+      MESSAGE_UNITS_MAX,
+    );
     // An error that was printed, or a rejection that nobody handled, has its stack in the line.
     const place = level === "error" ? placeThrownAt(said) : undefined;
     this.#keep(tool, { at: Date.now(), tool: tool.tool, kind: level, message: said, ...(place && { place }) });
@@ -103,35 +105,6 @@ interface Ring {
 
 function keyOf(tenant: string, server: string): string {
   return `${tenant}\n${server}`;
-}
-
-/** The JSON of a value, at least as far as it is shown. A long value takes no more work than a short one. */
-function beginningOf(value: Json): string {
-  let text = "";
-  const isFull = (): boolean => text.length > MESSAGE_UNITS_MAX;
-  const add = (part: Json): void => {
-    if (typeof part === "string") text += JSON.stringify(part.slice(0, MESSAGE_UNITS_MAX));
-    else if (part === null || typeof part !== "object") text += String(part);
-    else if (Array.isArray(part)) {
-      text += "[";
-      for (let at = 0; at < part.length && !isFull(); at += 1) {
-        if (at > 0) text += ",";
-        add(part[at]!);
-      }
-      text += "]";
-    } else {
-      let between = "{";
-      for (const name in part) {
-        if (isFull()) break;
-        text += `${between}${JSON.stringify(name.slice(0, MESSAGE_UNITS_MAX))}:`;
-        between = ",";
-        add(part[name]!);
-      }
-      text += between === "{" ? "{}" : "}";
-    }
-  };
-  add(value);
-  return text;
 }
 
 /** The first place in the definition's own files: `file:line:column`. A stack may hold anything that a guest writes. */

@@ -11,11 +11,12 @@ import type { Limits } from "../../limits/limits.ts";
 import type { FetchLimits } from "../../network/fetches.ts";
 import { createCompleter } from "../calls/completer.ts";
 import { grantProblems, grantTo, leaveOutNamesakes, type GrantDependencies } from "../calls/granted.ts";
+import { followedPort, followedPrompt, followedResource, heardRun } from "../calls/happenings.ts";
 import { CallNotes, gateOf } from "../calls/observe.ts";
 import { writtenPrompt, createPrompt } from "../calls/prompt.ts";
 import { remaking } from "../calls/remake.ts";
 import { contentRun, findable, functionResource } from "../calls/resource.ts";
-import { configuredRun, runFactory } from "../calls/run.ts";
+import { configuredRun, runFactory, type Run } from "../calls/run.ts";
 import { createTool } from "../calls/tool.ts";
 import { uriFinder, uriTester } from "../calls/uris/find-resource.ts";
 import { createRedirects } from "../calls/uris/redirect.ts";
@@ -144,7 +145,11 @@ async function serveRelease(
   port: HostPort,
   dependencies: BuildingParts,
 ): Promise<Catalog> {
-  const granted = await grantTo({ tenant, server, entry }, port, dependencies);
+  const given = await grantTo({ tenant, server, entry }, port, dependencies);
+  const { observers } = dependencies;
+  const hide = (text: string): string => given.grant?.hide(text) ?? text;
+  const followed = { server, hide, observers };
+  const granted = { ...given, port: followedPort(given.port, followed) };
   const validatorOf = dependencies.checks.of(tenant);
   const readsAll = entry.variables === undefined;
   const remake = remaking(dependencies.checks, tenant);
@@ -163,12 +168,14 @@ async function serveRelease(
     remake,
   );
   const activity = dependencies.activities.of(tenant, server);
-  const { limits, observers } = dependencies;
+  const { limits } = dependencies;
   const readResult = (task: ResultTask): Promise<ReadGuestResult> => dependencies.checks.readResult(tenant, task);
   const readOutcome = dependencies.checks.outcomeReader(tenant);
   const fillPrompt = (task: PromptTask) => dependencies.checks.fillPrompt(tenant, task);
   const code = (): Promise<Uint8Array> => dependencies.compileOnce.code(server, definition ?? "", bundle ?? "");
   const runOf = runFactory({ tenant, server, language, bundle, code, granted }, dependencies);
+  const heardRunOf = (callee: Parameters<typeof runOf>[0]): Run =>
+    heardRun(runOf(callee), { tenant, server, release: release.block.cid, tool: callee.name }, observers);
   const gate = gateOf(
     server,
     entry.limits,
@@ -184,6 +191,7 @@ async function serveRelease(
         activity,
         observers,
         gate,
+        hide,
       );
       return [
         name,
@@ -198,12 +206,15 @@ async function serveRelease(
   );
   const prompts = new Map(
     release.prompts.map(({ contract, source }) => {
-      if (source.kind === "written") return [contract.name, writtenPrompt(contract, source.prompt, limits, fillPrompt)];
+      if (source.kind === "written") {
+        return [contract.name, followedPrompt(writtenPrompt(contract, source.prompt, limits, fillPrompt), followed)];
+      }
       const { name, call, inputSchema } = source.function;
       const check = validatorOf(argumentsSchema(inputSchema, source.function), { texts: true });
+      const run = heardRunOf({ name, call, takesUnread: true });
       return [
         contract.name,
-        createPrompt(contract, check, runOf({ name, call, takesUnread: true }), redirects, readOutcome, remake),
+        followedPrompt(createPrompt(contract, check, run, redirects, readOutcome, remake), followed),
       ];
     }),
   );
@@ -211,12 +222,15 @@ async function serveRelease(
     const { source } = resource;
     const found = findable(resource);
     if (source.kind === "function") {
-      const run = runOf({ ...source.function, takesUnread: true });
-      return { ...found, open: functionResource(found, run, redirects, readOutcome) };
+      const run = heardRunOf({ ...source.function, takesUnread: true });
+      return { ...found, open: followedResource(functionResource(found, run, redirects, readOutcome), followed) };
     }
     const { content } = source;
-    if (content.kind === "uri") return { ...found, open: linkedResource({ ...found, target: content.uri }, uris) };
-    return { ...found, open: functionResource(found, contentRun(content), redirects, readOutcome) };
+    const open =
+      content.kind === "uri"
+        ? linkedResource({ ...found, target: content.uri }, uris)
+        : functionResource(found, contentRun(content), redirects, readOutcome);
+    return { ...found, open: followedResource(open, followed) };
   });
   const ownResource = bySchemes(resources, (some) => uriFinder(some, validatorOf));
   const uriSet = new Set(resources.map(({ uri }) => uri));
@@ -228,7 +242,7 @@ async function serveRelease(
         completerKey(completion.of, completion.argument),
         createCompleter(
           completion,
-          runOf({ name: completion.call.export, call: completion.call, takesUnread: true }),
+          heardRunOf({ name: completion.call.export, call: completion.call, takesUnread: true }),
           readOutcome,
         ),
       ]),

@@ -117,7 +117,13 @@ export async function loadUpstream(
       held,
       optionsOf,
       notesOf: (tool) =>
-        new CallNotes({ tenant, server, release: release.cid, tool }, activity, dependencies.observers, gate),
+        new CallNotes(
+          { tenant, server, release: release.cid, tool },
+          activity,
+          dependencies.observers,
+          gate,
+          grant && ((text) => grant.hide(text)),
+        ),
       limits: dependencies.limits,
       warn: (tool, message) => dependencies.log.warn({ tenant, server, tool }, grant?.hide(message) ?? message),
     }),
