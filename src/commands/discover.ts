@@ -70,8 +70,11 @@ function printJson({ tools, problems, ...others }: Discovery, bundling: readonly
   process.stdout.write(`${JSON.stringify({ tools, problems, ...Object.fromEntries(filled) }, undefined, 2)}\n`);
 }
 
-function printText({ tools, resources, prompts, problems }: Discovery): void {
+function printText({ tools, resources, prompts, requested = [], problems }: Discovery): void {
   const listing = [
+    ...requested.map(({ field, value, purpose }) =>
+      withWords(`requests ${field === "secrets" ? "the secret" : "the host"} ${value}`, purpose),
+    ),
     ...tools.map(toolText),
     ...resources.map(({ uri, description }) => withWords(uri, description)),
     ...prompts.map(({ name, description }) => withWords(`prompt ${name}`, description)),

@@ -25,6 +25,7 @@ import type { PackageFiles } from "./package-files.ts";
 import { takenParameters } from "./parameters.ts";
 import { openProgram, type DefinitionProgram } from "./program.ts";
 import { placeIn, problemAt, Reporter, textPart } from "./reporter.ts";
+import { requestsIn } from "./request-tags.ts";
 import { annotationsOf } from "./tags.ts";
 import { typeErrors } from "./type-errors.ts";
 import { nothingExported, unofferedExports } from "./unoffered.ts";
@@ -45,8 +46,14 @@ export function discover(source: DefinitionSource, limits?: ContractLimits, pack
   else finder.note(unofferedExports(program));
   for (const candidate of candidates) finder.read(candidate);
   for (const candidate of candidates) finder.readCompletions(candidate);
+  const { requested, problems } = requestsIn(program, candidates);
+  finder.note(problems);
   const found = finder.found();
-  return { ...found, problems: [...found.problems, ...typeErrors(program, found.problems)] };
+  return {
+    ...found,
+    problems: [...found.problems, ...typeErrors(program, found.problems)],
+    ...(requested.length > 0 && { requested }),
+  };
 }
 
 /** A tag turns a function into something else than a tool. */

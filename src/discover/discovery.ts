@@ -22,6 +22,21 @@ export interface Discovery {
   readonly completions: readonly DiscoveredCompletion[];
   /** Every problem found. An error with a `tool` leaves that tool out; the others are still here. */
   readonly problems: readonly Problem[];
+  /** The grants that its tags request, in the order of the source; absent where there are none. They grant nothing. */
+  readonly requested?: readonly RequestedGrant[];
+}
+
+/** `@secret NAME` or `@network host[:port]`, each perhaps with a purpose behind it. */
+export interface RequestedGrant {
+  /** The field of an entry that would grant it. */
+  readonly field: "secrets" | "network";
+  /** As that field takes it: the name of a secret, or a host. */
+  readonly value: string;
+  readonly purpose?: string;
+  /** Where the tag stands, from 1. */
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
 }
 
 /** Limits on the JSON of one tool, resource or prompt, of all of them together, and of the bundle. */

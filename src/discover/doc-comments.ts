@@ -1,4 +1,5 @@
 import ts from "#typescript";
+import { grantFields } from "./requested-grants.ts";
 
 /**
  * Doc comments as data. TypeScript has parsed them; here they become a description, tags, and what is said about
@@ -56,12 +57,28 @@ function isHeaderOfFile(comment: ts.JSDoc): boolean {
   if (/^\/\*\*[\s*]*(?:copyright\b|©|SPDX-License-Identifier:)/i.test(text)) return true;
   // A blank line keeps it apart from what is about the declaration.
   const isApart = /^[^\S\n]*\r?\n\s*\n/.test(file.text.slice(comment.end));
-  return isApart && (tags.some((tag) => tagsOfAuthors.has(tag)) || licenceWords.test(text));
+  const tellsOfFile = tags.some((tag) => tagsOfAuthors.has(tag) || tagsOfGrants.has(tag));
+  return isApart && (tellsOfFile || licenceWords.test(text));
+}
+
+/** The comments before the first statement of a file, whatever they are about. */
+export function docsAtHead(file: ts.SourceFile): Doc[] {
+  return docsBefore(file.statements[0] ?? file.endOfFileToken);
+}
+
+/** The comments before each of the statements of a file. */
+export function docsOfStatements(file: ts.SourceFile): Doc[] {
+  return file.statements.flatMap(docsBefore);
+}
+
+function docsBefore(statement: ts.Node): Doc[] {
+  return statement.getChildren().filter(ts.isJSDoc).map(read);
 }
 
 const tagsOfFunctions: ReadonlySet<string> = new Set("param arg argument returns return".split(" "));
 const tagsOfFiles: ReadonlySet<string> = new Set("file fileoverview module overview packagedocumentation".split(" "));
 const tagsOfAuthors: ReadonlySet<string> = new Set("author copyright license licence".split(" "));
+const tagsOfGrants: ReadonlySet<string> = new Set(Object.keys(grantFields));
 const licenceWords =
   /\bSPDX-License-Identifier:|\bcopyright\s*(?:\(c\)|©|:|\d{4})|©\s*\d{4}|\ball rights reserved\b|\blicensed under\b/i;
 
@@ -109,7 +126,7 @@ const functionTags = new Set(
   (
     "title name signature resource prompt completes inputschema task readonly readonlyhint destructive destructivehint idempotent " +
     "idempotenthint openworld openworldhint example examples internal private hidden returns return remarks throws see " +
-    "deprecated"
+    "deprecated secret network"
   ).split(" "),
 );
 

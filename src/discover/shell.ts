@@ -1,7 +1,14 @@
 import { codeFrame } from "../lib/code-frame.ts";
 import type { JsonSchema, Json } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { nothingFound, type DefinitionSource, type DiscoveredTool, type Discovery } from "./discovery.ts";
+import {
+  nothingFound,
+  type DefinitionSource,
+  type DiscoveredTool,
+  type Discovery,
+  type RequestedGrant,
+} from "./discovery.ts";
+import { distinctRequests, isGrantTag, readRequest } from "./requested-grants.ts";
 import { annotationsOf, constrain, suggestionFor } from "./tags.ts";
 
 /**
@@ -20,6 +27,8 @@ import { annotationsOf, constrain, suggestionFor } from "./tags.ts";
  *     # @param {string[]} [file] - A list; the script gets one element a line.
  *     # @title Find lines
  *     # @readOnly
+ *     # @secret API_TOKEN - Grants that it requests, which its entry may give.
+ *     # @network api.example.org
  *
  * Types are string, number, integer, boolean, literals, any of these joined by `|`, and lists (`[]`). The constraint
  * tags and @readOnly, @destructive, @idempotent, @openWorld are those of TypeScript definitions. A script without any
@@ -57,7 +66,8 @@ export function discoverShell({ files, entry, server }: DefinitionSource): Disco
     column: 1,
   };
   const tools = problems.some(({ severity }) => severity === "error") ? [] : [tool];
-  return { ...nothingFound, tools, problems };
+  const requested = readRequests(header, entry, report);
+  return { ...nothingFound, tools, problems, ...(requested.length > 0 && { requested }) };
 }
 
 interface Place {
@@ -78,7 +88,7 @@ const args: ShellParam = {
 const toolTags = new Set(
   (
     "param noargs title description readonly readonlyhint destructive destructivehint idempotent idempotenthint " +
-    "openworld openworldhint example author license see since version copyright"
+    "openworld openworldhint example author license see since version copyright secret network"
   ).split(" "),
 );
 
@@ -136,6 +146,21 @@ function constrainLast(tag: HeaderTag, params: ShellParam[], report: Report): vo
 
 function whole(tag: HeaderTag): Place {
   return { line: tag.line, column: tag.tagColumn, length: tag.name.length + 1 };
+}
+
+function readRequests(header: Header | undefined, file: string, report: Report): readonly RequestedGrant[] {
+  const requests: RequestedGrant[] = [];
+  for (const tag of header?.tags ?? []) {
+    if (!isGrantTag(tag.name)) continue;
+    const { line, column, tagColumn } = tag;
+    const read = readRequest(tag.name, tag.text);
+    if (!("code" in read)) requests.push({ ...read, file, line, column: tagColumn });
+    else if (read.length === 0) report("error", read.code, read.message, whole(tag));
+    else report("error", read.code, read.message, { line, column: column + read.offset, length: read.length });
+  }
+  const { requested, tooMany } = distinctRequests(requests);
+  if (tooMany) report("error", "too-many-requests", tooMany.message, { ...tooMany.at, length: 1 });
+  return requested;
 }
 
 function titleOf(header: Header | undefined): { title?: string } {

@@ -17,11 +17,11 @@ export interface PackedCompiled {
 }
 
 export function packCompiled(compiled: Compiled): PackedCompiled {
-  const { tools, resources, prompts, completions, problems, bundle, packages } = compiled;
+  const { tools, resources, prompts, completions, problems, bundle, packages, requested } = compiled;
   const block = bundle === undefined ? undefined : rawBlock(bundle);
   // Not dag-json, which sorts keys: arguments are shown in the order in which their author wrote them.
   const found = { tools, resources, prompts, completions, problems, bundle: block?.cid ?? null };
-  const result = packages ? { ...found, packages } : found;
+  const result = { ...found, ...(packages && { packages }), ...(requested && { requested }) };
   return { result: rawBlock(JSON.stringify(result)), bundle: block };
 }
 
@@ -48,12 +48,26 @@ function isCompiledResult(value: unknown): value is CompiledResult {
   return (
     lists.every((list) => areEntries(value[list])) &&
     (value["problems"] as Record<string, unknown>[]).every(isProblem) &&
+    (value["requested"] === undefined ||
+      (areEntries(value["requested"]) && (value["requested"] as Record<string, unknown>[]).every(isRequest))) &&
     (bundle === null || (typeof bundle === "string" && isCid(bundle)))
   );
 }
 
 function isProblem({ code, message, severity }: Record<string, unknown>): boolean {
   return typeof code === "string" && typeof message === "string" && (severity === "error" || severity === "warning");
+}
+
+/** Its value is checked where it is granted. */
+function isRequest({ field, value, purpose, file, line, column }: Record<string, unknown>): boolean {
+  return (
+    (field === "secrets" || field === "network") &&
+    typeof value === "string" &&
+    (purpose === undefined || typeof purpose === "string") &&
+    typeof file === "string" &&
+    Number.isInteger(line) &&
+    Number.isInteger(column)
+  );
 }
 
 /**
