@@ -1,19 +1,12 @@
 import { rightsOf } from "../access/rights.ts";
-import { openCore, type Core } from "../compose/core.ts";
-import { inDatabase } from "../compose/service-log.ts";
-import { readConfig } from "../config.ts";
 import type { Review } from "../contract/review.ts";
 import { readTenantPackages, type PackageWishes } from "../edits/package-edits.ts";
 import { BerthError } from "../lib/errors.ts";
-import { createLog } from "../lib/log.ts";
 import { printable } from "../lib/printable.ts";
 import { PACKAGES } from "../packages/package-set.ts";
-import { openSpawnHelper } from "../processes/spawn/spawn-helper.ts";
-import { hasStore } from "../store/open-store.ts";
-import type { Store } from "../store/store.ts";
-import { environmentOf } from "./environment.ts";
 import { printProblems } from "./print-problems.ts";
-import { noStore, withStore } from "./with-store.ts";
+import { checkTenant, saved, withCore } from "./with-core.ts";
+import { withStore } from "./with-store.ts";
 
 export interface PackagesOptions {
   readonly tenant: string;
@@ -58,8 +51,10 @@ export function changePackages(wishes: PackageWishes, options: ChangeOptions): P
       tell(review);
       return review.problems.some(({ severity }) => severity === "error") ? 1 : 0;
     }
-    return saved(options, (allowBreaking) =>
-      packages.save(options.tenant, wishes, { by: BY_COMMAND, rights, allowBreaking }),
+    return saved(
+      options,
+      (allowBreaking) => packages.save(options.tenant, wishes, { by: BY_COMMAND, rights, allowBreaking }),
+      tell,
     );
   });
 }
@@ -89,33 +84,12 @@ export function restorePackages(cid: string, options: ChangeOptions): Promise<nu
       tell(await edits.review(options.tenant, subject, draft, rights));
       return 0;
     }
-    return saved(options, (allowBreaking) =>
-      edits.save(options.tenant, subject, draft, { by: BY_COMMAND, rights, allowBreaking }),
+    return saved(
+      options,
+      (allowBreaking) => edits.save(options.tenant, subject, draft, { by: BY_COMMAND, rights, allowBreaking }),
+      tell,
     );
   });
-}
-
-/** Carries out a save, and tells what it did or why it did nothing. */
-async function saved(
-  { allowBreaking = false }: ChangeOptions,
-  save: (allowBreaking: boolean) => Promise<{ readonly review: Review }>,
-): Promise<number> {
-  try {
-    tell((await save(allowBreaking)).review);
-    console.error("Saved; it is in effect.");
-    return 0;
-  } catch (error) {
-    const { code, data } = error instanceof BerthError ? error : {};
-    if (code === "edit_breaking") {
-      tell(data?.["review"] as Review);
-      console.error("Nothing was changed, because callers would break; --allow-breaking saves it all the same.");
-      return 1;
-    }
-    if (code !== "edit_refused") throw error;
-    printProblems(data?.["problems"] as Review["problems"]);
-    console.error("Nothing was changed.");
-    return 1;
-  }
 }
 
 function tell({ packages = [], servers, problems }: Review): void {
@@ -132,31 +106,4 @@ function tell({ packages = [], servers, problems }: Review): void {
     for (const { effect, message } of changes) console.log(printable(`  ${effect}: ${message}`));
   }
   printProblems(problems);
-}
-
-/** Everything that a serving Berth has but the listening: a change is compiled, loaded and compared before it is saved. */
-async function withCore({ tenant, data }: PackagesOptions, work: (core: Core) => Promise<number>): Promise<number> {
-  const config = readConfig(environmentOf({ ...(data !== undefined && { data }) }));
-  if (!(await hasStore(config))) throw noStore(config);
-  const log = createLog("error", [config.adminToken, config.registry.token, ...inDatabase(config.database)]);
-  const nothing = async (): Promise<void> => {};
-  const core = await openCore(
-    config,
-    log,
-    nothing,
-    () => {},
-    openSpawnHelper({ onGone: () => {}, onStderr: () => {} }),
-  );
-  try {
-    await checkTenant(core.store, tenant);
-    await core.tenancy.admit(tenant);
-    return await work(core);
-  } finally {
-    await core.close();
-  }
-}
-
-async function checkTenant({ tenants }: Pick<Store, "tenants">, tenant: string): Promise<void> {
-  if (await tenants.find(tenant)) return;
-  throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant create ${tenant}" makes it`);
 }
