@@ -25,6 +25,8 @@ const fromOption = [
   "--from <folder>",
   "folder of sources (default: the one at hand, or the nearest folder with a package.json, or this one)",
 ] as const;
+/** `--allow-net` without a host: every public one, by HTTPS and HTTP. */
+const ANY_HOST = "*,http://*";
 const dataOption = [
   "--data <folder>",
   "folder of the store (BERTH_DATA, default .berth, and .berth/data in a folder of your own)",
@@ -89,6 +91,12 @@ program
   .option(
     "--data <folder>",
     "folder of a store that keeps every version (default: of a folder .berth/dev; of files a temporary one)",
+  )
+  .option("--env-file <file>", "values of the secrets that tags (@secret NAME) and entries name: lines NAME=value")
+  .addOption(
+    new Option("--allow-net [hosts]", "hosts to reach beyond those of tags; without any, every public one (443 and 80)")
+      .preset(ANY_HOST)
+      .argParser(several),
   )
   .action(async (paths, options) => run((await import("./commands/dev-paths.ts")).devPaths(paths, options)));
 
@@ -188,6 +196,22 @@ program
   .option(...dataOption)
   .option("--force", "replace the file")
   .action(async (file, options) => run((await import("./commands/backup.ts")).backup(file, options)));
+
+program
+  .command("grant")
+  .description("List what a server's definition requests and its entry does not grant, or grant it.")
+  .argument("<server>", "name of the server")
+  .option("--all", "grant all that it requests")
+  .option("--secret <name>", "grant this secret; repeatable", several)
+  .option("--network <host>", "grant this host, as the tag has it; repeatable", several)
+  .option("--allow-breaking", "save it even if callers may break")
+  .option("--tenant <name>", "whose server", "default")
+  .option(...dataOption)
+  .addHelpText(
+    "after",
+    examples("berth grant report", "berth grant report --secret API_TOKEN", "berth grant report --all"),
+  )
+  .action(async (server, options) => run((await import("./commands/grant.ts")).grant(server, options)));
 
 program
   .command("collect")

@@ -9,10 +9,11 @@ import { creationOf } from "./editor/creation.ts";
 import { jsonSchema } from "./editor/json-schema.ts";
 import type { Schema } from "./editor/schema.ts";
 import type { Setup } from "./editor/setup.ts";
-import { openSubjectEditor, type SubjectEditor } from "./editor/subject-editor.ts";
+import { openSubjectEditor, type Grant, type SubjectEditor } from "./editor/subject-editor.ts";
 import { refreshPage } from "./shared/refresh-page.ts";
 
 const editors: SubjectEditor[] = [];
+let entryEditor: SubjectEditor | undefined;
 
 for (const place of document.querySelectorAll<HTMLElement>("[data-editor]")) {
   const { schema, ...said } = setupOf(place) as Setup & { readonly schema?: Schema };
@@ -21,13 +22,20 @@ for (const place of document.querySelectorAll<HTMLElement>("[data-editor]")) {
   const onCreated = creationOf(place, setup.name);
   const editor = openSubjectEditor(setup, { extensions, onCreated, onSaved: () => void afterSave(editor) });
   editors.push(editor);
+  if (setup.kind === "entry") entryEditor = editor;
   place.replaceChildren(editor.element);
   place.parentElement?.addEventListener("click", ({ target }) => {
     const cid = target instanceof HTMLElement ? target.dataset["restore"] : undefined;
     if (cid !== undefined) void editor.restore(cid);
   });
 }
-showRestoring();
+showControls();
+
+// A save replaces the buttons.
+document.addEventListener("click", ({ target }) => {
+  const grants = target instanceof HTMLElement ? target.dataset["grant"] : undefined;
+  if (grants !== undefined) void entryEditor?.grant(JSON.parse(grants) as Grant[]);
+});
 
 for (const place of document.querySelectorAll<HTMLElement>("[data-comparison]")) {
   showComparison(place, setupOf(place) as ComparisonSetup);
@@ -44,13 +52,13 @@ window.addEventListener("focus", () => {
 
 async function afterSave(saved: SubjectEditor): Promise<void> {
   await refreshPage();
-  showRestoring();
+  showControls();
   for (const editor of editors) if (editor !== saved) await editor.refresh();
 }
 
 /** Shows controls that only work with scripts. */
-function showRestoring(): void {
-  for (const restore of document.querySelectorAll<HTMLElement>("[data-restore]")) restore.hidden = false;
+function showControls(): void {
+  for (const each of document.querySelectorAll<HTMLElement>("[data-restore], [data-grant]")) each.hidden = false;
 }
 
 /**

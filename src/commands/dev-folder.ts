@@ -1,5 +1,6 @@
 import { dirname, join, sep } from "node:path";
 import { watch } from "chokidar";
+import type { Fill } from "../compose/core.ts";
 import { type Berth, startBerth } from "../compose/main.ts";
 import { serviceLog } from "../compose/service-log.ts";
 import { type Config, readConfig } from "../config.ts";
@@ -17,6 +18,7 @@ import { PACKAGES, type PackageSet, readPackageSet } from "../packages/package-s
 import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 import { checkEntry } from "./boot.ts";
+import { DevGrants } from "./dev-grants.ts";
 import { clock } from "./dev-view.ts";
 import {
   announceFirst,
@@ -46,12 +48,16 @@ export async function devFolder(path: string | undefined, options: DevOptions): 
   prepareData(own);
   const isStrict = options.strict ?? false;
   const data = options.data ?? own.devData;
-  const config = readConfig({ BERTH_LOG: "warn", ...environmentOf({ ...options, folder: own, data }) });
+  const read = readConfig({ BERTH_LOG: "warn", ...environmentOf({ ...options, folder: own, data }) });
+  const grants = await DevGrants.open(options, read.limits);
+  const config = grants.openTo(read);
   const served = new ServedFolder(own, config);
   const begun: FolderChange[] = [];
-  const berth = await startBerth(config, serviceLog(config), async (store, tenant) => {
+  const fill: Fill = async (store, tenant) => {
     begun.push(await served.begin(store, tenant));
-  });
+  };
+  const berth = await startBerth(config, serviceLog(config), fill, undefined, grants);
+  const following = grants.follow(berth);
   try {
     follow(berth, served.find, config.limits, options);
     const [first] = begun;
@@ -69,6 +75,7 @@ export async function devFolder(path: string | undefined, options: DevOptions): 
     await ended;
     await watching.close();
   } finally {
+    await following.close();
     await berth.close();
   }
   return 0;

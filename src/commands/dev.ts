@@ -2,6 +2,7 @@ import { access, readFile, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import { watch } from "chokidar";
 import { clientName } from "../clients/clients.ts";
+import type { Fill } from "../compose/core.ts";
 import { type Berth, startBerth } from "../compose/main.ts";
 import { serviceLog } from "../compose/service-log.ts";
 import { readConfig } from "../config.ts";
@@ -21,6 +22,7 @@ import type { HaveTarball } from "../packages/fetch-set.ts";
 import { PACKAGES, type PackageSet } from "../packages/package-set.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
 import type { Store } from "../store/store.ts";
+import { DevGrants, type DevGrantsOptions } from "./dev-grants.ts";
 import { clock, DevView } from "./dev-view.ts";
 import { environmentOf, type EnvironmentOptions } from "./environment.ts";
 import { openInBrowser } from "./open-in-browser.ts";
@@ -29,7 +31,7 @@ import { packageFilesOf, packagesFolder, projectPackages } from "./project-packa
 import { signalled } from "./signalled.ts";
 import { stylesFor } from "./styles.ts";
 
-export interface DevOptions extends Pick<EnvironmentOptions, "data"> {
+export interface DevOptions extends Pick<EnvironmentOptions, "data">, DevGrantsOptions {
   readonly port?: string;
   readonly host?: string;
   /** Makes missing files. */
@@ -57,14 +59,18 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
   const folders = new WorkFolders();
   const folder = options.data ?? folders.make("dev-");
   try {
-    const config = readConfig({ BERTH_LOG: "warn", ...environmentOf({ ...options, data: folder }) });
+    const read = readConfig({ BERTH_LOG: "warn", ...environmentOf({ ...options, data: folder }) });
+    const grants = await DevGrants.open(options, read.limits);
+    const config = grants.openTo(read);
     let files: DevFiles | undefined;
-    const berth = await startBerth(config, serviceLog(config), async (store, tenant) => {
+    const fill: Fill = async (store, tenant) => {
       files = new DevFiles(store, tenant, config.limits);
       for (const server of servers) await files.read(server);
       await files.readPackages();
       await files.giveFolders(servers, config.folders);
-    });
+    };
+    const berth = await startBerth(config, serviceLog(config), fill, undefined, grants);
+    const following = grants.follow(berth);
     try {
       const find: FindWatched = (name) => servers.find((server) => server.name === name);
       follow(berth, find, config.limits, options);
@@ -74,6 +80,7 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
       await ended;
       await watching.close();
     } finally {
+      await following.close();
       await berth.close();
     }
   } finally {

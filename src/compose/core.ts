@@ -25,6 +25,7 @@ import { openFolders, type OwnPlaces } from "../folders/folders.ts";
 import { openExplore } from "../host/builtin/explore-server.ts";
 import { stateRules } from "../host/calls/guest-state.ts";
 import { logCalls, Observers } from "../host/calls/observe.ts";
+import type { OperatorGrants } from "../host/calls/operator-grants.ts";
 import { compilingInTurn, QUICK_COMPILE_MS } from "../host/catalog/compile-in-turn.ts";
 import { KeptCode } from "../host/catalog/kept-code.ts";
 import { Checks } from "../host/checks/checks.ts";
@@ -54,7 +55,7 @@ import { confinementBy } from "../processes/own-program.ts";
 import type { Spawn, Spawner } from "../processes/spawn/spawn.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
 import { Grants } from "../secrets/grants.ts";
-import { openSecrets } from "../secrets/secrets.ts";
+import { openSecrets, withGiven, type GivenSecrets } from "../secrets/secrets.ts";
 import { openStore } from "../store/open-store.ts";
 import type { Store, StoredUse } from "../store/store.ts";
 import type { ChildRooms } from "../upstream/child.ts";
@@ -67,6 +68,9 @@ const COMPILER_GIVES_WAY_MS = 2_000;
 
 /** Brings a store's names to what will be served, before anything is. */
 export type Fill = (store: Store, tenant: string) => Promise<void>;
+
+/** All that whoever runs Berth for their own files grants by it. */
+export type OwnGrants = OperatorGrants & GivenSecrets;
 
 export interface Core {
   readonly host: Host;
@@ -109,6 +113,7 @@ export async function openCore(
   starting: (step: string) => void,
   spawner: Spawner,
   ownPort?: number,
+  ownGrants?: OwnGrants,
 ): Promise<Core> {
   const closers: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
@@ -165,7 +170,8 @@ export async function openCore(
     starting("servers are read");
     const [quickCompiler, patientCompiler] = compilersOf(config, start, log).map(opened) as [Compiler, Compiler];
 
-    const secrets = openSecrets(store, keys.secrets, config.limits);
+    const stored = openSecrets(store, keys.secrets, config.limits);
+    const secrets = ownGrants ? withGiven(stored, ownGrants) : stored;
     const checks = opened(
       new Checks(config.limits, {
         start,
@@ -204,6 +210,7 @@ export async function openCore(
       grants,
       folders: given,
       network,
+      operatorGrants: ownGrants,
       upstreams,
       mayStartPrograms: (tenant: string) => mayStartPrograms(config, tenant),
       writable: config.image !== "readonly",

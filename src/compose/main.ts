@@ -24,7 +24,7 @@ import type { Figures } from "../metrics/metrics.ts";
 import { openGuarded } from "../processes/spawn/guard.ts";
 import { openSpawnHelper } from "../processes/spawn/spawn-helper.ts";
 import type { Store } from "../store/store.ts";
-import { openCore, type Core, type Fill } from "./core.ts";
+import { openCore, type Core, type Fill, type OwnGrants } from "./core.ts";
 
 const SIGNED_OUT = "signed-out";
 /** The time for writing the answers that ending guest code has just produced. */
@@ -45,6 +45,8 @@ export interface Berth {
   onHappening(follower: (happening: Happening) => void): void;
   /** Serves the current names in the store. */
   reload(): Promise<void>;
+  /** Gives servers another value of a secret with their next call. */
+  secretChanged(name: string): void;
   /** Resolves when another process restored the store: this Berth should be closed, and another one started. */
   readonly replaced: Promise<void>;
   /** Figures for Prometheus. */
@@ -75,6 +77,7 @@ export async function startBerth(
   log: Log,
   fill: Fill = fromImage(config, log),
   siblings?: Siblings,
+  ownGrants?: OwnGrants,
 ): Promise<Berth> {
   // Serving on stdio does not wait for it.
   const { createHttpServer } = await import("../http/server.ts");
@@ -88,7 +91,8 @@ export async function startBerth(
   });
   const starting = (step: string): void => readiness.starting(step);
   const port = siblings?.port ?? (server.address() as AddressInfo).port;
-  const core = await openCore(config, log, fill, starting, spawner, port).catch((error: unknown) => {
+  const opening = openCore(config, log, fill, starting, spawner, port, ownGrants);
+  const core = await opening.catch((error: unknown) => {
     server.close();
     server.closeAllConnections();
     throw error;
@@ -151,6 +155,7 @@ export async function startBerth(
     onLine: (observer) => observers.addLines(observer),
     onHappening: (follower) => observers.follow(follower),
     reload: () => host.reload(DEFAULT_TENANT),
+    secretChanged: (name) => host.secretChanged(DEFAULT_TENANT, name),
     replaced: replacedOf(store),
     figures: () => metrics.now(),
     async retire() {

@@ -5,6 +5,7 @@ import type { Cid } from "../lib/cid.ts";
 import type { Json, JsonObject, JsonText } from "../lib/json.ts";
 import type { LogLevel } from "../lib/log-level.ts";
 import type { SocketGrant } from "../network/relay-wire.ts";
+import type { GuestSockets } from "./guest/wire.mts";
 
 /**
  * The contract of every engine that runs guest code. It owns processes, their limits and their end.
@@ -57,7 +58,9 @@ export interface GuestProgram {
   /** The server that it was given its folders for. */
   readonly server?: string;
   /** Its server, and what its sockets may reach: asked for when a process is started for it. Without it, nothing. */
-  readonly network?: { readonly server: string; readonly grant: () => SocketGrant | undefined };
+  readonly network?: Pick<GuestSockets, "server" | "requested" | "byOperator"> & {
+    readonly grant: () => SocketGrant | undefined;
+  };
   /** The program's way to ask the host. The tenant is the port's own, never a field of a message. */
   readonly port?: HostPort;
   /**

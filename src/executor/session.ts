@@ -149,9 +149,9 @@ export class GuestSession {
   async #connect(): Promise<GuestSockets | undefined> {
     const { network } = this.program;
     if (!network) return undefined;
-    const { server } = network;
+    const { server, requested, byOperator } = network;
     const grant = network.grant();
-    if (!grant) return { server };
+    if (!grant) return { server, ...(requested !== undefined && { requested }), ...(byOperator && { byOperator }) };
     const { way } = this.#process;
     if (!way) return { server, isBroken: true };
     await way.outlet.bind(grant, () => this.#revoke());

@@ -366,7 +366,8 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     secretChanged(tenant, name) {
       upstreams?.secretChanged(tenant, name);
       for (const [server, { entry }] of directories.get(tenant)?.servers ?? []) {
-        if (!entry.secrets.includes(name)) continue;
+        // The operator's grants are in no entry.
+        if (!entry.secrets.includes(name) && !dependencies.operatorGrants) continue;
         forget(tenant, server);
         network?.retire(tenant, server);
       }

@@ -3,10 +3,12 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { ReadTarball } from "../discover/compiler.ts";
 import { isServiceFault } from "../discover/discovery.ts";
+import { requestProblems, ungranted } from "../entry/grant-requests.ts";
 import { matches, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
+import { parseAllowedHost, type AllowedHost } from "../network/allow-list.ts";
 import { packCompiled, readCompiled } from "./compiled.ts";
 import type { ImageCompiler, Compiling } from "./compiling.ts";
 import { originalPath, type GatheredDefinition } from "./definitions.ts";
@@ -177,12 +179,23 @@ function problemsOf({ reference, definition }: Job, { result, bundle }: CompileR
   const isTold = (problem: Problem): boolean =>
     // The exports of a transform are called by the host and not offered as tools.
     !(bundle && reference.kind === "transform" && problem.tool !== undefined);
-  const told = readCompiled(result.bytes)
-    .problems.filter(isTold)
-    .map((problem) => asWritten(problem, definition, !toolErrors && bundle !== undefined));
+  const { problems, requested = [] } = readCompiled(result.bytes);
+  const grants = reference.entry?.value;
+  const missing = grants ? ungranted(requested, writtenGrants(grants)) : [];
+  const told = [...problems.filter(isTold), ...requestProblems(reference.server, grants ?? {}, missing)].map(
+    (problem) => asWritten(problem, definition, !toolErrors && bundle !== undefined),
+  );
   if (bundle || told.some(({ severity }) => severity === "error")) return told;
   const message = `"${definition.entry}" has nothing to run`;
   return [...told, { code: "nothing-to-run", message, severity: "error", file: definition.entry }];
+}
+
+/** Faults in it are told where the entry is read. */
+function writtenGrants(grants: JsonObject): { readonly secrets: string[]; readonly network: AllowedHost[] } {
+  const texts = (field: string): string[] =>
+    Array.isArray(grants[field]) ? grants[field].filter((value) => typeof value === "string") : [];
+  const hosts = texts("network").map(parseAllowedHost);
+  return { secrets: texts("secrets"), network: hosts.filter((host) => typeof host !== "string") };
 }
 
 function asWritten(problem: Problem, definition: GatheredDefinition, isServed: boolean): Problem {

@@ -92,9 +92,14 @@ export function allows(list: readonly AllowedHost[], name: string, port: number)
 
 /** The hosts that each of the lists allows by itself; of private addresses, those that both name. */
 export function allowedByBoth(one: readonly AllowedHost[], other: readonly AllowedHost[]): AllowedHost[] {
-  const both = one.filter((host) => other.some((wider) => covers(wider, host)));
+  const both = one.filter((host) => isCovered(other, host));
   const narrower = other.filter((host) => !both.some((same) => covers(host, same) && covers(same, host)));
-  return [...both, ...narrower.filter((host) => one.some((wider) => covers(wider, host)))];
+  return [...both, ...narrower.filter((host) => isCovered(one, host))];
+}
+
+/** True if the list allows every host that this line does. */
+export function isCovered(list: readonly AllowedHost[], host: AllowedHost): boolean {
+  return list.some((wider) => covers(wider, host));
 }
 
 function covers(wider: AllowedHost, { kind, name, port }: AllowedHost): boolean {

@@ -37,8 +37,8 @@ export class Door {
     this.#grant = grant;
     this.#limits = limits;
     this.#tenant = tenant;
-    const { hosts, privateToo, privateHosts, server } = grant;
-    this.#rules = listRules(hosts, { privateToo, privateHosts, ownPort, server });
+    const { hosts, tenant: _, ...options } = grant;
+    this.#rules = listRules(hosts, { ...options, ownPort });
     this.#resolve = resolve ?? resolverOf(this.#rules);
     this.#server = createServer((socket) => this.#onAsking(socket));
     // Each connection may ask, and some more may ask for names.
@@ -108,10 +108,7 @@ export class Door {
     const [somePort] = ports;
     if (somePort === undefined) {
       const shown = given.slice(0, SHOWN_UNITS);
-      throw new NetworkRefused(
-        `${shown} cannot be looked up: "network" of the entry "${this.#grant.server}" in mcps does not list it: ` +
-          `add "${shown}:<port>"`,
-      );
+      throw new NetworkRefused(`${shown} cannot be looked up: ${this.#rules.notAllowed(`${shown}:<port>`, host)}`);
     }
     const found = await within(this.#limits.socketConnectMs, this.#resolve(host));
     const addresses = found.filter((address) => ports.some((port) => this.#rules.mayReach(address, port, host)));

@@ -15,6 +15,8 @@ export interface NetworkRules {
   readonly isPrivateHost: (hostname: string, port?: number) => boolean;
   /** Why none of a host's addresses may be reached, as the end of a sentence. */
   readonly explain: (addresses: readonly string[], authority?: string) => string;
+  /** Why a host is refused that no line allows, as the end of a sentence; without a port, at whatever port. */
+  readonly notAllowed: (authority: string, hostname: string, port?: number) => string;
 }
 
 export class NetworkRefused extends Error {}
@@ -28,11 +30,15 @@ export interface ListOptions {
   readonly ownPort?: number | undefined;
   /** The server whose entry has the list. */
   readonly server?: string;
+  /** The hosts that its code requests, and how a request is accepted, as a part of a sentence. */
+  readonly requested?: { readonly hosts: readonly AllowedHost[]; readonly acceptance: string } | undefined;
+  /** Whoever runs Berth grants hosts by running it, so that no entry has to list them. */
+  readonly byOperator?: boolean;
 }
 
 /** The rules of an entry's `network`. */
 export function listRules(list: readonly AllowedHost[], options: ListOptions): NetworkRules {
-  const { privateToo, privateHosts = [], ownPort, server } = options;
+  const { privateToo, privateHosts = [], ownPort, server, requested, byOperator = false } = options;
   const isOpened = (hostname: string, port?: number): boolean =>
     privateHosts.some((host) => host.name === hostname && (port === undefined || fitsPort(host, port))) &&
     list.some(({ kind, name, port: listed }) => kind === "host" && name === hostname && (port ?? listed) === listed);
@@ -45,14 +51,21 @@ export function listRules(list: readonly AllowedHost[], options: ListOptions): N
     allows: (hostname, port) => allows(list, hostname, port),
     mayReach,
     isPrivateHost: isOpened,
-    notAllowed: (authority) => {
+    notAllowed: (authority, hostname, port) => {
+      if (byOperator) return notRequested(authority);
       const entry = server === undefined ? "this server's entry" : `the entry "${server}"`;
-      return `"network" of ${entry} in mcps does not list it: add "${authority}"`;
+      const unlisted = `"network" of ${entry} in mcps does not list it: add "${authority}"`;
+      const isRequested = requested?.hosts.some((each) => allows([each], hostname, port ?? each.port));
+      return isRequested ? `its code requests it, and ${unlisted}, or ${requested!.acceptance}` : unlisted;
     },
     explain: (addresses, authority = "") => {
       if (addresses.some(isMetadataAddress)) return "nobody may reach this address";
       if (ownPort !== undefined && authority.endsWith(`:${ownPort}`) && addresses.some(isOwnAddress))
         return "it is Berth itself";
+      if (byOperator) {
+        const flag = `--allow-net ${authority}`;
+        return `${addresses.join(", ")} is not a public address, which no tag grants: start berth dev with ${flag}`;
+      }
       if (!privateToo) return `${NOT_PUBLIC}; ${grantAdvice(authority)}`;
       return (
         `${addresses.join(", ")} is not a public address, so "network" must name it: ` +
@@ -61,6 +74,12 @@ export function listRules(list: readonly AllowedHost[], options: ListOptions): N
       );
     },
   });
+}
+
+/** For whoever runs `berth dev`. */
+function notRequested(authority: string): string {
+  const tag = `/** @network ${authority} */`;
+  return `no tag requests it: write ${tag} at the head of the file, or start berth dev with --allow-net ${authority}`;
 }
 
 function grantAdvice(authority: string): string {
@@ -81,22 +100,22 @@ export function publicRules(besides: readonly AllowedHost[] = []): NetworkRules 
 /** Naming the address would reveal to strangers the network that Berth is in. */
 const NOT_PUBLIC = "it has no public address";
 
-interface Given extends Pick<NetworkRules, "mayReach" | "explain" | "isPrivateHost"> {
+interface Given extends Omit<NetworkRules, "checkUrl" | "checkHost"> {
   readonly allows: (hostname: string, port: number) => boolean;
-  readonly notAllowed: (authority: string) => string;
 }
 
 function rules({ allows, mayReach, isPrivateHost, notAllowed, explain }: Given): NetworkRules {
   const checkHost = (hostname: string, port: number): void => {
     if (allows(hostname, port)) return;
     const authority = authorityOf(hostname, port);
-    throw new NetworkRefused(`${authority} may not be reached: ${notAllowed(authority)}`);
+    throw new NetworkRefused(`${authority} may not be reached: ${notAllowed(authority, hostname, port)}`);
   };
   return {
     checkHost,
     mayReach,
     isPrivateHost,
     explain,
+    notAllowed,
     checkUrl(text) {
       const url = URL.canParse(text) ? new URL(text) : undefined;
       if (url?.protocol !== "http:" && url?.protocol !== "https:") {

@@ -1,5 +1,6 @@
 import type { Limits } from "../limits/limits.ts";
 import type { AllowedHost } from "./allow-list.ts";
+import type { ListOptions } from "./network-rules.ts";
 import type { PrivateHost } from "./private-hosts.ts";
 
 /**
@@ -53,6 +54,8 @@ export interface SocketGrant {
   /** See `ListOptions`. */
   readonly privateToo: boolean;
   readonly privateHosts: readonly PrivateHost[];
+  readonly requested?: ListOptions["requested"];
+  readonly byOperator?: boolean;
 }
 
 export interface SocketUse {

@@ -121,3 +121,21 @@ export function openSecrets(store: SecretStore, ring: KeyRing, limits: SecretLim
     },
   };
 }
+
+/** Values that come from outside of the store, and before those in it. */
+export interface GivenSecrets {
+  value(name: string): string | undefined;
+  readonly facts: readonly SecretFacts[];
+}
+
+/** The same secrets, of whatever tenant, with those that are given. */
+export function withGiven(secrets: Secrets, given: GivenSecrets): Secrets {
+  return {
+    ...secrets,
+    async list(tenant) {
+      const others = (await secrets.list(tenant)).filter(({ name }) => given.value(name) === undefined);
+      return [...others, ...given.facts].sort((one, other) => (one.name < other.name ? -1 : 1));
+    },
+    read: async (tenant, name) => given.value(name) ?? secrets.read(tenant, name),
+  };
+}

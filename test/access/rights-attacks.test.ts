@@ -179,6 +179,59 @@ describe("what was taken from a server", () => {
   });
 });
 
+describe("what a definition requests in its tags", () => {
+  it("C8 is not granted to who may only write the definition, by any way, and its words stay words", async (t) => {
+    const served = await serve({ BERTH_ACCESS: "required" });
+    const { berth, api, say } = served;
+    t.after(() => berth.close());
+    const remote = createServer((_request, response) => response.end("from the network"));
+    await new Promise<void>((resolve) => remote.listen(0, "127.0.0.1", resolve));
+    t.after(() => remote.close());
+    const host = `127.0.0.1:${(remote.address() as AddressInfo).port}`;
+    const { token: editor } = await makeToken(berth, { can: ["edit", "call", "read"], servers: ["gam"] });
+    const { token: writer } = await makeToken(berth, { can: ["edit", "read"] });
+    await api.send("PUT", "/secrets/API_TOKEN", "the-value-of-it", bearer(ADMIN));
+    await giveTo(served, "gam", { variables: [] });
+    const entryOf = async (): Promise<Record<string, unknown>> => {
+      const { body } = await api.send("GET", "/entries/gam", undefined, bearer(ADMIN));
+      return JSON.parse(body.files[body.entry] as string) as Record<string, unknown>;
+    };
+    const before = await entryOf();
+
+    const tags = `/**\n * @secret API_TOKEN <img src=x onerror=alert(1)> "'\n * @network ${host} &amp;\n * @network *\n */\n`;
+    const write = { ...any, ...bearer(editor) };
+    const saved = await api.send("PUT", "/definitions/gam", tags + CODE, write);
+    assert.equal(saved.status, 200, JSON.stringify(saved.body));
+    const codes = (saved.body.review.problems as { code: string }[]).map(({ code }) => code);
+    assert.deepEqual(codes, ["secret-requested", "network-requested", "network-requested"]);
+    const { definition: _, ...given } = await entryOf();
+    assert.deepEqual({ ...given, definition: before["definition"] }, before, "the entry gives what it gave");
+    assert.match(await say("gam", "secret", editor), NO_SECRET);
+    assert.match(
+      await say("gam", "load", editor, { url: `http://${host}/` }),
+      /^refused: .*its code requests it, and "network"/,
+    );
+    const pinned = `gam@${await served.releaseOf("gam")}`;
+    assert.match(await say(pinned, "secret", editor), NO_SECRET);
+
+    const granting = JSON.stringify({ ...(await entryOf()), secrets: ["API_TOKEN"], network: [host] });
+    const refused = await api.send("PUT", "/entries/gam", granting, write);
+    assert.deepEqual(codeOf(refused), [403, "forbidden"]);
+    const page = async (token: string): Promise<string> =>
+      (await fetch(`${berth.url}/servers/gam`, { headers: { Accept: "text/html", ...bearer(token) } })).text();
+    const [theirs, writers] = await Promise.all([page(editor), page(writer)]);
+    for (const text of [theirs, writers]) {
+      assert.match(text, /@secret API_TOKEN<\/code> &lt;img src&#x3D;x onerror/);
+      assert.ok(!text.includes("<img src=x"));
+    }
+    assert.deepEqual([theirs.includes("data-grant"), writers.includes("data-grant")], [false, true]);
+
+    const accepted = await api.send("PUT", "/entries/gam", granting, { ...any, ...bearer(writer) });
+    assert.equal(accepted.status, 200, JSON.stringify(accepted.body));
+    assert.equal(await say("gam", "secret", editor), "the-value-of-it");
+  });
+});
+
 describe("a release that is withdrawn", () => {
   it("C8 is served and restored to nobody, keeps its CID, and can be reinstated", async (t) => {
     const served = await serve({ BERTH_ACCESS: "required" });

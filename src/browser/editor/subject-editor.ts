@@ -1,4 +1,5 @@
 import type { Extension } from "@codemirror/state";
+import type { Draft } from "../../lib/draft.ts";
 import { ask } from "../shared/ask.ts";
 import { button, element } from "../shared/dom.ts";
 import { openNotices, type Notices } from "../shared/notices.ts";
@@ -24,8 +25,16 @@ export interface SubjectEditor {
   save(): Promise<void>;
   /** Saves an earlier version, through the same checks. */
   restore(cid: string): Promise<void>;
+  /** Saves the current entry with these grants, through the same checks. */
+  grant(grants: readonly Grant[]): Promise<void>;
   /** Checks if somebody else saved: shows their text if mine is unchanged, and otherwise says so. */
   refresh(): Promise<void>;
+}
+
+/** A field of an entry, and what it is to list. */
+export interface Grant {
+  readonly field: string;
+  readonly value: string;
 }
 
 export interface SubjectEditorOptions {
@@ -94,8 +103,19 @@ export function openSubjectEditor(
       notices.show("save", "bad", "This version no longer exists.");
       return;
     }
-    if (text.isTouched() && !(await askDiscard())) return;
+    if (text.isTouched() && !(await askDiscard("Restoring an earlier version replaces your text.", "Restore"))) return;
     if (await saver.save(draft, "Restore")) text.files.replace(draft);
+  };
+
+  const grant = async (grants: readonly Grant[]): Promise<void> => {
+    const draft = withGrants(text.base.draft, grants);
+    if (!draft) {
+      notices.show("save", "bad", "This entry cannot be read; mend it first.");
+      return;
+    }
+    if (text.isTouched() && !(await askDiscard("Granting saves the entry without them.", "Grant"))) return;
+    if (await saver.save(draft, "Grant")) text.files.replace(draft);
+    root.scrollIntoView({ block: "nearest" });
   };
 
   const refresh = async (): Promise<void> => {
@@ -142,8 +162,30 @@ export function openSubjectEditor(
     keep: () => text.keep(),
     save,
     restore,
+    grant,
     refresh,
   };
+}
+
+/** Undefined for an entry that is no object. */
+function withGrants({ entry, files }: Draft, grants: readonly Grant[]): Draft | undefined {
+  const raw = parsed(files[entry] ?? "");
+  if (typeof raw !== "object" || raw === null || Array.isArray(raw)) return undefined;
+  const granting: Record<string, unknown> = { ...raw };
+  for (const { field, value } of grants) {
+    const given: unknown = granting[field];
+    const list: unknown[] = Array.isArray(given) ? given : [];
+    if (!list.includes(value)) granting[field] = [...list, value];
+  }
+  return { entry, files: { [entry]: `${JSON.stringify(granting, null, 2)}\n` } };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 interface FilesOptions {
@@ -171,11 +213,11 @@ function openFiles(setup: Setup, { hintId, extensions, onChange }: FilesOptions)
   });
 }
 
-function askDiscard(): Promise<boolean> {
+function askDiscard(why: string, verb: string): Promise<boolean> {
   return ask({
     title: "You have unsaved changes",
-    content: [element("p", {}, "Restoring an earlier version replaces your text.")],
+    content: [element("p", {}, why)],
     no: "Back to my text",
-    yes: "Restore anyway",
+    yes: `${verb} anyway`,
   });
 }

@@ -171,7 +171,12 @@ function whyUnconnected(asked: Wanted): string | undefined {
       : [`${authorityOf(asked.connect)} may not be reached`, authorityOf(asked.connect)];
   if (!sockets) return `${what} while the program is only tried: connect when a function is called`;
   if (sockets.isBroken) return `${what}: this Berth could make no way out to the network; try again`;
-  return `${what}: the entry "${sockets.server}" in mcps lists no "network"; add "network": ["${line}"]`;
+  if (sockets.byOperator) {
+    const tag = `/** @network ${line} */`;
+    return `${what}: no tag requests it: write ${tag} at the head of the file, or start berth dev with --allow-net ${line}`;
+  }
+  const unlisted = `the entry "${sockets.server}" in mcps lists no "network"; add "network": ["${line}"]`;
+  return `${what}: ${unlisted}${sockets.requested === undefined ? "" : `; ${sockets.requested}`}`;
 }
 
 function authorityOf({ host, port }: { host: string; port: number }): string {

@@ -113,4 +113,8 @@ export interface GuestSockets {
   readonly folder?: string;
   /** It was to have a way out, which could not be made. */
   readonly isBroken?: boolean;
+  /** The hosts that its code requests and is not granted, and how to accept that, as a part of a sentence. */
+  readonly requested?: string;
+  /** See `ListOptions`. */
+  readonly byOperator?: boolean;
 }

@@ -1,6 +1,8 @@
 import { isIP } from "node:net";
+import type { RequestedGrant } from "../../discover/discovery.ts";
 import { complain, inside, type ConfigPlace } from "../../entry/config-place.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
+import { wordsOf } from "../../entry/grant-requests.ts";
 import type { Offered } from "../../entry/offer.ts";
 import { LaterAnswer, type GuestProgram, type HostAnswer, type HostPort } from "../../executor/executor.ts";
 import { noFolders, type Folders, type FoldersNow } from "../../folders/folders.ts";
@@ -9,15 +11,16 @@ import { turnTaker } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Problem } from "../../lib/problem.ts";
-import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
+import { basePathOf, DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import { isPublicAddress } from "../../network/addresses.ts";
-import { allowedByBoth, type AllowedHost } from "../../network/allow-list.ts";
+import { allowedByBoth, parseAllowedHost, type AllowedHost } from "../../network/allow-list.ts";
 import { Fetches, type FetchLimits } from "../../network/fetches.ts";
 import { fitsPort, type PrivateHost } from "../../network/private-hosts.ts";
 import type { SocketGrant } from "../../network/relay-wire.ts";
 import type { Grant, Grants } from "../../secrets/grants.ts";
 import type { DirectoryEntry } from "../catalog/directory.ts";
 import { environmentOf, type Environment, type EnvironmentSource } from "./environment.ts";
+import type { OperatorGrants } from "./operator-grants.ts";
 
 /** The grants that a release gets by its entry, beyond what every server has. */
 export interface Granted {
@@ -43,6 +46,8 @@ export interface GrantDependencies {
   readonly network?: GrantedNetwork;
   /** The hosts that a server's entry lists at the moment; none for servers that are not served. Sockets need it. */
   readonly networkNow?: (tenant: string, server: string) => readonly AllowedHost[];
+  /** Only `berth dev` has them. */
+  readonly operatorGrants?: OperatorGrants | undefined;
   readonly log: Log;
   readonly limits: FetchLimits & EnvironmentSource["limits"];
 }
@@ -97,21 +102,38 @@ function inBoth(
   return one.filter((name) => others.has(name));
 }
 
+/** `requested`: what the code requests and its entry does not give, for words. */
 export async function grantTo(
-  { tenant, server, entry }: { tenant: string; server: string; entry: ServerEntry },
+  given: { tenant: string; server: string; entry: ServerEntry; requested: readonly RequestedGrant[] },
   port: HostPort,
-  { grants, folders = noFolders, network: around, networkNow, limits, log }: GrantDependencies,
+  dependencies: GrantDependencies,
 ): Promise<Granted> {
+  const { tenant, server, entry, requested } = given;
+  const { grants, folders = noFolders, network: around, networkNow, operatorGrants, limits, log } = dependencies;
   const readsVariables = Object.values(entry.env).some(({ variables }) => variables.length > 0);
   const grant = grants?.of(tenant, server, entry.secrets, readsVariables);
   const environment = environmentOf({ tenant, server, entry, grant, port, limits, log });
   const privateToo = tenant === DEFAULT_TENANT;
   const { privateHostsOf, ownPort }: typeof alone = around ?? alone;
-  const rules = { privateToo, privateHosts: privateHostsOf(tenant), server };
-  const fetches = entry.network.length > 0 ? new Fetches(entry.network, limits, { ...rules, ownPort }) : undefined;
-  const hostsNow = (): readonly AllowedHost[] => allowedByBoth(entry.network, networkNow?.(tenant, server) ?? []);
+  const acceptance = acceptanceOf(tenant, server);
+  const asked = requestedHosts(requested);
+  const byOperator = operatorGrants !== undefined;
+  const rules = {
+    privateToo,
+    privateHosts: privateHostsOf(tenant),
+    server,
+    ...(asked.length > 0 && { requested: { hosts: asked, acceptance } }),
+    ...(byOperator && { byOperator }),
+  };
+  // Where nothing is listed, they tell of each host what would grant it.
+  const hasFetches = entry.network.length > 0 || asked.length > 0 || byOperator;
+  const fetches = hasFetches ? new Fetches(entry.network, limits, { ...rules, ownPort }) : undefined;
+  const hostsNow = (): readonly AllowedHost[] =>
+    byOperator ? entry.network : allowedByBoth(entry.network, networkNow?.(tenant, server) ?? []);
   const network = {
     server,
+    ...(asked.length > 0 && { requested: `its code requests hosts: ${acceptance}` }),
+    ...(byOperator && { byOperator }),
     grant: (): SocketGrant | undefined => {
       // A catalog may be older than the entry.
       const hosts = hostsNow();
@@ -119,23 +141,60 @@ export async function grantTo(
     },
   };
   const isGivenNow = (): boolean => {
-    const now = networkNow && new Set(hostsNow());
+    const now = networkNow && !byOperator && new Set(hostsNow());
     return !now || entry.network.every((host) => now.has(host));
   };
   const { variables } = entry;
   const foldersNow = entry.folders.length > 0 ? () => folders.now(tenant, entry.folders) : undefined;
   const more = { environment, foldersNow, network };
-  if (!grant && !fetches && !variables && !environment) return { grant, port, realm: server, ...more };
+  if (!grant && !fetches && !variables && !environment && requested.length === 0) {
+    return { grant, port, realm: server, ...more };
+  }
   // A process may keep a value that it has seen, so another value gets another process.
-  const given = [server, grant?.names, await grant?.version(), entry.network, variables];
-  const realm = JSON.stringify(environment ? [...given, entry.env] : given);
-  return { grant, port: grantedPort(port, { grant, network: fetches, isGivenNow, variables }), realm, ...more };
+  const seen = [server, grant?.names, await grant?.version(), entry.network, variables];
+  const realm = JSON.stringify(environment ? [...seen, entry.env] : seen);
+  const refusal = (name: string): string | undefined => secretRefusal(name, given, operatorGrants);
+  return {
+    grant,
+    port: grantedPort(port, { grant, refusal, network: fetches, isGivenNow, variables }),
+    realm,
+    ...more,
+  };
+}
+
+/** How somebody with the right to change grants accepts what a definition requests, as a part of a sentence. */
+export function acceptanceOf(tenant: string, server: string): string {
+  const ofTenant = tenant === DEFAULT_TENANT ? "" : ` --tenant ${tenant}`;
+  return `accept it at ${basePathOf(tenant)}/servers/${encodeURIComponent(server)}, or with "berth grant ${server}${ofTenant}"`;
+}
+
+function requestedHosts(requested: readonly RequestedGrant[]): AllowedHost[] {
+  return requested.flatMap(({ field, value }) => {
+    const host = field === "network" ? parseAllowedHost(value) : "";
+    return typeof host === "string" ? [] : [host];
+  });
+}
+
+/** Undefined for a secret that is given, or that nobody has thought of. */
+function secretRefusal(
+  name: string,
+  { tenant, server, entry, requested }: Parameters<typeof grantTo>[0],
+  operatorGrants: OperatorGrants | undefined,
+): string | undefined {
+  if (entry.secrets.includes(name)) return undefined;
+  const shown = name.slice(0, 128);
+  const refused = `this server is not given the secret "${shown}"`;
+  if (operatorGrants) return `${refused}: no tag requests it; write /** @secret ${shown} */ at the head of the file`;
+  if (!requested.some(({ field, value }) => field === "secrets" && value === name)) return undefined;
+  return `${refused}, which its code requests: add to its entry in mcps "secrets": ["${shown}"], or ${acceptanceOf(tenant, server)}`;
 }
 
 const alone: Omit<GrantedNetwork, "retire"> = { privateHostsOf: () => [], ownPort: undefined };
 
 interface GivenPorts {
   readonly grant: Grant | undefined;
+  /** Why the code is not given a secret, where more is known than that nobody gives it. */
+  readonly refusal: (secret: string) => string | undefined;
   readonly network: Fetches | undefined;
   /** False when the entry of this moment gives less of a network. */
   readonly isGivenNow: () => boolean;
@@ -144,13 +203,16 @@ interface GivenPorts {
 
 const TAKEN = "what this server may reach has changed since the call began; call it again";
 
-function grantedPort(port: HostPort, { grant, network, isGivenNow, variables }: GivenPorts): HostPort {
+function grantedPort(port: HostPort, { grant, refusal, network, isGivenNow, variables }: GivenPorts): HostPort {
   const isNamed = variables && namedBy(port, variables);
   return {
     async request(op, params, call) {
       switch (op) {
-        case "secret":
+        case "secret": {
+          const refused = typeof params["name"] === "string" ? refusal(params["name"]) : undefined;
+          if (refused !== undefined) throw new Error(refused);
           return grant ? readSecret(grant, params) : port.request(op, params, call);
+        }
         case "fetch":
           if (network && !isGivenNow()) throw new Error(TAKEN);
           return (network ?? port).request(op, params, call);
@@ -223,9 +285,18 @@ async function readSecret(grant: Grant, { name }: JsonObject): Promise<HostAnswe
 
 /** Problems of grants that the entry lists but the server does not get. */
 export async function grantProblems(
-  { tenant, server, entry }: { tenant: string; server: string; entry: ServerEntry },
+  {
+    tenant,
+    server,
+    entry,
+    requested = [],
+  }: { tenant: string; server: string; entry: ServerEntry; requested?: readonly RequestedGrant[] },
   grant: Grant | undefined,
-  { folders = noFolders, network }: Pick<GrantDependencies, "folders" | "network"> = {},
+  {
+    folders = noFolders,
+    network,
+    operatorGrants,
+  }: Pick<GrantDependencies, "folders" | "network" | "operatorGrants"> = {},
 ): Promise<Problem[]> {
   const problems: Problem[] = [];
   const place = inside(inside({ pointer: "", problems }, server), "network");
@@ -242,8 +313,15 @@ export async function grantProblems(
     if (fault !== undefined) complain(at, "folder-not-declared", fault, "warning");
   }
   for (const name of (await grant?.missing()) ?? []) {
-    const message = `The secret "${name}" is not set: set it at /secrets, or with "berth secret set ${name}"`;
-    complain(secretsPlace(server, problems), "secret-not-set", message, "warning");
+    const request = requested.find(({ field, value }) => field === "secrets" && value === name);
+    if (operatorGrants && request) {
+      const { file, line, column } = request;
+      const message = `${wordsOf(request)}, and it has no value: ${operatorGrants.howToSet(name)}`;
+      problems.push({ code: "secret-not-set", message, severity: "warning", file, line, column });
+      continue;
+    }
+    const how = operatorGrants?.howToSet(name) ?? `set it at /secrets, or with "berth secret set ${name}"`;
+    complain(secretsPlace(server, problems), "secret-not-set", `The secret "${name}" is not set: ${how}`, "warning");
   }
   return problems;
 }

@@ -1,5 +1,6 @@
 import { isOwn } from "../../entry/address.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
+import { requestProblems, ungranted } from "../../entry/grant-requests.ts";
 import { checkOptions, leaveOut, offerOf, type Offered } from "../../entry/offer.ts";
 import type { PromptTask } from "../../entry/prompt-fields.ts";
 import type { Executor } from "../../executor/executor.ts";
@@ -10,9 +11,10 @@ import { sharing } from "../../lib/shared-limits.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { FetchLimits } from "../../network/fetches.ts";
 import { createCompleter } from "../calls/completer.ts";
-import { grantProblems, grantTo, leaveOutNamesakes, type GrantDependencies } from "../calls/granted.ts";
+import { acceptanceOf, grantProblems, grantTo, leaveOutNamesakes, type GrantDependencies } from "../calls/granted.ts";
 import { followedPort, followedPrompt, followedResource, heardRun } from "../calls/happenings.ts";
 import { CallNotes, gateOf } from "../calls/observe.ts";
+import { privateRequests, withOperatorGrants } from "../calls/operator-grants.ts";
 import { writtenPrompt, createPrompt } from "../calls/prompt.ts";
 import { remaking } from "../calls/remake.ts";
 import { contentRun, findable, functionResource } from "../calls/resource.ts";
@@ -130,22 +132,35 @@ async function prepareRelease(
   leaveOut(offered, entry);
   checkOptions(server, offered, entry);
   if (!isEarlier) checkSize(server, offered, dependencies.limits);
-  if (language === "shell") leaveOutNamesakes(server, offered, entry);
+  if (language === "shell") leaveOutNamesakes(server, offered, givenTo(entry, found, dependencies));
   const packages = dependencies.compileOnce.packages();
   const release = await createRelease({ definition: definition ?? null, bundle, packages, entry, offered, isHidden });
   return { ...code, release };
+}
+
+/** The entry with the grants that its server gets beside it. */
+function givenTo(
+  entry: ServerEntry,
+  { requested = [] }: Pick<CompiledDefinition["found"], "requested">,
+  { operatorGrants }: Pick<LoadDependencies, "operatorGrants">,
+): ServerEntry {
+  return operatorGrants ? withOperatorGrants(entry, requested, operatorGrants) : entry;
 }
 
 /** The catalog of a release for one host, to which its code turns through `port`. */
 async function serveRelease(
   tenant: string,
   server: string,
-  { definition, entry }: Made,
+  { definition, entry: own }: Made,
   { release, found, language, bundle }: PreparedRelease,
   port: HostPort,
   dependencies: BuildingParts,
 ): Promise<Catalog> {
-  const given = await grantTo({ tenant, server, entry }, port, dependencies);
+  const entry = givenTo(own, found, dependencies);
+  const { requested = [] } = found;
+  const missing = ungranted(requested, entry);
+  const subject = { tenant, server, entry };
+  const given = await grantTo({ ...subject, requested: missing }, port, dependencies);
   const { observers } = dependencies;
   const hide = (text: string): string => given.grant?.hide(text) ?? text;
   const followed = { server, hide, observers };
@@ -257,8 +272,12 @@ async function serveRelease(
     problems: [
       ...found.problems,
       ...release.problems,
-      ...(await grantProblems({ tenant, server, entry }, granted.grant, dependencies)),
+      ...(dependencies.operatorGrants
+        ? privateRequests(requested, dependencies.operatorGrants)
+        : requestProblems(server, entry.raw, missing, acceptanceOf(tenant, server))),
+      ...(await grantProblems({ ...subject, requested }, granted.grant, dependencies)),
     ],
+    ...(missing.length > 0 && { ungranted: missing }),
     tool: (name) => tools.get(name),
     readsUris: true,
     resource: async (uri) => (await ownResource(uri)) ?? uris.find(uri),

@@ -1,7 +1,7 @@
 import type { Principal } from "../../access/principal.ts";
 import type { ContentBlock, PromptResult } from "../../contract/content-block.ts";
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
-import type { TaskSupport } from "../../discover/discovery.ts";
+import type { RequestedGrant, TaskSupport } from "../../discover/discovery.ts";
 import type { GuestLog, InputRequests } from "../../executor/executor.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
 import type { Cid } from "../../lib/cid.ts";
@@ -38,6 +38,8 @@ export interface Catalog {
   /** True when clients can read URIs that no list shows, such as `cid://…`. */
   readonly readsUris?: boolean;
   readonly problems: readonly Problem[];
+  /** The grants that its code requests and its entry does not give. */
+  readonly ungranted?: readonly RequestedGrant[];
   /** Undefined when the contract names no such tool. */
   tool(name: string): Tool | undefined;
   /** The versions of a tool; undefined when the contract names no such tool. */

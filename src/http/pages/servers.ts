@@ -5,7 +5,7 @@ import type { Host } from "../../host/host.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import type { Current, Draft } from "../../lib/draft.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { checkPermitted, named, reading } from "../access/permit.ts";
+import { checkPermitted, mayChange, named, reading } from "../access/permit.ts";
 import type { OriginOf } from "../public-origin.ts";
 import type { RequestPlace } from "../request-context.ts";
 import type { RoutedContext, PageRoute } from "../routed.ts";
@@ -14,6 +14,7 @@ import { problemView } from "./parts/problem-view.ts";
 import { SERVER_STATES } from "./parts/server-state.ts";
 import { shortCid } from "./parts/text.ts";
 import { DESCRIPTION_MAX } from "./parts/tool-view.ts";
+import { ungrantedView } from "./parts/ungranted.ts";
 import {
   lastDraft,
   readStanding,
@@ -122,6 +123,11 @@ async function sendServer(options: ServerPagePlace, context: RoutedContext, name
     canBegin: writable && !begun && entry !== undefined && !isUpstream(entry),
     writable,
     server: summary ? viewSummary(summary, { base, origin: options.originOf(context.request) }) : undefined,
+    ungranted: ungrantedView(
+      summary?.catalog?.ungranted,
+      host.directory(tenant)?.servers.get(name)?.entry.raw ?? {},
+      writable && mayChange(context, "secrets", name) && mayChange(context, "network", name),
+    ),
     ...views,
     fragments: [...(views.definition?.fragments ?? []), ...(views.entry?.fragments ?? [])],
     hasEntry: entry !== undefined,

@@ -178,6 +178,27 @@ describe("pages that edit", () => {
     await browser.leave(page);
   });
 
+  it("C7 grants what a definition requests by one press, as an edit of the entry", async () => {
+    const tags = "/**\n * @secret API_TOKEN to tell\n * @network api.example.org\n */\n";
+    await put("definitions/asking", `${tags}import "node:path";\n${NOTES}`, { "If-None-Match": "*" });
+    const page = await open("/servers/asking");
+    const asked = page.getByRole("region", { name: "Requested, not granted" });
+    await asked.getByText("@secret API_TOKEN").waitFor();
+    await screenshot(page, "editor-requested");
+    assert.deepEqual(await violationsOf(page), []);
+    await asked.getByRole("button", { name: "Grant @secret API_TOKEN" }).click();
+    await saved(page);
+    await asked.getByText("@secret API_TOKEN").waitFor({ state: "detached" });
+    assert.deepEqual(JSON.parse(await textOf("entries/asking")), { secrets: ["API_TOKEN"] });
+    await asked.getByRole("button", { name: "Grant" }).click();
+    await asked.waitFor({ state: "detached" });
+    assert.deepEqual(JSON.parse(await textOf("entries/asking")), {
+      secrets: ["API_TOKEN"],
+      network: ["api.example.org"],
+    });
+    await browser.leave(page);
+  });
+
   it("makes a variable and deletes it, and can bring it back", async () => {
     const page = await open("/variables");
     await page.getByLabel("New variable").fill("greeting");

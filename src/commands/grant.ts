@@ -1,0 +1,118 @@
+import { rightsOf } from "../access/rights.ts";
+import type { Core } from "../compose/core.ts";
+import type { Review } from "../contract/review.ts";
+import { grantingLines, withGranted, type RequestedGrant } from "../entry/grant-requests.ts";
+import { BerthError } from "../lib/errors.ts";
+import { indentedJson } from "../lib/json.ts";
+import { nearestName } from "../lib/near-names.ts";
+import { printable } from "../lib/printable.ts";
+import { locationOf } from "../lib/problem.ts";
+import { printProblems } from "./print-problems.ts";
+import { saved, withCore } from "./with-core.ts";
+
+export interface GrantOptions {
+  readonly tenant: string;
+  readonly data?: string;
+  /** Grants all that is requested. */
+  readonly all?: boolean;
+  readonly secret?: readonly string[];
+  readonly network?: readonly string[];
+  /** Saves what breaks callers, too. */
+  readonly allowBreaking?: boolean;
+}
+
+/** Commands are the operator's own. */
+const rights = rightsOf(undefined, { openPrograms: true });
+
+/**
+ * `berth grant SERVER`: lists what the definition of a server requests and its entry does not give; with `--all`,
+ * `--secret` or `--network` changes the entry, as an edit of it does.
+ */
+export function grant(server: string, options: GrantOptions): Promise<number> {
+  return withCore(options, async (core) => {
+    const { ungranted, raw } = await requestsOf(core, server, options);
+    const wanted = chosen(server, ungranted, options);
+    if (wanted === undefined) {
+      list(server, ungranted, raw);
+      return 0;
+    }
+    if (wanted.length === 0) {
+      console.error(`${printable(server)} has all that its definition requests; nothing was changed.`);
+      return 0;
+    }
+    const draft = { entry: server, files: { [server]: `${indentedJson(withGranted(raw, wanted))}\n` } };
+    const subject = { kind: "entry", name: server } as const;
+    return saved(
+      options,
+      (allowBreaking) => core.edits.save(options.tenant, subject, draft, { by: "command", rights, allowBreaking }),
+      (review) => tell(wanted, review),
+    );
+  });
+}
+
+async function requestsOf({ host }: Core, server: string, { tenant }: GrantOptions) {
+  const summary = await host.summary(tenant, server);
+  if (!summary) {
+    const near = nearestName(server, host.names(tenant));
+    throw new BerthError("server_not_found", `"${server}"${near === undefined ? "" : `; did you mean "${near}"?`}`);
+  }
+  if (!summary.catalog) {
+    printProblems(summary.problems);
+    throw new BerthError("server_refused", `"${server}" is not served, so nobody knows what it requests`);
+  }
+  return {
+    ungranted: summary.catalog.ungranted ?? [],
+    raw: host.directory(tenant)?.servers.get(server)?.entry.raw ?? {},
+  };
+}
+
+/** Undefined where nothing is to be granted; throws for what the definition does not request. */
+function chosen(
+  server: string,
+  ungranted: readonly RequestedGrant[],
+  { all = false, secret = [], network = [] }: GrantOptions,
+): readonly RequestedGrant[] | undefined {
+  if (all) return ungranted;
+  const named = [
+    ...secret.map((value) => ({ field: "secrets", value }) as const),
+    ...network.map((value) => ({ field: "network", value }) as const),
+  ];
+  if (named.length === 0) return undefined;
+  return named.map(({ field, value }) => {
+    const found = ungranted.find((each) => each.field === field && each.value === value);
+    if (found) return found;
+    const what = field === "secrets" ? `the secret "${value}"` : `the host "${value}"`;
+    const near = nearestName(
+      value,
+      ungranted.filter((each) => each.field === field).map((each) => each.value),
+    );
+    const hint = near === undefined ? `"berth grant ${server}" lists what it does` : `did you mean "${near}"?`;
+    throw new BerthError("invalid_params", `"${server}" does not request ${what}, or has it already; ${hint}`);
+  });
+}
+
+function list(server: string, ungranted: readonly RequestedGrant[], raw: Parameters<typeof grantingLines>[0]): void {
+  for (const request of ungranted) {
+    const { field, value, purpose = "" } = request;
+    const place = locationOf({ ...request, code: "", message: "", severity: "warning" });
+    const tag = field === "secrets" ? "@secret" : "@network";
+    console.log(printable([tag, value, purpose, `(${place})`].filter(Boolean).join(" ")));
+  }
+  if (ungranted.length === 0) {
+    console.error(`${printable(server)} has all that its definition requests.`);
+    return;
+  }
+  const lines = grantingLines(raw, ungranted).map((line) => `  ${line}`);
+  console.error(
+    printable(
+      `"berth grant ${server} --all" lets its entry in mcps say\n${lines.join(",\n")}\n--secret NAME and --network HOST grant one of them.`,
+    ),
+  );
+}
+
+function tell(granted: readonly RequestedGrant[], { problems }: Review): void {
+  for (const { field, value } of granted) {
+    console.log(printable(`+ ${field === "secrets" ? "secret" : "network"} ${value}`));
+  }
+  printProblems(problems);
+}
