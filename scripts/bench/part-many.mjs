@@ -37,7 +37,7 @@ const steps = [
   { name: "page /mcp", of: () => [get("/mcp", BROWSER)] },
   { name: "page /mcp, a search", of: ({ last }) => [get(`/mcp?q=${last}`, BROWSER)] },
   { name: "page /mcp, by state", of: () => [get("/mcp?state=refused", BROWSER)] },
-  { name: "page /servers/<name>", of: ({ last }) => [get(`/servers/${last}`, BROWSER)] },
+  { name: "page of code", of: ({ last }) => [get(`/mcp/meta/${last}?tab=code`, BROWSER)] },
   { name: "page /variables", of: () => [get("/variables", BROWSER)] },
   { name: "page /variables/mcps", of: () => [get("/variables/mcps", BROWSER)] },
   { name: "page of what is not there", of: () => [{ ...get("/mcp/meta/server-0", BROWSER), status: 404 }] },
@@ -51,7 +51,7 @@ const steps = [
   { name: "save a definition", of: ({ last }, time) => [put(`/api/definitions/${last}`, definitionText(time))] },
   { name: "save an entry", of: ({ last, entry }, time) => [put(`/api/entries/${last}`, entryText(entry, time))] },
   { name: "save mcps whole", of: ({ last, mcps }, time) => [put("/api/variables/mcps", mcpsText(mcps, last, time))] },
-  { name: "page /servers/<name> again", of: ({ last }) => [get(`/servers/${last}`, BROWSER)] },
+  { name: "page of code again", of: ({ last }) => [get(`/mcp/meta/${last}?tab=code`, BROWSER)] },
   { name: "tools/list of all, after saves", of: () => [{ ...modernList("/mcp", 1), method: "POST" }] },
 ];
 

@@ -27,13 +27,18 @@ export async function openPlaces(folder) {
   try {
     berth(["tenant", "import", image, "--as", "acme", "--data", guarded.data]);
     const tokenOf = (...more) => berth(["token", "create", "--data", guarded.data, ...more]).trim();
-    const release = /href="(\/mcp\/meta\/echo@\w+)"/.exec(await pageOf(`${open.url}/mcp/meta/echo`))[1];
+    const release = /href="(\/mcp\/meta\/echo@\w+)"/.exec(await pageOf(`${open.url}/mcp/meta/echo?tab=releases`))[1];
     const places = await Promise.all([
-      place("a server", `${open.url}/mcp/meta/echo`, ECHO),
+      place("a server", `${open.url}/mcp/meta/echo?tab=connect`, ECHO),
       place("all servers", `${open.url}/mcp`, ALL),
-      place("a release", `${open.url}${release}`, ECHO),
-      place("a server with a token", `${guarded.url}/mcp/meta/my_notes.v2`, COUNT, tokenOf("--server", "my_notes.v2")),
-      place("a tenant's server", `${guarded.url}/t/acme/mcp/meta/echo`, ECHO, tokenOf("--tenant", "acme")),
+      place("a release", `${open.url}${release}?tab=connect`, ECHO),
+      place(
+        "a server with a token",
+        `${guarded.url}/mcp/meta/my_notes.v2?tab=connect`,
+        COUNT,
+        tokenOf("--server", "my_notes.v2"),
+      ),
+      place("a tenant's server", `${guarded.url}/t/acme/mcp/meta/echo?tab=connect`, ECHO, tokenOf("--tenant", "acme")),
     ]);
     return { places, close };
   } catch (error) {

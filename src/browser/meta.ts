@@ -1,29 +1,152 @@
 /**
- * The script of a server's page: opens the part named in the address, shows tools as JSON, restores releases and
- * approves changes.
+ * The script of a server's page: switches tabs without a reload, opens the part named in the address, shows tools as
+ * JSON, restores releases and approves changes.
  */
 
 import type { ContractChange } from "../contract/change.ts";
 import { askToken, asksForToken, withTyped } from "./shared/ask-token.ts";
-import { copyable } from "./shared/copy.ts";
+import { copyable, copyOnClick } from "./shared/copy.ts";
 import { button, element } from "./shared/dom.ts";
+import { filterLists } from "./shared/filter-lists.ts";
+import { showLocalTimes } from "./shared/times.ts";
+import { openTester } from "./tester/open-tester.ts";
 
-openTarget();
-restoreReleases();
+/** The tabs of parts that addresses name. */
+const TAB_OF: Readonly<Record<string, string>> = {
+  connect: "connect",
+  upstream: "upstream",
+  packages: "code",
+  health: "releases",
+  releases: "releases",
+  calls: "calls",
+  lines: "calls",
+  tools: "tools",
+  resources: "tools",
+  prompts: "tools",
+};
+
+/** The tabs that were shown so far: each stays as it was left. */
+const panels = new Map<string, Panel>();
+let shown = panelIn(document)!;
+
+interface Panel {
+  readonly id: string;
+  readonly element: HTMLElement;
+  /** How far the page was scrolled when it was left. */
+  scrolledTo?: number;
+}
+
+panels.set(shown.id, shown);
+void begin(shown);
 showToolsAsJson();
-approveChanges();
+openTarget();
+addEventListener("hashchange", openTarget);
+addEventListener("popstate", () => void showAddress());
+document.addEventListener("click", (event) => {
+  const link = event.target instanceof Element ? event.target.closest("a") : null;
+  const isPlain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
+  if (!link || !isPlain || link.origin + link.pathname !== location.origin + location.pathname) return;
+  if (!new URLSearchParams(link.search).has("tab")) return;
+  event.preventDefault();
+  void turnTo(link.href);
+});
 
-/** Opens the collapsed part that the address's fragment names, now and whenever the fragment changes. */
+function panelIn(root: ParentNode): Panel | undefined {
+  const element = root.querySelector<HTMLElement>("[data-tab]");
+  return element ? { id: element.dataset["tab"]!, element } : undefined;
+}
+
+/** Shows the tab of an address, which becomes that of the page. */
+async function turnTo(address: string): Promise<void> {
+  if (address !== location.href) history.pushState(null, "", address);
+  await showAddress();
+  dispatchEvent(new HashChangeEvent("hashchange"));
+}
+
+/** Shows the tab that the page's address names; a tab that cannot be had is left to the browser. */
+async function showAddress(): Promise<void> {
+  const { href, searchParams } = new URL(location.href);
+  const id = searchParams.get("tab") ?? document.querySelector<HTMLElement>("#server-tabs a")?.dataset["id"] ?? "";
+  if (id === shown.id) return;
+  const panel = panels.get(id) ?? (await load(href));
+  // Another one may have been asked for meanwhile.
+  if (location.href !== href) return;
+  if (!panel) return location.reload();
+  panels.set(id, panel);
+  show(panel);
+}
+
+async function load(address: string): Promise<Panel | undefined> {
+  const response = await fetch(address, { headers: { Accept: "text/html" } }).catch(() => undefined);
+  if (!response?.ok) return undefined;
+  const panel = panelIn(new DOMParser().parseFromString(await response.text(), "text/html"));
+  if (!panel) return undefined;
+  shown.element.after(panel.element);
+  copyOnClick(panel.element);
+  filterLists(panel.element);
+  showLocalTimes();
+  void begin(panel);
+  return panel;
+}
+
+function show(panel: Panel): void {
+  const tabs = document.querySelector<HTMLElement>("#server-tabs")!;
+  shown.scrolledTo = scrollY;
+  shown.element.hidden = true;
+  panel.element.hidden = false;
+  shown = panel;
+  for (const link of tabs.querySelectorAll<HTMLElement>("a")) {
+    if (link.dataset["id"] === panel.id) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  scrollTo({ top: panel.scrolledTo ?? Math.min(scrollY, tabs.offsetTop), behavior: "instant" });
+}
+
+/** Starts what a tab does, once. */
+async function begin({ element }: Panel): Promise<void> {
+  openTester(element);
+  restoreReleases(element);
+  approveChanges(element);
+  if (!element.querySelector("[data-editor]")) return;
+  const { openEditors } = await import("./editor/open-editors.ts");
+  const { styleNonce } = document.querySelector<HTMLElement>("#server")!.dataset;
+  openEditors(element, { styleNonce, onSaved: forgetOthers });
+}
+
+/** After a save the other tabs have something else to show, but for texts that are being edited. */
+function forgetOthers(): void {
+  for (const [id, panel] of panels) {
+    if (panel === shown || panel.element.querySelector(".editor-body")) continue;
+    panel.element.remove();
+    panels.delete(id);
+  }
+}
+
+/** Opens the part that the address's fragment names: another tab, or something collapsed in this one. */
 function openTarget(): void {
-  const open = (): void => {
-    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (target instanceof HTMLDetailsElement) {
-      target.open = true;
-      target.scrollIntoView();
-    }
-  };
-  addEventListener("hashchange", open);
-  open();
+  const name = fragment();
+  const target = name === "" ? null : document.getElementById(name);
+  const tab = TAB_OF[name] ?? (/^(?:tool-|tool=|resource=|prompt=)/.test(name) ? "tools" : undefined);
+  if (tab !== undefined && tab !== shown.id && isOffered(tab)) {
+    history.replaceState(null, "", `?tab=${tab}${location.hash}`);
+    void showAddress().then(() => dispatchEvent(new HashChangeEvent("hashchange")));
+  } else if (target) {
+    if (target instanceof HTMLDetailsElement) target.open = true;
+    target.scrollIntoView();
+  }
+}
+
+/** Empty where there is none, or one that means nothing. */
+function fragment(): string {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch {
+    return "";
+  }
+}
+
+function isOffered(tab: string): boolean {
+  return document.querySelector(`#server-tabs a[data-id="${tab}"]`) !== null;
 }
 
 /** Shows a tool as JSON in the page when it is first opened; without scripts a link leads to it. */
@@ -58,18 +181,18 @@ async function showJson(link: HTMLAnchorElement): Promise<void> {
 }
 
 /**
- * `<button data-restore="URL">` makes an earlier release the current one. A change that would break callers needs the
+ * `<button data-restore-release="URL">` makes an earlier release the current one. A change that would break callers needs the
  * person's consent after they have read the list.
  */
-function restoreReleases(): void {
-  for (const each of document.querySelectorAll<HTMLButtonElement>("button[data-restore]")) {
+function restoreReleases(root: ParentNode): void {
+  for (const each of root.querySelectorAll<HTMLButtonElement>("button[data-restore-release]")) {
     each.hidden = false;
     each.addEventListener("click", () => void restore(each, ""));
   }
 }
 
 async function restore(pressed: HTMLButtonElement, query: "" | "?allow_breaking=true"): Promise<void> {
-  const refusal = await post(pressed, `${pressed.dataset["restore"]}${query}`);
+  const refusal = await post(pressed, `${pressed.dataset["restoreRelease"]}${query}`);
   if (!refusal) return;
   const table = pressed.closest("table")!;
   if (refusal.code !== "edit_breaking") {
@@ -87,8 +210,8 @@ async function restore(pressed: HTMLButtonElement, query: "" | "?allow_breaking=
 /**
  * `<button data-approve="URL" data-contract="CID">` approves an upstream's new contract: the one that the page shows.
  */
-function approveChanges(): void {
-  for (const each of document.querySelectorAll<HTMLButtonElement>("button[data-approve]")) {
+function approveChanges(root: ParentNode): void {
+  for (const each of root.querySelectorAll<HTMLButtonElement>("button[data-approve]")) {
     each.hidden = false;
     each.addEventListener("click", () => void approve(each));
   }

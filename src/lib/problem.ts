@@ -26,6 +26,9 @@ export interface Problem {
 /** The type checker's verdict on a definition, whose code runs all the same. */
 export const TYPE_ERROR = "type-error";
 
+/** The warning about a secret that a server is given and that has no value. */
+export const SECRET_NOT_SET = "secret-not-set";
+
 /** Problems under `--strict`: type errors are errors like others. */
 export function strictly(problems: readonly Problem[]): Problem[] {
   return problems.map((problem) => (problem.code === TYPE_ERROR ? { ...problem, severity: "error" } : problem));

@@ -164,7 +164,7 @@ for (const revision of ["2026-07-28", "2025-11-25"]) {
     });
 
     it("T7.3 gets a prompt with arguments, and suggests values", async () => {
-      await tester.section.getByRole("tab", { name: "Prompts" }).click();
+      await tester.turnTo("prompt");
       await tester.field("language").fill("D");
       await tester.section.locator("datalist option[value=Danish]").waitFor({ state: "attached" });
       await tester.field("language").fill("Danish");
@@ -174,12 +174,12 @@ for (const revision of ["2026-07-28", "2025-11-25"]) {
     });
 
     it("T6.2 reads resources, and those of a template", async () => {
-      await tester.section.getByRole("tab", { name: "Resources" }).click();
+      await tester.turnTo("resource");
       await tester.button("Read").click();
       await tester.says("note://all answered");
       await tester.result.getByText("- seven").waitFor();
       await tester.field("Resource", true).selectOption("note://{id}");
-      await tester.field("id").fill("7");
+      await tester.field("id", true).fill("7");
       await tester.button("Read").click();
       await tester.says("note://7 answered");
       await tester.result.getByText("note 7").waitFor();
@@ -198,7 +198,7 @@ describe("the tester", () => {
   it("S8 shows each kind of content, and runs none of it", async () => {
     await tester.choose("picture");
     await tester.run("picture answered");
-    assert.equal(await tester.page.evaluate("document.querySelector('#tester img').naturalWidth"), 16);
+    assert.equal(await tester.page.evaluate("document.querySelector('.tester img').naturalWidth"), 16);
     await tester.choose("sound");
     await tester.run("sound answered");
     assert.equal(await tester.result.locator("audio").count(), 1);
@@ -278,8 +278,8 @@ describe("the tester", () => {
     const before = await loaded();
     await page.locator("summary").filter({ hasText: "mixed" }).click();
     await page.getByRole("link", { name: "Try it with mixed" }).click();
-    await page.locator("#tester").getByText("revision 2026-07-28").waitFor();
-    assert.equal(await page.locator("#tester").getByLabel("Tool", { exact: true }).inputValue(), "mixed");
+    await page.locator("#tool-mixed").getByText("revision 2026-07-28").waitFor();
+    await page.locator("#tool-mixed").getByRole("button", { name: "Run", exact: true }).waitFor();
     const sizes = (await loaded()).slice(before.length);
     assert.ok(Math.max(...sizes) > 50_000, "the client was loaded before");
     const bytes = sizes.reduce((sum, size) => sum + size, 0);
@@ -288,7 +288,7 @@ describe("the tester", () => {
   });
 
   it("C6 is used with the keyboard alone, and the focus goes where one needs it", async () => {
-    const { page, section } = tester;
+    const { page } = tester;
     await tester.choose("forecast");
     await tester.button("Run").focus();
     await page.keyboard.press("Enter");
@@ -301,12 +301,43 @@ describe("the tester", () => {
     await page.keyboard.press("Enter");
     await tester.says("forecast answered");
     await focused("forecast answered");
-    await section.getByRole("tab", { name: "Tools" }).focus();
-    await page.keyboard.press("ArrowRight");
-    await focused("Resources");
-    await page.keyboard.press("ArrowLeft");
-    await page.keyboard.press("ArrowLeft");
-    await focused("Prompts");
+    await page.locator("#tool-echo").getByRole("link", { name: "Try it with echo" }).focus();
+    await page.keyboard.press("Enter");
+    await focused("Try echo");
+    await page.locator("#prompts a[data-try]").first().focus();
+    await page.keyboard.press("Enter");
+    await focused("Try greet");
+  });
+
+  it("C6 keeps each tool's result with its tool", async () => {
+    await tester.field("message").fill("first");
+    await tester.run("echo answered");
+    await tester.choose("remark");
+    assert.match(await tester.result.innerText(), /The result will appear here/);
+    await tester.field("text required").fill("rain");
+    await tester.run("remark answered");
+    await tester.choose("echo");
+    await tester.says("echo answered");
+    assert.match(await tester.result.innerText(), /first/);
+  });
+
+  it("C6 runs one tool at a time, whichever of them the person presses", async () => {
+    await tester.choose("work");
+    await tester.field("name").fill("alone");
+    await tester.run("work is running");
+    await tester.choose("echo");
+    assert.equal(await tester.button("Run").getAttribute("aria-disabled"), "true");
+    await tester.choose("work");
+    await tester.button("Cancel").click();
+    await tester.says("work was cancelled");
+    await tester.choose("echo");
+    assert.equal(await tester.button("Run").getAttribute("aria-disabled"), "false");
+  });
+
+  it("C6 says that a tool of the address is there no more", async () => {
+    const page = await browser.open(`${server}#tool=gone`);
+    await page.getByText("There is no tool gone any more.").waitFor();
+    await browser.leave(page);
   });
 
   it("C6 fits a small screen", async () => {

@@ -26,7 +26,7 @@ for (const access of ["open", "required"]) {
       berth = await startTestBerth({ files: ["reference_templates/echo.ts"], env: { BERTH_ACCESS: access } });
       ({ token } = await makeToken(berth, { can: ["call", "read"] }));
       const headers = { Accept: "text/html", ...bearer(token) };
-      page = await (await fetch(`${berth.url}/mcp/meta/echo`, { headers })).text();
+      page = await (await fetch(`${berth.url}/mcp/meta/echo?tab=connect`, { headers })).text();
     });
     after(() => berth.close());
 

@@ -257,7 +257,7 @@ for (const kind of NODE_KINDS) {
     }
 
     it("is said to be known to one process alone where a page shows its calls", async () => {
-      assert.match(await (await get("/mcp/meta/edited")).text(), /Several processes serve here/);
+      assert.match(await (await get("/mcp/meta/edited?tab=calls")).text(), /Several processes serve here/);
     });
 
     it("ends the streams of whom it signs out", async () => {

@@ -172,7 +172,9 @@ for (const kind of NODE_KINDS) {
       assert.notEqual(await textOf(0, "many", "pid"), await textOf(1, "many", "pid"));
       assert.equal(await textOf(0, "counting", "pid"), await textOf(1, "counting", "pid"));
       const [owner, other] = await rolesOf("counting");
-      const pages = [owner, other].map(async (index) => (await fetch(`${nodes.urls[index]}/mcp/meta/counting`)).text());
+      const pages = [owner, other].map(async (index) =>
+        (await fetch(`${nodes.urls[index]}/mcp/meta/counting?tab=upstream`)).text(),
+      );
       const { node } = (await state(owner, "counting")) as { node: { id: string } };
       const [here, there] = await Promise.all(pages);
       assert.ok(here!.includes(`${node.id}, which shows this`));

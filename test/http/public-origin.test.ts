@@ -11,7 +11,9 @@ const PUBLIC = "https://mcp.example.com";
 async function toldAt(berth: TestBerth, headers: Record<string, string>): Promise<string | number> {
   // `fetch` sets Host by itself, so this is sent by hand.
   const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
-    const outgoing = httpRequest(`${berth.url}/mcp/meta/hello`, { headers: { Accept: "text/html", ...headers } });
+    const outgoing = httpRequest(`${berth.url}/mcp/meta/hello?tab=connect`, {
+      headers: { Accept: "text/html", ...headers },
+    });
     outgoing.once("error", reject).once("response", (response) => {
       let text = "";
       response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));

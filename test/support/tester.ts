@@ -1,24 +1,25 @@
 import type { Locator, Page } from "playwright-core";
 import type { TestBrowser } from "./browser.ts";
 
-/** A tester in a browser, used as a person does: by labels, roles and texts. */
+/** The tester in a browser, used as a person does: by labels, roles and texts. */
 export class TesterPage {
   readonly page: Page;
-  readonly section: Locator;
+  /** The bench that is used now: that of one tool, of resources, or of prompts. */
+  section: Locator;
 
-  private constructor(page: Page) {
+  private constructor(page: Page, tool: string) {
     this.page = page;
-    this.section = page.locator("#tester");
+    this.section = benchOf(page, tool);
   }
 
   /** Opens a server's page at a tool, so that the tester opens by itself, and waits until it is connected. */
   static async open(browser: TestBrowser, server: string, tool: string): Promise<TesterPage> {
-    const tester = new TesterPage(await browser.open(`${server}#tool=${tool}`));
+    const tester = new TesterPage(await browser.open(`${server}#tool=${tool}`), tool);
     await tester.connected();
     return tester;
   }
 
-  async connected(revision = "2026-07-28"): Promise<void> {
+  async connected(revision = ""): Promise<void> {
     await this.section.getByText(`revision ${revision}`).waitFor();
   }
 
@@ -27,9 +28,20 @@ export class TesterPage {
     await this.connected(revision);
   }
 
+  /** Opens a tool where it stands, and its form there. */
   async choose(tool: string): Promise<void> {
-    await this.section.getByRole("tab", { name: "Tools" }).click();
-    await this.section.getByLabel("Tool", { exact: true }).selectOption(tool);
+    const details = this.page.locator("details.tool", { has: benchOf(this.page, tool) });
+    if ((await details.getAttribute("open")) === null) await details.locator("summary").first().click();
+    await details.getByRole("link", { name: `Try it with ${tool}`, exact: true }).click();
+    this.section = benchOf(this.page, tool);
+    await this.connected();
+  }
+
+  /** Turns to the resources, or to the prompts, at the first of them. */
+  async turnTo(kind: "resource" | "prompt"): Promise<void> {
+    await this.page.locator(`#${kind}s a[data-try]`).first().click();
+    this.section = this.page.locator(`[data-bench="${kind}"]`);
+    await this.connected();
   }
 
   field(label: string, exact = false): Locator {
@@ -60,4 +72,8 @@ export class TesterPage {
     if ((await list.getAttribute("open")) === null) await list.getByRole("heading", { name: "Messages" }).click();
     return list.locator("li").allInnerTexts();
   }
+}
+
+function benchOf(page: Page, tool: string): Locator {
+  return page.locator(`[data-bench="tool"][data-name="${tool}"]`);
 }

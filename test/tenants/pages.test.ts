@@ -67,6 +67,7 @@ describe("the pages of a tenant", () => {
     assert.ok((await list.locator("code").allInnerTexts()).includes(`${base}/mcp/greet`));
     await list.getByRole("link", { name: "greet", exact: true }).click();
     await list.waitForURL(`${base}/mcp/meta/greet`);
+    await list.getByRole("link", { name: "Connect", exact: true }).click();
     assert.match(await list.locator("#connect").innerText(), new RegExp(`claude mcp add .* ${base}/mcp/greet`));
     await list.close();
 

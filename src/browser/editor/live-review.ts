@@ -16,8 +16,10 @@ export interface LiveReview {
   show(found: Review): void;
 }
 
-export function openLiveReview(api: EditApi, text: EditedText): LiveReview {
+/** `onSound` is called whenever a check finds no error. */
+export function openLiveReview(api: EditApi, text: EditedText, onSound: () => void): LiveReview {
   const problems = element("div", { className: "editor-problems" });
+  problems.setAttribute("aria-live", "polite");
   const effects = element("div", { className: "editor-effects" });
   effects.setAttribute("aria-live", "polite");
   let reviewing = new AbortController();
@@ -30,11 +32,26 @@ export function openLiveReview(api: EditApi, text: EditedText): LiveReview {
       const found = await api.review(text.files.draft(), signal);
       if (!signal.aborted) show(found);
     } catch (error) {
-      if (!signal.aborted) problems.replaceChildren(element("p", { className: "muted" }, (error as Error).message));
+      if (signal.aborted) return;
+      problems.ariaBusy = null;
+      problems.replaceChildren(element("p", { className: "muted" }, (error as Error).message));
     }
   };
 
+  /** Takes back what was found, which is no longer true of the text. The page stays as high as it was. */
+  const expectNews = (): void => {
+    if (problems.ariaBusy === "true") return;
+    problems.style.minHeight = `${problems.offsetHeight}px`;
+    problems.ariaBusy = "true";
+    problems.replaceChildren(element("p", { className: "muted" }, "Checking…"));
+    effects.replaceChildren();
+    text.files.showProblems([]);
+  };
+
   const show = (found: Review): void => {
+    problems.style.minHeight = "";
+    problems.ariaBusy = null;
+    if (!found.problems.some(({ severity }) => severity === "error")) onSound();
     text.files.showProblems(found.problems);
     problems.replaceChildren(
       found.problems.length === 0
@@ -50,6 +67,7 @@ export function openLiveReview(api: EditApi, text: EditedText): LiveReview {
     now,
     soon() {
       reviewing.abort();
+      expectNews();
       clearTimeout(timer);
       timer = window.setTimeout(() => void now(), REVIEW_AFTER_MS);
     },

@@ -36,7 +36,7 @@ export class Saver {
     const { notices, onState } = this.#parts;
     this.isBusy = true;
     onState(`${draft === null ? "Deleting" : "Saving"}…`);
-    notices.clear("save");
+    notices.clear("save", "refused");
     try {
       return await this.#settle(await this.#send(draft, verb, agreed), draft);
     } finally {
@@ -97,7 +97,7 @@ export class Saver {
     const { text, notices, review } = this.#parts;
     review.show({ problems, servers: [], breaking: false });
     const message = "Not saved: fix the problems below. Nothing was changed.";
-    notices.show("save", "bad", element("p", {}, message));
+    notices.show("refused", "bad", element("p", {}, message));
     const first = problems.find(({ severity }) => severity === "error");
     if (first && draft !== null) text.files.reveal(first);
   }

@@ -1,4 +1,5 @@
 import type { Draft } from "../../lib/draft.ts";
+import type { KnownSettings } from "../settings/settings-form.tsx";
 import { tenantBase } from "../shared/dom.ts";
 
 /** The setup of an editor, from the page. */
@@ -11,9 +12,13 @@ export interface Setup extends Draft {
   readonly api: string;
   readonly readOnly: boolean;
   readonly styleNonce: string;
+  /** For an entry that has a form beside its text. */
+  readonly settings?: KnownSettings;
 }
 
 /** The page of the edited subject. */
 export function addressOf({ kind, name }: Setup): string {
-  return `${tenantBase}/${kind === "variable" ? "variables" : "servers"}/${encodeURIComponent(name)}`;
+  const word = encodeURIComponent(name);
+  if (kind === "variable") return `${tenantBase}/variables/${word}`;
+  return `${tenantBase}/mcp/meta/${word}?tab=${kind === "entry" ? "settings" : "code"}`;
 }

@@ -8,6 +8,7 @@ import { openCodeEditor } from "./code-editor.ts";
 import { EditedText, offerKeptDraft } from "./edited-text.ts";
 import { showEffects } from "./effects.ts";
 import { openFileTabs, type FileTabs } from "./file-tabs.ts";
+import { openFormView } from "./form-view.ts";
 import { languageOf } from "./language.ts";
 import { openLiveReview } from "./live-review.ts";
 import { Saver } from "./saver.ts";
@@ -69,16 +70,20 @@ export function openSubjectEditor(
     showState();
     text.keepSoon();
     review.soon();
+    form?.follow();
   };
-  const text = new EditedText(setup, openFiles(setup, { hintId: hint.id, extensions, onChange: () => changed() }));
-  const review = openLiveReview(api, text);
+  const files = openFiles(setup, { hintId: hint.id, extensions, onChange: () => changed() });
+  const form = setup.settings && openFormView(setup, setup.settings, files, hint);
+  const text = new EditedText(setup, form?.files ?? files);
+  const review = openLiveReview(api, text, () => notices.clear("refused"));
 
   const showState = (doing?: string): void => {
     const isNew = text.base.cid === null;
     const isDirty = text.isDirty();
     saveButton.textContent = isNew ? "Create" : "Save";
     saveButton.disabled = saver.isBusy || !isDirty;
-    deleteButton.hidden = isNew;
+    // Nobody means to delete the configuration of all servers.
+    deleteButton.hidden = isNew || (setup.kind === "variable" && setup.name === "mcps");
     state.textContent = doing ?? (isNew ? "Not saved yet" : isDirty ? "Unsaved changes" : "No unsaved changes");
   };
   const saver = new Saver({ api, text, notices, review, onSaved, onState: showState });
@@ -142,9 +147,10 @@ export function openSubjectEditor(
     if (sure && (await saver.save(null, "Delete", found?.breaking === true))) location.assign(addressOf(setup));
   };
 
-  const choices = element("div", { className: "choices" }, deleteButton, saveButton);
-  const bar = setup.readOnly ? "" : element("div", { className: "editor-bar" }, state, choices);
-  const parts = [notices.element, text.files.element, bar, hint, review.problems, review.effects];
+  const bar = setup.readOnly ? "" : element("div", { className: "editor-bar" }, state, saveButton);
+  // Away from the button that saves.
+  const end = setup.readOnly ? "" : element("div", { className: "editor-end" }, deleteButton);
+  const parts = [notices.element, form?.element ?? files.element, bar, hint, review.problems, review.effects, end];
   const root = element("div", { className: "editor-body" }, ...parts);
   root.addEventListener("keydown", (event) => {
     if (event.key.toLowerCase() !== "s" || !(event.ctrlKey || event.metaKey) || event.altKey) return;

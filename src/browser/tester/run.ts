@@ -3,6 +3,7 @@ import { explain, type Explained } from "./explain.ts";
 import type { JsonSchema } from "./form/validation.ts";
 import { CALL_TIMEOUT_MS, SHOWN_LINES } from "./limits.ts";
 import { Store } from "./store.ts";
+import type { Target } from "./target.ts";
 
 /** The outcome of one request to the server. */
 export type Outcome =
@@ -43,18 +44,47 @@ export interface RunOptions {
   readonly resetTimeoutOnProgress: true;
 }
 
+/**
+ * The runners of what a server offers, each with its own last result. One of them runs at a time: in the older era,
+ * what a server asks and logs does not say which request it belongs to.
+ */
+export class Runners {
+  readonly active = new Store<Runner | undefined>(undefined);
+  readonly #runners = new Map<string, Runner>();
+
+  of({ kind, name = "" }: Target): Runner {
+    const key = `${kind} ${name}`;
+    let runner = this.#runners.get(key);
+    if (!runner) this.#runners.set(key, (runner = new Runner(this.active)));
+    return runner;
+  }
+
+  /** Clears every request. */
+  forget(): void {
+    for (const runner of this.#runners.values()) runner.forget();
+  }
+}
+
 /** Carries out one request at a time, and holds everything received for it meanwhile. */
 export class Runner {
   readonly run = new Store<Run | undefined>(undefined);
+  /** The one that runs now. */
+  readonly active: Store<Runner | undefined>;
   #abort: AbortController | undefined;
   #asked = 0;
 
-  get running(): boolean {
-    return this.run.value !== undefined && this.run.value.outcome === undefined;
+  constructor(active: Store<Runner | undefined>) {
+    this.active = active;
+  }
+
+  /** False while this or another one runs. */
+  get isFree(): boolean {
+    return this.active.value === undefined;
   }
 
   async start(title: string, work: (options: RunOptions) => Promise<Outcome>): Promise<void> {
-    if (this.running) return;
+    if (!this.isFree) return;
+    this.active.set(this);
     const abort = new AbortController();
     this.#abort = abort;
     const startedAt = performance.now();
@@ -75,6 +105,7 @@ export class Runner {
       outcome = abort.signal.aborted ? { kind: "cancelled" } : { kind: "failed", error: explain(error) };
     }
     this.#change(() => ({ outcome, questions: [], elapsedMs: performance.now() - startedAt }));
+    if (this.active.value === this) this.active.set(undefined);
   }
 
   cancel(): void {
@@ -90,12 +121,12 @@ export class Runner {
   }
 
   log(line: LogLine): void {
-    if (this.running) this.#change(({ log }) => ({ log: append(log, line) }));
+    this.#change(({ log }) => ({ log: append(log, line) }));
   }
 
   /** Asks the person. Cancels a question that nothing waits for any more. */
   ask(question: Question): Promise<Answer> {
-    if (!this.running || this.#abort?.signal.aborted) return Promise.resolve({ action: "cancel" });
+    if (this.active.value !== this || this.#abort?.signal.aborted) return Promise.resolve({ action: "cancel" });
     return new Promise((resolve) => {
       const pending: Pending = {
         number: ++this.#asked,

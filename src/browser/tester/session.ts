@@ -11,7 +11,7 @@ import {
 } from "@modelcontextprotocol/client";
 import { explain, type Explained } from "./explain.ts";
 import { CfworkerValidator } from "./form/validation.ts";
-import { Runner } from "./run.ts";
+import { type Answer, type Question, Runners } from "./run.ts";
 import { Store } from "./store.ts";
 import { Traffic } from "./traffic.ts";
 
@@ -25,7 +25,7 @@ export class Session {
   readonly era = new Store<Era>("auto");
   readonly state = new Store<State>({ phase: "connecting" });
   readonly traffic = new Traffic();
-  readonly runner = new Runner();
+  readonly runners = new Runners();
   readonly #endpoint: string;
   /** Tells which of several attempted connections counts. */
   #begun = 0;
@@ -38,15 +38,15 @@ export class Session {
     const number = ++this.#begun;
     const old = this.state.value;
     this.era.set(era);
-    this.runner.forget();
+    this.runners.forget();
     this.state.set({ phase: "connecting" });
     // If closing fails, the server has forgotten the session, which closes it as well.
     if (old.phase === "connected") await old.connection.close().catch(() => {});
     let state: State;
     try {
-      const { traffic, runner } = this;
+      const { traffic, runners } = this;
       const onListChanged = () => void this.#list();
-      const connection = await connect({ endpoint: this.#endpoint, era, traffic, runner, onListChanged });
+      const connection = await connect({ endpoint: this.#endpoint, era, traffic, runners, onListChanged });
       state = { phase: "connected", connection, offers: await connection.list() };
     } catch (error) {
       state = { phase: "failed", error: explain(error) };
@@ -99,7 +99,7 @@ interface ConnectOptions {
   readonly endpoint: string;
   readonly era: Era;
   readonly traffic: Traffic;
-  readonly runner: Runner;
+  readonly runners: Runners;
   readonly onListChanged: () => void;
 }
 
@@ -107,7 +107,7 @@ interface ConnectOptions {
 const REFUSED_BY_PERSON = -1;
 
 async function connect(options: ConnectOptions): Promise<Connection> {
-  const { era, traffic, runner } = options;
+  const { era, traffic, runners } = options;
   traffic.newConnection();
   const changed = { onChanged: options.onListChanged, autoRefresh: false };
   const client = new Client(
@@ -119,7 +119,7 @@ async function connect(options: ConnectOptions): Promise<Connection> {
       listChanged: { tools: changed, resources: changed, prompts: changed },
     },
   );
-  answerQuestions(client, runner);
+  answerQuestions(client, runners);
   const transport = new StreamableHTTPClientTransport(new URL(options.endpoint, location.href), {
     fetch: traffic.fetch,
   });
@@ -162,11 +162,13 @@ async function connect(options: ConnectOptions): Promise<Connection> {
 }
 
 /** Requests of a legacy server and input requests of a modern one reach the same handlers. */
-function answerQuestions(client: Client, runner: Runner): void {
-  client.setNotificationHandler("notifications/message", ({ params }) => runner.log(params));
+function answerQuestions(client: Client, { active }: Runners): void {
+  const ask = (question: Question): Promise<Answer> =>
+    active.value?.ask(question) ?? Promise.resolve({ action: "cancel" });
+  client.setNotificationHandler("notifications/message", ({ params }) => active.value?.log(params));
   client.setRequestHandler("roots/list", () => ({ roots: [] }));
   client.setRequestHandler("elicitation/create", async ({ params }): Promise<ElicitResult> => {
-    const answer = await runner.ask(
+    const answer = await ask(
       params.mode === "url"
         ? { kind: "url", message: params.message, url: params.url }
         : { kind: "form", message: params.message, schema: params.requestedSchema },
@@ -176,7 +178,7 @@ function answerQuestions(client: Client, runner: Runner): void {
   });
   client.setRequestHandler("sampling/createMessage", async ({ params }) => {
     const { systemPrompt, messages, maxTokens } = params;
-    const answer = await runner.ask({
+    const answer = await ask({
       kind: "sampling",
       messages,
       maxTokens,

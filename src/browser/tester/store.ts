@@ -27,6 +27,11 @@ export class Store<Value> {
 /** Returns the store's value, and renders again whenever it changes. */
 export function useStore<Value>(store: Store<Value>): Value {
   const [, render] = useState({});
-  useEffect(() => store.follow(() => render({})), [store]);
-  return store.value;
+  const { value } = store;
+  useEffect(() => {
+    // It may have changed since it was rendered.
+    if (store.value !== value) render({});
+    return store.follow(() => render({}));
+  }, [store]);
+  return value;
 }

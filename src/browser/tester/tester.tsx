@@ -2,36 +2,88 @@
  * The tester of a server's page: the official client, in the browser, against the real endpoint. It is loaded when a
  * person opens it. `session.ts` holds the connection, `run.ts` the running request, `traffic.ts` the wire traffic;
  * `form/` makes forms from schemas, `panels/` choose the request, `outcome/` shows its outcome. It knows nothing of the
- * page except the element that it is put into.
+ * page except the places that it is put into.
  */
-import { type ComponentChildren, render } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { render } from "preact";
+import { createPortal } from "preact/compat";
+import { useEffect, useId, useRef } from "preact/hooks";
 import { Messages } from "./messages.tsx";
 import { RunView } from "./outcome/run-view.tsx";
 import { PromptsPanel } from "./panels/prompts.tsx";
 import { offersResource, readResource, ResourcesPanel } from "./panels/resources.tsx";
-import { ToolsPanel } from "./panels/tools.tsx";
+import { ToolForm } from "./panels/tools.tsx";
 import { type Era, REVISIONS, Session, type State } from "./session.ts";
 import { Store, useStore } from "./store.ts";
-import { hashOf, type Kind, KINDS, type Target } from "./target.ts";
+import { hashOf, type Target } from "./target.ts";
 
 export interface Tester {
-  show(target: Target): void;
+  /** Puts a bench for what `target` names into a place, and turns to it. */
+  show(target: Target, place: HTMLElement): void;
 }
 
-/** Puts the tester of the MCP server at `endpoint` into an element. */
-export function mountTester(element: Element, endpoint: string, first: Target | undefined): Tester {
+/** A bench at one place of the page. */
+interface Placed {
+  readonly place: HTMLElement;
+  readonly target: Target;
+  /** Counts how often a person asked for it. */
+  readonly asked: number;
+}
+
+/** Connects to the MCP server at `endpoint`: one connection for all benches of the page. */
+export function startTester(endpoint: string): Tester {
   const session = new Session(endpoint);
-  const target = new Store<Target>(first ?? { kind: "tool" });
-  render(<TesterView session={session} target={target} />, element);
+  const benches = new Store<readonly Placed[]>([]);
+  const put = (target: Target, place: HTMLElement, more: number): void => {
+    const standing = benches.value.find((each) => each.place === place);
+    const placed = { place, target, asked: (standing?.asked ?? 0) + more };
+    benches.set(
+      standing ? benches.value.map((each) => (each === standing ? placed : each)) : [...benches.value, placed],
+    );
+  };
+  render(
+    <Benches session={session} benches={benches} choose={(target, place) => put(target, place, 0)} />,
+    document.createElement("div"),
+  );
   void session.open("auto");
-  return { show: (next) => target.set(next) };
+  return { show: (target, place) => put(target, place, 1) };
 }
 
-function TesterView({ session, target }: { session: Session; target: Store<Target> }) {
-  const state = useStore(session.state);
+interface BenchesProps {
+  readonly session: Session;
+  readonly benches: Store<readonly Placed[]>;
+  readonly choose: (target: Target, place: HTMLElement) => void;
+}
+
+/** One tree for all places, so that ids in it are unique. */
+function Benches({ session, benches, choose }: BenchesProps) {
   return (
     <>
+      {useStore(benches).map(({ place, target, asked }) =>
+        createPortal(
+          <Bench session={session} target={target} asked={asked} choose={(next) => choose(next, place)} />,
+          place,
+        ),
+      )}
+    </>
+  );
+}
+
+interface BenchProps {
+  readonly session: Session;
+  readonly target: Target;
+  readonly asked: number;
+  readonly choose: (target: Target) => void;
+}
+
+function Bench({ session, target, asked, choose }: BenchProps) {
+  const state = useStore(session.state);
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => heading.current?.focus({ preventScroll: true }), [asked]);
+  return (
+    <>
+      <h4 class="visually-hidden" tabIndex={-1} ref={heading}>
+        Try {target.name}
+      </h4>
       <ConnectionBar session={session} />
       {state.phase === "failed" && (
         <div class="notice bad">
@@ -41,51 +93,42 @@ function TesterView({ session, target }: { session: Session; target: Store<Targe
           <p class="pre-line">{state.error.message}</p>
         </div>
       )}
-      {state.phase === "connected" && <Bench session={session} state={state} target={target} />}
+      {state.phase === "connected" && <Offer session={session} state={state} target={target} choose={choose} />}
       <Messages traffic={session.traffic} />
     </>
   );
 }
 
-interface BenchProps {
-  readonly session: Session;
+interface OfferProps extends Pick<BenchProps, "session" | "target" | "choose"> {
   readonly state: Extract<State, { phase: "connected" }>;
-  readonly target: Store<Target>;
 }
 
-function Bench({ session, state, target }: BenchProps) {
+function Offer({ session, state, target, choose }: OfferProps) {
   const { connection, offers } = state;
-  const { runner } = session;
-  const { kind, name } = useStore(target);
-  // The last choice in each of the other tabs.
-  const [others, setOthers] = useState<Readonly<Partial<Record<Target["kind"], string | undefined>>>>({});
-  useEffect(() => setOthers((others) => ({ ...others, [kind]: name })), [kind, name]);
-  const choose = (next: Target) => {
-    target.set(next);
-    history.replaceState(null, "", hashOf(next) || location.pathname + location.search);
-  };
+  const { kind, name } = target;
   const { tools, resources, templates, prompts } = offers;
+  const runner = session.runners.of(target);
   const reader = (uri: string) =>
     offersResource(uri, resources, templates) ? () => readResource(connection, runner, uri) : undefined;
-  const common = { connection, runner, chosen: name };
+  const chosen = (name: string) => {
+    choose({ kind, name });
+    history.replaceState(history.state, "", hashOf({ kind, name }));
+  };
+  const common = { connection, runner, chosen: name, choose: chosen };
+  const tool = tools.find((each) => each.name === name);
   return (
     <div class="bench">
       <div>
-        <Tabs
-          chosen={kind}
-          counts={{ tool: tools.length, resource: resources.length + templates.length, prompt: prompts.length }}
-          choose={(kind) => choose({ kind, ...(others[kind] !== undefined && { name: others[kind] }) })}
-        >
-          {kind === "tool" && <ToolsPanel {...common} tools={tools} choose={(name) => choose({ kind, name })} />}
-          {kind === "resource" && (
-            <ResourcesPanel {...common} {...{ resources, templates }} choose={(name) => choose({ kind, name })} />
-          )}
-          {kind === "prompt" && (
-            <PromptsPanel {...common} prompts={prompts} choose={(name) => choose({ kind, name })} />
-          )}
-        </Tabs>
+        {kind === "tool" &&
+          (tool ? (
+            <ToolForm key={name} {...{ connection, runner, tool }} />
+          ) : (
+            <p class="notice warn">There is no tool {name} any more.</p>
+          ))}
+        {kind === "resource" && <ResourcesPanel {...common} {...{ resources, templates }} />}
+        {kind === "prompt" && <PromptsPanel {...common} prompts={prompts} />}
       </div>
-      <RunView runner={runner} reader={reader} />
+      <RunView key={hashOf(target)} label={`Result of ${name}`} runner={runner} reader={reader} />
     </div>
   );
 }
@@ -100,6 +143,7 @@ const ERAS: readonly (readonly [Era, string, string])[] = [
 function ConnectionBar({ session }: { session: Session }) {
   const era = useStore(session.era);
   const state = useStore(session.state);
+  const id = useId();
   return (
     <div class="connection">
       <fieldset class="eras">
@@ -108,7 +152,7 @@ function ConnectionBar({ session }: { session: Session }) {
           <label key={value} title={hint}>
             <input
               type="radio"
-              name="tester-era"
+              name={id}
               value={value}
               checked={era === value}
               onChange={() => void session.open(value)}
@@ -132,50 +176,5 @@ function ConnectionBar({ session }: { session: Session }) {
         </button>
       )}
     </div>
-  );
-}
-
-interface TabsProps {
-  readonly chosen: Kind;
-  readonly counts: Readonly<Record<Kind, number>>;
-  readonly choose: (kind: Kind) => void;
-  /** The panel of the chosen tab. */
-  readonly children: ComponentChildren;
-}
-
-const LABELS: Readonly<Record<Kind, string>> = { tool: "Tools", resource: "Resources", prompt: "Prompts" };
-
-/** Tabs in the ARIA pattern: one stop for the Tab key, and arrows to move between them. */
-function Tabs({ chosen, counts, choose, children }: TabsProps) {
-  const list = useRef<HTMLDivElement>(null);
-  const move = ({ key }: { key: string }) => {
-    const step = key === "ArrowRight" ? 1 : key === "ArrowLeft" ? -1 : 0;
-    if (step === 0) return;
-    const next = KINDS.at((KINDS.indexOf(chosen) + step) % KINDS.length) ?? chosen;
-    choose(next);
-    list.current?.querySelector<HTMLElement>(`#tester-tab-${next}`)?.focus();
-  };
-  return (
-    <>
-      <div class="tabs" role="tablist" aria-label="What to try" ref={list} onKeyDown={move}>
-        {KINDS.map((kind) => (
-          <button
-            key={kind}
-            type="button"
-            role="tab"
-            id={`tester-tab-${kind}`}
-            aria-selected={kind === chosen}
-            aria-controls="tester-panel"
-            tabIndex={kind === chosen ? 0 : -1}
-            onClick={() => choose(kind)}
-          >
-            {LABELS[kind]} <span class="badge">{counts[kind]}</span>
-          </button>
-        ))}
-      </div>
-      <div role="tabpanel" id="tester-panel" class="tabpanel" aria-labelledby={`tester-tab-${chosen}`}>
-        {children}
-      </div>
-    </>
   );
 }

@@ -10,7 +10,7 @@ import type { Cid } from "../../lib/cid.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
-import type { Problem } from "../../lib/problem.ts";
+import { SECRET_NOT_SET, type Problem } from "../../lib/problem.ts";
 import { basePathOf, DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import { isPublicAddress } from "../../network/addresses.ts";
 import { allowedByBoth, parseAllowedHost, type AllowedHost } from "../../network/allow-list.ts";
@@ -317,11 +317,11 @@ export async function grantProblems(
     if (operatorGrants && request) {
       const { file, line, column } = request;
       const message = `${wordsOf(request)}, and it has no value: ${operatorGrants.howToSet(name)}`;
-      problems.push({ code: "secret-not-set", message, severity: "warning", file, line, column });
+      problems.push({ code: SECRET_NOT_SET, message, severity: "warning", file, line, column });
       continue;
     }
     const how = operatorGrants?.howToSet(name) ?? `set it at /secrets, or with "berth secret set ${name}"`;
-    complain(secretsPlace(server, problems), "secret-not-set", `The secret "${name}" is not set: ${how}`, "warning");
+    complain(secretsPlace(server, problems), SECRET_NOT_SET, `The secret "${name}" is not set: ${how}`, "warning");
   }
   return problems;
 }

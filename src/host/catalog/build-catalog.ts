@@ -269,6 +269,7 @@ async function serveRelease(
     contract: release.contract,
     ...(definition !== undefined && { language }),
     hidden: release.hidden,
+    functions: found.tools.map(({ name }) => name),
     problems: [
       ...found.problems,
       ...release.problems,

@@ -33,6 +33,8 @@ export interface Catalog {
   readonly contract: Contract;
   /** Offers that the server's own functions hide from clients now; the contract leaves them out. */
   readonly hidden: readonly Offer[];
+  /** The tools that its source has, offered or not: what an entry can choose from. */
+  readonly functions?: readonly string[];
   /** Requested by its CID: it never changes. */
   readonly pinned?: boolean;
   /** True when clients can read URIs that no list shows, such as `cid://…`. */

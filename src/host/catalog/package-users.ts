@@ -1,7 +1,7 @@
 import { packageImports } from "../../discover/imports.ts";
 import { storedDefinition } from "../../image/definition.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
-import { decodeRecord, type Cid } from "../../lib/cid.ts";
+import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
@@ -11,6 +11,7 @@ import { asPackageSet, packagesInReach, type PackageSet } from "../../packages/p
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import type { DirectoryEntry } from "./directory.ts";
+import { storedStructure } from "./stored-structure.ts";
 
 /**
  * Which servers use which packages of their tenant: by what their sources import, without compiling or loading any. A
@@ -102,10 +103,8 @@ export async function packagesOfRelease(
   tenant: string,
   release: Cid,
 ): Promise<readonly { readonly name: string; readonly version: string }[]> {
-  const structure = async (cid: unknown): Promise<unknown> => {
-    const bytes = typeof cid === "string" ? await ifSound(store.content(tenant, cid)) : undefined;
-    return bytes && decodeRecord(bytes);
-  };
+  const structure = async (cid: unknown): Promise<unknown> =>
+    typeof cid === "string" ? storedStructure(store, tenant, cid) : undefined;
   const parts = await structure(release);
   const set = isObject(parts) ? asPackageSet(await structure(parts["packages"])) : undefined;
   const all = Object.values(set?.packages ?? {}).map(({ name, version }) => ({ name, version }));

@@ -105,6 +105,7 @@ export async function loadUpstream(
     contractCid: listed.cid,
     contract,
     hidden,
+    functions: own.tools.map(({ name }) => name),
     problems: [...problems, ...(await grantProblems({ tenant, server, entry }, grant))],
     identity: identitiesOf(contract.tools, (tool) => ({
       upstream: uri,

@@ -21,7 +21,7 @@ import {
 } from "./parts/find-servers.ts";
 import { pathsOf } from "./parts/paths.ts";
 import { problemView } from "./parts/problem-view.ts";
-import { SERVER_STATES } from "./parts/server-state.ts";
+import { SERVER_STATES, stateView } from "./parts/server-state.ts";
 import { setupsFor } from "./parts/setup.ts";
 import { countOf, firstLine, timeView } from "./parts/text.ts";
 import { idOf } from "./parts/tool-view.ts";
@@ -124,7 +124,7 @@ const NAMES_MAX = 50;
 function serverView(base: string, { name, state, description = "", tools, problems }: Overview): object {
   const { endpoint, page } = pathsOf(base, name);
   const isFaulty = problems.some(({ severity }) => severity === "error");
-  const { label, tone } = SERVER_STATES[state];
+  const { label, tone } = stateView({ state, problems });
   return {
     name,
     state: label,

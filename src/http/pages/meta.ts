@@ -1,70 +1,70 @@
-import type { Access } from "../../access/access.ts";
 import type { Principal } from "../../access/principal.ts";
-import type { Cluster } from "../../cluster/cluster.ts";
-import type { ContractChange } from "../../contract/change.ts";
-import type { Contract, ToolContract } from "../../contract/contract.ts";
 import type { Catalog } from "../../host/catalog/catalog.ts";
 import type { ServerSummary } from "../../host/catalog/overview.ts";
-import { packagesOfRelease } from "../../host/catalog/package-users.ts";
 import { permittedCatalog } from "../../host/catalog/permitted.ts";
 import type { Host } from "../../host/host.ts";
-import type { PendingChange, UpstreamState } from "../../host/serving/hosting.ts";
-import { decodeJson, jsonBlock } from "../../lib/cid.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { indentedJson } from "../../lib/json.ts";
-import { printable } from "../../lib/printable.ts";
 import { listedTool } from "../../mcp/methods/lists.ts";
-import { checkPermitted, mayChange, checkReadable, toolsShown } from "../access/permit.ts";
-import { textDiff } from "../api/text-diff.ts";
-import type { OriginOf } from "../public-origin.ts";
-import type { RequestPlace } from "../request-context.ts";
+import { checkPermitted, checkReadable } from "../access/permit.ts";
 import type { RoutedContext, PageRoute } from "../routed.ts";
-import type { Fragment } from "./fragment.ts";
-import type { Page, Pages } from "./pages.ts";
-import { credentialsOf } from "./parts/credentials.ts";
-import { callViews, healthFacts, lineViews, releaseViews, type Fact } from "./parts/health.ts";
+import type { Page } from "./pages.ts";
 import { createOffers } from "./parts/offers.ts";
 import { pathsOf } from "./parts/paths.ts";
 import { problemView } from "./parts/problem-view.ts";
-import { SERVER_STATES } from "./parts/server-state.ts";
-import { setupsFor } from "./parts/setup.ts";
-import { shortCid, countOf, timeView } from "./parts/text.ts";
+import { stateView } from "./parts/server-state.ts";
+import { countOf, shortCid } from "./parts/text.ts";
 import { DESCRIPTION_MAX } from "./parts/tool-view.ts";
+import { callsTab } from "./server-tabs/calls.ts";
+import { codeTab } from "./server-tabs/code.ts";
+import { connectTab } from "./server-tabs/connect.ts";
+import { releasesTab } from "./server-tabs/releases.ts";
+import { settingsTab } from "./server-tabs/settings.ts";
+import type { ServerPageOptions, ServerPageParts, ServerTab, ShownServer } from "./server-tabs/tab.ts";
+import { toolsTab } from "./server-tabs/tools.ts";
+import { upstreamTab } from "./server-tabs/upstream.ts";
+import { lastDraft, newNonce } from "./subject.ts";
 
-interface MetaOptions {
-  readonly host: Host;
-  readonly cluster: Pick<Cluster, "others">;
-  readonly pages: Pages;
-  readonly isolation: string;
-  readonly originOf: OriginOf;
-  readonly access: Pick<Access, "required" | "oauth">;
-  /** False on a read-only boot. */
-  readonly writable: boolean;
-}
-
-interface Parts extends MetaOptions, RequestPlace {
-  readonly offersOf: ReturnType<typeof createOffers>;
-}
+/** In the order of the page; a server has those that have something to show of it, and begins with the first. */
+const TABS: readonly ServerTab[] = [toolsTab, connectTab, codeTab, upstreamTab, settingsTab, releasesTab, callsTab];
 
 /**
- * `GET /mcp/meta/<server>`: all about one server, or about the release `<server>@<cid>` (C6). With `?tool=<name>`, that
- * tool as JSON, as clients get it.
+ * `GET /mcp/meta/<server>?tab=<tab>`: one part of what there is to say of a server, or of the release `<server>@<cid>`
+ * (C6). With `?tool=<name>`, that tool as JSON, as clients get it.
  */
-export const metaPage: PageRoute<MetaOptions> = {
+export const metaPage: PageRoute<ServerPageOptions> = {
   path: "/mcp/meta/:server",
   create(options) {
     const offersOf = createOffers(options.pages);
     return async (context) => {
       const server = context.request.params["server"]!;
       checkReadable(context, server);
-      const { tool } = context.request.query;
+      const { tool, tab } = context.request.query;
       if (typeof tool === "string") return sendTool(tool, server, context, options.host);
-      const page = await readPage(server, context, { ...options, ...context.place, offersOf });
-      await options.pages.send(context, "meta", page);
+      // Any tab may show an editor later, without a reload.
+      const parts = { ...options, ...context.place, offersOf, styleNonce: newNonce() };
+      const { shown, frame } = await readServer(server, tab, context, parts);
+      const tabs = shown.isDeleted ? [codeTab] : TABS.filter((each) => each.isFor(shown));
+      const chosen = tabs.find(({ id }) => id === tab) ?? tabs[0]!;
+      await options.pages.send(context, "meta", {
+        scripts: ["meta.js"],
+        ...frame,
+        tabs: tabs.map((each) => tabView(each, shown, each === chosen)),
+        page: pathsOf(parts.base, shown.address).page,
+        tab: chosen.id,
+        tabView: `tab-${chosen.id}`,
+        styleNonce: parts.styleNonce,
+        ...(await chosen.view(shown, context, parts)),
+      });
     };
   },
 };
+
+function tabView({ id, label }: ServerTab, { catalog }: ShownServer, isChosen: boolean): object {
+  const count = id === "tools" ? catalog?.contract.tools.length : undefined;
+  return { id, label, count: count === undefined ? "" : String(count), isChosen };
+}
 
 async function sendTool(
   tool: string,
@@ -86,83 +86,89 @@ function shownCatalog(catalog: Catalog, principal: Principal | undefined): Catal
   return principal?.permits("call", catalog.server) ? permittedCatalog(catalog, principal) : catalog;
 }
 
-async function readPage(name: string, context: RoutedContext, options: Parts): Promise<Page> {
-  const { host, tenant, base } = options;
+interface ReadServer {
+  readonly shown: ShownServer;
+  /** The fields that every tab of it shows. */
+  readonly frame: Page;
+}
+
+async function readServer(
+  name: string,
+  tab: unknown,
+  context: RoutedContext,
+  parts: ServerPageParts,
+): Promise<ReadServer> {
+  const { host, tenant } = parts;
   const summary = await host.summary(tenant, name);
-  if (summary) return viewServer(summary, context, options);
-  // Not listed, so it is the address of a release, or nothing at all.
+  if (summary) return currentServer(summary, context, parts);
+  // A server that was deleted still has a source, which its editor brings back.
+  if (tab === codeTab.id && (await lastDraft(parts, { kind: "definition", name }))) return deletedServer(name, parts);
+  // It is the address of a release, or nothing at all.
   const catalog = await host.server(tenant, name);
-  const server = catalog.server;
-  checkPermitted(context, "read", server);
-  const current = await host.summary(tenant, server);
-  const page = await servedPage(
-    { ...current, name: server, state: "ready", problems: catalog.problems, catalog },
-    context,
-    options,
-  );
-  const isCurrent = current?.catalog?.release === catalog.release;
-  const pin = { short: shortCid(catalog.release), live: pathsOf(base, server).page, isCurrent };
+  checkPermitted(context, "read", catalog.server);
+  return pinnedServer(catalog, context, parts);
+}
+
+async function currentServer(
+  summary: ServerSummary,
+  { principal }: RoutedContext,
+  { host, tenant, base }: ServerPageParts,
+): Promise<ReadServer> {
+  const { name, state, catalog: served, isBuiltIn = false } = summary;
+  const isUpstream = host.directory(tenant)?.servers.get(name)?.entry.upstream !== undefined;
+  const pending = isUpstream ? (await host.upstreamNow(tenant, name))?.pending : undefined;
+  const catalog = served && (await shownCatalog(served, principal));
   return {
-    ...page,
-    ...addresses(`${server}@${catalog.release}`, server, catalog, {
-      ...options,
-      origin: options.originOf(context.request),
-    }),
-    title: `${server} @ ${pin.short}`,
-    description: cutText(catalog.contract.description ?? "", DESCRIPTION_MAX),
-    crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: server, href: pin.live }, { label: pin.short }],
-    pin,
-    upstream: undefined,
+    shown: { ...UNSERVED, name, address: name, isBuiltIn, isUpstream, served, catalog },
+    frame: {
+      ...frameOf(summary, catalog, base),
+      refusal: served ? "" : REFUSALS[state],
+      pending: pending ? countOf(pending.changes.length, "change") : "",
+    },
   };
 }
 
-function viewServer(summary: ServerSummary, context: RoutedContext, options: Parts): Promise<Page> {
-  return summary.catalog ? servedPage(summary as Served, context, options) : refusedPage(summary, context, options);
-}
-
-type Served = ServerSummary & { readonly catalog: Catalog };
-
-async function servedPage(summary: Served, context: RoutedContext, options: Parts): Promise<Page> {
-  const { name } = summary;
-  const { host, tenant, base, isolation } = options;
-  const { principal } = context;
-  const isShown = toolsShown(principal, summary.catalog);
-  const catalog = await shownCatalog(summary.catalog, principal);
-  const releases = await host.releases(tenant, name);
-  const activity = host.activity(tenant, name);
-  const origin = options.originOf(context.request);
+async function pinnedServer(
+  served: Catalog,
+  { principal }: RoutedContext,
+  { host, tenant, base }: ServerPageParts,
+): Promise<ReadServer> {
+  const { server: name, release, problems } = served;
+  const current = await host.summary(tenant, name);
+  const isUpstream = host.directory(tenant)?.servers.get(name)?.entry.upstream !== undefined;
+  const catalog = await shownCatalog(served, principal);
+  const live = pathsOf(base, name).page;
+  const pin = { short: shortCid(release), live, isCurrent: current?.catalog?.release === release };
   return {
-    ...(await frameOf(summary, context, options)),
-    ...addresses(name, name, catalog, { ...options, origin }),
-    ...(await options.offersOf(catalog)),
-    served: true,
-    facts: healthFacts(catalog, {
-      base,
-      // An upstream is not guest code: its own section tells how it runs.
-      isolation: host.upstream(tenant, name) ? undefined : isolation,
-      inFlight: activity.inFlight,
-      since: releases.find(({ release }) => release === catalog.release),
-    }),
-    packages: (await packagesOfRelease(host, tenant, catalog.release)).slice(0, PACKAGES_SHOWN_MAX),
-    releases: releaseViews(releases, name, { origin, base, writable: options.writable }),
-    isOneOfSeveral: options.cluster.others.size > 0,
-    calls: callViews(activity.recent().filter(({ tool }) => isShown(tool))),
-    lines: mayChange(context, "source", name) ? lineViews(host.recentLines(tenant, name)) : [],
+    shown: { ...UNSERVED, name, address: `${name}@${release}`, isPinned: true, isUpstream, served, catalog },
+    frame: {
+      ...frameOf({ name, state: "ready", problems, catalog: served }, catalog, base),
+      title: `${name} @ ${pin.short}`,
+      description: cutText(served.contract.description ?? "", DESCRIPTION_MAX),
+      crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: name, href: live }, { label: pin.short }],
+      pin,
+    },
   };
 }
 
-/** The most packages that the page names; the release has all. */
-const PACKAGES_SHOWN_MAX = 200;
-
-async function refusedPage(summary: ServerSummary, context: RoutedContext, options: Parts): Promise<Page> {
-  const { state } = summary;
+function deletedServer(name: string, { base }: ServerPageParts): ReadServer {
   return {
-    ...(await frameOf(summary, context, options)),
-    served: false,
-    mendable: state === "refused" && options.host.upstream(options.tenant, summary.name) === undefined,
-    refusal: REFUSALS[state],
+    shown: { ...UNSERVED, name, address: name, isDeleted: true },
+    frame: {
+      ...frameOf({ name, state: "refused", problems: [] }, undefined, base),
+      state: { label: "deleted", tone: "bad" },
+    },
   };
 }
+
+const UNSERVED = {
+  isPinned: false,
+  isBuiltIn: false,
+  isUpstream: false,
+  isDeleted: false,
+  served: undefined,
+  catalog: undefined,
+} as const;
 
 const UNSTARTED =
   "This server has not started yet. It starts, and may be installed, when somebody first uses it. Reload this page then.";
@@ -174,165 +180,39 @@ const REFUSALS = {
   starting: UNSTARTED,
 } as const;
 
-async function frameOf(
-  { name, isBuiltIn, state, description = "", problems }: ServerSummary,
-  context: RoutedContext,
-  { host, pages, tenant, base }: Parts,
-): Promise<Page> {
-  const upstream = await host.upstreamNow(tenant, name);
-  const shown = upstream && (await upstreamView(pages, base, name, upstream, mayChange(context, "entry", name)));
+/** The most problems that stand above the tabs; the others open there. */
+const PROBLEMS_OPEN_MAX = 3;
+
+function frameOf(
+  { name, state, description = "", problems, catalog: served }: ServerSummary,
+  catalog: Catalog | undefined,
+  base: string,
+): Page {
+  const views = problems.map(problemView);
+  const more = views.length - PROBLEMS_OPEN_MAX;
   return {
     title: name,
     section: "mcp",
     crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: name }],
     name,
-    state: SERVER_STATES[state],
+    state: stateView({ state, problems }),
     description: cutText(description, DESCRIPTION_MAX),
+    counts: catalog ? countsOf(catalog) : [],
+    release: served ? { cid: served.release, short: shortCid(served.release) } : undefined,
+    problems: views.slice(0, PROBLEMS_OPEN_MAX),
+    moreProblems: views.slice(PROBLEMS_OPEN_MAX),
+    moreCount: more > 0 ? countOf(more, "more problem") : "",
+    refusal: "",
+    pending: "",
     pin: undefined,
-    upstream: shown?.view,
-    fragments: shown?.fragments ?? [],
-    ...(!isBuiltIn && {
-      edit: { url: pathsOf(base, name).edit, label: `Edit its ${upstream ? "entry" : "definition"}` },
-    }),
-    problems: problems.map(problemView),
-    scripts: ["meta.js", "tester.js"],
   };
 }
 
-/** `address` is the name that a client uses: the server's, or that of one release. */
-function addresses(
-  address: string,
-  name: string,
-  { contract }: Catalog,
-  { access, tenant, base, origin }: Parts & { origin: string },
-): Partial<Page> {
-  const { endpoint } = pathsOf(base, address);
-  const url = `${origin}${endpoint}`;
-  const credentials = credentialsOf(access, tenant, name);
-  const setups = setupsFor({ name, url, tool: contract.tools[0], access: credentials.access });
-  return { path: endpoint, url, credentials, setups };
-}
-
-/** The view of an upstream: its health, and the changes that wait for a person. */
-export async function upstreamView(
-  pages: Pick<Pages, "fragment">,
-  base: string,
-  server: string,
-  { name, launcher, health, pending, stderr, node }: UpstreamState,
-  mayChange: boolean,
-): Promise<{ readonly view: object; readonly fragments: readonly Fragment[] }> {
-  const { state, starts, requests, failure, retryAt, protocolVersion, server: own } = health;
-  const facts: Fact[] = [
-    { label: isRemote(launcher) ? "Reached at" : "Started from", value: name },
-    { label: "By", value: launcher },
-    {
-      label: "Isolation",
-      value: isRemote(launcher) ? "it runs elsewhere" : "none: it runs like a process of your own",
-    },
-    { label: "Process", value: STATES[state] },
-    ...(node
-      ? [{ label: "Runs once, on the node", value: node.isThis ? `${node.id}, which shows this` : node.id }]
-      : []),
-    ...(own ? [{ label: "Calls itself", value: `${own.name} ${own.version}` }] : []),
-    ...(protocolVersion === undefined ? [] : [{ label: "Speaks MCP", value: protocolVersion }]),
-    { label: "Starts so far", value: String(starts) },
-    { label: "Requests under way", value: String(requests) },
-    ...(failure === undefined ? [] : [{ label: "Failed last", value: failure }]),
-    ...(retryAt === undefined ? [] : [{ label: "Not tried again before", value: timeView(retryAt).exact }]),
-  ];
-  const wrote = mayChange ? printable(stderr) : "";
-  if (!pending) return { view: { facts, wrote }, fragments: [] };
-  const { groups, ...view } = pendingView(base, server, pending);
-  const fragment = await pages.fragment("pending", groups);
-  return { view: { facts, wrote, pending: { ...view, groups: fragment } }, fragments: [fragment] };
-}
-
-function isRemote(launcher: string): boolean {
-  return launcher === "http" || launcher === "https";
-}
-
-const STATES = {
-  idle: "not running; it starts when it is needed",
-  starting: "starting",
-  running: "running",
-  failed: "failed; it is tried again when it is needed",
-} as const;
-
-function pendingView(base: string, server: string, { contract, changes, approved, observed }: PendingChange) {
-  const groups = new Map<string, ContractChange[]>();
-  for (const change of changes) {
-    const key = JSON.stringify([change.subject, change.name]);
-    const group = groups.get(key);
-    if (group) group.push(change);
-    else groups.set(key, [change]);
-  }
-  const sorted = [...groups.values()].sort((one, other) => rankOf(one) - rankOf(other));
-  const more = sorted.length - GROUPS_MAX;
-  return {
-    contract,
-    approve: `${base}/api/servers/${encodeURIComponent(server)}/approve`,
-    count: countOf(changes.length, "change"),
-    groups: groupViews(sorted.slice(0, GROUPS_MAX), toolsOf(approved), toolsOf(observed)),
-    more:
-      more > 0
-        ? `There are ${more} more changes: GET ${base}/api/servers/${encodeURIComponent(server)}/upstream lists them.`
-        : "",
-  };
-}
-
-/** No page shows more: a reader of so many knows what to think of the server. */
-const GROUPS_MAX = 200;
-
-function* groupViews(groups: readonly ContractChange[][], approved: Tools, observed: Tools): Generator<object> {
-  for (const group of groups) {
-    const { subject, name, renamedTo } = group[0]!;
-    yield {
-      subject: subject === "server" ? "The server itself" : subject,
-      name,
-      changes: group.toSorted(byEffect).map(({ effect, message }) => {
-        const { label, tone } = EFFECTS[effect];
-        return { label, tone, message };
-      }),
-      diff: subject === "tool" ? toolDiff(approved.get(name), observed.get(renamedTo ?? name)) : "",
-    };
-  }
-}
-
-type Tools = ReadonlyMap<string, ToolContract>;
-
-function toolsOf({ tools }: Contract): Tools {
-  return new Map(tools.map((tool) => [tool.name, tool]));
-}
-
-const EFFECTS = {
-  breaking: { label: "breaking", tone: "bad", rank: 0 },
-  review: { label: "for you to judge", tone: "warn", rank: 1 },
-  compatible: { label: "compatible", tone: "good", rank: 2 },
-} as const;
-
-function rankOf(group: readonly ContractChange[]): number {
-  return Math.min(...group.map(({ effect }) => EFFECTS[effect].rank));
-}
-
-function byEffect(one: ContractChange, other: ContractChange): number {
-  return EFFECTS[one.effect].rank - EFFECTS[other.effect].rank;
-}
-
-function toolDiff(before: ToolContract | undefined, after: ToolContract | undefined): string {
-  const [old, now] = [toolText(before), toolText(after)];
-  if (old === undefined || now === undefined) return "Too long to be compared line by line here.";
-  const diff = textDiff({ entry: "tool", files: { tool: old } }, { entry: "tool", files: { tool: now } });
-  // File names mean nothing here.
-  return diff.replace(/^--- .*\n\+\+\+ .*\n/, "");
-}
-
-/** The most bytes of a tool without indentation; a page has hundreds of these. */
-const DIFF_BYTES_MAX = 32 * 1024;
-
-/** The text of a tool; undefined when it is too long. */
-function toolText(tool: ToolContract | undefined): string | undefined {
-  if (!tool) return "";
-  // Fields are in one order, wherever each of the two comes from.
-  const { bytes } = jsonBlock(tool);
-  return bytes.length > DIFF_BYTES_MAX ? undefined : `${indentedJson(decodeJson(bytes))}\n`;
+function countsOf({ contract: { tools, resources, resourceTemplates, prompts } }: Catalog): object[] {
+  const all = resources.length + resourceTemplates.length;
+  return [
+    { label: countOf(tools.length, "tool"), href: "?tab=tools#tools", count: tools.length },
+    { label: countOf(all, "resource"), href: "?tab=tools#resources", count: all },
+    { label: countOf(prompts.length, "prompt"), href: "?tab=tools#prompts", count: prompts.length },
+  ].filter(({ count }) => count > 0);
 }

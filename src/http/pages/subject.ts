@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { structuredPatch, type StructuredPatchHunk } from "diff";
@@ -73,16 +74,32 @@ export interface SubjectPlace {
   readonly styleNonce: string;
 }
 
+/** The place of a server's definition, or of its entry; versions of both are compared at `/servers`. */
+export function placeOfServer(base: string, { kind, name }: Subject, styleNonce: string): SubjectPlace {
+  const heading = kind === "definition" ? "Definition" : "Entry in mcps";
+  const fields = Object.entries({ server: name, of: kind }).map(([name, value]) => ({ name, value }));
+  return { id: kind, heading, compareAt: { path: `${base}/servers`, fields }, styleNonce };
+}
+
+/** For a page whose editors make styles. */
+export function newNonce(): string {
+  return randomBytes(16).toString("base64url");
+}
+
 const ROWS_MAX = 30;
 /** The newest versions; the JSON API has all. */
 const VERSIONS_MAX = 100;
 
-/** `current` is the current version, or the draft that a new one begins with. */
+/**
+ * `current` is the current version, or the draft that a new one begins with; `settings` is for the form that an entry
+ * has beside its text (src/browser/settings/settings-form.tsx).
+ */
 export async function viewSubject(
   { edits, pages, tenant, base, writable }: EditPagePlace,
   subject: Subject,
   current: Current | (Draft & { language: Current["language"]; cid: null }),
   place: SubjectPlace,
+  settings?: object,
 ): Promise<SubjectView> {
   const history = await viewHistory({ edits, tenant, writable }, subject, place);
   const { entry, files, language, cid } = current;
@@ -101,6 +118,7 @@ export async function viewSubject(
     readOnly: !writable || !fits,
     styleNonce: place.styleNonce,
     schema: schemaFor(subject),
+    settings,
   };
   const texts: SubjectView["texts"][number][] = [];
   // The main file first.

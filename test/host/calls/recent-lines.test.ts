@@ -48,7 +48,7 @@ describe("the latest errors and lines of a server", () => {
   const callTool = (name: string, args: Record<string, unknown> = {}): Promise<unknown> =>
     post(`${berth.url}/mcp/chatty`, request("tools/call", { name, arguments: args }), bearer(reader));
   const pageOf = async (server: string, token: string): Promise<string> => {
-    const answer = await fetch(`${berth.url}/mcp/meta/${server}`, {
+    const answer = await fetch(`${berth.url}/mcp/meta/${server}?tab=calls`, {
       headers: { Accept: "text/html", ...bearer(token) },
     });
     assert.equal(answer.status, 200);
@@ -103,7 +103,7 @@ describe("the latest errors and lines of a server", () => {
   it("fit the page", async () => {
     const browser = await startBrowser({ extraHTTPHeaders: bearer(author) });
     try {
-      const page = await browser.open(`${berth.url}/mcp/meta/chatty`);
+      const page = await browser.open(`${berth.url}/mcp/meta/chatty?tab=calls`);
       await page.locator("#lines").waitFor();
       await screenshot(page, "recent-lines");
       assert.deepEqual(await violationsOf(page), []);

@@ -175,7 +175,11 @@ describe("variables of a hosted server", () => {
       lines.push(JSON.stringify(await call(`${berth.url}/mcp/${name}`, "any")));
     assert.equal(textOf(await call(`${berth.url}/mcp/good`, "aside")), "called Stays.");
     assert.match(lines[1]!, /The variable BERTH_HOSTING_TEST is not set/);
-    const paths = ["/mcp", "/api/servers", ...["dies", "own", "good", "remote"].map((name) => `/mcp/meta/${name}`)];
+    const paths = [
+      "/mcp",
+      "/api/servers",
+      ...["dies", "own", "good", "remote"].map((name) => `/mcp/meta/${name}?tab=upstream`),
+    ];
     for (const path of [...paths, "/api/servers/dies/upstream"]) {
       lines.push(await (await fetch(`${berth.url}${path}`)).text());
     }

@@ -225,7 +225,7 @@ describe("C8 signing in with a browser", () => {
     assert.equal(await page.evaluate("document.cookie"), "");
 
     await page.goto(`${berth.url}/mcp/meta/notes#tool=shout`);
-    const tester = page.locator("#tester");
+    const tester = page.locator('[data-bench="tool"][data-name="shout"]');
     await tester.getByLabel("text").first().fill("hello");
     await tester.getByRole("button", { name: "Run", exact: true }).click();
     await tester.getByText("HELLO").first().waitFor();
@@ -237,8 +237,7 @@ describe("C8 signing in with a browser", () => {
       body: NOTES.replace("louder", "loudly"),
     });
     assert.equal(put.status, 200, await put.text());
-    await page.goto(`${berth.url}/mcp/meta/notes`);
-    await page.reload();
+    await page.goto(`${berth.url}/mcp/meta/notes?tab=releases`);
     await page.getByRole("button", { name: "Restore" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByText(/does not permit this/).waitFor();

@@ -7,8 +7,8 @@ import type { Host } from "../../../src/host/host.ts";
 import { cidPage } from "../../../src/http/pages/cid.ts";
 import { Fragment } from "../../../src/http/pages/fragment.ts";
 import { mcpPage } from "../../../src/http/pages/mcp.ts";
+import { metaPage } from "../../../src/http/pages/meta.ts";
 import type { Page, Pages } from "../../../src/http/pages/pages.ts";
-import { serverPage } from "../../../src/http/pages/servers.ts";
 import { viewComparison, viewSubject } from "../../../src/http/pages/subject.ts";
 import { variablePage } from "../../../src/http/pages/variables.ts";
 import type { RoutedContext } from "../../../src/http/routed.ts";
@@ -152,11 +152,11 @@ describe("pages of what others wrote", () => {
     const access = { required: false, oauth: () => undefined };
     const parts = { ...at, access, cluster: { others: new Map() }, isolation: "", limits: defaultLimits };
     await mcpPage.create({ ...parts, writable: false })(forParams({}));
-    await serverPage.create({ ...at, writable: true })(forParams({ server: "s", name: "s" }));
-    const [list, alone] = sent as unknown as [{ servers: Fragment }, { server: View }];
+    await metaPage.create({ ...parts, secrets: { list: async () => [] }, writable: true })(forParams({ server: "s" }));
+    const [list, alone] = sent as unknown as [{ servers: Fragment }, View];
     const [listed] = JSON.parse(list.servers.bytes.toString()) as [View];
     assert.equal(listed.description.length, 141);
-    assert.equal(alone.server.description.length, 16_001);
+    assert.equal(alone.description.length, 16_001);
   });
 
   it("read the files of a definition as far as they are shown", async () => {

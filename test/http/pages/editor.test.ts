@@ -32,6 +32,11 @@ describe("pages that edit", () => {
   });
 
   const open = (path: string): Promise<Page> => browser.open(`${berth.url}${path}`);
+  const openSettings = async (server: string, view: "Form" | "JSON"): Promise<Page> => {
+    const page = await open(`/mcp/meta/${server}?tab=settings`);
+    await page.getByRole("button", { name: view, exact: true }).click();
+    return page;
+  };
   const tools = async (server: string): Promise<string[]> => {
     const { body } = await post(`${berth.url}/mcp/${server}`, request("tools/list"));
     return body.result.tools.map(({ name }: { name: string }) => name);
@@ -181,7 +186,7 @@ describe("pages that edit", () => {
   it("C7 grants what a definition requests by one press, as an edit of the entry", async () => {
     const tags = "/**\n * @secret API_TOKEN to tell\n * @network api.example.org\n */\n";
     await put("definitions/asking", `${tags}import "node:path";\n${NOTES}`, { "If-None-Match": "*" });
-    const page = await open("/servers/asking");
+    const page = await open("/mcp/meta/asking?tab=settings");
     const asked = page.getByRole("region", { name: "Requested, not granted" });
     await asked.getByText("@secret API_TOKEN").waitFor();
     await screenshot(page, "editor-requested");
@@ -239,10 +244,10 @@ describe("pages that edit", () => {
 
   for (const [path, label, text] of [
     ["/variables/mcps", "Value of mcps", '{"notes": {'],
-    ["/servers/notes", "Value of notes", "{"],
+    ["settings", "Value of notes", "{"],
   ] as const) {
     it(`completes and explains what ${path} can say, by the schema of mcps`, async () => {
-      const page = await open(path);
+      const page = path === "settings" ? await openSettings("notes", "JSON") : await open(path);
       await write(page, label, text);
       await page.keyboard.type('"auto');
       const offered = page.locator(".cm-tooltip-autocomplete").getByText("auto_discover");
@@ -296,6 +301,7 @@ describe("pages that edit", () => {
     const context = await browser.another({ javaScriptEnabled: false });
     const page = await context.newPage();
     await page.goto(`${berth.url}/servers/other`);
+    assert.equal(new URL(page.url()).search, "?tab=code", "an address of before leads there");
     assert.match(await page.locator("noscript p").first().innerText(), /Editing needs JavaScript/);
     assert.equal(await page.locator("textarea").first().inputValue(), await textOf("definitions/other"));
     await page.locator("#definition-history").getByRole("button", { name: "Compare" }).click();
@@ -305,6 +311,146 @@ describe("pages that edit", () => {
     await page.goto(`${berth.url}/variables/mcps`);
     assert.match(await page.locator("textarea").inputValue(), /notes/);
     await context.close();
+  });
+
+  /** Replaces an entry except for its definition. */
+  const putEntry = async (said: object): Promise<void> => {
+    const { definition } = JSON.parse(await textOf("entries/notes"));
+    await put("entries/notes", JSON.stringify({ definition, ...said }), { "If-Match": "*" });
+  };
+  const typed = async (page: Page, label: string): Promise<Record<string, unknown>> => {
+    await page.getByRole("button", { name: "JSON", exact: true }).click();
+    // The name of the file behind the CID is shown, and is no part of the text.
+    const text = await page.getByRole("textbox", { name: label }).innerText();
+    assert.match(text, /"definition": "\w+",? notes\.ts/);
+    await page.getByRole("button", { name: "Form", exact: true }).click();
+    const { definition: _, ...said } = JSON.parse(text.replace(/ notes\.ts,?/, ","));
+    return said;
+  };
+
+  it("changes an entry by its form, and keeps what the form does not know", async () => {
+    const before = { description: "Notes", env: { REGION: "north" }, tools: { shout: { title: "Shout" } } };
+    await putEntry(before);
+    const page = await openSettings("notes", "Form");
+    const on = (name: string) => page.getByRole("checkbox", { name, exact: true });
+    assert.deepEqual([await on("shout").isChecked(), await on("whisper").isChecked()], [true, false]);
+    await page.getByText("In the JSON alone: env").waitFor();
+
+    await page.getByLabel("Description").fill("Louder notes");
+    await on("whisper").check();
+    await page.getByLabel("Add a host").fill("api.example.com");
+    await page.keyboard.press("Enter");
+    await page.getByLabel("Add a secret").fill("NOTES_TOKEN");
+    await page.getByRole("button", { name: "Add the secret" }).click();
+    await page.getByRole("checkbox", { name: "All variables of the tenant" }).uncheck();
+    await page.getByLabel("Calls at once").fill("3");
+    await page.getByRole("button", { name: "Add options" }).click();
+    await page.locator(".json-field").getByLabel("shout", { exact: true }).fill('{ "loud": true }');
+    const wanted = {
+      description: "Louder notes",
+      env: { REGION: "north" },
+      tools: { shout: { title: "Shout" }, whisper: {} },
+      auto_discover: false,
+      network: ["api.example.com"],
+      secrets: ["NOTES_TOKEN"],
+      variables: [],
+      limits: { calls: 3 },
+      options: { shout: { loud: true } },
+    };
+    assert.deepEqual(await typed(page, "Value of notes"), wanted);
+    assert.deepEqual(await violationsOf(page), []);
+    await page.getByRole("button", { name: "Save" }).click();
+    await saved(page);
+    const { definition: _, ...kept } = JSON.parse(await textOf("entries/notes"));
+    assert.deepEqual(kept, wanted);
+    assert.deepEqual(await tools("notes"), ["shout", "whisper"]);
+    // The head of the page says what is missing now.
+    await page.locator("#server-head .badge", { hasText: "secret not set" }).waitFor();
+    await page.locator(".setting", { hasText: "Secrets" }).getByText("not set").waitFor();
+    await screenshot(page, "settings");
+    await browser.leave(page);
+  });
+
+  it("switches a tool off and on again with all that its entry says, and all of them at once", async () => {
+    await putEntry({ tools: { shout: { title: "Shout" } }, auto_discover: true });
+    const page = await openSettings("notes", "Form");
+    const [shout, whisper] = ["shout", "whisper"].map((name) => page.getByRole("checkbox", { name, exact: true }));
+    const auto = page.getByRole("checkbox", { name: "New functions become tools at once" });
+    await shout!.uncheck();
+    assert.deepEqual(await typed(page, "Value of notes"), { tools: { whisper: {} }, auto_discover: false });
+    await whisper!.uncheck();
+    assert.deepEqual(await typed(page, "Value of notes"), { tools: {}, auto_discover: false });
+    await shout!.check();
+    assert.deepEqual(await typed(page, "Value of notes"), {
+      tools: { shout: { title: "Shout" } },
+      auto_discover: false,
+    });
+    await auto.check();
+    assert.deepEqual(await typed(page, "Value of notes"), {
+      tools: { shout: { title: "Shout" } },
+      auto_discover: true,
+    });
+    await page.evaluate("localStorage.clear()");
+    await browser.leave(page);
+  });
+
+  it("shows a problem at its field, and says nothing of it once it is gone", async () => {
+    const page = await openSettings("notes", "Form");
+    await page.getByLabel("Add a host").fill("https://api.example.com/");
+    await page.keyboard.press("Enter");
+    const network = page.locator(".setting", { has: page.getByLabel("Add a host") });
+    await network.locator(".mistakes li").first().waitFor();
+    assert.equal(await page.getByLabel("Network: host 1").getAttribute("aria-invalid"), "true");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("Not saved: fix the problems below").waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+
+    // A check that takes its time: the old problem goes at once, the banner when the text is right.
+    let go = (): void => {};
+    const held = new Promise<void>((resolve) => (go = resolve));
+    await page.route("**/review", async (route) => {
+      await held;
+      await route.continue();
+    });
+    await page.getByLabel("Network: host 1").fill("api.example.com");
+    await page.getByText("Checking…").waitFor();
+    assert.equal(await page.locator(".problems li, .mistakes li").count(), 0);
+    assert.equal(await page.getByText("Not saved: fix the problems below").count(), 1);
+    go();
+    await page.getByText("Not saved: fix the problems below").waitFor({ state: "detached" });
+    await page.getByText("No problems.").waitFor();
+    await page.evaluate("localStorage.clear()");
+    await browser.leave(page);
+  });
+
+  it("offers no button that deletes the configuration of all servers", async () => {
+    const page = await open("/variables/mcps");
+    await page.getByText("No problems.").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Delete…" }).count(), 0);
+    await browser.leave(page);
+  });
+
+  it("switches tabs without a reload, and keeps what was written, opened and scrolled to in each", async () => {
+    const page = await open("/mcp/meta/other");
+    await page.evaluate("window.isSamePage = true");
+    const tab = (name: string) => page.getByRole("navigation", { name: "Parts of other" }).getByRole("link", { name });
+    await page.locator("#tool-shout summary").first().click();
+    assert.equal(await page.locator("#tool-shout").getAttribute("open"), null);
+    await tab("Code").click();
+    await write(page, "Source of other.ts", "// unsaved\n", "end");
+    await tab("Settings").click();
+    await page.getByLabel("Description").waitFor();
+    assert.equal(new URL(page.url()).search, "?tab=settings");
+    assert.equal(await tab("Settings").getAttribute("aria-current"), "page");
+    await page.goBack();
+    assert.match(await page.getByRole("textbox", { name: "Source of other.ts" }).innerText(), /unsaved/);
+    await page.goBack();
+    assert.equal(await page.locator("#tool-shout").getAttribute("open"), null);
+    await page.goForward();
+    await page.getByText("Unsaved changes", { exact: true }).waitFor();
+    assert.equal(await page.evaluate("window.isSamePage"), true);
+    await page.evaluate("localStorage.clear()");
+    await browser.leave(page);
   });
 
   it("has no script that fails and nothing that the Content-Security-Policy refuses", () => {
@@ -321,7 +467,13 @@ describe("pages that edit on a read-only instance", () => {
   it("show everything, say so, and offer no way to save", async () => {
     const berth = await startTestBerth({ texts: { "notes.ts": NOTES }, env: { BERTH_IMAGE: "readonly" } });
     const browser = await startBrowser();
-    for (const path of ["/variables", "/variables/mcps", "/servers/new", "/servers/notes"]) {
+    for (const path of [
+      "/variables",
+      "/variables/mcps",
+      "/servers/new",
+      "/servers/notes",
+      "/mcp/meta/notes?tab=settings",
+    ]) {
       const page = await browser.open(`${berth.url}${path}`);
       await page.getByText("This instance was started read-only").waitFor();
       assert.equal(await page.getByRole("button", { name: /Save|Create|Delete|Restore|Write|Go on/ }).count(), 0, path);

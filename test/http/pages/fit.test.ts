@@ -88,20 +88,24 @@ describe("every page fits", () => {
   }
 
   async function findPaths(): Promise<Record<string, string>> {
-    const meta = await (await fetch(`${berth.url}/mcp/meta/everyday`)).text();
-    const [release, contract] = [...meta.matchAll(/\/cid\/(\w+)"/g)].map(([, cid]) => cid!);
+    const meta = await (await fetch(`${berth.url}/mcp/meta/everyday?tab=releases`)).text();
+    const cids = new Set(Array.from(meta.matchAll(/\/cid\/(\w+)"/g), ([, cid]) => cid!));
+    const [release, contract] = [...cids];
     const history = await (await fetch(`${berth.url}/api/definitions/versions/history`)).json();
     const [now, then] = (history as { versions: { cid: string }[] }).versions.map(({ cid }) => cid);
     const comparison = "/servers?server=versions&of=definition";
     return {
       servers: "/mcp",
       server: "/mcp/meta/everyday",
+      connect: "/mcp/meta/everyday?tab=connect",
+      calls: "/mcp/meta/everyday?tab=calls",
       large: `/mcp/meta/${LONG}`,
       many: "/mcp/meta/many",
       partly: "/mcp/meta/partly",
       disabled: "/mcp/meta/off",
       hosted: "/mcp/meta/hosted",
-      versions: "/mcp/meta/versions",
+      upstream: "/mcp/meta/hosted?tab=upstream",
+      versions: "/mcp/meta/versions?tab=releases",
       release: `/mcp/meta/everyday@${release}`,
       content: `/cid/${contract}`,
       packages: "/packages",
@@ -114,14 +118,16 @@ describe("every page fits", () => {
       variable: `/variables/${LONG}`,
       found: "/mcp?q=does&state=ready",
       "not-found": "/mcp?q=nothing-has-this",
-      definition: `/servers/${LONG}`,
+      definition: `/mcp/meta/${LONG}?tab=code`,
       shell: "/servers/checksum",
+      settings: "/mcp/meta/off?tab=settings",
       entry: "/servers/hosted",
       templates: "/servers/new",
       new: "/servers/new?name=fresh&template=typescript",
       granted: "/servers/new?name=fresh&template=postgres",
       remote: "/servers/new?template=remote",
       npm: "/servers/new?template=npm&name=fresh",
+      pinned: `/mcp/meta/everyday@${release}?tab=code`,
       comparison: `${comparison}&from=${then}&to=${now}`,
       missing: "/mcp/meta/everydy",
       nowhere: `/variables/${LONG}${LONG}`,

@@ -59,6 +59,7 @@ describe("pages", () => {
     await browser.context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: berth.url });
     await page.getByRole("link", { name: "everyday", exact: true }).click();
     await page.waitForURL("**/mcp/meta/everyday");
+    await page.getByRole("link", { name: "Connect", exact: true }).click();
     await page.getByText("Cursor", { exact: true }).click();
     await page.getByRole("button", { name: "Copy the text for Cursor" }).click();
     await page.getByText("Copied").waitFor();
@@ -93,9 +94,18 @@ describe("pages", () => {
   it("C6 pages can be read without scripts", async () => {
     const plain = await startBrowser({ javaScriptEnabled: false });
     const page = await plain.open(`${berth.url}/mcp/meta/hostile`);
+    await page.getByText("shout(text", { exact: false }).first().waitFor();
+    await page.getByRole("link", { name: "Connect", exact: true }).click();
     await page.getByText("Codex", { exact: true }).click();
     await page.getByText("codex mcp add hostile --url").waitFor();
-    await page.getByText("shout(text", { exact: false }).first().waitFor();
+    for (const [tab, said] of Object.entries({ Releases: "current", Calls: "under way" })) {
+      await page.getByRole("link", { name: tab, exact: true }).click();
+      await page.locator("[data-tab]").getByText(said).first().waitFor();
+    }
+    await page.getByRole("link", { name: "Code", exact: true }).click();
+    assert.equal(await page.locator("textarea").inputValue(), HOSTILE);
+    await page.getByRole("link", { name: "Settings", exact: true }).click();
+    assert.match(await page.locator("textarea").inputValue(), /<b>bold<\/b>/);
     await plain.close();
   });
 
@@ -142,7 +152,9 @@ describe("pages", () => {
     assert.equal(new URL(page.url()).pathname, `/mcp/meta/everyday@${release}`);
     await page.getByText("serves exactly this version for ever").waitFor();
     assert.ok(
-      (await page.content()).includes(`claude mcp add --transport http everyday ${berth.url}/mcp/everyday@${release}`),
+      (await html(`/mcp/meta/everyday@${release}?tab=connect`)).includes(
+        `claude mcp add --transport http everyday ${berth.url}/mcp/everyday@${release}`,
+      ),
     );
     await browser.leave(page);
     const unknown = await fetch(`${berth.url}/mcp/meta/everyday@${release}a`, { headers: { Accept: "text/html" } });
@@ -164,7 +176,7 @@ describe("pages", () => {
     await put('export function tell(): string { return "third"; }\nexport function more(): void {}');
     assert.equal((await call(url, "tell")).content[0].text, "third");
 
-    const page = await browser.open(`${berth.url}/mcp/meta/versions`);
+    const page = await browser.open(`${berth.url}/mcp/meta/versions?tab=releases`);
     const rows = page.locator("#releases tbody tr");
     assert.equal(await rows.count(), 3);
     await rows.nth(1).getByRole("button", { name: "Restore" }).click();
@@ -188,7 +200,7 @@ describe("pages", () => {
       releases: { release: string; changedAt: string; current: boolean }[];
     };
     for (const { release, changedAt, current } of releases) {
-      const own = await html(`/mcp/meta/versions@${release}`);
+      const own = await html(`/mcp/meta/versions@${release}?tab=releases`);
       assert.match(own, current ? /the current one/ : /an earlier one/);
       const [, since] = /<dt>Since<\/dt><dd><time datetime="([^"]+)"/.exec(own)!;
       assert.equal(Date.parse(since!), new Date(changedAt).getTime());
@@ -206,12 +218,12 @@ describe("pages", () => {
 
   it("recent calls are shown with times and sizes, the last recentCalls of them, and nothing that was said", async () => {
     const url = `${berth.url}/mcp/everyday`;
-    assert.match(await html("/mcp/meta/everyday"), /No tool of this server has been called/);
+    assert.match(await html("/mcp/meta/everyday?tab=calls"), /No tool of this server has been called/);
     await call(url, "echo", { message: "kept between us" });
     await call(url, "add", { a: "no number" });
     await call(url, "fail");
     await call(url, "echo", { message: "kept between us" });
-    const page = await browser.open(`${berth.url}/mcp/meta/everyday`);
+    const page = await browser.open(`${berth.url}/mcp/meta/everyday?tab=calls`);
     const rows = await page
       .locator(".calls tbody tr")
       .evaluateAll((rows) => rows.map((row) => [...row.querySelectorAll("td")].slice(1).map((cell) => cell.innerText)));
@@ -241,7 +253,7 @@ describe("pages", () => {
     const waiting = fetch(url, { method: "POST", headers, body, signal: stop.signal }).catch(() => undefined);
     const underWay = async (count: number): Promise<void> => {
       const pattern = new RegExp(`Calls under way</dt><dd>${count}<`);
-      await until(async () => pattern.test(await html("/mcp/meta/everyday")), `there are ${count}`);
+      await until(async () => pattern.test(await html("/mcp/meta/everyday?tab=calls")), `there are ${count}`);
     };
     await underWay(1);
     stop.abort();

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { ContractChange } from "../../../src/contract/change.ts";
 import type { Contract, ToolContract } from "../../../src/contract/contract.ts";
 import { Fragment } from "../../../src/http/pages/fragment.ts";
-import { upstreamView } from "../../../src/http/pages/meta.ts";
+import { upstreamView } from "../../../src/http/pages/server-tabs/upstream.ts";
 
 interface Shown {
   readonly name: string;

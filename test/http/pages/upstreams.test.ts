@@ -30,7 +30,7 @@ describe("pages of hosted upstreams", () => {
     await until(async () => (await overview()).includes("changed: look at it"));
     assert.match(await overview(), /Upstream \(node\)<span class="process "[^>]*>running</);
 
-    const page = await browser.open(`${berth.url}/mcp/meta/server`);
+    const page = await browser.open(`${berth.url}/mcp/meta/server?tab=upstream`);
     const section = page.locator("#upstream");
     assert.match(await section.innerText(), /hello[^]*breaking[^]*for you to judge/);
     await section.getByText("What stands there, before").first().click();

@@ -14,7 +14,7 @@ import { LongText } from "./long-text.tsx";
 import { QuestionView } from "./question.tsx";
 
 /** Everything received for the current or last request. */
-export function RunView({ runner, reader }: ContentProps & { runner: Runner }) {
+export function RunView({ label, runner, reader }: ContentProps & { label: string; runner: Runner }) {
   const run = useStore(runner.run);
   const place = useRef<HTMLElement>(null);
   const cancel = useRef<HTMLButtonElement>(null);
@@ -32,7 +32,7 @@ export function RunView({ runner, reader }: ContentProps & { runner: Runner }) {
     if (isLost) (cancel.current ?? status.current)?.focus({ preventScroll: true });
   }, [startedAt, waiting, isOver]);
   return (
-    <section class="run" aria-label="Result" ref={place}>
+    <section class="run" aria-label={label} ref={place}>
       <p class="run-status" ref={status} tabIndex={-1}>
         <span role="status">{run ? sentence(run) : ""}</span>
         {run && <Clock run={run} />}

@@ -147,10 +147,9 @@ function useSuggestions(complete: Complete, name: string, values: Values): reado
   return suggestions;
 }
 
-/** Starts no second request while one runs, but keeps the focus. */
+/** Starts no second request while one runs anywhere on the page, but keeps the focus. */
 export function RunButton({ runner, label }: { runner: Runner; label: string }) {
-  const run = useStore(runner.run);
-  const busy = run !== undefined && run.outcome === undefined;
+  const busy = useStore(runner.active) !== undefined;
   return (
     <button type="submit" class="primary" aria-disabled={busy}>
       {label}

@@ -5,42 +5,19 @@ import { isSchema, type JsonSchema, type Mistake, mistakes } from "../form/valid
 import { Wrong } from "../outcome/question.tsx";
 import type { Runner } from "../run.ts";
 import type { Connection } from "../session.ts";
-import { Chooser, RunButton } from "./controls.tsx";
+import { RunButton } from "./controls.tsx";
 
-interface ToolsProps {
+interface ToolFormProps {
   readonly connection: Connection;
   readonly runner: Runner;
-  readonly tools: readonly Tool[];
-  readonly chosen: string | undefined;
-  readonly choose: (name: string) => void;
-}
-
-export function ToolsPanel({ tools, chosen, choose, ...rest }: ToolsProps) {
-  // A tool's draft is still there when the person comes back to it.
-  const [drafts] = useState(() => new Map<string, Draft>());
-  const tool = tools.find(({ name }) => name === chosen) ?? tools[0];
-  if (!tool) return <p class="hint">This server has no tools.</p>;
-  return (
-    <>
-      {chosen !== undefined && tool.name !== chosen && <p class="notice warn">There is no tool {chosen} any more.</p>}
-      <Chooser
-        label="Tool"
-        value={tool.name}
-        onChange={choose}
-        choices={tools.map(({ name, title }) => ({ value: name, label: title ? `${name}: ${title}` : name }))}
-      />
-      <ToolForm key={tool.name} {...rest} tool={tool} drafts={drafts} />
-    </>
-  );
-}
-
-interface ToolFormProps extends Pick<ToolsProps, "connection" | "runner"> {
   readonly tool: Tool;
-  readonly drafts: Map<string, Draft>;
 }
 
-function ToolForm({ connection, runner, tool, drafts }: ToolFormProps) {
-  const { name, inputSchema, description } = tool;
+/** The arguments written for each tool, which another connection keeps. */
+const drafts = new Map<string, Draft>();
+
+export function ToolForm({ connection, runner, tool }: ToolFormProps) {
+  const { name, inputSchema } = tool;
   const [draft, setDraft] = useState<Draft>(() => drafts.get(name) ?? { value: initialValue(inputSchema) });
   const [attempted, setAttempted] = useState(false);
   const found = useMemo(() => ("value" in draft ? mistakes(inputSchema, draft.value) : []), [inputSchema, draft]);
@@ -50,7 +27,7 @@ function ToolForm({ connection, runner, tool, drafts }: ToolFormProps) {
     setDraft(next);
   };
   const run = () => {
-    if (runner.running || "error" in draft) return;
+    if (!runner.isFree || "error" in draft) return;
     const args = JSON.parse(JSON.stringify(draft.value ?? {}));
     void runner.start(name, async (options) => ({
       kind: "tool",
@@ -64,8 +41,7 @@ function ToolForm({ connection, runner, tool, drafts }: ToolFormProps) {
   };
   return (
     <form onSubmit={submit} noValidate onKeyDown={(event) => sendsForm(event) && submit(event)}>
-      <Hints tool={tool} />
-      {description && <p class="pre-line description">{description}</p>}
+      {tool.execution?.taskSupport === "required" && <p class="badge warn">for clients with tasks only</p>}
       <ArgumentEditor
         name={`arguments-${name}`}
         schema={inputSchema}
@@ -94,19 +70,6 @@ const NONE: readonly Mistake[] = [];
 /** In multi-line fields Enter is a line break, so Ctrl or Cmd with Enter sends. */
 function sendsForm({ key, ctrlKey, metaKey }: KeyboardEvent): boolean {
   return key === "Enter" && (ctrlKey || metaKey);
-}
-
-function Hints({ tool: { annotations = {}, execution } }: { tool: Tool }) {
-  const { readOnlyHint, destructiveHint, idempotentHint, openWorldHint } = annotations;
-  return (
-    <p class="badges">
-      {readOnlyHint && <span class="badge good">read-only</span>}
-      {!readOnlyHint && destructiveHint && <span class="badge bad">destructive</span>}
-      {!readOnlyHint && idempotentHint && <span class="badge">idempotent</span>}
-      {openWorldHint && <span class="badge">open world</span>}
-      {execution?.taskSupport === "required" && <span class="badge warn">for clients with tasks only</span>}
-    </p>
-  );
 }
 
 /** The arguments being written: a value, or a text that is not JSON yet. */

@@ -10,20 +10,30 @@ export interface Fact {
   readonly label: string;
   readonly value: string;
   readonly href?: string;
+  /** All of a value that is shown short. */
+  readonly whole?: string;
+  /** The use of the value. */
+  readonly use?: string;
   /** A time, shown in place of the value. */
   readonly at?: TimeView;
 }
 
 export function healthFacts(
   { release, contractCid, hidden }: Catalog,
-  now: { base: string; isolation: string | undefined; inFlight: number; since: ReleaseVersion | undefined },
+  now: { base: string; isolation: string | undefined; since: ReleaseVersion | undefined },
 ): Fact[] {
+  const cid = (label: string, value: string, use: string): Fact => ({
+    label,
+    value: shortCid(value),
+    whole: value,
+    href: `${now.base}/cid/${value}`,
+    use,
+  });
   return [
-    { label: "Release", value: release, href: `${now.base}/cid/${release}` },
-    { label: "Contract", value: contractCid, href: `${now.base}/cid/${contractCid}` },
+    cid("Release", release, "its source, its entry and what clients see, together"),
+    cid("Contract", contractCid, "what clients see of it"),
     ...(now.since ? [{ label: "Since", value: "", at: timeView(now.since.changedAt) }] : []),
     ...(now.isolation === undefined ? [] : [{ label: "Guest code runs", value: now.isolation }]),
-    { label: "Calls under way", value: String(now.inFlight) },
     ...(hidden.length > 0 ? [{ label: "Hidden by itself", value: hidden.map(({ name }) => name).join(", ") }] : []),
   ];
 }

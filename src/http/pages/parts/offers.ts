@@ -29,7 +29,7 @@ const ARGUMENTS_ON_PAGE_MAX = 1_000;
 /** The most tool lists kept rendered: they are most of a page, and their releases never change. */
 const RENDERED_MAX = 16;
 
-/** Lists what a server offers, for `views/pages/meta.hbs`. */
+/** Lists what a server offers, for `views/partials/tab-tools.hbs`. */
 export function createOffers(pages: Pages): (catalog: Catalog) => Promise<Record<string, unknown>> {
   const rendered = new Map<string, Promise<Fragment>>();
   return async (catalog) => {
@@ -68,13 +68,7 @@ function toolViews(pages: Pick<Pages, "html">, tools: Contract["tools"]): Iterab
 
 function offersOf({ tools, resources, resourceTemplates, prompts }: Contract): Record<string, unknown> {
   const all = resources.length + resourceTemplates.length;
-  const counts = [
-    { label: countOf(tools.length, "tool"), href: "#tools", count: tools.length },
-    { label: countOf(all, "resource"), href: "#resources", count: all },
-    { label: countOf(prompts.length, "prompt"), href: "#prompts", count: prompts.length },
-  ];
   return {
-    counts: counts.filter(({ count }) => count > 0),
     filtered: tools.length > FILTERED_FROM,
     toolCount: countOf(tools.length, "tool"),
     toolLinks: tools.length >= LINKED_TOOLS_MIN ? tools.map(({ name }) => ({ name, id: `tool-${idOf(name)}` })) : [],

@@ -1,0 +1,20 @@
+import { credentialsOf } from "../parts/credentials.ts";
+import { pathsOf } from "../parts/paths.ts";
+import { setupsFor } from "../parts/setup.ts";
+import type { ServerTab } from "./tab.ts";
+
+/** The server's address, and how to give it to each client. */
+export const connectTab: ServerTab = {
+  id: "connect",
+  label: "Connect",
+  isFor: ({ catalog }) => catalog !== undefined,
+  async view({ name, address, isPinned, catalog }, context, { base, tenant, access, originOf }) {
+    const origin = originOf(context.request);
+    const { endpoint } = pathsOf(base, address);
+    const url = `${origin}${endpoint}`;
+    const callAt = isPinned ? "" : `${origin}${pathsOf(base, name).edit}`;
+    const credentials = credentialsOf(access, tenant, name);
+    const tool = catalog!.contract.tools[0];
+    return { url, callAt, credentials, setups: setupsFor({ name, url, tool, access: credentials.access }) };
+  },
+};

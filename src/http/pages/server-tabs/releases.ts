@@ -1,0 +1,22 @@
+import { healthFacts, releaseViews } from "../parts/health.ts";
+import type { ServerTab } from "./tab.ts";
+
+/** The release that is served, and those before it. */
+export const releasesTab: ServerTab = {
+  id: "releases",
+  label: "Releases",
+  isFor: () => true,
+  async view({ name, isUpstream, served }, context, { host, tenant, base, isolation, originOf, writable }) {
+    const releases = await host.releases(tenant, name);
+    const now = {
+      base,
+      // An upstream is not guest code: its own tab tells how it runs.
+      isolation: isUpstream ? undefined : isolation,
+      since: releases.find(({ release }) => release === served?.release),
+    };
+    return {
+      facts: served ? healthFacts(served, now) : [],
+      releases: releaseViews(releases, name, { origin: originOf(context.request), base, writable }),
+    };
+  },
+};

@@ -1,0 +1,149 @@
+import type { ContractChange } from "../../../contract/change.ts";
+import type { Contract, ToolContract } from "../../../contract/contract.ts";
+import type { PendingChange, UpstreamState } from "../../../host/serving/hosting.ts";
+import { decodeJson, jsonBlock } from "../../../lib/cid.ts";
+import { indentedJson } from "../../../lib/json.ts";
+import { printable } from "../../../lib/printable.ts";
+import { mayChange } from "../../access/permit.ts";
+import { textDiff } from "../../api/text-diff.ts";
+import type { Fragment } from "../fragment.ts";
+import type { Pages } from "../pages.ts";
+import type { Fact } from "../parts/health.ts";
+import { countOf, timeView } from "../parts/text.ts";
+import type { ServerTab } from "./tab.ts";
+
+/** The server that others wrote: how it runs, and what has changed since a person approved it. */
+export const upstreamTab: ServerTab = {
+  id: "upstream",
+  label: "Upstream",
+  isFor: ({ isUpstream, isPinned }) => isUpstream && !isPinned,
+  async view({ name }, context, { host, pages, tenant, base }) {
+    const now = await host.upstreamNow(tenant, name);
+    const shown = now && (await upstreamView(pages, base, name, now, mayChange(context, "entry", name)));
+    return { upstream: shown?.view, fragments: shown?.fragments ?? [] };
+  },
+};
+
+/** The view of an upstream: its health, and the changes that wait for a person. */
+export async function upstreamView(
+  pages: Pick<Pages, "fragment">,
+  base: string,
+  server: string,
+  { name, launcher, health, pending, stderr, node }: UpstreamState,
+  mayChange: boolean,
+): Promise<{ readonly view: object; readonly fragments: readonly Fragment[] }> {
+  const { state, starts, requests, failure, retryAt, protocolVersion, server: own } = health;
+  const facts: Fact[] = [
+    { label: isRemote(launcher) ? "Reached at" : "Started from", value: name },
+    { label: "By", value: launcher },
+    {
+      label: "Isolation",
+      value: isRemote(launcher) ? "it runs elsewhere" : "none: it runs like a process of your own",
+    },
+    { label: "Process", value: STATES[state] },
+    ...(node
+      ? [{ label: "Runs once, on the node", value: node.isThis ? `${node.id}, which shows this` : node.id }]
+      : []),
+    ...(own ? [{ label: "Calls itself", value: `${own.name} ${own.version}` }] : []),
+    ...(protocolVersion === undefined ? [] : [{ label: "Speaks MCP", value: protocolVersion }]),
+    { label: "Starts so far", value: String(starts) },
+    { label: "Requests under way", value: String(requests) },
+    ...(failure === undefined ? [] : [{ label: "Failed last", value: failure }]),
+    ...(retryAt === undefined ? [] : [{ label: "Not tried again before", value: timeView(retryAt).exact }]),
+  ];
+  const wrote = mayChange ? printable(stderr) : "";
+  if (!pending) return { view: { facts, wrote }, fragments: [] };
+  const { groups, ...view } = pendingView(base, server, pending);
+  const fragment = await pages.fragment("pending", groups);
+  return { view: { facts, wrote, pending: { ...view, groups: fragment } }, fragments: [fragment] };
+}
+
+function isRemote(launcher: string): boolean {
+  return launcher === "http" || launcher === "https";
+}
+
+const STATES = {
+  idle: "not running; it starts when it is needed",
+  starting: "starting",
+  running: "running",
+  failed: "failed; it is tried again when it is needed",
+} as const;
+
+function pendingView(base: string, server: string, { contract, changes, approved, observed }: PendingChange) {
+  const groups = new Map<string, ContractChange[]>();
+  for (const change of changes) {
+    const key = JSON.stringify([change.subject, change.name]);
+    const group = groups.get(key);
+    if (group) group.push(change);
+    else groups.set(key, [change]);
+  }
+  const sorted = [...groups.values()].sort((one, other) => rankOf(one) - rankOf(other));
+  const more = sorted.length - GROUPS_MAX;
+  return {
+    contract,
+    approve: `${base}/api/servers/${encodeURIComponent(server)}/approve`,
+    count: countOf(changes.length, "change"),
+    groups: groupViews(sorted.slice(0, GROUPS_MAX), toolsOf(approved), toolsOf(observed)),
+    more:
+      more > 0
+        ? `There are ${more} more changes: GET ${base}/api/servers/${encodeURIComponent(server)}/upstream lists them.`
+        : "",
+  };
+}
+
+/** No page shows more: a reader of so many knows what to think of the server. */
+const GROUPS_MAX = 200;
+
+function* groupViews(groups: readonly ContractChange[][], approved: Tools, observed: Tools): Generator<object> {
+  for (const group of groups) {
+    const { subject, name, renamedTo } = group[0]!;
+    yield {
+      subject: subject === "server" ? "The server itself" : subject,
+      name,
+      changes: group.toSorted(byEffect).map(({ effect, message }) => {
+        const { label, tone } = EFFECTS[effect];
+        return { label, tone, message };
+      }),
+      diff: subject === "tool" ? toolDiff(approved.get(name), observed.get(renamedTo ?? name)) : "",
+    };
+  }
+}
+
+type Tools = ReadonlyMap<string, ToolContract>;
+
+function toolsOf({ tools }: Contract): Tools {
+  return new Map(tools.map((tool) => [tool.name, tool]));
+}
+
+const EFFECTS = {
+  breaking: { label: "breaking", tone: "bad", rank: 0 },
+  review: { label: "for you to judge", tone: "warn", rank: 1 },
+  compatible: { label: "compatible", tone: "good", rank: 2 },
+} as const;
+
+function rankOf(group: readonly ContractChange[]): number {
+  return Math.min(...group.map(({ effect }) => EFFECTS[effect].rank));
+}
+
+function byEffect(one: ContractChange, other: ContractChange): number {
+  return EFFECTS[one.effect].rank - EFFECTS[other.effect].rank;
+}
+
+function toolDiff(before: ToolContract | undefined, after: ToolContract | undefined): string {
+  const [old, now] = [toolText(before), toolText(after)];
+  if (old === undefined || now === undefined) return "Too long to be compared line by line here.";
+  const diff = textDiff({ entry: "tool", files: { tool: old } }, { entry: "tool", files: { tool: now } });
+  // File names mean nothing here.
+  return diff.replace(/^--- .*\n\+\+\+ .*\n/, "");
+}
+
+/** The most bytes of a tool without indentation; a page has hundreds of these. */
+const DIFF_BYTES_MAX = 32 * 1024;
+
+/** The text of a tool; undefined when it is too long. */
+function toolText(tool: ToolContract | undefined): string | undefined {
+  if (!tool) return "";
+  // Fields are in one order, wherever each of the two comes from.
+  const { bytes } = jsonBlock(tool);
+  return bytes.length > DIFF_BYTES_MAX ? undefined : `${indentedJson(decodeJson(bytes))}\n`;
+}
