@@ -35,12 +35,12 @@ function listening(child: ChildProcess): Promise<Served> {
   });
 }
 
-/** Starts a copy of the sources, which is built already. */
+/** Starts a copy that is built already, so that its first step has nothing to do. */
 async function npmStart(folder: string): Promise<Served> {
-  await mkdir(folder);
+  await mkdir(join(folder, "scripts"), { recursive: true });
+  await writeFile(join(folder, "scripts", "start.mjs"), "");
   const { type, scripts } = JSON.parse(await readFile("package.json", "utf8")) as Record<"type" | "scripts", object>;
-  const ours = { ...scripts, build: "true" };
-  await writeFile(join(folder, "package.json"), JSON.stringify({ name: "started", type, scripts: ours }));
+  await writeFile(join(folder, "package.json"), JSON.stringify({ name: "started", type, scripts }));
   for (const name of ["dist", "node_modules"]) await symlink(resolve(name), join(folder, name));
   const env = { ...process.env, BERTH_PORT: "0", BERTH_DATA: join(folder, "data") };
   return listening(spawn("npm", ["start"], { cwd: folder, env, detached: true, stdio: ["ignore", "pipe", "pipe"] }));

@@ -542,7 +542,7 @@ export function executorContract(mode: Mode): void {
         ] as const) {
           const failure = failureOf(await rig.call(call, args));
           assert.equal(failure.reason, "output");
-          assert.match(failure.message, /limit of 10000 bytes/);
+          assert.match(failure.message, /larger than 10000 bytes \(BERTH_OUTPUT_BYTES\)/);
         }
         assert.equal(rig.executor.stats().killed, 0);
       }));
@@ -711,7 +711,7 @@ export function executorContract(mode: Mode): void {
         assert.equal(failure.reason, "memory");
         assert.match(
           failure.message,
-          /^it held \d+ MB of memory, more than the 192 MB that the limit guestMemoryMb of 32/,
+          /^it held \d+ MB of memory, more than the 192 MB that BERTH_GUEST_MEMORY_MB=32 leaves/,
         );
       }));
 

@@ -242,7 +242,10 @@ export function scriptsContract(mode: Mode): void {
       const script = `#!/bin/bash\nfor n in 1 2 3 4 5 6; do (setsid ${hold} &) ; done\nsleep 600`;
       const failure = failureOf(await run(script));
       assert.equal(failure.reason, "memory");
-      assert.match(failure.message, /^it held \d+ MB of memory, more than the 256 MB that the limit scriptMemoryMb/);
+      assert.match(
+        failure.message,
+        /^it held \d+ MB of memory, more than the 256 MB that all its processes together may hold \(BERTH_SCRIPT_MEMORY_MB\)/,
+      );
       await until(() => descendants().length === 0, "nothing of it is alive");
     });
 
