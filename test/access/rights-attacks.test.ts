@@ -218,7 +218,9 @@ describe("what a definition requests in its tags", () => {
     const refused = await api.send("PUT", "/entries/gam", granting, write);
     assert.deepEqual(codeOf(refused), [403, "forbidden"]);
     const page = async (token: string): Promise<string> =>
-      (await fetch(`${berth.url}/servers/gam`, { headers: { Accept: "text/html", ...bearer(token) } })).text();
+      (
+        await fetch(`${berth.url}/mcp/meta/gam?tab=settings`, { headers: { Accept: "text/html", ...bearer(token) } })
+      ).text();
     const [theirs, writers] = await Promise.all([page(editor), page(writer)]);
     for (const text of [theirs, writers]) {
       assert.match(text, /@secret API_TOKEN<\/code> &lt;img src&#x3D;x onerror/);

@@ -165,7 +165,7 @@ export async function grantTo(
 /** How somebody with the right to change grants accepts what a definition requests, as a part of a sentence. */
 export function acceptanceOf(tenant: string, server: string): string {
   const ofTenant = tenant === DEFAULT_TENANT ? "" : ` --tenant ${tenant}`;
-  return `accept it at ${basePathOf(tenant)}/servers/${encodeURIComponent(server)}, or with "berth grant ${server}${ofTenant}"`;
+  return `accept it at ${basePathOf(tenant)}/mcp/meta/${encodeURIComponent(server)}?tab=settings, or with "berth grant ${server}${ofTenant}"`;
 }
 
 function requestedHosts(requested: readonly RequestedGrant[]): AllowedHost[] {
