@@ -66,7 +66,7 @@ describe("berth grant", () => {
     assert.deepEqual([second?.code, third?.code], ["secret-requested", "network-requested"]);
     assert.match(
       await say("secret", { name: "API_TOKEN" }),
-      /which its code requests: .*"secrets": \["API_TOKEN"\], or accept it at \/servers\/report/,
+      /which its code requests: .*"secrets": \["API_TOKEN"\], or accept it at \/mcp\/meta\/report\?tab=settings/,
     );
     assert.match(
       await say("load", { url: "https://api.example.org:8443/" }),
