@@ -81,7 +81,7 @@ describe("the page of packages", () => {
     await editor.getByRole("button", { name: "Create" }).first().click();
     await editor.waitForURL("**/mcp/meta/hello?tab=connect");
     assert.equal(await hello({ name: "Ada" }), "1.0.0 greets Ada");
-    await editor.goto(`${berth.url}/t/acme/mcp/meta/hello`);
+    await editor.goto(`${berth.url}/t/acme/mcp/meta/hello?tab=code`);
     await editor.getByRole("region", { name: "Packages" }).getByText("greet 1.0.0").waitFor();
     assert.deepEqual(await violationsOf(editor), []);
     await editor.close();
