@@ -244,17 +244,21 @@ describe("what a server's page offers for copying", () => {
     const pageOf = async (url: string, sent = ""): Promise<string> =>
       (await fetch(url, { headers: { Accept: "text/html", ...(sent && bearer(sent)) } })).text();
     const commandIn = (page: string): string | undefined => /npx berth token create[^<]*/.exec(page)?.[0];
-    const alone = await pageOf(`${guarded.url}/mcp/meta/everyday`, token);
+    const alone = await pageOf(`${guarded.url}/mcp/meta/everyday?tab=connect`, token);
     assert.equal(commandIn(alone), "npx berth token create --server everyday");
     assert.ok(alone.includes("Authorization: Bearer ${BERTH_TOKEN}"));
-    const pinned = /href="(\/mcp\/meta\/everyday@\w+)"/.exec(alone)![1]!;
-    assert.equal(commandIn(await pageOf(`${guarded.url}${pinned}`, token)), "npx berth token create --server everyday");
+    const releases = await pageOf(`${guarded.url}/mcp/meta/everyday?tab=releases`, token);
+    const pinned = /href="(\/mcp\/meta\/everyday@\w+)"/.exec(releases)![1]!;
+    assert.equal(
+      commandIn(await pageOf(`${guarded.url}${pinned}?tab=connect`, token)),
+      "npx berth token create --server everyday",
+    );
     assert.equal(commandIn(await pageOf(`${guarded.url}/mcp`, token)), "npx berth token create");
     assert.equal(
-      commandIn(await pageOf(`${guarded.url}/t/acme/mcp/meta/theirs`, theirs.token)),
+      commandIn(await pageOf(`${guarded.url}/t/acme/mcp/meta/theirs?tab=connect`, theirs.token)),
       "npx berth token create --tenant acme --server theirs",
     );
-    for (const path of ["/mcp", "/mcp/meta/everyday"]) {
+    for (const path of ["/mcp", "/mcp/meta/everyday?tab=connect"]) {
       const page = await pageOf(`${berth.url}${path}`);
       assert.equal(commandIn(page), undefined);
       assert.ok(!page.includes("BERTH_TOKEN"));
@@ -267,7 +271,7 @@ describe("what a server's page offers for copying", () => {
     const signed = await startTestBerth({ texts: { "one.ts": "export const one = () => 1;" }, env });
     const { token } = await makeToken(signed, { can: ["read"] });
     const headers = { Accept: "text/html", ...bearer(token) };
-    const page = await (await fetch(`${signed.url}/mcp/meta/one`, { headers })).text();
+    const page = await (await fetch(`${signed.url}/mcp/meta/one?tab=connect`, { headers })).text();
     await signed.close();
     assert.ok(page.includes(`<code>${issuer}</code>`));
     assert.ok(page.includes("npx berth token create --server one"));
