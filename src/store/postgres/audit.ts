@@ -49,10 +49,12 @@ export async function appendAudit(run: RunSql, entry: AuditEntry): Promise<void>
 export async function appendAllAudit(run: RunSql, entries: readonly AuditEntry[]): Promise<readonly Link[]> {
   if (entries.length === 0) return [];
   const ends = await lockEnds(run, tenantsOf(entries));
+  // One moment for all, as their order is that of their times.
+  const now = Math.max(...[...ends.values()].map((end) => end.now));
   const links = entries.map((entry) => {
     const end = ends.get(entry.tenant)!;
     // The chain orders the times, whatever happens to the clock.
-    const link = linkAfter(end, Math.max(end.now, end.at), entry);
+    const link = linkAfter(end, Math.max(now, end.at), entry);
     Object.assign(end, { number: link.number, hash: link.hash, at: link.at });
     // A record of a removal stays for as long as its link.
     if (entry.kind === "call") end.callBytes += link.bytes;
