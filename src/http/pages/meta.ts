@@ -116,7 +116,7 @@ async function currentServer(
 ): Promise<ReadServer> {
   const { name, state, catalog: served, isBuiltIn = false } = summary;
   const isUpstream = host.directory(tenant)?.servers.get(name)?.entry.upstream !== undefined;
-  const pending = isUpstream ? (await host.upstreamNow(tenant, name))?.pending : undefined;
+  const { pending, health } = (isUpstream && (await host.upstreamNow(tenant, name))) || {};
   const catalog = served && (await shownCatalog(served, principal));
   return {
     shown: { ...UNSERVED, name, address: name, isBuiltIn, isUpstream, served, catalog },
@@ -124,6 +124,7 @@ async function currentServer(
       ...frameOf(summary, catalog, base),
       refusal: served ? "" : REFUSALS[state],
       pending: pending ? countOf(pending.changes.length, "change") : "",
+      failure: health?.state === "failed" ? health.failure : "",
     },
   };
 }
@@ -204,6 +205,7 @@ function frameOf(
     moreCount: more > 0 ? countOf(more, "more problem") : "",
     refusal: "",
     pending: "",
+    failure: "",
     pin: undefined,
   };
 }

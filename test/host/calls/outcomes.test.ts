@@ -199,7 +199,9 @@ describe("outcomes", () => {
       );
       assert.equal(said.length, 2, `${server} ${name}`);
     }
-    const page = await (await fetch(at("asker"), { headers: { Accept: "text/html" } })).text();
+    const page = await (
+      await fetch(`${berth.url}/mcp/meta/asker?tab=calls`, { headers: { Accept: "text/html" } })
+    ).text();
     assert.match(page, /ok, tried 3 times/);
   });
 
