@@ -1,8 +1,10 @@
-// The commands that reach upstreams, bundled, since Node takes longer to load a hundred small files than they do for
-// their work. dist/berth-mcp.mjs is all of them in one file, which needs Node and nothing else. dist/bin/berth.cjs is
-// `berth` as it is installed: it starts the server that such a command reaches, and meanwhile loads the command, from
-// few files; in CommonJS, which Node loads sooner. All other commands are those of dist/src.
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+// The commands, bundled, since Node takes longer to load hundreds of small files than most commands for their work.
+// dist/bin/berth.cjs is `berth` as it is installed: it starts the server that a command reaches, and meanwhile loads the
+// command, from few files; in CommonJS, which Node loads sooner. dist/berth-mcp.mjs is those that reach upstreams, in one
+// file, which needs Node and nothing else.
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { relative } from "node:path";
 import { build } from "esbuild";
 
 const { version } = JSON.parse(readFileSync("package.json", "utf8"));
@@ -21,6 +23,9 @@ const common = {
 const REQUIRE =
   'import { createRequire as createRequireOfNode } from "node:module";\nconst require = createRequireOfNode(import.meta.url);\n';
 
+// The names of most files are made of what is in them.
+rmSync(BIN, { recursive: true, force: true });
+
 await build({
   ...common,
   entryPoints: ["src/berth-mcp.ts"],
@@ -30,7 +35,7 @@ await build({
 });
 chmodSync("dist/berth-mcp.mjs", 0o755);
 
-const loadedLater = { "./cli.ts": "../src/cli.js", "./commands/upstream/reaching.ts": "./reaching.mjs" };
+const loadedLater = { "./cli.ts": "./cli.mjs", "./commands/upstream/reaching.ts": "./reaching.mjs" };
 await build({
   ...common,
   entryPoints: ["src/berth.ts"],
@@ -50,14 +55,31 @@ await build({
 });
 chmodSync(`${BIN}/berth.cjs`, 0o755);
 
+/** Programs and threads that a command starts are those of dist/src, which stand beside the file that names them. */
+const namesItself = {
+  name: "names-itself",
+  setup: (building) =>
+    building.onLoad({ filter: /\/src\/.*\.ts$/ }, async ({ path }) => {
+      const contents = await readFile(path, "utf8");
+      if (!contents.includes("import.meta.url")) return undefined;
+      const compiled = `../${relative(".", path).replace(/\.ts$/, ".js")}`;
+      const url = `new URL(${JSON.stringify(compiled)}, import.meta.url).href`;
+      return { contents: contents.replaceAll("import.meta.url", url), loader: "ts" };
+    }),
+};
+
 const { outputFiles } = await build({
   ...common,
-  entryPoints: ["src/commands/upstream/reaching.ts"],
+  entryPoints: ["src/cli.ts", "src/commands/upstream/reaching.ts"],
   outdir: BIN,
+  entryNames: "[name]",
   outExtension: { ".js": ".mjs" },
   format: "esm",
   splitting: true,
   write: false,
+  // Programs of their own, in part.
+  external: ["better-sqlite3", "esbuild", "pg-native", "typescript"],
+  plugins: [namesItself],
 });
 mkdirSync(BIN, { recursive: true });
 for (const { path, text } of outputFiles) {

@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from "node:child_process";
 import { join } from "node:path";
 
-const CLI = "dist/src/cli.js";
+const CLI = "dist/bin/berth.cjs";
 
 /** Makes an image of the sources in `from`; returns its folder, which is a new one in `folder`. */
 export function makeImage(from, folder) {

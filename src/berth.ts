@@ -3,9 +3,9 @@ import { startAhead } from "./commands/upstream/ahead.ts";
 import { closeInherited } from "./processes/inherited-descriptors.ts";
 
 /**
- * `berth`, as it is installed: bundled by the build (scripts/bundle-commands.mjs), because the commands that reach
- * upstreams stand in pipes, where each moment counts, and Node takes longer to load a hundred small files than these
- * commands to do their work. All other commands come from cli.ts.
+ * `berth`, as it is installed: bundled by the build (scripts/bundle-commands.mjs), because Node takes longer to load
+ * hundreds of small files than most commands for their work. Those that reach upstreams stand in pipes, where each moment
+ * counts: they load the least. All other commands come from cli.ts.
  */
 const reaching: ReadonlySet<string> = new Set(["inspect", "cat", "head", "tail", "put", "profile", "mcp"]);
 

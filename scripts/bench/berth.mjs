@@ -10,7 +10,7 @@ import { echoModule, usualModule } from "./definitions.mjs";
  * built command line, as a person would; nothing of the product is imported.
  */
 
-export const cli = fileURLToPath(new URL("../../dist/src/cli.js", import.meta.url));
+export const cli = fileURLToPath(new URL("../../dist/bin/berth.cjs", import.meta.url));
 
 /**
  * Writes sources of `servers` servers: `echo`, with `tools` tools, and as many others as are missing.

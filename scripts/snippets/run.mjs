@@ -68,7 +68,16 @@ async function tryClient(client, bin, places) {
 
 /** The command that writes the client's own file, or that of its project. */
 function connection({ id, scope = [] }, { address }) {
-  const words = [process.execPath, resolve("dist/src/cli.js"), "connect", address, "--client", id, "--yes", ...scope];
+  const words = [
+    process.execPath,
+    resolve("dist/bin/berth.cjs"),
+    "connect",
+    address,
+    "--client",
+    id,
+    "--yes",
+    ...scope,
+  ];
   return { kind: "command", from: "berth connect", text: words.map((word) => `'${word}'`).join(" ") };
 }
 

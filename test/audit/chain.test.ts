@@ -15,8 +15,8 @@ import { backupStore, restoreStore } from "../../src/store/sqlite/backup.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
 import { callOf, recordsOf } from "../support/audit.ts";
 import { onEachStore, type AuditedPlace } from "../support/audited-stores.ts";
+import { cli } from "../support/commands.ts";
 import { gathered } from "../support/gathered.ts";
-import { CLI } from "../support/stdio-session.ts";
 import { until } from "../support/until.ts";
 
 onEachStore("the chains of the audit log", (make, kind) => {
@@ -371,7 +371,7 @@ onEachStore("the chains of the audit log", (make, kind) => {
 
     it("C8 berth audit verify says whose link does not fit, and its head stands for all that it found whole", async () => {
       const verify = async (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> => {
-        const all = [CLI, "audit", "verify", ...place.ofCommand.args, ...args];
+        const all = [cli, "audit", "verify", ...place.ofCommand.args, ...args];
         return promisify(execFile)(process.execPath, all, { env: { ...process.env, ...place.ofCommand.env } }).then(
           (said) => ({ code: 0, ...said }),
           (error: unknown) => error as { code: number; stdout: string; stderr: string },

@@ -11,9 +11,9 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { apiOf, type ApiReply } from "../support/api.ts";
 import { recordsOf } from "../support/audit.ts";
 import { post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { cli } from "../support/commands.ts";
 import { gathered } from "../support/gathered.ts";
 import { ServeProcess } from "../support/serve-process.ts";
-import { CLI } from "../support/stdio-session.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { bearer, makeToken } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
@@ -189,7 +189,7 @@ describe("the audit log of a service", () => {
   it("C8 berth audit searches the whole log, and berth audit verify checks it and gives its head", async () => {
     const data = ["--data", join(berth.folder, "data")];
     const run = (...args: string[]): Promise<{ stdout: string; stderr: string }> =>
-      promisify(execFile)(process.execPath, [CLI, "audit", ...args, ...data]);
+      promisify(execFile)(process.execPath, [cli, "audit", ...args, ...data]);
     await found("?kind=call", 2);
     const { stdout } = await run("--tenant", "acme", "--kind", "call");
     const lines = stdout

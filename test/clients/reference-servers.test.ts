@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { packageRoot } from "../../src/config.ts";
 import { inspector, mcporter } from "../support/clients/command-line.ts";
 import { olderSdk } from "../support/clients/older-sdk.ts";
 import { toAnswer, type RealClient } from "../support/clients/real-client.ts";
+import { cli } from "../support/commands.ts";
 
 interface Case {
   readonly id: string;
@@ -133,7 +133,6 @@ interface ServedBerth {
 /** `berth serve` on the package's own image, a free port and an empty data folder, as a person starts it. */
 async function serveBerth(): Promise<ServedBerth> {
   const data = await mkdtemp(join(tmpdir(), "berth-clients-"));
-  const cli = join(packageRoot, "dist", "src", "cli.js");
   const child = spawn(process.execPath, [cli, "serve", "--port", "0", "--data", data], {
     stdio: ["ignore", "ignore", "pipe"],
   });

@@ -9,7 +9,7 @@ import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { startTestBerth, type TestBerth } from "../support/berth.ts";
 import { resolveClient, toAnswer } from "../support/clients/real-client.ts";
-import { CLI } from "../support/stdio-session.ts";
+import { cli } from "../support/commands.ts";
 import { until } from "../support/until.ts";
 
 /** Popular clients start `berth stdio` themselves, from their configuration. */
@@ -25,7 +25,7 @@ describe("real clients over stdio", () => {
     await rm(folder, { recursive: true, force: true });
   });
   const argumentsFor = (server: string): string[] => [
-    CLI,
+    cli,
     "stdio",
     server,
     `--image=${join(berth.folder, "boot")}`,

@@ -10,10 +10,10 @@ import { after, afterEach, before, describe, it } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { boot } from "../../src/commands/boot.ts";
 import { call, makeImage, request } from "../support/berth.ts";
+import { cli } from "../support/commands.ts";
 import { compile } from "../support/compiler.ts";
 import { descendants, isAlive } from "../support/processes.ts";
 import { ServeProcess } from "../support/serve-process.ts";
-import { CLI } from "../support/stdio-session.ts";
 import { until } from "../support/until.ts";
 import { workersOf } from "../support/worker-nodes.ts";
 
@@ -103,7 +103,7 @@ describe("berth serve --workers", () => {
       [["stdio", "--workers", "2"], {}, /unknown option '--workers'/],
     ];
     for (const [args, variables, reason] of refused) {
-      const child = spawn(process.execPath, [CLI, ...args], {
+      const child = spawn(process.execPath, [cli, ...args], {
         stdio: ["ignore", "ignore", "pipe"],
         env: { ...process.env, ...env, ...variables },
       });

@@ -3,11 +3,11 @@ import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { compileKey } from "../../src/discover/key.ts";
 import { readCompiled } from "../../src/image/compiled.ts";
 import { readImage, verifyImage } from "../../src/image/read.ts";
 import { writeImage } from "../../src/image/write.ts";
+import { cli } from "../support/commands.ts";
 import {
   countingCompiling,
   generated,
@@ -19,8 +19,6 @@ import {
 } from "../support/image-sources.ts";
 
 after(removeTemporaryFolders);
-
-const cli = fileURLToPath(new URL("../../src/cli.js", import.meta.url));
 
 /** The folder in which Berth remembers its images. */
 const cache = temporaryFolder();

@@ -5,7 +5,8 @@ import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
 import { argumentsOf } from "../../src/commands/call-arguments.ts";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
-import { CLI, type Said } from "../support/stdio-session.ts";
+import { cli } from "../support/commands.ts";
+import type { Said } from "../support/stdio-session.ts";
 import { until } from "../support/until.ts";
 
 const TYPED = `
@@ -46,7 +47,7 @@ describe("berth call", () => {
   });
   after(() => berth.close());
 
-  const start = (args: readonly string[]) => spawn(process.execPath, [CLI, "call", "--url", berth.url, ...args]);
+  const start = (args: readonly string[]) => spawn(process.execPath, [cli, "call", "--url", berth.url, ...args]);
 
   /** As programs call it. */
   async function run(args: readonly string[], input = ""): Promise<{ code: number; lines: Said[]; stderr: string }> {

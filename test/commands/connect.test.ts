@@ -20,7 +20,7 @@ import { dirname, join } from "node:path";
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import { clients } from "../../src/clients/clients.ts";
 import { startTestBerth, type TestBerth } from "../support/berth.ts";
-import { CLI } from "../support/stdio-session.ts";
+import { cli } from "../support/commands.ts";
 import { makeToken } from "../support/tokens.ts";
 
 interface Ran {
@@ -50,7 +50,7 @@ describe("berth connect", () => {
   after(() => Promise.all([berth.close(), guarded.close()]));
 
   async function connect(args: readonly string[], env: Record<string, string> = {}, url = berth.url): Promise<Ran> {
-    const child = spawn(process.execPath, [CLI, "connect", ...args], {
+    const child = spawn(process.execPath, [cli, "connect", ...args], {
       cwd: folder,
       env: { PATH: process.env["PATH"], HOME: home, BERTH_URL: url, ...env },
     });

@@ -4,9 +4,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { packageRoot } from "../../src/config.ts";
 import type { DiscoveredTool } from "../../src/discover/discovery.ts";
 import type { Problem } from "../../src/lib/problem.ts";
+import { cli } from "../support/commands.ts";
 
 interface Printed {
   readonly tools: readonly DiscoveredTool[];
@@ -26,7 +26,6 @@ function berth(...args: string[]) {
 }
 
 function berthWith(settings: Record<string, string>, ...args: string[]) {
-  const cli = join(packageRoot, "dist", "src", "cli.js");
   const env = { ...process.env, ...settings };
   const { status, stdout, stderr } = spawnSync(process.execPath, [cli, "discover", ...args], { encoding: "utf8", env });
   return { status, stdout, stderr, json: () => JSON.parse(stdout) as Printed };

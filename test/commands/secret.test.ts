@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { CLI } from "../support/stdio-session.ts";
+import { cli } from "../support/commands.ts";
 
 const VALUE = "correct horse battery staple";
 
@@ -18,7 +18,7 @@ describe("berth secret", () => {
   /** Runs the command, with `input` as its whole standard input. */
   async function berth(args: readonly string[], input = ""): Promise<{ code: number; stdout: string; stderr: string }> {
     const env = { ...process.env, BERTH_DATA: data };
-    const child = spawn(process.execPath, [CLI, "secret", ...args], { env });
+    const child = spawn(process.execPath, [cli, "secret", ...args], { env });
     let [stdout, stderr] = ["", ""];
     child.stdout.setEncoding("utf8").on("data", (chunk: string) => (stdout += chunk));
     child.stderr.setEncoding("utf8").on("data", (chunk: string) => (stderr += chunk));
@@ -90,7 +90,7 @@ function atTerminal(args: readonly string[], data: string, keys: readonly string
   const python = "import pty, sys; pty.spawn(sys.argv[1:])";
   const env = { ...process.env, BERTH_DATA: data };
   return new Promise((resolve, reject) => {
-    const child = spawn("python3", ["-c", python, process.execPath, CLI, "secret", ...args], { env });
+    const child = spawn("python3", ["-c", python, process.execPath, cli, "secret", ...args], { env });
     let shown = "";
     let answered = false;
     child.stdout.setEncoding("utf8").on("data", (chunk: string) => {

@@ -6,10 +6,9 @@ import { join, resolve } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
 import { call, post, request } from "../support/berth.ts";
+import { cli } from "../support/commands.ts";
 import { commandOf, descendants, isAlive } from "../support/processes.ts";
 import { until } from "../support/until.ts";
-
-const CLI = resolve("dist/src/cli.js");
 
 interface Served {
   readonly child: ChildProcess;
@@ -18,8 +17,8 @@ interface Served {
 }
 
 /** `berth serve` as a person starts it, up to the line with its address. */
-function serve(args: readonly string[], cli = CLI): Promise<Served> {
-  const command = [cli, "serve", "--port", "0", ...args];
+function serve(args: readonly string[], program = cli): Promise<Served> {
+  const command = [program, "serve", "--port", "0", ...args];
   return listening(spawn(process.execPath, command, { stdio: ["ignore", "pipe", "pipe"] }));
 }
 
@@ -129,7 +128,7 @@ describe("berth serve", () => {
     it(`npm start ends with Berth at ${signal}, and what is under way is answered`, { skip }, async () => {
       const served = await npmStart(join(folder, `npm-${signal}`));
       const { pid } = served.child;
-      const berth = descendants(pid).find((each) => commandOf(each).includes("cli.js serve"))!;
+      const berth = descendants(pid).find((each) => commandOf(each).includes("berth.cjs serve"))!;
       const answer = await slowCall(served.url);
       const all = descendants(pid);
       const ended = new Promise((resolveEnded) => served.child.once("close", resolveEnded));
@@ -181,9 +180,9 @@ describe("berth serve", () => {
     }).trim();
     execFileSync("tar", ["-xzf", join(folder, tarball), "-C", folder]);
     await symlink(resolve("node_modules"), join(folder, "package/node_modules"));
-    const cli = join(folder, "package/dist/bin/berth.cjs");
+    const packed = join(folder, "package/dist/bin/berth.cjs");
     for (const image of [[], ["--image", resolve("boot")]]) {
-      const served = await serve(["--data", join(folder, `packed-${image.length}`), ...image], cli);
+      const served = await serve(["--data", join(folder, `packed-${image.length}`), ...image], packed);
       const echoed = await call(`${served.url}/mcp/echo`, "echo", { message: "packed" });
       assert.equal(echoed.content[0].text, "packed");
       await stop(served);
@@ -201,7 +200,7 @@ describe("berth serve", () => {
     const own = join(folder, "my-servers");
     assert.match(npx(own, "berth", "check", "--strict"), /^1 server in this folder: no problems$/m);
     execFileSync(process.execPath, [resolve("node_modules/typescript/bin/tsc"), "-p", own]);
-    const served = await serve([own], cli);
+    const served = await serve([own], packed);
     assert.equal((await call(`${served.url}/mcp/hello`, "greet", { name: "Ada" })).content[0].text, "Hello, Ada!");
     await stop(served);
   });

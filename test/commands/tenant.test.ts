@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-
-const CLI = resolve("dist/src/cli.js");
+import { cli } from "../support/commands.ts";
 
 describe("berth tenant", () => {
   let data: string;
@@ -14,7 +13,7 @@ describe("berth tenant", () => {
 
   const tenant = (...args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> =>
     new Promise((done) => {
-      const child = spawn(process.execPath, [CLI, "tenant", ...args, "--data", data], {
+      const child = spawn(process.execPath, [cli, "tenant", ...args, "--data", data], {
         stdio: ["ignore", "pipe", "pipe"],
       });
       let [stdout, stderr] = ["", ""];

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { readTokenRequest } from "../../src/access/token-request.ts";
 import { isTokenText, newToken } from "../../src/access/token-text.ts";
-import { CLI } from "../support/stdio-session.ts";
+import { cli } from "../support/commands.ts";
 
 describe("berth token", () => {
   const folder = mkdtempSync(join(tmpdir(), "berth-token-command-"));
@@ -15,7 +15,7 @@ describe("berth token", () => {
   after(() => rmSync(folder, { recursive: true, force: true }));
 
   async function berth(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-    const child = spawn(process.execPath, [CLI, "token", ...args], { env: { ...process.env, BERTH_DATA: data } });
+    const child = spawn(process.execPath, [cli, "token", ...args], { env: { ...process.env, BERTH_DATA: data } });
     let [stdout, stderr] = ["", ""];
     child.stdout.setEncoding("utf8").on("data", (chunk: string) => (stdout += chunk));
     child.stderr.setEncoding("utf8").on("data", (chunk: string) => (stderr += chunk));

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { after, before, describe, it, test } from "node:test";
-import { packageRoot } from "../../src/config.ts";
 import { checkEntry, checkMcps } from "../../src/entry/mcps.ts";
 import { faultOfSchema } from "../../src/host/calls/arguments.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { locationOf, type Problem } from "../../src/lib/problem.ts";
+import { cli } from "../support/commands.ts";
 import { openHosted, summariesOf, type Hosted } from "../support/host.ts";
 import { removeTemporaryFolders, sourcesWith, writeSources } from "../support/image-sources.ts";
 
@@ -170,8 +170,8 @@ test("berth boot says where a source configures something wrongly, in a file of 
     ),
   );
   after(removeTemporaryFolders);
-  const cli = [join(packageRoot, "dist/src/cli.js"), "boot", "--from", folder, "--out", join(folder, "boot"), "--json"];
-  const { status, stdout } = spawnSync(process.execPath, cli, { encoding: "utf8" });
+  const args = [cli, "boot", "--from", folder, "--out", join(folder, "boot"), "--json"];
+  const { status, stdout } = spawnSync(process.execPath, args, { encoding: "utf8" });
   assert.equal(status, 2);
   const { problems } = JSON.parse(stdout) as { problems: Problem[] };
   assert.deepEqual(

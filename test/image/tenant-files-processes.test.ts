@@ -21,11 +21,11 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
+import { cli } from "../support/commands.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { addTenant } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 
-const CLI = join("dist", "src", "cli.js");
 const MEBIBYTE = 1024 * 1024;
 const LARGE_BYTES = 64 * MEBIBYTE;
 /** The memory of a process that exports or imports it: it ends when it needs more. */
@@ -53,7 +53,7 @@ const tenant = async (
   args: string[],
   input?: NodeJS.ReadableStream,
 ): Promise<{ code: number; stdout: string; stderr: string }> => {
-  const child = spawn(process.execPath, [CLI, "tenant", ...args], {
+  const child = spawn(process.execPath, [cli, "tenant", ...args], {
     stdio: [input ? "pipe" : "ignore", "pipe", "pipe"],
   });
   if (input) input.pipe(child.stdin!);
@@ -99,7 +99,7 @@ describe("a large tenant", () => {
 
   it("is imported whole while other processes remove what imports have left", { timeout: 300_000 }, async () => {
     await onStore("beside", async (store) => {
-      const reading = spawn(process.execPath, [CLI, "tenant", "import", "-", "--data", fileIn("beside")], {
+      const reading = spawn(process.execPath, [cli, "tenant", "import", "-", "--data", fileIn("beside")], {
         stdio: ["pipe", "ignore", "inherit"],
       });
       const exited = once(reading, "exit");
@@ -122,7 +122,7 @@ describe("a large tenant", () => {
   });
 
   it("C8 whose reader goes away is not exported any further, and that is said", async () => {
-    const child = spawn(process.execPath, [CLI, "tenant", "export", "large", "--data", fileIn("large")], {
+    const child = spawn(process.execPath, [cli, "tenant", "export", "large", "--data", fileIn("large")], {
       stdio: ["ignore", "pipe", "pipe"],
     });
     let stderr = "";
@@ -145,7 +145,7 @@ describe("a large tenant", () => {
       };
 
       await onStore("killed", (store) => addTenant(store, "other", { variables: { plan: "other" } }));
-      const reading = spawn(process.execPath, [CLI, "tenant", "import", "-", "--data", fileIn("killed")], {
+      const reading = spawn(process.execPath, [cli, "tenant", "import", "-", "--data", fileIn("killed")], {
         stdio: ["pipe", "ignore", "inherit"],
       });
       // The pipe breaks with its reader.
@@ -327,7 +327,7 @@ describe("berth tenant export and import", () => {
     }
     const image = fileIn("image");
     const env = { ...process.env, XDG_CACHE_HOME: fileIn("cache") };
-    const generated = spawn(process.execPath, [CLI, "boot", "--from", sources, "--out", image], {
+    const generated = spawn(process.execPath, [cli, "boot", "--from", sources, "--out", image], {
       stdio: "ignore",
       env,
     });
@@ -337,7 +337,7 @@ describe("berth tenant export and import", () => {
     assert.match(merging.stderr, /^Its servers .*\n {2}shown: mcp\+uvx:\/\/tool\nberth: /);
     assert.equal((await tenant(["import", image, "--as", "merged", "--programs", ...there])).code, 0);
 
-    const served = spawn(process.execPath, [CLI, "serve", "--port", "0", "--image", file], {
+    const served = spawn(process.execPath, [cli, "serve", "--port", "0", "--image", file], {
       stdio: ["ignore", "ignore", "pipe"],
       env: { ...process.env, BERTH_TENANT_UPSTREAMS: "starting" },
     });
@@ -366,14 +366,14 @@ describe("berth tenant export and import", () => {
     assert.deepEqual(readdirSync(data), []);
     const ofDefault = fileIn("default.berth");
     writeFileSync(ofDefault, readFileSync(file, "utf8").replace('"tenant":"shown"', '"tenant":"default"'));
-    const trusting = spawn(process.execPath, [CLI, "serve", "--port", "0", "--image", ofDefault], {
+    const trusting = spawn(process.execPath, [cli, "serve", "--port", "0", "--image", ofDefault], {
       stdio: ["ignore", "ignore", "pipe"],
     });
     const told = trusting.stderr.setEncoding("utf8").toArray();
     await once(trusting, "close");
     assert.equal(trusting.exitCode, 2);
     assert.match((await told).join(""), /use --as default if you trust it, or --as another name/);
-    const both = spawn(process.execPath, [CLI, "serve", "--image", file, ...here], {
+    const both = spawn(process.execPath, [cli, "serve", "--image", file, ...here], {
       stdio: ["ignore", "ignore", "pipe"],
     });
     const [text] = (await once(both.stderr.setEncoding("utf8"), "data")) as [string];

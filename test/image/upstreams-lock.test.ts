@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { after, it, type TestContext } from "node:test";
 import { promisify } from "node:util";
 import { startBerth, type Berth } from "../../src/compose/main.ts";
 import { readConfig } from "../../src/config.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { call } from "../support/berth.ts";
-import { berth as run } from "../support/commands.ts";
+import { cli, berth as run } from "../support/commands.ts";
 import { changing, tool } from "../support/hosted-upstreams.ts";
 import { everything } from "../support/upstreams.ts";
 
@@ -171,7 +171,7 @@ async function serve(t: TestContext, { folder, out }: Sources): Promise<Berth> {
 }
 
 async function berth(args: string[], env: Record<string, string> = {}): Promise<{ code: number; stderr: string }> {
-  const running = promisify(execFile)(process.execPath, [resolve("dist/src/cli.js"), ...args], {
+  const running = promisify(execFile)(process.execPath, [cli, ...args], {
     env: { ...process.env, XDG_CACHE_HOME: cache, ...env },
   });
   try {

@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { post, request as rpc, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { cli } from "../support/commands.ts";
 import * as fc from "../support/fast-check.ts";
 import { body, DEFINITION, headers, headersOf } from "../support/fuzz-messages.ts";
 import { memoryOf } from "../support/processes.ts";
 import { connectRaw, eventsOf, rawPost } from "../support/raw-http.ts";
-import { CLI } from "../support/stdio-session.ts";
 import { until } from "../support/until.ts";
 
 const options = { numRuns: fc.runs(60), interruptAfterTimeLimit: 60_000, markInterruptAsFailure: false };
@@ -27,7 +27,7 @@ describe("arbitrary requests over HTTP", () => {
     maker = await startTestBerth({ texts: { "fuzz.ts": DEFINITION } });
     const args = ["serve", "--port", "0", "--image", join(maker.folder, "boot"), "--data", join(folder, "data")];
     // A service of its own, so that no error handler of a test can hide a crash.
-    child = spawn(process.execPath, [CLI, ...args], {
+    child = spawn(process.execPath, [cli, ...args], {
       stdio: ["ignore", "ignore", "pipe"],
       env: { ...process.env, BERTH_LOG: "error" },
     });

@@ -11,9 +11,9 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { apiOf } from "../support/api.ts";
 import { recordsOf } from "../support/audit.ts";
 import { post, request } from "../support/berth.ts";
+import { cli } from "../support/commands.ts";
 import { patientEnv } from "../support/patience.ts";
 import { ServeProcess } from "../support/serve-process.ts";
-import { CLI } from "../support/stdio-session.ts";
 import { fixtures as upstreams } from "../support/upstreams.ts";
 
 interface Facts {
@@ -135,7 +135,7 @@ async function answersAsThen(
 }
 
 async function berth(args: readonly string[]): Promise<void> {
-  await promisify(execFile)(process.execPath, [CLI, ...args], { env: { ...process.env, ...FOR_EVER } });
+  await promisify(execFile)(process.execPath, [cli, ...args], { env: { ...process.env, ...FOR_EVER } });
 }
 
 /** A working folder for Berth, with the upstream's original script and an empty data folder. */

@@ -1,10 +1,9 @@
 import { spawn, type ChildProcess, type SpawnOptions } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join } from "node:path";
 import type { TestContext } from "node:test";
-
-const CLI = resolve("dist/src/cli.js");
+import { cli } from "./commands.ts";
 
 /** `berth dev` as a process, in a folder of its own. */
 export interface Dev {
@@ -63,5 +62,5 @@ export async function startDev(
 
 export function spawnDev(cwd: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {
   const options: SpawnOptions = { cwd, env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "pipe"] };
-  return spawn(process.execPath, [CLI, "dev", "--port", "0", ...args], options);
+  return spawn(process.execPath, [cli, "dev", "--port", "0", ...args], options);
 }

@@ -6,8 +6,8 @@ import { promisify } from "node:util";
 import type { AuditLinks } from "../../src/audit/audit-entry.ts";
 import { searchLog } from "../../src/audit/search.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
+import { cli } from "./commands.ts";
 import type { Nodes } from "./nodes.ts";
-import { CLI } from "./stdio-session.ts";
 import { onStoreOf } from "./tenants.ts";
 
 const REQUEST_MS_MAX = 30_000;
@@ -81,7 +81,7 @@ export class Saves {
     const { folder, database } = nodes;
     const args = database === undefined ? ["--data", join(folder, "data")] : [];
     const env = { ...process.env, ...(database !== undefined && { BERTH_DATABASE: database }) };
-    await promisify(execFile)(process.execPath, [CLI, "audit", "verify", ...args], { env });
+    await promisify(execFile)(process.execPath, [cli, "audit", "verify", ...args], { env });
   }
 }
 

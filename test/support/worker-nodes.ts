@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { cli } from "./commands.ts";
 import { commandOf, descendants, isAlive } from "./processes.ts";
 import { ServeProcess } from "./serve-process.ts";
-import { CLI } from "./stdio-session.ts";
 import { until } from "./until.ts";
 
 /** A connection that no worker has by then is lost. */
@@ -105,7 +105,7 @@ export class WorkerNodes {
 }
 
 export function workersOf(served: ServeProcess): number[] {
-  return descendants(served.child.pid).filter((pid) => commandOf(pid).includes(`${CLI} serve`));
+  return descendants(served.child.pid).filter((pid) => commandOf(pid).includes(`${cli} serve`));
 }
 
 /** True when the process has the other end of a connection on this machine. */

@@ -4,15 +4,14 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { packageRoot } from "../../src/config.ts";
 import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { cli } from "../support/commands.ts";
 import { LegacyClient, read, type EventReader } from "../support/legacy-client.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 
 const SAY = (who: string): string => `/** Says who it is of. */\nexport function say(): string { return "${who}"; }\n`;
 
-const CLI = join(packageRoot, "dist/src/cli.js");
 const SLOW = `import { setTimeout } from "node:timers/promises";
 import type { ToolContext } from "berth";
 /** Never ends by itself. */
@@ -92,7 +91,7 @@ describe("berth tenant", () => {
   after(() => rm(folder, { recursive: true }));
 
   const tenant = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
-    spawnSync(process.execPath, [CLI, "tenant", ...args, "--data", folder], { encoding: "utf8", input: "" });
+    spawnSync(process.execPath, [cli, "tenant", ...args, "--data", folder], { encoding: "utf8", input: "" });
 
   it("C8 creates, lists, suspends, resumes and deletes tenants, and says what is wrong", () => {
     const created = tenant("create", "acme", "--host", "acme.example");

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import { modern, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
+import { cli } from "../../support/commands.ts";
 import { declaring, openStream } from "../../support/mcp-host.ts";
 import { until } from "../../support/until.ts";
 
@@ -237,16 +238,7 @@ interface Service {
 }
 
 async function serve(folder: string): Promise<Service> {
-  const args = [
-    "dist/src/cli.js",
-    "serve",
-    "--port",
-    "0",
-    "--data",
-    join(folder, "data"),
-    "--image",
-    join(folder, "boot"),
-  ];
+  const args = [cli, "serve", "--port", "0", "--data", join(folder, "data"), "--image", join(folder, "boot")];
   const env = { ...process.env, BERTH_TASK_LEASE_MS: "500" };
   const child: ChildProcess = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"], env });
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));

@@ -7,8 +7,9 @@ import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { processorMsOf } from "../../../src/processes/process-tree.ts";
 import { MODERN_META, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { cli } from "../../support/commands.ts";
 import { descendants, isAlive, memoryOf } from "../../support/processes.ts";
-import { CLI, StdioSession, type Said } from "../../support/stdio-session.ts";
+import { StdioSession, type Said } from "../../support/stdio-session.ts";
 import { until } from "../../support/until.ts";
 
 describe("berth stdio", () => {
@@ -178,7 +179,7 @@ describe("berth stdio", () => {
       call(2, "wait", { ms: 200 }),
     ];
     const input = lines.map((line) => JSON.stringify(line)).join("\n");
-    const { stdout, status } = spawnSync(process.execPath, [CLI, "stdio", "everyday", ...image], {
+    const { stdout, status } = spawnSync(process.execPath, [cli, "stdio", "everyday", ...image], {
       input,
       encoding: "utf8",
     });
