@@ -4,7 +4,7 @@
 // file, which needs Node and nothing else.
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { relative } from "node:path";
+import { join, relative } from "node:path";
 import { build } from "esbuild";
 
 const { version } = JSON.parse(readFileSync("package.json", "utf8"));
@@ -55,18 +55,25 @@ await build({
 });
 chmodSync(`${BIN}/berth.cjs`, 0o755);
 
-/** Programs and threads that a command starts are those of dist/src, which stand beside the file that names them. */
-const namesItself = {
-  name: "names-itself",
-  setup: (building) =>
-    building.onLoad({ filter: /\/src\/.*\.ts$/ }, async ({ path }) => {
-      const contents = await readFile(path, "utf8");
-      if (!contents.includes("import.meta.url")) return undefined;
-      const compiled = `../${relative(".", path).replace(/\.ts$/, ".js")}`;
-      const url = `new URL(${JSON.stringify(compiled)}, import.meta.url).href`;
-      return { contents: contents.replaceAll("import.meta.url", url), loader: "ts" };
-    }),
-};
+/**
+ * In a bundle in `folder`, a file still names its own place in dist/src: programs and threads that it starts stand there.
+ *
+ * @param {string} folder
+ * @returns {import("esbuild").Plugin}
+ */
+function namesItself(folder) {
+  return {
+    name: "names-itself",
+    setup: (building) =>
+      building.onLoad({ filter: /\/src\/.*\.ts$/ }, async ({ path }) => {
+        const contents = await readFile(path, "utf8");
+        if (!contents.includes("import.meta.url")) return undefined;
+        const compiled = join("dist", relative(".", path)).replace(/\.ts$/, ".js");
+        const url = `new URL(${JSON.stringify(relative(folder, compiled))}, import.meta.url).href`;
+        return { contents: contents.replaceAll("import.meta.url", url), loader: "ts" };
+      }),
+  };
+}
 
 const { outputFiles } = await build({
   ...common,
@@ -79,9 +86,20 @@ const { outputFiles } = await build({
   write: false,
   // Programs of their own, in part.
   external: ["better-sqlite3", "esbuild", "pg-native", "typescript"],
-  plugins: [namesItself],
+  plugins: [namesItself(BIN)],
 });
 mkdirSync(BIN, { recursive: true });
 for (const { path, text } of outputFiles) {
   writeFileSync(path, text.includes("typeof require ") ? `${REQUIRE}${text}` : text);
 }
+
+// Each Berth starts this program of its own, and it is ready so much sooner.
+const CHECKS = "dist/src/host/checks";
+await build({
+  ...common,
+  entryPoints: ["src/host/checks/child.ts"],
+  outfile: `${CHECKS}/child.js`,
+  format: "esm",
+  banner: { js: REQUIRE },
+  plugins: [namesItself(CHECKS)],
+});

@@ -33,7 +33,7 @@ export type CheckProcessLimits = Pick<
 const program = new OwnProgram({
   name: "the check process",
   program: fileURLToPath(new URL("./child.js", import.meta.url)),
-  packages: ["@humanwhocodes/momoa", "ajv", "ajv-formats", "multiformats", "re2js"],
+  packages: [],
   files: [],
 });
 
