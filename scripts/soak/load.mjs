@@ -61,13 +61,15 @@ export async function runLoad(service, bases, signal, fault) {
   return counts;
 }
 
-/** Resolves when each server has answered: its parts are recorded then, and no longer need the store. */
+/** Resolves when each process has answered for each server: it has all parts then, and no longer needs the store. */
 export async function callEach(service, bases) {
   const firsts = new Map(kinds.toReversed().map((kind) => [kind.server, kind]));
-  for (const base of bases) {
-    for (const kind of firsts.values()) {
-      if (kind.defaultOnly && base !== "") continue;
-      while ((await ask(service, base, kind)) === undefined) await sleep(100);
+  for (const url of service.urls) {
+    for (const base of bases) {
+      for (const kind of firsts.values()) {
+        if (kind.defaultOnly && base !== "") continue;
+        while ((await ask({ ...service, url }, base, kind)) === undefined) await sleep(100);
+      }
     }
   }
 }

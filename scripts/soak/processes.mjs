@@ -16,7 +16,7 @@ export function running(folder) {
     if (!/^\d+$/.test(name) || Number(name) === process.pid) continue;
     try {
       const line = readFileSync(`/proc/${name}/cmdline`, "utf8").replaceAll("\0", " ").trim();
-      const isStarted = line.includes(`${checkout}dist/src/`) || line.includes("server-everything");
+      const isStarted = /dist\/(src|bin)\//.test(line) || line.includes("server-everything");
       if ((isStarted && line.includes(checkout)) || (folder && line.includes(folder))) found.set(Number(name), line);
     } catch {
       // It has ended meanwhile.

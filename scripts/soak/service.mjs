@@ -31,6 +31,8 @@ export async function startService(launch, { folder, nodes }) {
     url,
     /** Leads to one process, always the same one. */
     ownUrl: all[0].url,
+    /** Those of the processes themselves. */
+    urls: all.map((node) => node.url),
     isOne: nodes === 1,
     get pid() {
       return all[0].child.pid;
