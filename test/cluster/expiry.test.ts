@@ -53,6 +53,7 @@ describe("what expires, at nodes whose clocks are wrong", () => {
   });
 
   it("a token is valid, and a person is signed in, for as long as it was said, at both", async () => {
+    const atAll = (status: number) => nodes.urls.map(() => status);
     const statuses = (headers: Record<string, string>) =>
       Promise.all(
         nodes.urls.map(async (url) => (await fetch(`${url}/api/servers`, { headers, redirect: "manual" })).status),
@@ -63,8 +64,8 @@ describe("what expires, at nodes whose clocks are wrong", () => {
       { now: Date.now() - 30_000 },
     );
     const ended = await makeToken(nodes, { name: "ended", can: ["read"], expires: "1m" }, { now: Date.now() - 61_000 });
-    assert.deepEqual(await statuses(bearer(lasting.token)), [200, 200]);
-    assert.deepEqual(await statuses(bearer(ended.token)), [401, 401]);
+    assert.deepEqual(await statuses(bearer(lasting.token)), atAll(200));
+    assert.deepEqual(await statuses(bearer(ended.token)), atAll(401));
 
     for (const url of nodes.urls) {
       const signedIn = await fetch(`${url}/sign-in`, {
@@ -76,7 +77,7 @@ describe("what expires, at nodes whose clocks are wrong", () => {
       const cookie = signedIn.headers.getSetCookie()[0]!;
       const lastsS = Number(/Max-Age=(\d+)/.exec(cookie)?.[1]);
       assert.ok(lastsS > 0 && lastsS <= 30, cookie);
-      assert.deepEqual(await statuses({ Cookie: cookie.split(";")[0]! }), [200, 200]);
+      assert.deepEqual(await statuses({ Cookie: cookie.split(";")[0]! }), atAll(200));
     }
   });
 });
