@@ -124,7 +124,8 @@ async function currentServer(
       ...frameOf(summary, catalog, base),
       refusal: served ? "" : REFUSALS[state],
       pending: pending ? countOf(pending.changes.length, "change") : "",
-      failure: health?.state === "failed" ? health.failure : "",
+      // What keeps it from being served at all is among its problems.
+      failure: served && health?.state === "failed" ? health.failure : "",
     },
   };
 }
