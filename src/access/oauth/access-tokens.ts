@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { errors as joseErrors, jwtVerify, type JWTPayload } from "jose";
+import type { JWTPayload } from "jose";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Limits } from "../../limits/limits.ts";
@@ -95,6 +95,8 @@ export class AccessTokens {
   }
 
   async #verify(token: string, tenant: string, settings: OauthSettings): Promise<JWTPayload> {
+    // Most tenants have tokens of Berth's own alone.
+    const { jwtVerify } = await import("jose");
     try {
       const { payload, protectedHeader } = await jwtVerify(token, this.#issuers.of(tenant, settings).key, {
         issuer: settings.issuer,
@@ -154,12 +156,21 @@ function limited(grant: AccessGrant, server: string): AccessGrant[] {
 
 /** The reason, with nothing of the token itself. */
 function reasonOf(error: unknown): string {
-  if (error instanceof joseErrors.JWTExpired) return "it has expired";
-  if (error instanceof joseErrors.JWTClaimValidationFailed) return `its claim "${error.claim}" is wrong`;
-  if (error instanceof joseErrors.JOSEAlgNotAllowed) return "its signing algorithm is not allowed";
-  if (error instanceof joseErrors.JWKSNoMatchingKey) return "its issuer has no such key";
-  if (error instanceof joseErrors.JWSSignatureVerificationFailed) return "its signature is wrong";
-  return "the issuer did not issue it";
+  const { code, claim } = error as { readonly code?: string; readonly claim?: string };
+  switch (code) {
+    case "ERR_JWT_EXPIRED":
+      return "it has expired";
+    case "ERR_JWT_CLAIM_VALIDATION_FAILED":
+      return `its claim "${claim}" is wrong`;
+    case "ERR_JOSE_ALG_NOT_ALLOWED":
+      return "its signing algorithm is not allowed";
+    case "ERR_JWKS_NO_MATCHING_KEY":
+      return "its issuer has no such key";
+    case "ERR_JWS_SIGNATURE_VERIFICATION_FAILED":
+      return "its signature is wrong";
+    default:
+      return "the issuer did not issue it";
+  }
 }
 
 function unauthorized(detail: string, cause?: unknown): BerthError {

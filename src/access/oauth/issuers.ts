@@ -1,4 +1,4 @@
-import { createRemoteJWKSet, customFetch, errors as joseErrors, type JWTVerifyGetKey } from "jose";
+import type { createRemoteJWKSet, JWTVerifyGetKey } from "jose";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { GrowingBytes } from "../../lib/growing-bytes.ts";
@@ -97,11 +97,12 @@ class Issuer {
   async #discover(): Promise<KeySet> {
     this.#foundAt = performance.now();
     const { jwksCooldownMs, jwksMaxAgeMs, issuerMs } = this.#limits;
+    const { createRemoteJWKSet, customFetch } = await import("jose");
     return createRemoteJWKSet(await this.#jwksUrl(), {
       cooldownDuration: jwksCooldownMs,
       cacheMaxAge: jwksMaxAgeMs,
       timeoutDuration: issuerMs,
-      [customFetch]: (url, init) => this.#fetch(url, init),
+      [customFetch]: (url: string, init: RequestInit) => this.#fetch(url, init),
     });
   }
 
@@ -184,10 +185,10 @@ async function bounded({ body, status }: Response, bytesMax: number): Promise<Ui
 
 /** True when its answer was no set of keys; any other error is the token's fault. */
 function isItsOwn(error: unknown): boolean {
-  return error instanceof joseErrors.JOSEError && OWN_FAULTS.has(error.code);
+  return OWN_FAULTS.has((error as { readonly code?: unknown }).code);
 }
 
-const OWN_FAULTS: ReadonlySet<string> = new Set(["ERR_JWKS_INVALID", "ERR_JWKS_TIMEOUT", "ERR_JOSE_GENERIC"]);
+const OWN_FAULTS: ReadonlySet<unknown> = new Set(["ERR_JWKS_INVALID", "ERR_JWKS_TIMEOUT", "ERR_JOSE_GENERIC"]);
 
 /** Strangers read it: how far a connection came is left out, because it reveals the network that Berth is in. */
 function causeOf(error: unknown): string {

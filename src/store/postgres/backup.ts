@@ -2,7 +2,7 @@ import { matches, type Cid } from "../../lib/cid.ts";
 import { PostgresDatabase, type RunSql } from "./database.ts";
 
 /** Tells what copies of a database are worth: its contents, and the settings of Postgres on which they depend. */
-interface DatabaseState {
+export interface DatabaseState {
   readonly contents: number;
   readonly bytes: number;
   /** Contents that are not what their CID says. */
