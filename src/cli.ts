@@ -142,10 +142,10 @@ program
   .addHelpText(
     "after",
     examples(
-      "npx berth connect hello --client claude-code",
-      "npx berth connect hello --client vs-code --project",
-      "npx berth connect https://mcp.example.com/mcp/hello --client codex",
-      "npx berth connect hello --client codex --remove",
+      "npx berth-mcp connect hello --client claude-code",
+      "npx berth-mcp connect hello --client vs-code --project",
+      "npx berth-mcp connect https://mcp.example.com/mcp/hello --client codex",
+      "npx berth-mcp connect hello --client codex --remove",
     ),
   )
   .action(async (server, options) => run((await import("./commands/connect.ts")).connect(server, options)));

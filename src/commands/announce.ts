@@ -9,5 +9,5 @@ export function announce(url: string, config: Config): void {
 
 export function announceAccess({ access }: Config): void {
   if (access === "open") console.error("No token is needed: every program on this machine may use it.");
-  else console.error("Every request needs a token; `berth token create` makes one.");
+  else console.error("Every request needs a token; `npx berth-mcp token create` makes one.");
 }

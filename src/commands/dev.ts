@@ -1,7 +1,6 @@
 import { access, readFile, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import { watch } from "chokidar";
-import { clientName } from "../clients/clients.ts";
 import type { Fill } from "../compose/core.ts";
 import { type Berth, startBerth } from "../compose/main.ts";
 import { serviceLog } from "../compose/service-log.ts";
@@ -199,8 +198,8 @@ export function announceFirst(berth: Berth, first: WatchedServer): void {
   console.error(
     [
       "",
-      "Give a client this address, for example",
-      `  claude mcp add --transport http ${clientName(first.name)} ${urlOf(berth, first)}`,
+      "Add it to a client, for example",
+      `  npx berth-mcp connect ${urlOf(berth, first)} --client claude-code`,
       `or try the tools in a browser: ${pageOf(berth, first)}`,
       "",
       "Berth watches the files: save, and the change is served. Stop with Ctrl-C.",
@@ -325,7 +324,7 @@ function watchedFile(path: string): Pick<WatchedServer, "fileOf" | "named"> {
 async function faultOfFile(path: string): Promise<string | undefined> {
   if (![".ts", ".sh"].includes(extname(path))) return "a definition is a .ts or a .sh file";
   const stats = await stat(path).catch(() => undefined);
-  if (!stats) return `there is no such file; \`berth dev --new ${path}\` makes one to begin with`;
+  if (!stats) return `there is no such file; \`npx berth-mcp dev --new ${path}\` makes one to begin with`;
   return stats.isFile() ? undefined : "this is not a file";
 }
 

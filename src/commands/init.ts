@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, realpathSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { packageVersion } from "../config.ts";
+import { shellWord } from "../http/pages/parts/text.ts";
 import { listOfServers, MCPS_FILE, PACKAGE_JSON } from "../image/image.ts";
 import { DATA_FOLDER } from "../lib/data-folder.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -34,9 +35,9 @@ export async function init(path = "."): Promise<number> {
   const isNew = !left.includes(PACKAGE_JSON);
   const install = isNew ? "npm install" : `npm install --save-dev --save-exact berth-mcp@${packageVersion()}`;
   const steps = [
-    ...(folder === process.cwd() ? [] : [`cd ${relative(process.cwd(), folder)}`]),
+    ...(folder === process.cwd() ? [] : [`cd ${shellWord(relative(process.cwd(), folder))}`]),
     install,
-    "npx berth dev",
+    "npx berth-mcp dev",
   ];
   say(["", "Next:", ...steps.map((step) => `  ${step}`)].join("\n"));
   return 0;
@@ -116,6 +117,8 @@ function filesOf(folder: string, server: string): Readonly<Record<string, NewFil
         type: "module",
         scripts: { dev: "berth dev", start: "berth serve", check: "berth check --strict" },
         devDependencies: { "berth-mcp": packageVersion() },
+        // npm asks for leave to run the scripts of packages: these two fetch programs for this machine.
+        allowScripts: { "better-sqlite3": true, esbuild: true },
       }),
     },
     "tsconfig.json": { about: "for your editor", text: prettyPrinted(tsconfig) },
@@ -202,7 +205,7 @@ jobs:
           node-version: 22
           cache: npm
       - run: npm ci
-      - run: npx berth check --strict
+      - run: npx berth-mcp check --strict
 `;
 
 function readme(name: string, server: string): string {
@@ -213,16 +216,16 @@ TypeScript module whose exported functions are tools, or a shell script.
 
 \`\`\`sh
 npm install          # once; commit package-lock.json
-npx berth dev        # serve them, and again whenever you save
-npx berth check      # every problem, with its line
-npx berth serve      # serve them for good; data is kept in ${DATA_FOLDER}
-npx berth add zod    # add an npm package that definitions may import
+npx berth-mcp dev        # serve them, and again whenever you save
+npx berth-mcp check      # every problem, with its line
+npx berth-mcp serve      # serve them for good; data is kept in ${DATA_FOLDER}
+npx berth-mcp add zod    # add an npm package that definitions may import
 \`\`\`
 
-\`npx berth dev\` prints what to add to a client. To call a tool at once:
+\`npx berth-mcp dev\` prints what to add to a client. To call a tool at once:
 
 \`\`\`sh
-npx berth call ${server}.greet --name Ada
+npx berth-mcp call ${server}.greet --name Ada
 \`\`\`
 `;
 }
