@@ -24,7 +24,7 @@ export interface ClientFile {
   readonly format: FileFormat;
 }
 
-export function readClientFile(path: string, { format }: KnownClient): ClientFile {
+export function readClientFile(path: string, { format }: Pick<KnownClient, "format">): ClientFile {
   const target = targetOf(path);
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(readFileSync(target));
@@ -49,9 +49,9 @@ function targetOf(path: string): string {
   return target;
 }
 
-/** The value of a part in the file; undefined where there is none. */
-export function valueIn(file: ClientFile, part: FilePart): unknown {
-  return valueAt(file.format.value(file.path, bodyOf(file)), part.path);
+/** The value at a path in the file; undefined where there is none. */
+export function valueIn(file: ClientFile, path: readonly string[]): unknown {
+  return valueAt(file.format.value(file.path, bodyOf(file)), path);
 }
 
 /** The text of the file with parts added; "" for no file. */
@@ -90,17 +90,19 @@ function hasPart(value: unknown, part: FilePart): boolean {
 
 /** The value without the parts, and without objects and lists that are empty then. */
 function othersIn(value: unknown, parts: readonly FilePart[]): unknown {
-  const copy = { ...(value as Record<string, unknown>) };
+  const copy = structuredClone(value);
   for (const part of parts) {
-    const [outer, name] = part.path;
-    const holder = copy[outer];
-    if ("element" in part && Array.isArray(holder)) {
-      copy[outer] = holder.filter((each) => !isDeepStrictEqual(each, part.element));
-    } else if (isRecord(holder)) {
-      const { [name!]: _own, ...others } = holder;
-      copy[outer] = others;
+    for (let depth = part.path.length; depth > 0; depth--) {
+      const holder = valueAt(copy, part.path.slice(0, depth - 1));
+      if (!isRecord(holder)) continue;
+      const name = part.path[depth - 1]!;
+      const there = holder[name];
+      const isWhole = depth === part.path.length && !("element" in part);
+      if (depth === part.path.length && "element" in part && Array.isArray(there)) {
+        holder[name] = there.filter((each) => !isDeepStrictEqual(each, part.element));
+      }
+      if (isWhole || Object.keys(holder[name] ?? {}).length === 0) delete holder[name];
     }
-    if (Object.keys(copy[outer] ?? {}).length === 0) delete copy[outer];
   }
   return copy;
 }
@@ -175,7 +177,7 @@ export function differenceOf(file: ClientFile, after: string, parts: readonly Fi
   let shown = "";
   for (const { oldStart, oldLines, newStart, newLines, lines } of hunks) {
     shown += `@@ -${oldStart},${oldLines} +${newStart},${newLines} @@\n`;
-    for (const line of lines) shown += `${printableText(line)}\n`;
+    for (const line of lines) shown += `${printableText(line.replace(/\r$/, ""))}\n`;
   }
   return shown;
 }

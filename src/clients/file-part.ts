@@ -6,7 +6,7 @@ export type FilePart =
   /** A member of an object; the last name is its own. */
   | { readonly path: readonly [outer: string, name: string]; readonly value: Readonly<Record<string, unknown>> }
   /** An element of a list, once; the path leads to the list. */
-  | { readonly path: readonly [list: string]; readonly element: Readonly<Record<string, unknown>> };
+  | { readonly path: readonly [string, ...string[]]; readonly element: string | Readonly<Record<string, unknown>> };
 
 /**
  * Edits files of one format. Everything that is not of the part stays as it is, byte for byte. Each function takes the

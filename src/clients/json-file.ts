@@ -134,7 +134,7 @@ function listOf(file: string, text: string, node: ValueNode): ArrayNode {
   throw faultAt(file, text, rangeOf(node)[0], "a list is expected here");
 }
 
-function elementIn(list: ArrayNode, wanted: object): ValueNode | undefined {
+function elementIn(list: ArrayNode, wanted: unknown): ValueNode | undefined {
   return list.elements.find(({ value }) => isDeepStrictEqual(evaluate(value), wanted))?.value;
 }
 

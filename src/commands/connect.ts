@@ -41,7 +41,7 @@ export async function connect(server: string | undefined, options: ConnectComman
   const file = readClientFile(pathOf(client, options.project), client);
   const isGiven = options.remove === true || (await needsToken(address));
   const parts = client.parts({ name, url: address.href, isGiven });
-  const there = addressIn(valueIn(file, parts.at(-1)!));
+  const there = addressIn(valueIn(file, parts.at(-1)!.path));
   const place = `${nameForPeople(file.path)} of ${client.name}`;
 
   if (there !== undefined && !isSameServer(there, address)) {
@@ -200,7 +200,9 @@ async function isWanted(
 function tellAdded(client: KnownClient, name: string, address: URL, place: string, isGiven: boolean): void {
   console.error(`"${name}" in ${place} leads to ${address.href}.`);
   if (isGiven)
-    console.error(`Requests need a token (berth token create), which ${client.name} takes from ${client.token}.`);
+    console.error(
+      `Requests need a token (npx berth-mcp token create), which ${client.name} takes from ${client.token}.`,
+    );
   if (client.note !== undefined) console.error(client.note);
 }
 

@@ -1,12 +1,26 @@
+import { join } from "node:path";
 import { rightsOf } from "../access/rights.ts";
+import {
+  differenceOf,
+  readClientFile,
+  valueIn,
+  withParts,
+  writeClientFile,
+  type ClientFile,
+} from "../clients/client-file.ts";
+import { isRecord } from "../clients/file-part.ts";
 import type { Core } from "../compose/core.ts";
-import type { Review } from "../contract/review.ts";
 import { grantingLines, withGranted, type RequestedGrant } from "../entry/grant-requests.ts";
+import { MCPS_FILE } from "../image/image.ts";
 import { BerthError } from "../lib/errors.ts";
-import { indentedJson } from "../lib/json.ts";
+import { indentedJson, type JsonObject } from "../lib/json.ts";
 import { nearestName } from "../lib/near-names.ts";
-import { printable } from "../lib/printable.ts";
+import { printable, printableLine } from "../lib/printable.ts";
 import { locationOf } from "../lib/problem.ts";
+import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
+import { generate, ownLock } from "./boot.ts";
+import { servedFolder } from "./environment.ts";
+import { namedFromHere, shownFolder, type OwnFolder } from "./own-folder.ts";
 import { printProblems } from "./print-problems.ts";
 import { saved, withCore } from "./with-core.ts";
 
@@ -26,9 +40,14 @@ const rights = rightsOf(undefined, { openPrograms: true });
 
 /**
  * `berth grant SERVER`: lists what the definition of a server requests and its entry does not give; with `--all`,
- * `--secret` or `--network` changes the entry, as an edit of it does.
+ * `--secret` or `--network` changes the entry: in the `mcps.json` of a folder of one's own, elsewhere as an edit of it does.
  */
-export function grant(server: string, options: GrantOptions): Promise<number> {
+export async function grant(server: string, options: GrantOptions): Promise<number> {
+  const own = options.tenant === DEFAULT_TENANT && options.data === undefined ? servedFolder({}) : undefined;
+  const file = own && readClientFile(join(own.folder, MCPS_FILE), { format: "json" });
+  if (own && file && valueIn(file, [server]) !== undefined) {
+    return grantInFolder(own, file, server, options);
+  }
   return withCore(options, async (core) => {
     const { ungranted, raw } = await requestsOf(core, server, options);
     const wanted = chosen(server, ungranted, options);
@@ -45,9 +64,50 @@ export function grant(server: string, options: GrantOptions): Promise<number> {
     return saved(
       options,
       (allowBreaking) => core.edits.save(options.tenant, subject, draft, { by: "command", rights, allowBreaking }),
-      (review) => tell(wanted, review),
+      ({ problems }) => {
+        tell(wanted);
+        printProblems(problems);
+      },
     );
   });
+}
+
+/**
+ * The entry in the store follows the file with the next start: an edit of the store alone would be kept from then on, and
+ * later changes of the file would not count.
+ */
+async function grantInFolder(own: OwnFolder, file: ClientFile, server: string, options: GrantOptions): Promise<number> {
+  const { folder, image } = own;
+  const { ungrantedOf, problems } = await generate(folder, image, ownLock(image), {
+    quiet: true,
+    refusesServers: true,
+  });
+  const missing = ungrantedOf(server);
+  const entry = valueIn(file, [server]);
+  if (missing.length === 0) printProblems(namedFromHere(problems, folder));
+  const wanted = chosen(server, missing, options);
+  if (wanted === undefined) {
+    list(server, missing, isRecord(entry) ? (entry as JsonObject) : {});
+    return 0;
+  }
+  if (wanted.length === 0) {
+    console.error(`${printable(server)} has all that its definition requests; nothing was changed.`);
+    return 0;
+  }
+  if (isRecord(entry) && typeof entry["config_cid"] === "string") {
+    const where = printableLine(entry["config_cid"]);
+    const lines = grantingLines({}, wanted).join(", ");
+    throw new BerthError("config_invalid", `the entry "${server}" stands in ${where}: add ${lines} there`);
+  }
+  const parts = wanted.map(({ field, value }) => ({ path: [server, field], element: value }) as const);
+  const after = withParts(file, parts);
+  process.stderr.write(differenceOf(file, after, parts));
+  await writeClientFile(file, after);
+  tell(wanted);
+  console.error(
+    `Written to ${shownFolder(file.path)}; \`berth serve\` follows it when it starts, and \`berth dev\` at once.`,
+  );
+  return 0;
 }
 
 async function requestsOf({ host }: Core, server: string, { tenant }: GrantOptions) {
@@ -110,9 +170,8 @@ function list(server: string, ungranted: readonly RequestedGrant[], raw: Paramet
   );
 }
 
-function tell(granted: readonly RequestedGrant[], { problems }: Review): void {
+function tell(granted: readonly RequestedGrant[]): void {
   for (const { field, value } of granted) {
     console.log(printable(`+ ${field === "secrets" ? "secret" : "network"} ${value}`));
   }
-  printProblems(problems);
 }

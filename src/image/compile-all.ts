@@ -3,7 +3,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { ReadTarball } from "../discover/compiler.ts";
 import { isServiceFault } from "../discover/discovery.ts";
-import { requestProblems, ungranted } from "../entry/grant-requests.ts";
+import { requestProblems, ungranted, type RequestedGrant } from "../entry/grant-requests.ts";
 import { matches, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
@@ -180,14 +180,24 @@ function problemsOf({ reference, definition }: Job, { result, bundle }: CompileR
     // The exports of a transform are called by the host and not offered as tools.
     !(bundle && reference.kind === "transform" && problem.tool !== undefined);
   const { problems, requested = [] } = readCompiled(result.bytes);
-  const grants = reference.entry?.value;
-  const missing = grants ? ungranted(requested, writtenGrants(grants)) : [];
-  const told = [...problems.filter(isTold), ...requestProblems(reference.server, grants ?? {}, missing)].map(
-    (problem) => asWritten(problem, definition, !toolErrors && bundle !== undefined),
+  const grants = reference.entry?.value ?? {};
+  const missing = missingIn(reference, requested);
+  const told = [...problems.filter(isTold), ...requestProblems(reference.server, grants, missing)].map((problem) =>
+    asWritten(problem, definition, !toolErrors && bundle !== undefined),
   );
   if (bundle || told.some(({ severity }) => severity === "error")) return told;
   const message = `"${definition.entry}" has nothing to run`;
   return [...told, { code: "nothing-to-run", message, severity: "error", file: definition.entry }];
+}
+
+/** The grants that a definition requests and its entry does not give, with their places in the sources. */
+export function ungrantedIn({ reference, definition }: Job, { result }: CompileResult): RequestedGrant[] {
+  const { requested = [] } = readCompiled(result.bytes);
+  return missingIn(reference, requested).map((request) => inSources(request, definition));
+}
+
+function missingIn({ entry }: Job["reference"], requested: readonly RequestedGrant[]): RequestedGrant[] {
+  return entry ? ungranted(requested, writtenGrants(entry.value)) : [];
 }
 
 /** Faults in it are told where the entry is read. */
@@ -202,7 +212,7 @@ function asWritten(problem: Problem, definition: GatheredDefinition, isServed: b
   return inSources(isServed ? Object.assign({}, problem, { severity: "warning" }) : problem, definition);
 }
 
-function inSources(problem: Problem, definition: GatheredDefinition): Problem {
-  const file = originalPath(definition, problem.file);
-  return Object.assign({}, problem, file === undefined ? {} : { file });
+function inSources<Placed extends Pick<Problem, "file">>(placed: Placed, definition: GatheredDefinition): Placed {
+  const file = originalPath(definition, placed.file);
+  return Object.assign({}, placed, file === undefined ? {} : { file });
 }

@@ -1,4 +1,4 @@
-import type { Compiled, Discovery } from "../discover/discovery.ts";
+import type { Compiled, Discovery, RequestedGrant } from "../discover/discovery.ts";
 import { readSourceFields, serverNameProblem, variableNameProblem } from "../entry/fields.ts";
 import { jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -12,6 +12,7 @@ import { PACKAGES } from "../packages/package-set.ts";
 import {
   compileAll,
   earlierResults,
+  ungrantedIn,
   type Load,
   type Job,
   type CompileProgress,
@@ -104,6 +105,8 @@ export interface Generation {
   readonly image?: GeneratedImage;
   /** Every problem, by file, line and column. */
   readonly problems: readonly Problem[];
+  /** The grants that the definition of a server requests and its entry does not give. */
+  readonly ungrantedOf: (server: string) => readonly RequestedGrant[];
 }
 
 /**
@@ -126,9 +129,13 @@ export async function generateImage(options: GenerateOptions, compiling: Compili
 
   const told = inOrder(options.strict ? strictly(problems) : problems);
   const isRefused = gathered.isUnreadable || !options.refusesServers;
-  if (isRefused && told.some(({ severity }) => severity === "error")) return { problems: told };
+  const ungrantedOf = (server: string): readonly RequestedGrant[] =>
+    jobs
+      .filter(({ reference }) => reference.kind === "definition" && reference.server === server)
+      .flatMap((job) => ungrantedIn(job, results.get(job)!));
+  if (isRefused && told.some(({ severity }) => severity === "error")) return { problems: told, ungrantedOf };
   const image = assemble({ folder, sources, packages, jobs, results, warnings: told, compiling });
-  return { image: { ...image, compiled }, problems: told };
+  return { image: { ...image, compiled }, problems: told, ungrantedOf };
 }
 
 /** A folder of sources, with all that it names read and nothing compiled. */

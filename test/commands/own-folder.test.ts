@@ -61,6 +61,12 @@ function contentsOf(folder: string): Record<string, string> {
 
 const run = (args: readonly string[], cwd = place): Promise<Ran> => berth(args, { cwd, env });
 
+async function serve(t: TestContext, args: readonly string[], cwd = place): Promise<ServeProcess> {
+  const served = await ServeProcess.start(["--port", "0", ...args], env, {}, cwd);
+  t.after(() => served.end("SIGKILL"));
+  return served;
+}
+
 describe("berth init", () => {
   let folder: string;
   let made: Ran;
@@ -75,7 +81,7 @@ describe("berth init", () => {
     const files = Object.keys(contentsOf(folder)).filter((name) => lstatSync(join(folder, name)).isFile());
     assert.ok(files.length >= 8);
     for (const name of files) assert.match(made.stdout, new RegExp(`^ {2}${name.replaceAll(".", "\\.")} +\\w`, "m"));
-    assert.match(made.stdout, /^Next:\n {2}cd My Servers\n {2}npm install\n {2}npx berth dev$/m);
+    assert.match(made.stdout, /^Next:\n {2}cd 'My Servers'\n {2}npm install\n {2}npx berth-mcp dev$/m);
 
     const checked = await run(["check", "--strict", "--json", "My Servers"]);
     assert.equal(checked.code, 0, checked.stdout);
@@ -218,12 +224,6 @@ describe("berth check", () => {
 });
 
 describe("berth serve of a folder", () => {
-  const serve = async (t: TestContext, args: readonly string[], cwd = place): Promise<ServeProcess> => {
-    const served = await ServeProcess.start(["--port", "0", ...args], env, {}, cwd);
-    t.after(() => served.end("SIGKILL"));
-    return served;
-  };
-
   test("compiles what changed since the last time, refuses servers with errors, and keeps all data there", async (t) => {
     const mcps = { hello: { definition: "hello.ts" }, other: { definition: "other.ts" } };
     const folder = folderWith({ "mcps.json": mcps, "hello.ts": GREET, "other.ts": `// other\n${GREET}` });
@@ -332,6 +332,114 @@ describe("berth dev of a folder", () => {
       readdirSync(join(folder, ".berth")).toSorted(),
       [".gitignore", "dev"],
       "what is served is left alone",
+    );
+  });
+
+  test("gives the values of --env-file to the servers whose tags or entries name them, and follows the file", async (t) => {
+    const tells = (tag: string): string =>
+      [
+        `/** ${tag} */`,
+        'import type { ToolContext } from "berth";',
+        "/** Tells. */",
+        'export const tell = async (c: ToolContext): Promise<string> => String(await c.secret("API_TOKEN"));',
+      ].join("\n");
+    const mcps = {
+      tagged: { definition: "tagged.ts" },
+      listed: { definition: "listed.ts", secrets: ["API_TOKEN"] },
+      other: { definition: "other.ts" },
+    };
+    const folder = folderWith({
+      "mcps.json": mcps,
+      "tagged.ts": tells("@secret API_TOKEN to tell"),
+      "listed.ts": tells("Has no tag."),
+      "other.ts": tells("Has neither."),
+      ".env": "API_TOKEN=the first value\n",
+    });
+    const dev = await startDev(t, {}, ["--env-file", ".env"], { folder, env });
+    const told = async (server: string): Promise<string> =>
+      (await call(`${dev.url}/mcp/${server}`, "tell")).content[0].text as string;
+    assert.deepEqual([await told("tagged"), await told("listed")], ["the first value", "the first value"]);
+    assert.match(await told("other"), /not given the secret "API_TOKEN"/);
+
+    write(folder, ".env", "API_TOKEN=the second value\n");
+    await dev.printed(/\.env: API_TOKEN changed/);
+    assert.deepEqual([await told("tagged"), await told("listed")], ["the second value", "the second value"]);
+    assert.doesNotMatch(dev.output(), /the (?:first|second) value/);
+  });
+});
+
+describe("berth grant in a folder of one's own", () => {
+  const report = (word: string): string =>
+    [
+      "/**",
+      " * @secret API_TOKEN to read issues",
+      " * @network api.example.org",
+      " */",
+      "/** Tells. */",
+      `export const tell = (): string => "${word}";`,
+    ].join("\n");
+  const LIST = [
+    "{",
+    '    "report": { "definition": "report.ts",',
+    '        "env": { "REGION": "known to few" } },',
+    '    "hello" : {"definition":"hello.ts"}',
+    "}",
+    "",
+  ].join("\r\n");
+
+  test("lists what a definition requests, and writes what is granted into mcps.json, whose other bytes stay", async () => {
+    const folder = folderWith({ "mcps.json": LIST, "report.ts": report("one"), "hello.ts": GREET });
+    const before = contentsOf(folder);
+    const listed = await run(["grant", "report"], folder);
+    assert.equal(listed.code, 0, listed.stderr);
+    assert.equal(
+      listed.stdout,
+      "@secret API_TOKEN to read issues (report.ts:2:4)\n@network api.example.org (report.ts:3:4)\n",
+    );
+    const near = await run(["grant", "report", "--secret", "API_TOKE"], folder);
+    assert.match(near.stderr, /does not request the secret "API_TOKE", .*did you mean "API_TOKEN"\?/);
+    assert.deepEqual(contentsOf(folder), before, "nothing is granted, and nothing else is written");
+
+    const one = await run(["grant", "report", "--secret", "API_TOKEN"], folder);
+    assert.equal(one.code, 0, one.stderr);
+    assert.equal(one.stdout, "+ secret API_TOKEN\n");
+    assert.match(one.stderr, /^\+ +"secrets": \[$[^]*^\+ +"API_TOKEN"$/m);
+    assert.doesNotMatch(one.stderr, /known to few/);
+    const all = await run(["grant", "report", "--all"], folder);
+    assert.equal(all.stdout, "+ network api.example.org\n", all.stderr);
+    const after = readFileSync(join(folder, "mcps.json"), "utf8");
+    assert.deepEqual(JSON.parse(after).report, {
+      definition: "report.ts",
+      env: { REGION: "known to few" },
+      secrets: ["API_TOKEN"],
+      network: ["api.example.org"],
+    });
+    assert.equal(after.replaceAll(/,\s*"(?:secrets|network)": \[[^\]]*\]/g, ""), LIST);
+    assert.match((await run(["grant", "report", "--all"], folder)).stderr, /has all that its definition requests/);
+    assert.deepEqual(contentsOf(folder), { ...before, "mcps.json": after });
+  });
+
+  test("has it in the next start of berth serve, which goes on to follow the files", async (t) => {
+    const folder = folderWith({ "mcps.json": LIST, "report.ts": report("one"), "hello.ts": GREET });
+    const first = await serve(t, [folder]);
+    assert.match(first.startLog, /requests the secret "API_TOKEN"/);
+    await first.end("SIGTERM");
+    assert.equal((await run(["grant", "report", "--all"], folder)).code, 0);
+    write(folder, "report.ts", report("two"));
+    const second = await serve(t, [folder]);
+    assert.doesNotMatch(second.startLog, /requests the/);
+    assert.equal((await call(`${second.url}/mcp/report`, "tell")).content[0].text, "two");
+    await second.end("SIGTERM");
+  });
+
+  test("names the file in which an entry stands, and the lines to add there", async () => {
+    const files = { "mcps.json": { report: { config_cid: "entry.json" } }, "entry.json": { definition: "report.ts" } };
+    const folder = folderWith({ ...files, "report.ts": report("one") });
+    const { code, stderr } = await run(["grant", "report", "--all"], folder);
+    assert.equal(code, 2, stderr);
+    assert.match(
+      stderr,
+      /stands in entry\.json: add "secrets": \["API_TOKEN"\], "network": \["api\.example\.org"\] there/,
     );
   });
 });

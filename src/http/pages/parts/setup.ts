@@ -159,7 +159,7 @@ function namesOf({ id, name }: KnownClient): Pick<Setup, "id" | "client"> {
 
 function serverIn(client: KnownClient, server: ClientServer): object {
   const part = client.parts(server).at(-1)!;
-  return "value" in part ? part.value : part.element;
+  return "value" in part ? part.value : (part.element as object);
 }
 
 /** A server as VS Code's command and link take it, as its documentation has it ("MCP URL handler"). */
