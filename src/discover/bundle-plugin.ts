@@ -1,15 +1,5 @@
-import { readFileSync } from "node:fs";
-import { dirname, extname, posix } from "node:path";
-import type {
-  Metafile,
-  OnLoadResult,
-  OnResolveArgs,
-  OnResolveResult,
-  PartialMessage,
-  Plugin,
-  PluginBuild,
-} from "esbuild";
-import { packageRoot } from "../config.ts";
+import { extname, posix } from "node:path";
+import type { Metafile, OnLoadResult, OnResolveArgs, OnResolveResult, PartialMessage, Plugin } from "esbuild";
 import { nativeAdvice } from "../packages/native-addons.ts";
 import { packageName } from "../packages/package-name.ts";
 import type { LockedPackage } from "../packages/package-set.ts";
@@ -17,7 +7,6 @@ import { builtinFor, builtinName } from "./builtins.ts";
 import type { DefinitionSource } from "./discovery.ts";
 import { withoutPatterns } from "./imports.ts";
 import type { PackageFiles } from "./package-files.ts";
-import { guestPackages, packageFile, type PackageFile } from "./packages.ts";
 import { isAsset, isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
 import { withoutMapReferences } from "./source-map.ts";
 
@@ -27,8 +16,8 @@ export interface RefusedImport {
 }
 
 /**
- * Answers every import of a build itself, from the definition's files in memory and the listed packages. esbuild's own
- * resolver would take any file of the host into the bundle, so nothing is left to it but look-ups inside packages.
+ * Answers every import of a build itself, from the files of the definition and its packages, which are in memory:
+ * esbuild's own resolver would take any file of the host into the bundle.
  */
 export function definitionPlugin(source: DefinitionSource, packages?: PackageFiles): Plugin {
   const files = new Map(
@@ -37,16 +26,14 @@ export function definitionPlugin(source: DefinitionSource, packages?: PackageFil
   return {
     name: "definition",
     setup(build) {
-      build.onResolve({ filter: /.*/ }, async (args) => {
-        if (isOwnLookup(args.pluginData)) return undefined;
+      build.onResolve({ filter: /.*/ }, (args) => {
         if (args.kind === "entry-point") return { path: source.entry, namespace: "definition" };
-        if (args.namespace !== "package") return fromDefinition(build, args, files, packages);
-        const importer = args.pluginData as PackageFile | LockedFile;
-        return "path" in importer ? fromLocked(args, importer, packages!) : fromPackage(build, args, importer);
+        if (args.namespace !== "package") return fromDefinition(args, files, packages);
+        return fromPackage(args, args.pluginData as LockedFile, packages!);
       });
       build.onLoad({ filter: /.*/, namespace: "definition" }, ({ path }) => loadOwnFile(path, files.get(path)!));
       build.onLoad({ filter: /.*/, namespace: "package" }, ({ pluginData }) =>
-        loadPackageFile(pluginData as PackageFile | LockedFile, packages),
+        loadPackageFile(pluginData as LockedFile, packages!),
       );
       // Patterns (import(`./${name}`)) are expanded by esbuild itself on the host's disk: what it found is never read.
       build.onLoad({ filter: /.*/, namespace: "file" }, () => refuse("import-refused", importedAtRunTime));
@@ -70,19 +57,11 @@ export function isWithinBounds(metafile: Metafile): boolean {
   return Object.keys(metafile.inputs).every((input) => /^(definition|package|berth|builtin):/.test(input));
 }
 
-/** True if a CommonJS package calls `require` for a builtin, which an ES module does not have. */
-export function usesRequire(metafile: Metafile): boolean {
-  return Object.values(metafile.inputs).some(({ imports }) =>
-    imports.some((entry) => entry.kind === "require-call" && entry.external),
-  );
-}
-
-async function fromDefinition(
-  build: PluginBuild,
+function fromDefinition(
   args: OnResolveArgs,
   files: ReadonlyMap<string, string>,
   packages: PackageFiles | undefined,
-): Promise<OnResolveResult> {
+): OnResolveResult {
   const { path: specifier, kind: way } = args;
   if (way !== "import-statement") {
     return refuse(
@@ -117,7 +96,6 @@ async function fromDefinition(
   if (packages?.hasFolder(`/node_modules/${packageName(specifier)}`)) {
     return refuse("package-missing", `"${specifier}" is no file of the package: check the path inside of it.`);
   }
-  if (guestPackages.has(packageName(specifier))) return lookUp(build, args, packageRoot, guestPackages);
   return refuse("import-refused", `"${specifier}" cannot be imported. ${howToMend(specifier)} ${allowed}`);
 }
 
@@ -159,37 +137,7 @@ function howToMend(specifier: string): string {
   );
 }
 
-/** A listed package's import: its own files, its declared dependencies, or a builtin that stays in the process. */
-async function fromPackage(build: PluginBuild, args: OnResolveArgs, importer: PackageFile): Promise<OnResolveResult> {
-  const builtin = builtinName(args.path);
-  if (builtin !== undefined && !importer.dependencies.has(packageName(args.path))) {
-    return { path: `node:${builtin}`, external: true };
-  }
-  return lookUp(build, args, dirname(importer.realPath), importer.dependencies);
-}
-
-/** The one place where esbuild's resolver is asked, and its answer is checked to be a file of an expected package. */
-async function lookUp(
-  build: PluginBuild,
-  args: OnResolveArgs,
-  resolveDir: string,
-  expected: ReadonlySet<string>,
-): Promise<OnResolveResult> {
-  const result = await build.resolve(args.path, { kind: args.kind, resolveDir, pluginData: ownLookup });
-  if (result.errors.length > 0 || result.external || result.namespace !== "file") {
-    return refuse(
-      "package-missing",
-      `"${args.path}" was not found in Berth's own installation: check the path inside the package, or reinstall Berth.`,
-    );
-  }
-  const file = packageFile(result.path);
-  if (file === undefined || !expected.has(file.name.replace(/(?<=.)@.*/, ""))) {
-    return refuse("import-refused", `"${args.path}" leads outside the packages that may be bundled. ${allowed}`);
-  }
-  return { path: file.name, namespace: "package", pluginData: file, sideEffects: result.sideEffects };
-}
-
-/** A file of a package of the set, by its path among `PackageFiles`. */
+/** A file of a package, by its path among `PackageFiles`. */
 interface LockedFile {
   readonly path: string;
 }
@@ -208,8 +156,8 @@ function lockedFile(packages: PackageFiles, path: string): OnResolveResult {
   return { path: packages.origin(path)!.name + suffix, namespace: "package", pluginData, sideEffects };
 }
 
-/** An import of a package of the set: its own files, other packages, or what Node offers. */
-function fromLocked(
+/** An import of a package: its own files, other packages, or what Node offers. */
+function fromPackage(
   { path: specifier, kind }: OnResolveArgs,
   importer: LockedFile,
   packages: PackageFiles,
@@ -253,24 +201,15 @@ function throwing(message: string, code: string): string {
   return `throw Object.assign(new Error(${JSON.stringify(message)}), { code: "${code}" });`;
 }
 
-function loadPackageFile(file: PackageFile | LockedFile, packages: PackageFiles | undefined): OnLoadResult {
-  if ("path" in file) {
-    const extension = extname(file.path);
-    const contents = packages!.bytes(file.path)!;
-    if (extension === ".wasm") return { contents, loader: "binary", pluginData: file };
-    const loader = extension === ".json" ? "json" : TEXTS.has(extension) ? "text" : "js";
-    return {
-      contents: loader === "js" ? withoutPatterns(withoutMapReferences(packages!.text(file.path)!)) : contents,
-      loader,
-      pluginData: file,
-    };
-  }
-  const extension = extname(file.realPath);
+function loadPackageFile(file: LockedFile, packages: PackageFiles): OnLoadResult {
+  const extension = extname(file.path);
+  const contents = packages.bytes(file.path)!;
   // WebAssembly travels inside of the bundle, as base64: a guest has no file to load it from.
-  if (extension === ".wasm") return { contents: readFileSync(file.realPath), loader: "binary", pluginData: file };
+  if (extension === ".wasm") return { contents, loader: "binary", pluginData: file };
+  const loader = extension === ".json" ? "json" : TEXTS.has(extension) ? "text" : "js";
   return {
-    contents: readFileSync(file.realPath, "utf8"),
-    loader: extension === ".json" ? "json" : "js",
+    contents: loader === "js" ? withoutPatterns(withoutMapReferences(packages.text(file.path)!)) : contents,
+    loader,
     pluginData: file,
   };
 }
@@ -280,15 +219,9 @@ function refuse(code: RefusedImport["code"], text: string): { errors: PartialMes
   return { errors: [{ text, detail }] };
 }
 
-const ownLookup = Symbol("a look-up by the plugin itself");
-
-function isOwnLookup(pluginData: unknown): boolean {
-  return pluginData === ownLookup;
-}
-
 const allowed =
-  "A definition may import its own files (./…), listed packages " +
-  `(${[...guestPackages].join(", ")}), types from "berth", and most of Node's own modules.`;
+  'A definition may import its own files (./…), npm packages that were added, types from "berth", and most of Node\'s ' +
+  "own modules.";
 
 const TEXTS: ReadonlySet<string> = new Set([".css", ".csv", ".html", ".md", ".svg", ".txt", ".xml"]);
 

@@ -5,13 +5,7 @@ import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import { compareText } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { bundleNames, requireBanner } from "./builtins.ts";
-import {
-  definitionPlugin,
-  importedAtRunTime,
-  isWithinBounds,
-  type RefusedImport,
-  usesRequire,
-} from "./bundle-plugin.ts";
+import { definitionPlugin, importedAtRunTime, isWithinBounds, type RefusedImport } from "./bundle-plugin.ts";
 import type { DefinitionSource, PackageShare } from "./discovery.ts";
 import { findComputedImports } from "./imports.ts";
 import type { PackageFiles } from "./package-files.ts";
@@ -57,9 +51,9 @@ export async function bundleDefinition(
     const [map, code] = ["bundle.js.map", "bundle.js"].map((name) =>
       result.outputFiles!.find((file) => file.path.endsWith(name)),
     );
-    const start = packages ? `${requireBanner()}\n` : usesRequire(result.metafile!) ? ownRequireBanner : "";
+    const start = packages ? `${requireBanner()}\n` : "";
     const bundle = assemble(code!.text, map!.text, start, bundleBytes);
-    const shares = sharesOf(result.metafile!, source);
+    const shares = sharesOf(result.metafile!);
     if (bundle !== undefined) return { bundle, problems: warnings, ...(shares.length > 0 && { packages: shares }) };
     const message = `Its bundle has more than ${bundleBytes} bytes (BERTH_BUNDLE_BYTES)${mostOf(shares)}: split the server, or read long texts from variables.`;
     return { problems: [...warnings, problem("too-large", message, source.entry)] };
@@ -77,14 +71,13 @@ interface Bundled {
   readonly problems: Problem[];
 }
 
-/** The parts of the bundle that come from packages of a set, the largest first. Berth's own count to the definition. */
-function sharesOf({ outputs }: Metafile, { packages }: DefinitionSource): PackageShare[] {
-  const known = new Set(Object.values(packages?.packages ?? {}).map(({ name, version }) => `${name}@${version}`));
+/** The parts of the bundle that come from packages, the largest first. */
+function sharesOf({ outputs }: Metafile): PackageShare[] {
   const shares = new Map<string, number>();
   for (const { inputs } of Object.values(outputs)) {
     for (const [input, { bytesInOutput }] of Object.entries(inputs)) {
       const of = /^package:(@?[^@]+@[^/+]+)/.exec(input)?.[1];
-      if (of !== undefined && known.has(of)) shares.set(of, (shares.get(of) ?? 0) + bytesInOutput);
+      if (of !== undefined) shares.set(of, (shares.get(of) ?? 0) + bytesInOutput);
     }
   }
   const share = ([of, bytes]: [string, number]): PackageShare => {
@@ -143,10 +136,6 @@ const importsAtRunTime = {
 
 /** As in a build for production, which is what packages ask about. */
 const inBundle = { ...bundleNames, "process.env.NODE_ENV": '"production"' };
-
-/** Berth's own CommonJS packages need this to reach Node's builtins. esbuild's first line is a comment or its helpers, never mapped. */
-const ownRequireBanner =
-  'import { createRequire as __createRequire } from "node:module"; const require = __createRequire("file:///"); ';
 
 /** With as much of the map as fits; undefined where the code alone does not. */
 function assemble(code: string, map: string, start: string, bytesMax: number): string | undefined {

@@ -27,7 +27,7 @@ import {
   type Discovery,
   type ContractLimits,
 } from "./discovery.ts";
-import { compilerPackages, guestPackages } from "./packages.ts";
+import { compilerPackages } from "./packages.ts";
 import type { TarballLimits } from "./tarball.ts";
 
 /**
@@ -80,7 +80,7 @@ const idleMs = 1_000;
 const program = new OwnProgram({
   name: "the compiler",
   program: fileURLToPath(new URL("./compiler-child.js", import.meta.url)),
-  packages: [...compilerPackages, ...guestPackages],
+  packages: compilerPackages,
   files: [join("reference_templates", "berth.d.ts")],
   startsPrograms: true,
 });

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { packageRoot } from "../config.ts";
 import { jsonBlock, rawBlock, type Cid } from "../lib/cid.ts";
 import type { DefinitionSource } from "./discovery.ts";
-import { compilerPackages, guestPackages, packageFile } from "./packages.ts";
+import { compilerPackages, packageOfFile } from "./packages.ts";
 
 /**
  * The key under which a compiled definition is kept: it changes when the definition does, or when another compiler
@@ -25,7 +25,7 @@ export function compileKey(
 
 let known: Cid | undefined;
 
-/** The identity of the compiler: its own code, the ambient types, and the packages that work for it or are bundled. */
+/** The identity of the compiler: its own code, the ambient types, and the packages that work for it. */
 export function compilerCid(): Cid {
   known ??= jsonBlock({ code: ownCode(), ambient: ambientTypes(), packages: packageVersions() }).cid;
   return known;
@@ -46,14 +46,13 @@ function ambientTypes(): Cid {
 
 function packageVersions(): string[] {
   const require = createRequire(import.meta.url);
-  const names = [...compilerPackages, ...guestPackages];
-  return names.map((name) => nameAndVersion(require, name)).sort();
+  return compilerPackages.map((name) => nameAndVersion(require, name)).sort();
 }
 
 /** `typescript@6.0.3`; packages may hide their manifest, so that it is looked for from their main file. */
 function nameAndVersion(require: NodeJS.Require, name: string): string {
   try {
-    return packageFile(require.resolve(name))?.name.match(/^@?[^@]+@[^/]+/)?.[0] ?? name;
+    return packageOfFile(require.resolve(name)) ?? name;
   } catch {
     return name;
   }

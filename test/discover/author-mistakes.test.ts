@@ -54,16 +54,14 @@ test("type errors keep nothing from being served", async () => {
 
 test("what follows from types that are not seen here is no mistake of the author's", async () => {
   const problems = await problemsOf(`
-    import { unified, type Plugin } from "unified";
     import { parseArgs } from "node:util";
     import * as path from "node:path";
     // @ts-expect-error it has types here
     export const twice = (n: number): number => n * 2;
     export async function read(names: string[]): Promise<string> {
-      const plugin: Plugin = unified().use((tree) => tree.children.map((child) => child.value));
       const stream = new TransformStream();
       const slash = path.matchesGlob?.("a", "b") ?? parseArgs({ args: names }).values;
-      return [plugin, stream, slash, process.arch, performance.timeOrigin, Object.groupBy(names, (name) => name)].join();
+      return [stream, slash, process.arch, performance.timeOrigin, Object.groupBy(names, (name) => name)].join();
     }
   `);
   assert.deepEqual(problems, []);

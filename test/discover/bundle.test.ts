@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -8,7 +8,6 @@ import { test, type TestContext } from "node:test";
 import { packageRoot } from "../../src/config.ts";
 import { bundleDefinition } from "../../src/discover/bundle.ts";
 import type { DefinitionSource } from "../../src/discover/discovery.ts";
-import { guestPackages } from "../../src/discover/packages.ts";
 import type { Problem } from "../../src/lib/problem.ts";
 
 type Files = Record<string, string>;
@@ -103,12 +102,15 @@ test("whatever would read the host's files or load code at run time is refused, 
     ['export * from "/etc/passwd";', 15, /absolute path/],
     ['export { x } from "left-pad";', 19, /not among the packages that were added: run npx berth-mcp add/],
     ['import x from "esbuild";', 15, /not among the packages that were added: run npx berth-mcp add/],
-    ['import x from "luxon/../esbuild/package.json";', 15, /was not found in Berth's own installation/],
-    ['import x from "luxon/../../package.json";', 15, /was not found|leads outside/],
-    ['import x from "luxon/no/such/file.js";', 15, /was not found in Berth's own installation/],
+    ['import x from "esbuild/package.json";', 15, /not among the packages that were added: run npx berth-mcp add/],
+    [
+      'import x from "esbuild/../../package.json";',
+      15,
+      /not among the packages that were added: run npx berth-mcp add/,
+    ],
     ['const x = require("./b.ts");', 19, /require\(\) of "\.\/b\.ts" is not allowed/],
     ['const x = require("/etc/passwd");', 19, /require\(\)/],
-    ['const x = require.resolve("luxon");', 11, /must be known/],
+    ['const x = require.resolve("esbuild");', 11, /must be known/],
     ['const x = await import("./b.ts");', 24, /import\(\) of "\.\/b\.ts" is not allowed/],
     ['const x = await import("data:text/javascript,1");', 24, /import\(\)/],
     ["const x = await import(String(1));", 17, /must be known before it runs/],
@@ -147,13 +149,6 @@ test("builtins that reach outside of the guest are refused, each with what to us
       assert.equal(problem.code, "import-refused");
     }
   }
-});
-
-test("every package on the list is a dependency at an exact version", async () => {
-  const manifest = JSON.parse(await readFile(join(packageRoot, "package.json"), "utf8")) as {
-    dependencies: Record<string, string>;
-  };
-  for (const name of guestPackages) assert.match(manifest.dependencies[name] ?? "", /^\d+\.\d+\.\d+/, name);
 });
 
 test("a pattern that only the bundler recognizes reads nothing and tells nothing of the disk", async () => {
@@ -203,10 +198,9 @@ test("a shell definition's bundle is the script itself", async () => {
   assert.deepEqual(result, { bundle: script, problems: [] });
 });
 
-test("a throw is traced to the definition's own file, line and column, past a large package", async (context) => {
+test("a throw is traced to the definition's own file, line and column", async (context) => {
   const code = await bundled({
-    "a.ts":
-      'import { DateTime } from "luxon";\nimport { fail } from "./lib/fail.ts";\nexport const run = () => fail(DateTime.now());\n',
+    "a.ts": 'import { fail } from "./lib/fail.ts";\n\nexport const run = () => fail(Date.now());\n',
     "lib/fail.ts":
       "export function fail(value: unknown): never {\n  const message = String(value).slice(0, 0);\n  throw new Error(`failed${message}`);\n}\n",
   });
@@ -222,19 +216,9 @@ test("a throw is traced to the definition's own file, line and column, past a la
   assert.match(stack, /definition:a\.ts:3:26/);
 });
 
-test("only the definition's own text is in the source map", async () => {
-  const code = await bundled({
-    "a.ts": 'import { DateTime } from "luxon";\nexport const run = () => DateTime.utc(2000).year;\n',
-  });
-  const encoded = /sourceMappingURL=data:application\/json;base64,(.*)\n$/.exec(code)![1]!;
-  const map = JSON.parse(Buffer.from(encoded, "base64").toString()) as { sources: string[]; names: string[] };
-  assert.deepEqual(map.sources, ["definition:a.ts"]);
-  assert.ok(encoded.length < 40_000, String(encoded.length));
-});
-
 test("the same sources give the same bytes, without a path of the host", async () => {
   const files = {
-    "a.ts": 'import { DateTime } from "luxon"; import "./b.ts"; export const run = () => DateTime.now();',
+    "a.ts": 'import "./b.ts"; export const run = () => Date.now();',
     "b.ts": "console.log(1);",
   };
   const [first, second] = [await bundled(files), await bundled(Object.fromEntries(Object.entries(files).toReversed()))];
@@ -248,7 +232,7 @@ test("two installations in different folders give the same bytes", async (contex
   context.after(() => rm(root, { recursive: true }));
   const script = `
     const { bundleDefinition } = await import(process.argv[1]);
-    const text = 'import { DateTime } from "luxon"; import Slugger from "github-slugger"; export const run = () => [DateTime, Slugger];';
+    const text = 'import { sep } from "path"; export const run = () => sep;';
     const source = { language: "typescript", server: "a", entry: "a.ts", files: { "a.ts": text } };
     const { bundle, problems } = await bundleDefinition(source);
     process.stdout.write(bundle ?? JSON.stringify(problems));`;
@@ -262,9 +246,6 @@ test("two installations in different folders give the same bytes", async (contex
     await mkdir(packages, { recursive: true });
     await cp(join(packageRoot, "dist/src"), join(berth, "dist/src"), { recursive: true });
     await writeFile(join(berth, "package.json"), '{ "name": "berth-mcp", "version": "0.1.0", "type": "module" }');
-    for (const name of ["luxon", "github-slugger"]) {
-      await cp(join(packageRoot, "node_modules", name), join(packages, name), { recursive: true });
-    }
     await symlink(join(packageRoot, "node_modules/esbuild"), join(packages, "esbuild"));
     outputs.push(
       execFileSync(

@@ -11,7 +11,6 @@ import { pathToFileURL } from "node:url";
 import { packageRoot } from "../../src/config.ts";
 import { compilerCommand, openCompiler } from "../../src/discover/compiler.ts";
 import { isServiceFault, type Compiled, type DefinitionSource } from "../../src/discover/discovery.ts";
-import { guestPackages } from "../../src/discover/packages.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import type { Confinement } from "../../src/processes/own-program.ts";
 import { residentMbOf, treeOf } from "../../src/processes/process-tree.ts";
@@ -83,9 +82,8 @@ for (const mode of modes) {
 
     test("all that the compiler loads only for some definitions is there", async () => {
       const tags = '@inputSchema {"type": "object", "properties": {"to": {"type": "string", "format": "email"}}}';
-      const uses = [...guestPackages].map((name, at) => `import * as p${at} from "${name}";`).join("\n");
       const { problems, tools } = await compile(
-        `${uses}\n/**\n * Sends.\n * ${tags}\n */\nexport function send(args: { to: string }): string { return args.to }`,
+        `/**\n * Sends.\n * ${tags}\n */\nexport function send(args: { to: string }): string { return args.to }`,
       );
       assert.deepEqual(problems, []);
       assert.equal(tools.length, 1);
@@ -138,8 +136,8 @@ for (const mode of modes) {
         `const x = await import(${JSON.stringify(url)});`,
         `const x = await import(\`${folder}/\${"secret.key"}\`);`,
         `import x from "data:text/plain,${secretFile}";`,
-        `import x from "luxon/../../secret.key";`,
-        `import x from "luxon/../../../../../../../../../../${secretFile}";`,
+        `import x from "esbuild/../../secret.key";`,
+        `import x from "esbuild/../../../../../../../../../../${secretFile}";`,
       ];
       for (const line of refused) {
         const { bundle, problems } = await compile(`${line}\nexport function f(): string { return String(x); }`);
@@ -358,7 +356,7 @@ describe("what the compiler sees", { skip: !isLinux && "the sandbox needs Linux"
     );
     const own = ["package.json", "reference_templates/berth.d.ts"].map((file) => join(packageRoot, file));
     assert.deepEqual(others.sort(), ["/sbx/node", ...own].sort());
-    for (const name of [...guestPackages, "typescript", "esbuild"]) assert.ok(packages.has(name), name);
+    for (const name of ["typescript", "esbuild"]) assert.ok(packages.has(name), name);
     for (const name of ["express", "better-sqlite3", "jose", "undici"]) assert.ok(!packages.has(name), name);
   });
 
@@ -369,7 +367,7 @@ describe("what the compiler sees", { skip: !isLinux && "the sandbox needs Linux"
       const script = `
       const { openCompiler } = await import(process.argv[1]);
       const compiler = openCompiler(${JSON.stringify(limits)}, { mode: "sandboxed" });
-      const files = { "a.ts": 'import slug from "github-slugger"; export function f(): string { return slug.name; }' };
+      const files = { "a.ts": 'import { sep } from "path"; export function f(): string { return sep; }' };
       const { problems, bundle } = await compiler.compile({ language: "typescript", server: "a", entry: "a.ts", files });
       await compiler.close();
       console.log(JSON.stringify([problems, bundle?.includes("function f") ?? false]));`;
@@ -386,7 +384,7 @@ describe("what the compiler sees", { skip: !isLinux && "the sandbox needs Linux"
       for (const path of ["dist/src", "package.json", "reference_templates"])
         cpSync(join(packageRoot, path), join(home, path), { recursive: true });
       mkdirSync(join(home, "node_modules/@humanwhocodes"), { recursive: true });
-      for (const name of ["@humanwhocodes/momoa", "esbuild", "re2js", "typescript", "github-slugger"])
+      for (const name of ["@humanwhocodes/momoa", "esbuild", "re2js", "typescript"])
         symlinkSync(join(packageRoot, "node_modules", name), join(home, "node_modules", name));
       chmodSync(closed, 0o700);
       assert.deepEqual(run(home, {}), [[], true]);

@@ -131,7 +131,7 @@ describe("the boot image", () => {
   });
 
   test("T10.3 T10.4 the server mcp stands in both images of the reference templates", async () => {
-    const image = await generated(join(packageRoot, "reference_templates"));
+    const image = await generated(join(packageRoot, "reference_templates"), { out: join(packageRoot, "boot") });
     for (const name of ["default", "readonly"]) {
       const { servers, variables } = manifestOf(image, name);
       assert.ok(servers.some((server) => server.name === "mcp" && server.enabled));

@@ -64,6 +64,17 @@ test("mcps.source.json names every definition but mcp, which the boot images bri
   }
 });
 
+test("the packages of the reference definitions are installed in a clone, for editors, in the versions of the image", async () => {
+  const read = async (folder: string): Promise<Record<string, Record<string, string>>> =>
+    JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+  const [{ dependencies }, own] = [await read(templates), await read(packageRoot)];
+  for (const [name, version] of Object.entries(dependencies!)) {
+    assert.match(version, /^\d+\.\d+\.\d+/, name);
+    assert.equal(own["devDependencies"]![name], version, name);
+    assert.equal(own["dependencies"]![name], undefined, `Berth itself does not need ${name}`);
+  }
+});
+
 test("an editor finds no fault with the reference definitions", () => {
   const compiler = join(packageRoot, "node_modules/typescript/bin/tsc");
   const { status, stdout } = spawnSync(process.execPath, [compiler, "-p", templates], { encoding: "utf8" });

@@ -3,12 +3,17 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { packageRoot } from "../../src/config.ts";
-import type { Compiled, DiscoveredTool } from "../../src/discover/discovery.ts";
+import { compileDefinition } from "../../src/discover/compile.ts";
+import type { Compiled, DefinitionSource, DiscoveredTool } from "../../src/discover/discovery.ts";
 import { gatherDefinition } from "../../src/discover/gather.ts";
+import { PackageFiles } from "../../src/discover/package-files.ts";
 import type { GuestLog, GuestValue, HostPort } from "../../src/executor/executor.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
+import { withPackages } from "../../src/image/folder-packages.ts";
+import { readImage } from "../../src/image/read.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
+import { PACKAGES, readPackageSet } from "../../src/packages/package-set.ts";
 import { compile } from "./compiler.ts";
 import { patientLimits } from "./patience.ts";
 
@@ -33,9 +38,19 @@ export async function compileTemplate(entry: string): Promise<Compiled> {
   assert.deepEqual(problems, []);
   const [server, extension] = entry.split(".");
   const language = extension === "sh" ? "shell" : "typescript";
-  const compiled = await compile({ language, server: server!, entry, files });
+  const compiled = await compileWithPackages({ language, server: server!, entry, files });
   assert.deepEqual(compiled.problems, []);
   return compiled;
+}
+
+/** The image that comes with the templates holds their packages. */
+async function compileWithPackages(alone: DefinitionSource): Promise<Compiled> {
+  const image = await readImage(join(packageRoot, "boot"), "default");
+  const { definition_cid: set } = image.manifest.variables.find(({ name }) => name === PACKAGES)!;
+  const source = withPackages(alone, readPackageSet(new TextDecoder().decode(image.content(set))));
+  if (!source.packages) return compile(source);
+  const packages = await PackageFiles.read(source.packages, (cid) => image.content(cid), patientLimits);
+  return compileDefinition("compile", source, undefined, packages);
 }
 
 export async function openTemplate(

@@ -43,13 +43,8 @@ describe("C5 transforms", () => {
   let berth: TestBerth;
   before(async () => {
     berth = await startTestBerth({
-      files: [
-        join(packageRoot, "reference_templates/jq.ts"),
-        join(packageRoot, "reference_templates/transforms/jq-tools.ts"),
-      ],
       texts: { "plain.ts": DEFINITION, "change.ts": TRANSFORM },
       mcps: {
-        jq: { definition: "jq.ts", tools_transform_cid: "jq-tools.ts" },
         changed: {
           definition: "plain.ts",
           description: "Counting",
@@ -104,8 +99,10 @@ describe("C5 transforms", () => {
     assert.deepEqual(messages, [{ role: "user", content: { type: "text", text: "Hello, Ada" } }]);
   });
 
-  it("make of the reference server jq tools for those who do not know its language", async () => {
-    const url = `${berth.url}/mcp/jq`;
+  it("make of the reference server jq tools for those who do not know its language", async (t) => {
+    const shipped = await startTestBerth({ env: { BERTH_IMAGE_DIR: join(packageRoot, "boot") } });
+    t.after(() => shipped.close());
+    const url = `${shipped.url}/mcp/jq`;
     const { body } = await post(url, request("tools/list"));
     const names = body.result.tools.map(({ name }: { name: string }) => name);
     assert.deepEqual(names, ["jq", "query", "keys", "to_csv", "count_by"]);
