@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { accessSync, constants } from "node:fs";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { after } from "node:test";
 import axe, { type Result } from "axe-core";
-import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from "playwright-core";
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
+import { launchChromium } from "./chromium.ts";
 
 /** A real browser for a test; every page of it fails the test's `problems` when its console has an error. */
 export interface TestBrowser {
@@ -19,17 +19,6 @@ export interface TestBrowser {
   close(): Promise<void>;
 }
 
-const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
-const FOLDERS = ["/usr/bin", "/usr/local/bin", "/snap/bin", "/Applications/Google Chrome.app/Contents/MacOS"];
-const ARGUMENTS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
 const VIEWPORT = { width: 1280, height: 900 };
 const WAIT_MS = 240_000;
 
@@ -38,7 +27,7 @@ let started: Promise<Browser> | undefined;
 after(async () => (await started)?.close());
 
 export async function startBrowser(options: BrowserContextOptions = {}): Promise<TestBrowser> {
-  const browser = await (started ??= chromium.launch({ executablePath: findChromium(), args: ARGUMENTS }));
+  const browser = await (started ??= launchChromium());
   const problems: string[] = [];
   const contexts: BrowserContext[] = [];
   const openContext = async (of: BrowserContextOptions): Promise<BrowserContext> => {
@@ -135,23 +124,4 @@ export async function screenshot(page: Page, name: string): Promise<void> {
     await page.screenshot({ path: join(folder, `${name}-${colorScheme}.png`), fullPage: true });
   }
   await page.emulateMedia({ colorScheme: null, reducedMotion: null });
-}
-
-function findChromium(): string {
-  const named = process.env["BERTH_TEST_CHROMIUM"];
-  const folders = [...(process.env["PATH"] ?? "").split(delimiter), ...FOLDERS].filter(Boolean);
-  const names = [...NAMES, "Google Chrome"];
-  const places = named ? [named] : folders.flatMap((folder) => names.map((name) => join(folder, name)));
-  const found = places.find(isExecutable);
-  if (found) return found;
-  throw new Error("there is no Chromium to test pages with: npm test installs it, or name one in BERTH_TEST_CHROMIUM");
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
