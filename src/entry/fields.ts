@@ -98,6 +98,7 @@ export function readSourceFields<Name extends string>(
 /** The names under which servers can be reached: `/mcp/<server>`. */
 export function serverNameProblem(name: string): string | undefined {
   if (name === "meta") return `"meta" is taken: the pages about servers are at /mcp/meta/<server>`;
+  if (name === "new") return `"new" is taken: the page that makes a server is at /servers/new`;
   if (/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/.test(name)) return undefined;
   return `"${name}" cannot be a server's name: use 1 to 64 of A-Z a-z 0-9 _ . - with a letter or digit first`;
 }

@@ -40,7 +40,7 @@ describe("a review", () => {
   it("keeps nothing in the store, of whatever is reviewed", async () => {
     const before = rows();
     for (const [path, draft] of [
-      ["/definitions/new", say("never saved")],
+      ["/definitions/fresh", say("never saved")],
       ["/definitions/say", say("never saved either")],
       ["/variables/plan", "never a plan"],
       ["/definitions/broken", "export function ("],

@@ -167,7 +167,7 @@ describe("a body longer than inlineBodyBytes, where that is set", () => {
       assert.equal(called.status, 200);
       assert.equal(isParsedHere(`"mark":"${mark}"`), isHere, `a call, ${mark.length}`);
       const draft = { entry: "a.ts", files: { "a.ts": `// ${mark}` } };
-      assert.equal((await apiOf(berth).send("POST", "/definitions/new/review", draft)).status, 200);
+      assert.equal((await apiOf(berth).send("POST", "/definitions/fresh/review", draft)).status, 200);
       assert.equal(isParsedHere(JSON.stringify(draft)), isHere, `a draft, ${mark.length}`);
     }
   });

@@ -159,7 +159,7 @@ const cases: Record<string, { sources: Sources; problems: string[] }> = {
   },
   "names that cannot be served": {
     sources: mcpsText(
-      `{ "meta": {},\n"a/b": {},\n"../x": {},\n"": {},\n"-a": {},\n"${"a".repeat(65)}": {},\n"ä": {} }`,
+      `{ "meta": {},\n"a/b": {},\n"../x": {},\n"": {},\n"-a": {},\n"${"a".repeat(65)}": {},\n"ä": {},\n"new": {} }`,
     ),
     problems: [
       "mcps.source.json:1:3 /meta bad-name",
@@ -169,6 +169,7 @@ const cases: Record<string, { sources: Sources; problems: string[] }> = {
       "mcps.source.json:5:1 /-a bad-name",
       `mcps.source.json:6:1 /${"a".repeat(65)} bad-name`,
       "mcps.source.json:7:1 /ä bad-name",
+      "mcps.source.json:8:1 /new bad-name",
     ],
   },
   "a server that is two things": {

@@ -62,6 +62,7 @@ describe("reading an image", () => {
     const wrong: [string, RegExp][] = [
       [whole(named("../<script>\u001b"), ""), /"\.\.\/<script>\ufffd" cannot be a server's name/],
       [whole(named("meta"), ""), /"meta" is taken/],
+      [whole(named("new"), ""), /"new" is taken/],
       [whole("", named("a b")), /"a b" cannot be a variable's name/],
       [whole("", "", `,"more":${"[".repeat(50_000)}${"]".repeat(50_000)}`), /not the manifest of an image|not JSON/],
     ];

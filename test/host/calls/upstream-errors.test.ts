@@ -62,7 +62,7 @@ describe("what upstreams say", () => {
     } as never).uri;
     const mcps = {
       old: { upstream: scripted(t, errors).uri },
-      new: { upstream: scripted(t, errors, "modern").uri },
+      modern: { upstream: scripted(t, errors, "modern").uri },
       asks: { upstream: scripted(t, asks).uri },
       marks: { upstream: marks },
       bad: { upstream: hostile("dies at start") },
@@ -75,7 +75,7 @@ describe("what upstreams say", () => {
     for (const cleanUp of cleanUps) cleanUp();
   });
 
-  for (const server of ["old", "new"]) {
+  for (const server of ["old", "modern"]) {
     it(`in an error passes with its code, words and data to clients of both eras (${server})`, async () => {
       const url = `${berth.url}/mcp/${server}`;
       for (const name of ["url", "lacks", "own"] as const) {

@@ -1,4 +1,4 @@
-/** The page that makes a server has the address of a server of this name, whose own page is at `/servers?name=new`. */
+/** The page that makes a server has the address of a server of this name, which no server may have. */
 export const NEW_SERVER = "new";
 
 /** The address of the page that makes a server, with what is known of it. */
