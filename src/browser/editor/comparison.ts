@@ -3,12 +3,15 @@ import { EditorState, type Extension } from "@codemirror/state";
 import { EditorView } from "@codemirror/view";
 import { minimalSetup } from "codemirror";
 import { button, element } from "../shared/dom.ts";
+import { cidNames } from "./cid-names.ts";
 import { languageOf } from "./language.ts";
 import { editorTheme } from "./theme.ts";
 
 export interface ComparisonSetup {
   readonly styleNonce: string;
   readonly language: string;
+  /** The names of files behind CIDs in the texts. */
+  readonly names: readonly (readonly [cid: string, file: string])[];
   /** Null for a file that is too long. */
   readonly files: readonly ({ readonly path: string; readonly before: string; readonly after: string } | null)[];
 }
@@ -35,6 +38,7 @@ export function showComparison(place: HTMLElement, setup: ComparisonSetup): void
         EditorState.readOnly.of(true),
         EditorView.contentAttributes.of({ "aria-label": `${path}, ${side}`, tabindex: "0" }),
         languageOf(path, setup.language),
+        cidNames(new Map(setup.names)),
       ];
       const parent = element("div", { className: "sides" });
       section.append(parent);

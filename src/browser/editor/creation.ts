@@ -1,4 +1,4 @@
-import { locationOf } from "../../lib/problem.ts";
+import { locationOf, type Problem } from "../../lib/problem.ts";
 import { askToken } from "../shared/ask-token.ts";
 import { button, element } from "../shared/dom.ts";
 import type { Notices } from "../shared/notices.ts";
@@ -20,6 +20,12 @@ export function creationOf(place: HTMLElement, name: string): ((notices: Notices
       await pressed(notices, fault);
     }
   };
+}
+
+/** True for what the code of a new server requests, where the page has its grants beside the code. */
+export function grantedBeside(place: HTMLElement): ((problem: Problem) => boolean) | undefined {
+  if (!place.closest("[data-created]") || !document.querySelector("#grants")) return undefined;
+  return ({ code }) => code === "secret-requested" || code === "network-requested";
 }
 
 /** Saves the entry; resolves with the reason when it was not saved. */

@@ -16,8 +16,18 @@ export interface LiveReview {
   show(found: Review): void;
 }
 
-/** `onSound` is called whenever a check finds no error. */
-export function openLiveReview(api: EditApi, text: EditedText, onSound: () => void): LiveReview {
+export interface LiveReviewOptions {
+  /** Called whenever a check finds no error. */
+  readonly onSound: () => void;
+  /** True for a problem that the page deals with elsewhere. */
+  readonly isElsewhere?: ((problem: Problem) => boolean) | undefined;
+}
+
+export function openLiveReview(
+  api: EditApi,
+  text: EditedText,
+  { onSound, isElsewhere = () => false }: LiveReviewOptions,
+): LiveReview {
   const problems = element("div", { className: "editor-problems" });
   problems.setAttribute("aria-live", "polite");
   const effects = element("div", { className: "editor-effects" });
@@ -51,12 +61,13 @@ export function openLiveReview(api: EditApi, text: EditedText, onSound: () => vo
   const show = (found: Review): void => {
     problems.style.minHeight = "";
     problems.ariaBusy = null;
-    if (!found.problems.some(({ severity }) => severity === "error")) onSound();
-    text.files.showProblems(found.problems);
+    const shown = found.problems.filter((problem) => !isElsewhere(problem));
+    if (!shown.some(({ severity }) => severity === "error")) onSound();
+    text.files.showProblems(shown);
     problems.replaceChildren(
-      found.problems.length === 0
+      shown.length === 0
         ? element("p", { className: "muted" }, "No problems.")
-        : showProblems(found.problems, (problem) => text.files.reveal(problem)),
+        : showProblems(shown, (problem) => text.files.reveal(problem)),
     );
     effects.replaceChildren(...(text.isDirty() ? effectsOf(found) : []));
   };

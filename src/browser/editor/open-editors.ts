@@ -1,7 +1,7 @@
 import type { Extension } from "@codemirror/state";
 import { refreshPage } from "../shared/refresh-page.ts";
 import { cidNames } from "./cid-names.ts";
-import { creationOf } from "./creation.ts";
+import { creationOf, grantedBeside } from "./creation.ts";
 import { jsonSchema } from "./json-schema.ts";
 import type { Schema } from "./schema.ts";
 import type { Setup } from "./setup.ts";
@@ -39,8 +39,7 @@ export function openEditors(root: ParentNode, { styleNonce, onSaved }: EditorsOp
     const { schema, ...said } = setupOf(place) as Setup & { readonly schema?: Schema };
     const files = { ...textsOf(place), ...said.files };
     const setup = { ...said, files, ...(styleNonce !== undefined && { styleNonce }) };
-    const names = new Map((setup.settings?.files ?? []).map(({ cid, file }) => [cid, file]));
-    const extensions: Extension = [schema === undefined ? [] : jsonSchema(schema), cidNames(names)];
+    const extensions: Extension = [schema === undefined ? [] : jsonSchema(schema), cidNames(new Map(setup.names))];
     const afterSave = async (): Promise<void> => {
       await refreshPage();
       showControls();
@@ -50,6 +49,7 @@ export function openEditors(root: ParentNode, { styleNonce, onSaved }: EditorsOp
     const editor = openSubjectEditor(setup, {
       extensions,
       onCreated: creationOf(place, setup.name),
+      isElsewhere: grantedBeside(place),
       onSaved: () => void afterSave(),
     });
     editors.push(editor);

@@ -14,6 +14,8 @@ export interface Setup extends Draft {
   readonly styleNonce: string;
   /** For an entry that has a form beside its text. */
   readonly settings?: KnownSettings;
+  /** The names of files behind CIDs in the text. */
+  readonly names?: readonly (readonly [cid: string, file: string])[];
 }
 
 /** The page of the edited subject. */

@@ -1,5 +1,6 @@
 import type { Extension } from "@codemirror/state";
 import type { Draft } from "../../lib/draft.ts";
+import type { Problem } from "../../lib/problem.ts";
 import { ask } from "../shared/ask.ts";
 import { button, element } from "../shared/dom.ts";
 import { openNotices, type Notices } from "../shared/notices.ts";
@@ -43,13 +44,15 @@ export interface SubjectEditorOptions {
   readonly onSaved: () => void;
   /** Called when a subject was saved for the first time; resolves when there is another page to go to, its address. */
   readonly onCreated?: ((notices: Notices) => Promise<string>) | undefined;
+  /** True for a problem that the page deals with elsewhere. */
+  readonly isElsewhere?: ((problem: Problem) => boolean) | undefined;
 }
 
 const WHAT = { variable: "the variable", definition: "the definition of", entry: "the entry of" } as const;
 
 export function openSubjectEditor(
   setup: Setup,
-  { extensions, onSaved, onCreated }: SubjectEditorOptions,
+  { extensions, onSaved, onCreated, isElsewhere }: SubjectEditorOptions,
 ): SubjectEditor {
   const api = new EditApi(setup.api);
   const notices = openNotices();
@@ -75,13 +78,14 @@ export function openSubjectEditor(
   const files = openFiles(setup, { hintId: hint.id, extensions, onChange: () => changed() });
   const form = setup.settings && openFormView(setup, setup.settings, files, hint);
   const text = new EditedText(setup, form?.files ?? files);
-  const review = openLiveReview(api, text, () => notices.clear("refused"));
+  const review = openLiveReview(api, text, { onSound: () => notices.clear("refused"), isElsewhere });
 
   const showState = (doing?: string): void => {
     const isNew = text.base.cid === null;
     const isDirty = text.isDirty();
     saveButton.textContent = isNew ? "Create" : "Save";
-    saveButton.disabled = saver.isBusy || !isDirty;
+    // A disabled button would lose the focus of whoever has just pressed it.
+    saveButton.ariaDisabled = String(saver.isBusy || !isDirty);
     // Nobody means to delete the configuration of all servers.
     deleteButton.hidden = isNew || (setup.kind === "variable" && setup.name === "mcps");
     state.textContent = doing ?? (isNew ? "Not saved yet" : isDirty ? "Unsaved changes" : "No unsaved changes");

@@ -1,4 +1,6 @@
-import { decodeRecord, type Cid } from "../../lib/cid.ts";
+import { languageOf } from "../../image/definition.ts";
+import { decodeRecord, isStructure, type Cid } from "../../lib/cid.ts";
+import { isObject } from "../../lib/json.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 
@@ -6,4 +8,22 @@ import type { Store } from "../../store/store.ts";
 export async function storedStructure(store: Pick<Store, "content">, tenant: string, cid: Cid): Promise<unknown> {
   const bytes = await ifSound(store.content(tenant, cid));
   return bytes && decodeRecord(bytes);
+}
+
+/**
+ * The name of a definition's main file. A definition of one file is named after its server, and so is one that is missing
+ * or damaged.
+ */
+export async function mainFileOf(
+  store: Pick<Store, "content">,
+  tenant: string,
+  server: string,
+  cid: Cid,
+): Promise<string> {
+  const bytes = await ifSound(store.content(tenant, cid));
+  if (!bytes) return server;
+  if (!isStructure(cid))
+    return `${server}.${languageOf(Buffer.from(bytes.subarray(0, 2)).toString()) === "shell" ? "sh" : "ts"}`;
+  const tree = decodeRecord(bytes);
+  return isObject(tree) && typeof tree["entry"] === "string" ? tree["entry"] : server;
 }

@@ -4,9 +4,9 @@ import { checkPermitted, named, reading } from "../access/permit.ts";
 import type { RequestPlace } from "../request-context.ts";
 import type { RoutedContext, PageRoute } from "../routed.ts";
 import { newServerAt, pathsOf } from "./parts/paths.ts";
-import { newNonce, viewComparison, type EditPageOptions } from "./subject.ts";
+import { newNonce, viewComparison, type ComparisonOptions } from "./subject.ts";
 
-interface ServersPageOptions extends EditPageOptions {
+interface ServersPageOptions extends ComparisonOptions {
   readonly host: Host;
 }
 

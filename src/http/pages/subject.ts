@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { structuredPatch, type StructuredPatchHunk } from "diff";
 import { packageRoot } from "../../config.ts";
 import type { Edits, Subject, Version } from "../../edits/edits.ts";
+import type { McpsLimits } from "../../entry/mcps.ts";
+import type { Host } from "../../host/host.ts";
 import { isCid, type Cid } from "../../lib/cid.ts";
 import type { Current, Draft } from "../../lib/draft.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -12,6 +14,7 @@ import { boundsOfDiffs } from "../api/text-diff.ts";
 import type { RequestPlace } from "../request-context.ts";
 import type { Fragment } from "./fragment.ts";
 import type { Pages } from "./pages.ts";
+import { fileNamesIn } from "./parts/stored-files.ts";
 import { authorText, shortCid, timeView, type TimeView } from "./parts/text.ts";
 
 /** The parts that editing pages are made with. */
@@ -90,16 +93,21 @@ const ROWS_MAX = 30;
 /** The newest versions; the JSON API has all. */
 const VERSIONS_MAX = 100;
 
-/**
- * `current` is the current version, or the draft that a new one begins with; `settings` is for the form that an entry
- * has beside its text (src/browser/settings/settings-form.tsx).
- */
+/** The things that an editor is given beside the text. */
+interface BesideText {
+  /** For the form that an entry has (src/browser/settings/settings-form.tsx). */
+  readonly settings?: object;
+  /** The names of the files behind CIDs in the text. */
+  readonly names?: ReadonlyMap<string, string>;
+}
+
+/** `current` is the current version, or the draft that a new one begins with. */
 export async function viewSubject(
   { edits, pages, tenant, base, writable }: EditPagePlace,
   subject: Subject,
   current: Current | (Draft & { language: Current["language"]; cid: null }),
   place: SubjectPlace,
-  settings?: object,
+  { settings, names }: BesideText = {},
 ): Promise<SubjectView> {
   const history = await viewHistory({ edits, tenant, writable }, subject, place);
   const { entry, files, language, cid } = current;
@@ -119,6 +127,7 @@ export async function viewSubject(
     styleNonce: place.styleNonce,
     schema: schemaFor(subject),
     settings,
+    ...(names && { names: [...names] }),
   };
   const texts: SubjectView["texts"][number][] = [];
   // The main file first.
@@ -218,9 +227,14 @@ interface ComparisonView {
   readonly setup: string;
 }
 
+export interface ComparisonOptions extends EditPageOptions {
+  readonly host: Pick<Host, "content">;
+  readonly limits: McpsLimits;
+}
+
 /** Two versions of a subject, side by side. Rejects with `not_found` for a version that it never had. */
 export async function viewComparison(
-  { edits, tenant }: EditPagePlace,
+  { edits, tenant, base, host, limits }: ComparisonOptions & RequestPlace,
   subject: Subject,
   query: { readonly from: unknown; readonly to: unknown },
   styleNonce: string,
@@ -232,7 +246,8 @@ export async function viewComparison(
   };
   const [before, after] = [await draftOf(query.from), await draftOf(query.to)];
   const [from, to] = [String(query.from), String(query.to)];
-  const files = compareDrafts(before, after);
+  const names = await namesIn({ host, tenant, base }, subject, [before, after], limits);
+  const files = compareDrafts(before, after, names);
   return {
     from,
     to,
@@ -243,11 +258,24 @@ export async function viewComparison(
     setup: JSON.stringify({
       styleNonce,
       language: subject.kind === "definition" ? "typescript" : "json",
+      names: [...names],
       files: files.map(({ path, tooLong }) =>
         tooLong ? null : { path, before: before.files[path] ?? "", after: after.files[path] ?? "" },
       ),
     }).replaceAll("<", "\\u003c"),
   };
+}
+
+/** The names of files behind the CIDs in drafts of `mcps`, or of an entry of it; other texts have none. */
+async function namesIn(
+  place: Parameters<typeof fileNamesIn>[0],
+  { kind, name }: Subject,
+  drafts: readonly Draft[],
+  limits: McpsLimits,
+): Promise<ReadonlyMap<string, string>> {
+  if (kind === "definition" || (kind === "variable" && name !== "mcps")) return new Map();
+  const texts = drafts.map(({ entry, files }) => files[entry] ?? "");
+  return fileNamesIn(place, texts, { server: kind === "entry" ? name : undefined, limits });
 }
 
 const SCHEMA = join(packageRoot, "reference_templates/mcps.schema.json");
@@ -281,12 +309,18 @@ interface Line {
   /** `+`, `-` or a space, for readers who see no colours. */
   readonly sign: string;
   readonly text: string;
+  /** The name of the file whose CID is in it; empty where there is none. */
+  readonly name: string;
 }
 
 const CHANGES = { "+": "added", "-": "removed" } as const;
 
 /** The files that differ, by path, each with its changed lines and some context. */
-export function compareDrafts(from: Draft, to: Draft): readonly FileComparison[] {
+export function compareDrafts(
+  from: Draft,
+  to: Draft,
+  names: ReadonlyMap<string, string> = new Map(),
+): readonly FileComparison[] {
   const boundsOf = boundsOfDiffs();
   const paths = [...new Set([...Object.keys(from.files), ...Object.keys(to.files)])].sort();
   return paths
@@ -296,17 +330,23 @@ export function compareDrafts(from: Draft, to: Draft): readonly FileComparison[]
       const bounds = boundsOf(before, after);
       const patch = bounds && structuredPatch(path, path, before, after, undefined, undefined, bounds);
       const tooLong = bounds === undefined;
-      return { path, hunks: hunksOf(patch?.hunks ?? []), tooDifferent: !tooLong && patch === undefined, tooLong };
+      return {
+        path,
+        hunks: hunksOf(patch?.hunks ?? [], names),
+        tooDifferent: !tooLong && patch === undefined,
+        tooLong,
+      };
     });
 }
 
-function hunksOf(hunks: readonly StructuredPatchHunk[]): readonly Hunk[] {
+function hunksOf(hunks: readonly StructuredPatchHunk[], names: ReadonlyMap<string, string>): readonly Hunk[] {
   return hunks.map(({ oldStart, oldLines, newStart, newLines, lines }) => ({
     heading: `@@ -${oldStart},${oldLines} +${newStart},${newLines} @@`,
     lines: lines.map((line) => ({
       change: CHANGES[line[0] as "+" | "-"] ?? "same",
       sign: line[0] ?? " ",
       text: line.slice(1),
+      name: names.get(/"(b[a-z2-7]{58})"/.exec(line)?.[1] ?? "") ?? "",
     })),
   }));
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Subject } from "../../edits/edits.ts";
-import { cidFields, SCHEMA_KEY } from "../../entry/fields.ts";
+import { SCHEMA_KEY } from "../../entry/fields.ts";
 import { mcpsBounds, type McpsLimits } from "../../entry/mcps.ts";
 import { isCid } from "../../lib/cid.ts";
 import type { Current } from "../../lib/draft.ts";
@@ -11,12 +11,14 @@ import { isObject } from "../../lib/json.ts";
 import { PACKAGES } from "../../packages/package-set.ts";
 import { reading } from "../access/permit.ts";
 import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
+import type { RequestPlace } from "../request-context.ts";
 import type { PageRoute } from "../routed.ts";
 import { pathsOf } from "./parts/paths.ts";
+import { filesOfEntry, nameFile, NAMED_SERVERS_MAX } from "./parts/stored-files.ts";
 import { authorText, bytesText, shortCid, timeView } from "./parts/text.ts";
-import { lastDraft, readStanding, viewComparison, viewSubject, type EditPageOptions } from "./subject.ts";
+import { lastDraft, readStanding, viewComparison, viewSubject, type ComparisonOptions } from "./subject.ts";
 
-export interface VariablePageOptions extends EditPageOptions {
+export interface VariablePageOptions extends ComparisonOptions {
   readonly limits: ListPageLimits & McpsLimits;
 }
 
@@ -60,7 +62,7 @@ export const variablePage: PageRoute<VariablePageOptions> = {
   path: "/variables/:name",
   permit: reading(),
   create(options) {
-    const { pages, writable, limits } = options;
+    const { pages, writable } = options;
     return async (context) => {
       const { request } = context;
       const at = { ...options, ...context.place };
@@ -89,14 +91,15 @@ export const variablePage: PageRoute<VariablePageOptions> = {
       }
       const { entry, files } = last ?? { entry: name, files: { [name]: "" } };
       const begun = { entry, files, language: languageOf(name), cid: null };
-      const view = await viewSubject(at, subject, current ?? begun, {
+      const named = name === "mcps" && current ? await namedIn(at, current) : NOTHING_NAMED;
+      await nextTurn();
+      const place = {
         id: "variable",
         heading: "Value",
         compareAt: { path: addressOf(base, name), fields: [] },
         styleNonce,
-      });
-      await nextTurn();
-      const links = name === "mcps" && current ? await linksOf(base, current, limits) : {};
+      };
+      const view = await viewSubject(at, subject, current ?? begun, place, { names: named.names });
       await nextTurn();
       await pages.send(context, "variable", {
         title: name,
@@ -111,7 +114,8 @@ export const variablePage: PageRoute<VariablePageOptions> = {
         isMcps: name === "mcps",
         isPackages: name === PACKAGES,
         current: current ? viewCurrent(current) : undefined,
-        ...links,
+        links: named.links,
+        more: named.more,
         subject: view,
         fragments: view.fragments,
       });
@@ -131,39 +135,44 @@ function languageOf(name: string): Current["language"] {
   return name === "mcps" || name === PACKAGES || name.endsWith(".json") ? "json" : "text";
 }
 
-/** Links for the names and CIDs in the configuration. */
-async function linksOf(
-  base: string,
-  { entry, files }: Current,
-  limits: McpsLimits,
-): Promise<{ readonly links?: readonly object[]; readonly more?: number }> {
-  let value: unknown;
-  try {
-    ({ value } = await parseInTurns(files[entry] ?? "", mcpsBounds(limits)));
-  } catch {
-    return {};
-  }
-  if (!isObject(value)) return {};
-  const { [SCHEMA_KEY]: _, ...entries } = value;
-  const servers = Object.keys(entries);
-  const links = servers.slice(0, LINKED_MAX).map((server) => {
-    const raw = isObject(entries[server]) ? entries[server] : {};
-    return {
-      server,
-      paths: pathsOf(base, server),
-      edited: "upstream" in raw ? "entry" : "definition",
-      cids: cidsIn(raw).map(([field, cid]) => ({ field, cid, short: shortCid(cid), href: `${base}/cid/${cid}` })),
-    };
-  });
-  return { links, more: Math.max(0, servers.length - LINKED_MAX) };
+interface NamedView {
+  readonly links: readonly object[] | undefined;
+  /** Servers beyond those. */
+  readonly more: number;
+  /** The names of files by their CIDs. */
+  readonly names: ReadonlyMap<string, string>;
 }
 
-/** The most servers whose links the page of `mcps` shows; the list of servers has all. */
-const LINKED_MAX = 200;
+const NOTHING_NAMED: NamedView = { links: undefined, more: 0, names: new Map() };
 
-function cidsIn(raw: Record<string, unknown>): readonly (readonly [field: string, cid: string])[] {
-  return [...cidFields, "config_cid"].flatMap((field) => {
-    const cid = raw[field];
-    return typeof cid === "string" && isCid(cid) ? [[field, cid] as const] : [];
+/** Links for the names and CIDs in the configuration, and the names of the files behind those CIDs. */
+async function namedIn(at: VariablePageOptions & RequestPlace, { entry, files }: Current): Promise<NamedView> {
+  let value: unknown;
+  try {
+    ({ value } = await parseInTurns(files[entry] ?? "", mcpsBounds(at.limits)));
+  } catch {
+    return NOTHING_NAMED;
+  }
+  if (!isObject(value)) return NOTHING_NAMED;
+  const { [SCHEMA_KEY]: _, ...entries } = value;
+  const servers = Object.keys(entries);
+  const names = new Map<string, string>();
+  const links = await mapInTurns(servers.slice(0, NAMED_SERVERS_MAX), async (server) => {
+    const raw = isObject(entries[server]) ? entries[server] : {};
+    const stored = await filesOfEntry(at, server, raw);
+    for (const file of stored) nameFile(names, file);
+    return {
+      server,
+      paths: pathsOf(at.base, server),
+      edited: "upstream" in raw ? "entry" : "definition",
+      cids: [...stored, ...configOf(at.base, raw)],
+    };
   });
+  return { links, more: Math.max(0, servers.length - NAMED_SERVERS_MAX), names };
+}
+
+/** The entry itself, where it stands elsewhere by its CID. */
+function configOf(base: string, { config_cid: cid }: Readonly<Record<string, unknown>>): object[] {
+  if (typeof cid !== "string" || !isCid(cid)) return [];
+  return [{ field: "config_cid", file: "its entry", short: shortCid(cid), cid, href: `${base}/cid/${cid}` }];
 }

@@ -84,7 +84,8 @@ describe("pages of what others wrote", () => {
     const text = JSON.stringify(Object.fromEntries(Array.from({ length: 3 }, (_, at) => [`s${at}`, entry])));
     const sent: Page[] = [];
     const edits = editsOf(currentOf("mcps", text));
-    const page = variablePage.create({ edits, pages: pagesOf(sent), writable: true, limits: defaultLimits });
+    const host = { content: async () => undefined };
+    const page = variablePage.create({ edits, host, pages: pagesOf(sent), writable: true, limits: defaultLimits });
     const longest = await longestJson(async () => page(forParams({ name: "mcps" })));
     assert.ok(longest < text.length / 2, `${longest} of ${text.length} letters at once`);
     const links = sent[0]!["links"] as { server: string; cids: { field: string }[] }[];
@@ -102,7 +103,8 @@ describe("pages of what others wrote", () => {
     ];
     const cids = drafts.map((draft) => jsonBlock(draft).cid);
     const edits = editsOf(currentOf("a", ""), new Map(drafts.map((draft, index) => [cids[index]!, draft])));
-    const at = { edits, pages: pagesOf([]), writable: true, tenant: "default", base: "" };
+    const host = { content: async () => undefined };
+    const at = { edits, pages: pagesOf([]), writable: true, tenant: "default", base: "", host, limits: defaultLimits };
     const query = { from: cids[0], to: cids[1] };
     const { files, setup } = await viewComparison(at, { kind: "definition", name: "a" }, query, "nonce");
     assert.deepEqual(

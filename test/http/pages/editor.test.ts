@@ -127,6 +127,25 @@ describe("pages that edit", () => {
     await browser.leave(page);
   });
 
+  it("C7 shows the names of files beside their CIDs in mcps, and where two of its versions are compared", async () => {
+    const page = await open("/variables/mcps");
+    const names = page.locator(".cm-content .cid-name");
+    await names.first().waitFor();
+    assert.deepEqual(
+      (await names.allInnerTexts()).map((name) => name.trim()),
+      ["checksum.sh", "notes.ts, other.ts", "notes.ts, other.ts"],
+      "two servers have the same definition by now",
+    );
+    await page.locator("#links").getByRole("row", { name: "checksum" }).getByText("checksum.sh").waitFor();
+    assert.doesNotMatch(await textOf("variables/mcps"), /other\.ts/);
+    await page.locator("#variable-history").getByRole("link", { name: "changes" }).first().click();
+    await page.locator(".sides .cid-name").getByText("other.ts").first().waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    const lines = await (await fetch(page.url())).text();
+    assert.match(lines, /&quot;definition&quot;: &quot;\w+&quot;,?<i class="cid-name">other\.ts<\/i>/);
+    await browser.leave(page);
+  });
+
   it("C7 tells the second of two people, keeps both texts, and saves what they make of them", async () => {
     const before = "red\n-\ngreen\n-\nblue\n-\nyellow\n";
     await put("variables/colours", before, { "If-None-Match": "*" });
