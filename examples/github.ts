@@ -1,3 +1,10 @@
+/**
+ * Searches and reads GitHub.
+ *
+ * @secret GITHUB_TOKEN a token of GitHub, which its environment holds
+ * @network api.github.com
+ */
+
 import { Octokit } from "@octokit/rest";
 
 /** Set by the entry: `"env": { "GITHUB_TOKEN": "${GITHUB_TOKEN}" }`; GITHUB_API_URL is for servers of one's own. */

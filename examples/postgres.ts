@@ -1,14 +1,17 @@
-import type { Socket } from "node:net";
-import type { ToolContext } from "berth";
-import pg from "pg";
-import Cursor from "pg-cursor";
-
 /**
  * Reads a Postgres database, and changes nothing: each query is one statement that runs in a transaction of its own,
  * which begins with `BEGIN READ ONLY` and is always rolled back. That keeps mistakes out. Whoever should not read a
  * table, or call a function that works beyond the transaction, needs a role that may not: give DATABASE_URL one that may
- * read only what everybody may see.
+ * read only what everybody may see. Its entry names
+ * the database's host and port as its `network`.
+ *
+ * @secret DATABASE_URL its address, such as postgres://reader:password@db.internal:5432/shop
  */
+
+import type { Socket } from "node:net";
+import type { ToolContext } from "berth";
+import pg from "pg";
+import Cursor from "pg-cursor";
 
 /** The most rows of a result. */
 const ROWS_MAX = 1_000;

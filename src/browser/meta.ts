@@ -242,7 +242,8 @@ interface Refusal {
  * when it was done, or the person gave no token.
  */
 async function post(pressed: HTMLButtonElement, url: string, body?: object): Promise<Refusal | undefined> {
-  pressed.disabled = true;
+  if (pressed.ariaDisabled === "true") return undefined;
+  pressed.ariaDisabled = "true";
   try {
     const response = await fetch(url, {
       method: "POST",
@@ -256,12 +257,15 @@ async function post(pressed: HTMLButtonElement, url: string, body?: object): Pro
     }
     const { error } = (await response.json().catch(() => ({}))) as { error?: Partial<Refusal> };
     const message = error?.message ?? `The server answered ${status}`;
-    if (asksForToken(error?.code)) return (await askToken(message)) ? await post(pressed, url, body) : undefined;
+    if (asksForToken(error?.code)) {
+      pressed.ariaDisabled = null;
+      return (await askToken(message)) ? await post(pressed, url, body) : undefined;
+    }
     return { ...error, status, message };
   } catch {
     return { message: "The server could not be reached" };
   } finally {
-    pressed.disabled = false;
+    pressed.ariaDisabled = null;
   }
 }
 

@@ -51,9 +51,10 @@ async function look(from: HTMLFormElement, to: HTMLElement): Promise<void> {
   if (!review) return;
   const isRefused = review.problems.some(({ severity }) => severity === "error");
   const add = async (): Promise<void> => {
-    save.disabled = true;
+    if (save.ariaDisabled === "true") return;
+    save.ariaDisabled = "true";
     const saved = await send<object>("PUT", url, draft, { "If-None-Match": "*" });
-    save.disabled = false;
+    save.ariaDisabled = null;
     if (saved) location.assign(`${from.dataset["pages"]}${encodeURIComponent(wish.name)}?tab=connect`);
   };
   const save = button(`Add ${wish.name}`, () => void add(), "primary");

@@ -37,7 +37,7 @@ import type { OpenStreams } from "./open-streams.ts";
 import { auditPage } from "./pages/audit.ts";
 import { cidPage } from "./pages/cid.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
-import { mcpPage } from "./pages/mcp.ts";
+import { mcpPage, type McpOptions } from "./pages/mcp.ts";
 import { metaPage } from "./pages/meta.ts";
 import { newServerPage } from "./pages/new-server.ts";
 import { packagesPage } from "./pages/packages.ts";
@@ -93,7 +93,11 @@ interface AppOptions {
   readonly originOf: OriginOf;
   readonly streams: OpenStreams;
   readonly metrics: Metrics;
-  readonly limits: ListPageLimits & McpsLimits & ServersRouteOptions["limits"] & ApiOptions["limits"];
+  readonly limits: ListPageLimits &
+    McpsLimits &
+    McpOptions["limits"] &
+    ServersRouteOptions["limits"] &
+    ApiOptions["limits"];
   /** False on a read-only boot. */
   readonly writable: boolean;
   readonly log: Log;

@@ -48,6 +48,7 @@ export interface HttpLimits
   readonly staleMs: number;
   readonly inlineBodyBytes: number;
   readonly queryNames: number;
+  readonly serverSearchMs: number;
   readonly secretBytes: number;
   readonly stateValueBytes: number;
   readonly sseConnectionsPerTenant: number;

@@ -28,6 +28,8 @@ const httpLimits = {
   /** The default and maximum number of items on one page of servers, variables, definitions, entries or secrets. */
   pageItems: 100,
   pageItemsMax: 1_000,
+  /** How long a search of the page `/mcp` may load servers; it says how many were left out, and goes on from there. */
+  serverSearchMs: 1_000,
   /** How long the headers of a request may take to arrive. */
   headersMs: 10_000,
   /** How long a whole request may take to arrive. */

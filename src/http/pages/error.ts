@@ -45,7 +45,7 @@ export async function sendErrorPage(
       signIn: error.code === "forbidden" && context.isSignedIn ? signInAt(base, request) : undefined,
       start: STARTS.find(({ href }) => request.path.startsWith(href)) ?? ALL_SERVERS,
       requestId: context.trace.requestId,
-      problems: Array.isArray(problems) ? (problems as Problem[]).map(problemView) : [],
+      problems: Array.isArray(problems) ? (problems as Problem[]).map((each) => problemView(base, each)) : [],
       near: near.map((name) => ({ name, page: pathsOf(base, name).page })),
     },
     error.status,

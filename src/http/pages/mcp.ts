@@ -4,7 +4,7 @@ import type { Cluster } from "../../cluster/cluster.ts";
 import type { Overview } from "../../host/catalog/overview.ts";
 import type { Host } from "../../host/host.ts";
 import type { UpstreamState } from "../../host/serving/hosting.ts";
-import { areMore } from "../../lib/problem.ts";
+import { areMore, locationOf, type Problem } from "../../lib/problem.ts";
 import { mayChange, mayKnow, toolsShown } from "../access/permit.ts";
 import { nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
 import type { OriginOf } from "../public-origin.ts";
@@ -18,6 +18,7 @@ import {
   SERVER_KINDS,
   type FoundServers,
   type ServerFilter,
+  type ServerSearchLimits,
 } from "./parts/find-servers.ts";
 import { pathsOf } from "./parts/paths.ts";
 import { problemView } from "./parts/problem-view.ts";
@@ -33,7 +34,7 @@ export interface McpOptions {
   readonly isolation: string;
   readonly access: Pick<Access, "required" | "oauth">;
   readonly originOf: OriginOf;
-  readonly limits: ListPageLimits;
+  readonly limits: ListPageLimits & ServerSearchLimits;
   /** False on a read-only boot. */
   readonly writable: boolean;
 }
@@ -50,7 +51,7 @@ export const mcpPage: PageRoute<McpOptions> = {
       const names = host.names(tenant).filter((name) => mayKnow(principal, name));
       const filter = readServerFilter(request);
       const known = (server: Overview): Overview => (principal ? knownPart(server, principal) : server);
-      const found = await findServers({ host, tenant, names, known }, filter, readListPage(request, limits));
+      const found = await findServers({ host, tenant, names, known, limits }, filter, readListPage(request, limits));
       const origin = originOf(request);
       const upstreams = new Map(
         await Promise.all(found.servers.map(async ({ name }) => [name, await host.upstreamNow(tenant, name)] as const)),
@@ -74,7 +75,7 @@ export const mcpPage: PageRoute<McpOptions> = {
         credentials,
         isSandboxed: isolation === "sandboxed",
         setups: setupsFor({ name: "berth", url, tool: undefined, access: credentials.access }),
-        problems: mayKnow(principal) ? host.problems(tenant).map(problemView) : [],
+        problems: mayKnow(principal) ? host.problems(tenant).map((each) => problemView(base, each)) : [],
         mayAdd: writable && mayChange(context, "entry", ""),
         filter: filterView(filter, request.query["q"]),
         isFiltered,
@@ -137,12 +138,18 @@ function serverView(base: string, { name, state, description = "", tools, proble
       .slice(0, NAMES_MAX)
       .map((tool) => ({ name: tool, href: `${page}#tool-${encodeURIComponent(idOf(tool))}` })),
     moreNames: Math.max(tools.length - NAMES_MAX, 0),
-    problems: problems.slice(0, PROBLEMS_MAX).map(problemView),
+    problems: problems.slice(0, PROBLEMS_MAX).map((each) => problemView(base, each)),
     first: problems[0] && firstLine(problems[0].message),
+    firstAt: problems[0] ? fileOf(problems[0]) : "",
     problemCount: areMore(problems) ? `${problems.length - 1}+` : problems.length || "",
     problemTone: isFaulty ? "bad" : "warn",
     moreProblems: moreOf(problems),
   };
+}
+
+/** Where in its code; a place in `mcps` tells nobody more. */
+function fileOf(problem: Problem): string {
+  return problem.file === undefined ? "" : locationOf(problem);
 }
 
 function kindOf({ isBuiltIn, language, state }: Overview, upstream: UpstreamState | undefined): string {

@@ -190,7 +190,7 @@ function frameOf(
   catalog: Catalog | undefined,
   base: string,
 ): Page {
-  const views = problems.map(problemView);
+  const views = problems.map((each) => problemView(base, each));
   const more = views.length - PROBLEMS_OPEN_MAX;
   return {
     title: name,

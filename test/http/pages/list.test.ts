@@ -78,6 +78,25 @@ describe("the list of servers", () => {
     assert.doesNotMatch(await html("/mcp", bearer(token)), /New server|Add remote server/);
   });
 
+  it("C6 says when a search had no time for some servers, and finds by name without it", async () => {
+    const names = Array.from({ length: 40 }, (_, index) => `server-${String(index).padStart(2, "0")}`);
+    const texts = Object.fromEntries(
+      names.map((name) => [`${name}.ts`, `/** ${name} */ export function hidden(): void {}`]),
+    );
+    const slow = await startTestBerth({ texts, env: { BERTH_SERVER_SEARCH_MS: "1" } });
+    try {
+      const search = async (words: string): Promise<string> =>
+        (await fetch(`${slow.url}/mcp?q=${words}`, { headers: { Accept: "text/html" } })).text();
+      const first = await search("hidden");
+      assert.match(first, /\d+ servers had to be left out so far/);
+      assert.match(first, /<a href="\/mcp\?q&#x3D;hidden">Search on<\/a>/);
+      assert.ok(listed(first).length < names.length);
+      assert.deepEqual(listed(await search("server-39")), ["server-39"], "a name needs no look at the server");
+    } finally {
+      await slow.close();
+    }
+  });
+
   it("C6 shows the calls and errors of the last hour, and the last call", async () => {
     const line = async (): Promise<string> => /href="\/mcp\/meta\/sums".*?<\/tbody>/s.exec(await html("/mcp"))![0];
     assert.match(await line(), /no calls.*none since Berth started/s);
@@ -148,6 +167,7 @@ describe("the page of a new server", () => {
     assert.match(hostile, /&lt;img src&#x3D;x&gt;&quot; cannot be a server&#x27;s name/);
     assert.doesNotMatch(hostile, /<img src=x/);
     assert.match(await html("/servers/new?name=meta&template=remote"), /&quot;meta&quot; is taken/);
+    assert.match(await html("/servers/new?name=new&template=typescript"), /&quot;new&quot; is taken/);
   });
 
   it("has templates that have no problem, and tells their tools before anything is saved", async () => {
@@ -159,7 +179,9 @@ describe("the page of a new server", () => {
       const source = text!.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
       const draft = { entry: path, files: { [path!]: source } };
       const { body } = await api.send("POST", "/definitions/fresh/review", draft);
-      assert.deepEqual(body.problems, [], template);
+      // Its grants stand beside it until both are saved.
+      const codes = body.problems.map(({ code }: { code: string }) => code);
+      assert.deepEqual(codes, template === "api" ? ["secret-requested", "network-requested"] : [], template);
       const names = body.servers[0].tools.map(({ name }: { name: string }) => name);
       assert.ok(names.includes(tool), `${template}: ${names}`);
     }

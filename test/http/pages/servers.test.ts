@@ -69,6 +69,18 @@ describe("pages", () => {
     assert.deepEqual(browser.problems, []);
   });
 
+  it("C6 each client's text is shown once a person has chosen the client", async () => {
+    const page = await browser.open(`${berth.url}/mcp/meta/everyday?tab=connect`);
+    const labels = page.locator(".tabs > label");
+    for (let at = 0; at < (await labels.count()); at++) {
+      await labels.nth(at).click();
+      const shown = page.locator(".tab-panel").filter({ visible: true });
+      assert.equal(await shown.count(), 1, await labels.nth(at).innerText());
+      assert.match(await shown.innerText(), /mcp\/everyday/);
+    }
+    await browser.leave(page);
+  });
+
   it("C6 a server's page shows its tools as tables, signatures and JSON", async () => {
     const page = await browser.open(`${berth.url}/mcp/meta/everyday`);
     await page.locator("#tool-add > summary").click();

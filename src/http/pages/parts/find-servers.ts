@@ -2,6 +2,7 @@ import type { Request } from "express";
 import type { Overview } from "../../../host/catalog/overview.ts";
 import type { Host } from "../../../host/host.ts";
 import { mapInTurns, turnTaker } from "../../../lib/event-loop.ts";
+import type { Limits } from "../../../limits/limits.ts";
 import { cursorAfter, namesAfter, type ListPage } from "../../list-page.ts";
 import { SERVER_STATES } from "./server-state.ts";
 
@@ -48,19 +49,20 @@ interface Searched {
   readonly names: readonly string[];
   /** The part of a server that the reader may know of: nobody finds one by a tool that is hidden from them. */
   readonly known: (server: Overview) => Overview;
+  readonly limits: ServerSearchLimits;
 }
 
-/**
- * The longest that one request loads servers to search them. What was looked at is kept, so the next request gets
- * further.
- */
-const LOADING_MS = 1_000;
+export type ServerSearchLimits = Pick<Limits, "serverSearchMs">;
+
 /** Loaded together. */
 const GROUP = 16;
 
-/** One page of the servers that are asked for, among all of the tenant's. */
+/**
+ * One page of the servers that are asked for, among all of the tenant's. What was looked at is kept, so the next request
+ * gets further.
+ */
 export async function findServers(
-  { host, tenant, names, known }: Searched,
+  { host, tenant, names, known, limits }: Searched,
   filter: ServerFilter,
   { limit, after }: ListPage,
 ): Promise<FoundServers> {
@@ -73,7 +75,7 @@ export async function findServers(
   const settle = async (wanted: ReadonlySet<string>): Promise<void> => {
     if (group.length === 0) return;
     const unsure = group.filter((name) => !wanted.has(name));
-    const isOver = performance.now() - began > LOADING_MS;
+    const isOver = performance.now() - began > limits.serverSearchMs;
     const looked = isOver ? [] : await host.overview(tenant, unsure);
     const meant = new Set(looked.filter((each) => isMeant(known(each), filter)).map(({ name }) => name));
     if (isOver) left += unsure.length;

@@ -1,4 +1,4 @@
-import { locationOf, type Problem } from "../../../lib/problem.ts";
+import { locationOf, SECRET_NOT_SET, type Problem } from "../../../lib/problem.ts";
 
 /** A problem as `views/partials/problem.hbs` shows it. */
 export interface ProblemView {
@@ -10,9 +10,12 @@ export interface ProblemView {
   readonly tool: string;
   readonly location: string;
   readonly frame: string;
+  /** The page where it is mended, if that is a page of its own. */
+  readonly mendAt: string;
 }
 
-export function problemView(problem: Problem): ProblemView {
+/** `base` is the path prefix of the tenant. */
+export function problemView(base: string, problem: Problem): ProblemView {
   const { severity, message, tool = "", frame = "" } = problem;
   const isError = severity === "error";
   const location = locationOf(problem);
@@ -24,5 +27,6 @@ export function problemView(problem: Problem): ProblemView {
     tool,
     location,
     frame,
+    mendAt: problem.code === SECRET_NOT_SET ? `${base}/secrets` : "",
   };
 }
