@@ -55,6 +55,14 @@ export const copiedTables: readonly CopiedTable[] = [
      expires_at bigint`,
     { long: "value" },
   ),
+  table("kept_call_server", "id", "id bigint, tenant text, server text, calls bigint, bytes bigint"),
+  table(
+    "kept_call",
+    "id",
+    `id bigint, server_id bigint, at bigint, expires_at bigint, tool text, outcome text, micros bigint, principal text,
+     body text`,
+    { long: "body" },
+  ),
   table(
     "tenant",
     "name",

@@ -22,6 +22,9 @@ export interface Store extends Records {
   /** The values that servers keep by key. */
   readonly state: StateStore;
 
+  /** The calls that servers keep. */
+  readonly keptCalls: KeptCallStore;
+
   /** The processes that serve from here, for each other. */
   readonly nodes: NodeStore;
 
@@ -211,6 +214,85 @@ export interface StateSize {
   readonly bytes: number;
 }
 
+/**
+ * The calls that servers keep, by tenant and server, until they expire. Writes outlive this process at once, and a power cut
+ * a little later. What was said in a call is a text that the store does not read.
+ */
+export interface KeptCallStore {
+  /**
+   * Adds some calls of one tenant; the oldest ones go where there is no room for all. Rejects with `storage_full`, and adds
+   * none, where the tenant may not store as much.
+   */
+  add(tenant: string, calls: readonly NewKeptCall[], room: KeptCallRoom): Promise<void>;
+
+  /** The newest first, without what was said; those that have expired are left out. */
+  list(tenant: string, server: string, part: KeptCallPart): Promise<KeptCallPage>;
+
+  /** Undefined where there is none, or it has expired. */
+  get(tenant: string, server: string, id: number): Promise<KeptCall | undefined>;
+
+  /** The servers that keep any, of all tenants. */
+  servers(): Promise<readonly KeepingServer[]>;
+
+  /** Removes those of a server that began before a time, or all of them, in short steps. Returns their number. */
+  remove(tenant: string, server: string, before?: number): Promise<number>;
+
+  /** Removes those that have expired, of all tenants, in short steps. Returns their number. */
+  removeExpired(): Promise<number>;
+}
+
+export interface KeptCallFacts {
+  /** Given once: a removed call's is never given again. */
+  readonly id: number;
+  /** When it began, in milliseconds since the epoch. */
+  readonly at: number;
+  readonly tool: string;
+  readonly outcome: string;
+  readonly micros: number;
+  /** Null where no token is required. */
+  readonly principal: string | null;
+}
+
+export interface KeptCall extends KeptCallFacts {
+  readonly body: string;
+}
+
+export interface NewKeptCall extends Omit<KeptCall, "id"> {
+  readonly server: string;
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number;
+}
+
+/** The most that a server and a tenant may keep; bytes are those of bodies. */
+export interface KeptCallRoom {
+  readonly callsPerServer: number;
+  readonly bytesPerTenant: number;
+  /** All that the tenant stores, of every kind. */
+  readonly storedBytesMax?: number | undefined;
+}
+
+export interface KeptCallPart {
+  readonly max: number;
+  /** The last call of the page before. */
+  readonly after?: Pick<KeptCallFacts, "at" | "id"> | undefined;
+  readonly tool?: string | undefined;
+  readonly outcomes?: readonly string[] | undefined;
+  /** When they began, in milliseconds since the epoch: from `since` on, and before `before`. */
+  readonly since?: number | undefined;
+  readonly before?: number | undefined;
+}
+
+export interface KeptCallPage {
+  readonly calls: readonly KeptCallFacts[];
+  /** True where there are more after it. */
+  readonly isMore: boolean;
+}
+
+export interface KeepingServer {
+  readonly tenant: string;
+  readonly server: string;
+}
+
 /** Secrets, sealed by the holder of the key: the store has none. Replaced and removed values are not kept. */
 export interface SecretStore {
   /** The sealed value under a name, or undefined. */
@@ -323,10 +405,10 @@ export interface Change {
 export type StoredKind = (typeof storedKinds)[number];
 
 /**
- * `packages`: tarballs; `compiled`: what was made of other content; `state`: what servers keep; `records`: sessions,
- * tasks, streams.
+ * `packages`: tarballs; `compiled`: what was made of other content; `state`: what servers keep; `calls`: kept calls;
+ * `records`: sessions, tasks, streams.
  */
-export const storedKinds = ["packages", "content", "compiled", "state", "records", "secrets"] as const;
+export const storedKinds = ["packages", "content", "compiled", "state", "calls", "records", "secrets"] as const;
 
 /** Bytes of each kind. */
 export type StoredUse = Readonly<Record<StoredKind, number>>;
@@ -400,8 +482,8 @@ export interface Tenants {
   change(name: string, settings: TenantSettings): Promise<Tenant>;
 
   /**
-   * Removes the tenant with everything it has: names and their history, secrets, tokens, records, state, and the content
-   * that no other tenant holds. Rejects with `tenant_not_found`, and with `tenant_invalid` for `default`.
+   * Removes the tenant with everything it has: names and their history, secrets, tokens, records, state, kept calls, and the
+   * content that no other tenant holds. Rejects with `tenant_not_found`, and with `tenant_invalid` for `default`.
    */
   delete(name: string, by: string): Promise<TenantRemains>;
 
@@ -469,7 +551,7 @@ export interface NamedChange extends NameChange {
 
 /**
  * Everything that a tenant owned at one moment, however long reading takes and whatever changes meanwhile. Secrets
- * appear by name alone; tokens, host names and expiring records are left out.
+ * appear by name alone; tokens, host names, kept calls and expiring records are left out.
  */
 export interface TenantSnapshot {
   /** The tenant's own limits. */

@@ -96,6 +96,19 @@ async function fill(store: Store & SecretStore): Promise<void> {
   await store.putSecret("acme", { name: "KEY", sealed: Uint8Array.of(0, 255, 9), keyId: SEALED_WITH, by: "test" });
   const room = { keysPerServer: 9, bytesPerServer: 99_999, bytesPerTenant: 99_999 };
   await store.state.set("acme", "notes", "k", { value: Uint8Array.of(0, 1), isJson: false, expiresAt: null, room });
+  const call = {
+    server: "notes",
+    at: 5,
+    expiresAt: Date.now() + 3_600_000,
+    tool: "t",
+    outcome: "ok",
+    micros: 7,
+    principal: null,
+  };
+  await store.keptCalls.add("acme", [{ ...call, body: '{"a":"\\u0000ü"}' }], {
+    callsPerServer: 9,
+    bytesPerTenant: 999,
+  });
   await store.putRecord("acme", "session", "s1", {
     value: '{"a":"ü"}',
     expected: 0,
@@ -185,6 +198,12 @@ describe("a store that is copied", () => {
         expiresAt: null,
         room,
       });
+      const call = { server: "notes", at, expiresAt: Date.now() + 3_600_000, tool: "t", outcome: "ok", micros: 7 };
+      await store.keptCalls.add("acme", [{ ...call, principal: null, body: "{}" }], {
+        callsPerServer: 9,
+        bytesPerTenant: 999,
+      });
+      assert.equal((await store.keptCalls.list("acme", "notes", { max: 9 })).calls.length, at + 1);
       assert.ok((await store.latestChange()) > latest);
       assert.equal((await store.history("acme", "variable", "motto")).length, at + 1);
       for (let each = 1; each <= at; each++)

@@ -106,6 +106,9 @@ describe("the database of an earlier Berth", () => {
 
       assert.deepEqual(await store.nodes.take("node-1"), version >= 15 ? ["hello"] : []);
 
+      const calls = await store.keptCalls.list("default", "echo", { max: 10 });
+      assert.deepEqual(calls, { calls: [], isMore: false });
+
       // Not only reading works: later writes find everything in its place.
       const set = [{ kind: "variable", name: "mcps", cid: OLD, expected: NOW }] as const;
       await store.change("default", { by: "test", set });

@@ -156,7 +156,17 @@ export function collectionContract(
     const room = { keysPerServer: 9, bytesPerServer: 99, bytesPerTenant: 99 };
     const put = { value: Buffer.from("123456"), isJson: true, expiresAt: null, room };
     await current().state.set("default", "say", "k", put);
-    const own = { compiled: 0, state: 7, records: 5, secrets: 4 };
+    const call = {
+      server: "say",
+      at: 1,
+      expiresAt: Date.now() + DAY_MS,
+      tool: "t",
+      outcome: "ok",
+      micros: 1,
+      principal: null,
+    };
+    await current().keptCalls.add("default", [{ ...call, body: "123" }], { callsPerServer: 9, bytesPerTenant: 99 });
+    const own = { compiled: 0, state: 7, calls: 3, records: 5, secrets: 4 };
     const use = { packages: tarball.bytes.length, content: text.bytes.length, ...own };
     assert.deepEqual(await current().use("default"), use);
     const stored = Object.values(use).reduce((sum, bytes) => sum + bytes, 0);
@@ -169,7 +179,7 @@ export function collectionContract(
         assert.equal(error.code, "storage_full");
         assert.match(
           error.message,
-          /packages \d+, content \d+, state 7, records 5, secrets 4\).*"historyDays".*berth collect/,
+          /packages \d+, content \d+, state 7, calls 3, records 5, secrets 4\).*"historyDays".*berth collect/,
         );
         assert.deepEqual(error.data, { bytes: stored + 4, storedBytesMax: stored, use });
         return true;

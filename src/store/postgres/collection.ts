@@ -454,7 +454,16 @@ async function removeRemains(database: PostgresDatabase): Promise<void> {
 
 const WAS_DELETED = `NOT EXISTS (SELECT 1 FROM tenant WHERE tenant.name = each.tenant)
   AND EXISTS (SELECT 1 FROM name_change WHERE name_change.tenant = each.tenant AND kind = 'tenant')`;
-const REMAINS = ["name", "record", "secret", "state_server", "left_content", "tenant_content", "tenant_derived"]
+const REMAINS = [
+  "name",
+  "record",
+  "secret",
+  "state_server",
+  "kept_call_server",
+  "left_content",
+  "tenant_content",
+  "tenant_derived",
+]
   .map((table) => `EXISTS (SELECT 1 FROM ${table} WHERE ${table}.tenant = each.tenant)`)
   .join(" OR ");
 

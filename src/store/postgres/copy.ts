@@ -142,6 +142,8 @@ const NUMBERED = [
   ["content", "id"],
   ["state_server", "id"],
   ["state", "id"],
+  ["kept_call_server", "id"],
+  ["kept_call", "id"],
   ["audit", "arrival"],
 ] as const;
 /** The first number of `imported_change`. */

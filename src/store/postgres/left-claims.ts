@@ -36,6 +36,11 @@ export async function moveState(run: RunSql, from: string, to: string): Promise<
   await run("UPDATE state_server SET tenant = $2 WHERE tenant = $1", [from, to]);
 }
 
+/** As `moveClaims`, for the kept calls of servers. */
+export async function moveCalls(run: RunSql, from: string, to: string): Promise<void> {
+  await run("UPDATE kept_call_server SET tenant = $2 WHERE tenant = $1", [from, to]);
+}
+
 /** As `moveState`, for one server, whose versions go on from there; returns the number of its keys. */
 export async function moveServerState(run: RunSql, tenant: string, server: string, to: string): Promise<number> {
   const [moved] = await run<{ keys: number; version: number }>(
@@ -60,6 +65,7 @@ export async function purge(run: RunSql, tenant: string, left: string, changes =
   await moveClaims(run, tenant, left);
   await moveResults(run, tenant, left);
   await moveState(run, tenant, left);
+  await moveCalls(run, tenant, left);
   const [names] = await run<{ count: number }>(
     "WITH gone AS (DELETE FROM name WHERE tenant = $1 RETURNING 1) SELECT count(*) FROM gone",
     [tenant],
@@ -73,7 +79,7 @@ export async function purge(run: RunSql, tenant: string, left: string, changes =
 }
 
 /**
- * Removes the claims and the state under an alias, with everything that nobody else holds, in steps that keep nobody
+ * Removes the claims, the state and the kept calls under an alias, with everything that nobody else holds, in steps that keep nobody
  * waiting. Returns the number of contents that are gone.
  */
 export async function removeClaims(database: PostgresDatabase, alias: string): Promise<number> {
@@ -107,6 +113,13 @@ async function removeSome(run: RunSql, alias: string): Promise<{ isOver: boolean
     [alias],
   );
   if (state.length === 0) await run("DELETE FROM state_server WHERE tenant = $1", [alias]);
+  const calls = await run(
+    `DELETE FROM kept_call WHERE id IN (
+       SELECT kept_call.id FROM kept_call JOIN kept_call_server ON kept_call_server.id = server_id
+       WHERE tenant = $1 LIMIT ${AT_ONCE}) RETURNING 1`,
+    [alias],
+  );
+  if (calls.length === 0) await run("DELETE FROM kept_call_server WHERE tenant = $1", [alias]);
   // Of an import that was not published.
   await run("DELETE FROM name_change WHERE tenant = $1", [alias]);
   const removed = await removeUnheld(
@@ -121,7 +134,7 @@ async function removeSome(run: RunSql, alias: string): Promise<{ isOver: boolean
     run,
     gone.map(({ id }) => id),
   );
-  const isOver = claims.length + results.length + state.length === 0;
+  const isOver = claims.length + results.length + state.length + calls.length === 0;
   return { isOver, removed: removed.length };
 }
 
@@ -159,13 +172,14 @@ export async function removeResults(
   );
 }
 
-/** The ids of aliases under which there are claims or state. */
+/** The ids of aliases under which there are claims, state or kept calls. */
 export async function leftIds(run: RunSql): Promise<string[]> {
   const isAlias = `tenant > '${ALIAS}' AND tenant < '${ALIAS}~'`;
   const found = await run<{ tenant: string }>(
     `SELECT DISTINCT tenant FROM tenant_content WHERE ${isAlias}
      UNION SELECT DISTINCT tenant FROM tenant_derived WHERE ${isAlias}
      UNION SELECT DISTINCT tenant FROM state_server WHERE ${isAlias}
+     UNION SELECT DISTINCT tenant FROM kept_call_server WHERE ${isAlias}
      UNION SELECT DISTINCT tenant FROM name_change WHERE ${isAlias}`,
   );
   return [...new Set(found.map(({ tenant }) => tenant.slice(ALIAS.length).split("-")[0]!))];

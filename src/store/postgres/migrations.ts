@@ -262,12 +262,41 @@ CREATE TABLE key_proof (
 );
 `;
 
+const keptCalls = `
+-- The calls that servers keep. They hang on a row of their server, so that all of them are left behind at once.
+CREATE TABLE kept_call_server (
+  id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  tenant text COLLATE "C" NOT NULL,
+  server text COLLATE "C" NOT NULL,
+  -- The sums of its calls.
+  calls  bigint NOT NULL,
+  bytes  bigint NOT NULL,
+  UNIQUE (tenant, server)
+);
+
+CREATE TABLE kept_call (
+  id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  server_id  bigint NOT NULL REFERENCES kept_call_server (id),
+  at         bigint NOT NULL,
+  expires_at bigint NOT NULL,
+  tool       text COLLATE "C" NOT NULL,
+  outcome    text COLLATE "C" NOT NULL,
+  micros     bigint NOT NULL,
+  principal  text,
+  -- JSON: what was said in it.
+  body       text NOT NULL
+);
+CREATE INDEX kept_call_by_time ON kept_call (server_id, at, id);
+CREATE INDEX kept_call_by_expiry ON kept_call (expires_at);
+`;
+
 /**
  * The steps from an empty database to today's, in order, as in `sqlite/migrations.ts`. A step only adds, so that nodes
  * before and after it serve together; what it makes unneeded goes in a later version.
  */
 export const migrations: readonly string[] = [
   [clock, contentAndNames, recordsAndState, tenants, audit, nodes].join("\n"),
+  keptCalls,
 ];
 
 /**

@@ -14,7 +14,7 @@ export class StoredSums {
   /** All kinds, as they are now. */
   async of(run: RunSql, tenant: string): Promise<StoredUse> {
     const [use] = await run<StoredUse>(
-      `SELECT packages, content, compiled, records, secrets, ${STATE} AS state FROM
+      `SELECT packages, content, compiled, records, secrets, ${STATE} AS state, ${CALLS} AS calls FROM
          (SELECT coalesce(sum(length) FILTER (WHERE is_package), 0) AS packages,
             coalesce(sum(length) FILTER (WHERE NOT is_package), 0) AS content
           FROM tenant_content, ${LENGTH} WHERE tenant = $1) AS contents,
@@ -31,12 +31,14 @@ export class StoredSums {
     return Object.fromEntries(storedKinds.map((kind) => [kind, use![kind]])) as StoredUse;
   }
 
-  /** As `of`, with all kinds but state as they were some seconds ago at most. */
+  /** As `of`, with all kinds but state and kept calls as they were some seconds ago at most. */
   async lately(run: RunSql, tenant: string): Promise<StoredUse> {
     const known = this.#lately.get(tenant);
     if (known && performance.now() - known.at < LATELY_MS) {
-      const [{ state } = { state: 0 }] = await run<{ state: number }>(`SELECT ${STATE} AS state`, [tenant]);
-      return { ...known.use, state };
+      const [beside] = await run<Pick<StoredUse, "state" | "calls">>(`SELECT ${STATE} AS state, ${CALLS} AS calls`, [
+        tenant,
+      ]);
+      return { ...known.use, ...beside };
     }
     const use = await this.of(run, tenant);
     this.#lately.set(tenant, { at: performance.now(), use });
@@ -55,6 +57,9 @@ const LENGTH =
 
 /** That of the tenant `$1`, whose sums stand beside it. */
 const STATE = "(SELECT coalesce(sum(bytes), 0) FROM state_server WHERE tenant = $1)";
+
+/** The same for its kept calls. */
+const CALLS = "(SELECT coalesce(sum(bytes), 0) FROM kept_call_server WHERE tenant = $1)";
 
 /** Throws `code` for a change that adds so many bytes to what a tenant stores, where that is more than it may. */
 export function checkRoom(use: StoredUse, added: number, storedBytesMax: number, code: FullCode): void {

@@ -7,7 +7,7 @@ import { sizeOf } from "../state-room.ts";
 import type { KeptState, NamedChange, PublishSettings, TenantStaging } from "../store.ts";
 import { claimContents, putContents, readContent } from "./content.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
-import { leftIds, moveClaims, moveState, purge, removeClaims, removeLater } from "./left-claims.ts";
+import { leftIds, moveCalls, moveClaims, moveState, purge, removeClaims, removeLater } from "./left-claims.ts";
 import { addState } from "./state.ts";
 
 /** The bytes, and the rows, that are written in one transaction. */
@@ -153,6 +153,8 @@ async function makeRoom(
   if (!replace && (await hasAnything(run, name))) throw new BerthError("tenant_exists", `"${name}"`);
   await moveClaims(run, name, gone);
   await moveState(run, name, gone);
+  // They are of servers that are others now.
+  await moveCalls(run, name, gone);
   await run(
     `WITH names AS (DELETE FROM name WHERE tenant = $1), records AS (DELETE FROM record WHERE tenant = $1)
      DELETE FROM name_change WHERE tenant = $1 AND kind NOT IN ${CHANGES_OF_PLACE}`,

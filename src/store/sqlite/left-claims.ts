@@ -13,7 +13,7 @@ export const UNHELD = `NOT EXISTS (SELECT 1 FROM tenant_content WHERE content_id
   AND NOT EXISTS (SELECT 1 FROM derived WHERE content_id = @id)`;
 
 /**
- * Claims on content and derived results that a tenant has lost, and the state of its servers. They are removed, with
+ * Claims on content and derived results that a tenant has lost, and the state and kept calls of its servers. They are removed, with
  * everything that nobody else holds, in steps small enough for others to write in between.
  */
 export function leftClaims(database: Database.Database, log: WriteAheadLog) {
@@ -28,12 +28,14 @@ export function leftClaims(database: Database.Database, log: WriteAheadLog) {
     "DELETE FROM left_content WHERE tenant = @from",
   ].map((sql) => database.prepare<[{ from: string; to?: string }]>(sql));
   const derived = leftResults(database);
-  const state = leftState(database);
+  const state = leftRows(database, "state", "state_server", "length(r.value)");
+  const calls = leftRows(database, "kept_call", "kept_call_server", "length(r.body)");
   const aliases = database
     .prepare<[], string>(
       `SELECT DISTINCT tenant FROM tenant_content WHERE tenant > '${ALIAS}' AND tenant < '${ALIAS}~'
        UNION SELECT DISTINCT tenant FROM tenant_derived WHERE tenant > '${ALIAS}' AND tenant < '${ALIAS}~'
-       UNION SELECT DISTINCT tenant FROM state_server WHERE tenant > '${ALIAS}' AND tenant < '${ALIAS}~'`,
+       UNION SELECT DISTINCT tenant FROM state_server WHERE tenant > '${ALIAS}' AND tenant < '${ALIAS}~'
+       UNION SELECT DISTINCT tenant FROM kept_call_server WHERE tenant > '${ALIAS}' AND tenant < '${ALIAS}~'`,
     )
     .pluck();
 
@@ -46,7 +48,7 @@ export function leftClaims(database: Database.Database, log: WriteAheadLog) {
     for (const id of results.contents) removeUnheld.run({ id });
     const isOver = ids.length === found.length && found.length < AT_ONCE && results.isOver;
     // One kind after the other, so that a step stays short.
-    return { isOver: isOver && state.release(alias), removed };
+    return { isOver: isOver && state.release(alias) && calls.release(alias), removed };
   });
 
   return {
@@ -60,6 +62,9 @@ export function leftClaims(database: Database.Database, log: WriteAheadLog) {
 
     /** As `move`, for the state of servers. */
     moveState: (from: string, to: string): void => state.move(from, to),
+
+    /** As `move`, for the kept calls of servers. */
+    moveCalls: (from: string, to: string): void => calls.move(from, to),
 
     /** Returns the number of contents that are gone. */
     async remove(alias: string): Promise<number> {
@@ -109,14 +114,15 @@ function leftResults(database: Database.Database) {
   };
 }
 
-function leftState(database: Database.Database) {
-  const move = database.prepare<[string, string]>("UPDATE state_server SET tenant = ? WHERE tenant = ?");
+/** Rows that hang on the rows of servers. */
+function leftRows(database: Database.Database, table: string, servers: string, bytes: string) {
+  const move = database.prepare<[string, string]>(`UPDATE ${servers} SET tenant = ? WHERE tenant = ?`);
   const some = database.prepare<[string], { id: number; bytes: number }>(
-    `SELECT s.id, length(s.value) AS bytes FROM state_server AS o JOIN state AS s ON s.server_id = o.id
+    `SELECT r.id, ${bytes} AS bytes FROM ${servers} AS o JOIN ${table} AS r ON r.server_id = o.id
      WHERE o.tenant = ? LIMIT ${AT_ONCE}`,
   );
-  const release = database.prepare<[number]>("DELETE FROM state WHERE id = ?");
-  const removeServers = database.prepare<[string]>("DELETE FROM state_server WHERE tenant = ?");
+  const release = database.prepare<[number]>(`DELETE FROM ${table} WHERE id = ?`);
+  const removeServers = database.prepare<[string]>(`DELETE FROM ${servers} WHERE tenant = ?`);
   return {
     move: (from: string, to: string): void => void move.run(to, from),
     /** True when there is no more of it. */

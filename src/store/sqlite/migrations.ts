@@ -297,6 +297,34 @@ FROM audit_kept_bytes AS kept, audit_anchored GROUP BY kept.tenant;
 DROP TABLE audit_kept_bytes;
 `;
 
+const keptCalls = `
+-- The calls that servers keep. They hang on a row of their server, so that all of them are left behind at once.
+CREATE TABLE kept_call_server (
+  id     INTEGER PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  server TEXT NOT NULL,
+  -- The sums of its calls.
+  calls  INTEGER NOT NULL,
+  bytes  INTEGER NOT NULL,
+  UNIQUE (tenant, server)
+);
+
+CREATE TABLE kept_call (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  server_id  INTEGER NOT NULL REFERENCES kept_call_server (id),
+  at         INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  tool       TEXT NOT NULL,
+  outcome    TEXT NOT NULL,
+  micros     INTEGER NOT NULL,
+  principal  TEXT,
+  -- JSON: what was said in it.
+  body       TEXT NOT NULL
+);
+CREATE INDEX kept_call_by_time ON kept_call (server_id, at, id);
+CREATE INDEX kept_call_by_expiry ON kept_call (expires_at);
+`;
+
 /**
  * The steps from an empty database to today's, in order. A step that was released is never edited: the database
  * remembers how many it has taken (`user_version`), so a change is a new step at the end.
@@ -318,4 +346,5 @@ export const migrations: readonly string[] = [
   state,
   nodes,
   auditChains,
+  keptCalls,
 ];

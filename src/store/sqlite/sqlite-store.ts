@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { rawBlock, type Cid } from "../../lib/cid.ts";
 import { removeLeftDrafts } from "../../lib/draft-file.ts";
-import { turnTaker } from "../../lib/event-loop.ts";
+import { nextTurn, turnTaker } from "../../lib/event-loop.ts";
 import type { Log } from "../../lib/log.ts";
 import { newAlias } from "../aliases.ts";
 import { ifSound } from "../if-sound.ts";
@@ -15,6 +15,7 @@ import { Collections } from "./collect.ts";
 import { SqliteContent } from "./content.ts";
 import { sqliteDerived } from "./derived.ts";
 import { ForeignChanges } from "./foreign-changes.ts";
+import { sqliteKeptCalls } from "./kept-calls.ts";
 import { changeOnThread, isLongChange } from "./long-change.ts";
 import { LONG_FROM_BYTES, LongContents } from "./long-content.ts";
 import { sqliteNames } from "./names.ts";
@@ -59,6 +60,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const records = sqliteRecords(database);
   const secrets = sqliteSecrets(database, audit);
   const state = sqliteState(database, audit, storedBytes);
+  const keptCalls = sqliteKeptCalls(database, storedBytes);
   const nodes = sqliteNodes(database);
   const boxes = new LetterBoxes(() => log.version(), nodes.hasLetter);
   const foreignChanges = new ForeignChanges(database, log);
@@ -149,6 +151,22 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
         return keys;
       },
       sizes: async (tenant) => attempt(() => state.sizes(tenant)).sort(byServer),
+    },
+
+    keptCalls: {
+      async add(tenant, calls, room) {
+        const summing = room.storedBytesMax === undefined ? undefined : storedBytes.ready(tenant, "lately");
+        if (summing) await summing;
+        await log.write(() => keptCalls.add(tenant, calls, room));
+      },
+      list: async (tenant, server, part) => attempt(() => keptCalls.list(tenant, server, part)),
+      get: async (tenant, server, id) => attempt(() => keptCalls.get(tenant, server, id)),
+      servers: async () => attempt(() => keptCalls.servers()),
+      remove: (tenant, server, before = Number.MAX_SAFE_INTEGER) =>
+        inSteps(() => log.write(() => keptCalls.removeSome(tenant, server, before))),
+      // Usually there is nothing to do, and nobody should wait for the lock.
+      removeExpired: async () =>
+        attempt(() => keptCalls.hasExpired()) ? inSteps(() => log.write(() => keptCalls.removeSomeExpired())) : 0,
     },
 
     nodes: {
@@ -318,6 +336,16 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       database.close();
     },
   };
+}
+
+/** Takes steps until one has nothing to do; calls go on in between. Returns what all have done. */
+async function inSteps(step: () => Promise<number>): Promise<number> {
+  for (let total = 0; ;) {
+    const done = await step();
+    if (done === 0) return total;
+    total += done;
+    await nextTurn();
+  }
 }
 
 /** No tenant can have this name. */

@@ -41,6 +41,7 @@ export class StoredBytes {
   readonly #recordsPage: Database.Statement<[string, string, string], RecordSize>;
   readonly #results: Database.Statement<[string], number | null>;
   readonly #state: Database.Statement<[string], number | null>;
+  readonly #calls: Database.Statement<[string], number | null>;
   readonly #records: Database.Statement<[string, number], number | null>;
   readonly #secrets: Database.Statement<[string], number | null>;
   readonly #log: Pick<WriteAheadLog, "version">;
@@ -85,6 +86,9 @@ export class StoredBytes {
     this.#state = database
       .prepare<[string], number | null>("SELECT SUM(bytes) FROM state_server WHERE tenant = ?")
       .pluck();
+    this.#calls = database
+      .prepare<[string], number | null>("SELECT SUM(bytes) FROM kept_call_server WHERE tenant = ?")
+      .pluck();
     this.#records = database
       .prepare<[string, number], number | null>(
         "SELECT SUM(octet_length(value)) FROM record WHERE tenant = ? AND expires_at > ?",
@@ -118,7 +122,7 @@ export class StoredBytes {
   async #sumInTurns(tenant: string): Promise<void> {
     try {
       const version = this.#log.version();
-      const { state: _besides, ...kinds } = await this.use(tenant);
+      const { state: _state, calls: _calls, ...kinds } = await this.use(tenant);
       if (this.#missed.has(tenant) || this.#log.version() !== version) return;
       if (version !== this.#seenVersion) this.#known.clear();
       this.#seenVersion = version;
@@ -139,8 +143,7 @@ export class StoredBytes {
     this.#seenVersion = version;
     const known = this.#known.get(tenant) ?? this.#summed(tenant);
     this.#known.set(tenant, known);
-    // A server writes its state at each call, and its sums stand beside it.
-    return known + (this.#state.get(tenant) ?? 0);
+    return known + this.#beside(tenant);
   }
 
   /**
@@ -149,7 +152,12 @@ export class StoredBytes {
    */
   lately(tenant: string): number {
     const known = this.#known.get(tenant);
-    return known === undefined ? this.of(tenant) : known + (this.#state.get(tenant) ?? 0);
+    return known === undefined ? this.of(tenant) : known + this.#beside(tenant);
+  }
+
+  /** State and kept calls, which servers write at each call: their sums stand beside them. */
+  #beside(tenant: string): number {
+    return (this.#state.get(tenant) ?? 0) + (this.#calls.get(tenant) ?? 0);
   }
 
   /** Throws `code` for a change after which the tenant would store `bytes`; `toldByKind` says more of that. */
@@ -203,8 +211,8 @@ export class StoredBytes {
       from = page.at(-1)!;
       await nextTurn();
     }
-    const [state, secrets] = [this.#state.get(tenant) ?? 0, this.#secrets.get(tenant) ?? 0];
-    return { packages, content, compiled, state, records, secrets };
+    const [state, calls] = [this.#state.get(tenant) ?? 0, this.#calls.get(tenant) ?? 0];
+    return { packages, content, compiled, state, calls, records, secrets: this.#secrets.get(tenant) ?? 0 };
   }
 
   /** Forgets a tenant that is gone: another of the same name has nothing. */

@@ -68,6 +68,8 @@ export async function sqliteTenantStaging(
     if (!replace && hasAnything(database, name)) throw new BerthError("tenant_exists", `"${name}"`);
     claims.move(name, gone);
     claims.moveState(name, gone);
+    // They are of servers that are others now.
+    claims.moveCalls(name, gone);
     for (const remove of main.removals) remove.run(name);
     // The serving processes know by this that it is another tenant.
     main.replace.run(Math.max(now, (before.replacedAt ?? 0) + 1), JSON.stringify(limits), name);

@@ -67,11 +67,12 @@ export function sqliteTenants(
     return recordChange(name, now, by);
   };
 
-  /** Removes everything under a name except claims on content and state, which are left behind. Returns the number of names. */
+  /** Removes everything under a name except claims on content, state and kept calls, which are left behind. Returns the number of names. */
   const purge = (name: string, left: string): number => {
     claims.move(name, left);
     claims.moveDerived(name, left);
     claims.moveState(name, left);
+    claims.moveCalls(name, left);
     const names = statements.removeNames.run(name).changes;
     for (const remove of statements.removals) remove.run(name);
     return names;
