@@ -21,6 +21,7 @@ type Way =
   | "variable"
   | "secret"
   | "state"
+  | "kept"
   | "withdrawal"
   | "cid"
   | "resource"
@@ -52,6 +53,7 @@ export const RIGHTS = {
   values: { action: "edit", of: "tenant", what: "set and delete variables", ways: ["variable"] },
   secretValues: { action: "edit", of: "tenant", what: "set and delete secrets", ways: ["secret"] },
   state: { action: "edit", of: "server", what: "read and change a server's state", ways: ["state"] },
+  calls: { action: "edit", of: "server", what: "read the calls that a server keeps", ways: ["kept"] },
   withdrawal: { action: "edit", of: "tenant", what: "withdraw and reinstate releases", ways: ["withdrawal"] },
   contents: {
     action: "read",

@@ -72,7 +72,7 @@ export function readFilter(texts: FilterTexts, now: number = Date.now()): AuditF
   };
   const time = (field: "since" | "until"): number | undefined => {
     const text = given(field);
-    const ms = text === undefined ? undefined : timeOf(text, now);
+    const ms = text === undefined ? undefined : readTime(text, now);
     if (text !== undefined && ms === undefined) {
       problems.push(
         `${field} must be a time such as 2026-11-22T08:00Z, or a span back from now such as 30m, 12h or 7d`,
@@ -100,8 +100,8 @@ export function readFilter(texts: FilterTexts, now: number = Date.now()): AuditF
 const UNIT_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 const MOMENT = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(Z|[+-]\d\d:\d\d)?)?$/;
 
-/** Milliseconds since the epoch; a time without a zone is in UTC. */
-function timeOf(text: string, now: number): number | undefined {
+/** Milliseconds since the epoch of a time, in UTC without a zone, or of a span back from now; undefined for another text. */
+export function readTime(text: string, now: number): number | undefined {
   const [, count, unit = ""] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
   if (count !== undefined) return now - Number(count) * UNIT_MS[unit]!;
   const [whole, zone] = MOMENT.exec(text) ?? [];

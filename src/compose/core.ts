@@ -24,6 +24,7 @@ import { openExecutor, tryGuests } from "../executor/open-executor.ts";
 import { openFolders, type OwnPlaces } from "../folders/folders.ts";
 import { openExplore } from "../host/builtin/explore-server.ts";
 import { stateRules } from "../host/calls/guest-state.ts";
+import { KeptCalls } from "../host/calls/kept-calls.ts";
 import { logCalls, Observers } from "../host/calls/observe.ts";
 import type { OperatorGrants } from "../host/calls/operator-grants.ts";
 import { compilingInTurn, QUICK_COMPILE_MS } from "../host/catalog/compile-in-turn.ts";
@@ -85,6 +86,7 @@ export interface Core {
   readonly packages: PackageEdits;
   readonly secrets: SecretEdits;
   readonly state: StateEdits;
+  readonly keptCalls: KeptCalls;
   readonly checks: Checks;
   readonly endpoint: Endpoint;
   readonly executor: Executor;
@@ -159,6 +161,16 @@ export async function openCore(
       }),
     );
     await calls.open();
+    const keptCalls = opened(
+      new KeptCalls({
+        store: store.keptCalls,
+        now: () => store.now(),
+        storedBytesOf: (tenant) => limitsOf(tenant).storedBytes,
+        mayRemove: async () => (await cluster.lease("kept calls")).node === cluster.id,
+        limits,
+        log,
+      }),
+    );
     const observers = new Observers((error) => log.error({ err: error }, "an observer of calls failed"));
     const relay = opened(new SocketRelay({ start, makeFolder, limits, ownPort, log, follow: following(observers) }));
     const network = { privateHostsOf: privateHostsOf(config), ownPort, retire: relay.retire };
@@ -207,6 +219,7 @@ export async function openCore(
       keptCode: new KeptCode(limits),
       log,
       observers,
+      keptCalls,
       grants,
       folders: given,
       network,
@@ -333,6 +346,7 @@ export async function openCore(
       packages,
       secrets: secretEdits,
       state,
+      keptCalls,
       checks,
       endpoint,
       executor,

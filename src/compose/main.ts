@@ -110,6 +110,7 @@ export async function startBerth(
     packages,
     secrets,
     state,
+    keptCalls,
     checks,
     metrics,
   } = core;
@@ -123,6 +124,7 @@ export async function startBerth(
     packages,
     secrets,
     state,
+    keptCalls,
     checks,
     endpoint,
     tenancy,

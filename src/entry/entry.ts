@@ -8,6 +8,7 @@ import { readEnvironment, type EntryEnvironment } from "./environment-fields.ts"
 import { cidFields, entryFields } from "./fields.ts";
 import {
   readFolderNames,
+  readKeepCalls,
   readLimits,
   readNetwork,
   readSecretNames,
@@ -64,6 +65,8 @@ export interface ServerEntry {
   readonly folders: readonly string[];
   /** The limits on its calls. */
   readonly limits: ServerLimits;
+  /** How long its calls are kept with their arguments and results; undefined where they are not. */
+  readonly keepCallsMs: number | undefined;
   /** Items that are configured wrongly, and are not offered in any other form either. */
   readonly leftOut: LeftOut;
   /** The entry as written, which a release keeps. */
@@ -168,6 +171,8 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
     complain(inside(place, "env"), "not-for-upstreams", message);
   }
   const limits = readLimits(fields.limits ?? {}, inside(place, "limits"));
+  const keepCallsMs =
+    fields.keep_calls === undefined ? undefined : readKeepCalls(fields.keep_calls, inside(place, "keep_calls"));
   const refused = problems.length > 0;
 
   const leftOut = { tools: [] as string[], prompts: [] as string[], resources: [] as string[] };
@@ -201,6 +206,7 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
     network,
     folders,
     limits,
+    keepCallsMs,
     leftOut,
     raw: isObject(given) ? given : {},
   };

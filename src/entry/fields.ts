@@ -30,6 +30,7 @@ export const entryFields = {
   network: "list",
   folders: "list",
   limits: "object",
+  keep_calls: "text",
 } as const satisfies Record<string, FieldType>;
 
 /** The fields of an entry that are CIDs. */

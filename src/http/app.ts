@@ -9,6 +9,7 @@ import type { PackageEdits } from "../edits/package-edits.ts";
 import type { SecretEdits } from "../edits/secret-edits.ts";
 import type { StateEdits } from "../edits/state-edits.ts";
 import type { McpsLimits } from "../entry/mcps.ts";
+import type { KeptCalls } from "../host/calls/kept-calls.ts";
 import type { Host } from "../host/host.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
 import { tellable } from "../lib/error-mapping.ts";
@@ -80,6 +81,7 @@ interface AppOptions {
   readonly packages: PackageEdits;
   readonly secrets: SecretEdits;
   readonly state: StateEdits;
+  readonly keptCalls: KeptCalls;
   readonly tenancy: Tenancy;
   readonly cluster: Pick<Cluster, "others">;
   readonly isolation: string;
@@ -137,14 +139,15 @@ export function createApp(options: AppOptions): Route {
   app.get("/metrics", routed(metricsRoute(options)));
   // A page of a server has the address of its function: what does not ask for a page is a call.
   app.use(serversRoute(options));
-  const { host, edits, packages, secrets, state, audit, storedUse, isolation, access, originOf, writable, limits } =
-    options;
+  const { host, edits, packages, secrets, state, keptCalls, audit, storedUse } = options;
+  const { isolation, access, originOf, writable, limits } = options;
   const pageParts = {
     host,
     edits,
     packages,
     secrets,
     state,
+    keptCalls,
     audit,
     storedUse,
     isolation,

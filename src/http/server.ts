@@ -10,6 +10,7 @@ import type { PackageEdits } from "../edits/package-edits.ts";
 import type { SecretEdits } from "../edits/secret-edits.ts";
 import type { StateEdits } from "../edits/state-edits.ts";
 import type { McpsLimits } from "../entry/mcps.ts";
+import type { KeptCalls } from "../host/calls/kept-calls.ts";
 import type { Host } from "../host/host.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -67,6 +68,7 @@ export interface HttpOptions {
   readonly packages: PackageEdits;
   readonly secrets: SecretEdits;
   readonly state: StateEdits;
+  readonly keptCalls: KeptCalls;
   readonly checks: ServersRouteOptions["checks"] & ApiOptions["checks"];
   readonly endpoint: Endpoint;
   readonly tenancy: Tenancy;

@@ -556,6 +556,22 @@ const auditLimits = {
   auditSearchLinks: 1_000,
 };
 
+/** The limits of calls that servers keep with their arguments and results. */
+const keptCallLimits = {
+  /** The longest time for which an entry has calls kept; a longer one counts as this. */
+  keptCallDays: 30,
+  /** The arguments, and the result, of one kept call, as JSON; longer ones are left out. */
+  keptCallBytes: 32 * 1024,
+  /** Calls that one server keeps; the oldest ones go first. */
+  keptCalls: 1_000,
+  /** The bytes of all calls that a tenant keeps; the oldest ones go first, of the server that keeps most. */
+  keptCallBytesPerTenant: 64 * 1024 * 1024,
+  /** How long an ended call waits to be kept. */
+  keptCallDelayMs: 1_000,
+  /** The bytes of a tenant's calls that wait to be kept; further ones are not kept. */
+  queuedKeptCallBytesPerTenant: 8 * 1024 * 1024,
+};
+
 /** The limits of the service's own log. */
 const logLimits = {
   /** Log lines that stderr does not take; further ones are dropped and counted. */
@@ -576,6 +592,7 @@ const defaults = {
   ...storeLimits,
   ...upstreamLimits,
   ...auditLimits,
+  ...keptCallLimits,
 };
 
 export type Limits = Readonly<typeof defaults>;
@@ -602,6 +619,7 @@ export const limitsOfMachine = {
   processStartsPerMinutePerTenant: 1,
   processorMsPerSecondPerTenant: 1,
   strayLogLinesPerMinutePerTenant: 1,
+  queuedKeptCallBytesPerTenant: "keptCallBytes",
   draftBytes: "bodyBytes",
   draftBytesPerTenant: "bodyBytes",
   replayBytes: "streamBytes",

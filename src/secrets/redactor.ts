@@ -1,7 +1,7 @@
 import { isObject, type Json } from "../lib/json.ts";
 
 /** Stands in place of a value. */
-const HIDDEN = "[hidden]";
+export const HIDDEN = "[hidden]";
 /** Often marks the place where a text was cut. */
 const CUT = "…";
 /** At the edge of a cut text, a part of a value is hidden from this length on. */

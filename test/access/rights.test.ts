@@ -186,6 +186,7 @@ class Trial {
         send: (h) => this.#sent("POST", "/definitions/alpha/review", source(), h),
       },
       { power: "source", way: "restore", send: (h) => this.#sent("POST", `${older}/restore?entry=keep`, undefined, h) },
+      { power: "calls", way: "kept", send: (h) => this.#sent("GET", "/servers/alpha/calls", undefined, h) },
       { power: "source", way: "recent", send: (h) => this.#sent("GET", "/servers/alpha/recent", undefined, h) },
       {
         power: "values",
@@ -236,7 +237,8 @@ class Trial {
     if (status === 401 || status === 403) return false;
     const worked = status < 300 || status === attempt.answered;
     assert.ok(worked, `${attempt.power} by ${attempt.way}: ${status} ${JSON.stringify(body)}`);
-    const isRead = ["contents", "tokens", "audit"].includes(attempt.power) || /review|approve|recent/.test(attempt.way);
+    const isRead =
+      ["contents", "tokens", "audit"].includes(attempt.power) || /review|approve|recent|kept/.test(attempt.way);
     if (!isRead) await this.reset();
     return true;
   }

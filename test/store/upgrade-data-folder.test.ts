@@ -8,12 +8,13 @@ import { promisify } from "node:util";
 import { gunzipSync } from "node:zlib";
 import { packageRoot } from "../../src/config.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { apiOf } from "../support/api.ts";
+import { apiOf, type Api } from "../support/api.ts";
 import { recordsOf } from "../support/audit.ts";
 import { post, request } from "../support/berth.ts";
 import { cli } from "../support/commands.ts";
 import { patientEnv } from "../support/patience.ts";
 import { ServeProcess } from "../support/serve-process.ts";
+import { until } from "../support/until.ts";
 import { fixtures as upstreams } from "../support/upstreams.ts";
 
 interface Facts {
@@ -40,6 +41,7 @@ for (const [version, name] of [
   [11, "data-folder"],
   [12, "data-folder-12"],
   [14, "data-folder-14"],
+  [16, "data-folder-16"],
 ] as const) {
   const fixture = join(packageRoot, "test", "fixtures", name);
   const facts = JSON.parse(readFileSync(join(fixture, "facts.json"), "utf8")) as Facts;
@@ -120,6 +122,9 @@ async function answersAsThen(
   assert.equal((await api.put("/variables/motto", "of today\n")).status, motto ? 200 : 201);
   assert.equal((await api.put("/definitions/counter", COUNTER)).status, 201);
   assert.deepEqual([await call("counter", "count"), await call("counter", "count")], ["1", "2"], "it keeps state");
+  const keeping = await api.send("GET", "/servers/counter/calls");
+  assert.deepEqual([keeping.status, keeping.body], [200, { keptMs: null, calls: [] }]);
+  await keepsCalls(api, () => call("counter", "count"));
   await served.end("SIGTERM");
 
   await berth(["audit", "verify", "--head", head, "--data", data]);
@@ -132,6 +137,22 @@ async function answersAsThen(
     ({ server, principal }) => server === "pinned" && typeof principal === "string" && principal.startsWith("token:"),
   );
   assert.equal(byToken.length, 2, "one then, and one now");
+}
+
+/** A table of a later version is used in the data of this one. */
+async function keepsCalls(api: Api, call: () => Promise<unknown>): Promise<void> {
+  const entry = await api.send("GET", "/entries/counter");
+  const text = entry.status === 200 ? Object.values(entry.body.files as Record<string, string>)[0]! : "{}";
+  const saved = await api.put(
+    "/entries/counter",
+    JSON.stringify({ ...(JSON.parse(text) as object), keep_calls: "7d" }),
+  );
+  assert.ok(saved.status < 300, JSON.stringify(saved.body));
+  assert.equal(await call(), "3");
+  await until(async () => {
+    const { calls } = (await api.send("GET", "/servers/counter/calls")).body;
+    return (calls as object[]).length === 1;
+  }, "the call is kept");
 }
 
 async function berth(args: readonly string[]): Promise<void> {

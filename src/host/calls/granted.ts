@@ -79,7 +79,7 @@ function grantsIn(listed: DirectoryEntry | undefined): string {
  */
 export function asGivenNow(then: ServerEntry, { entry: now, refused }: DirectoryEntry): ServerEntry {
   // It is unknown what a wrong entry would grant.
-  if (refused) return { ...then, secrets: [], network: [], folders: [], variables: [] };
+  if (refused) return { ...then, secrets: [], network: [], folders: [], variables: [], keepCallsMs: undefined };
   // Without a list of its own an upstream reads no variable, and code reads all.
   const variables = inBoth(then.variables, now.upstream === undefined ? now.variables : []);
   return {
@@ -88,6 +88,7 @@ export function asGivenNow(then: ServerEntry, { entry: now, refused }: Directory
     network: allowedByBoth(then.network, now.network),
     folders: inBoth(then.folders, now.folders) ?? [],
     limits: now.limits,
+    keepCallsMs: now.keepCallsMs,
     ...(variables && { variables }),
   };
 }

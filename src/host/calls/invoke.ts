@@ -74,6 +74,8 @@ export type CallEnd = {
   readonly failure?: GuestFailure | undefined;
   /** The message of an error that may not come again. */
   readonly transient?: string | undefined;
+  /** The message of the error that the caller gets in place of a result. */
+  readonly rejection?: string;
 } & (
   | { readonly result: CallResult; readonly asked?: undefined }
   | { readonly result?: undefined; readonly asked: InputRequired }
@@ -88,7 +90,7 @@ export function rejectWith(error: unknown, failure?: GuestFailure): CallEnd {
   const answer = (): never => {
     throw error;
   };
-  return { outcome: "error", failure, answer };
+  return { outcome: "error", failure, rejection: (error as Error).message, answer };
 }
 
 interface Invocation<Returned> {
@@ -148,6 +150,7 @@ function record<Returned>(
     retries,
     end.failure,
     end.asked?.inputRequests as JsonObject | undefined,
+    end.rejection,
   );
   return end.result ?? end.asked ?? end.answer();
 }

@@ -106,6 +106,8 @@ export interface ObservedCall {
   readonly result: CallResult | undefined;
   /** Size of the result's content in UTF-16 units; bytes count as their base64. */
   readonly size: number;
+  /** The message of the error that the caller gets in place of a result. */
+  readonly rejection: string | undefined;
   /** How the function failed; its stack has the line in its sources, for the operator and the author. */
   readonly failure: GuestFailure | undefined;
 }
@@ -182,12 +184,24 @@ export class CallNotes {
   readonly #observers: Observers;
   readonly #gate: Gate | undefined;
   readonly #hide: Hide;
+  readonly #keep: CallObserver | undefined;
   /** Shared by all calls, so a call that prints nothing costs no function of its own. */
   readonly #onLine: OnLog;
 
-  /** `gate` is the server's own, if it has one. `hide` removes what its code was given in secret. */
-  constructor(tool: CalledTool, activity: Activity, observers: Observers, gate?: Gate, hide: Hide = (text) => text) {
+  /**
+   * `gate` is the server's own, if it has one. `hide` removes what its code was given in secret. `keep` hears of each call
+   * where the server keeps them.
+   */
+  constructor(
+    tool: CalledTool,
+    activity: Activity,
+    observers: Observers,
+    gate?: Gate,
+    hide: Hide = (text) => text,
+    keep?: CallObserver,
+  ) {
     this.#tool = tool;
+    this.#keep = keep;
     this.#gate = gate;
     this.#hide = hide;
     this.#activity = activity;
@@ -240,15 +254,17 @@ export class CallNotes {
     retries = 0,
     failure?: GuestFailure,
     asked?: JsonObject,
+    rejection?: string,
   ): Result {
     const ms = performance.now() - beganAt;
     const size = result ? sizeOf(result) : 0;
     const tool = this.#tool;
     this.#activity.note(tool.tool, outcome, beganAt, ms, size, retries);
     const observers = this.#observers;
-    if (observers.any || observers.isFollowed) {
-      const call = { tool, outcome, beganAt, ms, retries, principal, trace, args, result, size, failure };
+    if (observers.any || observers.isFollowed || this.#keep) {
+      const call = { tool, outcome, beganAt, ms, retries, principal, trace, args, result, size, rejection, failure };
       observers.tell(call);
+      this.#keep?.(call);
       if (observers.isFollowed) observers.happened({ kind: "ended", call, asked, hide: this.#hide });
     }
     return result;

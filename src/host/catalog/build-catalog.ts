@@ -13,6 +13,7 @@ import type { FetchLimits } from "../../network/fetches.ts";
 import { createCompleter } from "../calls/completer.ts";
 import { acceptanceOf, grantProblems, grantTo, leaveOutNamesakes, type GrantDependencies } from "../calls/granted.ts";
 import { followedPort, followedPrompt, followedResource, heardRun } from "../calls/happenings.ts";
+import { keptTimeProblems } from "../calls/kept-calls.ts";
 import { CallNotes, gateOf } from "../calls/observe.ts";
 import { privateRequests, withOperatorGrants } from "../calls/operator-grants.ts";
 import { writtenPrompt, createPrompt } from "../calls/prompt.ts";
@@ -201,12 +202,14 @@ async function serveRelease(
       const { contract, function: own } = tool;
       const { name } = contract;
       const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name), takesUnread: true });
+      const called = { tenant, server, release: release.block.cid, tool: name };
       const notes = new CallNotes(
-        { tenant, server, release: release.block.cid, tool: name },
+        called,
         activity,
         observers,
         gate,
         hide,
+        dependencies.keptCalls?.keeperOf(called, { contract, entry, grant: given.grant }),
       );
       return [
         name,
@@ -277,6 +280,7 @@ async function serveRelease(
         ? privateRequests(requested, dependencies.operatorGrants)
         : requestProblems(server, entry.raw, missing, acceptanceOf(tenant, server))),
       ...(await grantProblems({ ...subject, requested }, granted.grant, dependencies)),
+      ...keptTimeProblems(server, entry, limits),
     ],
     ...(missing.length > 0 && { ungranted: missing }),
     tool: (name) => tools.get(name),

@@ -14,6 +14,7 @@ import type { Launch } from "../../upstream/launch.ts";
 import { parseLauncher } from "../../upstream/launcher-uri.ts";
 import type { Activities } from "../calls/activity.ts";
 import { grantProblems } from "../calls/granted.ts";
+import { keptTimeProblems, type KeptCalls } from "../calls/kept-calls.ts";
 import { CallNotes, gateOf, type Observers } from "../calls/observe.ts";
 import {
   heldPrompt,
@@ -47,10 +48,12 @@ export interface UpstreamDependencies extends ApprovalDependencies {
   readonly mayStartPrograms?: (tenant: string) => boolean;
   readonly activities: Activities;
   readonly observers: Observers;
+  /** Keeps calls for servers whose entries ask for it; without it, none are kept. */
+  readonly keptCalls?: KeptCalls;
   /** By which several processes keep limits together; each has its own without it. */
   readonly sharedLimits?: SharedLimits;
   readonly log: Log;
-  readonly limits: RetryLimits & ApprovedLimits & Pick<Limits, "upstreamCallMs">;
+  readonly limits: RetryLimits & ApprovedLimits & Pick<Limits, "upstreamCallMs" | "keptCallDays">;
 }
 
 interface MadeOfUpstream {
@@ -106,7 +109,11 @@ export async function loadUpstream(
     contract,
     hidden,
     functions: own.tools.map(({ name }) => name),
-    problems: [...problems, ...(await grantProblems({ tenant, server, entry }, grant))],
+    problems: [
+      ...problems,
+      ...(await grantProblems({ tenant, server, entry }, grant)),
+      ...keptTimeProblems(server, entry, dependencies.limits),
+    ],
     identity: identitiesOf(contract.tools, (tool) => ({
       upstream: uri,
       tool: originals.get(tool)?.name ?? tool,
@@ -117,14 +124,17 @@ export async function loadUpstream(
       originals,
       held,
       optionsOf,
-      notesOf: (tool) =>
-        new CallNotes(
-          { tenant, server, release: release.cid, tool },
+      notesOf: (tool) => {
+        const called = { tenant, server, release: release.cid, tool: tool.name };
+        return new CallNotes(
+          called,
           activity,
           dependencies.observers,
           gate,
           grant && ((text) => grant.hide(text)),
-        ),
+          dependencies.keptCalls?.keeperOf(called, { contract: tool, entry, grant }),
+        );
+      },
       limits: dependencies.limits,
       warn: (tool, message) => dependencies.log.warn({ tenant, server, tool }, grant?.hide(message) ?? message),
     }),
@@ -177,8 +187,8 @@ interface Served extends Pick<UpstreamToolParts, "limits"> {
   readonly held: Held;
   /** The options that a tool finds in its call's context, by the name that clients know. */
   readonly optionsOf: (tool: string) => JsonObject;
-  /** By the name that clients know. */
-  readonly notesOf: (tool: string) => CallNotes;
+  /** For a tool as clients know it. */
+  readonly notesOf: (tool: ToolContract) => CallNotes;
   /** Called when a tool contradicts itself. */
   readonly warn: (tool: string, message: string) => void;
 }
@@ -192,13 +202,13 @@ function upstreamParts(
     hosted,
     original: originals.get(tool.name) ?? tool,
     configured: optionsOf(tool.name),
-    notes: notesOf(tool.name),
+    notes: notesOf(tool),
     limits,
     warn: (message) => warn(tool.name, message),
   });
   const tool = foundByName(
     [contract.tools, (tool) => upstreamTool(tool, partsOf(tool))],
-    [held.tools, (tool) => heldTool(tool, notesOf(tool.name))],
+    [held.tools, (tool) => heldTool(tool, notesOf(tool))],
   );
   const prompt = foundByName(
     [contract.prompts, (prompt) => upstreamPrompt(hosted, prompt)],

@@ -2,6 +2,7 @@ import { Router, type Request } from "express";
 import { ToldChanges } from "../../contract/change.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract } from "../../contract/contract.ts";
+import type { ListedCall } from "../../host/calls/kept-calls.ts";
 import type { ServerSummary } from "../../host/catalog/overview.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -9,6 +10,7 @@ import { mapInTurns } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
 import { listedProblems } from "../../lib/problem.ts";
 import { changing, listing, mayChange, mayKnow, named, reading, readingWith } from "../access/permit.ts";
+import { nextCursor, noSuchCall, readCallId, readKeptCallsQuery } from "../kept-calls-query.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import type { RouteHandler } from "../routed.ts";
 import { addRoute, type Permits } from "./add-route.ts";
@@ -17,7 +19,7 @@ import { readPrecondition, saveOptions, writerOf } from "./preconditions.ts";
 import { sendSaved } from "./subjects.ts";
 
 /** `/api/servers`: the servers, and the releases of each. */
-export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions): Router {
+export function serverRoutes({ edits, host, keptCalls, access, bodies, limits }: ApiOptions): Router {
   const getList: RouteHandler = async (context) => {
     const { tenant, base, principal } = context;
     const page = readListPage(context.request, limits);
@@ -86,6 +88,28 @@ export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions
     context.response.json({ recent: host.recentLines(tenant, name) });
   };
 
+  const getCalls: RouteHandler = async (context) => {
+    const { request, response, tenant } = context;
+    const name = named(context)!;
+    if (!host.has(tenant, name)) throw new BerthError("server_not_found", `"${name}"`);
+    const found = await keptCalls.list(tenant, name, readKeptCallsQuery(request, limits));
+    const next = nextCursor(found);
+    response.setHeader("Cache-Control", "no-store");
+    response.json({
+      keptMs: keptCalls.keptMs(tenant, name) ?? null,
+      calls: found.calls.map(callOf),
+      ...(next !== undefined && { next }),
+    });
+  };
+
+  const getCall: RouteHandler = async (context) => {
+    const { request, response, tenant } = context;
+    const call = await keptCalls.get(tenant, named(context)!, readCallId(request.params["id"]));
+    if (!call) throw noSuchCall();
+    response.setHeader("Cache-Control", "no-store");
+    response.json(callOf(call));
+  };
+
   const postApprove: RouteHandler = async (context) => {
     const name = context.request.params["name"]!;
     const by = writerOf(context);
@@ -115,6 +139,9 @@ export function serverRoutes({ edits, host, access, bodies, limits }: ApiOptions
   addRoute(router, "/:name/upstream", one, { get: getUpstream });
   addRoute(router, "/:name/approve", { ...one, write: changing("approvals", named) }, { post: postApprove });
   addRoute(router, "/:name/recent", { ...one, read: readingWith("source", named) }, { get: getRecent });
+  const kept: Permits = { ...one, read: readingWith("calls", named) };
+  addRoute(router, "/:name/calls", kept, { get: getCalls });
+  addRoute(router, "/:name/calls/:id", kept, { get: getCall });
   addRoute(router, "/:name/diff", one, { get: getDiff });
   return router;
 }
@@ -140,6 +167,10 @@ function contractIn(body: string): Cid {
     "invalid_params",
     "the body must be {contract}: the CID of the contract that you approve, as JSON",
   );
+}
+
+function callOf({ micros, ...call }: ListedCall): object {
+  return { ...call, ms: micros / 1_000 };
 }
 
 function summaryOf(

@@ -29,6 +29,7 @@ describe("calls that are observed", () => {
       args: { text: "hello" },
       result,
       size: 5,
+      rejection: undefined,
       failure: undefined,
     });
   });

@@ -1,0 +1,476 @@
+import type { ServerEntry } from "../../entry/entry.ts";
+import type { GuestFailure } from "../../executor/executor.ts";
+import type { Cid } from "../../lib/cid.ts";
+import { cutText } from "../../lib/cut-text.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { nextTurn, turnTaker } from "../../lib/event-loop.ts";
+import { JsonText, type Json } from "../../lib/json.ts";
+import type { Log } from "../../lib/log.ts";
+import { LongText } from "../../lib/long-text.ts";
+import type { Problem } from "../../lib/problem.ts";
+import type { Limits } from "../../limits/limits.ts";
+import type { Grant } from "../../secrets/grants.ts";
+import { Redactor } from "../../secrets/redactor.ts";
+import type { KeptCallFacts, KeptCallPart, KeptCallStore, NewKeptCall } from "../../store/store.ts";
+import type { ToolContract } from "../catalog/catalog.ts";
+import type { DirectoryEntry } from "../catalog/directory.ts";
+import type { CallOutcome } from "./activity.ts";
+import { jsonOf } from "./long-result.ts";
+import type { CalledTool, ObservedCall } from "./observe.ts";
+import { namesSecrets, withoutSecretFields } from "./secret-fields.ts";
+
+export type { KeptCallPart } from "../../store/store.ts";
+
+export type KeptCallLimits = Pick<
+  Limits,
+  | "keptCallDays"
+  | "keptCallBytes"
+  | "keptCalls"
+  | "keptCallBytesPerTenant"
+  | "keptCallDelayMs"
+  | "queuedKeptCallBytesPerTenant"
+>;
+
+interface KeptCallsOptions {
+  readonly store: KeptCallStore;
+  /** The clock of the store. */
+  readonly now: () => number;
+  /** The most that a tenant may store of all kinds. */
+  readonly storedBytesOf?: (tenant: string) => number;
+  /** Tells if this process is the one of several that removes what is to be kept no longer. Default: it is. */
+  readonly mayRemove?: () => Promise<boolean>;
+  readonly limits: KeptCallLimits;
+  readonly log: Log;
+}
+
+/** The contents of a call, as its server keeps them: without secrets. */
+export interface KeptContents {
+  readonly release: Cid;
+  readonly retries: number;
+  readonly requestId?: string;
+  /** Absent where they are too long, or were not kept because the server's secrets could not be read. */
+  readonly arguments?: Json;
+  readonly argumentsBytes: number;
+  /** Absent likewise, and where there was none: questions, or an error in its place. */
+  readonly result?: Json;
+  readonly resultBytes?: number;
+  readonly error?: KeptError;
+  /** True where nothing of it was kept, as the server's secrets could not be read. */
+  readonly isUnread?: boolean;
+}
+
+export interface KeptError {
+  readonly message: string;
+  /** The function's own stack, with places in its sources. */
+  readonly stack?: string;
+}
+
+export interface ListedCall extends Omit<KeptCallFacts, "outcome"> {
+  readonly outcome: CallOutcome;
+}
+
+export type FoundCall = ListedCall & KeptContents;
+
+/** The outcomes of calls that failed. */
+export const FAILED: readonly CallOutcome[] = ["error", "invalid"];
+
+const DAY_MS = 86_400_000;
+const SWEEP_MS = 60_000;
+/** Calls, and bytes of them, that are written at once before other calls go on. */
+const CALLS_AT_ONCE = 64;
+const BYTES_AT_ONCE = 256 * 1024;
+/** Counted for each waiting call besides its texts. */
+const CALL_BYTES = 256;
+const ERROR_UNITS_MAX = 8_000;
+/** How often a write is tried before its calls are dropped. */
+const ATTEMPTS = 10;
+/** How often the log tells that a tenant's calls find no room. */
+const TOLD_EVERY_MS = 60_000;
+
+/** How long a server's calls are kept by its entry, within the limit. */
+function keptMs({ keepCallsMs }: Pick<ServerEntry, "keepCallsMs">, { keptCallDays }: KeptCallLimits): number {
+  return Math.min(keepCallsMs ?? 0, keptCallDays * DAY_MS);
+}
+
+export function keptTimeProblems(
+  server: string,
+  { keepCallsMs = 0 }: Pick<ServerEntry, "keepCallsMs">,
+  { keptCallDays }: Pick<KeptCallLimits, "keptCallDays">,
+): Problem[] {
+  if (keepCallsMs <= keptCallDays * DAY_MS) return [];
+  const pointer = `/${server.replaceAll("~", "~0").replaceAll("/", "~1")}/keep_calls`;
+  const message = `Calls are kept for ${keptCallDays} days at the most (BERTH_KEPT_CALL_DAYS), and "keep_calls" says more`;
+  return [{ code: "kept-too-long", message, severity: "warning", pointer }];
+}
+
+/**
+ * Keeps calls with their arguments and results for servers whose entries ask for it, and finds them again. A call waits for
+ * nothing: what was said in it is written shortly after, many calls at a time, without the secrets that its server may see.
+ * The queue is bounded for each tenant; calls that find no room in it are not kept, and the log says how many.
+ */
+export class KeptCalls {
+  readonly #options: KeptCallsOptions;
+  /** How long each server keeps calls, by tenant and server; only those that keep any. */
+  readonly #tenants = new Map<string, ReadonlyMap<string, number>>();
+  readonly #queues = new Map<string, Queue>();
+  /** When the log last told that a tenant's calls find no room. */
+  readonly #told = new Map<string, number>();
+  #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> = Promise.resolve();
+  #isClosed = false;
+  readonly #sweeping: NodeJS.Timeout;
+
+  constructor(options: KeptCallsOptions) {
+    this.#options = options;
+    this.#sweeping = setInterval(() => void this.sweep(), SWEEP_MS).unref();
+  }
+
+  /** In whole milliseconds. */
+  #now(): number {
+    return Math.round(this.#options.now());
+  }
+
+  /** Keeps the calls of one tool; undefined where its entry does not ask for it. */
+  keeperOf(tool: CalledTool, { contract, entry, grant }: Kept): ((call: ObservedCall) => void) | undefined {
+    const ms = keptMs(entry, this.#options.limits);
+    if (ms === 0) return undefined;
+    const { inputSchema, outputSchema } = contract;
+    const keeper: Keeper = {
+      ms,
+      grant,
+      inputSchema: namesSecrets(inputSchema) ? inputSchema : undefined,
+      outputSchema: namesSecrets(outputSchema) ? outputSchema : undefined,
+    };
+    return (call) => {
+      try {
+        this.#note(tool, keeper, call);
+      } catch (error) {
+        this.#options.log.error({ err: error }, "a call could not be kept");
+      }
+    };
+  }
+
+  #note({ tenant, server, tool, release }: CalledTool, keeper: Keeper, call: ObservedCall): void {
+    const { keptCallBytes, keptCallDelayMs, queuedKeptCallBytesPerTenant } = this.#options.limits;
+    const args = call.args instanceof JsonText ? call.args.text : JSON.stringify(call.args);
+    const argumentsBytes = Buffer.byteLength(args);
+    const result = call.result && call.size <= keptCallBytes ? jsonOf(call.result) : undefined;
+    const resultBytes = result instanceof LongText ? result.bytes : Buffer.byteLength(result ?? "");
+    const { failure, rejection } = call;
+    const waiting: Waiting = {
+      keeper,
+      server,
+      tool: storable(tool),
+      release,
+      at: Math.round(this.#now() - (performance.now() - call.beganAt)),
+      ms: call.ms,
+      outcome: call.outcome,
+      retries: call.retries,
+      principal: call.principal ? storable(call.principal.id) : null,
+      requestId: call.trace?.requestId,
+      argumentsBytes,
+      args: argumentsBytes <= keptCallBytes ? args : undefined,
+      ...(call.result && { resultBytes: Math.max(resultBytes, call.size) }),
+      result: resultBytes <= keptCallBytes ? result?.toString() : undefined,
+      error: failure ?? (rejection === undefined ? undefined : { message: rejection }),
+    };
+    const queue = this.#queueOf(tenant);
+    const bytes = CALL_BYTES + (waiting.args?.length ?? 0) + (waiting.result?.length ?? 0);
+    if (queue.bytes + bytes > queuedKeptCallBytesPerTenant) {
+      queue.dropped += 1;
+      return;
+    }
+    queue.calls.push(waiting);
+    queue.bytes += bytes;
+    this.#timer ??= setTimeout(() => void this.write(), keptCallDelayMs);
+  }
+
+  #queueOf(tenant: string): Queue {
+    let queue = this.#queues.get(tenant);
+    if (!queue) this.#queues.set(tenant, (queue = { calls: [], bytes: 0, dropped: 0, failures: 0 }));
+    return queue;
+  }
+
+  /** Never rejects: calls that cannot be written now wait. */
+  write(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#writing = this.#writing.then(() => this.#writeAll());
+    return this.#writing;
+  }
+
+  async #writeAll(): Promise<void> {
+    for (const [tenant, queue] of this.#queues) {
+      await this.#writeQueue(tenant, queue);
+      if (queue.calls.length === 0) this.#queues.delete(tenant);
+    }
+    if (this.#queues.size > 0 && !this.#isClosed)
+      this.#timer ??= setTimeout(() => void this.write(), this.#options.limits.keptCallDelayMs);
+  }
+
+  async #writeQueue(tenant: string, queue: Queue): Promise<void> {
+    const { store, log, limits, storedBytesOf } = this.#options;
+    if (queue.dropped > 0) log.warn({ tenant, calls: queue.dropped }, "calls found no room to wait, and are not kept");
+    queue.dropped = 0;
+    const { keptCalls: callsPerServer, keptCallBytesPerTenant: bytesPerTenant } = limits;
+    const room = { callsPerServer, bytesPerTenant, storedBytesMax: storedBytesOf?.(tenant) };
+    const secrets = new Map<Grant, Promise<boolean>>();
+    const takeTurns = turnTaker();
+    while (queue.calls.length > 0) {
+      const calls: NewKeptCall[] = [];
+      let [taken, bytes] = [0, 0];
+      for (const waiting of queue.calls) {
+        await takeTurns();
+        const call = await kept(waiting, secrets);
+        bytes += call.body.length;
+        if (calls.length > 0 && bytes > BYTES_AT_ONCE) break;
+        taken += 1;
+        // Its entry may have changed since.
+        if (this.#keepsAny(tenant, waiting.server)) calls.push(call);
+        if (calls.length === CALLS_AT_ONCE) break;
+      }
+      if (calls.length > 0 && !(await this.#add(tenant, queue, () => store.add(tenant, calls, room)))) return;
+      for (const { args, result } of queue.calls.splice(0, taken))
+        queue.bytes -= CALL_BYTES + (args?.length ?? 0) + (result?.length ?? 0);
+      await nextTurn();
+    }
+  }
+
+  /** False where it is to be tried again later. */
+  async #add(tenant: string, queue: Queue, add: () => Promise<void>): Promise<boolean> {
+    const { log } = this.#options;
+    try {
+      await add();
+      queue.failures = 0;
+      return true;
+    } catch (error) {
+      if (error instanceof BerthError && error.code === "storage_full") {
+        const isTold = performance.now() - (this.#told.get(tenant) ?? -Infinity) < TOLD_EVERY_MS;
+        if (!isTold) log.warn({ tenant, reason: error.message }, "calls are not kept, for want of room");
+        this.#told.set(tenant, performance.now());
+        return true;
+      }
+      queue.failures += 1;
+      if (queue.failures === 2) log.error({ err: error, tenant }, "calls could not be kept; Berth tries again");
+      if (queue.failures < ATTEMPTS && !this.#isClosed) return false;
+      log.error({ err: error, tenant }, "calls could not be kept, and are dropped");
+      queue.failures = 0;
+      return true;
+    }
+  }
+
+  /** True for a tenant that is not known here, too, whose last calls are on their way. */
+  #keepsAny(tenant: string, server: string): boolean {
+    return this.#tenants.get(tenant)?.has(server) ?? true;
+  }
+
+  /** Follows the entries of a tenant: what a server is to keep no longer, or not as long, is removed. */
+  follow(tenant: string, servers: ReadonlyMap<string, DirectoryEntry>): void {
+    const before = this.#tenants.get(tenant);
+    const now = new Map<string, number>();
+    for (const [server, { entry, refused }] of servers) {
+      // It is not known what a wrong entry means.
+      const ms =
+        refused && entry.keepCallsMs === undefined ? (before?.get(server) ?? 0) : keptMs(entry, this.#options.limits);
+      if (ms > 0) now.set(server, ms);
+    }
+    this.#tenants.set(tenant, now);
+    for (const [server, ms] of before ?? [])
+      if ((now.get(server) ?? 0) < ms) void this.#removeLater(tenant, server, now.get(server));
+  }
+
+  /** Forgets a tenant that is served no more. */
+  forget(tenant: string): void {
+    this.#tenants.delete(tenant);
+    this.#told.delete(tenant);
+  }
+
+  /** Those that could not be removed now are removed by the next sweep. */
+  async #removeLater(tenant: string, server: string, ms: number | undefined): Promise<void> {
+    try {
+      await this.#writing;
+      await this.#removeOlder(tenant, server, ms);
+    } catch (error) {
+      this.#options.log.warn({ err: error, tenant, server }, "kept calls could not be removed yet");
+    }
+  }
+
+  async #removeOlder(tenant: string, server: string, ms: number | undefined): Promise<void> {
+    const { store } = this.#options;
+    const before = ms === undefined ? undefined : this.#now() - ms;
+    // Usually there is nothing to do, and nobody should wait for a write.
+    if ((await store.list(tenant, server, { max: 1, before })).calls.length > 0)
+      await store.remove(tenant, server, before);
+  }
+
+  /** Removes what is to be kept no longer. Never rejects. */
+  async sweep(): Promise<void> {
+    const { store, mayRemove, log } = this.#options;
+    try {
+      if (this.#isClosed || (mayRemove && !(await mayRemove()))) return;
+      await store.removeExpired();
+      for (const { tenant, server } of await store.servers()) {
+        const known = this.#tenants.get(tenant);
+        // What a tenant keeps that is not served here expires.
+        if (known && !this.#isClosed) await this.#removeOlder(tenant, server, known.get(server));
+      }
+    } catch (error) {
+      if (!this.#isClosed) log.warn({ err: error }, "kept calls could not be removed; Berth tries again");
+    }
+  }
+
+  /** How long a server's calls are kept, in milliseconds; undefined where they are not. */
+  keptMs(tenant: string, server: string): number | undefined {
+    return this.#tenants.get(tenant)?.get(server);
+  }
+
+  /** The newest first; none of a server that is to keep none. */
+  async list(tenant: string, server: string, part: KeptCallPart): Promise<ListedCalls> {
+    const ms = this.keptMs(tenant, server);
+    if (ms === undefined) return { calls: [], isMore: false };
+    // Whoever looks sees what has just happened here.
+    if (this.#queues.has(tenant)) await this.write();
+    const since = Math.max(part.since ?? 0, this.#now() - ms);
+    return (await this.#options.store.list(tenant, server, { ...part, since })) as ListedCalls;
+  }
+
+  async get(tenant: string, server: string, id: number): Promise<FoundCall | undefined> {
+    const ms = this.keptMs(tenant, server);
+    const found = ms === undefined ? undefined : await this.#options.store.get(tenant, server, id);
+    if (!found || found.at < this.#now() - ms!) return undefined;
+    const { body, ...facts } = found;
+    return { ...(facts as ListedCall), ...(JSON.parse(body) as KeptContents) };
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#sweeping);
+    await this.write();
+    this.#isClosed = true;
+    await this.write();
+  }
+}
+
+/** A store may take neither NUL nor half a surrogate pair. */
+function storable(text: string): string {
+  return Buffer.from(text).toString().replaceAll("\0", "\ufffd");
+}
+
+export interface ListedCalls {
+  readonly calls: readonly ListedCall[];
+  readonly isMore: boolean;
+}
+
+/** The parts that tell how the calls of a tool are kept. */
+interface Kept {
+  readonly contract: Pick<ToolContract, "inputSchema" | "outputSchema">;
+  readonly entry: Pick<ServerEntry, "keepCallsMs">;
+  /** The secrets that its server may see; undefined for none. */
+  readonly grant: Grant | undefined;
+}
+
+interface Keeper {
+  readonly ms: number;
+  readonly grant: Grant | undefined;
+  /** Those that name secrets. */
+  readonly inputSchema: unknown;
+  readonly outputSchema: unknown;
+}
+
+interface Queue {
+  readonly calls: Waiting[];
+  bytes: number;
+  dropped: number;
+  /** How often in a row the store could not be written. */
+  failures: number;
+}
+
+interface Waiting extends Omit<KeptContents, "arguments" | "result" | "error" | "requestId"> {
+  readonly keeper: Keeper;
+  readonly server: string;
+  readonly tool: string;
+  readonly at: number;
+  readonly ms: number;
+  readonly outcome: CallOutcome;
+  readonly principal: string | null;
+  readonly requestId: string | undefined;
+  /** As JSON; undefined where they are too long. */
+  readonly args: string | undefined;
+  readonly result: string | undefined;
+  readonly error: Pick<GuestFailure, "message" | "stack"> | undefined;
+}
+
+/** `secrets`: those that were read for these calls. */
+async function kept(waiting: Waiting, secrets: Map<Grant, Promise<boolean>>): Promise<NewKeptCall> {
+  const { keeper, server, tool, at, ms, outcome, principal } = waiting;
+  const { grant } = keeper;
+  // A caller may say a secret that the server has not read yet.
+  const isRead = grant === undefined || (await known(secrets, grant));
+  const body = JSON.stringify(isRead ? contentsOf(waiting) : { ...factsOf(waiting), isUnread: true });
+  return {
+    server,
+    at,
+    expiresAt: at + keeper.ms,
+    tool,
+    outcome,
+    micros: Math.round(ms * 1_000),
+    principal,
+    body,
+  };
+}
+
+function known(secrets: Map<Grant, Promise<boolean>>, grant: Grant): Promise<boolean> {
+  let reading = secrets.get(grant);
+  if (!reading) {
+    reading = grant.all().then(
+      () => true,
+      () => false,
+    );
+    secrets.set(grant, reading);
+  }
+  return reading;
+}
+
+function factsOf({ release, retries, requestId, argumentsBytes, resultBytes }: Waiting): KeptContents {
+  return {
+    release,
+    retries,
+    argumentsBytes,
+    ...(requestId !== undefined && { requestId }),
+    ...(resultBytes !== undefined && { resultBytes }),
+  };
+}
+
+function contentsOf(waiting: Waiting): KeptContents {
+  const { keeper, args, result, error } = waiting;
+  const { grant, inputSchema, outputSchema } = keeper;
+  const own = new Redactor();
+  const read = (text: string, schema: unknown, inside: (value: Json, hide: (value: Json) => Json) => Json): Json =>
+    inside(JSON.parse(text) as Json, (value) => {
+      if (schema === undefined) return value;
+      const hidden = withoutSecretFields(schema, value);
+      // What a caller typed as a password may come back in the result or the error.
+      for (const each of hidden.found) own.add(each);
+      return hidden.value;
+    });
+  const given = args === undefined ? undefined : read(args, inputSchema, (value, hide) => hide(value));
+  const returned =
+    result === undefined
+      ? undefined
+      : read(result, outputSchema, (value, hide) => {
+          const { structuredContent, ...others } = value as Record<string, Json>;
+          return structuredContent === undefined ? others : { ...others, structuredContent: hide(structuredContent) };
+        });
+  const shown = (value: Json): Json => own.hideIn(grant?.hideIn(value) ?? value);
+  const text = (said: string): string => {
+    const cut = cutText(said, ERROR_UNITS_MAX);
+    return own.hide(grant?.hide(cut) ?? cut);
+  };
+  return {
+    ...factsOf(waiting),
+    ...(given !== undefined && { arguments: shown(given) }),
+    ...(returned !== undefined && { result: shown(returned) }),
+    ...(error && {
+      error: { message: text(error.message), ...(error.stack !== undefined && { stack: text(error.stack) }) },
+    }),
+  };
+}

@@ -1,0 +1,60 @@
+import type { Request } from "express";
+import { readTime } from "../audit/filter.ts";
+import { FAILED, type KeptCallPart, type ListedCalls } from "../host/calls/kept-calls.ts";
+import { BerthError } from "../lib/errors.ts";
+import { cursorAfter, readListPage, type ListPageLimits } from "./list-page.ts";
+
+/** Reads `?failed&tool=&since=&before=&limit=&cursor=`, of the API and of a server's page. Throws `invalid_params`. */
+export function readKeptCallsQuery(request: Pick<Request, "query">, limits: ListPageLimits): KeptCallPart {
+  const { query } = request;
+  const text = (name: string): string | undefined => {
+    const value = query[name];
+    if (value === undefined || typeof value === "string") return value || undefined;
+    throw new BerthError("invalid_params", `"${name}" stands in the query once`);
+  };
+  const time = (name: "since" | "before"): number | undefined => {
+    const given = text(name);
+    const ms = given === undefined ? undefined : readTime(given, Date.now());
+    if (given === undefined || ms !== undefined) return ms;
+    const form = "a time such as 2026-11-22T08:00Z, or a span back from now such as 30m, 12h or 7d";
+    throw new BerthError("invalid_params", `"${name}" must be ${form}`);
+  };
+  const { limit, after } = readListPage(request, limits);
+  return {
+    max: limit,
+    after: after === undefined ? undefined : placeOf(after),
+    tool: text("tool"),
+    outcomes: onlyFailed(query) ? FAILED : undefined,
+    since: time("since"),
+    before: time("before"),
+  };
+}
+
+/** `?failed`, `?failed=true`, or `?failed=false`. */
+export function onlyFailed({ failed }: Request["query"]): boolean {
+  if (failed === undefined || failed === "false") return false;
+  if (failed === "" || failed === "true") return true;
+  throw new BerthError("invalid_params", '"failed" is true or false');
+}
+
+/** The cursor of the page after these calls; undefined on the last one. */
+export function nextCursor({ calls, isMore }: ListedCalls): string | undefined {
+  const last = calls.at(-1);
+  return isMore && last ? cursorAfter(`${last.at}.${last.id}`) : undefined;
+}
+
+function placeOf(text: string): NonNullable<KeptCallPart["after"]> {
+  const [, at, id] = /^(\d{1,15})\.(\d{1,15})$/.exec(text) ?? [];
+  if (id === undefined) throw new BerthError("invalid_params", '"cursor" is not from this list');
+  return { at: Number(at), id: Number(id) };
+}
+
+/** The id of a kept call. Throws `not_found` for a text that can be none. */
+export function readCallId(text: unknown): number {
+  if (typeof text === "string" && /^[1-9]\d{0,14}$/.test(text)) return Number(text);
+  throw noSuchCall();
+}
+
+export function noSuchCall(): BerthError {
+  return new BerthError("not_found", "this server keeps no such call; the oldest go first, and none stays for ever");
+}

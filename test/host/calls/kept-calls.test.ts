@@ -1,0 +1,222 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { pino } from "pino";
+import { readEntry } from "../../../src/entry/entry.ts";
+import { Activity } from "../../../src/host/calls/activity.ts";
+import { KeptCalls, type KeptCallLimits } from "../../../src/host/calls/kept-calls.ts";
+import { CallNotes, Observers } from "../../../src/host/calls/observe.ts";
+import type { DirectoryEntry } from "../../../src/host/catalog/directory.ts";
+import { BerthError } from "../../../src/lib/errors.ts";
+import type { JsonObject } from "../../../src/lib/json.ts";
+import { defaultLimits } from "../../../src/limits/limits.ts";
+import { Grants } from "../../../src/secrets/grants.ts";
+import type { Secrets } from "../../../src/secrets/secrets.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import type { KeptCallStore, Store } from "../../../src/store/store.ts";
+import { until } from "../../support/until.ts";
+
+const DAY_MS = 86_400_000;
+const TENANT = "default";
+
+describe("the calls that a server keeps", () => {
+  let store: Store;
+  let folder: string;
+  let lines: { msg: string; [field: string]: unknown }[];
+  const opened: KeptCalls[] = [];
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), "berth-kept-"));
+    store = await openSqliteStore({ dataDir: folder });
+    lines = [];
+  });
+  afterEach(async () => {
+    for (const each of opened.splice(0)) await each.close();
+    await store.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const open = (limits: Partial<KeptCallLimits> = {}, more: Partial<KeptCallStore> = {}): KeptCalls => {
+    const log = pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+    const kept = new KeptCalls({
+      store: { ...store.keptCalls, ...more },
+      now: () => store.now(),
+      limits: { ...defaultLimits, keptCallDelayMs: 5, ...limits },
+      storedBytesOf: () => 2 ** 30,
+      log,
+    });
+    opened.push(kept);
+    return kept;
+  };
+  /** The entries of a tenant as they stand now, by server. */
+  const follow = (kept: KeptCalls, entries: Record<string, JsonObject>, refused = false): void =>
+    kept.follow(
+      TENANT,
+      new Map(
+        Object.entries(entries).map(([server, raw]): [string, DirectoryEntry] => {
+          const { entry } = readEntry(server, raw);
+          return [server, { definition: undefined, entry, enabled: true, hidden: [], problems: [], refused }];
+        }),
+      ),
+    );
+  /** A function that ends a call of `server`. */
+  const callerOf = (kept: KeptCalls, server = "notes", keep = "7d", grant?: ReturnType<Grants["of"]>) => {
+    const tool = { tenant: TENANT, server, release: "cid", tool: "add" };
+    const { entry } = readEntry(server, { keep_calls: keep });
+    const keeper = kept.keeperOf(tool, { contract: { inputSchema: { type: "object" } }, entry, grant });
+    const notes = new CallNotes(tool, new Activity(0), new Observers(), undefined, undefined, keeper);
+    return (args: JsonObject, text = "done") =>
+      notes.ended("ok", performance.now(), args, {}, { content: [{ type: "text", text }] });
+  };
+  const textsOf = async (kept: KeptCalls, server = "notes"): Promise<unknown[]> => {
+    const { calls } = await kept.list(TENANT, server, { max: 1_000 });
+    return Promise.all(calls.map(async ({ id }) => (await kept.get(TENANT, server, id))?.arguments));
+  };
+
+  it("wait for nothing: they are written together, and none is lost when Berth ends", async () => {
+    let writes = 0;
+    const kept = open({ keptCallDelayMs: 60_000 }, { add: (...args) => ((writes += 1), store.keptCalls.add(...args)) });
+    follow(kept, { notes: { keep_calls: "7d" } });
+    const call = callerOf(kept);
+    for (let n = 0; n < 50; n++) call({ n });
+    const stored = async (): Promise<number> =>
+      (await store.keptCalls.list(TENANT, "notes", { max: 100 })).calls.length;
+    assert.deepEqual([await stored(), writes], [0, 0]);
+    await kept.close();
+    assert.deepEqual([await stored(), writes], [50, 1]);
+  });
+
+  it("are written when somebody looks for them", async () => {
+    const kept = open({ keptCallDelayMs: 60_000 });
+    follow(kept, { notes: { keep_calls: "7d" } });
+    callerOf(kept)({ n: 1 });
+    assert.deepEqual(await textsOf(kept), [{ n: 1 }]);
+  });
+
+  it("are as many as may wait; the log says how many others there were", async () => {
+    const kept = open({ keptCallDelayMs: 60_000, queuedKeptCallBytesPerTenant: 3_000 });
+    follow(kept, { notes: { keep_calls: "7d" } });
+    const call = callerOf(kept);
+    for (let n = 0; n < 30; n++) call({ n });
+    await kept.write();
+    const { length } = await textsOf(kept);
+    assert.ok(length > 3 && length < 30, `${length}`);
+    const told = lines.find(({ msg }) => /found no room to wait/.test(msg));
+    assert.equal(told?.["calls"], 30 - length);
+  });
+
+  it("are written later when the store cannot take them now, and never fail a call", async () => {
+    let isAway = true;
+    const away = async (...args: Parameters<KeptCallStore["add"]>): Promise<void> => {
+      if (isAway) throw new BerthError("store_failed", "away");
+      return store.keptCalls.add(...args);
+    };
+    const kept = open({ keptCallDelayMs: 1 }, { add: away });
+    follow(kept, { notes: { keep_calls: "7d" } });
+    const call = callerOf(kept);
+    call({ n: 1 });
+    await until(() => lines.some(({ msg }) => /Berth tries again/.test(msg)), "it has been tried");
+    call({ n: 2 });
+    isAway = false;
+    await until(async () => (await textsOf(kept)).length === 2, "both are kept");
+  });
+
+  it("are none for want of room in what the tenant may store, which the log says once", async () => {
+    const full = async (): Promise<void> => {
+      throw new BerthError("storage_full", "full");
+    };
+    const kept = open({}, { add: full });
+    follow(kept, { notes: { keep_calls: "7d" } });
+    const call = callerOf(kept);
+    for (let n = 0; n < 3; n++) {
+      call({ n });
+      await kept.write();
+    }
+    assert.equal(lines.filter(({ msg }) => /for want of room/.test(msg)).length, 1);
+  });
+
+  it("have nothing of what was said where the secrets of their server cannot be read", async () => {
+    let isReadable = true;
+    const secrets = {
+      list: async () => [],
+      read: async (): Promise<string> => {
+        if (!isReadable) throw new BerthError("secret_sealed", "the key is gone");
+        return "a-very-secret-value";
+      },
+    } as unknown as Secrets;
+    const grant = new Grants(secrets, pino({ level: "silent" })).of(TENANT, "notes", ["TOKEN"]);
+    const kept = open();
+    follow(kept, { notes: { keep_calls: "7d" } });
+    const call = callerOf(kept, "notes", "7d", grant);
+    call({ said: "a-very-secret-value" }, "it is a-very-secret-value");
+    await kept.write();
+    isReadable = false;
+    call({ said: "something" }, "else");
+    await kept.write();
+    const { calls } = await kept.list(TENANT, "notes", { max: 9 });
+    const [unread, hidden] = await Promise.all(calls.map(({ id }) => kept.get(TENANT, "notes", id)));
+    assert.deepEqual([unread!.isUnread, unread!.arguments, unread!.result], [true, undefined, undefined]);
+    assert.deepEqual(hidden!.arguments, { said: "[hidden]" });
+    assert.match(JSON.stringify(hidden!.result), /it is \[hidden\]/);
+  });
+
+  it("stay as long as their entry says now, and no longer than the limit", async () => {
+    const kept = open({ keptCallDays: 2 });
+    follow(kept, { notes: { keep_calls: "90d" } });
+    assert.equal(kept.keptMs(TENANT, "notes"), 2 * DAY_MS);
+    const now = store.now();
+    const old = [1 / 24, 1, 1.5].map((days) => ({
+      server: "notes",
+      at: now - days * DAY_MS,
+      expiresAt: now + DAY_MS,
+      tool: "add",
+      outcome: "ok",
+      micros: 1,
+      principal: null,
+      body: JSON.stringify({ arguments: days }),
+    }));
+    await store.keptCalls.add(TENANT, old, { callsPerServer: 9, bytesPerTenant: 9_999 });
+    assert.equal((await textsOf(kept)).length, 3);
+    follow(kept, { notes: { keep_calls: "30h" } });
+    assert.deepEqual(await textsOf(kept), [1 / 24, 1]);
+    const removed = async (count: number): Promise<boolean> =>
+      (await store.keptCalls.list(TENANT, "notes", { max: 9 })).calls.length === count;
+    await until(() => removed(2), "the older one is removed");
+    follow(kept, { notes: { keep_calls: 5 } }, true);
+    assert.equal((await textsOf(kept)).length, 2, "what a wrong entry means is not known");
+    follow(kept, { notes: {} });
+    assert.deepEqual([await textsOf(kept), kept.keptMs(TENANT, "notes")], [[], undefined]);
+    await until(() => removed(0), "all are removed");
+  });
+
+  it("go in a sweep where a process has missed that their server is gone, or that their time is over", async () => {
+    const now = store.now();
+    const call = { tool: "add", outcome: "ok", micros: 1, principal: null, body: "{}", at: now };
+    const add = (tenant: string, server: string, expiresAt: number) =>
+      store.keptCalls.add(tenant, [{ ...call, server, expiresAt }], { callsPerServer: 9, bytesPerTenant: 9_999 });
+    await add(TENANT, "gone", now + DAY_MS);
+    await add(TENANT, "notes", now + DAY_MS);
+    await add("asleep", "notes", now + DAY_MS);
+    await add("asleep", "old", now + 1);
+    const kept = open();
+    follow(kept, { notes: { keep_calls: "7d" } });
+    await until(async () => {
+      await kept.sweep();
+      return (await store.use("asleep")).calls === 2;
+    }, "the old one is removed");
+    assert.deepEqual(await store.keptCalls.servers(), [
+      { tenant: "asleep", server: "notes" },
+      { tenant: TENANT, server: "notes" },
+    ]);
+  });
+
+  it("are not those that were on their way when their entry came to ask for none", async () => {
+    const kept = open({ keptCallDelayMs: 60_000 });
+    follow(kept, { notes: { keep_calls: "7d" } });
+    callerOf(kept)({ n: 1 });
+    follow(kept, { notes: {} });
+    await kept.write();
+    assert.deepEqual(await store.keptCalls.servers(), []);
+  });
+});
