@@ -27,11 +27,13 @@ const TAB_OF: Readonly<Record<string, string>> = {
 
 /** The tabs that were shown so far: each stays as it was left. */
 const panels = new Map<string, Panel>();
-let shown = panelIn(document)!;
+let shown = panelIn(document, location.search)!;
 
 interface Panel {
   readonly id: string;
   readonly element: HTMLElement;
+  /** True if the address asked for a part of the tab. */
+  readonly isPart: boolean;
   /** How far the page was scrolled when it was left. */
   scrolledTo?: number;
 }
@@ -46,14 +48,20 @@ document.addEventListener("click", (event) => {
   const link = event.target instanceof Element ? event.target.closest("a") : null;
   const isPlain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
   if (!link || !isPlain || link.origin + link.pathname !== location.origin + location.pathname) return;
-  if (!new URLSearchParams(link.search).has("tab")) return;
+  const asked = new URLSearchParams(link.search);
+  const tab = asked.get("tab");
+  // A part of a tab, such as one call, is a page of its own; and so is the whole tab beside it.
+  if (tab === null || asked.size > 1 || panels.get(tab)?.isPart) return;
   event.preventDefault();
   void turnTo(link.href);
 });
 
-function panelIn(root: ParentNode): Panel | undefined {
+function panelIn(root: ParentNode, search: string): Panel | undefined {
   const element = root.querySelector<HTMLElement>("[data-tab]");
-  return element ? { id: element.dataset["tab"]!, element } : undefined;
+  if (!element) return undefined;
+  const id = element.dataset["tab"]!;
+  // The tools are all there, whatever is filled in.
+  return { id, element, isPart: id !== "tools" && new URLSearchParams(search).size > 1 };
 }
 
 /** Shows the tab of an address, which becomes that of the page. */
@@ -79,7 +87,7 @@ async function showAddress(): Promise<void> {
 async function load(address: string): Promise<Panel | undefined> {
   const response = await fetch(address, { headers: { Accept: "text/html" } }).catch(() => undefined);
   if (!response?.ok) return undefined;
-  const panel = panelIn(new DOMParser().parseFromString(await response.text(), "text/html"));
+  const panel = panelIn(new DOMParser().parseFromString(await response.text(), "text/html"), new URL(address).search);
   if (!panel) return undefined;
   shown.element.after(panel.element);
   copyOnClick(panel.element);

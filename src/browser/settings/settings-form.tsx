@@ -77,7 +77,7 @@ type FormProps = SettingsFormOptions & Shown;
 const OWN = new Set(
   (
     "enabled description definition upstream runs schema_validation tools auto_discover network secrets variables " +
-    "limits options tools_transform_cid resources_transform_cid prompts_transform_cid contract_cid"
+    "limits keep_calls options tools_transform_cid resources_transform_cid prompts_transform_cid contract_cid"
   ).split(" "),
 );
 
@@ -182,6 +182,7 @@ function Form({ entry, problems, known, readOnly, onChange }: FormProps) {
           />
         )}
         <Limits entry={entry} set={set} problems={problems} />
+        <KeepCalls entry={entry} set={set} problems={problems} />
         <Options entry={entry} known={known} set={set} problems={problems} />
         {others.length > 0 && (
           <Setting label="Also said" fields={others} problems={problems}>
@@ -297,16 +298,17 @@ function Text({ label, field, hint, rows = 1, value, change, problems }: TextPro
 
 interface ChoiceProps extends Found {
   readonly label: string;
+  readonly hint?: string;
   readonly field: string;
   readonly value: string;
   readonly choices: readonly (readonly [value: string, label: string])[];
   readonly change: (value: string) => void;
 }
 
-function Choice({ label, field, value, choices, change, problems }: ChoiceProps) {
+function Choice({ label, hint, field, value, choices, change, problems }: ChoiceProps) {
   const id = useId();
   return (
-    <Setting label={label} fields={[field]} control={id} problems={problems}>
+    <Setting label={label} hint={hint} fields={[field]} control={id} problems={problems}>
       <select id={id} value={value} onChange={(event) => change(event.currentTarget.value)}>
         {choices.map(([value, label]) => (
           <option key={value} value={value}>
@@ -502,6 +504,30 @@ function Limits({ entry, set, problems }: PartProps) {
         ))}
       </div>
     </Setting>
+  );
+}
+
+const TIMES = [
+  ["", "not kept"],
+  ["1h", "for an hour"],
+  ["1d", "for a day"],
+  ["7d", "for 7 days"],
+  ["30d", "for 30 days"],
+] as const;
+
+function KeepCalls({ entry, set, problems }: PartProps) {
+  const value = textIn(entry, "keep_calls");
+  const isListed = TIMES.some(([time]) => time === value);
+  return (
+    <Choice
+      label="Keep calls"
+      hint="With their arguments and results, without secrets, for those who may change this server: on the tab Calls."
+      field="keep_calls"
+      value={value}
+      choices={isListed ? TIMES : [...TIMES, [value, value]]}
+      change={(time) => set("keep_calls", time === "" ? undefined : time)}
+      problems={problems}
+    />
   );
 }
 

@@ -5,7 +5,7 @@ import type { Tester } from "./tester.tsx";
 /**
  * Lets a person try what a server offers where the page shows it: by a link such as `#tool=echo`, or by an address that
  * ends like this. `[data-bench="tool"][data-name="echo"]` is the place of one tool; all resources share one place, and so
- * do all prompts. The client is loaded for the first of them. The links, with `data-try`, are hidden until here, since
+ * do all prompts. `[data-again][data-arguments]` has a call to run again. The client is loaded for the first of them. The links, with `data-try`, are hidden until here, since
  * they lead nowhere without scripts.
  */
 export function openTester(panel: HTMLElement): void {
@@ -13,7 +13,7 @@ export function openTester(panel: HTMLElement): void {
   if (!offers) return;
   let tester: Promise<Tester> | undefined;
 
-  const open = async (target: Target) => {
+  const open = async (target: Target, args?: object) => {
     const place = placeOf(panel, target);
     if (!place) return sayMissing(offers, target);
     const details = place.closest("details");
@@ -21,7 +21,7 @@ export function openTester(panel: HTMLElement): void {
     (details ?? place).scrollIntoView();
     place.setAttribute("aria-busy", "true");
     tester ??= load(offers);
-    (await tester).show(target, place);
+    (await tester).show(target, place, args);
     place.removeAttribute("aria-busy");
   };
   const openByAddress = () => {
@@ -36,7 +36,9 @@ export function openTester(panel: HTMLElement): void {
     const link = event.target instanceof Element ? event.target.closest("a") : null;
     if (link?.hash && link.hash === location.hash) openByAddress();
   });
-  openByAddress();
+  const { again, arguments: args } = offers.dataset;
+  if (again !== undefined && args !== undefined) void open({ kind: "tool", name: again }, JSON.parse(args) as object);
+  else openByAddress();
 }
 
 function placeOf(panel: HTMLElement, { kind, name = "" }: Target): HTMLElement | null {

@@ -11,14 +11,14 @@ import { Messages } from "./messages.tsx";
 import { RunView } from "./outcome/run-view.tsx";
 import { PromptsPanel } from "./panels/prompts.tsx";
 import { offersResource, readResource, ResourcesPanel } from "./panels/resources.tsx";
-import { ToolForm } from "./panels/tools.tsx";
+import { fillIn, ToolForm } from "./panels/tools.tsx";
 import { type Era, REVISIONS, Session, type State } from "./session.ts";
 import { Store, useStore } from "./store.ts";
 import { hashOf, type Target } from "./target.ts";
 
 export interface Tester {
-  /** Puts a bench for what `target` names into a place, and turns to it. */
-  show(target: Target, place: HTMLElement): void;
+  /** Puts a bench for what `target` names into a place, with these arguments of a tool filled in, and turns to it. */
+  show(target: Target, place: HTMLElement, args?: object): void;
 }
 
 /** A bench at one place of the page. */
@@ -45,7 +45,12 @@ export function startTester(endpoint: string): Tester {
     document.createElement("div"),
   );
   void session.open("auto");
-  return { show: (target, place) => put(target, place, 1) };
+  return {
+    show(target, place, args) {
+      if (args && target.name !== undefined) fillIn(target.name, args);
+      put(target, place, 1);
+    },
+  };
 }
 
 interface BenchesProps {

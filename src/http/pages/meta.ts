@@ -41,7 +41,8 @@ export const metaPage: PageRoute<ServerPageOptions> = {
       const server = context.request.params["server"]!;
       checkReadable(context, server);
       const { tool, tab } = context.request.query;
-      if (typeof tool === "string") return sendTool(tool, server, context, options.host);
+      // On a tab it filters.
+      if (typeof tool === "string" && tab === undefined) return sendTool(tool, server, context, options.host);
       // Any tab may show an editor later, without a reload.
       const parts = { ...options, ...context.place, offersOf, styleNonce: newNonce() };
       const { shown, frame } = await readServer(server, tab, context, parts);

@@ -154,7 +154,9 @@ export function createPages(assets: Assets): Pages {
       response.setHeader("Content-Type", "text/html; charset=utf-8");
       response.setHeader("Content-Security-Policy", policyFor(page));
       response.setHeader("Referrer-Policy", "same-origin");
-      response.setHeader("Cache-Control", context.principal ? "private, no-cache" : "no-cache");
+      // A page that nobody may keep has said so.
+      if (response.getHeader("Cache-Control") !== "no-store")
+        response.setHeader("Cache-Control", context.principal ? "private, no-cache" : "no-cache");
       response.vary("Accept-Encoding");
       if (html.length < COMPRESSED_FROM_BYTES || request.acceptsEncodings("gzip", "identity") !== "gzip") {
         response.end(html);

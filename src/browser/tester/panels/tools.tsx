@@ -16,6 +16,11 @@ interface ToolFormProps {
 /** The arguments written for each tool, which another connection keeps. */
 const drafts = new Map<string, Draft>();
 
+/** The form of a tool begins with these arguments. */
+export function fillIn(tool: string, args: object): void {
+  drafts.set(tool, { value: args });
+}
+
 export function ToolForm({ connection, runner, tool }: ToolFormProps) {
   const { name, inputSchema } = tool;
   const [draft, setDraft] = useState<Draft>(() => drafts.get(name) ?? { value: initialValue(inputSchema) });

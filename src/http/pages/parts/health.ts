@@ -77,11 +77,22 @@ export function callViews(calls: readonly RecentCall[]): object[] {
   return calls.map(({ at, tool, outcome, ms, size, retries }) => ({
     at: timeView(at),
     tool,
-    outcome: retries === 0 ? WORDS[outcome] : `${WORDS[outcome]}, tried ${retries + 1} times`,
-    tone: TONES[outcome],
-    ms: `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`,
+    ...callOutcome(outcome, retries),
+    ms: msText(ms),
     size: bytesText(size),
   }));
+}
+
+export function callOutcome(
+  outcome: CallOutcome,
+  retries: number,
+): { readonly outcome: string; readonly tone: string } {
+  const word = WORDS[outcome];
+  return { outcome: retries === 0 ? word : `${word}, tried ${retries + 1} times`, tone: TONES[outcome] };
+}
+
+export function msText(ms: number): string {
+  return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
 }
 
 const LINE_TONES: Readonly<Partial<Record<RecentLine["kind"], string>>> = {

@@ -1,20 +1,72 @@
+import type { ListedCall } from "../../../host/calls/kept-calls.ts";
 import { mayChange, toolsShown } from "../../access/permit.ts";
+import { nextCursor, onlyFailed, readKeptCallsQuery } from "../../kept-calls-query.ts";
+import { nextAddress } from "../../list-page.ts";
+import type { RoutedContext } from "../../routed.ts";
+import type { Page } from "../pages.ts";
 import { callViews, lineViews } from "../parts/health.ts";
-import type { ServerTab } from "./tab.ts";
+import { keptCallView, keptCallViews, spanText } from "../parts/kept-call.ts";
+import { pathsOf } from "../parts/paths.ts";
+import { keptCallOf } from "./kept-call.ts";
+import type { ServerPageParts, ServerTab, ShownServer } from "./tab.ts";
 
-/** The calls under way and the latest ones, with the lines of the server's functions. */
+/** The calls under way, those that the server keeps or the latest ones, and the lines of its functions. */
 export const callsTab: ServerTab = {
   id: "calls",
   label: "Calls",
   isFor: ({ isPinned }) => !isPinned,
-  async view({ name, served }, context, { host, tenant, cluster }) {
+  async view(shown, context, parts) {
+    const { name, served, isBuiltIn } = shown;
+    const { host, tenant, cluster, keptCalls } = parts;
     const activity = host.activity(tenant, name);
     const isShown = toolsShown(context.principal, served ?? { server: name });
+    const mayRead = mayChange(context, "calls", name);
+    const keptMs = keptCalls.keptMs(tenant, name);
+    const call = await keptCallOf(shown, context, parts);
     return {
       inFlight: activity.inFlight,
       calls: callViews(activity.recent().filter(({ tool }) => isShown(tool))),
       lines: mayChange(context, "source", name) ? lineViews(host.recentLines(tenant, name)) : [],
       isOneOfSeveral: cluster.others.size > 0,
+      keptFor: keptMs === undefined ? "" : spanText(keptMs),
+      kept: mayRead && keptMs !== undefined && !call ? await keptView(shown, context, parts) : undefined,
+      call: call && { ...keptCallView(call, parts.base), again: againAt(call, shown, parts) },
+      mayKeep: keptMs === undefined && !isBuiltIn && parts.writable && mayChange(context, "entry", name),
     };
   },
 };
+
+async function keptView(
+  { name, catalog }: ShownServer,
+  { request, response }: RoutedContext,
+  { base, tenant, keptCalls, limits }: ServerPageParts,
+): Promise<Partial<Page>> {
+  const query = readKeptCallsQuery(request, limits);
+  const found = await keptCalls.list(tenant, name, query);
+  response.setHeader("Cache-Control", "no-store");
+  const { page } = pathsOf(base, name);
+  const next = nextAddress(page, request, nextCursor(found), ["tab", "failed", "tool", "since", "before"]);
+  const names = new Set((catalog?.contract.tools ?? []).slice(0, TOOLS_MAX).map(({ name }) => name));
+  if (query.tool !== undefined) names.add(query.tool);
+  return {
+    calls: keptCallViews(found.calls),
+    tools: [...names].map((tool) => ({ name: tool, isChosen: tool === query.tool })),
+    onlyFailed: onlyFailed(request.query),
+    isFiltered: [query.tool, query.outcomes, query.since, query.before].some((each) => each !== undefined),
+    isLater: query.after !== undefined,
+    next,
+  };
+}
+
+/** The most tools to choose from; an address can name any other one. */
+const TOOLS_MAX = 200;
+
+/** Where the call can be run again; empty where its tool is not there any more, or its arguments were not kept. */
+function againAt(
+  { id, tool, arguments: given }: ListedCall & { readonly arguments?: unknown },
+  { name, catalog }: ShownServer,
+  { base }: ServerPageParts,
+): string {
+  const isOffered = catalog?.contract.tools.some((each) => each.name === tool) ?? false;
+  return isOffered && given !== undefined ? `${pathsOf(base, name).page}?tab=tools&call=${id}` : "";
+}

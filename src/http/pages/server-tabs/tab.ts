@@ -2,8 +2,10 @@ import type { Access } from "../../../access/access.ts";
 import type { Cluster } from "../../../cluster/cluster.ts";
 import type { Edits } from "../../../edits/edits.ts";
 import type { SecretEdits } from "../../../edits/secret-edits.ts";
+import type { KeptCalls } from "../../../host/calls/kept-calls.ts";
 import type { Catalog } from "../../../host/catalog/catalog.ts";
 import type { Host } from "../../../host/host.ts";
+import type { ListPageLimits } from "../../list-page.ts";
 import type { OriginOf } from "../../public-origin.ts";
 import type { RequestPlace } from "../../request-context.ts";
 import type { RoutedContext } from "../../routed.ts";
@@ -15,6 +17,7 @@ export interface ServerPageOptions {
   readonly host: Host;
   readonly edits: Edits;
   readonly secrets: Pick<SecretEdits, "list">;
+  readonly keptCalls: Pick<KeptCalls, "keptMs" | "list" | "get">;
   readonly cluster: Pick<Cluster, "others">;
   readonly pages: Pages;
   readonly isolation: string;
@@ -22,6 +25,7 @@ export interface ServerPageOptions {
   readonly access: Pick<Access, "required" | "oauth">;
   /** False on a read-only boot. */
   readonly writable: boolean;
+  readonly limits: ListPageLimits;
 }
 
 /** The same for one request. */

@@ -1,12 +1,26 @@
 import { pathsOf } from "../parts/paths.ts";
+import { argumentsAgain, keptCallOf } from "./kept-call.ts";
 import type { ServerTab } from "./tab.ts";
 
-/** The tools, resources and prompts of the server, each to be tried where it stands. */
+/** The tools, resources and prompts of the server, each to be tried where it stands; `?call=` fills in a kept call's arguments. */
 export const toolsTab: ServerTab = {
   id: "tools",
   label: "Tools",
   isFor: ({ catalog }) => catalog !== undefined,
-  async view({ address, catalog }, _context, { base, offersOf }) {
-    return { ...(await offersOf(catalog!)), path: pathsOf(base, address).endpoint };
+  async view(shown, context, parts) {
+    const { name, address, catalog } = shown;
+    const { base, offersOf } = parts;
+    const call = await keptCallOf(shown, context, parts);
+    const given = call && argumentsAgain(call);
+    return {
+      ...(await offersOf(catalog!)),
+      path: pathsOf(base, address).endpoint,
+      again: given && {
+        tool: call.tool,
+        arguments: given.text,
+        isHidden: given.isHidden,
+        call: `${pathsOf(base, name).page}?tab=calls&call=${call.id}`,
+      },
+    };
   },
 };

@@ -1,0 +1,64 @@
+import type { FoundCall, ListedCall } from "../../../host/calls/kept-calls.ts";
+import { indentedJson, isObject, type Json } from "../../../lib/json.ts";
+import { printable, printableJson, printableText } from "../../../lib/printable.ts";
+import { callOutcome, msText } from "./health.ts";
+import { bytesText, countOf, shortCid, timeView } from "./text.ts";
+
+export function keptCallViews(calls: readonly ListedCall[]): object[] {
+  return calls.map(keptFacts);
+}
+
+function keptFacts({ id, at, tool, outcome, micros, principal }: ListedCall) {
+  return {
+    id,
+    at: timeView(at),
+    tool,
+    ...callOutcome(outcome, 0),
+    ms: msText(micros / 1_000),
+    who: principal ?? "",
+  };
+}
+
+/** One call with what was said in it. */
+export function keptCallView(call: FoundCall, base: string): object {
+  const { outcome, retries, release, requestId = "", argumentsBytes, resultBytes, result, error } = call;
+  const secrets = "Not kept, because the secrets of its server could not be read then.";
+  const tooLong = (bytes: number): string => (call.isUnread ? secrets : `Too long to be kept: ${bytesText(bytes)}.`);
+  return {
+    ...keptFacts(call),
+    ...callOutcome(outcome, retries),
+    release: { short: shortCid(release), cid: release, href: `${base}/cid/${release}` },
+    requestId: printable(requestId),
+    arguments: call.arguments === undefined ? "" : jsonText(call.arguments),
+    argumentsNote: call.arguments === undefined ? tooLong(argumentsBytes) : "",
+    texts: textsIn(result),
+    result: result === undefined ? "" : jsonText(result),
+    resultNote: result === undefined && resultBytes !== undefined ? tooLong(resultBytes) : "",
+    error: error && { message: printableText(error.message), stack: printableText(error.stack ?? "") },
+    saidNothing: result === undefined && resultBytes === undefined && !error,
+  };
+}
+
+function jsonText(value: Json): string {
+  return printableJson(indentedJson(value));
+}
+
+function textsIn(result: Json | undefined): string[] {
+  const content = isObject(result) ? result["content"] : undefined;
+  if (!Array.isArray(content)) return [];
+  return content.flatMap((block) =>
+    isObject(block) && typeof block["text"] === "string" ? [printableText(block["text"])] : [],
+  );
+}
+
+const UNITS = [
+  [86_400_000, "day"],
+  [3_600_000, "hour"],
+  [60_000, "minute"],
+] as const;
+
+/** A span of time in the largest unit that it is a whole number of: `7 days`. */
+export function spanText(ms: number): string {
+  const [unit, noun] = UNITS.find(([unit]) => ms % unit === 0) ?? UNITS[2];
+  return countOf(Math.round(ms / unit), noun);
+}
