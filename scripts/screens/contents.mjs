@@ -38,7 +38,7 @@ export async function startContents() {
   const pay = [tool("charge", "Charges a card.", "card", "amount"), tool("refund", "Pays back a charge.", "charge")];
   const payments = changing(t, pay);
   const berth = await startTestBerth({
-    files: ["reference_templates/echo.ts", "reference_templates/checksum.sh", "reference_templates/markdown.ts"],
+    files: ["reference_templates/echo.ts", "reference_templates/checksum.sh"],
     texts: {
       "library.ts": LIBRARY,
       "orders.ts": ORDERS,
@@ -47,7 +47,11 @@ export async function startContents() {
       "mail.ts": MAIL,
     },
     mcps: {
-      library: { definition: "library.ts", description: "The books of our library, and who has borrowed them" },
+      library: {
+        definition: "library.ts",
+        description: "The books of our library, and who has borrowed them",
+        keep_calls: "7d",
+      },
       orders: { definition: "orders.ts", description: "Orders of the shop", limits: { calls_per_second: 20 } },
       mail: { definition: "mail.ts", description: "Sends mail to customers", secrets: ["SMTP_PASSWORD"] },
       archive: { definition: "echo.ts", enabled: false, description: "The old one, kept for reference" },

@@ -93,7 +93,17 @@ export async function pagesOf({ berth, guarded }) {
     page("upstream-failed", `${meta}/tickets?tab=upstream`),
     page("releases", `${meta}/orders?tab=releases`),
     page("calls", `${meta}/orders?tab=calls`),
-    page("calls-none", `${meta}/markdown?tab=calls`),
+    page("calls-kept", `${meta}/library?tab=calls`),
+    page("call-kept", `${meta}/library?tab=calls&failed=true`, async (shown) => {
+      await shown.locator("table.kept a").first().click();
+      await shown.locator("#call").waitFor();
+    }),
+    page("call-again", `${meta}/library?tab=calls&failed=true`, async (shown) => {
+      await shown.locator("table.kept a").first().click();
+      await shown.getByRole("link", { name: "Run again" }).click();
+      await untilConnected(shown);
+    }),
+    page("calls-none", `${meta}/checksum?tab=calls`),
     page("release", `${meta}/orders@${first}`),
     page("release-code", `${meta}/orders@${first}?tab=code`, untilEdited),
     page("comparison", `${url}/servers?server=orders&of=definition&${between(versions)}`),
