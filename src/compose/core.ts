@@ -180,7 +180,9 @@ export async function openCore(
     if (executor.isolation === "trusted")
       log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
     starting("servers are read");
-    const [quickCompiler, patientCompiler] = compilersOf(config, start, log).map(opened) as [Compiler, Compiler];
+    const [quickCompiler, patientCompiler] = compilersOf(config, start, log, ownGrants ? 0 : COMPILER_GIVES_WAY_MS).map(
+      opened,
+    ) as [Compiler, Compiler];
 
     const stored = openSecrets(store, keys.secrets, config.limits);
     const secrets = ownGrants ? withGiven(stored, ownGrants) : stored;
@@ -364,14 +366,17 @@ export async function openCore(
   }
 }
 
-/** A compiler for what takes little time, and one for the rest: nobody waits behind a long compilation. */
-function compilersOf({ limits, guests }: Config, start: Spawn, log: Log): Compiler[] {
+/**
+ * A compiler for what takes little time, and one for the rest: nobody waits behind a long compilation. With `berth dev` a
+ * person waits for nothing else.
+ */
+function compilersOf({ limits, guests }: Config, start: Spawn, log: Log, givesWayMs: number): Compiler[] {
   let isTold = false;
   const onTrusted = (reason: string): void => {
     if (!isTold) log.warn({ reason }, "definitions are compiled outside of the sandbox");
     isTold = true;
   };
-  const parts = { start, givesWayMs: COMPILER_GIVES_WAY_MS, mode: confinementBy(guests), onTrusted };
+  const parts = { start, givesWayMs, mode: confinementBy(guests), onTrusted };
   return [Math.min(QUICK_COMPILE_MS, limits.compileMs), limits.compileMs].map((compileMs) =>
     openCompiler({ ...limits, compileMs }, parts),
   );
