@@ -63,7 +63,7 @@ export async function pagesOf({ berth, guarded }) {
     page("connect-token", `${guarded.url}/sign-in?next=%2Fmcp`),
     page("code", `${meta}/library?tab=code`, untilEdited),
     page("code-shell", `${meta}/checksum?tab=code`, untilEdited),
-    page("code-broken", `${meta}/currency?tab=code`, (shown) => shown.locator(".problems .place").first().waitFor()),
+    page("code-broken", `${meta}/currency?tab=code`, untilEdited),
     page("code-changed", `${meta}/orders?tab=code`, async (shown) => {
       await write(shown, "Source of orders.ts", ORDERS.replace("customer: string): Order[]", "name: string): Order[]"));
       await shown.locator(".editor-effects .badge", { hasText: "breaking" }).first().waitFor();
