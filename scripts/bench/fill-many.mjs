@@ -45,7 +45,8 @@ export async function fillMany(dataDir, { servers, variables, definitions }) {
         TENANT,
         batch.flatMap((name, offset) => {
           const { packed, compiled } = madeOf(start + offset);
-          return derivedEntries(compileKey(packed.cid, { language: "typescript", server: name }), compiled);
+          const key = compileKey(packed.cid, { language: "typescript", server: name });
+          return derivedEntries(key, packed.cid, compiled);
         }),
       ),
     );
