@@ -9,6 +9,7 @@ export const AUDIT_KINDS = [
   "call",
   "edit",
   "approval",
+  "consent",
   "secret",
   "state",
   "token",

@@ -1,6 +1,7 @@
 import { BerthError } from "../lib/errors.ts";
+import type { JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
-import { entryOf, SERVICE, type AuditLinks, type AuditEntry } from "./audit-entry.ts";
+import { entryOf, SERVICE, type AuditLinks, type AuditEntry, type AuditKind } from "./audit-entry.ts";
 import type { AuditedCall } from "./call-block.ts";
 import type { AuditFilter } from "./filter.ts";
 import { searchLog, type FoundRecords } from "./search.ts";
@@ -14,6 +15,11 @@ export interface Audit {
   signedIn(tenant: string, facts: { readonly principal: string; readonly from: string }): Promise<void>;
   /** A request was refused; many refusals are only counted. `tenant` is undefined if it does not exist. */
   refused(tenant: string | undefined, refusal: Refusal): void;
+  /**
+   * Something happened to a user's consent to a call. Rejects if an approval cannot be recorded; of everything else, many
+   * are only counted.
+   */
+  consent(tenant: string, facts: JsonObject): Promise<void>;
   /** Records of a tenant, newest first. Rejects with `invalid_params` for a cursor that leads nowhere. */
   search(tenant: string, query: TenantQuery): Promise<FoundRecords>;
   /** The calls that wait to be recorded, and those that found no room. */
@@ -39,6 +45,7 @@ interface AuditOptions {
     /** The number of links that one search looks through. */
     readonly auditSearchLinks: number;
     readonly auditRefusalsPerMinute: number;
+    readonly auditConsentsPerMinute: number;
   };
   readonly log: Log;
 }
@@ -47,7 +54,9 @@ interface AuditOptions {
 export async function openAudit(options: AuditOptions): Promise<Audit> {
   const { links, calls, version, madeAt, mayRetain, limits, log } = options;
   const writer = new AuditWriter(links, limits, log, mayRetain);
-  const refusals = new RecordedRefusals(limits.auditRefusalsPerMinute, (entry) => writer.note(entry));
+  const note = (entry: AuditEntry): void => writer.note(entry);
+  const refusals = new SomeRecords(limits.auditRefusalsPerMinute, note, "login", { outcome: "refused" });
+  const consents = new SomeRecords(limits.auditConsentsPerMinute, note, "consent", {});
   const lifetime = { process: process.pid, startedAt: new Date(performance.timeOrigin).toISOString() };
   writer.note(entryOf(SERVICE, "service", { action: "started", ...lifetime, version, calls }));
   await writer.write(true);
@@ -56,7 +65,11 @@ export async function openAudit(options: AuditOptions): Promise<Audit> {
     observer: calls ? (call) => writer.call(call) : undefined,
     signedIn: (tenant, facts) =>
       links.append([entryOf(tenant, "login", { outcome: "ok", ...facts })], { patient: true }),
-    refused: (tenant, refusal) => refusals.add(tenant ?? SERVICE, refusal),
+    refused: (tenant, refusal) => refusals.add(tenant ?? SERVICE, factsOf(refusal)),
+    async consent(tenant, facts) {
+      if (facts["outcome"] !== "approved") return consents.add(tenant, facts);
+      await links.append([entryOf(tenant, "consent", facts)], { patient: true });
+    },
     async search(tenant, query) {
       const since = Math.max(query.since ?? 0, await madeAt(tenant));
       const found = await searchLog(links, { ...query, tenant, since, linksMax: limits.auditSearchLinks });
@@ -66,6 +79,7 @@ export async function openAudit(options: AuditOptions): Promise<Audit> {
     stats: () => ({ queued: writer.queued, dropped: writer.dropped }),
     async close() {
       refusals.close();
+      consents.close();
       writer.note(entryOf(SERVICE, "service", { action: "stopped", ...lifetime }));
       await writer.close();
     },
@@ -100,19 +114,28 @@ interface Window {
   more: number;
 }
 
-/** Refusals are unlimited in number: for each tenant some are recorded in a minute, and the rest counted. */
-class RecordedRefusals {
+function factsOf({ code, reason, principal, from, path, requestId }: Refusal): JsonObject {
+  return { ...(principal !== undefined && { principal }), code, reason: cut(reason), from, path: cut(path), requestId };
+}
+
+/** Records that others can cause without limit: for each tenant some are recorded in a minute, and the rest counted. */
+class SomeRecords {
   readonly #perMinute: number;
   readonly #note: (entry: AuditEntry) => void;
+  readonly #kind: AuditKind;
+  /** The facts that all of them have. */
+  readonly #common: JsonObject;
   readonly #windows = new Map<string, Window>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(perMinute: number, note: (entry: AuditEntry) => void) {
+  constructor(perMinute: number, note: (entry: AuditEntry) => void, kind: AuditKind, common: JsonObject) {
     this.#perMinute = perMinute;
     this.#note = note;
+    this.#kind = kind;
+    this.#common = common;
   }
 
-  add(tenant: string, { code, reason, principal, from, path, requestId }: Refusal): void {
+  add(tenant: string, facts: JsonObject): void {
     this.#timer ??= setTimeout(() => this.#next(), WINDOW_MS).unref();
     let window = this.#windows.get(tenant);
     if (!window) this.#windows.set(tenant, (window = { recorded: 0, more: 0 }));
@@ -121,10 +144,7 @@ class RecordedRefusals {
       return;
     }
     window.recorded += 1;
-    const facts = { code, reason: cut(reason), from, path: cut(path), requestId };
-    this.#note(
-      entryOf(tenant, "login", { outcome: "refused", ...(principal !== undefined && { principal }), ...facts }),
-    );
+    this.#note(entryOf(tenant, this.#kind, { ...this.#common, ...facts }));
   }
 
   close(): void {
@@ -135,7 +155,7 @@ class RecordedRefusals {
   #next(): void {
     this.#timer = undefined;
     for (const [tenant, { more }] of this.#windows) {
-      if (more > 0) this.#note(entryOf(tenant, "login", { outcome: "refused", more }));
+      if (more > 0) this.#note(entryOf(tenant, this.#kind, { ...this.#common, more }));
     }
     this.#windows.clear();
   }

@@ -23,6 +23,7 @@ import type { Executor } from "../executor/executor.ts";
 import { openExecutor, tryGuests } from "../executor/open-executor.ts";
 import { openFolders, type OwnPlaces } from "../folders/folders.ts";
 import { openExplore } from "../host/builtin/explore-server.ts";
+import { Consents } from "../host/calls/consents.ts";
 import { stateRules } from "../host/calls/guest-state.ts";
 import { KeptCalls } from "../host/calls/kept-calls.ts";
 import { logCalls, Observers } from "../host/calls/observe.ts";
@@ -39,6 +40,7 @@ import type { JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import { MessageRooms, programBacklog, unfinishedUpstream } from "../lib/message-room.ts";
 import type { Problem } from "../lib/problem.ts";
+import { createSealer } from "../lib/seal.ts";
 import type { SharedLimits } from "../lib/shared-limits.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { limitedPerMinute } from "../lib/token-buckets.ts";
@@ -204,6 +206,13 @@ export async function openCore(
         log,
       }),
     );
+    const consents = new Consents({
+      sealer: createSealer(keys.seal, () => store.now()),
+      records: store,
+      observers,
+      limits,
+    });
+    observers.onConsent((tenant, facts) => audit.consent(tenant, facts));
     const metrics = createMetrics(packageVersion(), config.limits);
     const timed = timeCompiling(metrics);
     const grants = new Grants(secrets, log);
@@ -211,6 +220,7 @@ export async function openCore(
       store,
       cluster,
       checks,
+      consents,
       executor,
       compile: compilingInTurn(
         timed((source, tarballs) => quickCompiler.compile(source, tarballs)),

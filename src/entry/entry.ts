@@ -3,6 +3,7 @@ import { ENTRY_NESTING_MAX, isDeeper, isObject, valuesIn, type Json, type JsonOb
 import type { Problem } from "../lib/problem.ts";
 import type { AllowedHost } from "../network/allow-list.ts";
 import { parseLauncher } from "../upstream/launcher-uri.ts";
+import { readApprove } from "./approve-field.ts";
 import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
 import { readEnvironment, type EntryEnvironment } from "./environment-fields.ts";
 import { cidFields, entryFields } from "./fields.ts";
@@ -63,6 +64,8 @@ export interface ServerEntry {
   readonly network: readonly AllowedHost[];
   /** Names of the operator's folders that its code sees, sorted. */
   readonly folders: readonly string[];
+  /** The tools whose every call the user must approve, by name, sorted; `*` for all. */
+  readonly approve: readonly string[];
   /** The limits on its calls. */
   readonly limits: ServerLimits;
   /** How long its calls are kept with their arguments and results; undefined where they are not. */
@@ -170,6 +173,7 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
     const message = '"env" is for definitions; an upstream gets its variables in its launcher URI, as env.NAME=value';
     complain(inside(place, "env"), "not-for-upstreams", message);
   }
+  const approve = readApprove(fields.approve ?? [], inside(place, "approve"));
   const limits = readLimits(fields.limits ?? {}, inside(place, "limits"));
   const keepCallsMs =
     fields.keep_calls === undefined ? undefined : readKeepCalls(fields.keep_calls, inside(place, "keep_calls"));
@@ -205,6 +209,7 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
     env,
     network,
     folders,
+    approve,
     limits,
     keepCallsMs,
     leftOut,

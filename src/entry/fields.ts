@@ -29,6 +29,7 @@ export const entryFields = {
   env: "object",
   network: "list",
   folders: "list",
+  approve: "list",
   limits: "object",
   keep_calls: "text",
 } as const satisfies Record<string, FieldType>;

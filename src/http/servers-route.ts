@@ -184,7 +184,8 @@ async function call(
     return fault ? { result: fault } : { redirect };
   }
   if (!("inputRequests" in result)) return { result };
-  const how = "plain HTTP cannot ask questions; call it with MCP";
+  const { hint } = result;
+  const how = `plain HTTP cannot ask questions; call it with MCP${hint === undefined ? "" : `: ${hint}`}`;
   throw new BerthError("input_required", how, { data: { inputRequests: result.inputRequests } });
 }
 

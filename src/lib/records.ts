@@ -1,6 +1,6 @@
 /**
  * Values that change often and expire by themselves, for everything that outlives a process: sessions, streams, tasks,
- * sign-ins. Several processes may have them open. The store implements it.
+ * sign-ins, consents. Several processes may have them open. The store implements it.
  */
 export interface Records {
   /** Milliseconds since the epoch, by the clock that all processes share which have the records open. */
@@ -26,7 +26,7 @@ export interface Records {
   ): Promise<readonly (number | undefined)[]>;
 }
 
-export type RecordKind = "task" | "session" | "stream" | "sign-in";
+export type RecordKind = "task" | "session" | "stream" | "sign-in" | "consent";
 
 export interface StoredRecord {
   readonly value: string;

@@ -8,6 +8,7 @@ import { isObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import { parseJson } from "../lib/parse-json.ts";
 import type { Records } from "../lib/records.ts";
+import { createSealer } from "../lib/seal.ts";
 import { defaultLimits, type Limits } from "../limits/limits.ts";
 import { admit, admitMethods } from "./admit.ts";
 import { errorAnswer } from "./error-answer.ts";
@@ -19,7 +20,6 @@ import { answerModern, createModern, type ModernLimits } from "./modern/modern.t
 import type { Answer, Listen, Post } from "./protocol.ts";
 import { inParts } from "./records-in-parts.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
-import { createSealer } from "./seal.ts";
 
 /**
  * The MCP endpoint of every server, for both eras. It owns the path of a message: JSON-RPC → era → method → answer. The

@@ -1,4 +1,5 @@
 import type { Json, JsonObject, JsonText } from "../lib/json.ts";
+import { isConsentKey } from "./consent.ts";
 import type { CallContext, CallerContext } from "./context.ts";
 import { readAnswer, readQuestionKey } from "./question.ts";
 
@@ -73,8 +74,10 @@ function splitAnswers(answers: JsonObject): { byId: JsonObject; others: JsonObje
   for (const [key, answer] of Object.entries(answers)) {
     const asked = readQuestionKey(key);
     const read = asked && readAnswer(answer, asked);
-    if (!read) others.push([key, answer]);
-    else if (read.kind === "given") byId.push([asked.id, read.value]);
+    // A consent is for Berth: a function has no use for it.
+    if (!read) {
+      if (!isConsentKey(key)) others.push([key, answer]);
+    } else if (read.kind === "given") byId.push([asked.id, read.value]);
   }
   return { byId: Object.fromEntries(byId), others: Object.fromEntries(others) };
 }

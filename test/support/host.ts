@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,6 +7,8 @@ import { compileKey, compilerCid } from "../../src/discover/key.ts";
 import { createEdits } from "../../src/edits/create-edits.ts";
 import type { Edits } from "../../src/edits/edits.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
+import { Consents } from "../../src/host/calls/consents.ts";
+import { Observers } from "../../src/host/calls/observe.ts";
 import type { Catalog } from "../../src/host/catalog/catalog.ts";
 import type { ServerSummary } from "../../src/host/catalog/overview.ts";
 import { Checks } from "../../src/host/checks/checks.ts";
@@ -13,6 +16,7 @@ import type { Host } from "../../src/host/host.ts";
 import { openHost } from "../../src/host/open-host.ts";
 import { jsonBlock, rawBlock, type Cid } from "../../src/lib/cid.ts";
 import { createLog } from "../../src/lib/log.ts";
+import { createSealer } from "../../src/lib/seal.ts";
 import type { Limits } from "../../src/limits/limits.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -55,8 +59,10 @@ export async function openHosted(
     const store = watched(await openSqliteStore({ dataDir }));
     const executor = await openExecutor({ mode, limits: { ...patientLimits, guestSpareProcesses: 1 } });
     const checks = new Checks(patientLimits);
+    const sealer = createSealer([randomBytes(32)]);
     const hosting = {
       store,
+      consents: new Consents({ sealer, records: store, observers: new Observers(), limits: patientLimits }),
       executor,
       checks,
       compile: (source: DefinitionSource) => compiler.compile(source),

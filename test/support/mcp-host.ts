@@ -30,9 +30,9 @@ import type { JsonObject } from "../../src/lib/json.ts";
 import { createLog } from "../../src/lib/log.ts";
 import type { NodeStore } from "../../src/lib/node-store.ts";
 import type { Records } from "../../src/lib/records.ts";
+import { createSealer } from "../../src/lib/seal.ts";
 import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
 import { createEndpoint, type EndpointOptions } from "../../src/mcp/endpoint.ts";
-import { createSealer } from "../../src/mcp/seal.ts";
 import { createMetrics } from "../../src/metrics/metrics.ts";
 import { MODERN_META } from "./berth.ts";
 import { memoryNode } from "./memory-nodes.ts";
@@ -204,6 +204,7 @@ export async function startRig(
     signIns: new SignIns(createSealer([randomBytes(32)]), memoryRecords(), limits),
     audit: {
       observer: undefined,
+      consent: async () => {},
       signedIn: async () => {},
       refused() {},
       search: async () => ({ records: [], next: undefined }),

@@ -77,7 +77,7 @@ type FormProps = SettingsFormOptions & Shown;
 const OWN = new Set(
   (
     "enabled description definition upstream runs schema_validation tools auto_discover network secrets variables " +
-    "limits keep_calls options tools_transform_cid resources_transform_cid prompts_transform_cid contract_cid"
+    "approve limits keep_calls options tools_transform_cid resources_transform_cid prompts_transform_cid contract_cid"
   ).split(" "),
 );
 
@@ -181,6 +181,14 @@ function Form({ entry, problems, known, readOnly, onChange }: FormProps) {
             {...{ entry, set, problems }}
           />
         )}
+        <Names
+          label="Approval of calls"
+          hint="Tools whose every call the user must approve, as clients know them; * for all. None by default."
+          one="tool"
+          field="approve"
+          known={known.functions ?? []}
+          {...{ entry, set, problems }}
+        />
         <Limits entry={entry} set={set} problems={problems} />
         <KeepCalls entry={entry} set={set} problems={problems} />
         <Options entry={entry} known={known} set={set} problems={problems} />

@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import type { RequestedGrant } from "../../discover/discovery.ts";
+import { approvedByEither } from "../../entry/approve-field.ts";
 import { complain, inside, type ConfigPlace } from "../../entry/config-place.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { wordsOf } from "../../entry/grant-requests.ts";
@@ -75,11 +76,15 @@ function grantsIn(listed: DirectoryEntry | undefined): string {
 
 /**
  * The entry of an earlier release, reduced to the grants that the current entry still gives: what was taken from the
- * server is taken from all its releases, and none gets a grant that only a later entry gives.
+ * server is taken from all its releases, and none gets a grant that only a later entry gives. What either of them asks to
+ * be approved is approved call by call.
  */
 export function asGivenNow(then: ServerEntry, { entry: now, refused }: DirectoryEntry): ServerEntry {
   // It is unknown what a wrong entry would grant.
-  if (refused) return { ...then, secrets: [], network: [], folders: [], variables: [], keepCallsMs: undefined };
+  if (refused) {
+    const nothing = { secrets: [], network: [], folders: [], variables: [], keepCallsMs: undefined };
+    return { ...then, ...nothing, approve: ["*"] };
+  }
   // Without a list of its own an upstream reads no variable, and code reads all.
   const variables = inBoth(then.variables, now.upstream === undefined ? now.variables : []);
   return {
@@ -87,6 +92,7 @@ export function asGivenNow(then: ServerEntry, { entry: now, refused }: Directory
     secrets: inBoth(then.secrets, now.secrets) ?? [],
     network: allowedByBoth(then.network, now.network),
     folders: inBoth(then.folders, now.folders) ?? [],
+    approve: approvedByEither(then, now),
     limits: now.limits,
     keepCallsMs: now.keepCallsMs,
     ...(variables && { variables }),

@@ -7,6 +7,7 @@ import { retryUntilFinal, type FinalResult, type RetryLimits } from "../../outco
 import type { CallOptions, CallResult, InputRequired, Tool, ToolContract } from "../catalog/catalog.ts";
 import type { Validator } from "../checks/checks.ts";
 import type { CallOutcome } from "./activity.ts";
+import type { Checked, Consent } from "./consents.ts";
 import { failure } from "./content.ts";
 import type { CallNotes } from "./observe.ts";
 
@@ -17,7 +18,7 @@ export function invocableTool<Returned>(invocable: Invocable<Returned>, task?: T
 }
 
 /**
- * The way of every tool call, of definitions and of upstreams alike: check the arguments → admit → run → read what came
+ * The way of every tool call, of definitions and of upstreams alike: check the arguments → ask for consent → admit → run → read what came
  * back → retry, or ask → record → answer. It knows neither guests nor upstreams: each kind of tool says how it runs, and
  * how to read what came back.
  */
@@ -32,6 +33,27 @@ async function invoke<Returned>(
   // Awaited only when necessary: most arguments are checked at once.
   const invalid = checked === undefined ? undefined : await checked;
   if (invalid !== undefined) return refuseArguments(call, invalid);
+  return tool.consent ? withConsent(call, tool.consent) : carryOut(call);
+}
+
+/** Carries the call out only if the user has approved of it. */
+async function withConsent<Returned>(call: Invocation<Returned>, consent: Consent): Promise<Answer> {
+  let checked: Checked;
+  try {
+    checked = await consent.check(call.args, call.options);
+  } catch (error) {
+    return record(call, rejectWith(error));
+  }
+  if (checked.asked) return record(call, { outcome: "asked", asked: checked.asked });
+  if (checked.refused !== undefined) return record(call, { outcome: "error", result: failure(checked.refused) });
+  const answer = await carryOut(call);
+  // The call goes on when it comes again with the answers, and was approved already.
+  if ("inputRequests" in answer) await checked.waitsFor(Object.keys(answer.inputRequests));
+  return answer;
+}
+
+async function carryOut<Returned>(call: Invocation<Returned>): Promise<Answer> {
+  const { tool, options } = call;
   const refused = admit(call);
   if (refused !== undefined) return record(call, { outcome: "error", result: failure(refused) });
   let final: FinalResult<CallEnd>;
@@ -54,6 +76,8 @@ export interface Invocable<Returned> {
   readonly limits: RetryLimits;
   /** The time for a call with all of its retries, unless its options give another. */
   readonly callMs: number;
+  /** The user's consent to each call; absent where none is needed. */
+  readonly consent?: Consent | undefined;
   /** Absent where the arguments are checked elsewhere. */
   readonly checkArguments?: Validator;
   /** Makes one attempt; `onLine` hears its lines before the caller does. */

@@ -19,6 +19,7 @@ import { sizeOf } from "./content.ts";
 export class Observers {
   readonly #observers: CallObserver[] = [];
   readonly #lines: LineObserver[] = [];
+  readonly #consents: ConsentListener[] = [];
   readonly #followers: ((happening: Happening) => void)[] = [];
   readonly #onFault: (error: unknown) => void;
   /** Calls in flight. */
@@ -27,6 +28,15 @@ export class Observers {
   /** `onFault` hears of an observer that failed; a call never does. */
   constructor(onFault: (error: unknown) => void = () => {}) {
     this.#onFault = onFault;
+  }
+
+  /** Hears of what happens to consents; a call that is approved waits until that is recorded. */
+  onConsent(listener: ConsentListener): void {
+    this.#consents.push(listener);
+  }
+
+  async consent(tenant: string, facts: JsonObject): Promise<void> {
+    for (const listener of this.#consents) await listener(tenant, facts);
   }
 
   get any(): boolean {
@@ -87,6 +97,8 @@ export class Observers {
 
 /** Hears of each call that has ended, before its caller has the result. It must be quick, and must not change anything. */
 export type CallObserver = (call: ObservedCall) => void;
+
+type ConsentListener = (tenant: string, facts: JsonObject) => void | Promise<void>;
 
 export interface ObservedCall {
   /** The same object for all calls of a tool while its release is loaded. */

@@ -6,6 +6,7 @@ import { argumentsSchema, resultSchema } from "../catalog/defaults.ts";
 import { resultNotRead, type ValidatorOf } from "../checks/checks.ts";
 import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
 import { sayBroken, guestFailed, messageOf } from "./call-failures.ts";
+import type { Consent } from "./consents.ts";
 import { failure, toConfiguredResult, toResult, type ReturnedValue } from "./content.ts";
 import { invocableTool, rejectWith, type CallEnd, type Invocable } from "./invoke.ts";
 import { LongResult } from "./long-result.ts";
@@ -19,6 +20,7 @@ import type { Redirects } from "./uris/redirect.ts";
 export interface ToolParts {
   readonly redirects: Redirects;
   readonly notes: CallNotes;
+  readonly consent?: Consent | undefined;
   readonly validatorOf: ValidatorOf;
   /** Reads a result that is too long for the serving thread. */
   readonly readResult: (task: ResultTask) => Promise<ReadGuestResult>;
@@ -36,7 +38,7 @@ export function createTool(
 ): Tool {
   const { task, outputSchema } = own;
   const { name } = contract;
-  const { redirects, notes, validatorOf, limits } = parts;
+  const { redirects, notes, consent, validatorOf, limits } = parts;
   const isOwnOutput = contract.outputSchema !== undefined && contract.outputSchema === outputSchema;
   const promised = isOwnOutput ? resultSchema(contract.outputSchema) : contract.outputSchema;
   const checkOutput = promised && validatorOf(promised);
@@ -46,6 +48,7 @@ export function createTool(
   const invocable: Invocable<GuestOutcome> = {
     contract,
     notes,
+    consent,
     limits,
     callMs: limits.callMs,
     checkArguments: validatorOf(argumentsSchema(contract.inputSchema, own)),

@@ -11,6 +11,7 @@ import type { ToolResult } from "../../upstream/results.ts";
 import { PassedOnError, UpstreamError } from "../../upstream/upstream-error.ts";
 import type { CallOptions, CallResult, Tool, Completer, Prompt, Resource } from "../catalog/catalog.ts";
 import { heldBack, type HostedUpstream } from "../serving/hosted.ts";
+import type { Consent } from "./consents.ts";
 import { failure } from "./content.ts";
 import { invocableTool, type Invocable } from "./invoke.ts";
 import { LongObject } from "./long-result.ts";
@@ -26,6 +27,7 @@ export interface UpstreamToolParts {
   /** The options that it finds in its call's context. */
   readonly configured: JsonObject;
   readonly notes: CallNotes;
+  readonly consent?: Consent | undefined;
   readonly limits: RetryLimits & Pick<Limits, "upstreamCallMs">;
   /** Called when the tool contradicts itself. */
   readonly warn: (message: string) => void;
@@ -33,11 +35,12 @@ export interface UpstreamToolParts {
 
 /** A tool that the upstream carries out, and whose arguments it checks. */
 export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): Tool {
-  const { hosted, original, configured, notes, limits, warn } = parts;
+  const { hosted, original, configured, notes, consent, limits, warn } = parts;
   const { name } = original;
   const invocable: Invocable<RoundEnd<ToolResult>> = {
     contract,
     notes,
+    consent,
     limits,
     callMs: limits.upstreamCallMs,
     run(args, options) {

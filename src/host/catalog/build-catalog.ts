@@ -1,4 +1,5 @@
 import { isOwn } from "../../entry/address.ts";
+import { approveProblems, asksConsent } from "../../entry/approve-field.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { requestProblems, ungranted } from "../../entry/grant-requests.ts";
 import { checkOptions, leaveOut, offerOf, type Offered } from "../../entry/offer.ts";
@@ -211,12 +212,23 @@ async function serveRelease(
         hide,
         dependencies.keptCalls?.keeperOf(called, { contract, entry, grant: given.grant }),
       );
+      const consent = asksConsent(entry, name, own.name)
+        ? dependencies.consents.of({ tenant, server, release: release.block.cid, tool: name })
+        : undefined;
       return [
         name,
         createTool(
           contract,
           configuredRun(tool, run, validatorOf),
-          { redirects, notes, validatorOf, readResult, errorPlaces: dependencies.errorPlaces ?? false, limits },
+          {
+            redirects,
+            notes,
+            consent,
+            validatorOf,
+            readResult,
+            errorPlaces: dependencies.errorPlaces ?? false,
+            limits,
+          },
           own,
         ),
       ];
@@ -276,6 +288,7 @@ async function serveRelease(
     problems: [
       ...found.problems,
       ...release.problems,
+      ...approveProblems(server, entry, [...release.contract.tools, ...release.hidden]),
       ...(dependencies.operatorGrants
         ? privateRequests(requested, dependencies.operatorGrants)
         : requestProblems(server, entry.raw, missing, acceptanceOf(tenant, server))),

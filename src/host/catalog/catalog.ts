@@ -165,6 +165,8 @@ export interface ClientFacts {
 /** The call needs answers; repeat it with all of them. */
 export interface InputRequired {
   readonly inputRequests: InputRequests;
+  /** The remedy where the client cannot be asked. */
+  readonly hint?: string;
 }
 
 export interface ReadResult {

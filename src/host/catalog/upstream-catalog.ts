@@ -1,5 +1,6 @@
 import type { Contract, ToolContract } from "../../contract/contract.ts";
 import { isOwn } from "../../entry/address.ts";
+import { approveProblems, asksConsent } from "../../entry/approve-field.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { ConfiguredTool } from "../../entry/tool-fields.ts";
 import { jsonBlock, rawBlock, type Block } from "../../lib/cid.ts";
@@ -13,6 +14,7 @@ import type { Grants } from "../../secrets/grants.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import { parseLauncher } from "../../upstream/launcher-uri.ts";
 import type { Activities } from "../calls/activity.ts";
+import type { Consent, Consents } from "../calls/consents.ts";
 import { grantProblems } from "../calls/granted.ts";
 import { keptTimeProblems, type KeptCalls } from "../calls/kept-calls.ts";
 import { CallNotes, gateOf, type Observers } from "../calls/observe.ts";
@@ -47,6 +49,8 @@ export interface UpstreamDependencies extends ApprovalDependencies {
   /** Tells which tenants other than `default` have servers that may start programs; without it, none. */
   readonly mayStartPrograms?: (tenant: string) => boolean;
   readonly activities: Activities;
+  /** Asks users about calls of the tools that an entry's "approve" names. */
+  readonly consents: Consents;
   readonly observers: Observers;
   /** Keeps calls for servers whose entries ask for it; without it, none are kept. */
   readonly keptCalls?: KeptCalls;
@@ -113,6 +117,7 @@ export async function loadUpstream(
       ...problems,
       ...(await grantProblems({ tenant, server, entry }, grant)),
       ...keptTimeProblems(server, entry, dependencies.limits),
+      ...approveProblems(server, entry, [...contract.tools, ...held.tools, ...hidden]),
     ],
     identity: identitiesOf(contract.tools, (tool) => ({
       upstream: uri,
@@ -135,6 +140,10 @@ export async function loadUpstream(
           dependencies.keptCalls?.keeperOf(called, { contract: tool, entry, grant }),
         );
       },
+      consentOf: (tool, original) =>
+        asksConsent(entry, tool, original)
+          ? dependencies.consents.of({ tenant, server, release: release.cid, tool })
+          : undefined,
       limits: dependencies.limits,
       warn: (tool, message) => dependencies.log.warn({ tenant, server, tool }, grant?.hide(message) ?? message),
     }),
@@ -189,6 +198,8 @@ interface Served extends Pick<UpstreamToolParts, "limits"> {
   readonly optionsOf: (tool: string) => JsonObject;
   /** For a tool as clients know it. */
   readonly notesOf: (tool: ToolContract) => CallNotes;
+  /** By the name that clients know, and the upstream's own. */
+  readonly consentOf: (tool: string, original: string) => Consent | undefined;
   /** Called when a tool contradicts itself. */
   readonly warn: (tool: string, message: string) => void;
 }
@@ -196,13 +207,14 @@ interface Served extends Pick<UpstreamToolParts, "limits"> {
 /** The parts of a catalog that the upstream carries out, however it is reached. */
 function upstreamParts(
   hosted: HostedUpstream,
-  { contract, originals, held, optionsOf, notesOf, limits, warn }: Served,
+  { contract, originals, held, optionsOf, notesOf, consentOf, limits, warn }: Served,
 ): Pick<Catalog, "tool" | "resource" | "gives" | "hasUnlisted" | "prompt" | "completer"> {
   const partsOf = (tool: ToolContract): UpstreamToolParts => ({
     hosted,
     original: originals.get(tool.name) ?? tool,
     configured: optionsOf(tool.name),
     notes: notesOf(tool),
+    consent: consentOf(tool.name, originals.get(tool.name)?.name ?? tool.name),
     limits,
     warn: (message) => warn(tool.name, message),
   });

@@ -76,6 +76,8 @@ const TONES: Readonly<Record<string, RecordView["tone"]>> = {
   error: "bad",
   invalid: "warn",
   refused: "bad",
+  approved: "good",
+  declined: "warn",
 };
 
 function recordView(base: string, record: AuditRecord): RecordView {
@@ -99,11 +101,13 @@ function whatOf(record: AuditRecord): string {
   if (typeof removed === "number") return `${countOf(removed, "record")}, no longer kept`;
   if (typeof damaged === "number") return `${countOf(damaged, "record")}, damaged`;
   if (typeof dropped === "number") return `${countOf(dropped, "call")} that there was no room to record`;
-  if (typeof more === "number") return countOf(more, "more refused attempt");
+  if (typeof more === "number")
+    return countOf(more, record.kind === "consent" ? "more consent record" : "more refused attempt");
   const { subject, action, name, token } = record;
   const server = textIn(record["server"]);
   switch (record.kind) {
     case "call":
+    case "consent":
       return `${server}.${textIn(record["tool"])}`;
     case "edit":
     case "approval":
@@ -149,7 +153,7 @@ function detailsOf(base: string, record: AuditRecord): Detail[] {
     else addCid(`${textIn(kind)} ${textIn(name)}`, to);
   }
   if (record["breaking"] === true) add("breaking", "allowed");
-  for (const field of ["reason", "from", "requestId"]) add(LABELS[field] ?? field, textIn(record[field]));
+  for (const field of ["why", "reason", "from", "requestId"]) add(LABELS[field] ?? field, textIn(record[field]));
   for (const field of ["grant", "limits", "hosts", "oauth", "suspended"]) {
     if (record[field] !== undefined) add(field, JSON.stringify(record[field]));
   }

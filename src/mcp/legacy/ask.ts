@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { CallOptions, InputRequest, InputRequests, InputRequired } from "../../host/catalog/catalog.ts";
+import type { CallOptions, InputRequest, InputRequired } from "../../host/catalog/catalog.ts";
 import { Cancellation, type CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
@@ -25,7 +25,7 @@ export async function runUntilAnswered<Outcome extends object>(
   for (let round = 1; round <= QUESTION_ROUNDS_MAX; round++) {
     const outcome = await run(answers ? { ...options, answers } : options);
     if (!asks(outcome)) return outcome;
-    const asked = await ask(limits, call, outcome.inputRequests, answers ?? {});
+    const asked = await ask(limits, call, outcome, answers ?? {});
     if ("unanswered" in asked) return asked;
     answers = joinAnswers(answers, asked.answers);
   }
@@ -45,18 +45,19 @@ function asks(outcome: object): outcome is InputRequired {
 async function ask(
   { answerMs, questionBytes, answerBytes }: AskLimits,
   call: LegacyCall,
-  inputRequests: InputRequests,
+  { inputRequests, hint }: InputRequired,
   earlier: JsonObject,
 ): Promise<{ readonly answers: JsonObject } | Unanswered> {
   const { peer } = call.client;
   const questions = Object.entries(inputRequests);
-  if (!peer) return { unanswered: "it asks the client, which needs a session; send Mcp-Session-Id" };
+  const cannot = (reason: string): Unanswered => ({ unanswered: hint === undefined ? reason : `${reason}; ${hint}` });
+  if (!peer) return cannot("it asks the client, which needs a session; send Mcp-Session-Id");
+  const impossible = whyNot(call, peer, questions);
+  if (impossible !== undefined) return cannot(impossible);
   const bytes = bytesOf(inputRequests);
   // While it waits, the call stays in memory as well, whether its client stays or leaves.
   const reason =
-    whyNot(call, peer, questions) ??
-    whyTooLong(bytes, questionBytes) ??
-    call.events?.hold?.(bytes + call.body.length + WAITING_BYTES)?.message;
+    whyTooLong(bytes, questionBytes) ?? call.events?.hold?.(bytes + call.body.length + WAITING_BYTES)?.message;
   if (reason !== undefined) return { unanswered: reason };
   const answers: JsonObject = {};
   let error: string | undefined;

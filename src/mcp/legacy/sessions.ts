@@ -5,10 +5,10 @@ import { turnTaker } from "../../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
 import type { LogLevel } from "../../lib/log-level.ts";
 import type { Records, StoredRecord } from "../../lib/records.ts";
+import type { Sealer } from "../../lib/seal.ts";
 import { limitVariable, type Limits } from "../../limits/limits.ts";
 import { KeptCount } from "../kept-count.ts";
 import { isLegacy } from "../revisions.ts";
-import type { Sealer } from "../seal.ts";
 import { Session, type SessionFacts, type SessionState, type Whose } from "./session.ts";
 
 /**

@@ -1,10 +1,11 @@
 import { LongObject } from "../../host/calls/long-result.ts";
-import type { Catalog, InputRequests } from "../../host/catalog/catalog.ts";
+import type { Catalog, InputRequired } from "../../host/catalog/catalog.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Host } from "../../host/host.ts";
 import { Cancellation } from "../../lib/cancellation.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Text } from "../../lib/long-text.ts";
+import type { Sealer } from "../../lib/seal.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { methodErrorAnswer } from "../error-answer.ts";
 import { resultText, type Request } from "../json-rpc.ts";
@@ -20,7 +21,6 @@ import { listPage, type ListedLimits, type ListForm } from "../methods/lists.ts"
 import { callNatively } from "../native.ts";
 import type { Answer, ClientLogs, MethodCall, Post, ServerPlace } from "../protocol.ts";
 import { SUPPORTED_VERSIONS } from "../revisions.ts";
-import type { Sealer } from "../seal.ts";
 import { capabilitiesOf, checkOffered } from "./capabilities.ts";
 import { checkRequest } from "./check-request.ts";
 import { listen } from "./listen.ts";
@@ -133,7 +133,7 @@ async function callTool(modern: Modern, request: MethodCall): Promise<Text> {
   if (asTask) return modern.tasks.call(call, asTask);
   const { tool, args } = requestedTool(call);
   const outcome = await tool.call(args, callOptions(call));
-  if ("inputRequests" in outcome) return question(modern, call, outcome.inputRequests);
+  if ("inputRequests" in outcome) return question(modern, call, outcome);
   return modern.writer.write(call.catalog, "complete", outcome);
 }
 
@@ -142,7 +142,7 @@ async function readResource(modern: Modern, request: MethodCall): Promise<Text> 
   const call = isRepeated(request) ? await withAnswers(modern, request) : request;
   const resource = await requestedResource(call);
   const outcome = await resource.read(callOptions(call));
-  if ("inputRequests" in outcome) return question(modern, call, outcome.inputRequests);
+  if ("inputRequests" in outcome) return question(modern, call, outcome);
   // The content of a resource may change at any time and depend on the principal.
   const result = outcome instanceof LongObject ? outcome.with(UNCACHED) : { ...outcome, ...UNCACHED };
   return modern.writer.write(call.catalog, "complete", result);
@@ -153,13 +153,13 @@ async function getPrompt(modern: Modern, request: MethodCall): Promise<Text> {
   const call = isRepeated(request) ? await withAnswers(modern, request) : request;
   const { prompt, args } = requestedPrompt(call);
   const outcome = await prompt.get(args, callOptions(call));
-  if ("inputRequests" in outcome) return question(modern, call, outcome.inputRequests);
+  if ("inputRequests" in outcome) return question(modern, call, outcome);
   return modern.writer.write(call.catalog, "complete", outcome);
 }
 
 /** The result that asks; only the three methods above may be answered with it (2026-07-28 `basic/patterns/mrtr`). */
-function question(modern: Modern, call: MethodCall, inputRequests: InputRequests): Text {
-  return modern.writer.write(call.catalog, "input_required", ask(modern, call, inputRequests));
+function question(modern: Modern, call: MethodCall, asked: InputRequired): Text {
+  return modern.writer.write(call.catalog, "input_required", ask(modern, call, asked));
 }
 
 async function complete(modern: Modern, call: MethodCall): Promise<Text> {

@@ -1,5 +1,5 @@
 import { nameOfKey } from "../../host/calls/upstream-call.ts";
-import type { InputRequests, InputRequest, Catalog } from "../../host/catalog/catalog.ts";
+import type { InputRequests, InputRequest, InputRequired, Catalog } from "../../host/catalog/catalog.ts";
 import { permittedCatalog } from "../../host/catalog/permitted.ts";
 import type { Host } from "../../host/host.ts";
 import { digestOfJson } from "../../lib/canonical-json.ts";
@@ -7,11 +7,12 @@ import { cutText } from "../../lib/cut-text.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { JsonText, isObject, type JsonDigest, type JsonObject, type Json } from "../../lib/json.ts";
 import { parseJson } from "../../lib/parse-json.ts";
+import type { Sealer } from "../../lib/seal.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { joinAnswers } from "../../outcome/answers.ts";
+import { isConsentKey } from "../../outcome/consent.ts";
 import type { MethodCall, ServerPlace } from "../protocol.ts";
 import { bytesOf, heldBytes, tooManyAnswers, whyTooLong } from "../question-length.ts";
-import type { Sealer } from "../seal.ts";
 
 /**
  * Questions in the modern era: a result that asks, and a repeated request with the answers (2026-07-28
@@ -26,18 +27,15 @@ export interface QuestionParts {
 export type QuestionLimits = Pick<Limits, "requestStateMs" | "questionBytes" | "answerBytes">;
 
 /** The members that only a result with questions has. Throws `missing_capability`. */
-export function ask({ sealer, limits }: QuestionParts, call: MethodCall, inputRequests: InputRequests): object {
-  const missing = missingCapabilities(call.client.capabilities, inputRequests);
-  if (missing) {
-    const names = Object.keys(missing).join(", ");
-    throw new BerthError("missing_capability", names, { data: { requiredCapabilities: missing } });
-  }
+export function ask({ sealer, limits }: QuestionParts, call: MethodCall, asked: InputRequired): object {
+  const { inputRequests } = asked;
+  checkCapabilities(call.client.capabilities, asked);
   const tooLong = whyTooLong(bytesOf(inputRequests), limits.questionBytes);
   if (tooLong !== undefined) throw new BerthError("guest_failed", tooLong);
   const { shown, keys } = shownByName(inputRequests);
-  const asked = Object.fromEntries(Object.entries(shown).map(([key, { method }]) => [key, method]));
+  const methods = Object.fromEntries(Object.entries(shown).map(([key, { method }]) => [key, method]));
   const { catalog, answers = {} } = call;
-  const state: State = { release: catalog.release, answers, asked, ...(keys && { keys }) };
+  const state: State = { release: catalog.release, answers, asked: methods, ...(keys && { keys }) };
   return { inputRequests: shown, requestState: sealer.seal(bindingOf(call), state, limits.requestStateMs) };
 }
 
@@ -51,11 +49,28 @@ export async function withAnswers({ host, sealer, limits }: QuestionParts, call:
   const { requestState, inputResponses } = call.params;
   if (requestState === undefined) return { ...call, answers: bounded(readInputResponses(inputResponses), limits) };
   if (typeof requestState !== "string") throw new BerthError("invalid_params", '"requestState" must be a string');
-  const { release, answers, asked, keys } = sealer.unseal(bindingOf(call), requestState) as State;
+  let state: State;
+  try {
+    state = sealer.unseal(bindingOf(call), requestState) as State;
+  } catch (error) {
+    // A consent says more exactly why it does not count here, and that is recorded.
+    const consents = consentsIn(inputResponses);
+    if (!consents) throw error;
+    return { ...call, answers: bounded(consents, limits) };
+  }
+  const { release, answers, asked, keys } = state;
   const given = inputResponses === undefined ? {} : readInputResponses(inputResponses, asked);
   const joined = bounded(joinAnswers(answers, keys ? underOwnKeys(given, keys) : given), limits);
-  const catalog = await catalogOfRelease(host, call, release);
+  // A consent counts in the release that is served, and in no other: whoever consents does not know of an earlier one.
+  const catalog = consentsIn(given) ? call.catalog : await catalogOfRelease(host, call, release);
   return { ...call, catalog, answers: joined };
+}
+
+/** The answers that are for Berth and not for a function; undefined if there are none. */
+function consentsIn(inputResponses: unknown): JsonObject | undefined {
+  if (!isObject(inputResponses)) return undefined;
+  const consents = Object.entries(inputResponses).filter(([key]) => isConsentKey(key)) as [string, Json][];
+  return consents.length > 0 && consents.length <= RESPONSES_MAX ? Object.fromEntries(consents) : undefined;
 }
 
 /** The state that a client carries from one round to the next. */
@@ -182,6 +197,15 @@ const anyAnswer: AnswerShape = {
 function isPlainValue(value: unknown): boolean {
   if (Array.isArray(value)) return value.every((each) => typeof each === "string");
   return ["string", "number", "boolean"].includes(typeof value);
+}
+
+/** Throws `missing_capability` for questions that the client cannot be asked. */
+export function checkCapabilities(capabilities: JsonObject, { inputRequests, hint }: InputRequired): void {
+  const missing = missingCapabilities(capabilities, inputRequests);
+  if (!missing) return;
+  const names = Object.keys(missing).join(", ");
+  const detail = hint === undefined ? names : `${names}; ${hint}`;
+  throw new BerthError("missing_capability", detail, { data: { requiredCapabilities: missing } });
 }
 
 /**

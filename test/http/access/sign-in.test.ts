@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Page } from "playwright-core";
 import { SignIns } from "../../../src/http/access/sign-in.ts";
-import { createSealer } from "../../../src/mcp/seal.ts";
+import { createSealer } from "../../../src/lib/seal.ts";
 import { post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { startBrowser, violationsOf, type TestBrowser } from "../../support/browser.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";

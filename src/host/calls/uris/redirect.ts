@@ -42,7 +42,7 @@ export function createRedirects(uris: Uris, resourceOf: Catalog["resource"], rem
     const inner = { ...withoutConnection(options), answers: answersWithin(options.answers) };
     const led = (await uris.call(uri, inner)) ?? (await (await resourceOf(uri))?.read(inner));
     if (!led) throw new BerthError("resource_not_found", uri);
-    return "inputRequests" in led ? { inputRequests: outward(led.inputRequests) } : led;
+    return "inputRequests" in led ? { ...led, inputRequests: outward(led.inputRequests) } : led;
   };
   return {
     async asResult(location, options) {

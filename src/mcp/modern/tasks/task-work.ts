@@ -4,6 +4,7 @@ import { Cancellation } from "../../../lib/cancellation.ts";
 import { isObject, type Json, type JsonObject, type JsonText } from "../../../lib/json.ts";
 import type { Trace } from "../../../lib/trace.ts";
 import type { CallerContext } from "../../../outcome/context.ts";
+import { checkCapabilities } from "../questions.ts";
 
 /** The parts that make a task. */
 export interface TaskOrder {
@@ -56,7 +57,7 @@ export function beginWork(
 ): TaskWork {
   const progress: Progress = { message: undefined };
   const cancellation = new Cancellation();
-  const outcome = tool.call(args, {
+  const called = tool.call(args, {
     principal,
     signal: cancellation,
     answers,
@@ -71,6 +72,11 @@ export function beginWork(
         : void (progress.message = messageOf(event).slice(0, STATUS_UNITS_MAX)),
     onLog: (line) => (until?.isOver === false ? until.onLog?.(line) : undefined),
     ...(until && { onTask: () => until.onTask() }),
+  });
+  // A consent that nobody can give would be waited for in vain.
+  const outcome = called.then((ended) => {
+    if ("inputRequests" in ended && ended.hint !== undefined) checkCapabilities(capabilities, ended);
+    return ended;
   });
   // Its caller handles the error; until then it must not count as an unhandled rejection.
   outcome.catch(() => {});

@@ -142,7 +142,7 @@ export class Tasks {
       // A function that ends right after it became a task is still a task.
       if (!outcome || until.isOver) return this.#answerWith(catalog, await this.#runner.adopt(order, work));
       if (!("inputRequests" in outcome)) return writer.write(catalog, "complete", outcome);
-      return writer.write(catalog, "input_required", ask(this.#parts, call, outcome.inputRequests));
+      return writer.write(catalog, "input_required", ask(this.#parts, call, outcome));
     } finally {
       signal?.removeEventListener("abort", stop);
     }

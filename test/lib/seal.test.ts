@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { describe, it } from "node:test";
-import { createSealer } from "../../src/mcp/seal.ts";
+import { createSealer } from "../../src/lib/seal.ts";
 
 describe("a sealer", () => {
   it("refuses what is too old", () => {

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes } from "node:crypto";
-import { BerthError } from "../lib/errors.ts";
-import { isObject } from "../lib/json.ts";
+import { BerthError } from "./errors.ts";
+import { isObject } from "./json.ts";
 
 /**
  * Seals state that a client carries for us: the client can neither read nor change it, keep it for long, nor use it

@@ -1,0 +1,62 @@
+import type { Json } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
+import { complain, inside, type ConfigPlace } from "./config-place.ts";
+import { OFFERED_NAME, type ConfiguredTool } from "./tool-fields.ts";
+
+/** The fields of an entry that say which calls are approved. */
+interface Approving {
+  readonly approve: readonly string[];
+  readonly tools: Readonly<Record<string, ConfiguredTool>>;
+}
+
+/** Stands for all tools of a server. */
+const ALL = "*";
+
+/**
+ * Reads the field "approve" of an entry: the tools whose every call the user must approve, by the names that clients
+ * know; sorted, without duplicates.
+ */
+export function readApprove(raw: readonly Json[], place: ConfigPlace): string[] {
+  const names = raw.flatMap((value, index) => {
+    const at = inside(place, index);
+    if (typeof value !== "string") return complain(at, "wrong-type", "It must be a string") ?? [];
+    if (value === ALL || OFFERED_NAME.test(value)) return [value];
+    const message = `${JSON.stringify(value.slice(0, 150))} is no name of a tool; use "${ALL}" for all tools`;
+    return complain(at, "bad-name", message) ?? [];
+  });
+  return [...new Set(names)].sort();
+}
+
+/**
+ * True for a tool whose calls are approved one by one. It is meant by each of its names, so that a second name, or one of
+ * an earlier release, is no way around.
+ */
+export function asksConsent({ approve, tools }: Approving, name: string, own: string): boolean {
+  if (approve.length === 0) return false;
+  if (approve.includes(ALL) || approve.includes(name) || approve.includes(own)) return true;
+  return approve.some((each) => Object.hasOwn(tools, each) && tools[each]!.function === own);
+}
+
+/** A name that no tool has would protect nothing, and nobody would notice. */
+export function approveProblems(
+  server: string,
+  { approve }: Approving,
+  offered: readonly { readonly name: string }[],
+): Problem[] {
+  const problems: Problem[] = [];
+  const place = inside(inside({ pointer: "", problems }, server), "approve");
+  const names = new Set([ALL, ...offered.map(({ name }) => name)]);
+  for (const name of approve) {
+    if (names.has(name)) continue;
+    complain(place, "no-such-tool", `"approve" names "${name}", and this server offers no such tool`, "warning");
+  }
+  return problems;
+}
+
+/** The tools that either entry asks to be approved: an earlier release is no way around the current rule, under whatever name. */
+export function approvedByEither(then: Approving, now: Approving): string[] {
+  const functions = now.approve.flatMap((name) =>
+    Object.hasOwn(now.tools, name) ? (now.tools[name]!.function ?? []) : [],
+  );
+  return [...new Set([...then.approve, ...now.approve, ...functions])].sort();
+}

@@ -1,0 +1,236 @@
+import { hash, randomUUID } from "node:crypto";
+import { canonicalJson, digestOfJson } from "../../lib/canonical-json.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { JsonText, soundObject, type JsonDigest, type JsonObject } from "../../lib/json.ts";
+import type { Records } from "../../lib/records.ts";
+import type { Sealer } from "../../lib/seal.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { CONSENT_KEY, consentQuestion, readConsent } from "../../outcome/consent.ts";
+import type { CallOptions, InputRequired } from "../catalog/catalog.ts";
+import type { CalledTool, Observers } from "./observe.ts";
+import { shownArguments, visible } from "./shown-arguments.ts";
+
+/**
+ * The user's consent to exactly one call of a tool that its entry names in "approve". The question's key carries what it
+ * is for, sealed, so an answer counts in any process, and for nothing else; a record makes it count once. It knows no
+ * protocol: to every way of calling a tool, consent is a question like others.
+ */
+export class Consents {
+  readonly #parts: ConsentParts;
+
+  constructor(parts: ConsentParts) {
+    this.#parts = parts;
+  }
+
+  of(tool: CalledTool): Consent {
+    return { check: (args, options) => this.#check(tool, args, options) };
+  }
+
+  async #check(tool: CalledTool, args: JsonObject | JsonText, options: CallOptions): Promise<Checked> {
+    const digest = args instanceof JsonText ? args.givenDigest : digestOfJson(args);
+    const given = Object.entries(options.answers ?? {}).findLast(([key]) => key.startsWith(CONSENT_KEY));
+    const call: AskedCall = { tool, digest, principal: options.principal?.id ?? null, options };
+    if (!given) return this.#ask(call, args);
+    const [key, answer] = given;
+    const asked = this.#opened(tool.tenant, key);
+    if (typeof asked === "string") return this.#refuse(call, asked);
+    const why = whyNotFor(asked, call);
+    if (why) return this.#refuse(call, why, asked.id);
+    return this.#use(call, asked, readConsent(answer));
+  }
+
+  async #ask(call: AskedCall, args: JsonObject | JsonText): Promise<Checked> {
+    const { sealer, records, limits } = this.#parts;
+    const { tool, digest, principal } = call;
+    const { server, release, tool: name } = tool;
+    const until = records.now() + limits.consentMs;
+    const asked: Asked = { id: randomUUID(), principal, server, release, tool: name, digest: digest.sha256, until };
+    const key = CONSENT_KEY + sealer.seal(bindingOf(tool.tenant), asked, limits.consentMs + KNOWN_MS);
+    const json = args instanceof JsonText ? args.text : canonicalJson(args);
+    await this.#tell(call, { outcome: "asked", consent: asked.id });
+    return {
+      asked: {
+        inputRequests: { [key]: consentQuestion(messageOf(call, shownArguments(json, limits.consentCharacters))) },
+        hint: hintOf(tool),
+      },
+    };
+  }
+
+  /** The call that the key is for, or why it is for nothing here. */
+  #opened(tenant: string, key: string): Asked | Why {
+    try {
+      return this.#parts.sealer.unseal(bindingOf(tenant), key.slice(CONSENT_KEY.length)) as Asked;
+    } catch (error) {
+      if (error instanceof BerthError) return "unknown";
+      throw error;
+    }
+  }
+
+  /** Takes the consent: of all who try it, at whatever node, one gets it. */
+  async #use(call: AskedCall, asked: Asked, answer: ReturnType<typeof readConsent>): Promise<Checked> {
+    const { records } = this.#parts;
+    const { tenant } = call.tool;
+    const found = await records.record(tenant, KIND, asked.id);
+    const isFirst = found === undefined;
+    if (isFirst && asked.until <= records.now()) return this.#refuse(call, "expired", asked.id);
+    if (!isFirst && !(answer === "given" && isAwaited(found.value, call.options.answers))) {
+      return this.#refuse(call, "used", asked.id);
+    }
+    const revision = await this.#put(tenant, asked, TAKEN, found?.revision ?? 0);
+    if (revision === undefined) return this.#refuse(call, "used", asked.id);
+    if (answer !== "given") {
+      await this.#tell(call, { outcome: "declined", by: answer, consent: asked.id });
+      const what = answer === "declined" ? "declined it" : "cancelled the question";
+      return {
+        refused: `The tool "${call.tool.tool}" was not called: the user was asked about this call, and ${what}.`,
+      };
+    }
+    if (isFirst) await this.#tell(call, { outcome: "approved", consent: asked.id });
+    return {
+      waitsFor: async (keys) => {
+        await this.#put(tenant, asked, JSON.stringify({ awaits: keys.map(shortened) }), revision);
+      },
+    };
+  }
+
+  /** Longer than the consent can be shown, and than a call can wait for further answers. */
+  async #put(tenant: string, { id, until }: Asked, value: string, expected: number): Promise<number | undefined> {
+    const { records, limits } = this.#parts;
+    const expiresAt = Math.max(until, records.now() + limits.requestStateMs) + KNOWN_MS;
+    return records.putRecord(tenant, KIND, id, { value, expected, expiresAt });
+  }
+
+  async #refuse(call: AskedCall, why: Why, consent?: string): Promise<Checked> {
+    await this.#tell(call, { outcome: "refused", why, ...(consent !== undefined && { consent }) });
+    const remedy = "Call it again without the answer to be asked anew.";
+    return { refused: `The tool "${call.tool.tool}" was not called: ${REASONS[why]}. ${remedy}` };
+  }
+
+  async #tell({ tool, digest, principal, options }: AskedCall, facts: ConsentOutcome): Promise<void> {
+    const { tenant, ...named } = tool;
+    await this.#parts.observers.consent(tenant, {
+      ...facts,
+      ...named,
+      ...(principal !== null && { principal }),
+      ...(options.trace && { requestId: options.trace.requestId }),
+      arguments: { bytes: digest.bytes, sha256: Buffer.from(digest.sha256, "base64url").toString("hex") },
+    });
+  }
+}
+
+export interface ConsentParts {
+  readonly sealer: Sealer;
+  readonly records: Pick<Records, "now" | "record" | "putRecord">;
+  readonly observers: Pick<Observers, "consent">;
+  readonly limits: ConsentLimits;
+}
+
+export type ConsentLimits = Pick<Limits, "consentMs" | "consentCharacters" | "requestStateMs">;
+
+/** The consent that the calls of one tool need. */
+export interface Consent {
+  check(args: JsonObject | JsonText, options: CallOptions): Promise<Checked>;
+}
+
+/** To ask the user first, not to call it, or to call it and say which further answers the call then waits for. */
+export type Checked =
+  | { readonly asked: InputRequired; readonly refused?: undefined }
+  | { readonly refused: string; readonly asked?: undefined }
+  | {
+      readonly waitsFor: (keys: readonly string[]) => Promise<void>;
+      readonly asked?: undefined;
+      readonly refused?: undefined;
+    };
+
+/** The fate of a consent, for the audit log: nothing of the arguments but their size and digest. */
+type ConsentOutcome =
+  | { readonly outcome: "asked" | "approved"; readonly consent: string }
+  | { readonly outcome: "declined"; readonly by: string; readonly consent: string }
+  | { readonly outcome: "refused"; readonly why: Why; readonly consent?: string };
+
+interface AskedCall {
+  readonly tool: CalledTool;
+  readonly digest: JsonDigest;
+  readonly principal: string | null;
+  readonly options: CallOptions;
+}
+
+/** The call that a consent is for, as its key carries it. */
+interface Asked {
+  readonly id: string;
+  readonly principal: string | null;
+  readonly server: string;
+  readonly release: string;
+  readonly tool: string;
+  readonly digest: string;
+  /** Milliseconds since the epoch. */
+  readonly until: number;
+}
+
+const REASONS = {
+  principal: "the user's consent was given to another principal",
+  server: "the user's consent was to a call of another server",
+  release: "the user's consent was to a call of another release of this server, which has changed since",
+  tool: "the user's consent was to a call of another tool",
+  arguments: "the user's consent was to a call with other arguments",
+  used: "the user's consent was to one call, and has been used",
+  expired: "the user's consent has expired",
+  unknown: "the answer is to no question that was asked here",
+} as const;
+
+type Why = keyof typeof REASONS;
+
+function whyNotFor(asked: Asked, { tool, digest, principal }: AskedCall): Why | undefined {
+  if (asked.principal !== principal) return "principal";
+  if (asked.server !== tool.server) return "server";
+  if (asked.tool !== tool.tool) return "tool";
+  if (asked.release !== tool.release) return "release";
+  return asked.digest === digest.sha256 ? undefined : "arguments";
+}
+
+/** True for a call that was approved, asked something itself, and now comes with an answer to that. */
+function isAwaited(value: string, answers: CallOptions["answers"] = {}): boolean {
+  const awaits = soundObject(value)?.["awaits"];
+  return Array.isArray(awaits) && Object.keys(answers).some((key) => awaits.includes(shortened(key)));
+}
+
+/** The keys of questions may be long. */
+function shortened(key: string): string {
+  return hash("sha256", key, "base64url").slice(0, KEY_LETTERS);
+}
+
+const KEY_LETTERS = 22;
+
+const KIND = "consent";
+const TAKEN = "{}";
+/** How long an expired consent is still told from one that Berth never asked for, and a used one remembered. */
+const KNOWN_MS = 24 * 3_600_000;
+
+function bindingOf(tenant: string): string[] {
+  return ["consent", tenant];
+}
+
+function messageOf({ tool, digest }: AskedCall, shown: string): string {
+  const { server, tool: name } = tool;
+  const sha256 = Buffer.from(digest.sha256, "base64url").toString("hex");
+  return [
+    `${quoted(server)} is about to carry out one call of its tool ${quoted(name)}. Do you approve of it?`,
+    `Its arguments, ${digest.bytes} bytes with the SHA-256 ${sha256}:`,
+    "```",
+    shown,
+    "```",
+  ].join("\n");
+}
+
+function quoted(name: string): string {
+  return visible(JSON.stringify(name), NAME_CHARACTERS);
+}
+
+const NAME_CHARACTERS = 200;
+
+function hintOf({ server, tool }: CalledTool): string {
+  return (
+    `the user must approve each call of the tool "${tool}" of "${server}"; use a client that can ask its user with a ` +
+    'form (elicitation), or have the tool taken out of "approve" in the entry of mcps'
+  );
+}
