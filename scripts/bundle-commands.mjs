@@ -2,7 +2,7 @@
 // dist/bin/berth.cjs is `berth` as it is installed: it starts the server that a command reaches, and meanwhile loads the
 // command, from few files; in CommonJS, which Node loads sooner. dist/berth-mcp.mjs is those that reach upstreams, in one
 // file, which needs Node and nothing else.
-import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { build } from "esbuild";
@@ -75,7 +75,7 @@ function namesItself(folder) {
   };
 }
 
-const { outputFiles } = await build({
+const { outputFiles, metafile } = await build({
   ...common,
   entryPoints: ["src/cli.ts", "src/commands/upstream/reaching.ts"],
   outdir: BIN,
@@ -84,6 +84,7 @@ const { outputFiles } = await build({
   format: "esm",
   splitting: true,
   write: false,
+  metafile: true,
   // Programs of their own, in part.
   external: ["better-sqlite3", "esbuild", "pg-native", "typescript"],
   plugins: [namesItself(BIN)],
@@ -92,6 +93,8 @@ mkdirSync(BIN, { recursive: true });
 for (const { path, text } of outputFiles) {
   writeFileSync(path, text.includes("typeof require ") ? `${REQUIRE}${text}` : text);
 }
+
+writeFileSync(join(BIN, "LICENSES.txt"), licensesOf(Object.keys(metafile.inputs)));
 
 // Each Berth starts this program of its own, and it is ready so much sooner.
 const CHECKS = "dist/src/host/checks";
@@ -103,3 +106,16 @@ await build({
   banner: { js: REQUIRE },
   plugins: [namesItself(CHECKS)],
 });
+
+/** The licenses of the packages that these files are of, as each of them asks for where its code is copied. */
+function licensesOf(files) {
+  const folders = files.map((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0]);
+  const texts = [...new Set(folders.filter((folder) => folder !== undefined))].sort().map((folder) => {
+    const { name, version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+    const own = readdirSync(folder)
+      .filter((file) => /^(?:licen[cs]e|notice)/i.test(file))
+      .map((file) => readFileSync(join(folder, file), "utf8").trim());
+    return [`${name} ${version} (${license})`, ...own].join("\n\n");
+  });
+  return `The files beside this one contain code of these packages.\n\n${texts.join(`\n\n${"-".repeat(80)}\n\n`)}\n`;
+}

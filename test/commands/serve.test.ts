@@ -188,6 +188,9 @@ describe("berth serve", () => {
       await stop(served);
     }
 
+    const licenses = await readFile(join(folder, "package/dist/bin/LICENSES.txt"), "utf8");
+    assert.match(licenses, /^express 5\.\S+ \(MIT\)\n\n[^]*?Copyright/m, "those of what is bundled");
+
     // As npm installs it: by both names, and with the types that editors find.
     const bins = join(folder, "node_modules/.bin");
     await mkdir(bins, { recursive: true });
