@@ -109,13 +109,15 @@ await build({
 
 /** The licenses of the packages that these files are of, as each of them asks for where its code is copied. */
 function licensesOf(files) {
-  const folders = files.map((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0]);
-  const texts = [...new Set(folders.filter((folder) => folder !== undefined))].sort().map((folder) => {
-    const { name, version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
-    const own = readdirSync(folder)
-      .filter((file) => /^(?:licen[cs]e|notice)/i.test(file))
-      .map((file) => readFileSync(join(folder, file), "utf8").trim());
-    return [`${name} ${version} (${license})`, ...own].join("\n\n");
-  });
+  const folders = files.flatMap((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file) ?? []);
+  const texts = [...new Set(folders)]
+    .sort((one, other) => (one < other ? -1 : 1))
+    .map((folder) => {
+      const { name, version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+      const own = readdirSync(folder)
+        .filter((file) => /^(?:licen[cs]e|notice)/i.test(file))
+        .map((file) => readFileSync(join(folder, file), "utf8").trim());
+      return [`${name} ${version} (${license})`, ...own].join("\n\n");
+    });
   return `The files beside this one contain code of these packages.\n\n${texts.join(`\n\n${"-".repeat(80)}\n\n`)}\n`;
 }
