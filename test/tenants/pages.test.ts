@@ -64,7 +64,7 @@ describe("the pages of a tenant", () => {
 
   it("C8 a person goes from the tenant's list to a server, and runs a tool in the tester", async () => {
     const list = await browser.open(`${base}/mcp`);
-    assert.ok((await list.locator("code").allInnerTexts()).includes(`${base}/mcp/greet`));
+    assert.ok((await list.locator("code").allTextContents()).includes(`${base}/mcp/greet`));
     await list.getByRole("link", { name: "greet", exact: true }).click();
     await list.waitForURL(`${base}/mcp/meta/greet`);
     await list.getByRole("link", { name: "Connect", exact: true }).click();
