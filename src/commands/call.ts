@@ -14,6 +14,7 @@ import {
   type NativeResult,
 } from "../native/client.ts";
 import { joinAnswers } from "../outcome/answers.ts";
+import { isConsentKey } from "../outcome/consent.ts";
 import { defaultAnswer, readQuestionKey } from "../outcome/question.ts";
 import { argumentsOf, checkNames, objectOf, usageOf } from "./call-arguments.ts";
 import { textOfEvent, textOfResult, type CallText } from "./call-text.ts";
@@ -182,7 +183,12 @@ const ROUNDS_MAX = 20;
 
 function exitCode(result: NativeResult): number {
   if ("inputRequests" in result) {
-    const asked = printableLine(Object.keys(result.inputRequests).join(", "));
+    const keys = Object.keys(result.inputRequests);
+    if (keys.some(isConsentKey)) {
+      console.error("berth: the user must approve this call; run it in a terminal, which asks");
+      return 1;
+    }
+    const asked = printableLine(keys.join(", "));
     console.error(`berth: the tool asks ${asked}; call it again with --answers`);
     return 1;
   }

@@ -1,7 +1,7 @@
 import { hash, randomUUID } from "node:crypto";
 import { canonicalJson, digestOfJson } from "../../lib/canonical-json.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { JsonText, soundObject, type JsonDigest, type JsonObject } from "../../lib/json.ts";
+import { isObject, JsonText, soundObject, type JsonDigest, type JsonObject, type JsonSchema } from "../../lib/json.ts";
 import type { Records } from "../../lib/records.ts";
 import type { Sealer } from "../../lib/seal.ts";
 import type { Limits } from "../../limits/limits.ts";
@@ -22,15 +22,18 @@ export class Consents {
     this.#parts = parts;
   }
 
-  of(tool: CalledTool): Consent {
-    return { check: (args, options) => this.#check(tool, args, options) };
+  /** `inputSchema` is the tool's: the arguments that it names are shown first. */
+  of(tool: CalledTool, inputSchema: JsonSchema): Consent {
+    const { properties } = inputSchema;
+    const known = new Set(isObject(properties) ? Object.keys(properties) : []);
+    return { check: (args, options) => this.#check({ ...tool, known }, args, options) };
   }
 
-  async #check(tool: CalledTool, args: JsonObject | JsonText, options: CallOptions): Promise<Checked> {
+  async #check({ known, ...tool }: ShownTool, args: JsonObject | JsonText, options: CallOptions): Promise<Checked> {
     const digest = args instanceof JsonText ? args.givenDigest : digestOfJson(args);
     const given = Object.entries(options.answers ?? {}).findLast(([key]) => key.startsWith(CONSENT_KEY));
     const call: AskedCall = { tool, digest, principal: options.principal?.id ?? null, options };
-    if (!given) return this.#ask(call, args);
+    if (!given) return this.#ask(call, args, known);
     const [key, answer] = given;
     const asked = this.#opened(tool.tenant, key);
     if (typeof asked === "string") return this.#refuse(call, asked);
@@ -39,7 +42,7 @@ export class Consents {
     return this.#use(call, asked, readConsent(answer));
   }
 
-  async #ask(call: AskedCall, args: JsonObject | JsonText): Promise<Checked> {
+  async #ask(call: AskedCall, args: JsonObject | JsonText, known: ShownTool["known"]): Promise<Checked> {
     const { sealer, records, limits } = this.#parts;
     const { tool, digest, principal } = call;
     const { server, release, tool: name } = tool;
@@ -47,13 +50,9 @@ export class Consents {
     const asked: Asked = { id: randomUUID(), principal, server, release, tool: name, digest: digest.sha256, until };
     const key = CONSENT_KEY + sealer.seal(bindingOf(tool.tenant), asked, limits.consentMs + KNOWN_MS);
     const json = args instanceof JsonText ? args.text : canonicalJson(args);
+    const message = messageOf(call, shownArguments(json, limits.consentCharacters, known));
     await this.#tell(call, { outcome: "asked", consent: asked.id });
-    return {
-      asked: {
-        inputRequests: { [key]: consentQuestion(messageOf(call, shownArguments(json, limits.consentCharacters))) },
-        hint: hintOf(tool),
-      },
-    };
+    return { asked: { inputRequests: { [key]: consentQuestion(message) }, hint: hintOf(tool) } };
   }
 
   /** The call that the key is for, or why it is for nothing here. */
@@ -147,6 +146,11 @@ type ConsentOutcome =
   | { readonly outcome: "asked" | "approved"; readonly consent: string }
   | { readonly outcome: "declined"; readonly by: string; readonly consent: string }
   | { readonly outcome: "refused"; readonly why: Why; readonly consent?: string };
+
+interface ShownTool extends CalledTool {
+  /** The names in its schema. */
+  readonly known: ReadonlySet<string>;
+}
 
 interface AskedCall {
   readonly tool: CalledTool;

@@ -2,17 +2,16 @@
  * Shows the arguments of a call to the person who decides on it. They are a stranger's, and whatever shows them may read
  * Markdown: nothing in them may hide, reorder or imitate anything. One line for each member, as JSON in which everything
  * that is not plainly visible is escaped; the longest values are cut first, in their middle, and say how long they are.
+ * The `known` names, those of the tool's schema, come first: others, however many, push none of them out.
  */
-export function shownArguments(json: string, charactersMax: number): string {
-  const members = membersOf(json);
-  const shown = members.slice(0, MEMBERS_SHOWN);
+export function shownArguments(json: string, charactersMax: number, known: ReadonlySet<string> = new Set()): string {
+  const { shown, others } = membersOf(json, known);
   const room = roomOf(
     shown.map(({ value }) => value.length),
     charactersMax,
   );
   const lines = shown.map(({ name, value }) => `${visible(name, NAME_CHARACTERS)}: ${visible(value, room)}`);
-  const more = members.length - shown.length;
-  if (more > 0) lines.push(`… and ${more} more, which are not shown`);
+  if (others > 0) lines.push(`… and ${others} more, which are not shown`);
   return lines.length === 0 ? "(none)" : lines.join("\n");
 }
 
@@ -25,13 +24,25 @@ interface Member {
   readonly value: string;
 }
 
+interface Members {
+  readonly shown: readonly Member[];
+  /** The number of those that are not shown. */
+  readonly others: number;
+}
+
 /** The members of an object in JSON, without reading their values: they may be millions. */
-function membersOf(json: string): Member[] {
-  const members: Member[] = [];
-  let [depth, begun, colon] = [0, -1, -1];
+function membersOf(json: string, known: ReadonlySet<string>): Members {
+  const names = new Set(Array.from(known, (name) => JSON.stringify(name)));
+  const first: Member[] = [];
+  const rest: Member[] = [];
+  let [depth, begun, colon, count] = [0, -1, -1, 0];
   const end = (at: number): void => {
-    const name = json.slice(begun, colon).trim();
-    if (colon > begun && begun >= 0) members.push({ name, value: json.slice(colon + 1, at).trim() });
+    if (colon > begun) {
+      count += 1;
+      const name = json.slice(begun, colon).trim();
+      const members = names.has(name) ? first : rest;
+      if (members.length < MEMBERS_SHOWN) members.push({ name, value: json.slice(colon + 1, at).trim() });
+    }
     [begun, colon] = [at + 1, -1];
   };
   for (let at = 0; at < json.length; at++) {
@@ -55,7 +66,8 @@ function membersOf(json: string): Member[] {
         break;
     }
   }
-  return members;
+  const shown = [...first, ...rest].slice(0, MEMBERS_SHOWN);
+  return { shown, others: count - shown.length };
 }
 
 function endOfString(json: string, begins: number): number {

@@ -213,7 +213,7 @@ async function serveRelease(
         dependencies.keptCalls?.keeperOf(called, { contract, entry, grant: given.grant }),
       );
       const consent = asksConsent(entry, name, own.name)
-        ? dependencies.consents.of({ tenant, server, release: release.block.cid, tool: name })
+        ? dependencies.consents.of({ tenant, server, release: release.block.cid, tool: name }, contract.inputSchema)
         : undefined;
       return [
         name,

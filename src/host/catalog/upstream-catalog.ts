@@ -140,9 +140,9 @@ export async function loadUpstream(
           dependencies.keptCalls?.keeperOf(called, { contract: tool, entry, grant }),
         );
       },
-      consentOf: (tool, original) =>
-        asksConsent(entry, tool, original)
-          ? dependencies.consents.of({ tenant, server, release: release.cid, tool })
+      consentOf: ({ name, inputSchema }, original) =>
+        asksConsent(entry, name, original)
+          ? dependencies.consents.of({ tenant, server, release: release.cid, tool: name }, inputSchema)
           : undefined,
       limits: dependencies.limits,
       warn: (tool, message) => dependencies.log.warn({ tenant, server, tool }, grant?.hide(message) ?? message),
@@ -198,8 +198,8 @@ interface Served extends Pick<UpstreamToolParts, "limits"> {
   readonly optionsOf: (tool: string) => JsonObject;
   /** For a tool as clients know it. */
   readonly notesOf: (tool: ToolContract) => CallNotes;
-  /** By the name that clients know, and the upstream's own. */
-  readonly consentOf: (tool: string, original: string) => Consent | undefined;
+  /** For a tool as clients know it, and by its own name at the upstream. */
+  readonly consentOf: (tool: ToolContract, original: string) => Consent | undefined;
   /** Called when a tool contradicts itself. */
   readonly warn: (tool: string, message: string) => void;
 }
@@ -214,7 +214,7 @@ function upstreamParts(
     original: originals.get(tool.name) ?? tool,
     configured: optionsOf(tool.name),
     notes: notesOf(tool),
-    consent: consentOf(tool.name, originals.get(tool.name)?.name ?? tool.name),
+    consent: consentOf(tool, originals.get(tool.name)?.name ?? tool.name),
     limits,
     warn: (message) => warn(tool.name, message),
   });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { after, before, describe, it, type TestContext } from "node:test";
 import { digestOfJson } from "../../../src/lib/canonical-json.ts";
 import { apiOf } from "../../support/api.ts";
 import { modern, MODERN_META, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
@@ -393,16 +393,13 @@ describe("a tool whose every call is to be approved", () => {
   });
 });
 
-describe("a consent that comes too late", () => {
-  it("is refused, and recorded as expired", async (t) => {
-    const berth = await startTestBerth({
-      texts: { "own.ts": OWN },
-      mcps: { own: { definition: "own.ts", approve: ["*"] } },
-      env: { BERTH_CONSENT_MS: "1" },
-    });
+describe("the limits of consents", () => {
+  async function start(t: TestContext, env: Record<string, string>): Promise<{ berth: TestBerth; call: Caller }> {
+    const mcps = { own: { definition: "own.ts", approve: ["*"] } };
+    const berth = await startTestBerth({ texts: { "own.ts": OWN }, mcps, env });
     t.after(() => berth.close());
     const _meta = { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": CAN };
-    const call = async (params: object): Promise<Any> =>
+    const call: Caller = async (params) =>
       (
         await modern(`${berth.url}/mcp/own`, "tools/call", {
           name: "write",
@@ -411,15 +408,39 @@ describe("a consent that comes too late", () => {
           ...params,
         })
       ).body.result;
+    return { berth, call };
+  }
+
+  async function records(berth: TestBerth, outcome: string): Promise<Any[]> {
+    return until(async () => {
+      const { body } = await apiOf(berth).send("GET", `/audit?kind=consent&outcome=${outcome}`);
+      return body.records.length > 0 ? body.records : undefined;
+    });
+  }
+
+  it("refuse one that comes too late, which is recorded as expired", async (t) => {
+    const { berth, call } = await start(t, { BERTH_CONSENT_MS: "1" });
     const { requestState, inputRequests } = await call({});
     const inputResponses = { [Object.keys(inputRequests)[0]!]: YES };
     for (const answered of [{ requestState, inputResponses }, { inputResponses }]) {
       assert.match(textOf(await call(answered)), /has expired/);
     }
-    const refused = await until(async () => {
-      const { body } = await apiOf(berth).send("GET", "/audit?kind=consent&outcome=refused");
-      return body.records[0];
-    });
-    assert.equal(refused.why, "expired");
+    assert.equal((await records(berth, "refused"))[0].why, "expired");
+  });
+
+  it("cut what the user is shown, and only count the questions of a flood, but record each approval", async (t) => {
+    const env = { BERTH_CONSENT_CHARACTERS: "100", BERTH_AUDIT_CONSENTS_PER_MINUTE: "2" };
+    const { berth, call } = await start(t, env);
+    const args = { path: "a", content: "x".repeat(1_000) };
+    let asked: Any;
+    for (let at = 0; at < 4; at++) asked = await call({ arguments: args });
+    const [[key, { params }]] = Object.entries<Any>(asked.inputRequests) as [[string, Any]];
+    assert.match(params.message, /"content": "x+\[… cut here: 1002 characters in all …\]x+"\n"path": "a"/);
+    assert.ok(!params.message.includes("x".repeat(100)));
+    await call({ arguments: args, requestState: asked.requestState, inputResponses: { [key]: YES } });
+    assert.equal((await records(berth, "approved")).length, 1);
+    assert.equal((await records(berth, "asked")).length, 2);
   });
 });
+
+type Caller = (params: Record<string, unknown>) => Promise<Any>;

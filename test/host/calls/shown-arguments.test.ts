@@ -65,6 +65,13 @@ describe("arguments that are shown for approval", () => {
     assert.match(show(many), /… and 20 more, which are not shown$/);
   });
 
+  it("are shown where the tool names them, however many others come before", () => {
+    const many = Object.fromEntries(Array.from({ length: 100_000 }, (_, at) => [`a${at}`, at]));
+    const shown = shownArguments(JSON.stringify({ ...many, path: "/etc/passwd" }), 400, new Set(["path", "absent"]));
+    assert.match(shown, /^"path": "\/etc\/passwd"\n"a0": 0\n/);
+    assert.match(shown, /… and 99951 more, which are not shown$/);
+  });
+
   it("are read as they came, whatever stands between them", () => {
     assert.equal(shownArguments('{ "a" : [ {"b": 1} , 2 ] ,\n "c":"}" }', 400), '"a": [ {"b": 1} , 2 ]\n"c": "}"');
   });
