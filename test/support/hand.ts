@@ -4,8 +4,8 @@ import { until } from "./until.ts";
 
 /** How a person uses a page: by pointer, or by keyboard alone. Both end in the same state of the page. */
 export interface Hand {
-  /** Presses a button, follows a link, opens what is closed. */
-  press(target: Locator): Promise<void>;
+  /** Presses a button, follows a link, opens what is closed; by `Space`, checks a box. */
+  press(target: Locator, key?: "Enter" | "Space"): Promise<void>;
   /** Replaces the text of a field. */
   fill(field: Locator, text: string): Promise<void>;
   /** Goes to the end of a code editor's text. */
@@ -52,9 +52,9 @@ export function keyboard(page: Page): Hand {
   const has = (target: Locator) => (): Promise<boolean> =>
     target.evaluate((element) => element === element.ownerDocument.activeElement);
   return {
-    async press(target) {
+    async press(target, key = "Enter") {
       await reach(has(target), target);
-      await page.keyboard.press("Enter");
+      await page.keyboard.press(key);
     },
     async fill(field, text) {
       await reach(has(field), field);

@@ -3,11 +3,23 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import type { Locator, Page } from "playwright-core";
-import { startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { startBrowser, type TestBrowser } from "../../support/browser.ts";
 import { keyboard, pointer, type Hand } from "../../support/hand.ts";
+import { onStoreOf } from "../../support/tenants.ts";
+import { until } from "../../support/until.ts";
 
 const KEY = "the-key-of-the-walk";
+const DAY_MS = 86_400_000;
+/** Room for one more of everything. */
+const ROOM = { callsPerServer: 100, bytesPerTenant: 1_000_000 };
+const LEDGER = `
+/** The balance of an account. */
+export function balance(account: string): number {
+  if (account !== "A1") throw new Error("there is no account " + account);
+  return 12;
+}
+`;
 
 /** One person's way through the console, from a new server to one that works with a secret; once for each hand. */
 describe("a walk through the console", () => {
@@ -22,7 +34,11 @@ describe("a walk through the console", () => {
     });
     await new Promise<void>((resolve) => service.listen(0, "127.0.0.1", resolve));
     [berth, browser] = await Promise.all([
-      startTestBerth({ texts: {}, env: { BERTH_PRIVATE_HOSTS: "localhost" } }),
+      startTestBerth({
+        texts: { "ledger.ts": LEDGER },
+        mcps: { ledger: { definition: "ledger.ts", keep_calls: "7d" } },
+        env: { BERTH_PRIVATE_HOSTS: "localhost" },
+      }),
       startBrowser(),
     ]);
   });
@@ -160,6 +176,45 @@ describe("a walk through the console", () => {
       await hand.press(page.getByRole("dialog").getByRole("button", { name: "Delete it" }));
       await page.getByText("The secret API_TOKEN is deleted.").waitFor();
       await end(walk);
+    });
+
+    it(`C6 finds a failed call of yesterday, and runs it again with another argument, ${by}`, async () => {
+      const account = `B-${server}`;
+      const id = await failedYesterday(account);
+      const walk = await begin(handOf);
+      const { page, hand } = walk;
+      await hand.press(page.getByRole("link", { name: "ledger", exact: true }));
+      await hand.press(tab(page, "Calls"));
+      await hand.press(page.getByLabel("Failed ones alone"), "Space");
+      await hand.press(page.getByRole("button", { name: "Show", exact: true }));
+      await page.waitForURL(/failed=true/);
+      const row = page.getByRole("row").filter({ has: page.getByRole("link", { name: new RegExp(`call ${id}$`) }) });
+      assert.match(await row.innerText(), /1 day ago/);
+      await hand.press(row.getByRole("link"));
+      await page.getByText(`there is no account ${account}`).first().waitFor();
+
+      await hand.press(page.getByRole("link", { name: "Run again" }));
+      const field = page.locator("#tool-balance").getByRole("textbox", { name: "account" });
+      await field.waitFor();
+      assert.equal(await field.inputValue(), account);
+      await hand.fill(field, "A1");
+      await hand.press(page.getByRole("button", { name: "Run", exact: true }));
+      await result(page, "balance").getByText("12").first().waitFor();
+      await end(walk);
+    });
+  }
+
+  /** A call that failed now, and its like of yesterday, whose number is returned. */
+  async function failedYesterday(account: string): Promise<number> {
+    await call(`${berth.url}/mcp/ledger`, "balance", { account });
+    const part = { max: 1 };
+    return onStoreOf(berth, async ({ keptCalls }) => {
+      const now = await until(async () => (await keptCalls.list("default", "ledger", part)).calls[0]);
+      const said = (await keptCalls.get("default", "ledger", now.id))!;
+      const at = now.at - DAY_MS;
+      await keptCalls.add("default", [{ ...said, server: "ledger", at, expiresAt: at + 7 * DAY_MS }], ROOM);
+      const { calls } = await keptCalls.list("default", "ledger", { max: 1, before: now.at - DAY_MS / 2 });
+      return calls[0]!.id;
     });
   }
 
