@@ -207,12 +207,14 @@ describe("a walk through the console", () => {
   /** A call that failed now, and its like of yesterday, whose number is returned. */
   async function failedYesterday(account: string): Promise<number> {
     await call(`${berth.url}/mcp/ledger`, "balance", { account });
-    const part = { max: 1 };
     return onStoreOf(berth, async ({ keptCalls }) => {
-      const now = await until(async () => (await keptCalls.list("default", "ledger", part)).calls[0]);
-      const said = (await keptCalls.get("default", "ledger", now.id))!;
+      const now = await until(async () => {
+        const [newest] = (await keptCalls.list("default", "ledger", { max: 1 })).calls;
+        const said = newest && (await keptCalls.get("default", "ledger", newest.id));
+        return said?.body.includes(account) && said;
+      });
       const at = now.at - DAY_MS;
-      await keptCalls.add("default", [{ ...said, server: "ledger", at, expiresAt: at + 7 * DAY_MS }], ROOM);
+      await keptCalls.add("default", [{ ...now, server: "ledger", at, expiresAt: at + 7 * DAY_MS }], ROOM);
       const { calls } = await keptCalls.list("default", "ledger", { max: 1, before: now.at - DAY_MS / 2 });
       return calls[0]!.id;
     });
