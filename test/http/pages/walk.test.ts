@@ -211,7 +211,7 @@ describe("a walk through the console", () => {
       const now = await until(async () => {
         const [newest] = (await keptCalls.list("default", "ledger", { max: 1 })).calls;
         const said = newest && (await keptCalls.get("default", "ledger", newest.id));
-        return said?.body.includes(account) && said;
+        return said?.body.includes(account) ? said : undefined;
       });
       const at = now.at - DAY_MS;
       await keptCalls.add("default", [{ ...now, server: "ledger", at, expiresAt: at + 7 * DAY_MS }], ROOM);
