@@ -78,7 +78,15 @@ describe("what was saved, after a collection", () => {
 
   it("is told to administrators by kind, with the most that there may be", async () => {
     const { body } = await api.send("GET", "/use");
-    assert.deepEqual(Object.keys(body.use), ["packages", "content", "compiled", "state", "calls", "records", "secrets"]);
+    assert.deepEqual(Object.keys(body.use), [
+      "packages",
+      "content",
+      "compiled",
+      "state",
+      "calls",
+      "records",
+      "secrets",
+    ]);
     assert.ok(body.use.content > 0 && body.use.compiled > 0 && body.use.packages === 0, JSON.stringify(body));
     assert.equal(body.storedBytes, 4 * 1024 ** 3);
     const page = await (await fetch(`${berth.url}/packages`, { headers: { Accept: "text/html" } })).text();
