@@ -10,7 +10,7 @@ export async function openInspector(child, tools) {
     const page = await browser.context.newPage();
     await page.goto(await addressOf(child));
     // The switch itself is an invisible input beside what is drawn.
-    await page.getByRole("switch").first().click({ force: true });
+    await page.getByRole("switch").first().dispatchEvent("click");
     const connected = page.getByText("Connected", { exact: true });
     await connected
       .or(page.getByText("Failed", { exact: true }))
