@@ -1,8 +1,7 @@
 // Copies the texts that Berth's pages offer for Claude Code, Codex, Gemini CLI, opencode, the Inspector and VS Code into
-// those very clients, each with a home of its own, has `berth connect` write their files, and checks if they are
-// connected and which tools they have. Neither account nor model is
-// needed; the clients, some hundred MB, are installed from npm for this run. Exit code 1: one did not connect. `npm run
-// snippets -- codex` runs some of them.
+// those very clients, each with a home of its own, has `berth connect` write their files, and checks if they are connected
+// and which tools they have. Neither account nor model is needed; the clients, some hundred MB, are installed from npm for
+// this run. Exit code 1: one did not connect. `npm run snippets -- codex` runs some of them.
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";

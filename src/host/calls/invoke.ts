@@ -18,9 +18,9 @@ export function invocableTool<Returned>(invocable: Invocable<Returned>, task?: T
 }
 
 /**
- * The way of every tool call, of definitions and of upstreams alike: check the arguments → ask for consent → admit → run → read what came
- * back → retry, or ask → record → answer. It knows neither guests nor upstreams: each kind of tool says how it runs, and
- * how to read what came back.
+ * The way of every tool call, of definitions and of upstreams alike: check the arguments → ask for consent → admit → run
+ * → read what came back → retry, or ask → record → answer. It knows neither guests nor upstreams: each kind of tool says
+ * how it runs, and how to read what came back.
  */
 async function invoke<Returned>(
   tool: Invocable<Returned>,
