@@ -174,6 +174,5 @@ function stateOf(home: string): Record<string, string> {
 for (const mode of ["sandboxed", "trusted"] as const) {
   if (mode === "sandboxed" && process.platform !== "linux") continue;
   escapesContract(mode);
-  // In trusted mode nothing keeps a program from them.
-  if (mode === "sandboxed") hostileContract(mode, "folders and a network");
+  hostileContract(mode, "folders and a network");
 }

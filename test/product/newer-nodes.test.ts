@@ -6,8 +6,9 @@ import { packageRoot } from "../../src/config.ts";
 import { runTests } from "../support/test-run.ts";
 
 /**
- * The parts that Node itself may break: the store with its threads, guests and their sandbox, the compiler, and HTTP. The
- * SQLite library depends on whether Node is older than 22.14, and all newer ones share it: 22 is tested for that alone.
+ * The parts that Node itself may break: the store with its threads, guests and their sandbox, the compiler, HTTP, and
+ * real clients. The SQLite library depends on whether Node is older than 22.14, and all newer ones share it: 22 is
+ * tested for that alone.
  */
 const slices: Readonly<Record<string, readonly string[]>> = {
   "22": ["store/sqlite", "store/long-changes"],
@@ -18,6 +19,7 @@ const slices: Readonly<Record<string, readonly string[]>> = {
     "discover/cases",
     "discover/shell",
     "http/mcp-route",
+    "clients/reference-servers",
   ],
 };
 
