@@ -45,7 +45,7 @@ type Comparison = Generator<undefined, ContractChange[], undefined>;
 function* comparison(before: Contract, after: Contract, limits: ComparisonLimits): Comparison {
   const budget = { ...limits };
   return [
-    ...about("server", "", descriptions(before, after)),
+    ...about("server", "", [...descriptions(before, after), ...extensionChanges(before, after)]),
     ...(yield* compareLists(budget, before.tools, after.tools, {
       subject: "tool",
       keyOf: ({ name }) => name,
@@ -82,6 +82,10 @@ type Part = Omit<ContractChange, "subject" | "name">;
 
 function about(subject: ContractChange["subject"], name: string, parts: readonly Part[]): ContractChange[] {
   return parts.map((part) => Object.assign({ subject, name }, part));
+}
+
+function extensionChanges({ extensions: before }: Contract, { extensions: after }: Contract): Part[] {
+  return otherChanges({ extensions: before }, { extensions: after }, new Set());
 }
 
 function descriptions(before: Contract, after: Contract): Part[] {
@@ -182,22 +186,44 @@ function resourceChanges(before: AnyResource, after: AnyResource): Part[] {
       effect: "review" as const,
       message: `The ${field} is ${after[field] ?? "not given"}, and was ${before[field] ?? "not given"}.`,
     })),
+    ...otherChanges(before, after, RESOURCE_FIELDS),
   ];
 }
+
+const RESOURCE_FIELDS: ReadonlySet<string> = new Set([
+  "uri",
+  "uriTemplate",
+  "name",
+  "title",
+  "description",
+  "mimeType",
+]);
 
 function toolChanges(before: ToolContract, after: ToolContract): Part[] {
   // First, before the rest may use up the steps.
   const annotations = annotationChanges(before.annotations, after.annotations);
+  const others = otherChanges(before, after, TOOL_FIELDS);
   return [
     ...texts(before, after),
     ...rootTypes(before, after),
     ...inputChanges(before.inputSchema, after.inputSchema),
     ...outputChanges(before.outputSchema, after.outputSchema),
     ...annotations,
+    ...others,
   ];
 }
 
+const TOOL_FIELDS: ReadonlySet<string> = new Set([
+  "name",
+  "title",
+  "description",
+  "inputSchema",
+  "outputSchema",
+  "annotations",
+]);
+
 function promptChanges(before: PromptContract, after: PromptContract): Part[] {
+  const others = otherChanges(before, after, PROMPT_FIELDS);
   for (const { arguments: args = [] } of [before, after]) spend(STEPS_OF_ARGUMENT * args.length);
   const findings = compareSchemas(argumentsSchema(before), argumentsSchema(after), "sent", "");
   return [
@@ -205,7 +231,25 @@ function promptChanges(before: PromptContract, after: PromptContract): Part[] {
     ...findings.map(({ pointer, ...finding }) =>
       partOf({ ...finding, pointer: pointer.replace("/properties/", "/arguments/") }),
     ),
+    ...others,
   ];
+}
+
+const PROMPT_FIELDS: ReadonlySet<string> = new Set(["name", "title", "description", "arguments"]);
+
+/** Changes of the fields that no rule judges, such as icons and `_meta`: the new value is for a person to see. */
+function otherChanges(before: object, after: object, judged: ReadonlySet<string>): Part[] {
+  const fields = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter((field) => !judged.has(field));
+  spend(fields.length << 2);
+  return fields.sort().flatMap((field) => {
+    const [old, now] = [before, after].map((item) => (item as Readonly<Record<string, unknown>>)[field]);
+    if (isSame(old, now)) return [];
+    const verb = old === undefined ? "new" : now === undefined ? "removed" : "changed";
+    const pointer = `/${shown(field)}`;
+    // It changes with the content, which no contract covers.
+    const effect = field === "size" ? ("compatible" as const) : ("review" as const);
+    return [{ pointer, effect, message: `The ${shown(field)} is ${verb}.` }];
+  });
 }
 
 const STEPS_OF_ARGUMENT = 5;

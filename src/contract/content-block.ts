@@ -4,6 +4,7 @@ import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 export type ContentBlock = JsonObject & { type: string };
 
 export interface PromptResult {
+  readonly _meta?: JsonObject;
   readonly description?: string;
   readonly messages: readonly { readonly role: "user" | "assistant"; readonly content: ContentBlock }[];
 }
@@ -29,6 +30,12 @@ export function isContentBlock(value: Json): value is ContentBlock {
     default:
       return false;
   }
+}
+
+const KINDS: ReadonlySet<string> = new Set(["text", "image", "audio", "resource_link", "resource"]);
+
+export function isKnownKind(type: string): boolean {
+  return KINDS.has(type);
 }
 
 function isEmbedded({ uri, text, blob }: JsonObject): boolean {

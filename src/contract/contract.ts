@@ -1,4 +1,4 @@
-import type { JsonSchema } from "../lib/json.ts";
+import type { JsonObject, JsonSchema } from "../lib/json.ts";
 
 /**
  * The clients' view of a server, and what a difference between two such views means for them. A leaf: it serves hosted
@@ -12,9 +12,25 @@ export interface Contract {
   readonly resources: readonly ResourceContract[];
   readonly resourceTemplates: readonly ResourceTemplateContract[];
   readonly prompts: readonly PromptContract[];
+  /** The extensions of the protocol that it has, by their names, with its settings (2026-07-28 `capabilities.extensions`). */
+  readonly extensions?: JsonObject;
+  /**
+   * Only of upstreams: what they list is kept whole. Contracts that earlier versions of Berth made lack this, and the
+   * fields that `stripped` leaves out.
+   */
+  readonly complete?: true;
 }
 
-export interface ToolContract {
+/** The lists of a contract. */
+export type ContractList = "tools" | "resources" | "resourceTemplates" | "prompts";
+
+/** Fields that any item may have. Upstreams' items may have further fields, which are passed on. */
+interface Listed {
+  readonly icons?: readonly JsonObject[];
+  readonly _meta?: JsonObject;
+}
+
+export interface ToolContract extends Listed {
   readonly name: string;
   readonly title?: string;
   readonly description?: string;
@@ -22,14 +38,18 @@ export interface ToolContract {
   /** Schema of `structuredContent`: any JSON Schema 2020-12, not only objects. */
   readonly outputSchema?: JsonSchema;
   readonly annotations?: ToolAnnotations;
+  readonly execution?: JsonObject;
 }
 
-export interface ResourceContract {
+export interface ResourceContract extends Listed {
   readonly uri: string;
   readonly name: string;
   readonly title?: string;
   readonly description?: string;
   readonly mimeType?: string;
+  /** In bytes. */
+  readonly size?: number;
+  readonly annotations?: JsonObject;
 }
 
 export interface ResourceTemplateContract extends Omit<ResourceContract, "uri"> {
@@ -37,7 +57,7 @@ export interface ResourceTemplateContract extends Omit<ResourceContract, "uri"> 
   readonly uriTemplate: string;
 }
 
-export interface PromptContract {
+export interface PromptContract extends Listed {
   readonly name: string;
   readonly title?: string;
   readonly description?: string;
@@ -47,7 +67,8 @@ export interface PromptContract {
 export interface PromptArgument {
   readonly name: string;
   readonly description?: string;
-  readonly required: boolean;
+  /** False if absent. */
+  readonly required?: boolean;
 }
 
 export interface ToolAnnotations {

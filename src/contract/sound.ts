@@ -65,7 +65,8 @@ export function soundArguments(args: readonly unknown[], leftOut: LeftOut = () =
     if (!isObject(argument) || !isText(argument["name"])) return [];
     const { name, required } = argument;
     const sound = ofTypes(argument, ARGUMENT, (field, type) => leftOut(`argument "${name}"'s ${field}`, type));
-    return [typeof required === "boolean" ? (sound as unknown as PromptArgument) : { ...sound, name, required: false }];
+    const isSound = required === undefined || typeof required === "boolean";
+    return [isSound ? (sound as unknown as PromptArgument) : { ...sound, name, required: false }];
   });
 }
 
@@ -90,7 +91,7 @@ const HALF_PAIR = /\p{Cs}/u;
 /** A stored contract; undefined if it is not one. Other calls get their turn meanwhile. */
 export async function soundContract(value: unknown): Promise<Contract | undefined> {
   if (!isObject(value) || !Array.isArray(value["tools"])) return undefined;
-  const { description } = value;
+  const { description, extensions, complete } = value;
   const lists = {
     tools: await soundItems("tool", "name", value["tools"]),
     resources: await soundItems("resource", "uri", value["resources"]),
@@ -98,8 +99,14 @@ export async function soundContract(value: unknown): Promise<Contract | undefine
     prompts: await soundItems("prompt", "name", value["prompts"]),
   };
   const isSound = Object.entries(lists).every(([list, items]) => items === value[list]);
-  if (isSound && (description === undefined || isText(description))) return value as unknown as Contract;
-  return { ...(isText(description) && { description }), ...lists } as unknown as Contract;
+  const isTold = description === undefined || isText(description);
+  if (isSound && isTold && (extensions === undefined || isObject(extensions))) return value as unknown as Contract;
+  return {
+    ...(isText(description) && { description }),
+    ...lists,
+    ...(isObject(extensions) && { extensions }),
+    ...(complete === true && { complete }),
+  } as unknown as Contract;
 }
 
 async function soundItems(kind: ListedKind, key: string, items: unknown): Promise<unknown> {

@@ -88,17 +88,21 @@ function isContinuation(byte: number): boolean {
 
 /** An object, its JSON text, and facts about it that were established elsewhere. */
 export abstract class LongJson {
+  /** All of it but its `_meta`. */
   readonly text: LongText;
+  readonly _meta: JsonObject | undefined;
   readonly digest: JsonDigest;
 
-  constructor(text: LongText, digest: JsonDigest) {
+  constructor(text: LongText, digest: JsonDigest, meta?: JsonObject) {
     this.text = text;
     this.digest = digest;
+    this._meta = meta;
   }
 
   /** Parses all of it, which takes a while. */
   read(): JsonObject {
-    return JSON.parse(String(this.text)) as JsonObject;
+    const read = JSON.parse(String(this.text)) as JsonObject;
+    return this._meta ? { ...read, _meta: this._meta } : read;
   }
 
   toJSON(): JsonObject {

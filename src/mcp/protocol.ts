@@ -1,5 +1,5 @@
 import type { Principal } from "../access/principal.ts";
-import type { Catalog, Contract } from "../host/catalog/catalog.ts";
+import type { Catalog } from "../host/catalog/catalog.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
@@ -127,5 +127,3 @@ export interface Client {
   /** The session of the request, if any. */
   readonly session?: string;
 }
-
-export type ListName = Exclude<keyof Contract, "description">;

@@ -1,4 +1,5 @@
 import type { JSONRPCNotification, JSONRPCRequest, RequestId } from "@modelcontextprotocol/client";
+import { EXTENSION_UI } from "../contract/extensions.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
@@ -125,4 +126,9 @@ export class OpenQuestions {
 }
 
 /** The capabilities that callers of a hosted server may have: each question goes to its own caller. */
-export const hostedCapabilities: JsonObject = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
+export const hostedCapabilities: JsonObject = {
+  elicitation: { form: {}, url: {} },
+  sampling: {},
+  roots: {},
+  extensions: { [EXTENSION_UI]: { mimeTypes: ["text/html;profile=mcp-app"] } },
+};

@@ -23,10 +23,12 @@ export interface UpstreamContentBlock {
 }
 
 export interface ResourceResult {
+  readonly _meta?: JsonObject;
   readonly contents: readonly { readonly uri: string; readonly [field: string]: unknown }[];
 }
 
 export interface UpstreamPromptResult {
+  readonly _meta?: JsonObject;
   readonly description?: string;
   readonly messages: readonly { readonly role: string; readonly content: UpstreamContentBlock }[];
 }

@@ -1,12 +1,9 @@
-import type {
-  Contract,
-  PromptContract,
-  ResourceContract,
-  ResourceTemplateContract,
-  ToolContract,
-} from "../contract/contract.ts";
+import type { Contract, ContractList } from "../contract/contract.ts";
+import { relayedExtensions } from "../contract/extensions.ts";
+import { withoutReserved } from "../contract/reserved-meta.ts";
 import { cutText } from "../lib/cut-text.ts";
 import { turnTaker } from "../lib/event-loop.ts";
+import type { JsonObject } from "../lib/json.ts";
 import { firstProblems, type Problem } from "../lib/problem.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { UpstreamListed, ListedPrompt, ListedResource, ListedTemplate, ListedTool } from "./lists.ts";
@@ -27,7 +24,7 @@ export interface Survey extends Contract {
 }
 
 export interface FailedList {
-  readonly list: Exclude<keyof Contract, "description">;
+  readonly list: ContractList;
   readonly error: UpstreamError;
 }
 
@@ -68,12 +65,14 @@ export async function surveyOf(upstream: UpstreamConnection, options?: RequestOp
   const broken = offered.flatMap((list) => failed.find((each) => each.list === list) ?? []);
   if (offered.length > 0 && broken.length === offered.length) throw broken[0]!.error;
   const lists = [tools, resources, resourceTemplates, prompts];
+  const extensions = relayedExtensions(capabilities);
   return {
     ...(upstream.instructions !== undefined && { description: upstream.instructions }),
     tools: tools.items,
     resources: resources.items,
     resourceTemplates: resourceTemplates.items,
     prompts: prompts.items,
+    ...(extensions && { extensions }),
     failed,
     problems: firstProblems([...problems, ...lists.flatMap((list) => list.problems)]),
     bytes: lists.reduce((sum, { bytes }) => sum + bytes, 0),
@@ -105,69 +104,36 @@ const METHOD_NOT_FOUND = -32601;
 const MESSAGE_UNITS_MAX = 500;
 
 /**
- * The contract from a server's lists, in its own order: only fields that a contract knows. Other calls get their turn
- * meanwhile.
+ * The contract from a server's lists, in its own order. All that it says is kept but for the members of `_meta` that are
+ * not for clients. Other calls get their turn meanwhile.
  */
 export async function contractOf(survey: Survey): Promise<Contract> {
-  const { description, tools, resources, resourceTemplates, prompts } = survey;
+  const { description, tools, resources, resourceTemplates, prompts, extensions } = survey;
   return {
     ...(description !== undefined && { description }),
-    tools: await each(tools, toolOf),
-    resources: await each(resources, resourceOf),
-    resourceTemplates: await each(resourceTemplates, templateOf),
-    prompts: await each(prompts, promptOf),
+    tools: await each(tools),
+    resources: await each(resources),
+    resourceTemplates: await each(resourceTemplates),
+    prompts: await each(prompts),
+    ...(extensions && { extensions }),
+    complete: true,
   };
 }
 
-async function each<Item, Made>(items: readonly Item[], make: (item: Item) => Made): Promise<Made[]> {
+async function each<Item extends { readonly _meta?: JsonObject }>(items: readonly Item[]): Promise<Item[]> {
   const turn = turnTaker();
-  const made: Made[] = [];
+  const made: Item[] = [];
   for (const item of items) {
     await turn();
-    made.push(make(item));
+    made.push(passed(item));
   }
   return made;
 }
 
-function toolOf({ name, title, description, inputSchema, outputSchema, annotations }: ListedTool): ToolContract {
-  return {
-    name,
-    ...(title !== undefined && { title }),
-    ...(description !== undefined && { description }),
-    inputSchema,
-    ...(outputSchema !== undefined && { outputSchema }),
-    ...(annotations !== undefined && { annotations }),
-  };
-}
-
-function resourceOf({ uri, ...named }: ListedResource): ResourceContract {
-  return { uri, ...namedOf(named) };
-}
-
-function templateOf({ uriTemplate, ...named }: ListedTemplate): ResourceTemplateContract {
-  return { uriTemplate, ...namedOf(named) };
-}
-
-function namedOf({ name, title, description, mimeType }: Omit<ResourceContract, "uri">): Omit<ResourceContract, "uri"> {
-  return {
-    name,
-    ...(title !== undefined && { title }),
-    ...(description !== undefined && { description }),
-    ...(mimeType !== undefined && { mimeType }),
-  };
-}
-
-function promptOf({ name, title, description, arguments: args }: ListedPrompt): PromptContract {
-  return {
-    name,
-    ...(title !== undefined && { title }),
-    ...(description !== undefined && { description }),
-    ...(args !== undefined && {
-      arguments: args.map(({ name, description, required }) => ({
-        name,
-        ...(description !== undefined && { description }),
-        required,
-      })),
-    }),
-  };
+function passed<Item extends { readonly _meta?: JsonObject }>(item: Item): Item {
+  if (item._meta === undefined) return item;
+  const meta = withoutReserved(item._meta);
+  if (meta === item._meta) return item;
+  const { _meta, ...rest } = item;
+  return { ...rest, ...(meta && { _meta: meta }) } as Item;
 }

@@ -1,4 +1,5 @@
 import type { PromptContract, ToolContract } from "../contract/contract.ts";
+import { relayedExtensions } from "../contract/extensions.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import { lacksDescriptor, noDescriptors, withoutPaths } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -56,12 +57,15 @@ export type UpstreamRequest = {
       readonly args: JsonObject | JsonText;
       /** The contract by which it was offered, or its CID, for `UpstreamOptions.check`. */
       readonly served?: ToolContract | string;
+      /** It was offered with only what `stripped` keeps. */
+      readonly isStripped?: boolean;
     }
   | {
       readonly method: "prompts/get";
       readonly name: string;
       readonly args: Record<string, string>;
       readonly served?: PromptContract | string;
+      readonly isStripped?: boolean;
     }
   | { readonly method: "resources/read"; readonly uri: string }
   /** `params` as in the specification: `{ ref, argument, context? }`. */
@@ -363,19 +367,22 @@ function optionsOf(
         ...meta,
         ...trace,
         ...(onLog && { [LOG_LEVEL]: "debug" }),
-        ...(told && { [CLIENT_CAPABILITIES]: askable(told) }),
+        ...(told && { [CLIENT_CAPABILITIES]: relayed(told) }),
       },
     }),
   };
 }
 
-/** Only those of a client's capabilities that are about questions. */
-function askable({ elicitation, sampling, roots }: JsonObject): JsonObject {
+/** Those of a client's capabilities that are about questions, or about what passes through. */
+function relayed(client: JsonObject): JsonObject {
+  const { elicitation, sampling, roots } = client;
+  const extensions = relayedExtensions(client);
   const modes = ["form", "url"].filter((mode) => isObject(elicitation) && isObject(elicitation[mode]));
   return {
     ...(isObject(elicitation) && { elicitation: Object.fromEntries(modes.map((mode) => [mode, {}])) }),
     ...(isObject(sampling) && { sampling: {} }),
     ...(isObject(roots) && { roots: {} }),
+    ...(extensions && { extensions }),
   };
 }
 

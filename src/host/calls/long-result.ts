@@ -12,6 +12,9 @@ export interface LongResultParts {
   /** The content for revisions that cannot carry all of it. */
   readonly older?: OlderTexts | undefined;
   readonly structured?: Uint8Array;
+  /** Further members, without braces. */
+  readonly more?: Uint8Array;
+  readonly meta?: JsonObject;
   readonly isError: boolean;
   /** The beginning of an error's message. */
   readonly said?: string;
@@ -29,7 +32,7 @@ export class LongResult extends LongJson implements CallResult {
   #value: CallResult | undefined;
 
   constructor(parts: LongResultParts) {
-    super(written(parts, parts.structured && [parts.structured]), parts.digest);
+    super(written(parts, parts.structured && [parts.structured]), parts.digest, parts.meta);
     this.parts = parts;
   }
 
@@ -47,13 +50,13 @@ export class LongResult extends LongJson implements CallResult {
 
   /** The result with another text for its value, or with none. */
   written(structured: LongText["pieces"] | undefined): LongText {
-    return written(this.parts, structured);
+    return withMeta(written(this.parts, structured), this.parts.meta);
   }
 
   /** For a revision without structured values and some kinds of content. */
   writtenFor(revision: keyof OlderTexts): LongText {
     const { parts } = this;
-    return written({ ...parts, content: parts.older?.[revision] ?? parts.content }, undefined);
+    return withMeta(written({ ...parts, content: parts.older?.[revision] ?? parts.content }, undefined), parts.meta);
   }
 
   #whole(): CallResult {
@@ -61,14 +64,16 @@ export class LongResult extends LongJson implements CallResult {
   }
 }
 
-function written({ content, isError }: LongResultParts, structured: LongText["pieces"] | undefined): LongText {
+function written({ content, isError, more }: LongResultParts, structured: LongText["pieces"] | undefined): LongText {
   const value = structured === undefined ? [] : [',"structuredContent":', ...structured];
-  return new LongText('{"content":', content, ...value, isError ? ',"isError":true}' : "}");
+  const others = more ? [",", more] : [];
+  return new LongText('{"content":', content, ...value, ...others, isError ? ',"isError":true}' : "}");
 }
 
 export interface LongObjectParts {
-  /** In UTF-8. */
+  /** In UTF-8, without `_meta`. */
   readonly text: Uint8Array;
+  readonly meta?: JsonObject | undefined;
   readonly digest: JsonDigest;
   /** The same for revisions that cannot carry all of its content. */
   readonly older?: OlderTexts | undefined;
@@ -79,8 +84,8 @@ export class LongObject extends LongJson implements ReadResult, PromptResult {
   readonly older: OlderTexts | undefined;
   #value: JsonObject | undefined;
 
-  constructor({ text, digest, older }: Omit<LongObjectParts, "text"> & { readonly text: Uint8Array | LongText }) {
-    super(text instanceof LongText ? text : new LongText(text), digest);
+  constructor({ text, meta, digest, older }: Omit<LongObjectParts, "text"> & { readonly text: Uint8Array | LongText }) {
+    super(text instanceof LongText ? text : new LongText(text), digest, meta);
     this.older = older;
   }
 
@@ -102,8 +107,8 @@ export class LongObject extends LongJson implements ReadResult, PromptResult {
 
   /** A copy with members added that it does not have. */
   with(members: JsonObject): LongObject {
-    const { digest } = this;
-    return new LongObject({ text: this.text.closedBy(JSON.stringify(members).slice(1)), digest });
+    const { digest, _meta: meta } = this;
+    return new LongObject({ text: this.text.closedBy(JSON.stringify(members).slice(1)), meta, digest });
   }
 
   #whole(): JsonObject {
@@ -114,5 +119,10 @@ export class LongObject extends LongJson implements ReadResult, PromptResult {
 /** The JSON text of a result, or of what stands for one. */
 export function jsonOf(result: object): Text {
   if (result instanceof LongText) return result;
-  return result instanceof LongJson || result instanceof JsonText ? result.text : JSON.stringify(result);
+  if (result instanceof LongJson) return withMeta(result.text, result._meta);
+  return result instanceof JsonText ? result.text : JSON.stringify(result);
+}
+
+function withMeta(text: LongText, meta: JsonObject | undefined): LongText {
+  return meta ? text.closedBy(`"_meta":${JSON.stringify(meta)}}`) : text;
 }

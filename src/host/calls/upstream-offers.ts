@@ -17,13 +17,15 @@ import { invocableTool, type Invocable } from "./invoke.ts";
 import { LongObject } from "./long-result.ts";
 import type { CallNotes } from "./observe.ts";
 import { withoutSuspended, type RoundEnd } from "./upstream-call.ts";
-import { endedOf, completionOf, contentsOf, messagesOf } from "./upstream-results.ts";
+import { completionOf, endedOf, gotPromptOf, readResultOf } from "./upstream-results.ts";
 
 /** The parts of an upstream's tool besides its contract. */
 export interface UpstreamToolParts {
   readonly hosted: HostedUpstream;
   /** The upstream's own contract of the tool, not the one that clients see. */
   readonly original: ToolContract;
+  /** The contract has only what `stripped` keeps. */
+  readonly isStripped: boolean;
   /** The options that it finds in its call's context. */
   readonly configured: JsonObject;
   readonly notes: CallNotes;
@@ -35,7 +37,7 @@ export interface UpstreamToolParts {
 
 /** A tool that the upstream carries out, and whose arguments it checks. */
 export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): Tool {
-  const { hosted, original, configured, notes, consent, limits, warn } = parts;
+  const { hosted, original, isStripped, configured, notes, consent, limits, warn } = parts;
   const { name } = original;
   const invocable: Invocable<RoundEnd<ToolResult>> = {
     contract,
@@ -46,9 +48,9 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
     run(args, options) {
       // Repeats the arguments if there is anything else to say, which is rare.
       const context = contextMeta(contextOf(name, args, options, configured));
-      const meta = isEmpty(context) ? undefined : context;
+      const meta = isEmpty(context) ? options.meta : { ...options.meta, ...context };
       const digest = digestOf(name, args);
-      return hosted.run({ method: "tools/call", name, args, served: original, meta, digest }, options);
+      return hosted.run({ method: "tools/call", name, args, served: original, isStripped, meta, digest }, options);
     },
     // A retry resumes no suspended call.
     optionsToRetry: (options) =>
@@ -112,10 +114,9 @@ export function upstreamResource(hosted: HostedUpstream, uri: string): Resource 
   return {
     async read(options) {
       try {
-        const end = await hosted.run({ method: "resources/read", uri }, options);
+        const end = await hosted.run({ method: "resources/read", uri, meta: options.meta }, options);
         if ("inputRequests" in end) return end;
-        const { ended } = end;
-        return ended instanceof LongObject ? ended : { contents: contentsOf(ended.contents) };
+        return end.ended instanceof LongObject ? end.ended : readResultOf(end.ended);
       } catch (error) {
         if (isNotFound(error)) throw new BerthError("resource_not_found", uri, { data: { uri }, cause: error });
         throw passedOn(error, hosted.limits);
@@ -124,7 +125,7 @@ export function upstreamResource(hosted: HostedUpstream, uri: string): Resource 
   };
 }
 
-export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract): Prompt {
+export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract, isStripped: boolean): Prompt {
   const { name } = contract;
   return {
     contract,
@@ -133,9 +134,11 @@ export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract)
       if (wrong !== undefined) throw new BerthError("invalid_params", `/${wrong} must be a string`);
       const texts = args as Record<string, string>;
       try {
-        const end = await hosted.run({ method: "prompts/get", name, args: texts, served: contract }, options);
+        const { meta } = options;
+        const request = { method: "prompts/get", name, args: texts, served: contract, isStripped, meta } as const;
+        const end = await hosted.run(request, options);
         if ("inputRequests" in end) return end;
-        return end.ended instanceof LongObject ? end.ended : messagesOf(end.ended);
+        return end.ended instanceof LongObject ? end.ended : gotPromptOf(end.ended);
       } catch (error) {
         throw passedOn(error, hosted.limits);
       }

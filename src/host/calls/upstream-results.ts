@@ -1,42 +1,77 @@
-import { isContentBlock } from "../../contract/content-block.ts";
-import type { Json } from "../../lib/json.ts";
+import { isContentBlock, isKnownKind } from "../../contract/content-block.ts";
+import { withoutReserved } from "../../contract/reserved-meta.ts";
+import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import type { LongReader } from "../../upstream/long-answers.ts";
-import type { UpstreamCompletion, UpstreamPromptResult, ToolResult } from "../../upstream/results.ts";
-import type { CallResult, Completion, ContentBlock, PromptResult, ResourceContents } from "../catalog/catalog.ts";
+import type {
+  ResourceResult,
+  ToolResult,
+  UpstreamCompletion,
+  UpstreamContentBlock,
+  UpstreamPromptResult,
+} from "../../upstream/results.ts";
+import type {
+  CallResult,
+  Completion,
+  ContentBlock,
+  PromptResult,
+  ReadResult,
+  ResourceContents,
+} from "../catalog/catalog.ts";
 import type { Checks } from "../checks/checks.ts";
 import { LongObject, LongResult } from "./long-result.ts";
 import { endOfResult, type Ended } from "./outcomes.ts";
 
 /**
- * The parts of an upstream's result that are passed on: the fields that every revision has, with the content that every
- * client knows.
+ * An upstream's results as clients get them: all that it says, but for what two neighbours use between themselves, and
+ * content of a known kind that lacks what its kind must have.
  */
-export function resultOf({ content, structuredContent, isError }: ToolResult): CallResult {
-  return {
-    content: content.filter((block): block is ContentBlock => isContentBlock(block as Json)),
-    ...(structuredContent !== undefined && { structuredContent: structuredContent as Json }),
-    ...(isError === true && { isError: true }),
-  };
+export function resultOf(given: ToolResult): CallResult {
+  const { content } = given;
+  const result = passedOn(given) as unknown as CallResult;
+  return content.every(isPassable) ? result : { ...result, content: content.filter(isPassable) as ContentBlock[] };
 }
 
-export function contentsOf(
-  contents: readonly { readonly uri: string; readonly [field: string]: unknown }[],
-): ResourceContents[] {
-  return contents.flatMap(({ uri, mimeType, text, blob }): ResourceContents[] => {
-    const named = { uri, ...(typeof mimeType === "string" && { mimeType }) };
-    if (typeof text === "string") return [{ ...named, text }];
-    return typeof blob === "string" ? [{ ...named, blob }] : [];
-  });
+export function readResultOf(given: ResourceResult): ReadResult {
+  const { ttlMs: _ttlMs, cacheScope: _cacheScope, ...result } = passedOn(given as ResourceResult & Cacheable);
+  return { ...result, contents: given.contents.filter(isContents) as unknown as ResourceContents[] };
 }
 
-export function messagesOf({ description, messages }: UpstreamPromptResult): PromptResult {
-  return {
-    ...(description !== undefined && { description }),
-    messages: messages.flatMap(({ role, content }): PromptResult["messages"] => {
-      const isKnown = (role === "user" || role === "assistant") && isContentBlock(content as Json);
-      return isKnown ? [{ role, content: content as ContentBlock }] : [];
-    }),
-  };
+/** 2026-07-28 `basic/utilities/caching`: Berth says itself for how long its own answer holds. */
+interface Cacheable {
+  readonly ttlMs?: unknown;
+  readonly cacheScope?: unknown;
+}
+
+export function gotPromptOf(given: UpstreamPromptResult): PromptResult {
+  const isKnown = ({ role, content }: (typeof given)["messages"][number]): boolean =>
+    (role === "user" || role === "assistant") && isPassable(content);
+  const result = passedOn(given);
+  return { ...result, messages: given.messages.filter(isKnown) as unknown as PromptResult["messages"] };
+}
+
+/** The same object where nothing of it is for Berth alone. */
+function passedOn<Result extends object>(given: Result): Result {
+  const { resultType, inputRequests, requestState, _meta, ...result } = given as Result & Neighbour;
+  const meta = isObject(_meta) ? withoutReserved(_meta as JsonObject) : undefined;
+  const isWhole = resultType === undefined && inputRequests === undefined && requestState === undefined;
+  if (isWhole && meta === _meta) return given;
+  return { ...result, ...(meta && { _meta: meta }) } as unknown as Result;
+}
+
+interface Neighbour {
+  readonly resultType?: unknown;
+  readonly inputRequests?: unknown;
+  readonly requestState?: unknown;
+  readonly _meta?: unknown;
+}
+
+/** A kind of content that Berth does not know may have any fields. */
+function isPassable(block: UpstreamContentBlock): boolean {
+  return isContentBlock(block as Json) || !isKnownKind(block.type);
+}
+
+function isContents({ text, blob }: ResourceResult["contents"][number]): boolean {
+  return typeof text === "string" || typeof blob === "string";
 }
 
 export function completionOf({ values: all, total, hasMore }: UpstreamCompletion): Completion {

@@ -79,7 +79,11 @@ async function judgedNow(
   const { approved, arrived, observed } = known ?? asApproved(seen!);
   const judged = await judge(approved, seen ?? observed, entry.schemaValidation, limits, arrived);
   await nextTurn();
-  const problems = [...(hosted.observed?.problems ?? []), ...firstProblems(driftProblems(judged))];
+  const problems = [
+    ...(hosted.observed?.problems ?? []),
+    ...firstProblems(driftProblems(judged)),
+    ...(judged.isFirstSeen ? [firstSeen()] : []),
+  ];
   if (!isTrial) {
     const remembered: Remembered = {
       ...(judged.refused ? { approved, arrived } : { approved: judged.approved, arrived: judged.arrived }),
@@ -217,6 +221,12 @@ function driftProblem(change: ContractChange, isHeld: boolean): Problem {
     severity: isHeld ? "error" : "warning",
     ...(subject === "tool" && { tool: name }),
   };
+}
+
+function firstSeen(): Problem {
+  const message =
+    "It also says what Berth did not pass on when it was approved, such as icons or _meta: first seen, not reviewed. Approve it to pass that on, too.";
+  return { code: "first-seen", message, severity: "warning" };
 }
 
 /** Empty where the message names the subject itself. */

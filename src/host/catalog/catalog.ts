@@ -131,6 +131,8 @@ export interface CallOptions {
   readonly answers?: JsonObject;
   /** The context that the caller gives for its call (`_meta`). */
   readonly context?: CallerContext;
+  /** The other members of its `_meta`, which an upstream gets. */
+  readonly meta?: JsonObject | undefined;
   /** The trace of the request that the call belongs to. */
   readonly trace?: Trace | undefined;
   /** The calling client. A function may read it, to ask only for what the client can do. */
@@ -169,11 +171,11 @@ export interface InputRequired {
   readonly hint?: string;
 }
 
-export interface ReadResult {
+export interface ReadResult extends AnyOutput {
   readonly contents: readonly ResourceContents[];
 }
 
-export type ResourceContents = { readonly uri: string; readonly mimeType?: string } & (
+export type ResourceContents = { readonly uri: string; readonly mimeType?: string; readonly _meta?: JsonObject } & (
   | { readonly text: string }
   | { readonly blob: string }
 );
@@ -185,8 +187,13 @@ export interface Completion {
   readonly hasMore: boolean;
 }
 
+/** Any result. An upstream's may have further fields, which are passed on. */
+export interface AnyOutput {
+  readonly _meta?: JsonObject;
+}
+
 /** A result as every revision knows it; `structuredContent` may be any JSON value. */
-export interface CallResult {
+export interface CallResult extends AnyOutput {
   readonly content: readonly ContentBlock[];
   readonly structuredContent?: Json;
   readonly isError?: boolean;

@@ -1,6 +1,7 @@
 import { type ContractChange, ToldChanges } from "../../contract/change.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
+import { stripped } from "../../contract/stripped.ts";
 import type { EntrySchemaValidation } from "../../entry/entry.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import type { Limits } from "../../limits/limits.ts";
@@ -38,6 +39,8 @@ export interface Judgement {
   readonly changes: readonly ContractChange[];
   /** The whole upstream waits for a person. */
   readonly refused: boolean;
+  /** An earlier version of Berth approved it, and fields that it did not keep are not passed on until a person looks. */
+  readonly isFirstSeen?: true;
 }
 
 /**
@@ -45,7 +48,8 @@ export interface Judgement {
  * under its old name is held back, whatever changed: a description reaches the model as surely as a schema does. So do
  * the server's own instructions, which stay as they were. What is gone stays approved, so that nothing else comes back
  * under its name; where that fills a list, new items are held back, too. Items that came since then stand behind it in
- * the approved lists. Calls of other callers have their turns meanwhile.
+ * the approved lists. What an earlier version of Berth approved is compared in the fields that it kept, and only those
+ * are served. Calls of other callers have their turns meanwhile.
  */
 export async function judge(
   approved: Contract,
@@ -57,6 +61,13 @@ export async function judge(
   const asItIs = { served: observed, arrived: NOTHING_ARRIVED, held: NOTHING_HELD, changes: [], refused: false };
   if (validation === "ignore") return { ...asItIs, approved: observed };
   if (await isSameContract(approved, observed)) return { ...asItIs, approved };
+  if (isOfBefore(approved, observed)) {
+    const kept = await stripped(observed);
+    const isAsApproved = await isSameContract(approved, kept);
+    if (isAsApproved && !(await hasMore(observed, kept))) return { ...asItIs, approved: observed };
+    const judged = await judge(approved, kept, validation, limits, arrived);
+    return { ...judged, isFirstSeen: true };
+  }
   await makeCids(approved);
   await makeCids(observed);
   const tools = sift(approved.tools, observed.tools, limits, arrived.tools);
@@ -124,6 +135,19 @@ function allBut<Item>(last: number, items: readonly Item[]): readonly Item[] {
   return items.slice(0, Math.max(0, items.length - last));
 }
 
+/** True when an earlier version of Berth made the first contract, which left out fields that the second has. */
+function isOfBefore(approved: Contract, observed: Contract): boolean {
+  return approved.complete !== true && observed.complete === true;
+}
+
+function asFirstSeen(change: ContractChange): ContractChange {
+  return { ...change, message: `${change.message} Berth did not pass it on before: first seen, not reviewed.` };
+}
+
+async function hasMore(observed: Contract, kept: Contract): Promise<boolean> {
+  return !(await isSameContract(observed, { ...kept, complete: true }));
+}
+
 /** Lists the changes, with a note on each tool and prompt that changed only in what no caller's code depends on. */
 export async function driftOf(
   approved: Contract,
@@ -131,6 +155,11 @@ export async function driftOf(
   arrived = NOTHING_ARRIVED,
 ): Promise<readonly ContractChange[]> {
   if (await isSameContract(approved, observed)) return [];
+  if (isOfBefore(approved, observed)) {
+    const kept = await stripped(observed);
+    const more = (await compareInTurns(kept, observed)).map(asFirstSeen);
+    return new ToldChanges().of([...(await driftOf(approved, kept, arrived)), ...more]);
+  }
   await makeCids(approved);
   await makeCids(observed);
   // Most items are the same in both, and have no part in any change.

@@ -1,4 +1,5 @@
 import type { Contract, ToolContract } from "../../contract/contract.ts";
+import { stripped } from "../../contract/stripped.ts";
 import { isOwn } from "../../entry/address.ts";
 import { approveProblems, asksConsent } from "../../entry/approve-field.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
@@ -66,6 +67,7 @@ interface MadeOfUpstream {
   readonly isHidden: (offer: Offer) => boolean;
   /** True for an earlier release: the upstream still offers the same, or the release is gone. */
   readonly isEarlier: boolean;
+  readonly isStripped: boolean;
 }
 
 /**
@@ -75,7 +77,7 @@ interface MadeOfUpstream {
 export async function loadUpstream(
   tenant: string,
   server: string,
-  { uri, entry, isHidden, isEarlier }: MadeOfUpstream,
+  { uri, entry, isHidden, isEarlier, isStripped }: MadeOfUpstream,
   dependencies: UpstreamDependencies,
 ): Promise<LoadedUpstream> {
   const { upstreams } = dependencies;
@@ -85,7 +87,7 @@ export async function loadUpstream(
   const hosted = upstreams.of(tenant, server, launch, grant, entry.runs);
   const definition = rawBlock(uri);
   const { own, held, problems } = isEarlier
-    ? await observedNow(server, hosted, dependencies.isTrial)
+    ? await observedNow(server, hosted, dependencies.isTrial, isStripped)
     : await approvedNow(tenant, server, hosted, entry, dependencies);
 
   await nextTurn();
@@ -152,10 +154,15 @@ export async function loadUpstream(
   return { catalog, blocks: [release, definition, listed, configBlock] };
 }
 
-async function observedNow(server: string, hosted: HostedUpstream, isTrial: boolean): Promise<Own> {
+async function observedNow(
+  server: string,
+  hosted: HostedUpstream,
+  isTrial: boolean,
+  isStripped: boolean,
+): Promise<Own> {
   if (!hosted.observed) await start(server, hosted, isTrial);
   const { contract, problems } = hosted.observed!;
-  return { own: contract, held: NOTHING_HELD, problems };
+  return { own: isStripped ? await stripped(contract) : contract, held: NOTHING_HELD, problems };
 }
 
 /** Throws `server_refused` for an invalid URI, or one that the tenant may not use. */
@@ -212,6 +219,7 @@ function upstreamParts(
   const partsOf = (tool: ToolContract): UpstreamToolParts => ({
     hosted,
     original: originals.get(tool.name) ?? tool,
+    isStripped: contract.complete !== true,
     configured: optionsOf(tool.name),
     notes: notesOf(tool),
     consent: consentOf(tool, originals.get(tool.name)?.name ?? tool.name),
@@ -223,7 +231,7 @@ function upstreamParts(
     [held.tools, (tool) => heldTool(tool, notesOf(tool))],
   );
   const prompt = foundByName(
-    [contract.prompts, (prompt) => upstreamPrompt(hosted, prompt)],
+    [contract.prompts, (prompt) => upstreamPrompt(hosted, prompt, contract.complete !== true)],
     [held.prompts, heldPrompt],
   );
   const prompted = new Set(contract.prompts.map(({ name }) => name));

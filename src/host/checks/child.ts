@@ -42,8 +42,8 @@ import { endOfResult, withoutEnvelope } from "../calls/outcomes.ts";
 import { promptOfContent, promptResultOf } from "../calls/prompt.ts";
 import { blockOfContents, contentsOfBytes, contentsOfResult, toContents } from "../calls/resource-contents.ts";
 import { argumentTexts } from "../calls/run.ts";
-import { completionOf, contentsOf, messagesOf, resultOf } from "../calls/upstream-results.ts";
-import type { CallResult, ContentBlock, PromptResult, ReadResult } from "../catalog/catalog.ts";
+import { completionOf, gotPromptOf, readResultOf, resultOf } from "../calls/upstream-results.ts";
+import type { CallResult, ContentBlock, AnyOutput, PromptResult, ReadResult } from "../catalog/catalog.ts";
 import { judgeOf, overfilled } from "./schema-code.ts";
 import {
   READY,
@@ -300,19 +300,23 @@ function objectIn(value: ReturnedValue, given: OutcomeUse): Written<LongObjectPa
 
 /** The parts that are needed to write a result without parsing it. */
 function partsOf(result: CallResult): Written<LongResultParts> {
-  const structured = result.structuredContent === undefined ? undefined : JSON.stringify(result.structuredContent);
-  const content = JSON.stringify(result.content);
+  const { content: blocks, structuredContent, isError, _meta: meta, ...others } = result;
+  const structured = structuredContent === undefined ? undefined : JSON.stringify(structuredContent);
+  const content = JSON.stringify(blocks);
+  const more = JSON.stringify(isError === false ? { isError, ...others } : others).slice(1, -1);
   const parts = {
     content: encoder.encode(content),
-    blocks: result.content.length,
-    older: olderTexts(result.content, (blockOf) => result.content.map(blockOf)),
+    blocks: blocks.length,
+    older: olderTexts(blocks, (blockOf) => blocks.map(blockOf)),
     ...(structured !== undefined && { structured: encoder.encode(structured) }),
-    isError: result.isError === true,
-    ...(result.isError && { said: saidIn(result) }),
+    ...(more !== "" && { more: encoder.encode(more) }),
+    ...(meta && { meta }),
+    isError: isError === true,
+    ...(isError && { said: saidIn(result) }),
     size: sizeOf(result),
     digest: digestOfJson(result),
   };
-  return { parts, units: content.length + (structured?.length ?? 0) };
+  return { parts, units: content.length + (structured?.length ?? 0) + more.length + unitsOf(meta) };
 }
 
 /** Undefined where every revision can carry all of the content. */
@@ -372,8 +376,8 @@ function answerIn(given: Record<string, unknown>, as: AnswerKind, what: string):
   }
   const { parts: object, units } =
     as === "resource"
-      ? objectOf({ contents: contentsOf(readResourceResult(what, given).contents) })
-      : promptObject(messagesOf(readPromptResult(what, given)));
+      ? objectOf(readResultOf(readResourceResult(what, given)))
+      : promptObject(gotPromptOf(readPromptResult(what, given)));
   return { parts: { warnings, object }, units };
 }
 
@@ -440,8 +444,14 @@ function promptObject(prompt: PromptResult): Written<LongObjectParts> {
 }
 
 function objectOf(value: object): Written<LongObjectParts> {
-  const text = JSON.stringify(value);
-  return { parts: { text: encoder.encode(text), digest: digestOfJson(value) }, units: text.length };
+  const { _meta: meta, ...others } = value as AnyOutput;
+  const text = JSON.stringify(others);
+  const parts = { text: encoder.encode(text), ...(meta && { meta }), digest: digestOfJson(value) };
+  return { parts, units: text.length + unitsOf(meta) };
+}
+
+function unitsOf(meta: JsonObject | undefined): number {
+  return meta ? JSON.stringify(meta).length : 0;
 }
 
 function judged(schema: string, value: unknown): CheckReport {

@@ -81,7 +81,11 @@ export function unpackRound(
 type PackedEnd =
   | { readonly asked: InputRequired }
   | { readonly plain: object }
-  | { readonly object: { readonly pieces: LongText["pieces"] } & Pick<LongObject, "digest" | "older"> }
+  | {
+      readonly object: { readonly pieces: LongText["pieces"] } & Pick<LongObject, "digest" | "older"> & {
+          readonly meta: JsonObject | undefined;
+        };
+    }
   | {
       readonly tool: LongResultParts | InputRequired;
       readonly isLong: boolean;
@@ -93,8 +97,8 @@ export function packEnd(end: RoundEnd<object>): PackedEnd {
   if ("inputRequests" in end) return { asked: end };
   const { ended } = end;
   if (ended instanceof LongObject) {
-    const { text, digest, older } = ended;
-    return { object: { pieces: text.pieces, digest, older } };
+    const { text, digest, older, _meta: meta } = ended;
+    return { object: { pieces: text.pieces, digest, older, meta } };
   }
   if (!(ended instanceof LongToolResult)) return { plain: ended };
   const { ended: tool, warnings } = ended;

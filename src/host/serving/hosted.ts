@@ -1,6 +1,7 @@
 import { setTimeout as after } from "node:timers/promises";
 import { NotTaken } from "../../cluster/node-calls.ts";
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
+import { strippedPrompt, strippedTool } from "../../contract/stripped.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -203,12 +204,13 @@ export class HostedUpstream {
   /** Throws when the upstream no longer has an item of that name, or has one that differs from the served one. */
   #check(request: UpstreamRequest): void {
     if (!("served" in request && request.served)) return;
-    const { served, name, method } = request;
+    const { served, name, method, isStripped } = request;
     const kind = method === "tools/call" ? "tool" : "prompt";
     const now = this.#offered[kind].get(name);
+    const item = now && isStripped ? STRIPPED[kind](now) : now;
     const cid = typeof served === "string" ? served : undefined;
-    if (now !== undefined && (now === served || cidOf(now) === (cid ?? cidOf(served as object)))) return;
-    if (now !== undefined) throw heldBack(kind, name);
+    if (item !== undefined && (item === served || cidOf(item) === (cid ?? cidOf(served as object)))) return;
+    if (item !== undefined) throw heldBack(kind, name);
     throw new BerthError("upstream_changed", `it no longer has the ${kind} "${name}"`);
   }
 
@@ -245,6 +247,11 @@ export class HostedUpstream {
 
 /** By name. */
 type Offered = Readonly<Record<HeldKind, ReadonlyMap<string, ToolContract | PromptContract>>>;
+
+const STRIPPED: Readonly<Record<HeldKind, (item: ToolContract | PromptContract) => object>> = {
+  tool: (tool) => strippedTool(tool as ToolContract),
+  prompt: (prompt) => strippedPrompt(prompt),
+};
 
 /** The kinds of items that are held back when they differ from what was approved. */
 export type HeldKind = "tool" | "prompt";

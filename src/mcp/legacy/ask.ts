@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { relayedExtensions } from "../../contract/extensions.ts";
 import type { CallOptions, InputRequest, InputRequired } from "../../host/catalog/catalog.ts";
 import { Cancellation, type CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -184,8 +185,13 @@ export function usedCapabilities(capabilities: unknown): JsonObject {
     if (!isObject(given)) continue;
     used[name] = Object.fromEntries(parts.filter((part) => isObject(given[part])).map((part) => [part, {}]));
   }
+  const extensions = relayedExtensions(capabilities as JsonObject);
+  if (extensions && JSON.stringify(extensions).length <= EXTENSIONS_UNITS_MAX) used["extensions"] = extensions;
   return used;
 }
+
+/** Longer ones count as none. */
+const EXTENSIONS_UNITS_MAX = 512;
 
 const USED: Readonly<Record<string, readonly string[]>> = {
   roots: [],

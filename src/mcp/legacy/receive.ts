@@ -87,7 +87,7 @@ function negotiate(params: Params): string | undefined {
  * more.
  */
 function initialization(catalog: Catalog, version: string, berthVersion: string): object {
-  const { description } = catalog.contract;
+  const { description, extensions } = catalog.contract;
   return {
     protocolVersion: version,
     capabilities: {
@@ -96,6 +96,7 @@ function initialization(catalog: Catalog, version: string, berthVersion: string)
       prompts: { listChanged: true },
       logging: {},
       ...(version >= "2025-03-26" && { completions: {} }),
+      ...(extensions && { extensions }),
     },
     serverInfo: { name: catalog.server, version: `${berthVersion}+${catalog.release}` },
     ...(description !== undefined && { instructions: description }),

@@ -1,6 +1,6 @@
 import { mapsOfSchemas, placesOfSchemas } from "../../contract/subschemas.ts";
 import { withoutAudio, withoutLink } from "../../host/calls/content.ts";
-import { LongObject, LongResult } from "../../host/calls/long-result.ts";
+import { jsonOf, LongObject, LongResult } from "../../host/calls/long-result.ts";
 import type { CallResult, ContentBlock, PromptResult, ToolContract } from "../../host/catalog/catalog.ts";
 import { isObject, NESTING_MAX, type JsonSchema } from "../../lib/json.ts";
 import { LongText, type Text } from "../../lib/long-text.ts";
@@ -27,7 +27,7 @@ const structured: Shape = {
   callResult(tool, result) {
     if (result instanceof LongResult) {
       const { structured } = result.parts;
-      if (structured === undefined || (structured[0] === OPENING_BRACE && !isWrapped(tool))) return result.text;
+      if (structured === undefined || (structured[0] === OPENING_BRACE && !isWrapped(tool))) return jsonOf(result);
       return result.written(['{"result":', structured, "}"]);
     }
     const { structuredContent: value } = result;
@@ -63,16 +63,12 @@ function older(name: "2025-03-26" | "2024-11-05", blockOf: (block: ContentBlock)
     },
     callResult(_tool, result) {
       if (result instanceof LongResult) return result.writtenFor(name);
-      const { content, isError } = result;
-      return JSON.stringify({ content: content.map(blockOf), ...(isError && { isError }) });
+      const { structuredContent: _value, ...others } = result;
+      return JSON.stringify({ ...others, content: result.content.map(blockOf) });
     },
     promptResult(result) {
       if (result instanceof LongObject) return result.older ? new LongText(result.older[name]) : result;
-      const { description, messages } = result;
-      return {
-        ...(description !== undefined && { description }),
-        messages: messages.map(({ role, content }) => ({ role, content: blockOf(content) })),
-      };
+      return { ...result, messages: result.messages.map((each) => ({ ...each, content: blockOf(each.content) })) };
     },
   };
 }

@@ -1,10 +1,11 @@
+import { withoutReserved } from "../../contract/reserved-meta.ts";
 import type { CallOptions, Completion, GuestLog, Prompt, Resource, Tool } from "../../host/catalog/catalog.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type Json, type JsonObject, type JsonText } from "../../lib/json.ts";
 import { LOG_LEVELS } from "../../lib/log-level.ts";
 import { withMeta } from "../../lib/trace.ts";
-import { callerContextOf } from "../../outcome/context.ts";
+import { callerContextOf, CONTEXT_KEY, TOOL_KEY } from "../../outcome/context.ts";
 import { ID_UNITS_MAX, notificationText, type Request } from "../json-rpc.ts";
 import type { Client, ClientLogs, EventSink, MethodCall, Post, ServerPlace } from "../protocol.ts";
 
@@ -101,8 +102,19 @@ export function callOptions(call: MethodCall): CallOptions {
     answers,
     client: { capabilities: client.capabilities },
     context: callerContextOf(params["_meta"]),
+    meta: passedMeta(params["_meta"]),
   };
 }
+
+/** The members of a request's `_meta` that an upstream gets; Berth writes the others itself. */
+function passedMeta(meta: unknown): JsonObject | undefined {
+  if (!isObject(meta)) return undefined;
+  const passed = withoutReserved(meta as JsonObject, CONTEXT_KEYS);
+  for (const _key in passed) return passed;
+  return undefined;
+}
+
+const CONTEXT_KEYS: ReadonlySet<string> = new Set([TOOL_KEY, CONTEXT_KEY]);
 
 /** Sends progress to clients that asked for it by a token; it always rises (`basic/patterns/progress`). */
 export function progressReporter(

@@ -1,9 +1,10 @@
+import type { ContractList } from "../../contract/contract.ts";
 import type { Catalog, ToolContract } from "../../host/catalog/catalog.ts";
 import { viewRoom, type Kept } from "../../host/catalog/view-room.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import type { Limits } from "../../limits/limits.ts";
-import type { ListName, MethodCall } from "../protocol.ts";
+import type { MethodCall } from "../protocol.ts";
 import { META_CONTRACT, META_IMPLEMENTATION } from "../revisions.ts";
 
 export type ListedLimits = Pick<Limits, "listPageBytes" | "listPageItems">;
@@ -19,7 +20,7 @@ interface Pages {
 /** One way to write lists. All revisions that write them in the same way share their pages, by its name. */
 export interface ListForm {
   readonly name: string;
-  listItem(list: ListName, item: object): object;
+  listItem(list: ContractList, item: object): object;
   /** The JSON text of a page without its items. */
   listPage(catalog: Catalog, page: { readonly nextCursor?: string }): string;
 }
@@ -29,7 +30,7 @@ export interface ListForm {
  * there is room for it. It is the whole list unless that exceeds the limits: many clients never ask for a second page.
  */
 export function listPage(
-  list: ListName,
+  list: ContractList,
   { catalog, params }: Pick<MethodCall, "catalog" | "params">,
   form: ListForm,
   limits: ListedLimits,
@@ -44,7 +45,7 @@ export function listPage(
 }
 
 interface PageSource {
-  readonly list: ListName;
+  readonly list: ContractList;
   readonly catalog: Catalog;
   readonly form: ListForm;
   readonly limits: ListedLimits;
@@ -98,22 +99,22 @@ export function listedTool(tool: ToolContract, catalog: Catalog): object {
   const identity = catalog.identity(tool.name);
   if (!identity) return tool;
   const { contract, implementation } = identity;
-  return { ...tool, _meta: { [META_CONTRACT]: contract, [META_IMPLEMENTATION]: implementation } };
+  return { ...tool, _meta: { ...tool._meta, [META_CONTRACT]: contract, [META_IMPLEMENTATION]: implementation } };
 }
 
-function pagesOf(memo: Map<string, unknown>, form: string, list: ListName): Pages {
+function pagesOf(memo: Map<string, unknown>, form: string, list: ContractList): Pages {
   const key = `list:${form}:${list}`;
   let pages = memo.get(key) as Pages | undefined;
   if (!pages) memo.set(key, (pages = { written: new Map(), making: new Map() }));
   return pages;
 }
 
-function cursorOf(list: ListName, start: number): string {
+function cursorOf(list: ContractList, start: number): string {
   return Buffer.from(`${list}:${start}`).toString("base64url");
 }
 
 /** The list may have changed since it gave the cursor, so any place in it will do. */
-function startOf(cursor: unknown, list: ListName, count: number): number {
+function startOf(cursor: unknown, list: ContractList, count: number): number {
   const isShort = typeof cursor === "string" && cursor.length <= CURSOR_UNITS_MAX;
   const text = isShort ? Buffer.from(cursor, "base64url").toString() : "";
   const [name, digits = ""] = text.split(":");

@@ -15,7 +15,7 @@ export function capabilitiesOf(catalog: Catalog): JsonObject {
     ...(offers(catalog, "resources") && { resources: { ...(changes && { subscribe: true }), ...listed } }),
     ...(offers(catalog, "prompts") && { prompts: listed }),
     ...(offers(catalog, "completions") && { completions: {} }),
-    ...(hasTasks(catalog) && { extensions: { [EXTENSION_TASKS]: {} } }),
+    ...extensionsOf(catalog),
     // Any function may log; its contract does not show it.
     logging: {},
   };
@@ -41,6 +41,11 @@ function offers(catalog: Catalog, capability: Capability): boolean {
     case "completions":
       return completes(catalog);
   }
+}
+
+function extensionsOf(catalog: Catalog): { readonly extensions?: JsonObject } {
+  const extensions = { ...catalog.contract.extensions, ...(hasTasks(catalog) && { [EXTENSION_TASKS]: {} }) };
+  return Object.keys(extensions).length > 0 ? { extensions } : {};
 }
 
 function hasTasks(catalog: Catalog): boolean {

@@ -1,6 +1,7 @@
 import { jsonOf } from "../../host/calls/long-result.ts";
-import type { Catalog } from "../../host/catalog/catalog.ts";
-import { LongText, type Text } from "../../lib/long-text.ts";
+import type { Catalog, AnyOutput } from "../../host/catalog/catalog.ts";
+import type { JsonObject } from "../../lib/json.ts";
+import { LongJson, LongText, type Text } from "../../lib/long-text.ts";
 import { META_SERVER_INFO } from "../revisions.ts";
 
 /** `task` belongs to the tasks extension (SEP-2663). */
@@ -19,9 +20,18 @@ export class ResultWriter {
   }
 
   write(catalog: Catalog, type: ResultType, result: object): Text {
-    const text = jsonOf(result);
-    if (text instanceof LongText) return text.closedBy(this.#tail(catalog, type));
-    return `${text.slice(0, -1)}${text === "{}" ? "" : ","}${this.#tail(catalog, type)}`;
+    const { _meta: meta } = result as AnyOutput;
+    if (meta) return this.#written(withoutMeta(result), this.#tailWith(catalog, type, meta));
+    return this.#written(jsonOf(result), this.#tail(catalog, type));
+  }
+
+  #written(text: Text, tail: string): Text {
+    if (text instanceof LongText) return text.closedBy(tail);
+    return `${text.slice(0, -1)}${text === "{}" ? "" : ","}${tail}`;
+  }
+
+  #tailWith(catalog: Catalog, type: ResultType, meta: JsonObject): string {
+    return `"resultType":"${type}","_meta":${JSON.stringify({ ...meta, [META_SERVER_INFO]: this.serverInfo(catalog) })}}`;
   }
 
   #tail(catalog: Catalog, type: ResultType): string {
@@ -33,6 +43,12 @@ export class ResultWriter {
     catalog.memo.set(key, tail);
     return tail;
   }
+}
+
+function withoutMeta(result: AnyOutput): Text {
+  if (result instanceof LongJson) return result.text;
+  const { _meta, ...others } = result;
+  return JSON.stringify(others);
 }
 
 const TAIL_KEYS: Readonly<Record<ResultType, string>> = {

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { ContractList } from "../../../src/contract/contract.ts";
 import type { Catalog } from "../../../src/host/catalog/catalog.ts";
 import { viewRoom } from "../../../src/host/catalog/view-room.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { shapeOf } from "../../../src/mcp/legacy/shape.ts";
 import { listPage, type ListedLimits, type ListForm } from "../../../src/mcp/methods/lists.ts";
-import type { ListName } from "../../../src/mcp/protocol.ts";
 
 const lists = ["tools", "resources", "resourceTemplates", "prompts"] as const;
 const written: string[] = [];
@@ -32,14 +32,19 @@ interface Page {
   readonly nextCursor?: string;
 }
 
-async function page(catalog: Catalog, list: ListName, limits: Partial<ListedLimits>, cursor?: string): Promise<Page> {
+async function page(
+  catalog: Catalog,
+  list: ContractList,
+  limits: Partial<ListedLimits>,
+  cursor?: string,
+): Promise<Page> {
   const params = cursor === undefined ? {} : { cursor };
   const result = JSON.parse(await listPage(list, { catalog, params }, form, { ...defaultLimits, ...limits }));
   const { [list]: items, ...rest } = result;
   return { names: items.map(({ name }: { name: string }) => name), ...rest };
 }
 
-async function allPages(catalog: Catalog, list: ListName, limits: Partial<ListedLimits>): Promise<string[][]> {
+async function allPages(catalog: Catalog, list: ContractList, limits: Partial<ListedLimits>): Promise<string[][]> {
   const pages: string[][] = [];
   let cursor: string | undefined;
   do {

@@ -124,7 +124,7 @@ function promptViews(prompts: readonly PromptContract[]): object[] {
   });
 }
 
-function argumentRow({ name, description, required }: PromptArgument): SchemaRow {
+function argumentRow({ name, description, required = false }: PromptArgument): SchemaRow {
   return {
     path: "",
     name,

@@ -1,0 +1,15 @@
+import { isObject, type JsonObject } from "../lib/json.ts";
+
+export const EXTENSION_UI = "io.modelcontextprotocol/ui";
+export const EXTENSION_SKILLS = "io.modelcontextprotocol/skills";
+
+/** Extensions of the protocol that need only what passes through Berth anyway: `_meta` and resources. */
+const RELAYED: readonly string[] = [EXTENSION_UI, EXTENSION_SKILLS];
+
+/** The extensions in the capabilities of one side that the other side hears of (2026-07-28 `capabilities.extensions`). */
+export function relayedExtensions({ extensions }: JsonObject): JsonObject | undefined {
+  if (!isObject(extensions)) return undefined;
+  const relayed = RELAYED.filter((name) => isObject(extensions[name]));
+  if (relayed.length === 0) return undefined;
+  return Object.fromEntries(relayed.map((name) => [name, extensions[name]])) as JsonObject;
+}
