@@ -127,6 +127,18 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     }
   }
 
+  /** Problems of a server whose text an edit leaves as it is: nothing is built for the edit that could find them. */
+  async function standingProblems(
+    tenant: string,
+    { kind, name }: Subject,
+    made: EditPlan,
+  ): Promise<readonly Problem[]> {
+    const summary = kind === "variable" ? undefined : await host.summary(tenant, name);
+    return (summary?.problems ?? []).map((problem) =>
+      made.isWritten(problem) ? problem : { ...problem, severity: "warning" },
+    );
+  }
+
   async function entriesOf(tenant: string): Promise<RawEntries | undefined> {
     const known = (await directoryOf(tenant)).mcps;
     const variable = known && (await store.name(tenant, "variable", "mcps"))?.cid;
@@ -194,7 +206,9 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       checkReviews(tenant);
       return room.hold(tenant, draft, async () => {
         const made = await plan(tenant, subject, draft, { rights });
-        return (await examine(reviewing, tenant, made, rights, signal)).review;
+        const told = made.next === made.current ? await standingProblems(tenant, subject, made) : [];
+        const reviewed = { ...made, told: [...(made.told ?? []), ...told] };
+        return (await examine(reviewing, tenant, reviewed, rights, signal)).review;
       });
     },
 

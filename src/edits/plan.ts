@@ -47,7 +47,7 @@ export interface EditPlan {
   readonly next: Cid | null;
   /** Problems of the draft itself; with any, the proposal means nothing. */
   readonly problems: readonly Problem[];
-  /** Warnings for its author, which refuse nothing. */
+  /** Problems that stand beside the edit, for its author. */
   readonly told?: readonly Problem[];
   readonly before: Directory;
   /** The configuration as it would be, where that is known without reading it. */
