@@ -12,6 +12,7 @@ import {
 } from "@modelcontextprotocol/client";
 import { headerMarks } from "../contract/parameter-headers.ts";
 import { toAbortSignal, type CancelSignal } from "../lib/cancellation.ts";
+import { cutText } from "../lib/cut-text.ts";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { isObject, JsonText, type JsonObject, type JsonSchema } from "../lib/json.ts";
 import { type Limits, limitVariable } from "../limits/limits.ts";
@@ -26,7 +27,7 @@ import type { LongReader } from "./long-answers.ts";
 import { OpenQuestions, type Questions } from "./questions.ts";
 import type { RequestOptions, RequestParams } from "./request.ts";
 import type { AnyResult, UpstreamResult } from "./results.ts";
-import { UpstreamError, refusedByServer } from "./upstream-error.ts";
+import { UpstreamError, refusedByServer, shortError } from "./upstream-error.ts";
 
 interface RemoteAddress {
   readonly url: URL;
@@ -78,7 +79,7 @@ export async function openRemote(
       );
     }
     if (error instanceof SdkHttpError) return httpFailure(error, what, "upstream_not_started");
-    return new UpstreamError("upstream_not_started", `${what}: ${wordsOf(error)}`, { cause: error });
+    return new UpstreamError("upstream_not_started", `${what}: ${reachingWords(error, url)}`, { cause: error });
   };
 
   const streamable = setResultsAside(
@@ -375,15 +376,72 @@ function failureOf(error: unknown, what: string, signal: CancelSignal | undefine
   return new UpstreamError("upstream_protocol", `${what}: ${message}`, { cause: error });
 }
 
-/** The cause says more than `fetch failed`. */
+/** The causes say more than `fetch failed`. */
 function wordsOf(error: unknown): string {
   const words: string[] = [];
-  for (let at: unknown = error; at instanceof Error; at = at.cause) {
-    if (at.message !== "" && !words.some((known) => known.includes(at.message))) words.push(at.message);
-    else if (at instanceof AggregateError && at.message === "") words.push(String(at.errors[0]));
+  for (const { message } of causesOf(error)) {
+    if (message !== "" && !words.some((known) => known.includes(message))) words.push(message);
   }
-  return words.join(": ");
+  return (words.length > 1 ? words.filter((each) => each !== "fetch failed") : words).join(": ");
 }
+
+/** An error, and what caused it. Of several tries, the first. */
+function causesOf(error: unknown): (Error & { readonly code?: unknown })[] {
+  const causes: Error[] = [];
+  for (let at = error; at instanceof Error; at = at instanceof AggregateError ? at.errors[0] : at.cause)
+    causes.push(at);
+  return causes;
+}
+
+/** Why no connection came about, and what a person can do. The client's own words are of its version negotiation. */
+function reachingWords(error: unknown, { protocol, host, hostname }: URL): string {
+  const isOfNegotiation = error instanceof SdkError && error.code === SdkErrorCode.EraNegotiationFailed;
+  const cause = isOfNegotiation ? (error.cause ?? error) : error;
+  const code = causesOf(cause).find((each) => typeof each.code === "string" && SYSTEM_CODE.test(each.code))?.code;
+  switch (code) {
+    case "ECONNREFUSED":
+      return `nothing listens at ${host} (${code}); start the server there, or correct its address`;
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+      return `the host ${hostname} cannot be found (${code}); correct its name, or see to the name service of this machine`;
+    case "ETIMEDOUT":
+    case "EHOSTUNREACH":
+    case "ENETUNREACH":
+    case "UND_ERR_CONNECT_TIMEOUT":
+      return `${host} does not answer (${code}); correct its address, or see to the way there: a firewall, a VPN, a proxy`;
+    case "EPROTO":
+    case "ERR_SSL_WRONG_VERSION_NUMBER":
+      return `${host} does not speak TLS there (${code}); is its address one of http, not https?`;
+    case "ECONNRESET":
+    case "EPIPE":
+    case "UND_ERR_SOCKET": {
+      const advice =
+        protocol === "http:" ? "is its address one of https, and is it an MCP server?" : "is it an MCP server?";
+      return `${host} closed the connection and answered nothing (${code}); ${advice}`;
+    }
+    default: {
+      if (cause instanceof ProtocolError) return `it refused: ${shortError(cause).message} (${cause.code})`;
+      const form = formOf(cause);
+      return form === undefined ? wordsOf(cause) : `it answers with ${form}, not as an MCP server; is the path right?`;
+    }
+  }
+}
+
+/** The codes of sockets, name look-ups, TLS, and undici; the client has codes of its own. */
+const SYSTEM_CODE = /^(?:E[A-Z_]+|UND_ERR_[A-Z_]+)$/;
+
+/** What a successful answer is that the client cannot read; undefined for any other error. */
+function formOf(error: unknown): string | undefined {
+  if (error instanceof SdkError && error.code === SdkErrorCode.ClientHttpUnexpectedContent) {
+    const { contentType } = error.data as { readonly contentType?: string | null };
+    return contentType ? cutText(contentType, TYPE_UNITS_MAX) : "no Content-Type";
+  }
+  if (error instanceof SyntaxError) return "broken JSON";
+  return error instanceof Error && error.name === "ZodError" ? "other JSON" : undefined;
+}
+
+/** In UTF-16 units. */
+const TYPE_UNITS_MAX = 100;
 
 /** Why a connection over HTTP fails, and what a person can do. */
 function httpFailure(error: SdkHttpError, what: string, code: ErrorCode = "upstream_refused"): UpstreamError {

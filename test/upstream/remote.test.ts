@@ -144,11 +144,51 @@ test("J1 credentials are not carried along to where a server redirects", async (
   assert.deepEqual(seen, []);
 });
 
-test("a remote server that is not there, floods, or never answers ends in a clear error", async () => {
-  await assert.rejects(connect("mcp+http://127.0.0.1:1/mcp"), {
-    code: "upstream_not_started",
-    message: /reaching 127\.0\.0\.1:1\/mcp: .*(?:ECONNREFUSED|bad port)/,
+test("where no MCP server is reached, the error says at which address, why, and what to do", async () => {
+  const wordsFor = async (uri: string): Promise<string> => {
+    let words = "";
+    await assert.rejects(connect(uri), ({ code, message }: { code: string; message: string }) => {
+      assert.equal(code, "upstream_not_started");
+      words = message.replace("The upstream cannot be started or reached: reaching ", "");
+      return true;
+    });
+    return words;
+  };
+  const page: RequestListener = (_request, response) =>
+    response.writeHead(200, { "content-type": "text/html" }).end("");
+  await withServer(page, async (uri) => {
+    const { host } = new URL(uri.slice("mcp+".length));
+    assert.equal(
+      await wordsFor(uri),
+      `${host}/mcp: it answers with text/html, not as an MCP server; is the path right?`,
+    );
+    assert.equal(
+      await wordsFor(uri.replace("http", "https")),
+      `${host}/mcp: ${host} does not speak TLS there (ERR_SSL_WRONG_VERSION_NUMBER); is its address one of http, not https?`,
+    );
   });
+  let gone = "";
+  await withServer(page, async (uri) => void (gone = uri));
+  const { host } = new URL(gone.slice("mcp+".length));
+  assert.equal(
+    await wordsFor(gone),
+    `${host}/mcp: nothing listens at ${host} (ECONNREFUSED); start the server there, or correct its address`,
+  );
+  await withServer(
+    (_request, response) => void response.destroy(),
+    async (uri) =>
+      assert.match(await wordsFor(uri), /mcp: 127\.0\.0\.1:\d+ closed the connection and answered nothing/),
+  );
+  const otherJson: RequestListener = (_request, response) =>
+    response.writeHead(200, { "content-type": "application/json" }).end('{"status":"ok"}');
+  await withServer(otherJson, async (uri) => assert.match(await wordsFor(uri), /it answers with other JSON/));
+  assert.match(
+    await wordsFor("mcp+http://nowhere.invalid/mcp"),
+    /the host nowhere\.invalid cannot be found \(E[A-Z_]+\); correct its name/,
+  );
+});
+
+test("a remote server that floods, or never answers, ends in a clear error", async () => {
   const flood: RequestListener = (_request, response) => {
     response.writeHead(200, { "content-type": "application/json" });
     const more = (): void => {
