@@ -17,7 +17,7 @@ import { ifSound } from "../store/if-sound.ts";
 import type { ChangeSubject } from "../store/store.ts";
 import { DraftRoom, languageOfDraft, type DraftLimits, type DraftRoomLimits } from "./draft-checks.ts";
 import type { Edits, Listed, SaveOptions, Subject } from "./edits.ts";
-import { examine, type Examiner } from "./examine.ts";
+import { examine, newProblems, type Examiner } from "./examine.ts";
 import { entryText, rawEntriesIn, readMcpsText, textAt, type RawEntries } from "./mcps-text.ts";
 import { PackageSupply } from "./package-supply.ts";
 import { contractOf, openPast, singleText, type PastLimits } from "./past.ts";
@@ -134,9 +134,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     made: EditPlan,
   ): Promise<readonly Problem[]> {
     const summary = kind === "variable" ? undefined : await host.summary(tenant, name);
-    return (summary?.problems ?? []).map((problem) =>
-      made.isWritten(problem) ? problem : { ...problem, severity: "warning" },
-    );
+    return summary ? newProblems(made, summary.problems, summary.problems) : [];
   }
 
   async function entriesOf(tenant: string): Promise<RawEntries | undefined> {

@@ -222,7 +222,11 @@ function isSame(before: DirectoryEntry | undefined, after: DirectoryEntry | unde
 }
 
 /** An old problem outside of what the edit writes does not refuse the edit, and becomes a warning. */
-function newProblems(plan: EditPlan, before: readonly Problem[], after: readonly Problem[]): Problem[] {
+export function newProblems(
+  plan: Pick<EditPlan, "isWritten">,
+  before: readonly Problem[],
+  after: readonly Problem[],
+): Problem[] {
   const stood = new Set(before.map(identityOf));
   return after.map((problem) =>
     plan.isWritten(problem) || !stood.has(identityOf(problem)) ? problem : { ...problem, severity: "warning" },
