@@ -12,6 +12,8 @@ export interface ContractChange {
    * `review`: only a person can tell, for example for a changed description.
    */
   readonly effect: "breaking" | "compatible" | "review";
+  /** True when only text that people or models read differs, and nothing that a call must fit. */
+  readonly isText?: true;
   /** A full sentence for a person. */
   readonly message: string;
   /** The new name, if the same thing was renamed. */

@@ -8,8 +8,11 @@ export type Direction = "sent" | "read";
 
 export interface Finding extends Pick<ContractChange, "effect" | "message" | "renamedTo"> {
   readonly pointer: string;
-  /** Only text for people and models differs. */
-  readonly textual?: boolean;
+  /**
+   * `text`: only what people and models read differs. `default`: so does what a call means that leaves the value out;
+   * all values stay valid.
+   */
+  readonly textual?: "text" | "default";
 }
 
 /** Collects the differences between two schemas and turns them into their effect in one direction. */
@@ -46,8 +49,8 @@ export class Findings {
     this.add(pointer, "review", `${subject(pointer)} is ${is}.`);
   }
 
-  textual(pointer: string, message: string): void {
-    this.#push({ pointer, effect: "review", message, textual: true });
+  textual(pointer: string, message: string, textual: NonNullable<Finding["textual"]> = "text"): void {
+    this.#push({ pointer, effect: "review", message, textual });
   }
 
   add(pointer: string, effect: Finding["effect"], message: string, renamedTo?: string): void {

@@ -102,6 +102,8 @@ function compareTexts(before: JsonSchema, after: JsonSchema, pointer: string, fi
   findings.textual(
     `${pointer}/default`,
     `The default${ofSubject(pointer)} is ${now}, and was ${old}: calls that leave it out may behave differently.`,
+    // A default that is merely told for the first time changes nothing that anybody knew.
+    before["default"] === undefined ? "text" : "default",
   );
 }
 

@@ -276,8 +276,14 @@ function toolLikeness(before: ToolContract, after: ToolContract): number {
   return before.description !== undefined && before.description === after.description ? 1 : Math.max(likeness, 0.25);
 }
 
-function partOf({ pointer, effect, message, renamedTo }: Finding): Part {
-  return { pointer, effect, message, ...(renamedTo !== undefined && { renamedTo }) };
+function partOf({ pointer, effect, message, renamedTo, textual }: Finding): Part {
+  return {
+    pointer,
+    effect,
+    ...(textual === "text" && { isText: true }),
+    message,
+    ...(renamedTo !== undefined && { renamedTo }),
+  };
 }
 
 function texts(
@@ -287,7 +293,9 @@ function texts(
   return (["title", "description"] as const).flatMap((field) => {
     if (before[field] === after[field]) return [];
     const verb = before[field] === undefined ? "new" : after[field] === undefined ? "removed" : "changed";
-    return [{ pointer: `/${field}`, effect: "review" as const, message: `The ${field} is ${verb}.` }];
+    return [
+      { pointer: `/${field}`, effect: "review" as const, isText: true as const, message: `The ${field} is ${verb}.` },
+    ];
   });
 }
 
@@ -339,7 +347,8 @@ function annotationChanges(before: ToolAnnotations = {}, after: ToolAnnotations 
     const [old, now] = [before[name], after[name]];
     if (isSame(old, now)) return [];
     const message = `${shown(name)} is ${said(now)}, and was ${said(old)}.`;
-    return [{ pointer: `/annotations/${shown(name)}`, effect: "review" as const, message }];
+    const isText = (name as string) === "title";
+    return [{ pointer: `/annotations/${shown(name)}`, effect: "review" as const, ...(isText && { isText }), message }];
   });
 }
 
