@@ -175,7 +175,12 @@ export function actorOf(by: string): { by: string; principal?: string } {
 /** A change as a store's `change` knows it: contents by their CIDs alone. */
 interface Changed {
   readonly by: string;
-  readonly subject?: { readonly kind: string; readonly name: string; readonly breaking?: boolean };
+  readonly subject?: {
+    readonly kind: string;
+    readonly name: string;
+    readonly breaking?: boolean;
+    readonly takenOver?: readonly { readonly subject: string; readonly name: string }[];
+  };
 }
 
 interface MovedName {
@@ -186,12 +191,26 @@ interface MovedName {
   readonly cid: string | null;
 }
 
+/** The most items that were taken over together and are recorded by name; the others are counted. */
+const TAKEN_MAX = 50;
+
+function takenFacts(all: readonly { readonly subject: string; readonly name: string }[]): JsonObject {
+  const items = all
+    .slice(0, TAKEN_MAX)
+    .map(({ subject, name }) => ({ subject, name: name.slice(0, TAKEN_NAME_UNITS_MAX) }));
+  return { items, ...(all.length > TAKEN_MAX && { more: all.length - TAKEN_MAX }) };
+}
+
+/** Names are an upstream's own, of whatever length. */
+const TAKEN_NAME_UNITS_MAX = 200;
+
 /** The record of one transaction that moved names: by a person, by the boot image, or by the loading of a server. */
 export function auditOfChange(tenant: string, { by, subject }: Changed, moved: readonly MovedName[]): AuditEntry {
   const names = moved.map(({ kind, name, from, cid }) => ({ kind, name, from, to: cid }));
   const about = subject && {
     subject: { kind: subject.kind, name: subject.name },
     ...(subject.breaking && { breaking: true }),
+    ...(subject.takenOver?.length && { takenOver: takenFacts(subject.takenOver) }),
   };
   const kind = subject?.kind === "contract" ? "approval" : "edit";
   return entryOf(tenant, kind, { ...actorOf(by), ...about, names });

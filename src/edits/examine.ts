@@ -529,15 +529,24 @@ function powerOf(field: string, before: Json | undefined, after: Json | undefine
     case "contract_cid":
       return "approvals";
     case "schema_validation":
-      return strictnessOf(after) < strictnessOf(before) ? "approvals" : "entry";
+    case "hold":
+    case "hold_texts":
+      return strictnessOf(field, after) < strictnessOf(field, before) ? "approvals" : "entry";
     default:
       return "entry";
   }
 }
 
-/** Ranks how much of an upstream's offer waits for approval. */
-function strictnessOf(validation: Json | undefined): number {
-  return validation === "ignore" ? 0 : validation === "error" ? 2 : 1;
+/** Ranks how much of an upstream's offer waits for approval by the value of one field. */
+function strictnessOf(field: "schema_validation" | "hold" | "hold_texts", value: Json | undefined): number {
+  const ranks = {
+    schema_validation: ["ignore", "warn", "error"],
+    hold: ["none", "breaking", "any"],
+    hold_texts: [false],
+  };
+  const usual = { schema_validation: 1, hold: 2, hold_texts: 1 };
+  const rank = (ranks[field] as readonly (Json | undefined)[]).indexOf(value);
+  return rank < 0 ? usual[field] : rank;
 }
 
 /** Code reads for its author, so it must not read what the author may not. */

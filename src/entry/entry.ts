@@ -16,6 +16,7 @@ import {
   readVariableNames,
   type ServerLimits,
 } from "./grants-fields.ts";
+import { readHold, type HoldPolicy } from "./hold-fields.ts";
 import { readPrompt, type ConfiguredPrompt } from "./prompt-fields.ts";
 import { readResource, type ConfiguredResource } from "./resource-fields.ts";
 import { readTool, type ConfiguredTool, type ToolReading } from "./tool-fields.ts";
@@ -41,7 +42,7 @@ export interface ServerEntry {
   /** CID of the contract that the image has locked for the upstream. */
   readonly contractCid?: Cid;
   /** The reaction to an upstream that differs from what was approved (J6). */
-  readonly schemaValidation: EntrySchemaValidation;
+  readonly hold: HoldPolicy;
   readonly description?: string;
   /** By name. */
   readonly tools: Readonly<Record<string, ConfiguredTool>>;
@@ -78,8 +79,6 @@ export interface ServerEntry {
 
 /** `once` for all of them, or `everywhere`: once for each. */
 export type EntryRuns = "once" | "everywhere";
-
-export type EntrySchemaValidation = "warn" | "error" | "ignore";
 
 export type Hook = "tools" | "resources" | "prompts";
 
@@ -128,11 +127,7 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
     const message = `"config_cid" does not lead to a JSON object within ${CONFIG_CIDS_MAX} steps${others}`;
     complain(inside(place, "config_cid"), "missing-content", message);
   }
-  const schemaValidation = fields.schema_validation ?? "warn";
-  if (!isSchemaValidation(schemaValidation)) {
-    const message = '"schema_validation" must be "warn", "error" or "ignore"';
-    complain(inside(place, "schema_validation"), "wrong-value", message);
-  }
+  const hold = readHold(fields, place);
   const { runs } = fields;
   if (runs !== undefined && !isRuns(runs)) {
     complain(inside(place, "runs"), "wrong-value", '"runs" must be "once" or "everywhere"');
@@ -191,7 +186,7 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
     ...(definition !== undefined && { definition }),
     ...(upstream !== undefined && { upstream, runs: runsOf(upstream, runs) }),
     ...(fields.contract_cid !== undefined && { contractCid: fields.contract_cid }),
-    schemaValidation: isSchemaValidation(schemaValidation) ? schemaValidation : "warn",
+    hold,
     ...(description !== undefined && { description }),
     tools,
     resources,
@@ -282,10 +277,6 @@ function isRuns(value: string): value is EntryRuns {
 function runsOf(upstream: string, runs: string | undefined): EntryRuns {
   if (runs !== undefined && isRuns(runs)) return runs;
   return /^mcp\+https?:/.test(upstream) ? "everywhere" : "once";
-}
-
-function isSchemaValidation(value: string): value is EntrySchemaValidation {
-  return value === "warn" || value === "error" || value === "ignore";
 }
 
 /** The entry of a server that `mcps` does not name: it is discovered (seed 003, resolved question 4). */

@@ -12,6 +12,8 @@ export const entryFields = {
   runs: "text",
   contract_cid: "text",
   schema_validation: "text",
+  hold: "text",
+  hold_texts: "boolean",
   config_cid: "text",
   description: "text",
   tools: "object",

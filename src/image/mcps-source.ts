@@ -151,6 +151,8 @@ const checkedFields = [
   "upstream",
   "runs",
   "schema_validation",
+  "hold",
+  "hold_texts",
   "auto_discover",
   "tools",
   "resources",

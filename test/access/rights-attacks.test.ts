@@ -430,7 +430,14 @@ describe("a change of an upstream that was held back", () => {
       return api.send("PUT", "/entries/prog", JSON.stringify({ ...entry, ...given }), headers);
     };
     const { contract } = (await pending())!;
-    for (const given of [{ schema_validation: "ignore" }, { contract_cid: contract }]) {
+    const laxer = [
+      { schema_validation: "ignore" },
+      { schema_validation: "warn", hold: "none" },
+      { hold: "breaking" },
+      { hold: "breaking", hold_texts: false },
+      { contract_cid: contract },
+    ];
+    for (const given of laxer) {
       const refused = await put(given, { can: ["edit", "programs"] });
       assert.deepEqual(codeOf(refused), [403, "forbidden"]);
       assert.match(refused.body.error.message, /needs "admin" on the server "prog"/);

@@ -76,7 +76,7 @@ type FormProps = SettingsFormOptions & Shown;
 /** The fields that have a place in the form; all others stand in the JSON alone. */
 const OWN = new Set(
   (
-    "enabled description definition upstream runs schema_validation tools auto_discover network secrets variables " +
+    "enabled description definition upstream runs hold hold_texts schema_validation tools auto_discover network secrets variables " +
     "approve limits keep_calls options tools_transform_cid resources_transform_cid prompts_transform_cid contract_cid"
   ).split(" "),
 );
@@ -116,20 +116,7 @@ function Form({ entry, problems, known, readOnly, onChange }: FormProps) {
             problems={problems}
           />
         )}
-        {isUpstream && (
-          <Choice
-            label="When it changes"
-            value={textIn(entry, "schema_validation") || "warn"}
-            choices={[
-              ["warn", "hold changed tools back (warn)"],
-              ["error", "refuse the server (error)"],
-              ["ignore", "take everything over (ignore)"],
-            ]}
-            change={(value) => set("schema_validation", value === "warn" ? undefined : value)}
-            field="schema_validation"
-            problems={problems}
-          />
-        )}
+        {isUpstream && <Hold entry={entry} onChange={onChange} problems={problems} />}
         {isUpstream && (
           <Choice
             label="Several processes"
@@ -325,6 +312,61 @@ function Choice({ label, hint, field, value, choices, change, problems }: Choice
         ))}
       </select>
     </Setting>
+  );
+}
+
+interface HoldProps extends Found {
+  readonly entry: EntryValue;
+  readonly onChange: (entry: EntryValue) => void;
+}
+
+/** The fields about changes of the upstream; `"schema_validation": "ignore"` is an earlier way to say "none". */
+function Hold({ entry, onChange, problems }: HoldProps) {
+  const validation = textIn(entry, "schema_validation");
+  const hold = textIn(entry, "hold") || (validation === "ignore" ? "none" : "any");
+  const change = (value: string) => {
+    const bare = withField(entry, "hold", value === "any" ? undefined : value);
+    const next = validation === "ignore" || value === "none" ? withField(bare, "schema_validation", undefined) : bare;
+    onChange(value === "breaking" ? next : withField(next, "hold_texts", undefined));
+  };
+  return (
+    <>
+      <Choice
+        label="When it changes"
+        hint="What is held back is neither listed nor called until a person approves it. What is new is served in any case."
+        value={hold}
+        choices={[
+          ["any", "any change of a tool is held back (any)"],
+          ["breaking", "harmless changes are taken over, others held back (breaking)"],
+          ["none", "all changes are taken over (none)"],
+        ]}
+        change={change}
+        field="hold"
+        problems={problems}
+      />
+      {hold === "breaking" && (
+        <Setting label="Texts" fields={["hold_texts"]} problems={problems}>
+          <Check
+            label="Hold back new or changed text that a model reads, such as descriptions"
+            isOn={entry["hold_texts"] !== false}
+            change={(isOn) => onChange(withField(entry, "hold_texts", isOn ? undefined : false))}
+          />
+        </Setting>
+      )}
+      {hold !== "none" && (
+        <Choice
+          label="Until it is approved"
+          value={validation || "warn"}
+          choices={[
+            ["warn", "all else is served (warn)"],
+            ["error", "the server is refused (error)"],
+          ]}
+          change={(value) => onChange(withField(entry, "schema_validation", value === "warn" ? undefined : value))}
+          field="schema_validation"
+          problems={problems}
+        />
+      )}
+    </>
   );
 }
 

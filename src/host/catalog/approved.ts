@@ -9,15 +9,7 @@ import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { HostedUpstream } from "../serving/hosted.ts";
 import type { Hosting } from "../serving/hosting.ts";
 import type { Contract } from "./catalog.ts";
-import {
-  driftOf,
-  judge,
-  NOTHING_ARRIVED,
-  type ApprovedLimits,
-  type Arrived,
-  type Held,
-  type Judgement,
-} from "./judge.ts";
+import { driftOf, judge, NOTHING_ARRIVED, type ApprovedLimits, type Held, type Judgement } from "./judge.ts";
 import { ifRoom, roomForOthers } from "./release-recorder.ts";
 import {
   readContract,
@@ -76,8 +68,8 @@ async function judgedNow(
   if (!known && !hosted.observed) await start(server, hosted, isTrial);
 
   const seen = hosted.observed?.contract;
-  const { approved, arrived, observed } = known ?? asApproved(seen!);
-  const judged = await judge(approved, seen ?? observed, entry.schemaValidation, limits, arrived);
+  const { approved, arrived, observed, reviewed }: Approved = known ?? asApproved(seen!);
+  const judged = await judge(approved, seen ?? observed, { hold: entry.hold, limits, arrived, reviewed });
   await nextTurn();
   const problems = [
     ...(hosted.observed?.problems ?? []),
@@ -85,19 +77,22 @@ async function judgedNow(
     ...(judged.isFirstSeen ? [firstSeen()] : []),
   ];
   if (!isTrial) {
+    const takenOver = judged.refused ? [] : judged.takenOver;
     const remembered: Remembered = {
       ...(judged.refused ? { approved, arrived } : { approved: judged.approved, arrived: judged.arrived }),
+      reviewed: reviewed ?? (takenOver.length > 0 ? approved : undefined),
       observed: seen ?? observed,
       locked: entry.contractCid ?? null,
     };
-    const changes = await changesOf(remembered, hosted.remembered);
+    const all = await changesOf(remembered, hosted.remembered);
     // The first record is kept whatever the room: without it, all that the upstream becomes would count as approved.
     const room = known ? roomForOthers(dependencies, tenant) : {};
-    const put = { uri, remembered, expected, by: "load", ...room };
+    const by = takenOver.length > 0 ? "hold" : "load";
+    const put = { uri, remembered, expected, by, takenOver, ...room };
     // What two processes see of it may differ for good: each writes it once, and not in answer to the other.
     const isWritten = known !== undefined && hosted.written?.seen === seen && hosted.written?.entry === entry;
     const isKept = writable && !isWritten && (await ifRoom(writeRemembered(store, tenant, server, put)));
-    hosted.remembered = { ...remembered, changes };
+    hosted.remembered = { ...remembered, ...all };
     if (isKept) hosted.written = { seen, entry };
   }
   if (judged.refused) {
@@ -108,18 +103,29 @@ async function judgedNow(
   return { own: judged.served, held: judged.held, problems };
 }
 
-/** The changes that wait for a person; those found the last time if both contracts are the same. */
+/**
+ * The changes that wait for a person, and those that were taken over; those found the last time if the contracts are the
+ * same.
+ */
 async function changesOf(
-  { approved, arrived, observed }: Remembered,
+  { approved, arrived, observed, reviewed }: Remembered,
   last?: RememberedChanges,
-): Promise<readonly ContractChange[]> {
+): Promise<Pick<RememberedChanges, "changes" | "takenOver">> {
   const [approvedCid, observedCid] = [await cidOfContract(approved), await cidOfContract(observed)];
-  const isAsLast = last && cidOf(last.approved) === approvedCid && cidOf(last.observed) === observedCid;
-  return isAsLast ? last.changes : driftOf(approved, observed, arrived);
+  const reviewedCid = reviewed && (await cidOfContract(reviewed));
+  const hasApproved = last !== undefined && cidOf(last.approved) === approvedCid;
+  const hasReviewed = hasApproved && (last.reviewed && cidOf(last.reviewed)) === reviewedCid;
+  return {
+    changes:
+      hasApproved && cidOf(last.observed) === observedCid ? last.changes : await driftOf(approved, observed, arrived),
+    takenOver: hasReviewed ? last.takenOver : reviewed ? await driftOf(reviewed, approved) : [],
+  };
 }
 
+type Approved = Pick<Remembered, "approved" | "arrived" | "observed" | "reviewed">;
+
 /** Approves all of a contract: by a person, by a lock, or because nothing was known before. */
-function asApproved(contract: Contract): { approved: Contract; arrived: Arrived; observed: Contract } {
+function asApproved(contract: Contract): Approved {
   return { approved: contract, arrived: NOTHING_ARRIVED, observed: contract };
 }
 
@@ -166,7 +172,7 @@ export function approveUpstream(
     }
     const approved = { ...asApproved(observed), locked: remembered?.locked ?? null };
     await writeRemembered(store, tenant, server, { uri, remembered: approved, expected, by, approved: true });
-    hosted.remembered = { ...approved, changes: [] };
+    hosted.remembered = { ...approved, changes: [], takenOver: [] };
   });
 }
 
@@ -183,7 +189,7 @@ export async function followRemembered(
   const isOther = (one: Contract, other: Contract): boolean => one !== other && cidOf(one) !== cidOf(other);
   const isSeenThere = !hosted.observed && isOther(now.observed, last.observed);
   if (!isSeenThere && !isOther(now.approved, last.approved)) return false;
-  hosted.remembered = { ...now, changes: await changesOf(now, last) };
+  hosted.remembered = { ...now, ...(await changesOf(now, last)) };
   return true;
 }
 

@@ -1,11 +1,14 @@
 import { type ContractChange, ToldChanges } from "../../contract/change.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
+import { changedText } from "../../contract/model-texts.ts";
 import { stripped } from "../../contract/stripped.ts";
-import type { EntrySchemaValidation } from "../../entry/entry.ts";
-import { nextTurn } from "../../lib/event-loop.ts";
+import type { HoldPolicy } from "../../entry/hold-fields.ts";
+import { cutText } from "../../lib/cut-text.ts";
+import { nextTurn, turnTaker } from "../../lib/event-loop.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { cidOf, cidOfContract, makeCids, sizeOf } from "./structure-cid.ts";
+import { takeOver, type TakenItem } from "./take-over.ts";
 
 /**
  * Items that differ from what was approved, or are new where there is no room for them; neither listed nor used until a
@@ -36,8 +39,11 @@ export interface Judgement {
   readonly approved: Contract;
   readonly arrived: Arrived;
   readonly held: Held;
+  /** The differences that were neither approved nor taken over. */
   readonly changes: readonly ContractChange[];
-  /** The whole upstream waits for a person. */
+  /** The items that the entry's policy has taken over just now. */
+  readonly takenOver: readonly TakenItem[];
+  /** The whole upstream waits for a person; then nothing is taken over. */
   readonly refused: boolean;
   /** An earlier version of Berth approved it, and fields that it did not keep are not passed on until a person looks. */
   readonly isFirstSeen?: true;
@@ -45,29 +51,29 @@ export interface Judgement {
 
 /**
  * Compares what an upstream offers with what was approved. New items are taken over. A tool or prompt that changed
- * under its old name is held back, whatever changed: a description reaches the model as surely as a schema does. So do
- * the server's own instructions, which stay as they were. What is gone stays approved, so that nothing else comes back
- * under its name; where that fills a list, new items are held back, too. Items that came since then stand behind it in
- * the approved lists. What an earlier version of Berth approved is compared in the fields that it kept, and only those
- * are served. Calls of other callers have their turns meanwhile.
+ * under its old name is held back, whatever changed, unless its entry's policy takes the change over: a description
+ * reaches the model as surely as a schema does. So do the server's own instructions, which stay as they were. What is
+ * gone stays approved, so that nothing else comes back under its name; where that fills a list, new items are held back,
+ * too. Items that came since then stand behind it in the approved lists. What an earlier version of Berth approved is
+ * compared in the fields that it kept, and only those are served. Calls of other callers have their turns meanwhile.
  */
 export async function judge(
-  approved: Contract,
+  known: Contract,
   observed: Contract,
-  validation: EntrySchemaValidation,
-  limits: ApprovedLimits,
-  arrived = NOTHING_ARRIVED,
+  { hold, limits, arrived = NOTHING_ARRIVED, reviewed }: Judging,
 ): Promise<Judgement> {
-  const asItIs = { served: observed, arrived: NOTHING_ARRIVED, held: NOTHING_HELD, changes: [], refused: false };
-  if (validation === "ignore") return { ...asItIs, approved: observed };
-  if (await isSameContract(approved, observed)) return { ...asItIs, approved };
-  if (isOfBefore(approved, observed)) {
+  const nothing = { arrived: NOTHING_ARRIVED, held: NOTHING_HELD, changes: [], takenOver: [], refused: false };
+  const asItIs = { ...nothing, served: observed };
+  if (await isSameContract(known, observed)) return { ...asItIs, approved: known };
+  if (hold.changes !== "none" && isOfBefore(known, observed)) {
     const kept = await stripped(observed);
-    const isAsApproved = await isSameContract(approved, kept);
+    const isAsApproved = await isSameContract(known, kept);
     if (isAsApproved && !(await hasMore(observed, kept))) return { ...asItIs, approved: observed };
-    const judged = await judge(approved, kept, validation, limits, arrived);
+    const judged = await judge(known, kept, { hold, limits, arrived, reviewed });
     return { ...judged, isFirstSeen: true };
   }
+  const { approved, items: takenOver } = await takeOver(known, observed, reviewed, hold, limits);
+  if (approved === observed) return { ...asItIs, approved, takenOver };
   await makeCids(approved);
   await makeCids(observed);
   const tools = sift(approved.tools, observed.tools, limits, arrived.tools);
@@ -83,8 +89,23 @@ export async function judge(
     arrived: { tools: tools.arrived, prompts: prompts.arrived },
     held: { tools: tools.held, prompts: prompts.held },
     changes,
-    refused: validation === "error" && changes.some(({ effect }) => effect !== "compatible"),
+    takenOver,
+    refused: hold.refuses && isRefused(hold, changes, [...tools.held, ...prompts.held]),
   };
+}
+
+/** Where any change is held back, harmless ones of tools alone are no reason to refuse the whole upstream. */
+function isRefused({ changes: which, texts }: HoldPolicy, changes: readonly ContractChange[], held: readonly object[]) {
+  if (which === "breaking" && held.length > 0) return true;
+  return changes.some(({ effect, isText }) => effect !== "compatible" && (texts || !isText));
+}
+
+interface Judging {
+  readonly hold: HoldPolicy;
+  readonly limits: ApprovedLimits;
+  readonly arrived?: Arrived;
+  /** The contract that a person, a lock or the first start last approved, if something was taken over since then. */
+  readonly reviewed?: Contract | undefined;
 }
 
 interface Named {
@@ -172,20 +193,44 @@ export async function driftOf(
   const after = without(known, observed);
   await nextTurn();
   const changes = await compareInTurns(before, after);
-  const silent = (subject: "tool" | "prompt", before: readonly Named[], after: readonly Named[]): ContractChange[] => {
-    const known = byName(before);
-    const told = new Set(changes.filter((change) => change.subject === subject).map(({ name }) => name));
-    const others = after.filter((item) => isOther(known.get(item.name), item) && !told.has(item.name));
-    return others.map(({ name }) => {
-      const message = `The ${subject} "${name}" is written differently, and means the same to its callers.`;
-      return { subject, name, effect: "review", message };
-    });
-  };
   await nextTurn();
-  const tools = silent("tool", before.tools, after.tools);
-  await nextTurn();
-  return new ToldChanges().of([...changes, ...tools, ...silent("prompt", before.prompts, after.prompts)]);
+  const [tools, prompts] = [
+    await untold("tool", changes, before.tools, after.tools),
+    await untold("prompt", changes, before.prompts, after.prompts),
+  ];
+  return new ToldChanges().of([...changes, ...tools, ...prompts]);
 }
+
+/** A change for each item that differs where the comparison does not look: in text that a model reads, or in form alone. */
+async function untold(
+  subject: "tool" | "prompt",
+  changes: readonly ContractChange[],
+  before: readonly Named[],
+  after: readonly Named[],
+): Promise<ContractChange[]> {
+  const takeTurns = turnTaker();
+  const known = byName(before);
+  const own = changes.filter((change) => change.subject === subject);
+  const told = new Set(own.map(({ name }) => name));
+  const toldText = new Set(own.filter(({ isText }) => isText).map(({ name }) => name));
+  const found: ContractChange[] = [];
+  for (const item of after) {
+    const [{ name }, old] = [item, known.get(item.name)];
+    if (!old || !isOther(old, item) || toldText.has(name)) continue;
+    await takeTurns();
+    const pointer = changedText(old, item);
+    if (pointer !== undefined) {
+      const message = `Text that a model reads is new or changed: ${cutText(pointer, POINTER_UNITS_MAX)}.`;
+      found.push({ subject, name, pointer, effect: "review", isText: true, message });
+    } else if (!told.has(name)) {
+      const message = `The ${subject} "${name}" is written differently, and means the same to its callers.`;
+      found.push({ subject, name, effect: "review", message });
+    }
+  }
+  return found;
+}
+
+const POINTER_UNITS_MAX = 200;
 
 function byName<Item extends Named>(items: readonly Item[]): ReadonlyMap<string, Item> {
   return new Map(items.map((item) => [item.name, item]));

@@ -7,20 +7,24 @@ import { isObject } from "../../lib/json.ts";
 import type { Store } from "../../store/store.ts";
 import { NOTHING_ARRIVED, type Arrived } from "./judge.ts";
 import { cidOf, cidOfContract, contractBlock, readAs } from "./structure-cid.ts";
+import type { TakenItem } from "./take-over.ts";
 
 /** The record of an upstream that is kept from one run to the next. */
 export interface Remembered {
   readonly approved: Contract;
   readonly arrived: Arrived;
+  /** The approved contract before the entry's policy took anything over; undefined where it has not. */
+  readonly reviewed?: Contract | undefined;
   /** The contract last seen, which is served until the upstream starts again. */
   readonly observed: Contract;
   /** CID of the locked contract that `approved` began with; another lock begins anew. */
   readonly locked: Cid | null;
 }
 
-/** The record, and the changes that wait for a person. */
+/** The record, with the changes that wait for a person, and those that were taken over since one last approved. */
 export interface RememberedChanges extends Remembered {
   readonly changes: readonly ContractChange[];
+  readonly takenOver: readonly ContractChange[];
 }
 
 /** The CID of the record of `server`, of whatever URI; null where there is none. */
@@ -39,7 +43,7 @@ export async function readRemembered(
   const record = await store.name(tenant, "upstream", server);
   const kept = record && (await structure(store, tenant, record.cid));
   if (!isObject(kept) || kept["definition"] !== rawBlock(uri).cid) return undefined;
-  const known = new Map(last && [last.approved, last.observed].map((contract) => [cidOf(contract), contract]));
+  const known = new Map(last && contractsIn(last).map((contract) => [cidOf(contract), contract]));
   const read = async (cid: unknown): Promise<Contract | undefined> => {
     const contract = known.get(cid as Cid) ?? (await readContract(store, tenant, cid));
     if (contract) known.set(cid as Cid, contract);
@@ -47,8 +51,13 @@ export async function readRemembered(
   };
   const approved = await read(kept["approved"]);
   const observed = await read(kept["observed"]);
+  const reviewed = kept["reviewed"] === undefined ? undefined : await read(kept["reviewed"]);
   const locked = typeof kept["locked"] === "string" ? kept["locked"] : null;
-  return approved && observed && { approved, arrived: arrivedIn(kept), observed, locked };
+  return approved && observed && { approved, arrived: arrivedIn(kept), reviewed, observed, locked };
+}
+
+function contractsIn({ approved, observed, reviewed }: Remembered): Contract[] {
+  return [...new Set([approved, observed, ...(reviewed ? [reviewed] : [])])];
 }
 
 function arrivedIn({ arrived }: Record<string, unknown>): Arrived {
@@ -69,10 +78,10 @@ export async function writeRemembered(
   store: Store,
   tenant: string,
   server: string,
-  { uri, remembered, expected, by, approved: isApproval = false, storedBytesMax }: RememberedPut,
+  { uri, remembered, expected, by, approved: isApproval = false, takenOver = [], storedBytesMax }: RememberedPut,
 ): Promise<void> {
   const definition = rawBlock(uri);
-  const { approved, arrived, observed, locked } = remembered;
+  const { approved, arrived, reviewed, observed, locked } = remembered;
   const cids = { approved: await cidOfContract(approved), observed: await cidOfContract(observed) };
   const hasArrived = arrived.tools > 0 || arrived.prompts > 0;
   const kept = jsonBlock({
@@ -80,9 +89,10 @@ export async function writeRemembered(
     ...cids,
     locked,
     ...(hasArrived && { arrived: { ...arrived } }),
+    ...(reviewed && { reviewed: await cidOfContract(reviewed) }),
   });
   if (expected === kept.cid) return;
-  const contracts = await mapInTurns([...new Set([approved, observed])], contractBlock);
+  const contracts = await mapInTurns(contractsIn(remembered), contractBlock);
   // Each of these takes milliseconds to write, and has no effect until it is named.
   const long = contracts.length > 1 ? contracts.filter(({ bytes }) => bytes.length > LONG_BYTES) : [];
   const room = storedBytesMax === undefined ? {} : { storedBytesMax };
@@ -90,7 +100,7 @@ export async function writeRemembered(
   await store.change(tenant, {
     ...room,
     by,
-    ...(isApproval && { subject: { kind: "contract", name: server } }),
+    ...((isApproval || takenOver.length > 0) && { subject: { kind: "contract", name: server, takenOver } }),
     put: [definition, ...contracts.filter((block) => !long.includes(block)), kept],
     set: [{ kind: "upstream", name: server, cid: kept.cid, expected }],
   });
@@ -105,6 +115,8 @@ interface RememberedPut {
   readonly expected: Cid | null;
   readonly by: string;
   readonly approved?: boolean;
+  /** The items that the entry's policy takes over. */
+  readonly takenOver?: readonly TakenItem[];
   readonly storedBytesMax?: number;
 }
 

@@ -65,6 +65,16 @@ export interface UpstreamState {
   readonly node?: { readonly id: string; readonly isThis: boolean };
   /** The change that waits for a person; absent while the upstream offers what is approved. */
   readonly pending?: PendingChange;
+  /** The changes that its entry's policy has taken over since a person last approved; absent where it has not. */
+  readonly takenOver?: TakenOverChange;
+}
+
+export interface TakenOverChange {
+  /** CID of the contract that it offers. */
+  readonly contract: Cid;
+  readonly changes: readonly ContractChange[];
+  readonly reviewed: Contract;
+  readonly approved: Contract;
 }
 
 export interface PendingChange {
@@ -202,6 +212,7 @@ export class Hosting {
     const hosted = this.find(tenant, server, entry);
     const uri = entry.upstream ?? "";
     const pending = hosted?.remembered && pendingOf(hosted.remembered);
+    const takenOver = hosted?.remembered && takenOverOf(hosted.remembered);
     const [, launcher = "", path = uri] = /^mcp\+(\w+):\/\/([^?#]*)/.exec(uri) ?? [];
     return {
       name: hosted?.upstream.launch.name ?? launchedName(launcher, path),
@@ -209,6 +220,7 @@ export class Hosting {
       health: hosted?.upstream.health ?? { state: "idle", starts: 0, requests: 0 },
       stderr: hosted?.upstream.stderr ?? "",
       ...(pending && { pending }),
+      ...(takenOver && { takenOver }),
     };
   }
 
@@ -349,6 +361,11 @@ export class Hosting {
 
 function pendingOf({ approved, observed, changes }: RememberedChanges): PendingChange | undefined {
   return changes.length > 0 ? { contract: cidOf(observed), changes, approved, observed } : undefined;
+}
+
+function takenOverOf({ approved, observed, reviewed, takenOver }: RememberedChanges): TakenOverChange | undefined {
+  if (!reviewed || takenOver.length === 0) return undefined;
+  return { contract: cidOf(observed), changes: takenOver, reviewed, approved };
 }
 
 /** For the log: the rest of an error's data may show a launcher URI with secrets written out in it. */

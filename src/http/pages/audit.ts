@@ -153,11 +153,23 @@ function detailsOf(base: string, record: AuditRecord): Detail[] {
     else addCid(`${textIn(kind)} ${textIn(name)}`, to);
   }
   if (record["breaking"] === true) add("breaking", "allowed");
+  add("taken over by hold", takenText(record["takenOver"]));
   for (const field of ["why", "reason", "from", "requestId"]) add(LABELS[field] ?? field, textIn(record[field]));
   for (const field of ["grant", "limits", "hosts", "oauth", "suspended"]) {
     if (record[field] !== undefined) add(field, JSON.stringify(record[field]));
   }
   return details;
+}
+
+/** Names all that the policy of an upstream's entry took over. */
+function takenText(taken: Json | undefined): string {
+  const { items, more } = objectIn(taken);
+  const all = (Array.isArray(items) ? items : []).map(objectIn);
+  const count = all.length + numberIn(more);
+  const shown = all
+    .slice(0, NAMES_SHOWN)
+    .map(({ subject, name }) => (subject === "server" ? "instructions" : `${textIn(subject)} ${textIn(name)}`));
+  return [...shown, ...(count > shown.length ? [`and ${count - shown.length} more`] : [])].join(", ");
 }
 
 const NAMES_SHOWN = 20;

@@ -9,6 +9,7 @@ import { readPages, mendTool, readEntries } from "../../../src/upstream/lists.ts
 import { contractOf as contractIn } from "../../../src/upstream/survey.ts";
 import * as fc from "../../support/fast-check.ts";
 
+const ANY = { changes: "any", texts: true, refuses: false } as const;
 const MANY = 400;
 const SLOW_MS = 0.2;
 
@@ -119,7 +120,7 @@ describe("contracts of hosted servers with many tools", () => {
     const [approved, observed] = [slowly(contractOf(MANY)), slowly(contractOf(MANY))];
     const tools = observed.contract.tools.slice(1);
     const { served } = await approved.watch(
-      observed.watch(judge(approved.contract, { ...observed.contract, tools }, "warn", limits)),
+      observed.watch(judge(approved.contract, { ...observed.contract, tools }, { hold: ANY, limits })),
     );
     assert.equal(served.tools.length, MANY - 1);
     for (const { counts } of [approved, observed]) {
@@ -131,23 +132,25 @@ describe("contracts of hosted servers with many tools", () => {
     const few = { upstreamListItems: 40, upstreamListBytes: Infinity, contractValues: Infinity };
     const approved = contractOf(30);
     const tools = contractOf(30).tools.map((tool) => Object.assign({}, tool, { name: `new-${tool.name}` }));
-    const byItems = await judge(approved, { ...approved, tools }, "warn", few);
+    const byItems = await judge(approved, { ...approved, tools }, { hold: ANY, limits: few });
     const counts = ({ approved, served, held }: typeof byItems): number[] =>
       [approved, served, held].map((each) => each.tools.length);
     assert.deepEqual(counts(byItems), [40, 10, 20]);
     const size = jsonBlock(approved.tools).bytes.length;
-    const byBytes = await judge(approved, { ...approved, tools }, "warn", {
-      upstreamListItems: 1_000,
-      upstreamListBytes: size * 1.5,
-      contractValues: Infinity,
-    });
+    const byBytes = await judge(
+      approved,
+      { ...approved, tools },
+      {
+        hold: ANY,
+        limits: { upstreamListItems: 1_000, upstreamListBytes: size * 1.5, contractValues: Infinity },
+      },
+    );
     assert.ok(byBytes.held.tools.length > 10 && byBytes.served.tools.length > 10, String(counts(byBytes)));
     // Approved entries that are gone never make room, or they could return as something else.
     const again = await judge(
       byItems.approved,
       { ...approved, tools: [{ ...approved.tools[0]!, title: "Other" }] },
-      "warn",
-      few,
+      { hold: ANY, limits: few },
     );
     assert.deepEqual(counts(again), [40, 0, 1]);
   });
@@ -164,7 +167,7 @@ describe("contracts of hosted servers with many tools", () => {
   it("are compared in what differs, as if all of them were compared", async () => {
     const [approved, observed] = [contractOf(30), contractOf(30)];
     assert.deepEqual(await driftOf(approved, observed), []);
-    assert.deepEqual((await judge(approved, observed, "warn", limits)).held.tools, []);
+    assert.deepEqual((await judge(approved, observed, { hold: ANY, limits })).held.tools, []);
     const other = { ...observed.tools[3]!, description: "Something else." };
     const tools = [other, ...observed.tools.slice(4), { ...observed.tools[0]!, name: "renamed" }];
     const changes = await driftOf(approved, { ...observed, tools });
@@ -178,7 +181,7 @@ describe("contracts of hosted servers with many tools", () => {
       ],
     );
     assert.deepEqual(
-      (await judge(approved, { ...observed, tools }, "warn", limits)).held.tools.map(({ name }) => name),
+      (await judge(approved, { ...observed, tools }, { hold: ANY, limits })).held.tools.map(({ name }) => name),
       ["tool-3"],
     );
   });

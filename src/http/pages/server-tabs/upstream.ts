@@ -1,6 +1,6 @@
 import type { ContractChange } from "../../../contract/change.ts";
 import type { Contract, ToolContract } from "../../../contract/contract.ts";
-import type { PendingChange, UpstreamState } from "../../../host/serving/hosting.ts";
+import type { UpstreamState } from "../../../host/serving/hosting.ts";
 import { decodeJson, jsonBlock } from "../../../lib/cid.ts";
 import { indentedJson } from "../../../lib/json.ts";
 import { printable } from "../../../lib/printable.ts";
@@ -24,12 +24,12 @@ export const upstreamTab: ServerTab = {
   },
 };
 
-/** The view of an upstream: its health, and the changes that wait for a person. */
+/** The view of an upstream: its health, the changes that wait for a person, and those that were taken over without one. */
 export async function upstreamView(
   pages: Pick<Pages, "fragment">,
   base: string,
   server: string,
-  { name, launcher, health, pending, stderr, node }: UpstreamState,
+  { name, launcher, health, pending, takenOver, stderr, node }: UpstreamState,
   mayChange: boolean,
 ): Promise<{ readonly view: object; readonly fragments: readonly Fragment[] }> {
   const { state, starts, requests, failure, retryAt, protocolVersion, server: own } = health;
@@ -52,10 +52,19 @@ export async function upstreamView(
     ...(retryAt === undefined ? [] : [{ label: "Not tried again before", value: timeView(retryAt).exact }]),
   ];
   const wrote = mayChange ? printable(stderr) : "";
-  if (!pending) return { view: { facts, wrote }, fragments: [] };
-  const { groups, ...view } = pendingView(base, server, pending);
-  const fragment = await pages.fragment("pending", groups);
-  return { view: { facts, wrote, pending: { ...view, groups: fragment } }, fragments: [fragment] };
+  const waits = pending && { ...pending, before: pending.approved, after: pending.observed };
+  const taken = takenOver && { ...takenOver, before: takenOver.reviewed, after: takenOver.approved };
+  const viewOf = async (changed: Changed) => {
+    const { groups, ...view } = changesView(base, server, changed);
+    return { ...view, groups: await pages.fragment("pending", groups) };
+  };
+  const waitsView = waits && (await viewOf(waits));
+  const takenView = taken && (await viewOf(taken));
+  return {
+    // One button approves all that the server offers: there are not two.
+    view: { facts, wrote, pending: waitsView, takenOver: takenView && { ...takenView, isAlone: !waitsView } },
+    fragments: [waitsView, takenView].flatMap((view) => (view ? [view.groups] : [])),
+  };
 }
 
 function isRemote(launcher: string): boolean {
@@ -69,7 +78,15 @@ const STATES = {
   failed: "failed; it is tried again when it is needed",
 } as const;
 
-function pendingView(base: string, server: string, { contract, changes, approved, observed }: PendingChange) {
+interface Changed {
+  /** CID of the contract that the upstream offers. */
+  readonly contract: string;
+  readonly changes: readonly ContractChange[];
+  readonly before: Contract;
+  readonly after: Contract;
+}
+
+function changesView(base: string, server: string, { contract, changes, before, after }: Changed) {
   const groups = new Map<string, ContractChange[]>();
   for (const change of changes) {
     const key = JSON.stringify([change.subject, change.name]);
@@ -83,7 +100,7 @@ function pendingView(base: string, server: string, { contract, changes, approved
     contract,
     approve: `${base}/api/servers/${encodeURIComponent(server)}/approve`,
     count: countOf(changes.length, "change"),
-    groups: groupViews(sorted.slice(0, GROUPS_MAX), toolsOf(approved), toolsOf(observed)),
+    groups: groupViews(sorted.slice(0, GROUPS_MAX), toolsOf(before), toolsOf(after)),
     more:
       more > 0
         ? `There are ${more} more changes: GET ${base}/api/servers/${encodeURIComponent(server)}/upstream lists them.`
@@ -94,7 +111,7 @@ function pendingView(base: string, server: string, { contract, changes, approved
 /** No page shows more: a reader of so many knows what to think of the server. */
 const GROUPS_MAX = 200;
 
-function* groupViews(groups: readonly ContractChange[][], approved: Tools, observed: Tools): Generator<object> {
+function* groupViews(groups: readonly ContractChange[][], before: Tools, after: Tools): Generator<object> {
   for (const group of groups) {
     const { subject, name, renamedTo } = group[0]!;
     yield {
@@ -104,7 +121,7 @@ function* groupViews(groups: readonly ContractChange[][], approved: Tools, obser
         const { label, tone } = EFFECTS[effect];
         return { label, tone, message };
       }),
-      diff: subject === "tool" ? toolDiff(approved.get(name), observed.get(renamedTo ?? name)) : "",
+      diff: subject === "tool" ? toolDiff(before.get(name), after.get(renamedTo ?? name)) : "",
     };
   }
 }

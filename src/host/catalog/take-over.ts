@@ -1,0 +1,206 @@
+import type { ContractChange } from "../../contract/change.ts";
+import { compareInTurns } from "../../contract/compare.ts";
+import type { Contract } from "../../contract/contract.ts";
+import { changedText } from "../../contract/model-texts.ts";
+import type { HoldPolicy } from "../../entry/hold-fields.ts";
+import { nextTurn } from "../../lib/event-loop.ts";
+import { isObject } from "../../lib/json.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { cidOf, makeCids, sizeOf } from "./structure-cid.ts";
+
+/** The part of an offer that the policy of an entry takes over without a person. */
+export interface TakenOver {
+  /** The contract that counts as approved from here on. */
+  readonly approved: Contract;
+  /** The tools and prompts that differ from what was approved before; with the server itself, by an empty name. */
+  readonly items: readonly TakenItem[];
+}
+
+export interface TakenItem {
+  readonly subject: "server" | "tool" | "prompt";
+  readonly name: string;
+}
+
+/**
+ * Takes over each tool and prompt whose change is known to be harmless, where only other changes are held back. It must
+ * be so against what was taken over last, and against what a person last `reviewed`: many small steps lead nowhere that
+ * one step would not lead. All else stays as it was approved, and is judged after that. A change that was not compared
+ * to its end is not known to be harmless.
+ */
+export async function takeOver(
+  approved: Contract,
+  observed: Contract,
+  reviewed: Contract | undefined,
+  { changes: held, texts }: HoldPolicy,
+  limits: ListLimits,
+): Promise<TakenOver> {
+  if (held === "any") return { approved, items: [] };
+  await makeCids(approved);
+  await makeCids(observed);
+  if (held === "none") return { approved: observed, items: differing(approved, observed) };
+  if (reviewed) await makeCids(reviewed);
+  const found = new Map<string, Found>();
+  for (const subject of SUBJECTS) {
+    const before = byName<Item>(approved[LISTS[subject]]);
+    for (const after of onlyOnes<Item>(observed[LISTS[subject]])) {
+      const old = before.get(after.name);
+      if (old && cidOf(old) !== cidOf(after)) found.set(keyOf(subject, after.name), { subject, after });
+    }
+  }
+  await nextTurn();
+  const isHarmless = await harmlessAgainst(approved, found, texts);
+  const wasHarmless = reviewed ? await harmlessAgainst(reviewed, found, texts) : () => true;
+  const taken = [...found].filter(([key]) => isHarmless(key) && wasHarmless(key)).map(([, each]) => each);
+  await nextTurn();
+  const tools = replaced(approved.tools, ofSubject(taken, "tool"), limits);
+  const prompts = replaced(approved.prompts, ofSubject(taken, "prompt"), limits);
+  const isTold = !texts && approved.description !== observed.description;
+  const { description, ...rest } = approved;
+  const told = isTold ? observed.description : description;
+  return {
+    approved: { ...rest, ...(told !== undefined && { description: told }), tools: tools.items, prompts: prompts.items },
+    items: [
+      ...(isTold ? [{ subject: "server" as const, name: "" }] : []),
+      ...tools.taken.map((name) => ({ subject: "tool" as const, name })),
+      ...prompts.taken.map((name) => ({ subject: "prompt" as const, name })),
+    ],
+  };
+}
+
+/** The limits of a list of an upstream, as far as items of it grow. */
+type ListLimits = Pick<Limits, "upstreamListBytes" | "contractValues">;
+
+type Subject = "tool" | "prompt";
+type Item = Contract["tools"][number] | Contract["prompts"][number];
+
+const SUBJECTS: readonly Subject[] = ["tool", "prompt"];
+const LISTS = { tool: "tools", prompt: "prompts" } as const;
+
+/** A tool or prompt that differs from the approved one. */
+interface Found {
+  readonly subject: Subject;
+  readonly after: Item;
+}
+
+function keyOf(subject: ContractChange["subject"], name: string): string {
+  return `${subject} ${name}`;
+}
+
+function byName<Named extends { readonly name: string }>(items: readonly Named[]): ReadonlyMap<string, Named> {
+  return new Map(items.map((item) => [item.name, item]));
+}
+
+/** The items whose name no other one has: of two with one name, nobody can tell which takes whose place. */
+function onlyOnes<Named extends { readonly name: string }>(items: readonly Named[]): Named[] {
+  const counts = new Map<string, number>();
+  for (const { name } of items) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return items.filter(({ name }) => counts.get(name) === 1);
+}
+
+/** Compares all that was found with the items of one contract at once, so that the work is limited as a whole. */
+async function harmlessAgainst(
+  contract: Contract,
+  found: ReadonlyMap<string, Found>,
+  texts: boolean,
+): Promise<(key: string) => boolean> {
+  const known = new Map(
+    SUBJECTS.flatMap((subject) => contract[LISTS[subject]].map((item) => [keyOf(subject, item.name), item] as const)),
+  );
+  const pairs = [...found].flatMap(([key, { subject, after }]) => {
+    const before = known.get(key);
+    return before ? [{ key, subject, before, after }] : [];
+  });
+  const side = (of: "before" | "after"): Contract => ({
+    tools: pairs.filter(({ subject }) => subject === "tool").map((pair) => pair[of] as Contract["tools"][number]),
+    prompts: pairs.filter(({ subject }) => subject === "prompt").map((pair) => pair[of] as Contract["prompts"][number]),
+    resources: [],
+    resourceTemplates: [],
+  });
+  const harmful = new Set<string>();
+  for (const { subject, name, effect, isText } of await compareInTurns(side("before"), side("after"))) {
+    if (effect !== "compatible" && !isText) harmful.add(keyOf(subject, name));
+  }
+  for (const { key, before, after } of pairs) {
+    if (harmful.has(key)) continue;
+    const isKnown = isWhollyCompared(before, after) && !(texts && changedText(before, after) !== undefined);
+    if (!isKnown) harmful.add(key);
+    await nextTurn();
+  }
+  // An item that was not there yet came as a whole, and was served like all that is new.
+  return (key) => !harmful.has(key);
+}
+
+/** The fields whose differences the comparison judges; what another one means to a client is not known. */
+const COMPARED: ReadonlySet<string> = new Set(
+  "name title description inputSchema outputSchema annotations arguments".split(" "),
+);
+
+function isWhollyCompared(before: Item, after: Item): boolean {
+  const others = (item: Item): object =>
+    Object.fromEntries(Object.entries(item).filter(([field]) => !COMPARED.has(field)));
+  return cidOf(others(before)) === cidOf(others(after)) && !refersElsewhere(before) && !refersElsewhere(after);
+}
+
+/** Keywords by which a schema means a place that the comparison does not look for. */
+const PLACES = new Set("$id $anchor $dynamicAnchor $dynamicRef $recursiveAnchor $recursiveRef".split(" "));
+
+function refersElsewhere(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(refersElsewhere);
+  if (!isObject(value)) return false;
+  return Object.entries(value).some(
+    ([key, inner]) =>
+      PLACES.has(key) ||
+      (key === "$ref" && typeof inner === "string" && !/^#(?:\/|$)/.test(inner)) ||
+      refersElsewhere(inner),
+  );
+}
+
+function ofSubject(taken: readonly Found[], wanted: Subject): readonly Item[] {
+  return taken.filter(({ subject }) => subject === wanted).map(({ after }) => after);
+}
+
+/** Replaces items by those of the same name, as far as the whole list fits its limits, or no item grows. */
+function replaced<Each extends Item>(
+  approved: readonly Each[],
+  by: readonly Item[],
+  { upstreamListBytes, contractValues }: ListLimits,
+): { readonly items: readonly Each[]; readonly taken: readonly string[] } {
+  if (by.length === 0) return { items: approved, taken: [] };
+  let [bytes, values] = [0, 0];
+  for (const item of approved) {
+    const own = sizeOf(item);
+    bytes += own.bytes;
+    values += own.values;
+  }
+  const next = byName(by as readonly Each[]);
+  const taken: string[] = [];
+  const items = approved.map((item) => {
+    const now = next.get(item.name);
+    if (!now) return item;
+    const [old, own] = [sizeOf(item), sizeOf(now)];
+    const [moreBytes, moreValues] = [own.bytes - old.bytes, own.values - old.values];
+    if (moreBytes > 0 && bytes + moreBytes > upstreamListBytes) return item;
+    if (moreValues > 0 && values + moreValues > contractValues) return item;
+    bytes += moreBytes;
+    values += moreValues;
+    taken.push(item.name);
+    return now;
+  });
+  return { items, taken };
+}
+
+/** The tools and prompts that are not the same in both, gone or new ones too. */
+function differing(approved: Contract, observed: Contract): TakenItem[] {
+  const items: TakenItem[] = approved.description === observed.description ? [] : [{ subject: "server", name: "" }];
+  for (const subject of SUBJECTS) {
+    const [before, now] = [approved, observed].map((contract) => byName<Item>(contract[LISTS[subject]])) as [
+      ReadonlyMap<string, Item>,
+      ReadonlyMap<string, Item>,
+    ];
+    for (const name of new Set([...before.keys(), ...now.keys()])) {
+      const [old, own] = [before.get(name), now.get(name)];
+      if (!old || !own || cidOf(old) !== cidOf(own)) items.push({ subject, name });
+    }
+  }
+  return items;
+}
