@@ -1,11 +1,12 @@
 // The official MCP conformance suite against a Berth that hosts test/fixtures/conformance.ts: everything that applies to
-// each revision, the frozen requirements of those that have them, and the tasks extension. Nothing may fail.
+// each revision, the frozen requirements of those that have them, and the extensions of tasks and skills. Nothing may fail.
 // `npm run conformance -- --scenario NAME [REVISION]` runs one scenario and prints the suite's whole output.
 // With `--hosted` first, the Berth that is tested hosts the server of another Berth as an upstream. Berth passes on no
 // tasks of upstreams, so they are left out, and with them the frozen requirements, which add nothing but tasks.
 import { spawnSync } from "node:child_process";
 import {
   copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -33,6 +34,7 @@ const TASKS = [
   "tasks-required-task-error",
   "tasks-mrtr-composition",
 ];
+const SKILLS = ["sep-2640-skills-enumeration", "sep-2640-skills-manifest", "sep-2640-skills-directory"];
 
 installFolder("test/clients", (line) => console.log(line));
 const clients = resolve("test/clients/node_modules");
@@ -59,6 +61,7 @@ process.exit(failed ? 1 : 0);
 
 function everything() {
   for (const revision of REVISIONS) tell(revision, run(["--suite", "all", "--spec-version", revision]));
+  tell("skills", ...SKILLS.map((scenario) => run(["--scenario", scenario])));
   if (!isHosted) requirementsAndTasks();
   console.log(failed ? "Conformance: something failed" : "Conformance: nothing failed");
 }
@@ -110,6 +113,7 @@ function serve(name, entry) {
   const from = join(parent, "sources");
   mkdirSync(from, { recursive: true });
   copyFileSync("test/fixtures/conformance.ts", join(from, "conformance.ts"));
+  cpSync("test/fixtures/conformance.skills", join(from, "conformance.skills"), { recursive: true });
   writeFileSync(join(from, "mcps.source.json"), JSON.stringify({ conformance: entry }));
   const boot = { servers: [], variables: [{ name: "mcps", definition: "GENERATED:mcps.json", enabled: true }] };
   for (const image of ["default", "readonly"])

@@ -4,7 +4,7 @@ import type { Fill } from "../compose/core.ts";
 import { type Berth, startBerth } from "../compose/main.ts";
 import { serviceLog } from "../compose/service-log.ts";
 import { type Config, readConfig } from "../config.ts";
-import { gatherDefinition } from "../discover/gather.ts";
+import { gatherDefinition, skillsOnDisk } from "../discover/gather.ts";
 import { originalPath } from "../image/definitions.ts";
 import { packagesValue } from "../image/folder-packages.ts";
 import { gatherSources, type GatheredSources } from "../image/generate.ts";
@@ -205,10 +205,14 @@ class ServedFolder {
     const { isUnreadable, folder, jobs } = gathered;
     const paths = [...Object.keys(folder.cids()), ...jobs.flatMap(({ definition }) => Object.keys(definition.files))];
     const wanted = gathered.sources.mcps.references.map(({ target }) => target);
+    const skills = await Promise.all(
+      jobs.map(({ definition }) => skillsOnDisk(this.#own.folder, definition.entry, this.#limits)),
+    );
     const within = [...paths, ...wanted]
       .map((path) => dirname(join(this.#own.folder, path)))
       .filter((each) => each.startsWith(this.#own.folder + sep));
-    const folders = new Set([this.#own.folder, ...within]);
+    const ofSkills = skills.flatMap(({ folders }) => folders).map((path) => join(this.#own.folder, path));
+    const folders = new Set([this.#own.folder, ...within, ...ofSkills]);
     const said = JSON.stringify(gathered.problems);
     const problems = said === this.#told ? [] : gathered.problems;
     this.#told = said;

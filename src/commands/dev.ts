@@ -5,8 +5,9 @@ import type { Fill } from "../compose/core.ts";
 import { type Berth, startBerth } from "../compose/main.ts";
 import { serviceLog } from "../compose/service-log.ts";
 import { readConfig } from "../config.ts";
-import { gatherDefinition } from "../discover/gather.ts";
+import { gatherDefinition, skillsOnDisk } from "../discover/gather.ts";
 import { packageImports } from "../discover/imports.ts";
+import { skillsFolder } from "../discover/skill-files.ts";
 import { serverNameProblem } from "../entry/fields.ts";
 import type { DeclaredFolder } from "../folders/folders.ts";
 import type { ServerSummary } from "../host/catalog/overview.ts";
@@ -159,7 +160,7 @@ async function watchFiles(
 
   const watcher = watch([], { awaitWriteFinish: { stabilityThreshold: SETTLED_MS, pollInterval: 10 } });
   // A newly found file counts as changed too: its state before it was watched is unknown.
-  watcher.on("all", (_event, path) => owners.get(path)?.forEach(follow));
+  watcher.on("all", (_event, path) => (owners.get(path) ?? owners.get(dirname(path)))?.forEach(follow));
   watcher.on("error", (error) => console.error(`berth: ${(error as Error).message}`));
   for (const server of servers) {
     const { read, packages } = await readBoth(server);
@@ -344,7 +345,7 @@ class DevFiles {
     this.#limits = limits;
   }
 
-  /** The absolute paths of all current files of the definition, and if it has changed. */
+  /** The absolute paths of all current files of the definition and of the folders of its skills, and if it has changed. */
   async read({ name, path }: FileServer): Promise<{ files: string[]; changed: boolean }> {
     const folder = dirname(resolve(path));
     const entry = basename(path);
@@ -355,7 +356,10 @@ class DevFiles {
     this.#imports.set(name, { folder: packagesFolder(folder), specifiers: packageImports({ language, files }) });
     const changed = this.#held.get(name) !== definition.cid;
     if (changed) await this.#name(name, definition);
-    return { files: [entry, ...Object.keys(files)].map((file) => join(folder, file)), changed };
+    const { folders } = await skillsOnDisk(folder, entry, this.#limits);
+    // Chokidar tells of a folder that is made later, and of all that comes into one.
+    const watched = [entry, ...Object.keys(files), skillsFolder(entry), ...folders];
+    return { files: watched.map((file) => join(folder, file)), changed };
   }
 
   /** The problems of the `package.json` of the servers, and of its lock. */

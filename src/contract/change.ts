@@ -1,6 +1,6 @@
 /** One difference between two contracts of a server, judged by its effect on callers. */
 export interface ContractChange {
-  readonly subject: "server" | "tool" | "resource" | "template" | "prompt";
+  readonly subject: "server" | "tool" | "resource" | "template" | "prompt" | "skill";
   /** The tool's or prompt's name, the resource's URI or template; empty for the server itself. */
   readonly name: string;
   /**

@@ -10,6 +10,7 @@ import type {
   Contract,
   ResourceContract,
   ResourceTemplateContract,
+  SkillContract,
   PromptContract,
   ToolAnnotations,
   ToolContract,
@@ -74,6 +75,13 @@ function* comparison(before: Contract, after: Contract, limits: ComparisonLimits
       formOf: ({ arguments: args = [] }) => canonical(args.map(({ name, required }) => [name, required])),
       changes: promptChanges,
       lost: "clients can no longer get it",
+    })),
+    ...(yield* compareLists(budget, before.skills ?? [], after.skills ?? [], {
+      subject: "skill",
+      keyOf: ({ uri }) => uri,
+      formOf: ({ uri }) => canonical([uri]),
+      changes: skillChanges,
+      lost: "hosts can no longer load it",
     })),
   ];
 }
@@ -198,6 +206,38 @@ const RESOURCE_FIELDS: ReadonlySet<string> = new Set([
   "description",
   "mimeType",
 ]);
+/** Hosts show it and models read it; a host asks its user anew for any change of a file. */
+function skillChanges(before: SkillContract, after: SkillContract): Part[] {
+  const fields = (["name", "description"] as const).filter(
+    (field) => before.frontmatter[field] !== after.frontmatter[field],
+  );
+  const [old, now] = [before, after].map(
+    ({ resources }) => new Map(resources === "dynamic" ? [] : resources.map(({ uri, digest }) => [uri, digest])),
+  ) as [Map<string, string>, Map<string, string>];
+  spend(old.size + now.size);
+  const nameOf = (uri: string): string => uri.slice(after.uri.lastIndexOf("/") + 1);
+  const files = [...new Set([...old.keys(), ...now.keys()])].filter((uri) => old.get(uri) !== now.get(uri));
+  const shownFiles = files.slice(0, FILES_TOLD_MAX).map((uri) => {
+    const verb = !old.has(uri) ? "new" : !now.has(uri) ? "removed" : "changed";
+    return `${nameOf(uri)} is ${verb}`;
+  });
+  const more = files.length > FILES_TOLD_MAX ? `, and ${files.length - FILES_TOLD_MAX} more files are other ones` : "";
+  return [
+    ...fields.map((field) => ({
+      pointer: `/frontmatter/${field}`,
+      effect: "review" as const,
+      message: `The ${field} is changed.`,
+    })),
+    ...(files.length > 0
+      ? [{ pointer: "/resources", effect: "review" as const, message: `Its files: ${shownFiles.join(", ")}${more}.` }]
+      : []),
+    ...(fields.length + files.length === 0
+      ? [{ pointer: "", effect: "review" as const, message: "Its frontmatter or its files are listed otherwise." }]
+      : []),
+  ];
+}
+
+const FILES_TOLD_MAX = 10;
 
 function toolChanges(before: ToolContract, after: ToolContract): Part[] {
   // First, before the rest may use up the steps.

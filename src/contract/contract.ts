@@ -19,6 +19,8 @@ export interface Contract {
    * fields that `stripped` leaves out.
    */
   readonly complete?: true;
+  /** By URI; absent where there are none. */
+  readonly skills?: readonly SkillContract[];
 }
 
 /** The lists of a contract. */
@@ -52,7 +54,7 @@ export interface ResourceContract extends Listed {
   readonly annotations?: JsonObject;
 }
 
-export interface ResourceTemplateContract extends Omit<ResourceContract, "uri"> {
+export interface ResourceTemplateContract extends Omit<ResourceContract, "uri" | "size"> {
   /** RFC 6570. */
   readonly uriTemplate: string;
 }
@@ -76,4 +78,24 @@ export interface ToolAnnotations {
   readonly destructiveHint?: boolean;
   readonly idempotentHint?: boolean;
   readonly openWorldHint?: boolean;
+}
+
+/** One skill, with all its files, so that a client can check what it reads. */
+export interface SkillContract {
+  /** The address of its SKILL.md. */
+  readonly uri: string;
+  readonly frontmatter: SkillFrontmatter;
+  /** `dynamic`: only an upstream's, whose files have no lasting digests. */
+  readonly resources: readonly SkillFile[] | "dynamic";
+}
+
+/** The frontmatter of a SKILL.md, every field as its author wrote it. */
+export type SkillFrontmatter = JsonObject & { readonly name: string; readonly description: string };
+
+export interface SkillFile {
+  readonly uri: string;
+  /** `sha256:` and 64 lowercase hexadecimal digits, of the file's bytes. */
+  readonly digest: string;
+  /** In bytes. */
+  readonly size: number;
 }

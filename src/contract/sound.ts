@@ -2,6 +2,7 @@ import { turnTaker } from "../lib/event-loop.ts";
 import { isObject } from "../lib/json.ts";
 import type { Contract, PromptArgument } from "./contract.ts";
 import { faultsOfHeaders } from "./parameter-headers.ts";
+import { faultOfSkill } from "./skills.ts";
 
 /**
  * Cleans what upstreams list, whether received now or stored: values of a type that the protocol does not allow are
@@ -97,6 +98,7 @@ export async function soundContract(value: unknown): Promise<Contract | undefine
     resources: await soundItems("resource", "uri", value["resources"]),
     resourceTemplates: await soundItems("template", "uriTemplate", value["resourceTemplates"]),
     prompts: await soundItems("prompt", "name", value["prompts"]),
+    ...(value["skills"] !== undefined && { skills: await soundSkills(value["skills"]) }),
   };
   const isSound = Object.entries(lists).every(([list, items]) => items === value[list]);
   const isTold = description === undefined || isText(description);
@@ -107,6 +109,17 @@ export async function soundContract(value: unknown): Promise<Contract | undefine
     ...(isObject(extensions) && { extensions }),
     ...(complete === true && { complete }),
   } as unknown as Contract;
+}
+
+async function soundSkills(items: unknown): Promise<unknown> {
+  if (!Array.isArray(items)) return [];
+  const takeTurns = turnTaker();
+  const sound: unknown[] = [];
+  for (const item of items as unknown[]) {
+    await takeTurns();
+    if (faultOfSkill(item) === undefined) sound.push(item);
+  }
+  return sound.length === items.length ? items : sound;
 }
 
 async function soundItems(kind: ListedKind, key: string, items: unknown): Promise<unknown> {

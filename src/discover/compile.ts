@@ -1,4 +1,5 @@
 import { shortProblems, type Problem } from "../lib/problem.ts";
+import { defaultLimits } from "../limits/limits.ts";
 import { bundleDefinition } from "./bundle.ts";
 import {
   nothingFound,
@@ -9,7 +10,10 @@ import {
   type Discovery,
 } from "./discovery.ts";
 import type { PackageFiles } from "./package-files.ts";
+import { isCode, isDeclarations } from "./resolve.ts";
 import { discoverShell } from "./shell.ts";
+import { isSkillFile } from "./skill-files.ts";
+import { findSkills } from "./skills.ts";
 
 /** Everything the compiler's child does with a definition. `discover` leaves out the bundle, and tells apart what is wrong with it. */
 export type CompileTask = "compile" | "discover";
@@ -29,11 +33,11 @@ export async function compileDefinition(
     const problem: Problem = { code: "package-refused", message: sentence(packages), severity: "error" };
     return { ...nothingFound, problems: [{ ...problem, file: source.entry }] };
   }
-  const found = await findAll(source, limits, packages);
+  const found = withSkills(source, await findAll(withoutSkillCode(source), limits, packages), limits);
   if (found.problems.some(({ code }) => code === "syntax-error" || code === "nothing-exported")) {
     return { ...found, problems: shortProblems(found.problems) };
   }
-  const bundled = await bundleDefinition(source, limits?.bundleBytes, packages);
+  const bundled = await bundleDefinition(withoutSkillCode(source), limits?.bundleBytes, packages);
   if (task === "discover") {
     const bundling = distinct([...found.problems, ...bundled.problems]).slice(distinct(found.problems).length);
     return { ...found, problems: shortProblems(found.problems), bundling: shortProblems(bundling) };
@@ -44,6 +48,20 @@ export async function compileDefinition(
     ...(bundled.bundle === undefined ? {} : { bundle: bundled.bundle }),
     ...(bundled.packages && { packages: bundled.packages }),
   };
+}
+
+/** Scripts of skills are for the hosts of clients: no part of the program, and of other rules. Their texts can be imported. */
+function withoutSkillCode(source: DefinitionSource): DefinitionSource {
+  const files = Object.entries(source.files).filter(
+    ([path]) => !(isSkillFile(path) && (isCode(path) || isDeclarations(path))),
+  );
+  return { ...source, files: Object.fromEntries(files) };
+}
+
+function withSkills(source: DefinitionSource, found: Discovery, limits: ContractLimits = defaultLimits): Discovery {
+  if (!Object.keys(source.files).some(isSkillFile)) return found;
+  const { skills, problems } = findSkills(source, limits);
+  return { ...found, problems: [...found.problems, ...problems], ...(skills.length > 0 && { skills }) };
 }
 
 /** The checker is loaded for what needs it. */

@@ -59,6 +59,9 @@ export type CompilerLimits = Pick<
   | "contractBytes"
   | "contractValues"
   | "bundleBytes"
+  | "skillFiles"
+  | "skillBytes"
+  | "skillFrontmatterBytes"
   | "packageFiles"
   | "packageUnpackedBytes"
 >;
@@ -320,12 +323,23 @@ class CompilerProcess {
       };
       this.#session?.begin();
       const { toolBytes, contractBytes, contractValues, bundleBytes } = this.#limits;
+      const { skillFiles, skillBytes, skillFrontmatterBytes } = this.#limits;
       const { packageFiles, packageUnpackedBytes } = this.#limits;
       const job = frame({
         id: this.#jobs,
         task,
         source,
-        limits: { toolBytes, contractBytes, contractValues, bundleBytes, packageFiles, packageUnpackedBytes },
+        limits: {
+          toolBytes,
+          contractBytes,
+          contractValues,
+          bundleBytes,
+          skillFiles,
+          skillBytes,
+          skillFrontmatterBytes,
+          packageFiles,
+          packageUnpackedBytes,
+        },
       });
       if (this.#pipe) this.#pipe.write(job);
       else this.#unsent = job;

@@ -1,9 +1,10 @@
-import type { PromptArgument, ToolAnnotations } from "../contract/contract.ts";
+import type { PromptArgument, SkillFrontmatter, ToolAnnotations } from "../contract/contract.ts";
+import type { Cid } from "../lib/cid.ts";
 import type { JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { PackagesInReach } from "../packages/package-set.ts";
 
-export type { PromptArgument, ToolAnnotations } from "../contract/contract.ts";
+export type { PromptArgument, SkillFrontmatter, ToolAnnotations } from "../contract/contract.ts";
 
 /**
  * This folder turns the source of a definition into its tools, its problems and its bundle. A process that serves comes
@@ -24,6 +25,17 @@ export interface Discovery {
   readonly problems: readonly Problem[];
   /** The grants that its tags request, in the order of the source; absent where there are none. They grant nothing. */
   readonly requested?: readonly RequestedGrant[];
+  /** Its skills, by path; absent where it has none. */
+  readonly skills?: readonly DiscoveredSkill[];
+}
+
+/** A folder with a SKILL.md in the definition's folder of skills. */
+export interface DiscoveredSkill {
+  /** Its folder, relative to the folder of skills: `refunds`, or `billing/refunds`. */
+  readonly path: string;
+  readonly frontmatter: SkillFrontmatter;
+  /** Its files, by path, relative to its folder; those of skills in it, too. Each is a file of the definition. */
+  readonly files: readonly { readonly path: string; readonly cid: Cid; readonly size: number }[];
 }
 
 /** `@secret NAME` or `@network host[:port]`, each perhaps with a purpose behind it. */
@@ -39,12 +51,15 @@ export interface RequestedGrant {
   readonly column: number;
 }
 
-/** Limits on the JSON of one tool, resource or prompt, of all of them together, and of the bundle. */
+/** Limits on the JSON of one tool, resource or prompt, of all of them together, of the bundle, and of a skill. */
 export interface ContractLimits {
   readonly toolBytes: number;
   readonly contractBytes: number;
   readonly contractValues: number;
   readonly bundleBytes: number;
+  readonly skillFiles: number;
+  readonly skillBytes: number;
+  readonly skillFrontmatterBytes: number;
 }
 
 /** The discovery of a definition without a single valid function. */

@@ -1,5 +1,5 @@
 import { constants } from "node:fs";
-import { readdir, realpath, open, type FileHandle } from "node:fs/promises";
+import { lstat, readdir, realpath, open, type FileHandle } from "node:fs/promises";
 import { isAbsolute, join, posix, resolve, relative, sep } from "node:path";
 import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import { DATA_FOLDER, isInDataFolder } from "../lib/data-folder.ts";
@@ -16,10 +16,11 @@ import {
   resolveOwnFile,
   type OwnFile,
 } from "./resolve.ts";
+import { isHiddenName, isSkillFile, skillsFolder } from "./skill-files.ts";
 
 /**
- * Reads a definition's files from the disk: the entry, and whatever it imports by a relative path, inside of `root`
- * only; the real place of a file counts, so no symbolic link leads out. Types may stand in `.d.ts` files: beside the
+ * Reads a definition's files from the disk: the entry, whatever it imports by a relative path, and its skills, inside of
+ * `root` only; the real place of a file counts, so no symbolic link leads out. Types may stand in `.d.ts` files: beside the
  * JavaScript that they are about, or beside the entry for all files. Knows nothing of compilers.
  *
  * A file of bytes comes in base64. Keys of `files` are normalized, relative to `root`, with forward slashes, and sorted. Never throws on what it finds;
@@ -34,11 +35,18 @@ export async function gatherDefinition(
   const files = new Map<string, string>();
   const problems: Problem[] = [];
   const wanted: Wanted[] = [{ specifier: entry, found: entryFile(entry) }];
+  let areSkillsAdded = false;
 
   const seen = new Set<string>();
   let bytes = 0;
   for (let index = 0; ; index += 1) {
     if (index === wanted.length) wanted.push(...(await declarationsBeside(realRoot, entry, files, seen, limits)));
+    if (index === wanted.length && !areSkillsAdded) {
+      areSkillsAdded = true;
+      const skills = await skillsOnDisk(realRoot, entry, limits);
+      problems.push(...skills.problems);
+      wanted.push(...skills.files.map((path): Wanted => ({ specifier: path, found: { kind: "file", path } })));
+    }
     if (index === wanted.length) break;
     const { specifier, found, origin } = wanted[index]!;
     if (found.kind === "outside") problems.push(outside(specifier, origin));
@@ -97,6 +105,46 @@ async function declarationsBeside(
   return wanted;
 }
 
+/**
+ * The files of a definition's skills and the folders that they are in, as far as a definition may have so many. Links in
+ * a folder of skills are not followed: what a skill is must not depend on what stands elsewhere.
+ */
+export async function skillsOnDisk(
+  root: string,
+  entry: string,
+  { sourceFiles }: Pick<Limits, "sourceFiles"> = defaultLimits,
+): Promise<{
+  readonly files: readonly string[];
+  readonly folders: readonly string[];
+  readonly problems: readonly Problem[];
+}> {
+  const files: string[] = [];
+  const problems: Problem[] = [];
+  const folders = [skillsFolder(posix.normalize(entry))];
+  const isThere = await lstat(join(root, folders[0]!)).catch(() => undefined);
+  if (!isThere?.isDirectory()) {
+    if (isThere?.isSymbolicLink()) problems.push(linkInSkills(folders[0]!));
+    return { files, folders: [], problems };
+  }
+  for (const folder of folders) {
+    const found = await readdir(join(root, folder), { withFileTypes: true }).catch(() => []);
+    for (const each of found.toSorted((one, other) => (one.name < other.name ? -1 : 1))) {
+      const path = posix.join(folder, each.name);
+      if (isHiddenName(each.name)) continue;
+      if (each.isSymbolicLink()) problems.push(linkInSkills(path));
+      else if (each.isDirectory()) folders.push(path);
+      else files.push(path);
+      if (files.length + folders.length + problems.length > sourceFiles + 1) return { files, folders, problems };
+    }
+  }
+  return { files, folders, problems };
+}
+
+function linkInSkills(path: string): Problem {
+  const message = `"${path}" is a link, and skills have none: put the file itself there.`;
+  return { ...problem("outside", message), file: path };
+}
+
 /** Declarations of a file for all others: everything in a file without an import or export, and quoted modules. */
 function declaredNames(text: string): string[] {
   const isModule = /^(?:import|export)\b/m.test(text);
@@ -126,7 +174,7 @@ type Origin = Pick<Problem, "file" | "line" | "column" | "frame">;
 
 /** The relative imports of a file, each once; others are for the bundler to judge. */
 async function importsOf(root: string, path: string, text: string, importsMax: number): Promise<Wanted[]> {
-  if (!isCode(path)) return [];
+  if (!isCode(path) || isSkillFile(path)) return [];
   const found = new Map<string, number>();
   for (const { specifier, offset } of findImports(text)) {
     if (isRelative(specifier) && !found.has(specifier)) found.set(specifier, offset);

@@ -1,5 +1,6 @@
 import type { DefinitionSource } from "./discovery.ts";
 import { isCode } from "./resolve.ts";
+import { isSkillFile } from "./skill-files.ts";
 
 /**
  * Finds what a TypeScript file imports, types included, without a compiler: gathering a definition's files must cost
@@ -32,7 +33,7 @@ function importsIn(text: string): FoundImport[] {
 export function packageImports({ language, files }: Pick<DefinitionSource, "language" | "files">): string[] {
   if (language === "shell") return [];
   const texts = Object.entries(files).filter(
-    ([file, text]) => isCode(file) && /["'][@\w]/.test(text) && /\bfrom\b|\bimport\b/.test(text),
+    ([file, text]) => isCode(file) && !isSkillFile(file) && /["'][@\w]/.test(text) && /\bfrom\b|\bimport\b/.test(text),
   );
   const found = texts.flatMap(([, text]) => importsIn(text)).map(({ specifier }) => specifier);
   return [...new Set(found)].filter((specifier) => /^[@\w]/.test(specifier) && !/^(?:node:|berth$)/.test(specifier));

@@ -11,6 +11,7 @@ export const compilerPackages: readonly string[] = [
   "re2js",
   "tar",
   "typescript",
+  "yaml",
 ];
 
 /** `typescript@6.0.3`: the installed package that a file belongs to; undefined outside of any with a name and a version. */

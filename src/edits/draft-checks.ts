@@ -1,5 +1,6 @@
 import type { DefinitionSource } from "../discover/discovery.ts";
 import { isBytes } from "../discover/resolve.ts";
+import { isSkillFile } from "../discover/skill-files.ts";
 import { serverNameProblem, variableNameProblem } from "../entry/fields.ts";
 import { isOwnPath, languageOf } from "../image/definition.ts";
 import type { Draft } from "../lib/draft.ts";
@@ -37,7 +38,7 @@ export function checkDraft({ kind, name }: Subject, draft: Draft, limits: DraftL
 
 /** The language of a definition. */
 export function languageOfDraft({ entry, files }: Draft): DefinitionSource["language"] {
-  return Object.keys(files).length === 1 ? languageOf(Object.hasOwn(files, entry) ? files[entry]! : "") : "typescript";
+  return languageOf(Object.hasOwn(files, entry) ? files[entry]! : "");
 }
 
 function checkSize(draft: Draft, bytesMax: number): Problem[] {
@@ -74,8 +75,15 @@ function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
       const message = `"${file}" is not a path below the definition's folder, such as "lib/words.ts"`;
       problems.push({ ...fault("bad-path", message), file });
     }
-    if (all.length > 1 && file === entry && languageOf(text) === "shell") {
-      problems.push({ ...fault("shell-files", "A shell definition is one file"), file });
+    if (
+      file === entry &&
+      languageOf(text) === "shell" &&
+      all.some(([other]) => other !== entry && !isSkillFile(other))
+    ) {
+      problems.push({
+        ...fault("shell-files", "A shell definition is one file, and perhaps the files of its skills"),
+        file,
+      });
     }
   }
   if (total > limits.sourceBytes) {

@@ -17,11 +17,16 @@ export interface PackedCompiled {
 }
 
 export function packCompiled(compiled: Compiled): PackedCompiled {
-  const { tools, resources, prompts, completions, problems, bundle, packages, requested } = compiled;
+  const { tools, resources, prompts, completions, problems, bundle, packages, requested, skills } = compiled;
   const block = bundle === undefined ? undefined : rawBlock(bundle);
   // Not dag-json, which sorts keys: arguments are shown in the order in which their author wrote them.
   const found = { tools, resources, prompts, completions, problems, bundle: block?.cid ?? null };
-  const result = { ...found, ...(packages && { packages }), ...(requested && { requested }) };
+  const result = {
+    ...found,
+    ...(packages && { packages }),
+    ...(requested && { requested }),
+    ...(skills && { skills }),
+  };
   return { result: rawBlock(JSON.stringify(result)), bundle: block };
 }
 
@@ -50,6 +55,7 @@ function isCompiledResult(value: unknown): value is CompiledResult {
     (value["problems"] as Record<string, unknown>[]).every(isProblem) &&
     (value["requested"] === undefined ||
       (areEntries(value["requested"]) && (value["requested"] as Record<string, unknown>[]).every(isRequest))) &&
+    (value["skills"] === undefined || areEntries(value["skills"])) &&
     (bundle === null || (typeof bundle === "string" && isCid(bundle)))
   );
 }

@@ -8,8 +8,8 @@ import type { Store } from "../store/store.ts";
 
 /**
  * Stores a definition as content. One file is the raw block of its text; a definition of several files is a structure
- * `{ entry, files: { path: cid } }` whose files are raw blocks. A single text that starts with `#!` is shell,
- * everything else is TypeScript. Files of bytes, which are base64 wherever files are texts, are stored as they are.
+ * `{ entry, files: { path: cid } }` whose files are raw blocks. An entry that starts with `#!` is shell, everything else
+ * is TypeScript. Files of bytes, which are base64 wherever files are texts, are stored as they are.
  */
 export interface PackedDefinition {
   readonly cid: Cid;
@@ -61,7 +61,8 @@ export async function loadDefinition(
       return [path, isBytes(path) ? Buffer.from(bytes).toString("base64") : textOf(bytes, cid)];
     }),
   );
-  return { language: "typescript", server, entry: tree.entry, files: Object.fromEntries(files) };
+  const texts = Object.fromEntries(files);
+  return { language: languageOf(texts[tree.entry]), server, entry: tree.entry, files: texts };
 }
 
 /** As `loadDefinition`, for one that a tenant has stored. */

@@ -1,5 +1,8 @@
+import { lstatSync } from "node:fs";
+import { join } from "node:path";
 import type { DefinitionSource } from "../discover/discovery.ts";
 import { isBytes } from "../discover/resolve.ts";
+import { skillsFolder } from "../discover/skill-files.ts";
 import { isCid, isStructure, matches, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { problemAt } from "../lib/json-source.ts";
@@ -80,7 +83,9 @@ async function gather(
   { folder, compiling, lock, packages, incomplete = false }: DefinitionsParts,
   problems: Problem[],
 ): Promise<GatheredDefinition | undefined> {
-  const paths = remembered(file, lock) ?? (await gatherPaths(file, { folder, compiling, incomplete }, problems));
+  const paths =
+    (hasSkills(folder, file.path) ? undefined : remembered(file, lock)) ??
+    (await gatherPaths(file, { folder, compiling, incomplete }, problems));
   if (!paths) return undefined;
 
   const files: Record<string, string> = {};
@@ -104,6 +109,10 @@ async function gather(
 function remembered(file: FolderFile, lock: Lock | undefined): string[] | undefined {
   const known = lock && Object.hasOwn(lock.definitions, file.path) ? lock.definitions[file.path]!.files : {};
   return Object.keys(known).length === 1 && known[file.path] === file.block.cid ? [file.path] : undefined;
+}
+
+function hasSkills({ root }: SourceFolder, entry: string): boolean {
+  return lstatSync(join(root, skillsFolder(entry)), { throwIfNoEntry: false }) !== undefined;
 }
 
 async function gatherPaths(

@@ -402,6 +402,10 @@ const discoverLimits = {
   sourceBytes: 4 * 1024 * 1024,
   /** Files of one definition. */
   sourceFiles: 256,
+  /** Files of one skill, and their bytes: what every host has to take (SEP-2640). And its frontmatter, which is listed. */
+  skillFiles: 512,
+  skillBytes: 16 * 1024 * 1024,
+  skillFrontmatterBytes: 16 * 1024,
   /** The bundle of a definition, which guests read at each start. */
   bundleBytes: 8 * 1024 * 1024,
   /** Files of one npm package, and their bytes, unpacked. */

@@ -1,6 +1,6 @@
 import { cp, mkdtemp, mkdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { boot } from "../../src/commands/boot.ts";
 import { startBerth, type Berth } from "../../src/compose/main.ts";
 import { readConfig, type Config } from "../../src/config.ts";
@@ -24,7 +24,7 @@ export interface TestSources {
   readonly mcps?: Record<string, unknown>;
   /** Definitions given as text, by file name. */
   readonly texts?: Readonly<Record<string, string>>;
-  /** Files beside the definitions, by name. */
+  /** Files beside the definitions, by path. */
   readonly beside?: Readonly<Record<string, string | Uint8Array>>;
   /** Further variables, by name. */
   readonly variables?: Readonly<Record<string, string>>;
@@ -80,7 +80,10 @@ export async function makeImage(
     await writeFile(join(from, name), text);
     mcps[name.replace(/\.\w+$/, "")] = { definition: name };
   }
-  for (const [name, content] of Object.entries(sources.beside ?? {})) await writeFile(join(from, name), content);
+  for (const [name, content] of Object.entries(sources.beside ?? {})) {
+    await mkdir(dirname(join(from, name)), { recursive: true });
+    await writeFile(join(from, name), content);
+  }
   await writeFile(join(from, "mcps.source.json"), JSON.stringify({ ...mcps, ...sources.mcps }));
   const variables = { ...sources.variables, mcps: "GENERATED:mcps.json" };
   const bootSource = {

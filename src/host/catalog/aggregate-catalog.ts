@@ -1,4 +1,6 @@
 import type { Principal } from "../../access/principal.ts";
+import type { SkillContract } from "../../contract/contract.ts";
+import { SKILLS_OFFERED } from "../../contract/skills.ts";
 import { isOwn, parseAddress } from "../../entry/address.ts";
 import { rawBlock, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -37,6 +39,7 @@ export interface Part {
 }
 
 interface Offered extends Pick<Contract, "tools" | "prompts" | "resources" | "resourceTemplates"> {
+  readonly skills: readonly SkillContract[];
   readonly release: Cid;
   readonly contract: Cid;
   readonly identity: Catalog["identity"];
@@ -57,7 +60,8 @@ export function partOf({ name: server, catalog, problems }: ServerSummary): Part
       leftOut.push(notInAll(`The ${kind} "${there.name}" is not offered at /mcp: clients refuse such a name`));
       return [];
     });
-  const { tools, prompts, resources, resourceTemplates } = catalog.contract;
+  const { tools, prompts, resources, resourceTemplates, skills = [] } = catalog.contract;
+  const ofSkills = new Set(skills.map(({ uri }) => uri));
   // What an upstream lists under Berth's own schemes is not what those URIs mean for everyone else.
   const mayShare = (uri: string): boolean => !catalog.hasUnlisted || !isOwn(uri);
   const offer: Offered = {
@@ -65,10 +69,14 @@ export function partOf({ name: server, catalog, problems }: ServerSummary): Part
     contract: catalog.contractCid,
     tools: named("tool", tools),
     prompts: named("prompt", prompts),
-    resources: resources.filter(({ uri }) => mayShare(uri)).map((own) => inWhole(server, own)),
+    // The name of a SKILL.md is that of its skill.
+    resources: resources
+      .filter(({ uri }) => mayShare(uri))
+      .map((own) => (ofSkills.has(own.uri) ? own : inWhole(server, own))),
     resourceTemplates: resourceTemplates
       .filter(({ uriTemplate }) => mayShare(uriTemplate))
       .map((own) => inWhole(server, own)),
+    skills: skills.filter(({ uri }) => mayShare(uri)),
     identity: catalog.identity,
     gives: catalog.gives,
     hasUnlisted: catalog.hasUnlisted ?? false,
@@ -105,6 +113,7 @@ function permittedPart(part: Part, principal: Principal): Part | undefined {
     prompts: [],
     resources: [],
     resourceTemplates: [],
+    skills: [],
     gives: () => false,
     hasUnlisted: false,
     readsUris: false,
@@ -228,7 +237,7 @@ interface Whole {
   readonly tools: ReadonlyMap<string, Origin<ToolContract>>;
   readonly prompts: ReadonlyMap<string, Origin<PromptContract>>;
   readonly templates: ReadonlyMap<string, Origin<ResourceTemplateContract>>;
-  readonly lists: Pick<Contract, "tools" | "prompts" | "resources" | "resourceTemplates">;
+  readonly lists: Pick<Contract, "tools" | "prompts" | "resources" | "resourceTemplates" | "skills" | "extensions">;
   readonly problems: readonly Problem[];
   /** Texts that name each server's release and contract; the CIDs of the whole are the CIDs of these texts. */
   readonly releases: string;
@@ -242,6 +251,7 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
   const prompts = new Named<PromptContract>();
   const resources = new Named<ResourceContract>();
   const templates = new Named<ResourceTemplateContract>();
+  const skills = new Named<SkillContract>();
   const problems: Problem[] = [];
   const leftOut: Problem[] = [];
   let [releases, contracts] = ["", ""];
@@ -270,8 +280,9 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
     }
     for (const each of offer.resources) resources.add(each.uri, server, each);
     for (const each of offer.resourceTemplates) templates.add(each.uriTemplate, server, each);
+    for (const each of offer.skills) skills.add(each.uri, server, each);
   }
-  for (const each of [resources, templates]) leftOut.push(...each.settle());
+  for (const each of [resources, templates, skills]) leftOut.push(...each.settle());
   for (const each of leftOut) {
     await takeTurns();
     problems.push(each);
@@ -282,7 +293,13 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
     tools: tools.origins,
     prompts: prompts.origins,
     templates: templates.origins,
-    lists: { tools: tools.all, prompts: prompts.all, resources: resources.all, resourceTemplates: templates.all },
+    lists: {
+      tools: tools.all,
+      prompts: prompts.all,
+      resources: resources.all,
+      resourceTemplates: templates.all,
+      ...(skills.origins.size > 0 && { skills: skills.all, extensions: SKILLS_OFFERED }),
+    },
     problems,
     releases,
     contracts,

@@ -40,6 +40,7 @@ import {
 import { argumentsSchema } from "./defaults.ts";
 import { identitiesOf } from "./identity.ts";
 import { createRelease, type Release } from "./release.ts";
+import { makeWay, servedSkills, skillFileResource, type ServedSkills } from "./skills.ts";
 import { applyTransforms } from "./transforms.ts";
 import { loadUpstream, type UpstreamDependencies } from "./upstream-catalog.ts";
 
@@ -136,10 +137,20 @@ async function prepareRelease(
   await applyTransforms(offered, { tenant, server, given, entry, found }, port, dependencies);
   leaveOut(offered, entry);
   checkOptions(server, offered, entry);
-  if (!isEarlier) checkSize(server, offered, dependencies.limits);
+  const skills = servedSkills(server, found.skills);
+  makeWay(offered, server, skills);
+  if (!isEarlier) checkSize(server, offered, skills, dependencies.limits);
   if (language === "shell") leaveOutNamesakes(server, offered, givenTo(entry, found, dependencies));
   const packages = dependencies.compileOnce.packages();
-  const release = await createRelease({ definition: definition ?? null, bundle, packages, entry, offered, isHidden });
+  const release = await createRelease({
+    definition: definition ?? null,
+    bundle,
+    packages,
+    entry,
+    offered,
+    skills,
+    isHidden,
+  });
   return { ...code, release };
 }
 
@@ -251,6 +262,7 @@ async function serveRelease(
       ];
     }),
   );
+  const skills = servedSkills(server, found.skills);
   const resources = release.resources.map((resource) => {
     const { source } = resource;
     const found = findable(resource);
@@ -265,7 +277,9 @@ async function serveRelease(
         : functionResource(found, contentRun(content), redirects, readOutcome);
     return { ...found, open: followedResource(open, followed) };
   });
-  const ownResource = bySchemes(resources, (some) => uriFinder(some, validatorOf));
+  const offeredResource = bySchemes(resources, (some) => uriFinder(some, validatorOf));
+  const ownResource = async (uri: string) =>
+    skillFileResource(skills, uri, tenant, dependencies.store) ?? (await offeredResource(uri));
   const uriSet = new Set(resources.map(({ uri }) => uri));
   const isShown = (of: string): boolean => prompts.has(of) || uriSet.has(of);
   const completers = new Map(
@@ -302,13 +316,21 @@ async function serveRelease(
     tool: (name) => tools.get(name),
     readsUris: true,
     resource: async (uri) => (await ownResource(uri)) ?? uris.find(uri),
-    gives: bySchemes(release.resources.map(findable), (some) => uriTester(some, validatorOf)),
+    gives: givesOf(
+      skills,
+      bySchemes(release.resources.map(findable), (some) => uriTester(some, validatorOf)),
+    ),
     identity: identitiesOf(release.contract.tools, implementations(release, entry, bundle)),
     prompt: (name) => prompts.get(name),
     completer: (of, argument) => completers.get(completerKey(of, argument)),
     memo: new Map(),
   };
   return catalog;
+}
+
+/** Made apart from the catalog, which it does not keep alive. */
+function givesOf({ files }: ServedSkills, others: Catalog["gives"]): Catalog["gives"] {
+  return (uri) => files.has(uri) || others(uri);
 }
 
 /** Looks up Berth's own URI schemes separately, so that a template with another beginning cannot match them. */
@@ -325,21 +347,21 @@ function bySchemes<Item extends { readonly uri: string }, Found>(
 function checkSize(
   server: string,
   { tools, resources, prompts }: Offered,
+  skills: ServedSkills,
   { contractBytes, contractValues }: Pick<Limits, "contractBytes" | "contractValues">,
 ): void {
   let [bytes, values] = [0, 0];
-  for (const items of [tools, resources, prompts]) {
-    for (const { contract } of items.values()) {
-      bytes += Buffer.byteLength(JSON.stringify(contract));
-      values += valuesIn(contract, contractValues);
-      if (bytes <= contractBytes && values <= contractValues) continue;
-      const limit =
-        bytes > contractBytes
-          ? `more than ${contractBytes} bytes together (BERTH_CONTRACT_BYTES)`
-          : `more than ${contractValues} values together (BERTH_CONTRACT_VALUES)`;
-      const message = `The server's contract has ${limit}; offer less, use simpler types, or split the server`;
-      throw refused(server, [{ code: "too-large", message, severity: "error" }]);
-    }
+  const listed = [...tools.values(), ...resources.values(), ...prompts.values()].map(({ contract }) => contract);
+  for (const contract of [...listed, ...skills.contracts]) {
+    bytes += Buffer.byteLength(JSON.stringify(contract));
+    values += valuesIn(contract, contractValues);
+    if (bytes <= contractBytes && values <= contractValues) continue;
+    const limit =
+      bytes > contractBytes
+        ? `more than ${contractBytes} bytes together (BERTH_CONTRACT_BYTES)`
+        : `more than ${contractValues} values together (BERTH_CONTRACT_VALUES)`;
+    const message = `The server's contract has ${limit}; offer less, use simpler types, or split the server`;
+    throw refused(server, [{ code: "too-large", message, severity: "error" }]);
   }
 }
 

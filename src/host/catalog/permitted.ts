@@ -1,7 +1,8 @@
 import type { Principal } from "../../access/principal.ts";
 import { RIGHTS } from "../../access/rights.ts";
+import { EXTENSION_SKILLS } from "../../contract/extensions.ts";
 import { rawBlock } from "../../lib/cid.ts";
-import type { Catalog } from "./catalog.ts";
+import type { Catalog, Contract } from "./catalog.ts";
 import { viewRoom, type Kept } from "./view-room.ts";
 
 /**
@@ -47,8 +48,11 @@ function setKey(views: Views, rights: string, key: string): void {
 
 function setView(views: Views, key: string, view: Catalog): void {
   const { servers = 1, problems, contract } = view;
-  const { tools, prompts, resources, resourceTemplates } = contract;
-  const items = [problems, tools, prompts, resources, resourceTemplates].reduce((sum, { length }) => sum + length, 0);
+  const { tools, prompts, resources, resourceTemplates, skills = [] } = contract;
+  const items = [problems, tools, prompts, resources, resourceTemplates, skills].reduce(
+    (sum, { length }) => sum + length,
+    0,
+  );
   const kept = viewRoom.keep(views.made, key, VIEW_BYTES + servers * SERVER_BYTES + items * ITEM_BYTES);
   views.made.set(key, { view, kept });
 }
@@ -108,21 +112,32 @@ interface Permitted {
 }
 
 function viewOf(catalog: Catalog, { tools, callsAll, reads }: Permitted): Catalog {
-  const { contract, readsUris = false } = catalog;
+  const { readsUris = false, skill } = catalog;
+  const { contract } = catalog;
   const names = new Set(tools.map(({ name }) => name));
   // Only callers that may call all may call a tool that no list shows.
   const calls = (name: string): boolean => callsAll || names.has(name);
   return {
     ...catalog,
-    contract: { ...contract, tools, ...(!reads && { resources: [], resourceTemplates: [], prompts: [] }) },
+    contract: {
+      ...(reads ? contract : withoutSkills(contract)),
+      tools,
+      ...(!reads && { resources: [], resourceTemplates: [], prompts: [] }),
+    },
     isNarrowed: true,
     readsUris: readsUris && reads,
     tool: (name) => (calls(name) ? catalog.tool(name) : undefined),
     identity: (name) => (calls(name) ? catalog.identity(name) : undefined),
     resource: async (uri) => (reads ? catalog.resource(uri) : undefined),
     gives: (uri) => reads && catalog.gives(uri),
+    ...(skill && { skill: async (uri) => (reads ? skill(uri) : undefined) }),
     prompt: (name) => (reads ? catalog.prompt(name) : undefined),
     completer: (of, argument) => (reads ? catalog.completer(of, argument) : undefined),
     memo: new Map(),
   };
+}
+
+function withoutSkills({ skills: _skills, extensions, ...contract }: Contract): Contract {
+  const others = Object.entries(extensions ?? {}).filter(([name]) => name !== EXTENSION_SKILLS);
+  return { ...contract, ...(others.length > 0 && { extensions: Object.fromEntries(others) }) };
 }

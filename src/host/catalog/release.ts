@@ -1,9 +1,11 @@
+import { SKILLS_OFFERED } from "../../contract/skills.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { Offered, OfferedPrompt, OfferedResource, OfferedTool } from "../../entry/offer.ts";
 import { jsonBlock, jsonBlockInTurns, rawBlock, type Block, type Cid } from "../../lib/cid.ts";
 import type { Problem } from "../../lib/problem.ts";
 import type { PackagesInReach } from "../../packages/package-set.ts";
 import type { Contract, Offer, ResourceContract, ResourceTemplateContract } from "./catalog.ts";
+import { skillResources, type ServedSkills } from "./skills.ts";
 
 /** One immutable version of a server, and what implements it. */
 export interface Release {
@@ -41,9 +43,10 @@ export async function createRelease(input: {
   packages: PackagesInReach | undefined;
   entry: ServerEntry;
   offered: Offered;
+  skills: ServedSkills;
   isHidden: (offer: Offer) => boolean;
 }): Promise<Release> {
-  const { definition, bundle, packages, entry, offered, isHidden } = input;
+  const { definition, bundle, packages, entry, offered, skills, isHidden } = input;
   const offers = [...offersOf("tool", offered.tools), ...offersOf("prompt", offered.prompts)];
   const hidden = offers.filter(isHidden);
   const isShown = notAmong(hidden);
@@ -55,9 +58,10 @@ export async function createRelease(input: {
   const contract: Contract = {
     ...(entry.description !== undefined && { description: entry.description }),
     tools: tools.map((tool) => tool.contract),
-    resources: listed.filter((item): item is ResourceContract => "uri" in item),
+    resources: [...listed.filter((item): item is ResourceContract => "uri" in item), ...skillResources(skills)],
     resourceTemplates: listed.filter((item): item is ResourceTemplateContract => "uriTemplate" in item),
     prompts: prompts.map((prompt) => prompt.contract),
+    ...(skills.contracts.length > 0 && { skills: skills.contracts, extensions: SKILLS_OFFERED }),
   };
   const contractBlock = await jsonBlockInTurns(contract);
   const configBlock = rawBlock(JSON.stringify(entry.raw));

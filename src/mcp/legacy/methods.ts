@@ -5,6 +5,7 @@ import { isLogLevel, LOG_LEVELS } from "../../lib/log-level.ts";
 import type { Text } from "../../lib/long-text.ts";
 import { completion, requestedPrompt, requestedResource, requestedTool } from "../methods/calls.ts";
 import { listPage } from "../methods/lists.ts";
+import { checkSkills, folderPage, requestedSkill } from "../methods/skills.ts";
 import { callNatively, isNativeName } from "../native.ts";
 import { runUntilAnswered, type Unanswered } from "./ask.ts";
 import type { Legacy } from "./legacy.ts";
@@ -45,6 +46,15 @@ function callMethod(legacy: Legacy, call: LegacyCall): Text | Promise<Text> {
       return listPage("prompts", call, shapeOf(call.client.version), legacy.limits);
     case "completion/complete":
       return completion(call).then((result) => JSON.stringify(result));
+    case "skills/list":
+      checkSkills(call);
+      return listPage("skills", call, shapeOf(call.client.version), legacy.limits);
+    case "skills/get":
+      checkSkills(call);
+      return requestedSkill(call).then((skill) => JSON.stringify({ skill }));
+    case "resources/directory/read":
+      checkSkills(call);
+      return JSON.stringify(folderPage(call, legacy.limits));
     case "logging/setLevel":
       return setLevel(legacy, call);
     case "ping":

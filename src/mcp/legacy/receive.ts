@@ -84,7 +84,7 @@ function negotiate(params: Params): string | undefined {
 
 /**
  * Declares all capabilities, whatever the server offers now: a session outlives a release, and the next one may offer
- * more.
+ * more. Of extensions it declares those that the server has.
  */
 function initialization(catalog: Catalog, version: string, berthVersion: string): object {
   const { description, extensions } = catalog.contract;

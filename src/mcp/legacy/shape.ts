@@ -46,6 +46,7 @@ function older(name: "2025-03-26" | "2024-11-05", blockOf: (block: ContentBlock)
     name,
     listPage,
     listItem(list, item) {
+      if (list === "skills") return item;
       const {
         title,
         outputSchema: _outputSchema,

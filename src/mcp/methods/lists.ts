@@ -7,6 +7,8 @@ import type { Limits } from "../../limits/limits.ts";
 import type { MethodCall } from "../protocol.ts";
 import { META_CONTRACT, META_IMPLEMENTATION } from "../revisions.ts";
 
+export type ListName = ContractList | "skills";
+
 export type ListedLimits = Pick<Limits, "listPageBytes" | "listPageItems">;
 
 /** Longer than any cursor of a list. */
@@ -20,7 +22,7 @@ interface Pages {
 /** One way to write lists. All revisions that write them in the same way share their pages, by its name. */
 export interface ListForm {
   readonly name: string;
-  listItem(list: ContractList, item: object): object;
+  listItem(list: ListName, item: object): object;
   /** The JSON text of a page without its items. */
   listPage(catalog: Catalog, page: { readonly nextCursor?: string }): string;
 }
@@ -30,13 +32,13 @@ export interface ListForm {
  * there is room for it. It is the whole list unless that exceeds the limits: many clients never ask for a second page.
  */
 export function listPage(
-  list: ContractList,
+  list: ListName,
   { catalog, params }: Pick<MethodCall, "catalog" | "params">,
   form: ListForm,
   limits: ListedLimits,
 ): string | Promise<string> {
   const cursor = params["cursor"];
-  const start = cursor === undefined ? 0 : startOf(cursor, list, catalog.contract[list].length);
+  const start = cursor === undefined ? 0 : startOf(cursor, list, itemsOf(list, catalog).length);
   const pages = pagesOf(catalog.memo, form.name, list);
   const found = pages.written.get(String(start));
   if (!found) return makePage(pages, start, { list, catalog, form, limits });
@@ -44,8 +46,12 @@ export function listPage(
   return found.page;
 }
 
+function itemsOf(list: ListName, { contract }: Catalog): readonly object[] {
+  return contract[list] ?? [];
+}
+
 interface PageSource {
-  readonly list: ContractList;
+  readonly list: ListName;
   readonly catalog: Catalog;
   readonly form: ListForm;
   readonly limits: ListedLimits;
@@ -71,7 +77,7 @@ const UNIT_BYTES = 2;
 
 async function writePage(start: number, { list, catalog, form, limits }: PageSource): Promise<string> {
   const { listPageBytes, listPageItems } = limits;
-  const items: readonly object[] = catalog.contract[list];
+  const items = itemsOf(list, catalog);
   const texts: string[] = [];
   const turn = turnTaker();
   let bytes = 0;
@@ -102,19 +108,19 @@ export function listedTool(tool: ToolContract, catalog: Catalog): object {
   return { ...tool, _meta: { ...tool._meta, [META_CONTRACT]: contract, [META_IMPLEMENTATION]: implementation } };
 }
 
-function pagesOf(memo: Map<string, unknown>, form: string, list: ContractList): Pages {
+function pagesOf(memo: Map<string, unknown>, form: string, list: ListName): Pages {
   const key = `list:${form}:${list}`;
   let pages = memo.get(key) as Pages | undefined;
   if (!pages) memo.set(key, (pages = { written: new Map(), making: new Map() }));
   return pages;
 }
 
-function cursorOf(list: ContractList, start: number): string {
+export function cursorOf(list: string, start: number): string {
   return Buffer.from(`${list}:${start}`).toString("base64url");
 }
 
 /** The list may have changed since it gave the cursor, so any place in it will do. */
-function startOf(cursor: unknown, list: ContractList, count: number): number {
+export function startOf(cursor: unknown, list: string, count: number): number {
   const isShort = typeof cursor === "string" && cursor.length <= CURSOR_UNITS_MAX;
   const text = isShort ? Buffer.from(cursor, "base64url").toString() : "";
   const [name, digits = ""] = text.split(":");

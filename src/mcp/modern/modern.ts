@@ -18,6 +18,7 @@ import {
   requestedTool,
 } from "../methods/calls.ts";
 import { listPage, type ListedLimits, type ListForm } from "../methods/lists.ts";
+import { checkSkills, folderPage, requestedSkill } from "../methods/skills.ts";
 import { callNatively } from "../native.ts";
 import type { Answer, ClientLogs, MethodCall, Post, ServerPlace } from "../protocol.ts";
 import { SUPPORTED_VERSIONS } from "../revisions.ts";
@@ -110,6 +111,14 @@ function callMethod(modern: Modern, call: MethodCall): Text | Promise<Text> {
       return listPage("prompts", call, modern.lists, modern.limits);
     case "completion/complete":
       return complete(modern, call);
+    case "skills/list":
+      checkSkills(call);
+      return listPage("skills", call, modern.lists, modern.limits);
+    case "skills/get":
+      return getSkill(modern, call);
+    case "resources/directory/read":
+      checkSkills(call);
+      return modern.writer.write(call.catalog, "complete", folderPage(call, modern.limits));
     case "server/discover":
       return cacheable(modern, call.catalog, discovery(call.catalog));
     case "subscriptions/listen":
@@ -165,6 +174,11 @@ function question(modern: Modern, call: MethodCall, asked: InputRequired): Text 
 async function complete(modern: Modern, call: MethodCall): Promise<Text> {
   checkOffered(call, "completions");
   return modern.writer.write(call.catalog, "complete", await completion(call));
+}
+
+async function getSkill(modern: Modern, call: MethodCall): Promise<Text> {
+  checkSkills(call);
+  return cacheable(modern, call.catalog, { skill: await requestedSkill(call) });
 }
 
 function discovery(catalog: Catalog): object {

@@ -1,0 +1,89 @@
+import { isObject, type JsonObject } from "../lib/json.ts";
+import { mediaTypeOf } from "../lib/media-type.ts";
+import type { Contract, ResourceContract, SkillContract } from "./contract.ts";
+import { EXTENSION_SKILLS } from "./extensions.ts";
+
+/**
+ * Skills as clients see them (SEP-2640, `io.modelcontextprotocol/skills`), and the folders that their files are in.
+ */
+
+/** Declared by a server that has skills of its own. */
+export const SKILLS_OFFERED: JsonObject = { [EXTENSION_SKILLS]: { directoryRead: true } };
+
+/** The resource that a SKILL.md is to clients that know no skills. */
+export function skillResource({ uri, frontmatter: { name, description } }: SkillContract): ResourceContract {
+  return { uri, name, description, mimeType: "text/markdown" };
+}
+
+/** The folders that the files of skills are in, by URI without a slash at its end, with what is directly in each. */
+export function skillFolders({
+  skills = [],
+}: Pick<Contract, "skills">): ReadonlyMap<string, readonly ResourceContract[]> {
+  const folders = new Map<string, Map<string, ResourceContract>>();
+  const put = (child: ResourceContract): void => {
+    const folder = folderOf(child.uri);
+    if (folder === undefined) return;
+    const known = folders.get(folder);
+    if (known) known.set(child.uri, child);
+    else {
+      folders.set(folder, new Map([[child.uri, child]]));
+      put({ uri: folder, name: nameIn(folder), mimeType: FOLDER_TYPE });
+    }
+  };
+  for (const skill of skills) {
+    if (skill.resources === "dynamic") continue;
+    for (const { uri, size } of skill.resources) {
+      const mimeType = mediaTypeOf(uri);
+      put({ uri, name: nameIn(uri), ...(mimeType !== undefined && { mimeType }), size });
+    }
+    put(skillResource(skill));
+  }
+  return new Map(Array.from(folders, ([uri, children]) => [uri, [...children.values()]]));
+}
+
+const FOLDER_TYPE = "inode/directory";
+
+/** Undefined for a URI that has nothing above it but its scheme. */
+function folderOf(uri: string): string | undefined {
+  return /^([a-z][a-z0-9+.-]*:\/\/[^/].*)\/[^/]+$/is.exec(uri)?.[1];
+}
+
+function nameIn(uri: string): string {
+  const name = uri.slice(uri.lastIndexOf("/") + 1);
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
+
+/** Why hosts must refuse an entry, as the end of "it is left out: …"; undefined for a sound one. */
+export function faultOfSkill(entry: unknown): string | undefined {
+  if (!isObject(entry) || typeof entry["uri"] !== "string") return "it has no URI";
+  const { uri, frontmatter, resources } = entry;
+  if (!isObject(frontmatter)) return "it has no frontmatter";
+  const { name, description } = frontmatter;
+  if (typeof name !== "string" || typeof description !== "string")
+    return "its frontmatter has no name or no description";
+  if (!uri.endsWith(`/${name}/SKILL.md`) && !uri.endsWith(`://${name}/SKILL.md`))
+    return `its URI does not end in /${name}/SKILL.md`;
+  if (resources === "dynamic") return undefined;
+  if (!Array.isArray(resources)) return "its files are not listed";
+  if (resources.length > SKILL_FILES_MAX) return `it has more than ${SKILL_FILES_MAX} files`;
+  const root = uri.slice(0, -"SKILL.md".length);
+  const isFile = (file: unknown): boolean =>
+    isObject(file) &&
+    typeof file["uri"] === "string" &&
+    file["uri"].startsWith(root) &&
+    typeof file["digest"] === "string" &&
+    /^sha256:[0-9a-f]{64}$/.test(file["digest"]) &&
+    Number.isSafeInteger(file["size"]) &&
+    (file["size"] as number) >= 0;
+  if (!resources.every(isFile)) return "one of its files has no URI in its folder, no digest or no size";
+  return resources.some((file: { uri: string }) => file.uri === uri)
+    ? undefined
+    : "its SKILL.md is not among its files";
+}
+
+/** Every host takes so many, and no server should have more (SEP-2640). */
+const SKILL_FILES_MAX = 512;

@@ -1,0 +1,72 @@
+import type { SkillContract } from "../../contract/contract.ts";
+import { skillResource } from "../../contract/skills.ts";
+import type { DiscoveredSkill } from "../../discover/discovery.ts";
+import { complain } from "../../entry/config-place.ts";
+import type { Offered } from "../../entry/offer.ts";
+import { digestOf, type Cid } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { mediaTypeOf } from "../../lib/media-type.ts";
+import type { Store } from "../../store/store.ts";
+import { contentsOfBytes } from "../calls/resource-contents.ts";
+import type { Resource } from "./catalog.ts";
+
+/** The skills of a definition, as its server serves them: under `skill://<server>/`, so that no two servers' are alike. */
+export interface ServedSkills {
+  readonly contracts: readonly SkillContract[];
+  /** The file behind each URI. */
+  readonly files: ReadonlyMap<string, Cid>;
+}
+
+export function servedSkills(server: string, found: readonly DiscoveredSkill[] = []): ServedSkills {
+  const files = new Map<string, Cid>();
+  const contracts = found.map(({ path, frontmatter, files: own }): SkillContract => {
+    const root = `skill://${encoded(server)}/${encoded(path)}`;
+    const resources = own.map(({ path: file, cid, size }) => {
+      const uri = `${root}/${encoded(file)}`;
+      files.set(uri, cid);
+      return { uri, digest: `sha256:${Buffer.from(digestOf(cid)).toString("hex")}`, size };
+    });
+    return { uri: `${root}/SKILL.md`, frontmatter, resources };
+  });
+  return { contracts, files };
+}
+
+function encoded(path: string): string {
+  return path.split("/").map(encodeURIComponent).join("/");
+}
+
+/** Takes out what would stand in the place of a skill's file, whose digest clients check. */
+export function makeWay({ resources, problems }: Offered, server: string, { files }: ServedSkills): void {
+  for (const uri of resources.keys()) {
+    if (!files.has(uri)) continue;
+    resources.delete(uri);
+    complain(
+      { pointer: `/${server}`, problems },
+      "bad-uri",
+      `${uri} is a file of a skill, and no other resource can be it`,
+    );
+  }
+}
+
+/** The skills as resources for clients that know none. */
+export function skillResources({ contracts }: ServedSkills) {
+  return contracts.map(skillResource);
+}
+
+/** A file of a skill, from its tenant's content. */
+export function skillFileResource(
+  { files }: ServedSkills,
+  uri: string,
+  tenant: string,
+  store: Pick<Store, "content">,
+): Resource | undefined {
+  const cid = files.get(uri);
+  if (cid === undefined) return undefined;
+  return {
+    async read() {
+      const bytes = await store.content(tenant, cid);
+      if (!bytes) throw new BerthError("content_missing", cid, { data: { cid } });
+      return { contents: [contentsOfBytes(bytes, uri, mediaTypeOf(uri))] };
+    },
+  };
+}

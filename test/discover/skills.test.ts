@@ -1,0 +1,303 @@
+import assert from "node:assert/strict";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { compileDefinition } from "../../src/discover/compile.ts";
+import { gatherDefinition } from "../../src/discover/gather.ts";
+import { findSkills, type SkillLimits } from "../../src/discover/skills.ts";
+import { rawBlock } from "../../src/lib/cid.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
+
+const SKILL = "---\nname: tidy\ndescription: Puts notes in order.\n---\n\n# Tidy\n";
+
+function found(files: Record<string, string>, limits: Partial<SkillLimits> = {}, entry = "notes.ts") {
+  return findSkills({ entry, files: { [entry]: "", ...files } }, { ...defaultLimits, ...limits });
+}
+
+/** Each as `line:column message`. */
+function told(files: Record<string, string>, limits: Partial<SkillLimits> = {}): string[] {
+  return found(files, limits).problems.map(({ severity, line, column, message }) =>
+    [severity === "warning" ? "warning:" : `${line ?? ""}:${column ?? ""}`, message].join(" "),
+  );
+}
+
+const ofText = (text: string, limits?: Partial<SkillLimits>) => told({ "notes.skills/tidy/SKILL.md": text }, limits);
+
+describe("a folder beside a definition", () => {
+  it("is its skills: each folder in it that has a SKILL.md, with every file", () => {
+    const { skills, problems } = found({
+      "notes.skills/tidy/SKILL.md": SKILL,
+      "notes.skills/tidy/scripts/run.py": "print(1)\n",
+      "notes.skills/tidy/pixel.png": Buffer.from([0, 255]).toString("base64"),
+      "notes.skills/work/weekly/SKILL.md": SKILL.replace("tidy", "weekly"),
+    });
+    assert.deepEqual(problems, []);
+    assert.deepEqual(
+      skills.map(({ path, frontmatter }) => [path, frontmatter.name]),
+      [
+        ["tidy", "tidy"],
+        ["work/weekly", "weekly"],
+      ],
+    );
+    assert.deepEqual(skills[0]!.files, [
+      { path: "SKILL.md", cid: rawBlock(SKILL).cid, size: SKILL.length },
+      { path: "pixel.png", cid: rawBlock(Buffer.from([0, 255])).cid, size: 2 },
+      { path: "scripts/run.py", cid: rawBlock("print(1)\n").cid, size: 9 },
+    ]);
+  });
+
+  it("may nest them: the outer one has the files of the inner one, too", () => {
+    const { skills } = found({
+      "notes.skills/tidy/SKILL.md": SKILL,
+      "notes.skills/tidy/deep/SKILL.md": SKILL.replace("tidy", "deep"),
+    });
+    assert.deepEqual(
+      skills.map(({ path, files }) => [path, files.map((file) => file.path)]),
+      [
+        ["tidy", ["SKILL.md", "deep/SKILL.md"]],
+        ["tidy/deep", ["SKILL.md"]],
+      ],
+    );
+  });
+
+  it("gives the whole frontmatter, as JSON", () => {
+    const text = SKILL.replace(
+      "---\n\n",
+      'license: MIT\nmetadata:\n  version: "1.0"\nx-own: [1, true, null, 2024-01-01]\n---\n\n',
+    );
+    assert.deepEqual(found({ "notes.skills/tidy/SKILL.md": text }).skills[0]!.frontmatter, {
+      name: "tidy",
+      description: "Puts notes in order.",
+      license: "MIT",
+      metadata: { version: "1.0" },
+      "x-own": [1, true, null, "2024-01-01"],
+    });
+  });
+
+  it("may have lines that end as Windows writes them", () => {
+    assert.equal(found({ "notes.skills/tidy/SKILL.md": SKILL.replaceAll("\n", "\r\n") }).skills.length, 1);
+  });
+
+  it("says of each file that is in no skill why it is not served", () => {
+    assert.deepEqual(
+      told({
+        "notes.skills/README.md": "",
+        "notes.skills/SKILL.md": SKILL,
+        "notes.skills/tidy/skill.md": SKILL,
+        "notes.skills/tidy/.env": "TOKEN=1",
+        "other.skills/tidy/SKILL.md": SKILL,
+        "notes.skills/tidy/a\u0007.md": "",
+      }),
+      [
+        'warning: It is not served: names that begin with a dot are left out, as ".env"',
+        "warning: It is not served: its name has characters that are none in a file's name",
+        "warning: It is not served: the skills of this definition are in notes.skills/",
+        "warning: It belongs to no skill: no folder that it is in has a SKILL.md",
+        "warning: A skill has a folder of its own: move it to notes.skills/<name of the skill>/SKILL.md",
+        "warning: Rename it to SKILL.md: hosts read no other name",
+      ],
+    );
+  });
+});
+
+describe("the frontmatter of a skill", () => {
+  it("must be there, and end", () => {
+    assert.match(ofText("# Tidy\n")[0]!, /^1:1 A skill begins with its frontmatter: a line ---/);
+    assert.match(ofText("---\nname: tidy\n")[0]!, /^1:1 The frontmatter has no end: write a line ---/);
+  });
+
+  it("must be YAML that every reader reads alike", () => {
+    assert.match(
+      ofText("---\nname: tidy\ndescription: [a\n---\n")[0]!,
+      /^\d+:\d+ The frontmatter is not YAML that can be read: /,
+    );
+    assert.match(ofText("---\nname: tidy\nname: other\ndescription: a\n---\n")[0]!, /^3:1 .*unique/);
+    assert.match(ofText("---\nname: &a tidy\ndescription: *a\n---\n")[0]!, /^3:14 Write the value again/);
+    assert.match(ofText("---\nname: tidy\ndescription: a\nsize: .inf\n---\n")[0]!, /^4:7 JSON, as which clients/);
+    assert.match(ofText("---\nname: tidy\ndescription: !own a\n---\n")[0]!, /^3:14 The frontmatter is not YAML/);
+    assert.match(ofText("---\n- tidy\n---\n")[0]!, /^2:1 The frontmatter must have fields/);
+  });
+
+  it("must have a name that is its folder's", () => {
+    assert.deepEqual(ofText("---\ndescription: a\n---\n"), [
+      "2:1 The frontmatter needs the name of the skill: name: tidy",
+    ]);
+    assert.match(ofText("---\nname: Tidy\ndescription: a\n---\n")[0]!, /^2:7 A skill's name has 1 to 64 characters/);
+    assert.match(ofText("---\nname: -a--b\ndescription: a\n---\n")[0]!, /^2:7 A skill's name has/);
+    assert.deepEqual(ofText("---\nname: neat\ndescription: a\n---\n"), [
+      '2:7 The skill is called "neat", and its folder "tidy": rename the folder to "neat", or write name: tidy',
+    ]);
+  });
+
+  it("must have a description of at most 1024 characters", () => {
+    assert.match(ofText("---\nname: tidy\n---\n")[0]!, /^2:1 The frontmatter needs a description/);
+    assert.match(ofText("---\nname: tidy\ndescription: '  '\n---\n")[0]!, /^3:14 The frontmatter needs a description/);
+    assert.deepEqual(ofText(`---\nname: tidy\ndescription: ${"ä".repeat(1024)}\n---\n`), []);
+    assert.match(
+      ofText(`---\nname: tidy\ndescription: ${"a".repeat(1025)}\n---\n`)[0]!,
+      /^3:14 The description has 1025/,
+    );
+  });
+
+  it("is told where another field is not as it should be, and is served", () => {
+    const text = SKILL.replace("---\n\n", "compatibility: 7\nallowed-tools: [a]\nmetadata:\n  version: 1\n---\n\n");
+    const { skills, problems } = found({ "notes.skills/tidy/SKILL.md": text });
+    assert.equal(skills.length, 1);
+    assert.deepEqual(
+      problems.map(({ severity, line }) => [severity, line]),
+      [
+        ["warning", 4],
+        ["warning", 7],
+        ["warning", 5],
+      ],
+    );
+  });
+});
+
+describe("a skill beyond a limit is left out, and the others are found", () => {
+  const other = { "notes.skills/other/SKILL.md": SKILL.replace("tidy", "other") };
+  const files = { ...other, "notes.skills/tidy/SKILL.md": SKILL, "notes.skills/tidy/a.md": "12345" };
+  for (const [limit, value, message] of [
+    ["skillFiles", 1, "The skill has 2 files, and may have 1 (BERTH_SKILL_FILES)"],
+    [
+      "skillBytes",
+      SKILL.length + 4,
+      `The skill has ${SKILL.length + 5} bytes, and may have ${SKILL.length + 4} (BERTH_SKILL_BYTES)`,
+    ],
+  ] as const) {
+    it(`of ${limit}`, () => {
+      const { skills, problems } = found(files, { [limit]: value });
+      assert.deepEqual([skills.map(({ path }) => path), problems.map((each) => each.message)], [["other"], [message]]);
+    });
+  }
+
+  it("of skillFrontmatterBytes", () => {
+    assert.match(ofText(SKILL, { skillFrontmatterBytes: 20 })[0]!, /may have 20 \(BERTH_SKILL_FRONTMATTER_BYTES\)/);
+  });
+});
+
+describe("hostile frontmatter", () => {
+  it("neither hangs nor grows nor throws", () => {
+    const laughs = Array.from({ length: 30 }, (_, index) => `a${index + 1}: &a${index + 1} [*a${index}, *a${index}]`);
+    for (const yaml of [
+      ["a0: &a0 x", ...laughs].join("\n"),
+      `a: ${"[".repeat(8_000)}`,
+      `a: ${"{a: ".repeat(3_000)}`,
+      "? [a]\n: b",
+      "__proto__: {polluted: true}",
+      "a: !!js/function 'x'",
+      "\u0000",
+    ]) {
+      const problems = ofText(`---\n${yaml}\n---\n`);
+      assert.ok(problems.length > 0, yaml.slice(0, 40));
+    }
+    assert.equal(({} as { polluted?: boolean }).polluted, undefined);
+  });
+});
+
+describe("skills on the disk", () => {
+  async function folder(context: TestContext, files: Record<string, string | Uint8Array>): Promise<string> {
+    const root = await mkdtemp(join(tmpdir(), "berth-skills-"));
+    context.after(() => rm(root, { recursive: true }));
+    for (const [path, content] of Object.entries(files)) {
+      await mkdir(dirname(join(root, path)), { recursive: true });
+      await writeFile(join(root, path), content);
+    }
+    return root;
+  }
+
+  it("are files of the definition, of scripts too", async (context) => {
+    const root = await folder(context, {
+      "notes.sh": "#!/bin/sh\n",
+      "notes.skills/tidy/SKILL.md": SKILL,
+      "notes.skills/tidy/.git/config": "",
+      "notes.skills/tidy/deep/er/a.png": Uint8Array.of(0, 255),
+      "other.skills/tidy/SKILL.md": SKILL,
+    });
+    const { files, problems } = await gatherDefinition(root, "notes.sh");
+    assert.deepEqual(
+      [Object.keys(files), problems],
+      [["notes.sh", "notes.skills/tidy/SKILL.md", "notes.skills/tidy/deep/er/a.png"], []],
+    );
+  });
+
+  it("follow no link, neither of a file nor of a folder", async (context) => {
+    const outside = await folder(context, { "secret.md": "secret", "tidy/SKILL.md": SKILL });
+    const root = await folder(context, { "notes.ts": "", "notes.skills/tidy/SKILL.md": SKILL });
+    await symlink(join(outside, "secret.md"), join(root, "notes.skills/tidy/secret.md"));
+    await symlink(outside, join(root, "notes.skills/tidy/folder"));
+    await symlink("..", join(root, "notes.skills/round"));
+    const { files, problems } = await gatherDefinition(root, "notes.ts");
+    assert.deepEqual(Object.keys(files), ["notes.skills/tidy/SKILL.md", "notes.ts"]);
+    assert.deepEqual(
+      problems.map(({ code, file }) => [code, file]),
+      [
+        ["outside", "notes.skills/round"],
+        ["outside", "notes.skills/tidy/folder"],
+        ["outside", "notes.skills/tidy/secret.md"],
+      ],
+    );
+    await rm(join(root, "notes.skills"), { recursive: true });
+    await symlink(outside, join(root, "notes.skills"));
+    assert.deepEqual(
+      (await gatherDefinition(root, "notes.ts")).problems.map(({ file }) => file),
+      ["notes.skills"],
+    );
+  });
+
+  it("count for the limits of the definition", async (context) => {
+    const root = await folder(context, {
+      "notes.ts": "",
+      ...Object.fromEntries(Array.from({ length: 9 }, (_, index) => [`notes.skills/tidy/${index}.md`, "x"])),
+    });
+    const { files, problems } = await gatherDefinition(root, "notes.ts", { ...defaultLimits, sourceFiles: 4 });
+    assert.equal(Object.keys(files).length, 4);
+    assert.match(problems[0]!.message, /more than 4 files \(BERTH_SOURCE_FILES\)/);
+  });
+
+  it("that are no UTF-8 and have no name of a file of bytes are told", async (context) => {
+    const root = await folder(context, {
+      "notes.ts": "",
+      "notes.skills/tidy/SKILL.md": SKILL,
+      "notes.skills/tidy/x.dat": Uint8Array.of(255),
+    });
+    const { problems } = await gatherDefinition(root, "notes.ts");
+    assert.match(problems[0]!.message, /"notes\.skills\/tidy\/x\.dat" is not UTF-8 text/);
+  });
+});
+
+describe("scripts in a skill", () => {
+  it("are no code of the definition", async () => {
+    const files = {
+      "notes.ts": "export function add(a: number) { return a; }",
+      "notes.skills/tidy/SKILL.md": SKILL,
+      "notes.skills/tidy/run.ts": 'import left from "left-pad"; import(name); export const x: number = "no";',
+      "notes.skills/tidy/types.d.ts": "declare function add(a: string): string;",
+    };
+    const compiled = await compileDefinition("compile", {
+      language: "typescript",
+      server: "notes",
+      entry: "notes.ts",
+      files,
+    });
+    assert.deepEqual(compiled.problems, []);
+    assert.ok(compiled.bundle);
+    assert.equal(compiled.skills?.[0]?.files.length, 3);
+  });
+
+  it("may be read as texts by it", async () => {
+    const files = {
+      "notes.ts": 'import text from "./notes.skills/tidy/SKILL.md"; export function help() { return text; }',
+      "notes.skills/tidy/SKILL.md": SKILL,
+    };
+    const compiled = await compileDefinition("compile", {
+      language: "typescript",
+      server: "notes",
+      entry: "notes.ts",
+      files,
+    });
+    assert.deepEqual(compiled.problems, []);
+    assert.match(compiled.bundle!, /Puts notes in order/);
+  });
+});
