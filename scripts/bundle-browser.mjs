@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { basename, join, resolve } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { build } from "esbuild";
+import { LICENSES, writeLicenses } from "./licenses.mjs";
 
 const out = "dist/browser";
 const isQuick = process.argv.includes("--quick");
@@ -57,7 +58,7 @@ for (const [file, { entryPoint }] of Object.entries(metafile.outputs)) {
   if (entryPoint) entries[basename(entryPoint).replace(/\.ts$/, ".js")] = basename(file);
 }
 const files = outputFiles.map(({ path }) => basename(path));
-const kept = new Set(["assets.json", ...files.flatMap((file) => [file, `${file}.gz`, `${file}.br`])]);
+const kept = new Set(["assets.json", LICENSES, ...files.flatMap((file) => [file, `${file}.gz`, `${file}.br`])]);
 for (const file of readdirSync(out)) if (!kept.has(file)) rmSync(join(out, file));
 
 for (const { path, contents } of outputFiles) {
@@ -70,6 +71,7 @@ for (const { path, contents } of outputFiles) {
   const quality = isQuick ? 4 : constants.BROTLI_MAX_QUALITY;
   writeFileSync(`${file}.br`, brotliCompressSync(contents, { params: { [constants.BROTLI_PARAM_QUALITY]: quality } }));
 }
+writeLicenses(out, Object.keys(metafile.inputs));
 writeFileSync(join(out, "assets.json"), `${JSON.stringify({ entries, files, quick: isQuick }, null, 2)}\n`);
 
 function filesOf(folder, pattern) {

@@ -4,8 +4,9 @@
 // file, which needs Node and nothing else.
 import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
+import { writeLicenses } from "./licenses.mjs";
 
 const { version } = JSON.parse(readFileSync("package.json", "utf8"));
 const BIN = "dist/bin";
@@ -36,8 +37,9 @@ await build({
 chmodSync("dist/berth-mcp.mjs", 0o755);
 
 const loadedLater = { "./cli.ts": "./cli.mjs", "./commands/upstream/reaching.ts": "./reaching.mjs" };
-await build({
+const { metafile: first } = await build({
   ...common,
+  metafile: true,
   entryPoints: ["src/berth.ts"],
   outfile: `${BIN}/berth.cjs`,
   format: "cjs",
@@ -68,8 +70,7 @@ function namesItself(folder) {
       building.onLoad({ filter: /\/src\/.*\.ts$/ }, async ({ path }) => {
         const contents = await readFile(path, "utf8");
         if (!contents.includes("import.meta.url")) return undefined;
-        const compiled = join("dist", relative(".", path)).replace(/\.ts$/, ".js");
-        const url = `new URL(${JSON.stringify(relative(folder, compiled))}, import.meta.url).href`;
+        const url = `new URL(${JSON.stringify(relative(folder, compiledFile(path)))}, import.meta.url).href`;
         return { contents: contents.replaceAll("import.meta.url", url), loader: "ts" };
       }),
   };
@@ -94,12 +95,13 @@ for (const { path, text } of outputFiles) {
   writeFileSync(path, text.includes("typeof require ") ? `${REQUIRE}${text}` : text);
 }
 
-writeFileSync(join(BIN, "LICENSES.txt"), licensesOf(Object.keys(metafile.inputs)));
+writeLicenses(BIN, Object.keys(metafile.inputs));
 
 // Each Berth starts this program of its own, and it is ready so much sooner.
 const CHECKS = "dist/src/host/checks";
-await build({
+const { metafile: checks } = await build({
   ...common,
+  metafile: true,
   entryPoints: ["src/host/checks/child.ts"],
   outfile: `${CHECKS}/child.js`,
   format: "esm",
@@ -107,17 +109,56 @@ await build({
   plugins: [namesItself(CHECKS)],
 });
 
-/** The licenses of the packages that these files are of, as each of them asks for where its code is copied. */
-function licensesOf(files) {
-  const folders = files.flatMap((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file) ?? []);
-  const texts = [...new Set(folders)]
-    .sort((one, other) => (one < other ? -1 : 1))
-    .map((folder) => {
-      const { name, version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
-      const own = readdirSync(folder)
-        .filter((file) => /^(?:licen[cs]e|notice)/i.test(file))
-        .map((file) => readFileSync(join(folder, file), "utf8").trim());
-      return [`${name} ${version} (${license})`, ...own].join("\n\n");
+// Of dist/src only the programs and threads that the bundles start, and what these import, are packed.
+const bundled = [first, metafile, checks].flatMap(({ inputs }) => Object.keys(inputs));
+const packed = await startedBy(bundled.filter((file) => /^src\/.*\.ts$/.test(file)).map(compiledFile));
+const rules = ["*", "!*/", ...packed.map((file) => `!${file.slice("dist/src".length)}`)];
+writeFileSync("dist/src/.npmignore", `${rules.join("\n")}\n`);
+
+/** @param {string} source @returns {string} its place in dist */
+function compiledFile(source) {
+  return join("dist", relative(".", source)).replace(/\.(m?)ts$/, ".$1js");
+}
+
+/**
+ * Code names a program, or a folder of programs, by `new URL("./name.js", import.meta.url)`.
+ *
+ * @param {readonly string[]} files of dist/src
+ * @returns {Promise<string[]>} what these start, what that imports, and what that starts
+ */
+async function startedBy(files) {
+  const known = new Set();
+  let found = programsIn(files);
+  while (found.some((file) => !known.has(file))) {
+    for (const file of found) known.add(file);
+    const { metafile: imported } = await build({
+      entryPoints: [...known],
+      outdir: "dist",
+      bundle: true,
+      platform: "node",
+      format: "esm",
+      packages: "external",
+      logLevel: "warning",
+      write: false,
+      metafile: true,
     });
-  return `The files beside this one contain code of these packages.\n\n${texts.join(`\n\n${"-".repeat(80)}\n\n`)}\n`;
+    const all = Object.keys(imported.inputs);
+    found = [...all, ...programsIn(all)];
+  }
+  return [...known].sort();
+}
+
+/** @param {readonly string[]} files */
+function programsIn(files) {
+  return files.flatMap((file) => {
+    const named = readFileSync(file, "utf8").matchAll(/new URL\("(\.\/[^"]+|\.)", import\.meta\.url\)/g);
+    return Array.from(named, ([, path]) => join(dirname(file), path))
+      .flatMap((path) => (path.endsWith("js") ? [path] : filesOf(path)))
+      .filter((path) => /\.m?js$/.test(path));
+  });
+}
+
+/** @param {string} folder */
+function filesOf(folder) {
+  return readdirSync(folder, { recursive: true }).map((name) => join(folder, name));
 }

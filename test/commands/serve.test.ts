@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
 import { call, post, request } from "../support/berth.ts";
@@ -188,8 +189,24 @@ describe("berth serve", () => {
       await stop(served);
     }
 
-    const licenses = await readFile(join(folder, "package/dist/bin/LICENSES.txt"), "utf8");
-    assert.match(licenses, /^express 5\.\S+ \(MIT\)\n\n[^]*?Copyright/m, "those of what is bundled");
+    for (const [bundles, name] of [
+      ["bin", "express"],
+      ["browser", "preact"],
+    ] as const) {
+      const licenses = await readFile(join(folder, "package/dist", bundles, "LICENSES.txt"), "utf8");
+      assert.match(licenses, new RegExp(`^${name} \\S+ \\(MIT\\)\n\n[^]*?Copyright`, "m"), "those of what is bundled");
+    }
+
+    // Of the compiled sources it has the programs that are started by their path, with all that these import, alone.
+    const compiled = join(folder, "package/dist/src");
+    const files = readdirSync(compiled, { recursive: true, encoding: "utf8" }).map((file) => join(compiled, file));
+    assert.ok(files.includes(join(compiled, "discover/compiler-child.js")));
+    assert.ok(!existsSync(join(compiled, "commands")) && !existsSync(join(compiled, "http")));
+    for (const file of files.filter((each) => /\.m?js$/.test(each))) {
+      for (const [, path] of (await readFile(file, "utf8")).matchAll(/^(?:import|export) [^;]*from "(\.[^"]+)";$/gm)) {
+        assert.ok(existsSync(join(dirname(file), path!)), `${file} imports ${path}`);
+      }
+    }
 
     // As npm installs it: by both names, and with the types that editors find.
     const bins = join(folder, "node_modules/.bin");
