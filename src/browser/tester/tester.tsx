@@ -171,7 +171,8 @@ function ConnectionBar({ session }: { session: Session }) {
         {state.phase === "failed" && <span class="badge bad">Not connected</span>}
         {state.phase === "connected" && (
           <>
-            <span class="badge good">Connected</span> {state.connection.server}, revision {state.connection.version}
+            <span class="badge good">Connected</span> {state.connection.server},{" "}
+            <span class="nowrap">revision {state.connection.version}</span>
           </>
         )}
       </p>
