@@ -43,7 +43,7 @@ export function openCodeEditor(options: CodeEditorOptions): CodeEditor {
     extensions: [
       editorTheme(options.styleNonce),
       basicSetup,
-      keymap.of([indentWithTab]),
+      keymap.of(options.readOnly ? [] : [indentWithTab]),
       // A text keeps its line ends.
       options.text.includes("\r\n") ? EditorState.lineSeparator.of("\r\n") : [],
       EditorState.readOnly.of(options.readOnly),

@@ -61,7 +61,9 @@ export function openSubjectEditor(
   const hint = element(
     "p",
     { className: "muted small", id: `leave-${setup.kind}` },
-    "Tab indents. To leave the editor by keyboard, press Escape and then Tab. Ctrl+S or ⌘S saves, Ctrl+Space completes.",
+    setup.readOnly
+      ? "This text can only be read here."
+      : "Tab indents. To leave the editor by keyboard, press Escape and then Tab. Ctrl+S or ⌘S saves, Ctrl+Space completes.",
   );
   const saveButton = button("", () => void save(), "primary");
   const deleteButton = button("Delete…", () => void remove(), "danger");
@@ -119,7 +121,7 @@ export function openSubjectEditor(
   const grant = async (grants: readonly Grant[]): Promise<void> => {
     const draft = withGrants(text.base.draft, grants);
     if (!draft) {
-      notices.show("save", "bad", "This entry cannot be read; mend it first.");
+      notices.show("save", "bad", "This entry cannot be read; fix it first.");
       return;
     }
     if (text.isTouched() && !(await askDiscard("Granting saves the entry without them.", "Grant"))) return;
