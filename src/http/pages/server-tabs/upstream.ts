@@ -40,13 +40,16 @@ export async function upstreamView(
       label: "Isolation",
       value: isRemote(launcher) ? "it runs elsewhere" : "none: it runs like a process of your own",
     },
-    { label: "Process", value: STATES[state] },
+    {
+      label: isRemote(launcher) ? "Connection" : "Process",
+      value: (isRemote(launcher) ? CONNECTIONS : PROCESSES)[state],
+    },
     ...(node
       ? [{ label: "Runs once, on the node", value: node.isThis ? `${node.id}, which shows this` : node.id }]
       : []),
     ...(own ? [{ label: "Calls itself", value: `${own.name} ${own.version}` }] : []),
     ...(protocolVersion === undefined ? [] : [{ label: "Speaks MCP", value: protocolVersion }]),
-    { label: "Starts so far", value: String(starts) },
+    { label: isRemote(launcher) ? "Tries so far" : "Starts so far", value: String(starts) },
     { label: "Requests under way", value: String(requests) },
     ...(failure === undefined ? [] : [{ label: "Failed last", value: failure }]),
     ...(retryAt === undefined ? [] : [{ label: "Not tried again before", value: timeView(retryAt).exact }]),
@@ -71,11 +74,18 @@ function isRemote(launcher: string): boolean {
   return launcher === "http" || launcher === "https";
 }
 
-const STATES = {
+const PROCESSES = {
   idle: "not running; it starts when it is needed",
   starting: "starting",
   running: "running",
   failed: "failed; it is tried again when it is needed",
+} as const;
+
+const CONNECTIONS = {
+  ...PROCESSES,
+  idle: "not connected; it is reached when it is needed",
+  starting: "connecting",
+  running: "connected",
 } as const;
 
 interface Changed {
