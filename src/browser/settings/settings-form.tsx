@@ -121,10 +121,11 @@ function Form({ entry, problems, known, readOnly, onChange }: FormProps) {
           <Choice
             label="Several processes"
             value={textIn(entry, "runs")}
+            hint="Usually a program runs once for all of them, and each reaches a remote server itself."
             choices={[
-              ["", "as usual: a program runs once, a remote server is reached from each"],
-              ["once", "it runs once for all (once)"],
-              ["everywhere", "it runs in each (everywhere)"],
+              ["", "as usual"],
+              ["once", "once for all (once)"],
+              ["everywhere", "in each (everywhere)"],
             ]}
             change={(value) => set("runs", value === "" ? undefined : value)}
             field="runs"
@@ -409,7 +410,7 @@ function Tools({ entry, known, onChange, problems }: ToolsProps) {
     <Setting
       label="Tools"
       fields={["tools", "auto_discover"]}
-      hint={known.functions ? undefined : "It is not served now, so what else it could offer is not known."}
+      hint={known.functions ? undefined : "Its tools are not known while it is not served."}
       problems={problems}
     >
       <ul class="switches">
