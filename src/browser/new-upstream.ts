@@ -74,7 +74,7 @@ async function look(from: HTMLFormElement, to: HTMLElement): Promise<void> {
       problems.length === 0 ? "" : element("ul", { className: "problems" }, ...problems),
       review.servers.length === 0 ? "" : showEffects(review),
       isRefused
-        ? element("p", { className: "notice bad" }, "Nothing was added: mend what is above, and look again.")
+        ? element("p", { className: "notice bad" }, "Nothing was added: fix the problem above, and look again.")
         : "",
       element("div", { className: "choices" }, save),
     );

@@ -236,7 +236,7 @@ describe("pages that edit", () => {
   it("makes a variable and deletes it, and can bring it back", async () => {
     const page = await open("/variables");
     await page.getByLabel("New variable").fill("greeting");
-    await page.getByRole("button", { name: "Write it" }).click();
+    await page.getByRole("button", { name: "Continue" }).click();
     await write(page, "Value of greeting", "Good morning");
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByText("No unsaved changes").waitFor();
@@ -261,7 +261,7 @@ describe("pages that edit", () => {
       const page = await open("/servers/new");
       await page.getByLabel("Name").fill(server);
       await page.getByRole("radio", { name: template }).check();
-      await page.getByRole("button", { name: "Go on" }).click();
+      await page.getByRole("button", { name: "Continue" }).click();
       await page.locator(".offered", { hasText: `${tool}(who: string` }).waitFor();
       await page.getByRole("button", { name: "Create" }).click();
       await page.waitForURL(`**/mcp/meta/${server}?tab=connect`);

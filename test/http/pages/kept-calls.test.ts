@@ -66,7 +66,7 @@ describe("kept calls on a server's page", () => {
     await page.goto(pageOf("calculator", "?tab=calls"));
     await page.getByRole("heading", { name: "Kept calls" }).waitFor();
     assert.equal(await page.locator("table.kept tbody tr").count(), 2);
-    await page.getByLabel("Failed ones alone").check();
+    await page.getByLabel("Only failed calls").check();
     await page.getByRole("button", { name: "Show", exact: true }).click();
     await page.waitForURL(/failed=true/);
     assert.equal(await page.locator("table.kept tbody tr").count(), 1);

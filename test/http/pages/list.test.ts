@@ -122,7 +122,7 @@ describe("the list of servers", () => {
     await page.keyboard.press("Escape");
     await page.locator(".names a").first().waitFor({ state: "hidden" });
     await page.getByRole("combobox", { name: "State" }).selectOption("disabled");
-    await page.getByText("No server here is what you look for").waitFor();
+    await page.getByText("No server matches").waitFor();
     await browser.leave(page);
     assert.deepEqual(browser.problems, []);
   });
@@ -194,7 +194,7 @@ describe("the page of a new server", () => {
     await page.getByRole("link", { name: "New server" }).click();
     await page.getByLabel("Name").fill("asker");
     await page.getByRole("radio", { name: "Fetch with a secret" }).check();
-    await page.getByRole("button", { name: "Go on" }).click();
+    await page.getByRole("button", { name: "Continue" }).click();
     await page.locator(".offered", { hasText: "account(): " }).waitFor();
     const grants = page.getByLabel("Entry of asker in mcps");
     await grants.fill("{ not JSON");

@@ -76,7 +76,7 @@ describe("the pages of state", () => {
   it("write a new key, find keys by what they begin with, and delete all", async () => {
     const page = await browser.open(`${berth.url}/state/keeper`);
     await page.getByLabel("New key").fill("of a person");
-    await page.getByRole("button", { name: "Write it" }).click();
+    await page.getByRole("button", { name: "Continue" }).click();
     await page.getByText("keeps nothing under this key").waitFor();
     await page.getByRole("textbox", { name: "JSON" }).fill("[1]");
     await page.getByRole("button", { name: "Save it" }).click();
@@ -86,7 +86,7 @@ describe("the pages of state", () => {
 
     const keys = await browser.open(`${berth.url}/state/keeper`);
     await keys.getByLabel("Keys that begin with").fill("of a");
-    await keys.getByRole("button", { name: "Show them" }).click();
+    await keys.getByRole("button", { name: "Show" }).click();
     await keys.getByRole("link", { name: "of a person" }).waitFor();
     assert.equal(await keys.getByRole("link", { name: "raw" }).count(), 0);
     await keys.getByRole("button", { name: "Delete of a person" }).click();

@@ -185,7 +185,7 @@ describe("a walk through the console", () => {
       const { page, hand } = walk;
       await hand.press(page.getByRole("link", { name: "ledger", exact: true }));
       await hand.press(tab(page, "Calls"));
-      await hand.press(page.getByLabel("Failed ones alone"), "Space");
+      await hand.press(page.getByLabel("Only failed calls"), "Space");
       await hand.press(page.getByRole("button", { name: "Show", exact: true }));
       await page.waitForURL(/failed=true/);
       const row = page.getByRole("row").filter({ has: page.getByRole("link", { name: new RegExp(`call ${id}$`) }) });
@@ -243,7 +243,7 @@ describe("a walk through the console", () => {
     await hand.press(page.getByRole("link", { name: /New server|Begin with a template/ }).first());
     await hand.fill(page.getByLabel("Name"), name);
     await hand.choose(page.getByRole("radio", { name: template }));
-    await hand.press(page.getByRole("button", { name: "Go on" }));
+    await hand.press(page.getByRole("button", { name: "Continue" }));
   }
 
   /** Opens the form of a tool from whatever tab is shown. */
