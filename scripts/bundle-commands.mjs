@@ -127,6 +127,7 @@ function compiledFile(source) {
  * @returns {Promise<string[]>} what these start, what that imports, and what that starts
  */
 async function startedBy(files) {
+  /** @type {Set<string>} */
   const known = new Set();
   let found = programsIn(files);
   while (found.some((file) => !known.has(file))) {

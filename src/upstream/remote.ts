@@ -430,7 +430,7 @@ function reachingWords(error: unknown, { protocol, host, hostname }: URL): strin
 /** The codes of sockets, name look-ups, TLS, and undici; the client has codes of its own. */
 const SYSTEM_CODE = /^(?:E[A-Z_]+|UND_ERR_[A-Z_]+)$/;
 
-/** What a successful answer is that the client cannot read; undefined for any other error. */
+/** The form of a successful answer that the client cannot read; undefined for any other error. */
 function formOf(error: unknown): string | undefined {
   if (error instanceof SdkError && error.code === SdkErrorCode.ClientHttpUnexpectedContent) {
     const { contentType } = error.data as { readonly contentType?: string | null };
