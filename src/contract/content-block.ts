@@ -32,6 +32,15 @@ export function isContentBlock(value: Json): value is ContentBlock {
   }
 }
 
+/** A prompt with each block of its content replaced. */
+export function withBlocks(prompt: PromptResult, blockOf: (block: ContentBlock) => ContentBlock): PromptResult {
+  const replaced = (message: PromptResult["messages"][number]): PromptResult["messages"][number] => ({
+    ...message,
+    content: blockOf(message.content),
+  });
+  return { ...prompt, messages: prompt.messages.map(replaced) };
+}
+
 const KINDS: ReadonlySet<string> = new Set(["text", "image", "audio", "resource_link", "resource"]);
 
 export function isKnownKind(type: string): boolean {

@@ -90,19 +90,25 @@ function isContinuation(byte: number): boolean {
 export abstract class LongJson {
   /** All of it but its `_meta`. */
   readonly text: LongText;
-  readonly _meta: JsonObject | undefined;
+  /** JSON text. */
+  readonly meta: string | undefined;
   readonly digest: JsonDigest;
 
-  constructor(text: LongText, digest: JsonDigest, meta?: JsonObject) {
+  constructor(text: LongText, digest: JsonDigest, meta?: string) {
     this.text = text;
     this.digest = digest;
-    this._meta = meta;
+    this.meta = meta;
+  }
+
+  get _meta(): JsonObject | undefined {
+    return this.meta === undefined ? undefined : (JSON.parse(this.meta) as JsonObject);
   }
 
   /** Parses all of it, which takes a while. */
   read(): JsonObject {
     const read = JSON.parse(String(this.text)) as JsonObject;
-    return this._meta ? { ...read, _meta: this._meta } : read;
+    const { _meta } = this;
+    return _meta ? { ...read, _meta } : read;
   }
 
   toJSON(): JsonObject {

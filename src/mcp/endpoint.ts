@@ -4,6 +4,7 @@ import type { Errands } from "../cluster/errands.ts";
 import { permittedCatalog } from "../host/catalog/permitted.ts";
 import type { Checks } from "../host/checks/checks.ts";
 import type { Host } from "../host/host.ts";
+import { hasInexactNumbers } from "../lib/exact-numbers.ts";
 import { isObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import { parseJson } from "../lib/parse-json.ts";
@@ -148,7 +149,8 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   };
 
   function read(tenant: string, body: string): unknown {
-    return body.length > inlineUnits ? checks!.readMessage(tenant, body) : parseJson(body);
+    const isForReader = body.length > inlineUnits || (checks !== undefined && hasInexactNumbers(body));
+    return isForReader ? checks!.readMessage(tenant, body) : parseJson(body);
   }
 
   /** The way of a message: whether it may come in, the catalog, the era. */

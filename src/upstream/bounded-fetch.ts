@@ -3,7 +3,7 @@ import { GrowingBytes } from "../lib/growing-bytes.ts";
 import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 import type { LongResults } from "./bypass.ts";
 import type { Inflow } from "./inflow.ts";
-import { longResult, type LongMessage, type LongReader } from "./long-answers.ts";
+import { isForReader, longResult, type LongMessage, type LongReader } from "./long-answers.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 /** How the answers of one server are read. */
@@ -159,7 +159,7 @@ async function* bodyOf(body: Pieces, held: Held, reading: BoundedReading): Piece
     held.add(piece);
   }
   const whole = held.take();
-  if (elsewhere && whole.length > elsewhere.long.inlineBodyBytes) {
+  if (elsewhere && isForReader(elsewhere.long, bufferOf(whole))) {
     const read = await elsewhere.long.message(whole);
     // The client finds out that it is no message.
     yield encoded(read.text === undefined && read.fault === undefined ? "" : without(read, reading, elsewhere));
@@ -194,7 +194,7 @@ async function* eventsOf(body: Pieces, held: Held, reading: BoundedReading): Pie
       at = end;
       events += 1;
       const event = held.take();
-      if (!elsewhere || event.length <= elsewhere.long.inlineBodyBytes) {
+      if (!elsewhere || !isForReader(elsewhere.long, bufferOf(event))) {
         text += eventText(bufferOf(event).toString("latin1"));
       } else {
         if (text !== "") yield await handOn();

@@ -3,7 +3,7 @@ import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import type { MessageRoom, HeldMessage } from "../lib/message-room.ts";
 import type { Limits } from "../limits/limits.ts";
 import { StderrTail } from "../processes/stderr-tail.ts";
-import { longResult, type LongMessage, type LongReader } from "./long-answers.ts";
+import { isForReader, longResult, type LongMessage, type LongReader } from "./long-answers.ts";
 import { messagesIn, readLine, type UpstreamMessage } from "./messages.ts";
 
 export type OutputLimits = Pick<
@@ -98,7 +98,7 @@ export class ChildOutput {
   #take(line: Buffer): void {
     if (this.#isFaulty) return;
     if (this.#waiting) this.#waiting.push(line);
-    else if (this.#long && line.length > this.#long.inlineBodyBytes) void this.#readElsewhere(this.#long, line);
+    else if (this.#long && isForReader(this.#long, line)) void this.#readElsewhere(this.#long, line);
     else this.#read(line);
   }
 
@@ -116,7 +116,7 @@ export class ChildOutput {
     this.#readAll = new Promise((resolve) => (this.#onRead = resolve));
     this.#stdout.pause();
     for (let line = waiting.shift(); line && !this.#isFaulty; line = waiting.shift()) {
-      if (line.length > long.inlineBodyBytes) await this.#readLong(long, line);
+      if (isForReader(long, line)) await this.#readLong(long, line);
       else this.#read(line);
     }
     this.#waiting = undefined;

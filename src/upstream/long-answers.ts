@@ -1,4 +1,5 @@
 import type { Scalar } from "../contract/parameter-headers.ts";
+import { hasInexactNumbers, readExactly, type ExactJson } from "../lib/exact-numbers.ts";
 import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type JsonText } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
 import { messagesIn } from "./messages.ts";
@@ -64,6 +65,11 @@ export type LongLimits = Pick<
   | "upstreamListItems"
 >;
 
+/** True for a message that its reader reads: it is long, or has numbers that the serving thread would write otherwise. */
+export function isForReader({ inlineBodyBytes }: LongReader, message: Buffer): boolean {
+  return message.length > inlineBodyBytes || hasInexactNumbers(message.toString("latin1"));
+}
+
 /** Wraps a result of a long message. */
 export function longResult({ result }: LongMessage["results"][number]): LongAnswer | LongPage {
   return result instanceof Uint8Array ? new LongAnswer(result) : new LongPage(result);
@@ -71,12 +77,13 @@ export function longResult({ result }: LongMessage["results"][number]): LongAnsw
 
 /** The work of a `LongReader` on one message. */
 export function readLongMessage(json: string, limits: LongLimits): LongMessage {
-  let value: unknown;
+  let exact: ExactJson;
   try {
-    value = JSON.parse(json);
+    exact = readExactly(json);
   } catch {
     return NO_MESSAGE;
   }
+  const { value, written } = exact;
   const messages = messagesIn(value) as Record<string, unknown>[] | undefined;
   if (!messages) return NO_MESSAGE;
   const results: LongResultAt[] = [];
@@ -85,14 +92,14 @@ export function readLongMessage(json: string, limits: LongLimits): LongMessage {
     if (isObject(error)) Object.assign(message, { error: shortError(error) });
     // Its questions are read unchanged.
     if (!isObject(result) || "error" in message || result["resultType"] === "input_required") continue;
-    const page = pageIn(result, limits);
+    const page = pageIn(result, limits, written);
     if (page) results.push({ at, result: page });
     else if (nestsTooDeep(result, Infinity)) {
       delete message["result"];
       message["error"] = { code: INTERNAL_ERROR, message: `its result nests more than ${NESTING_MAX} levels deep` };
       continue;
     } else if (RESULT_KEYS.some((key) => key in result)) {
-      results.push({ at, result: new TextEncoder().encode(JSON.stringify(result)) });
+      results.push({ at, result: new TextEncoder().encode(written(result)) });
     } else continue;
     message["result"] = {};
   }
@@ -101,7 +108,7 @@ export function readLongMessage(json: string, limits: LongLimits): LongMessage {
   if (valuesIn(value, messageValues) > messageValues) {
     return faulty(`of more than ${messageValues} values (BERTH_MESSAGE_VALUES)`);
   }
-  const text = JSON.stringify(value);
+  const text = written(value);
   if (text.length > upstreamNoticeBytes) {
     return faulty(`of more than ${upstreamNoticeBytes} bytes (BERTH_UPSTREAM_NOTICE_BYTES)`);
   }
@@ -128,12 +135,13 @@ export function sift(
   entry: unknown,
   at: EntryAt,
   limits: EntryLimits,
+  written: ExactJson["written"] = JSON.stringify,
 ): (Sifted & { readonly json: string }) | LeftOutEntry {
   const name = nameOf(entry, at);
   const leftOut = (why: string): LeftOutEntry => ({ name: name.slice(0, SHOWN_UNITS), why });
   if (name.length > NAME_UNITS) return leftOut(`its ${at.nameKey} has more than ${NAME_UNITS} characters`);
   if (nestsTooDeep(entry, Infinity)) return leftOut(`it nests more than ${NESTING_MAX} levels deep`);
-  const json = JSON.stringify(entry);
+  const json = written(entry);
   const bytes = Buffer.byteLength(json);
   const { upstreamEntryBytes } = limits;
   if (bytes > upstreamEntryBytes) {
@@ -184,7 +192,11 @@ function nameOf(entry: unknown, { nameKey, index }: EntryAt): string {
   return typeof name === "string" ? name : `number ${index + 1}`;
 }
 
-function pageIn(result: Record<string, unknown>, limits: LongLimits): PageParts | undefined {
+function pageIn(
+  result: Record<string, unknown>,
+  limits: LongLimits,
+  written: ExactJson["written"],
+): PageParts | undefined {
   if ("content" in result) return undefined;
   for (const [list, nameKey] of Object.entries(LISTS)) {
     const entries = result[list];
@@ -193,7 +205,7 @@ function pageIn(result: Record<string, unknown>, limits: LongLimits): PageParts 
     let [bytes, values] = [0, 0];
     // One more than the limit shows that there are too many.
     for (const [index, entry] of entries.slice(0, limits.upstreamListItems + 1).entries()) {
-      const sifted = sift(entry, { nameKey, index, bytes, values }, limits);
+      const sifted = sift(entry, { nameKey, index, bytes, values }, limits, written);
       if ("why" in sifted) leftOut.push(sifted);
       else {
         kept.push(sifted.json);

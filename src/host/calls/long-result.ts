@@ -14,7 +14,8 @@ export interface LongResultParts {
   readonly structured?: Uint8Array;
   /** Further members, without braces. */
   readonly more?: Uint8Array;
-  readonly meta?: JsonObject;
+  /** JSON text. */
+  readonly meta?: string;
   readonly isError: boolean;
   /** The beginning of an error's message. */
   readonly said?: string;
@@ -73,7 +74,8 @@ function written({ content, isError, more }: LongResultParts, structured: LongTe
 export interface LongObjectParts {
   /** In UTF-8, without `_meta`. */
   readonly text: Uint8Array;
-  readonly meta?: JsonObject | undefined;
+  /** JSON text. */
+  readonly meta?: string | undefined;
   readonly digest: JsonDigest;
   /** The same for revisions that cannot carry all of its content. */
   readonly older?: OlderTexts | undefined;
@@ -107,7 +109,7 @@ export class LongObject extends LongJson implements ReadResult, PromptResult {
 
   /** A copy with members added that it does not have. */
   with(members: JsonObject): LongObject {
-    const { digest, _meta: meta } = this;
+    const { digest, meta } = this;
     return new LongObject({ text: this.text.closedBy(JSON.stringify(members).slice(1)), meta, digest });
   }
 
@@ -119,10 +121,10 @@ export class LongObject extends LongJson implements ReadResult, PromptResult {
 /** The JSON text of a result, or of what stands for one. */
 export function jsonOf(result: object): Text {
   if (result instanceof LongText) return result;
-  if (result instanceof LongJson) return withMeta(result.text, result._meta);
+  if (result instanceof LongJson) return withMeta(result.text, result.meta);
   return result instanceof JsonText ? result.text : JSON.stringify(result);
 }
 
-function withMeta(text: LongText, meta: JsonObject | undefined): LongText {
-  return meta ? text.closedBy(`"_meta":${JSON.stringify(meta)}}`) : text;
+function withMeta(text: LongText, meta: string | undefined): LongText {
+  return meta === undefined ? text : text.closedBy(`"_meta":${meta}}`);
 }

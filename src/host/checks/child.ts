@@ -1,5 +1,6 @@
 import { Socket } from "node:net";
 import { getHeapStatistics } from "node:v8";
+import { withBlocks } from "../../contract/content-block.ts";
 import { scalarsAt } from "../../contract/parameter-headers.ts";
 import { filledPrompt } from "../../entry/prompt-fields.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
@@ -8,12 +9,14 @@ import { readValue } from "../../executor/guest-value.ts";
 import { digestOfJson } from "../../lib/canonical-json.ts";
 import { parseDraft } from "../../lib/draft.ts";
 import { errors, type BerthError } from "../../lib/errors.ts";
+import { readExactly, type ExactJson } from "../../lib/exact-numbers.ts";
 import {
   isObject,
   NESTING_MAX,
   nestsTooDeep,
   valuesIn,
   type Json,
+  type JsonDigest,
   type JsonObject,
   type JsonSchema,
 } from "../../lib/json.ts";
@@ -167,20 +170,25 @@ function readyFor(schema: string, texts: boolean): ReadySchema {
 }
 
 function readOf({ body, valuesMax, isArguments }: ReadTask): CheckReport {
-  let value: unknown;
+  let exact: ExactJson;
   try {
-    value = parseJson(body);
+    parseJson(body);
+    exact = readExactly(body);
   } catch (error) {
     return refusedBy(error as BerthError);
   }
+  const { value, written } = exact;
+  const argumentsOf = (args: Record<string, unknown>): { text: string; digest: JsonDigest } => {
+    const text = written(args);
+    return { text, digest: digestOfJson(written === JSON.stringify ? args : JSON.parse(text)) };
+  };
   if (isArguments) {
     if (!isObject(value)) {
       return { problems: [], refusal: { code: "invalid_params", message: "the body must be an object of arguments" } };
     }
-    const own = { at: 0, text: JSON.stringify(value), digest: digestOfJson(value) };
-    return { problems: [], read: { message: "null", arguments: [own] } };
+    return { problems: [], read: { message: "null", arguments: [{ at: 0, ...argumentsOf(value) }] } };
   }
-  const found: { at: number; text: string; digest: ReturnType<typeof digestOfJson> }[] = [];
+  const found: { at: number; text: string; digest: JsonDigest }[] = [];
   for (const [at, message] of (Array.isArray(value) ? (value as unknown[]) : [value]).entries()) {
     if (!isObject(message) || typeof message["method"] !== "string" || !isObject(message["params"])) continue;
     const { [NATIVE_META]: meta, ...given } = message["params"];
@@ -188,7 +196,7 @@ function readOf({ body, valuesMax, isArguments }: ReadTask): CheckReport {
     const isNative = /[._]/.test(message["method"]);
     const args = isNative ? given : given["arguments"];
     if ((!isNative && message["method"] !== "tools/call") || !isObject(args)) continue;
-    found.push({ at, text: JSON.stringify(args), digest: digestOfJson(args) });
+    found.push({ at, ...argumentsOf(args) });
     if (isNative) message["params"] = meta === undefined ? {} : { [NATIVE_META]: meta };
     else delete message["params"]["arguments"];
   }
@@ -196,7 +204,7 @@ function readOf({ body, valuesMax, isArguments }: ReadTask): CheckReport {
     const message = `a message of this length has at most ${valuesMax} values (BERTH_MESSAGE_VALUES) besides the arguments of a tool`;
     return { problems: [], refusal: { code: "invalid_request", message } };
   }
-  return { problems: [], read: { message: JSON.stringify(value), arguments: found } };
+  return { problems: [], read: { message: written(value), arguments: found } };
 }
 
 /** Texts are cut, since no header repeats one that is longer than any header. */
@@ -299,38 +307,38 @@ function objectIn(value: ReturnedValue, given: OutcomeUse): Written<LongObjectPa
 }
 
 /** The parts that are needed to write a result without parsing it. */
-function partsOf(result: CallResult): Written<LongResultParts> {
+function partsOf(result: CallResult, write: ExactJson["written"] = JSON.stringify): Written<LongResultParts> {
   const { content: blocks, structuredContent, isError, _meta: meta, ...others } = result;
-  const structured = structuredContent === undefined ? undefined : JSON.stringify(structuredContent);
-  const content = JSON.stringify(blocks);
-  const more = JSON.stringify(isError === false ? { isError, ...others } : others).slice(1, -1);
+  const structured = structuredContent === undefined ? undefined : write(structuredContent);
+  const content = write(blocks);
+  const more = write(isError === false ? { isError, ...others } : others).slice(1, -1);
   const parts = {
     content: encoder.encode(content),
     blocks: blocks.length,
-    older: olderTexts(blocks, (blockOf) => blocks.map(blockOf)),
+    older: olderTexts(blocks, (blockOf) => write(blocks.map(blockOf))),
     ...(structured !== undefined && { structured: encoder.encode(structured) }),
     ...(more !== "" && { more: encoder.encode(more) }),
-    ...(meta && { meta }),
+    ...(meta && { meta: write(meta) }),
     isError: isError === true,
     ...(isError && { said: saidIn(result) }),
     size: sizeOf(result),
-    digest: digestOfJson(result),
+    digest: digestOfJson(write === JSON.stringify ? result : JSON.parse(write(result))),
   };
-  return { parts, units: content.length + (structured?.length ?? 0) + more.length + unitsOf(meta) };
+  return { parts, units: content.length + (structured?.length ?? 0) + more.length + (parts.meta?.length ?? 0) };
 }
 
 /** Undefined where every revision can carry all of the content. */
 function olderTexts(
   content: readonly ContentBlock[],
-  write: (blockOf: (block: ContentBlock) => ContentBlock) => unknown,
+  write: (blockOf: (block: ContentBlock) => ContentBlock) => string,
 ): OlderTexts | undefined {
   const hasAudio = content.some(({ type }) => type === "audio");
   if (!hasAudio && !content.some(({ type }) => type === "resource_link")) return undefined;
-  const withAudio = encoder.encode(JSON.stringify(write(withoutLink)));
+  const withAudio = encoder.encode(write(withoutLink));
   const without = (block: ContentBlock): ContentBlock => withoutAudio(withoutLink(block));
   return {
     "2025-03-26": withAudio,
-    "2024-11-05": hasAudio ? encoder.encode(JSON.stringify(write(without))) : withAudio,
+    "2024-11-05": hasAudio ? encoder.encode(write(without)) : withAudio,
   };
 }
 
@@ -343,9 +351,8 @@ const decoder = new TextDecoder();
 const encoder = new TextEncoder();
 
 function answerOf({ answer, as, what, unitsMax }: AnswerTask): ReadAnswer | { broken: string } {
-  const given = JSON.parse(decoder.decode(answer)) as Record<string, unknown>;
   try {
-    const { parts, units } = answerIn(given, as, what);
+    const { parts, units } = answerIn(decoder.decode(answer), as, what);
     if (units <= unitsMax) return parts;
     return { broken: `${what}: its result is written in more than ${unitsMax} characters` };
   } catch (error) {
@@ -360,14 +367,17 @@ interface Written<T> {
   readonly units: number;
 }
 
-function answerIn(given: Record<string, unknown>, as: AnswerKind, what: string): Written<ReadAnswer> {
+function answerIn(answer: string, as: AnswerKind, what: string): Written<ReadAnswer> {
   const warnings: string[] = [];
+  // Numbers count here; its other numbers pass through as they are.
+  const { value, written } = as === "completion" ? plainly(answer) : readExactly(answer);
+  const given = value as Record<string, unknown>;
   if (as === "tool") {
     const result = resultOf(readToolResult(what, given));
     const ended = endOfResult(result, (message) => warnings.push(message)) ?? { result };
     const { result: end, transient } = ended;
     const asks = "inputRequests" in end;
-    const { parts: tool, units } = asks ? { parts: end, units: JSON.stringify(end).length } : partsOf(end);
+    const { parts: tool, units } = asks ? { parts: end, units: JSON.stringify(end).length } : partsOf(end, written);
     return { parts: { tool, warnings, ...(transient !== undefined && { transient }) }, units };
   }
   if (as === "completion") {
@@ -376,9 +386,13 @@ function answerIn(given: Record<string, unknown>, as: AnswerKind, what: string):
   }
   const { parts: object, units } =
     as === "resource"
-      ? objectOf(readResultOf(readResourceResult(what, given)))
-      : promptObject(gotPromptOf(readPromptResult(what, given)));
+      ? objectOf(readResultOf(readResourceResult(what, given)), written)
+      : promptObject(gotPromptOf(readPromptResult(what, given)), written);
   return { parts: { warnings, object }, units };
+}
+
+function plainly(json: string): ExactJson {
+  return { value: JSON.parse(json), written: JSON.stringify };
 }
 
 function listOf({ list, isFrame, listBytes, outputBytes }: ListTask): ReadList {
@@ -433,25 +447,25 @@ function remadeIn(
   }
 }
 
-function promptObject(prompt: PromptResult): Written<LongObjectParts> {
+function promptObject(prompt: PromptResult, write: ExactJson["written"] = JSON.stringify): Written<LongObjectParts> {
   const { messages } = prompt;
   const older = olderTexts(
     messages.map(({ content }) => content),
-    (blockOf) => ({ ...prompt, messages: messages.map(({ role, content }) => ({ role, content: blockOf(content) })) }),
+    (blockOf) => write(withBlocks(prompt, blockOf)),
   );
-  const { parts, units } = objectOf(prompt);
+  const { parts, units } = objectOf(prompt, write);
   return { parts: { ...parts, older }, units };
 }
 
-function objectOf(value: object): Written<LongObjectParts> {
+function objectOf(value: object, write: ExactJson["written"] = JSON.stringify): Written<LongObjectParts> {
   const { _meta: meta, ...others } = value as AnyOutput;
-  const text = JSON.stringify(others);
-  const parts = { text: encoder.encode(text), ...(meta && { meta }), digest: digestOfJson(value) };
-  return { parts, units: text.length + unitsOf(meta) };
-}
-
-function unitsOf(meta: JsonObject | undefined): number {
-  return meta ? JSON.stringify(meta).length : 0;
+  const text = write(others);
+  const parts = {
+    text: encoder.encode(text),
+    ...(meta && { meta: write(meta) }),
+    digest: digestOfJson(write === JSON.stringify ? value : JSON.parse(write(value))),
+  };
+  return { parts, units: text.length + (parts.meta?.length ?? 0) };
 }
 
 function judged(schema: string, value: unknown): CheckReport {

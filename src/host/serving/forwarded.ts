@@ -83,7 +83,7 @@ type PackedEnd =
   | { readonly plain: object }
   | {
       readonly object: { readonly pieces: LongText["pieces"] } & Pick<LongObject, "digest" | "older"> & {
-          readonly meta: JsonObject | undefined;
+          readonly meta: string | undefined;
         };
     }
   | {
@@ -97,7 +97,7 @@ export function packEnd(end: RoundEnd<object>): PackedEnd {
   if ("inputRequests" in end) return { asked: end };
   const { ended } = end;
   if (ended instanceof LongObject) {
-    const { text, digest, older, _meta: meta } = ended;
+    const { text, digest, older, meta } = ended;
     return { object: { pieces: text.pieces, digest, older, meta } };
   }
   if (!(ended instanceof LongToolResult)) return { plain: ended };

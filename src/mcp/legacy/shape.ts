@@ -1,3 +1,4 @@
+import { withBlocks } from "../../contract/content-block.ts";
 import { mapsOfSchemas, placesOfSchemas } from "../../contract/subschemas.ts";
 import { withoutAudio, withoutLink } from "../../host/calls/content.ts";
 import { jsonOf, LongObject, LongResult } from "../../host/calls/long-result.ts";
@@ -69,7 +70,7 @@ function older(name: "2025-03-26" | "2024-11-05", blockOf: (block: ContentBlock)
     },
     promptResult(result) {
       if (result instanceof LongObject) return result.older ? new LongText(result.older[name]) : result;
-      return { ...result, messages: result.messages.map((each) => ({ ...each, content: blockOf(each.content) })) };
+      return withBlocks(result, blockOf);
     },
   };
 }

@@ -1,6 +1,5 @@
 import { jsonOf } from "../../host/calls/long-result.ts";
 import type { Catalog, AnyOutput } from "../../host/catalog/catalog.ts";
-import type { JsonObject } from "../../lib/json.ts";
 import { LongJson, LongText, type Text } from "../../lib/long-text.ts";
 import { META_SERVER_INFO } from "../revisions.ts";
 
@@ -20,8 +19,8 @@ export class ResultWriter {
   }
 
   write(catalog: Catalog, type: ResultType, result: object): Text {
-    const { _meta: meta } = result as AnyOutput;
-    if (meta) return this.#written(withoutMeta(result), this.#tailWith(catalog, type, meta));
+    const meta = result instanceof LongJson ? result.meta : metaText(result);
+    if (meta !== undefined) return this.#written(withoutMeta(result), this.#tailWith(catalog, type, meta));
     return this.#written(jsonOf(result), this.#tail(catalog, type));
   }
 
@@ -30,8 +29,10 @@ export class ResultWriter {
     return `${text.slice(0, -1)}${text === "{}" ? "" : ","}${tail}`;
   }
 
-  #tailWith(catalog: Catalog, type: ResultType, meta: JsonObject): string {
-    return `"resultType":"${type}","_meta":${JSON.stringify({ ...meta, [META_SERVER_INFO]: this.serverInfo(catalog) })}}`;
+  /** `meta` is the JSON text of an object that does not tell the server. */
+  #tailWith(catalog: Catalog, type: ResultType, meta: string): string {
+    const own = `"${META_SERVER_INFO}":${JSON.stringify(this.serverInfo(catalog))}`;
+    return `"resultType":"${type}","_meta":{${own}${meta === "{}" ? "" : ","}${meta.slice(1)}}`;
   }
 
   #tail(catalog: Catalog, type: ResultType): string {
@@ -43,6 +44,10 @@ export class ResultWriter {
     catalog.memo.set(key, tail);
     return tail;
   }
+}
+
+function metaText({ _meta }: AnyOutput): string | undefined {
+  return _meta && JSON.stringify(_meta);
 }
 
 function withoutMeta(result: AnyOutput): Text {

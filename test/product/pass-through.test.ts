@@ -1,0 +1,118 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import {
+  compareServer,
+  documentedExceptions,
+  EXCEPTIONS,
+  openHosted,
+  REVISIONS,
+  SHOWN_ELSEWHERE,
+  startDirect,
+  type ServerToCompare,
+} from "../support/pass-through.ts";
+import { fixtures } from "../support/upstreams.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "berth-pass-through-"));
+after(() => rmSync(folder, { recursive: true, force: true }));
+writeFileSync(join(folder, "a.txt"), "one line\n");
+
+describe("a hosted server, compared with itself", () => {
+  const used = new Set<string>();
+  const all = servers();
+  let berth: TestBerth;
+  before(async () => {
+    const mcps = Object.values(all).map((server, at) => [`s${at}`, { upstream: launcherOf(server) }]);
+    berth = await startTestBerth({ mcps: Object.fromEntries(mcps), env: { BERTH_UPSTREAM_PROGRAMS: "on" } });
+  });
+  after(() => berth.close());
+
+  for (const [at, [name, server]] of Object.entries(all).entries()) {
+    for (const revision of REVISIONS) {
+      it(`${name} is deep-equal to what it is directly, in ${revision}`, async (t) => {
+        const direct = await startDirect(server, revision);
+        t.after(() => direct.close());
+        const hosted = await openHosted(`${berth.url}/mcp/s${at}`, revision);
+        await compareServer(server, revision, direct.ask, hosted, used);
+      });
+    }
+  }
+
+  it("differs only in what docs/pass-through.md says, and each line of it is needed", () => {
+    assert.deepEqual(documentedExceptions().sort(), [...Object.keys(EXCEPTIONS), ...SHOWN_ELSEWHERE].sort());
+    assert.deepEqual([...used].sort(), Object.keys(EXCEPTIONS).sort());
+  });
+});
+
+function launcherOf({ program: [, path, ...args] }: ServerToCompare): string {
+  return `mcp+node://${path}?${args.map((arg) => `arg=${encodeURIComponent(arg)}`).join("&")}`;
+}
+
+function servers(): Record<string, ServerToCompare> {
+  const bin = (path: string): string => resolve("test/upstreams/node_modules", path);
+  const text = join(folder, "a.txt");
+  const call = (name: string, args: object) => ["tools/call", { name, arguments: args }] as const;
+  return {
+    "a server that says all there is to say": {
+      program: ["node", join(fixtures, "says-all.mjs")],
+      asks: [
+        call("plain", { n: 1 }),
+        call("numbers", {}),
+        call("repeats-numbers", { a: "#1.0", b: ["#12345678901234567890", "#-0"], c: { d: "#1e400" } }),
+        call("unknown-content", {}),
+        call("error", {}),
+        call("nothing", {}),
+        ["tools/call", { name: "repeats-meta", arguments: {}, _meta: { "example.org/mark": { deep: [1, null] } } }],
+        ["resources/read", { uri: "ui://all/app.html" }],
+        ["resources/read", { uri: "all://none" }],
+        ["prompts/get", { name: "all", arguments: { who: "Ada" } }],
+        ["completion/complete", { ref: { type: "ref/prompt", name: "all" }, argument: { name: "who", value: "A" } }],
+      ],
+    },
+    "server-everything": {
+      program: ["node", bin("@modelcontextprotocol/server-everything/dist/index.js"), "stdio"],
+      asks: [
+        call("echo", { message: "hi" }),
+        call("get-sum", { a: 1, b: 2 }),
+        call("get-annotated-message", { messageType: "error", includeImage: true }),
+        call("get-resource-links", { count: 3 }),
+        call("get-structured-content", { location: "New York" }),
+        call("get-tiny-image", {}),
+        call("echo", {}),
+        call("none", {}),
+        ["prompts/get", { name: "args-prompt", arguments: { city: "Paris", state: "Texas" } }],
+        ["resources/read", { uri: "demo://resource/static/document/features.md" }],
+        ["resources/read", { uri: "demo://resource/none" }],
+      ],
+    },
+    "server-filesystem": {
+      program: ["node", bin("@modelcontextprotocol/server-filesystem/dist/index.js"), folder],
+      asks: [
+        call("read_text_file", { path: text }),
+        call("list_directory", { path: folder }),
+        call("read_text_file", { path: "/etc/passwd" }),
+        call("read_media_file", { path: text }),
+      ],
+    },
+    "filesystem 2025.8.21, whose schemas have no type": {
+      program: ["node", bin("filesystem-2025.8.21/dist/index.js"), folder],
+      asks: [call("read_text_file", { path: text })],
+    },
+    "server-memory": {
+      program: ["node", bin("@modelcontextprotocol/server-memory/dist/index.js")],
+      asks: [call("read_graph", {}), call("search_nodes", { query: "none" })],
+    },
+    "server-sequential-thinking": {
+      program: ["node", bin("@modelcontextprotocol/server-sequential-thinking/dist/index.js")],
+      asks: [call("sequentialthinking", { thought: "one" })],
+    },
+    context7: {
+      program: ["node", bin("@upstash/context7-mcp/dist/index.js")],
+      asks: [call("query-docs", {})],
+    },
+    playwright: { program: ["node", bin("playwright-0.0.76/cli.js")], asks: [] },
+  };
+}
