@@ -13,7 +13,6 @@ import type { PackageFiles } from "./package-files.ts";
 import { isCode, isDeclarations } from "./resolve.ts";
 import { discoverShell } from "./shell.ts";
 import { isSkillFile } from "./skill-files.ts";
-import { findSkills } from "./skills.ts";
 
 /** Everything the compiler's child does with a definition. `discover` leaves out the bundle, and tells apart what is wrong with it. */
 export type CompileTask = "compile" | "discover";
@@ -33,7 +32,7 @@ export async function compileDefinition(
     const problem: Problem = { code: "package-refused", message: sentence(packages), severity: "error" };
     return { ...nothingFound, problems: [{ ...problem, file: source.entry }] };
   }
-  const found = withSkills(source, await findAll(withoutSkillCode(source), limits, packages), limits);
+  const found = await withSkills(source, await findAll(withoutSkillCode(source), limits, packages), limits);
   if (found.problems.some(({ code }) => code === "syntax-error" || code === "nothing-exported")) {
     return { ...found, problems: shortProblems(found.problems) };
   }
@@ -58,8 +57,14 @@ function withoutSkillCode(source: DefinitionSource): DefinitionSource {
   return { ...source, files: Object.fromEntries(files) };
 }
 
-function withSkills(source: DefinitionSource, found: Discovery, limits: ContractLimits = defaultLimits): Discovery {
+/** The reader of YAML is loaded for what needs it. */
+async function withSkills(
+  source: DefinitionSource,
+  found: Discovery,
+  limits: ContractLimits = defaultLimits,
+): Promise<Discovery> {
   if (!Object.keys(source.files).some(isSkillFile)) return found;
+  const { findSkills } = await import("./skills.ts");
   const { skills, problems } = findSkills(source, limits);
   return { ...found, problems: [...found.problems, ...problems], ...(skills.length > 0 && { skills }) };
 }

@@ -1,5 +1,4 @@
 import type { PromptArgument, SkillFrontmatter, ToolAnnotations } from "../contract/contract.ts";
-import type { Cid } from "../lib/cid.ts";
 import type { JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { PackagesInReach } from "../packages/package-set.ts";
@@ -34,8 +33,11 @@ export interface DiscoveredSkill {
   /** Its folder, relative to the folder of skills: `refunds`, or `billing/refunds`. */
   readonly path: string;
   readonly frontmatter: SkillFrontmatter;
-  /** Its files, by path, relative to its folder; those of skills in it, too. Each is a file of the definition. */
-  readonly files: readonly { readonly path: string; readonly cid: Cid; readonly size: number }[];
+  /**
+   * Its files, by path, relative to its folder; those of skills in it, too. Each is a file of the definition. The digest
+   * is the SHA-256 of its bytes in hexadecimal digits.
+   */
+  readonly files: readonly { readonly path: string; readonly digest: string; readonly size: number }[];
 }
 
 /** `@secret NAME` or `@network host[:port]`, each perhaps with a purpose behind it. */

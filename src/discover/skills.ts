@@ -1,6 +1,6 @@
+import { createHash } from "node:crypto";
 import { posix } from "node:path";
 import { parseDocument, visit, type Document } from "yaml";
-import { rawBlock } from "../lib/cid.ts";
 import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import { cutText } from "../lib/cut-text.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
@@ -37,8 +37,9 @@ export function findSkills(
     const file = `${root}/${SKILL_FILE}`;
     const listed = own.filter(isOf(root)).map((path) => {
       const text = files[path]!;
-      const { cid, bytes } = rawBlock(isBytes(path) ? Buffer.from(text, "base64") : text);
-      return { path: path.slice(root.length + 1), cid, size: bytes.length };
+      const bytes = Buffer.from(text, isBytes(path) ? "base64" : "utf8");
+      const digest = createHash("sha256").update(bytes).digest("hex");
+      return { path: path.slice(root.length + 1), digest, size: bytes.length };
     });
     const read = readFrontmatter(file, files[file]!, limits);
     const found = [

@@ -199,6 +199,11 @@ export function digestOf(cid: Cid): Uint8Array {
   return base32.decode(cid).subarray(-32);
 }
 
+/** The CID of the bytes with this SHA-256. */
+export function cidOfDigest(digest: Uint8Array): Cid {
+  return written(RAW, digest);
+}
+
 /** True if `bytes` match `cid`. False for a text that is not a CID of Berth's two kinds. */
 export function matches(cid: Cid, bytes: Uint8Array): boolean {
   const codec = codecOf(cid);

@@ -82,10 +82,12 @@ for (const mode of modes) {
 
     test("all that the compiler loads only for some definitions is there", async () => {
       const tags = '@inputSchema {"type": "object", "properties": {"to": {"type": "string", "format": "email"}}}';
-      const { problems, tools } = await compile(
+      const { problems, tools, skills } = await compile(
         `/**\n * Sends.\n * ${tags}\n */\nexport function send(args: { to: string }): string { return args.to }`,
+        { "m.skills/send/SKILL.md": "---\nname: send\ndescription: Sends.\n---\n" },
       );
       assert.deepEqual(problems, []);
+      assert.equal(skills?.length, 1);
       assert.equal(tools.length, 1);
     });
 

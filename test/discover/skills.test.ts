@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -6,10 +7,11 @@ import { describe, it, type TestContext } from "node:test";
 import { compileDefinition } from "../../src/discover/compile.ts";
 import { gatherDefinition } from "../../src/discover/gather.ts";
 import { findSkills, type SkillLimits } from "../../src/discover/skills.ts";
-import { rawBlock } from "../../src/lib/cid.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 
 const SKILL = "---\nname: tidy\ndescription: Puts notes in order.\n---\n\n# Tidy\n";
+
+const digest = (content: string | Uint8Array): string => createHash("sha256").update(content).digest("hex");
 
 function found(files: Record<string, string>, limits: Partial<SkillLimits> = {}, entry = "notes.ts") {
   return findSkills({ entry, files: { [entry]: "", ...files } }, { ...defaultLimits, ...limits });
@@ -41,9 +43,9 @@ describe("a folder beside a definition", () => {
       ],
     );
     assert.deepEqual(skills[0]!.files, [
-      { path: "SKILL.md", cid: rawBlock(SKILL).cid, size: SKILL.length },
-      { path: "pixel.png", cid: rawBlock(Buffer.from([0, 255])).cid, size: 2 },
-      { path: "scripts/run.py", cid: rawBlock("print(1)\n").cid, size: 9 },
+      { path: "SKILL.md", digest: digest(SKILL), size: SKILL.length },
+      { path: "pixel.png", digest: digest(Uint8Array.of(0, 255)), size: 2 },
+      { path: "scripts/run.py", digest: digest("print(1)\n"), size: 9 },
     ]);
   });
 

@@ -3,7 +3,7 @@ import { skillResource } from "../../contract/skills.ts";
 import type { DiscoveredSkill } from "../../discover/discovery.ts";
 import { complain } from "../../entry/config-place.ts";
 import type { Offered } from "../../entry/offer.ts";
-import { digestOf, type Cid } from "../../lib/cid.ts";
+import { cidOfDigest, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { mediaTypeOf } from "../../lib/media-type.ts";
 import type { Store } from "../../store/store.ts";
@@ -21,10 +21,10 @@ export function servedSkills(server: string, found: readonly DiscoveredSkill[] =
   const files = new Map<string, Cid>();
   const contracts = found.map(({ path, frontmatter, files: own }): SkillContract => {
     const root = `skill://${encoded(server)}/${encoded(path)}`;
-    const resources = own.map(({ path: file, cid, size }) => {
+    const resources = own.map(({ path: file, digest, size }) => {
       const uri = `${root}/${encoded(file)}`;
-      files.set(uri, cid);
-      return { uri, digest: `sha256:${Buffer.from(digestOf(cid)).toString("hex")}`, size };
+      files.set(uri, cidOfDigest(Buffer.from(digest, "hex")));
+      return { uri, digest: `sha256:${digest}`, size };
     });
     return { uri: `${root}/SKILL.md`, frontmatter, resources };
   });
