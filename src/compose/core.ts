@@ -210,6 +210,7 @@ export async function openCore(
       sealer: createSealer(keys.seal, () => store.now()),
       records: store,
       observers,
+      servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
       limits,
     });
     observers.onConsent((tenant, facts) => audit.consent(tenant, facts));

@@ -62,7 +62,13 @@ export async function openHosted(
     const sealer = createSealer([randomBytes(32)]);
     const hosting = {
       store,
-      consents: new Consents({ sealer, records: store, observers: new Observers(), limits: patientLimits }),
+      consents: new Consents({
+        sealer,
+        records: store,
+        observers: new Observers(),
+        limits: patientLimits,
+        servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
+      }),
       executor,
       checks,
       compile: (source: DefinitionSource) => compiler.compile(source),

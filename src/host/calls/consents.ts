@@ -37,7 +37,7 @@ export class Consents {
     const [key, answer] = given;
     const asked = this.#opened(tool.tenant, key);
     if (typeof asked === "string") return this.#refuse(call, asked);
-    const why = whyNotFor(asked, call);
+    const why = whyNotFor(asked, call) ?? (await this.#whyNotNow(asked, tool));
     if (why) return this.#refuse(call, why, asked.id);
     return this.#use(call, asked, readConsent(answer));
   }
@@ -47,7 +47,9 @@ export class Consents {
     const { tool, digest, principal } = call;
     const { server, release, tool: name } = tool;
     const until = records.now() + limits.consentMs;
-    const asked: Asked = { id: randomUUID(), principal, server, release, tool: name, digest: digest.sha256, until };
+    const isServed = (await this.#servedRelease(tool)) === release;
+    const own = { id: randomUUID(), principal, server, release, tool: name, digest: digest.sha256 };
+    const asked: Asked = { ...own, until, ...(isServed && { isServed }) };
     const key = CONSENT_KEY + sealer.seal(bindingOf(tool.tenant), asked, limits.consentMs + KNOWN_MS);
     const json = args instanceof JsonText ? args.text : canonicalJson(args);
     const message = messageOf(call, shownArguments(json, limits.consentCharacters, known));
@@ -61,6 +63,21 @@ export class Consents {
       return this.#parts.sealer.unseal(bindingOf(tenant), key.slice(CONSENT_KEY.length)) as Asked;
     } catch (error) {
       if (error instanceof BerthError) return "unknown";
+      throw error;
+    }
+  }
+
+  /** A call that waits for the answer in its session still means the release that is served no more. */
+  async #whyNotNow({ isServed, release }: Asked, tool: CalledTool): Promise<Why | undefined> {
+    return isServed && (await this.#servedRelease(tool)) !== release ? "release" : undefined;
+  }
+
+  /** Undefined where the server is not served now. */
+  async #servedRelease({ tenant, server }: CalledTool): Promise<string | undefined> {
+    try {
+      return await this.#parts.servedRelease(tenant, server);
+    } catch (error) {
+      if (error instanceof BerthError && error.code.startsWith("server_")) return undefined;
       throw error;
     }
   }
@@ -121,6 +138,8 @@ export interface ConsentParts {
   readonly sealer: Sealer;
   readonly records: Pick<Records, "now" | "record" | "putRecord">;
   readonly observers: Pick<Observers, "consent">;
+  /** The CID of the release that a server's name stands for now. */
+  readonly servedRelease: (tenant: string, server: string) => Promise<string>;
   readonly limits: ConsentLimits;
 }
 
@@ -169,6 +188,8 @@ interface Asked {
   readonly digest: string;
   /** Milliseconds since the epoch. */
   readonly until: number;
+  /** True if its release was the one that the server's name stood for, and not an earlier one. */
+  readonly isServed?: boolean;
 }
 
 const REASONS = {

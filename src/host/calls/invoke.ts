@@ -13,8 +13,13 @@ import type { CallNotes } from "./observe.ts";
 
 /** Makes a tool of what says how it is carried out: every call of it goes the same way. */
 export function invocableTool<Returned>(invocable: Invocable<Returned>, task?: TaskSupport): Tool {
-  const { contract } = invocable;
-  return { contract, ...(task && { task }), call: (args, options) => invoke(invocable, args, options) };
+  const { contract, consent } = invocable;
+  return {
+    contract,
+    ...(task && { task }),
+    ...(consent && { asksConsent: () => true }),
+    call: (args, options) => invoke(invocable, args, options),
+  };
 }
 
 /**

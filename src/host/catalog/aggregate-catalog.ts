@@ -357,10 +357,12 @@ function ownName(server: string, name: string): string {
 type CatalogOf = (server: string) => Catalog | Promise<Catalog>;
 
 function toolOf({ server, own: contract }: Origin<ToolContract>, of: CatalogOf): Tool {
+  const own = async (): Promise<Tool | undefined> => (await of(server)).tool(ownName(server, contract.name));
   return {
     contract,
+    asksConsent: async () => (await own())?.asksConsent?.() ?? false,
     async call(args, options) {
-      const tool = (await of(server)).tool(ownName(server, contract.name));
+      const tool = await own();
       if (!tool) throw gone(contract.name);
       return tool.call(args, options);
     },

@@ -105,6 +105,8 @@ export interface Tool {
   readonly contract: ToolContract;
   /** Its calls can be tasks. Not part of the contract, because each revision shows it in its own way. */
   readonly task?: TaskSupport;
+  /** True if the user must approve each call; absent for a tool that never asks. */
+  asksConsent?(): boolean | Promise<boolean>;
   call(args: JsonObject | JsonText, options: CallOptions): Promise<CallResult | InputRequired>;
 }
 

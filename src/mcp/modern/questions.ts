@@ -53,9 +53,9 @@ export async function withAnswers({ host, sealer, limits }: QuestionParts, call:
   try {
     state = sealer.unseal(bindingOf(call), requestState) as State;
   } catch (error) {
-    // A consent says more exactly why it does not count here, and that is recorded.
+    // A consent says more exactly why it does not count here, and that is recorded: where one is needed.
     const consents = consentsIn(inputResponses);
-    if (!consents) throw error;
+    if (!consents || !(await asksConsent(call))) throw error;
     return { ...call, answers: bounded(consents, limits) };
   }
   const { release, answers, asked, keys } = state;
@@ -71,6 +71,11 @@ function consentsIn(inputResponses: unknown): JsonObject | undefined {
   if (!isObject(inputResponses)) return undefined;
   const consents = Object.entries(inputResponses).filter(([key]) => isConsentKey(key)) as [string, Json][];
   return consents.length > 0 && consents.length <= RESPONSES_MAX ? Object.fromEntries(consents) : undefined;
+}
+
+async function asksConsent({ method, params: { name }, catalog }: MethodCall): Promise<boolean> {
+  const tool = method === "tools/call" && typeof name === "string" ? catalog.tool(name) : undefined;
+  return (await tool?.asksConsent?.()) ?? false;
 }
 
 /** The state that a client carries from one round to the next. */

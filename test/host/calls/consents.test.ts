@@ -100,6 +100,14 @@ describe("a tool whose every call is to be approved", () => {
     });
   }
 
+  /** Makes another release of a server. */
+  async function redeploy(server: string): Promise<void> {
+    const { body } = await apiOf(berth).send("GET", `/entries/${server}`, undefined, bearer(admin));
+    const entry = { ...JSON.parse(body.files[server]), description: `Changed ${++names}` };
+    const saved = await apiOf(berth).put(`/entries/${server}`, JSON.stringify(entry), bearer(admin));
+    assert.equal(saved.status, 200, JSON.stringify(saved.body));
+  }
+
   async function summaryOf(server: string): Promise<Any> {
     const { body } = await apiOf(berth).send("GET", "/servers", undefined, bearer(admin));
     return body.servers.find((each: Any) => each.name === server);
@@ -199,10 +207,7 @@ describe("a tool whose every call is to be approved", () => {
       it("is not called in another release", async () => {
         const args = fresh();
         const asked = await callAs(ada, server, { name, arguments: args });
-        const { body } = await apiOf(berth).send("GET", `/entries/${server}`, undefined, bearer(admin));
-        const entry = { ...JSON.parse(body.files[server]), description: `Changed ${names}` };
-        const saved = await apiOf(berth).put(`/entries/${server}`, JSON.stringify(entry), bearer(admin));
-        assert.equal(saved.status, 200, JSON.stringify(saved.body));
+        await redeploy(server);
         for (const answered of [answersTo(asked), { inputResponses: answersTo(asked).inputResponses }]) {
           const result = await callAs(ada, server, { name, arguments: args, ...answered });
           assert.match(textOf(result), /another release/);
@@ -257,6 +262,37 @@ describe("a tool whose every call is to be approved", () => {
           await (await fetch(url, { method: "DELETE", headers: { ...client.headers, ...bearer(ada) } })).text();
         });
       }
+
+      it("is not called for a session whose question was open while the server changed", async () => {
+        const url = `${berth.url}/mcp/${server}`;
+        const client = new LegacyClient(url, "2025-11-25");
+        const send = client.send.bind(client);
+        client.send = (body, headers) => send(body, { ...headers, ...bearer(ada) });
+        await client.initialize({ elicitation: {} });
+        const args = fresh();
+        const events = await client.call(name, args);
+        const question = await events.nextMessage();
+        await redeploy(server);
+        await client.answer(question.id, YES);
+        const { result } = await events.nextMessage();
+        assert.match(textOf(result), /another release/);
+        assert.ok(!isDone(args, result));
+        const [{ why, consent }] = (await audited(args, "refused")) as [Any];
+        const [asked] = await audited(args, "asked");
+        assert.deepEqual([why, consent], ["release", asked.consent]);
+        await (await fetch(url, { method: "DELETE", headers: { ...client.headers, ...bearer(ada) } })).text();
+      });
+
+      it("is called in an earlier release that was asked for by its CID, whatever the server is by then", async () => {
+        const args = fresh();
+        const { release } = await summaryOf(server);
+        await redeploy(server);
+        const pinned = `${server}@${release}`;
+        const asked = await callAs(ada, pinned, { name, arguments: args });
+        await redeploy(server);
+        const result = await callAs(ada, pinned, { name, arguments: args, ...answersTo(asked) });
+        assert.ok(isDone(args, result), textOf(result));
+      });
 
       it("tells a client that cannot ask its user what to do", async () => {
         const args = fresh();
@@ -342,6 +378,49 @@ describe("a tool whose every call is to be approved", () => {
     );
     task.taskId = cannot.taskId;
     assert.match(JSON.stringify(await inStatus("failed")), /user must approve each call/);
+  });
+
+  it("does not start a task whose question was open while the server changed", async () => {
+    const able = { ...CAN, extensions: { "io.modelcontextprotocol/tasks": {} } };
+    const args = { path: `task-${++names}` };
+    const task = await callAs(ada, "own", { name: "later", arguments: args }, able);
+    const _meta = { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": able };
+    const send = async (method: string, params: object): Promise<Any> => {
+      const headers = { "Mcp-Name": task.taskId, ...bearer(ada) };
+      const { body } = await modern(`${berth.url}/mcp/own`, method, { taskId: task.taskId, ...params, _meta }, headers);
+      return body.result;
+    };
+    const { inputRequests } = await until(async () => {
+      const found = await send("tasks/get", {});
+      return found.status === "input_required" ? found : undefined;
+    });
+    await redeploy("own");
+    await send("tasks/update", { inputResponses: { [Object.keys(inputRequests)[0]!]: YES } });
+    const ended = await until(async () => {
+      const found = await send("tasks/get", {});
+      return found.status === "completed" || found.status === "failed" ? found : undefined;
+    });
+    assert.match(JSON.stringify(ended), /another release/);
+    assert.equal((await audited(args, "refused"))[0].why, "release");
+  });
+
+  it("is what a bad state is excused for, and no call of a tool that needs no consent goes on with one", async () => {
+    const bad = { requestState: "1.AAAA", inputResponses: { "consent:made-up": YES } };
+    const args = { path: `bad-${++names}` };
+    for (const [server, name] of [
+      ["own", "write"],
+      ["", "own.write"],
+    ] as const) {
+      assert.match(textOf(await callAs(ada, server, { name, arguments: args, ...bad })), /no question that was asked/);
+    }
+    for (const [server, name] of [
+      ["own", "around"],
+      ["", "own.around"],
+      ["files", "list_directory"],
+    ] as const) {
+      const { code, message } = await callAs(ada, server, { name, arguments: { path: folder }, ...bad });
+      assert.deepEqual([code, /requestState/.test(message)], [-32602, true], `${server} ${name}: ${message}`);
+    }
   });
 
   it("asks once for a call that asks something itself, and shows its function no consent", async () => {
