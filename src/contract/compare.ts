@@ -18,7 +18,7 @@ import type {
 
 /**
  * Compares two contracts of a server and judges each difference by its effect on callers, in the order of server,
- * tools, resources, templates and prompts, each in the old contract's order with additions at the end. Pure. Equal
+ * tools, resources, contents of apps, templates and prompts, each in the old contract's order with additions at the end. Pure. Equal
  * contracts have no differences. If every change is compatible, each call that used only properties named in its schema
  * stays valid. Parts that are too large to compare count as breaking.
  */
@@ -62,6 +62,7 @@ function* comparison(before: Contract, after: Contract, limits: ComparisonLimits
       changes: resourceChanges,
       lost: "it can no longer be read",
     })),
+    ...appChanges(before, after),
     ...(yield* compareLists(budget, before.resourceTemplates, after.resourceTemplates, {
       subject: "template",
       keyOf: ({ uriTemplate }) => uriTemplate,
@@ -181,6 +182,17 @@ function* compareLists<Item>(
     all.push({ subject, name, effect: "compatible", message: `The ${subject} "${name}" is new.` });
   }
   return all;
+}
+
+/** An app that both contracts have is listed as any resource; its contents are what only this tells of. */
+function appChanges({ apps: before = [] }: Contract, { apps: after = [] }: Contract): ContractChange[] {
+  const now = new Map(after.map(({ uri, cid }) => [uri, cid]));
+  return before.flatMap(({ uri, cid }): ContractChange[] => {
+    const next = now.get(uri);
+    if (next === undefined || next === cid) return [];
+    const message = `The app "${uri}" has other contents: it may show or do something else.`;
+    return [{ subject: "resource", name: uri, pointer: "/contents", effect: "review", message }];
+  });
 }
 
 type AnyResource = Omit<ResourceContract | ResourceTemplateContract, "uri" | "uriTemplate">;

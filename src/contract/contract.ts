@@ -1,3 +1,4 @@
+import type { Cid } from "../lib/cid.ts";
 import type { JsonObject, JsonSchema } from "../lib/json.ts";
 
 /**
@@ -12,6 +13,8 @@ export interface Contract {
   readonly resources: readonly ResourceContract[];
   readonly resourceTemplates: readonly ResourceTemplateContract[];
   readonly prompts: readonly PromptContract[];
+  /** The apps that tools name, by URI; absent where there are none. */
+  readonly apps?: readonly AppContract[];
   /** The extensions of the protocol that it has, by their names, with its settings (2026-07-28 `capabilities.extensions`). */
   readonly extensions?: JsonObject;
   /**
@@ -21,6 +24,12 @@ export interface Contract {
   readonly complete?: true;
   /** By URI; absent where there are none. */
   readonly skills?: readonly SkillContract[];
+}
+
+/** An app at a digest: the CID of the structure of its contents, with their media types and `_meta`. */
+export interface AppContract {
+  readonly uri: string;
+  readonly cid: Cid;
 }
 
 /** The lists of a contract. */

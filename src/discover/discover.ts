@@ -2,11 +2,13 @@ import ts from "#typescript";
 import { faultsOfHeaders } from "../contract/parameter-headers.ts";
 import { valuesIn, type JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
+import { readApp, readUiTag, resolveUiFile } from "./app-files.ts";
 import { Budget } from "./budget.ts";
 import {
   nothingFound,
   type ContractLimits,
   type DefinitionSource,
+  type DiscoveredApp,
   type DiscoveredCompletion,
   type DiscoveredPrompt,
   type DiscoveredResource,
@@ -14,6 +16,7 @@ import {
   type Discovery,
   type TaskSupport,
   type PromptArgument,
+  type ToolUi,
   type CallShape,
 } from "./discovery.ts";
 import { tagOf, type Tag, tagText, withLinks, type Doc } from "./doc-comments.ts";
@@ -40,7 +43,7 @@ export function discover(source: DefinitionSource, limits?: ContractLimits, pack
   const syntax = syntaxProblems(program);
   if (syntax.length > 0) return { ...nothingFound, problems: syntax };
 
-  const finder = new Finder(program, limits);
+  const finder = new Finder(program, source, limits);
   const candidates = exportedFunctions(program, source.server);
   if (candidates.length === 0) finder.findNothing();
   else finder.note(unofferedExports(program));
@@ -62,6 +65,8 @@ const roles = ["resource", "prompt", "completes"];
 /** Reads the functions one by one, and tells names and sizes of all of them apart. */
 class Finder {
   readonly #program: DefinitionProgram;
+  readonly #source: DefinitionSource;
+  readonly #apps = new Map<string, DiscoveredApp>();
   readonly #tools: DiscoveredTool[] = [];
   readonly #resources: DiscoveredResource[] = [];
   readonly #prompts: DiscoveredPrompt[] = [];
@@ -73,8 +78,9 @@ class Finder {
   #bytes = 0;
   #values = 0;
 
-  constructor(program: DefinitionProgram, limits: ContractLimits | undefined) {
+  constructor(program: DefinitionProgram, source: DefinitionSource, limits: ContractLimits | undefined) {
     this.#program = program;
+    this.#source = source;
     this.#limits = limits;
   }
 
@@ -84,6 +90,7 @@ class Finder {
       resources: this.#resources,
       prompts: this.#prompts,
       completions: this.#completions,
+      ...(this.#apps.size > 0 && { apps: [...this.#apps.values()] }),
       problems: this.#problems,
     };
   }
@@ -130,11 +137,14 @@ class Finder {
   #addTool(candidate: Candidate): void {
     const isRepeated = (name: string): boolean => this.#tools.some((tool) => tool.name === name);
     if (isRepeated(candidate.name) && !tagOf(candidate.doc, "name")) return this.#refuseRepeated(candidate, "tool");
-    const { tool, problems } = readTool(candidate, this.#program);
+    const { tool, app, problems } = readTool(candidate, this.#program, this.#source);
     this.note(problems);
     if (!tool) return;
     if (isRepeated(tool.name)) this.#refuseRepeated(candidate, "tool");
-    else if (this.#hasRoom(candidate, tool)) this.#tools.push(tool);
+    else if (this.#hasRoom(candidate, tool)) {
+      this.#tools.push(tool);
+      if (app) this.#apps.set(app.uri, app);
+    }
   }
 
   #addResource(candidate: Candidate, tag: Tag): void {
@@ -228,7 +238,11 @@ function syntaxProblems({ program, own, nameOf }: DefinitionProgram): Problem[] 
 /** One exported function, as what its tags make of it: a tool, a resource, a prompt or a completion. */
 
 /** One exported function as a tool; without the tool when a problem leaves it out. */
-function readTool(found: Candidate, program: DefinitionProgram): { tool?: DiscoveredTool; problems: Problem[] } {
+function readTool(
+  found: Candidate,
+  program: DefinitionProgram,
+  source: DefinitionSource,
+): { tool?: DiscoveredTool; app?: DiscoveredApp | undefined; problems: Problem[] } {
   const reporter = new Reporter(found.name, program);
   const candidate = settle(found, program, reporter);
   if (!candidate) return { problems: reporter.problems };
@@ -243,6 +257,7 @@ function readTool(found: Candidate, program: DefinitionProgram): { tool?: Discov
     const node = input.headers.get(header) ?? tag?.node ?? candidate.nameNode;
     reporter.add("error", "invalid-header", message, node, tag && textPart(tag));
   }
+  const { ui, app } = uiOf(candidate, source, program, reporter);
   if (reporter.hasErrors) return { problems: reporter.problems };
 
   const task = taskOf(candidate.doc, reporter);
@@ -252,10 +267,46 @@ function readTool(found: Candidate, program: DefinitionProgram): { tool?: Discov
     outputSchema: output.schema && withTitle(output.schema, candidate),
     annotations: annotationsOf(candidate.doc),
     ...(task ? { task } : {}),
+    ...(ui && { ui }),
     call: callOf(candidate, input, output.isStreaming),
     ...standingOf(candidate, program),
   };
-  return { tool, problems: reporter.problems };
+  return { tool, app, problems: reporter.problems };
+}
+
+/** `@ui <file.html> [model] [app]` */
+function uiOf(
+  { doc }: Candidate,
+  source: DefinitionSource,
+  program: DefinitionProgram,
+  reporter: Reporter,
+): { readonly ui?: ToolUi; readonly app?: DiscoveredApp } {
+  const tag = tagOf(doc, "ui");
+  if (!tag) return {};
+  const { file, visibility, unknown } = readUiTag(tag.text);
+  const fault = (code: string, message: string, word = ""): object => {
+    const at = tag.text.indexOf(word);
+    reporter.add("error", code, message, tag.node, word === "" ? textPart(tag) : textPart(tag, at, word.length));
+    return {};
+  };
+  if (unknown !== undefined)
+    return fault("unknown-ui-word", `@ui takes an HTML file, model and app, not "${unknown}"`, unknown);
+  if (file === undefined) {
+    if (visibility) return { ui: { visibility } };
+    return fault("missing-file", "@ui needs the HTML file that shows the results of the tool: @ui chart.html");
+  }
+  const found = resolveUiFile(program.nameOf(tag.node.getSourceFile()), file, (path) =>
+    Object.hasOwn(source.files, path),
+  );
+  if (found.kind !== "file") {
+    return fault("missing-file", `@ui ${file} names no file of the definition; put it beside this one`, file);
+  }
+  const { app, fault: wrong } = readApp(source, found.path);
+  if (wrong) {
+    const { line } = placeIn(source.files[found.path]!, wrong.start, wrong.length);
+    return fault("invalid-ui", `${found.path}, line ${line}: ${wrong.message}`, file);
+  }
+  return { ui: { uri: app.uri, ...(visibility && { visibility }) }, app };
 }
 
 /** `@task`, `@task required`, `@task deferred` or both. */

@@ -1,5 +1,6 @@
 import type { PromptArgument, SkillFrontmatter, ToolAnnotations } from "../contract/contract.ts";
-import type { JsonSchema } from "../lib/json.ts";
+import type { Cid } from "../lib/cid.ts";
+import type { JsonObject, JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { PackagesInReach } from "../packages/package-set.ts";
 
@@ -20,6 +21,8 @@ export interface Discovery {
   readonly resources: readonly DiscoveredResource[];
   readonly prompts: readonly DiscoveredPrompt[];
   readonly completions: readonly DiscoveredCompletion[];
+  /** The apps that its tools name with `@ui`, in the order of the source; absent where there are none. */
+  readonly apps?: readonly DiscoveredApp[];
   /** Every problem found. An error with a `tool` leaves that tool out; the others are still here. */
   readonly problems: readonly Problem[];
   /** The grants that its tags request, in the order of the source; absent where there are none. They grant nothing. */
@@ -65,7 +68,12 @@ export interface ContractLimits {
 }
 
 /** The discovery of a definition without a single valid function. */
-export const nothingFound: Omit<Discovery, "problems"> = { tools: [], resources: [], prompts: [], completions: [] };
+export const nothingFound: Omit<Discovery, "problems" | "apps"> = {
+  tools: [],
+  resources: [],
+  prompts: [],
+  completions: [],
+};
 
 export interface DiscoveredTool {
   readonly name: string;
@@ -77,6 +85,7 @@ export interface DiscoveredTool {
   readonly outputSchema: JsonSchema | null;
   readonly annotations: ToolAnnotations;
   readonly task?: TaskSupport;
+  readonly ui?: ToolUi;
   readonly call: CallShape;
   /** Where the function stands, from 1. */
   readonly file: string;
@@ -90,6 +99,24 @@ export interface TaskSupport {
   readonly required: boolean;
   /** The call becomes a task when the function says so (`startTask`), and not at once. */
   readonly deferred: boolean;
+}
+
+/** `@ui chart.html`: an app shows the results of the tool; `@ui app`: apps alone call it. */
+export interface ToolUi {
+  /** The URI of the app. */
+  readonly uri?: string;
+  /** Absent where models and apps may call it. */
+  readonly visibility?: readonly ("model" | "app")[];
+}
+
+/** An HTML file of the definition that `@ui` names. */
+export interface DiscoveredApp {
+  /** `ui://<server>/<path>` */
+  readonly uri: string;
+  /** The file's path in the definition. */
+  readonly file: string;
+  /** `_meta.ui` of its contents (`csp`, `permissions`, `prefersBorder`), as the file's first comment says it. */
+  readonly ui?: JsonObject;
 }
 
 /** A function with `@resource <uri or RFC 6570 template> [mime]`: reading the URI calls it with the template's variables. */
@@ -127,6 +154,14 @@ export interface DiscoveredCompletion {
   readonly of: string;
   readonly argument: string;
   readonly call: CallShape;
+}
+
+/** The same with its addresses, which the compiler leaves to whoever stores what it found. */
+export interface CompiledApp extends DiscoveredApp {
+  /** The CID of its file, which is content of the definition. */
+  readonly content: Cid;
+  /** The CID of what a client reads under its URI. */
+  readonly digest: Cid;
 }
 
 /** How named arguments become a JavaScript call. Made by discovery, carried out by the guest runner. */

@@ -5,6 +5,7 @@ import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import { DATA_FOLDER, isInDataFolder } from "../lib/data-folder.ts";
 import type { Problem } from "../lib/problem.ts";
 import { defaultLimits, type Limits, limitVariable } from "../limits/limits.ts";
+import { resolveUiFile, uiFiles } from "./app-files.ts";
 import { findImports } from "./imports.ts";
 import {
   declarationsOf,
@@ -19,8 +20,8 @@ import {
 import { isHiddenName, isSkillFile, skillsFolder } from "./skill-files.ts";
 
 /**
- * Reads a definition's files from the disk: the entry, whatever it imports by a relative path, and its skills, inside of
- * `root` only; the real place of a file counts, so no symbolic link leads out. Types may stand in `.d.ts` files: beside the
+ * Reads a definition's files from the disk: the entry, whatever it imports by a relative path or names with `@ui`, and its
+ * skills, inside of `root` only; the real place of a file counts, so no symbolic link leads out. Types may stand in `.d.ts` files: beside the
  * JavaScript that they are about, or beside the entry for all files. Knows nothing of compilers.
  *
  * A file of bytes comes in base64. Keys of `files` are normalized, relative to `root`, with forward slashes, and sorted. Never throws on what it finds;
@@ -190,17 +191,27 @@ async function importsOf(root: string, path: string, text: string, importsMax: n
     if (declarations === undefined || (await placeOf(root, declarations)) === "missing") continue;
     wanted.push({ specifier, found: { kind: "file", path: declarations }, origin });
   }
+  for (const { file, offset } of uiFiles(text).slice(0, importsMax + 1)) {
+    const { line, column, lineText } = positionAt(text, offset);
+    const origin = { file: path, line, column, frame: codeFrame(lineText, line, column, file.length) };
+    wanted.push({ specifier: file, found: await resolveOnDisk(root, path, file, resolveUiFile), origin });
+  }
   return wanted;
 }
 
-async function resolveOnDisk(root: string, importer: string, specifier: string): Promise<OwnFile> {
-  const possible = resolveOwnFile(importer, specifier, () => false);
+async function resolveOnDisk(
+  root: string,
+  importer: string,
+  specifier: string,
+  resolveFile: typeof resolveOwnFile = resolveOwnFile,
+): Promise<OwnFile> {
+  const possible = resolveFile(importer, specifier, () => false);
   if (possible.kind !== "missing") return possible;
   const present = new Set<string>();
   for (const path of possible.tried) {
     if ((await placeOf(root, path)) !== "missing") present.add(path);
   }
-  return resolveOwnFile(importer, specifier, (path) => present.has(path));
+  return resolveFile(importer, specifier, (path) => present.has(path));
 }
 
 function outside(specifier: string, origin?: Origin): Problem {

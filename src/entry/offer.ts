@@ -1,5 +1,12 @@
+import { appMeta, APP_MIME_TYPE } from "../contract/apps.ts";
 import type { PromptContract, ResourceContract, ResourceTemplateContract, ToolContract } from "../contract/contract.ts";
-import type { DiscoveredPrompt, DiscoveredResource, DiscoveredTool, Discovery } from "../discover/discovery.ts";
+import type {
+  CompiledApp,
+  DiscoveredPrompt,
+  DiscoveredResource,
+  DiscoveredTool,
+  Discovery,
+} from "../discover/discovery.ts";
 import { isTemplate } from "../discover/uri-template.ts";
 import { isObject, type JsonObject, type JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
@@ -35,7 +42,8 @@ export interface OfferedResource {
 
 type ResourceSource =
   | { readonly kind: "function"; readonly function: DiscoveredResource }
-  | { readonly kind: "content"; readonly content: ConfiguredContent };
+  | { readonly kind: "content"; readonly content: ConfiguredContent }
+  | { readonly kind: "app"; readonly app: CompiledApp };
 
 export interface OfferedPrompt {
   readonly contract: PromptContract;
@@ -45,7 +53,7 @@ export interface OfferedPrompt {
 }
 
 /** The items of a definition; empty for a server without one. */
-export type Found = Pick<Discovery, "tools" | "resources" | "prompts">;
+export type Found = Pick<Discovery, "tools" | "resources" | "prompts"> & { readonly apps?: readonly CompiledApp[] };
 
 export function offerOf(server: string, found: Found, entry: ServerEntry): Offered {
   const isNamed = ({ name }: DiscoveredTool): boolean => entry.autoDiscover || Object.hasOwn(entry.tools, name);
@@ -57,6 +65,7 @@ export function offerOf(server: string, found: Found, entry: ServerEntry): Offer
     prompts: new Map(found.prompts.map((prompt) => [prompt.name, discoveredPrompt(prompt)])),
     problems: [],
   };
+  for (const app of found.apps ?? []) offered.resources.set(app.uri, discoveredApp(app));
   const place = inside({ pointer: "", problems: offered.problems }, server);
   for (const { uri } of found.resources.filter(({ uri }) => isOwn(uri))) {
     complain(place, "bad-uri", `No function can be the resource ${uri}: Berth serves its own content there`);
@@ -174,6 +183,11 @@ function discoveredResource(resource: DiscoveredResource): OfferedResource {
   return { contract: resourceContract(resource), source: { kind: "function", function: resource } };
 }
 
+function discoveredApp(app: CompiledApp): OfferedResource {
+  const contract = resourceContract({ uri: app.uri, name: app.file, mimeType: APP_MIME_TYPE });
+  return { contract, source: { kind: "app", app } };
+}
+
 function discoveredPrompt(prompt: DiscoveredPrompt): OfferedPrompt {
   return { contract: promptContract(prompt), source: { kind: "function", function: prompt } };
 }
@@ -187,7 +201,7 @@ function unknownArgument({ inputSchema }: DiscoveredTool, fixed: JsonObject | un
 /** The contract of each thing that is offered, discovered or configured. */
 
 function discoveredToolContract(tool: DiscoveredTool): ToolContract {
-  const { name, title, description, inputSchema, outputSchema, annotations } = tool;
+  const { name, title, description, inputSchema, outputSchema, annotations, ui } = tool;
   return {
     name,
     ...(title !== undefined && { title }),
@@ -195,6 +209,7 @@ function discoveredToolContract(tool: DiscoveredTool): ToolContract {
     inputSchema,
     ...(outputSchema !== null && { outputSchema }),
     ...(Object.keys(annotations).length > 0 && { annotations }),
+    ...(ui && { _meta: appMeta(ui.uri, ui.visibility) }),
   };
 }
 
@@ -211,6 +226,7 @@ function configuredToolContract(name: string, base: ToolContract, configured: Co
     inputSchema: configured.inputSchema ?? withoutArguments(base.inputSchema, configured.arguments),
     ...(outputSchema !== undefined && { outputSchema }),
     ...(Object.keys(annotations).length > 0 && { annotations }),
+    ...(base._meta && { _meta: base._meta }),
   };
 }
 

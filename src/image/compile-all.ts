@@ -146,9 +146,10 @@ async function compileOne(
   compiler: ImageCompiler,
   tarballs: ReadTarball,
 ): Promise<CompileResult> {
-  const compiled = await compiler.compile(await definition.source(reference.server), tarballs);
+  const source = await definition.source(reference.server);
+  const compiled = await compiler.compile(source, tarballs);
   const isPassing = compiled.problems.some(isServiceFault);
-  return { key, ...packCompiled(compiled), ...(isPassing && { isPassing }) };
+  return { key, ...packCompiled(compiled, source.files), ...(isPassing && { isPassing }) };
 }
 
 /** The results of the last image, as far as they are intact. */

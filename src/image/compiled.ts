@@ -1,5 +1,6 @@
-import type { Compiled, Discovery } from "../discover/discovery.ts";
-import { isCid, rawBlock, type Block, type Cid } from "../lib/cid.ts";
+import { appContents } from "../contract/apps.ts";
+import type { Compiled, CompiledApp, DefinitionSource, DiscoveredApp, Discovery } from "../discover/discovery.ts";
+import { isCid, jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
 import { shortProblems } from "../lib/problem.ts";
@@ -7,6 +8,7 @@ import { shortProblems } from "../lib/problem.ts";
 /** A compiled definition as it is stored: a derived result, with the bundle as content of its own. */
 export interface CompiledResult extends Discovery {
   readonly bundle: Cid | null;
+  readonly apps?: readonly CompiledApp[];
   readonly packages?: Compiled["packages"];
 }
 
@@ -16,8 +18,9 @@ export interface PackedCompiled {
   readonly bundle: Block | undefined;
 }
 
-export function packCompiled(compiled: Compiled): PackedCompiled {
-  const { tools, resources, prompts, completions, problems, bundle, packages, requested, skills } = compiled;
+/** `files` are those of the definition. */
+export function packCompiled(compiled: Compiled, files: DefinitionSource["files"] = {}): PackedCompiled {
+  const { tools, resources, prompts, completions, problems, bundle, packages, requested, skills, apps } = compiled;
   const block = bundle === undefined ? undefined : rawBlock(bundle);
   // Not dag-json, which sorts keys: arguments are shown in the order in which their author wrote them.
   const found = { tools, resources, prompts, completions, problems, bundle: block?.cid ?? null };
@@ -26,8 +29,15 @@ export function packCompiled(compiled: Compiled): PackedCompiled {
     ...(packages && { packages }),
     ...(requested && { requested }),
     ...(skills && { skills }),
+    ...(apps && { apps: apps.map((app) => compiledApp(app, files)) }),
   };
   return { result: rawBlock(JSON.stringify(result)), bundle: block };
+}
+
+/** The compiler itself knows no CIDs. */
+function compiledApp(app: DiscoveredApp, files: DefinitionSource["files"]): CompiledApp {
+  const text = files[app.file] ?? "";
+  return { ...app, content: rawBlock(text).cid, digest: jsonBlock([appContents(app, text)]).cid };
 }
 
 /** Reads the result of `packCompiled` from its (verified) bytes. Throws `image_invalid` for anything else. */
@@ -56,12 +66,19 @@ function isCompiledResult(value: unknown): value is CompiledResult {
     (value["requested"] === undefined ||
       (areEntries(value["requested"]) && (value["requested"] as Record<string, unknown>[]).every(isRequest))) &&
     (value["skills"] === undefined || areEntries(value["skills"])) &&
+    (value["apps"] === undefined ||
+      (areEntries(value["apps"]) && (value["apps"] as Record<string, unknown>[]).every(isApp))) &&
     (bundle === null || (typeof bundle === "string" && isCid(bundle)))
   );
 }
 
 function isProblem({ code, message, severity }: Record<string, unknown>): boolean {
   return typeof code === "string" && typeof message === "string" && (severity === "error" || severity === "warning");
+}
+
+function isApp({ uri, file, content, digest, ui }: Record<string, unknown>): boolean {
+  const areTexts = [uri, file, content, digest].every((each) => typeof each === "string");
+  return areTexts && isCid(content as string) && isCid(digest as string) && (ui === undefined || isObject(ui));
 }
 
 /** Its value is checked where it is granted. */

@@ -1,4 +1,4 @@
-import type { Compiled, Discovery, RequestedGrant } from "../discover/discovery.ts";
+import type { Compiled, RequestedGrant } from "../discover/discovery.ts";
 import { readSourceFields, serverNameProblem, variableNameProblem } from "../entry/fields.ts";
 import { jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -18,7 +18,7 @@ import {
   type CompileProgress,
   type CompileResult,
 } from "./compile-all.ts";
-import { readCompiled } from "./compiled.ts";
+import { readCompiled, type CompiledResult } from "./compiled.ts";
 import { compilerIdentity, type Compiling } from "./compiling.ts";
 import { openDefinitions, type GatheredDefinition } from "./definitions.ts";
 import {
@@ -66,7 +66,7 @@ export interface GenerateOptions {
   /** A fault that keeps one tool from being offered is an error, also where the others of its definition are. */
   readonly toolErrors?: boolean;
   /** Finds problems of an entry with what its definition gives. Pointers begin with the server. */
-  readonly checkOffer?: (server: string, entry: JsonObject, found: Discovery) => readonly Problem[];
+  readonly checkOffer?: (server: string, entry: JsonObject, found: CompiledResult) => readonly Problem[];
   readonly onProgress?: (progress: CompileProgress) => void;
   readonly checkEntry?: CheckEntry;
   /** Tries if newly compiled bundles load; without it, the first call finds out. */

@@ -1,4 +1,5 @@
 import type { JSONRPCNotification, JSONRPCRequest, RequestId } from "@modelcontextprotocol/client";
+import { APP_MIME_TYPE } from "../contract/apps.ts";
 import { EXTENSION_UI } from "../contract/extensions.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -130,5 +131,5 @@ export const hostedCapabilities: JsonObject = {
   elicitation: { form: {}, url: {} },
   sampling: {},
   roots: {},
-  extensions: { [EXTENSION_UI]: { mimeTypes: ["text/html;profile=mcp-app"] } },
+  extensions: { [EXTENSION_UI]: { mimeTypes: [APP_MIME_TYPE] } },
 };

@@ -1,5 +1,8 @@
+import { appContents } from "../../contract/apps.ts";
+import type { CompiledApp } from "../../discover/discovery.ts";
 import type { OfferedResource } from "../../entry/offer.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
+import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Resource } from "../catalog/catalog.ts";
 import { argumentsSchema } from "../catalog/defaults.ts";
@@ -32,6 +35,19 @@ export function functionResource(
       const contents = toContents(outcome.value, uri, mimeType);
       if (!contents) throw new BerthError("resource_not_found", uri, { data: { uri } });
       return { contents };
+    },
+  });
+}
+
+/** The HTML of an app, as it stands in the definition; `read` gives verified bytes. */
+export function appResource(app: CompiledApp, read: (cid: Cid) => Promise<Uint8Array | undefined>): Open<Resource> {
+  return (uri) => ({
+    async read() {
+      const { content } = app;
+      const bytes = await read(content);
+      if (!bytes) throw new BerthError("content_missing", `${content}, the app ${uri}`, { data: { cid: content } });
+      const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
+      return { contents: [appContents(app, text)] };
     },
   });
 }

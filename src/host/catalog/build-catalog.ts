@@ -19,7 +19,7 @@ import { CallNotes, gateOf } from "../calls/observe.ts";
 import { privateRequests, withOperatorGrants } from "../calls/operator-grants.ts";
 import { writtenPrompt, createPrompt } from "../calls/prompt.ts";
 import { remaking } from "../calls/remake.ts";
-import { contentRun, findable, functionResource } from "../calls/resource.ts";
+import { appResource, contentRun, findable, functionResource } from "../calls/resource.ts";
 import { configuredRun, runFactory, type Run } from "../calls/run.ts";
 import { createTool } from "../calls/tool.ts";
 import { uriFinder, uriTester } from "../calls/uris/find-resource.ts";
@@ -269,6 +269,10 @@ async function serveRelease(
     if (source.kind === "function") {
       const run = heardRunOf({ ...source.function, takesUnread: true });
       return { ...found, open: followedResource(functionResource(found, run, redirects, readOutcome), followed) };
+    }
+    if (source.kind === "app") {
+      const read = (cid: Cid): Promise<Uint8Array | undefined> => dependencies.store.content(tenant, cid);
+      return { ...found, open: followedResource(appResource(source.app, read), followed) };
     }
     const { content } = source;
     const open =

@@ -69,7 +69,7 @@ export function compilingOnce(
     const failure = result.problems.find(isServiceFault);
     if (failure)
       throw new BerthError("compiler_failed", failure.message, { data: { retryAfterSeconds: RETRY_AFTER_S } });
-    const packed = packCompiled(result);
+    const packed = packCompiled(result, source.files);
     await store.putDerived(tenant, derivedEntries(key, definition, packed));
     return readCompiled(packed.result.bytes);
   };

@@ -1,3 +1,5 @@
+import { APP_MIME_TYPE } from "../../contract/apps.ts";
+import { EXTENSION_UI } from "../../contract/extensions.ts";
 import { SKILLS_OFFERED } from "../../contract/skills.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { Offered, OfferedPrompt, OfferedResource, OfferedTool } from "../../entry/offer.ts";
@@ -55,13 +57,22 @@ export async function createRelease(input: {
   const resources = [...offered.resources.values()];
 
   const listed = resources.map(({ contract }) => contract);
+  const apps = resources.flatMap(({ source }) =>
+    source.kind === "app" ? [{ uri: source.app.uri, cid: source.app.digest }] : [],
+  );
+  const extensions = {
+    ...(apps.length > 0 && { [EXTENSION_UI]: { mimeTypes: [APP_MIME_TYPE] } }),
+    ...(skills.contracts.length > 0 && SKILLS_OFFERED),
+  };
   const contract: Contract = {
     ...(entry.description !== undefined && { description: entry.description }),
     tools: tools.map((tool) => tool.contract),
     resources: [...listed.filter((item): item is ResourceContract => "uri" in item), ...skillResources(skills)],
     resourceTemplates: listed.filter((item): item is ResourceTemplateContract => "uriTemplate" in item),
     prompts: prompts.map((prompt) => prompt.contract),
-    ...(skills.contracts.length > 0 && { skills: skills.contracts, extensions: SKILLS_OFFERED }),
+    ...(apps.length > 0 && { apps: apps.sort((one, other) => (one.uri < other.uri ? -1 : 1)) }),
+    ...(skills.contracts.length > 0 && { skills: skills.contracts }),
+    ...(Object.keys(extensions).length > 0 && { extensions }),
   };
   const contractBlock = await jsonBlockInTurns(contract);
   const configBlock = rawBlock(JSON.stringify(entry.raw));
