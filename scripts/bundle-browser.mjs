@@ -14,11 +14,16 @@ const wasQuick =
   existsSync(join(out, "assets.json")) && JSON.parse(readFileSync(join(out, "assets.json"), "utf8")).quick;
 mkdirSync(out, { recursive: true });
 
-/** Replacements for the form library's full lists: only the parts that our schemas need. */
+/** Replacements for lists and libraries that packages take whole: only the parts that are needed. */
 const standIns = {
   name: "stand-ins",
-  setup({ onLoad }) {
+  setup({ onLoad, onResolve }) {
     const lists = /@rjsf[\\/]core[\\/]lib[\\/]components[\\/](fields|widgets|templates)[\\/]index\.js$/;
+    onResolve({ filter: /^zod\/v4$/ }, ({ importer }) =>
+      /@modelcontextprotocol[\\/]ext-apps/.test(importer)
+        ? { path: resolve("src/browser/tester/apps/zod-parts.ts") }
+        : undefined,
+    );
     onLoad({ filter: lists }, ({ path }) => ({
       contents: `export { default } from "./plain-${lists.exec(path)[1]}.ts";`,
       resolveDir: resolve("src/browser/tester/form"),

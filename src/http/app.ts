@@ -29,6 +29,7 @@ import {
 import { sendSignIn, signIn, signInPage, signOut, type SignIns } from "./access/sign-in.ts";
 import type { ApiOptions } from "./api/add-route.ts";
 import { createApi } from "./api/api.ts";
+import { APP_FRAME, appFrame } from "./app-frame.ts";
 import { openAssets } from "./assets.ts";
 import type { Bodies } from "./body.ts";
 import { answerPreflight } from "./cors.ts";
@@ -125,6 +126,7 @@ export function createApp(options: AppOptions): Route {
     routed(({ response, base }) => response.redirect(`${base}/mcp`)),
   );
   app.get("/assets/:file", assets.serve);
+  app.get(APP_FRAME, routed(appFrame(options.originOf)));
   app.options([MCP_PATH, `${WELL_KNOWN}/*path`], answerPreflight);
   app.get(`${WELL_KNOWN}/*path`, routed(protectedResource(options.access, options.resources, options.tenancy)));
   app.all(AUTHORIZATION_SERVER, noAuthorizationServer);
@@ -189,7 +191,8 @@ function isPublic({ method, url = "" }: IncomingMessage): boolean {
   return PUBLIC.test(url) || (method === "OPTIONS" && MCP_PATH.test(url));
 }
 
-const PUBLIC = /^\/(?:assets\/[^/?]+|sign-in|sign-out|authorize|token|register|\.well-known\/[^?]+)?\/?(?:\?|$)/;
+const PUBLIC =
+  /^\/(?:assets\/[^/?]+|app-frame|sign-in|sign-out|authorize|token|register|\.well-known\/[^?]+)?\/?(?:\?|$)/;
 
 /** Browsers send a tenth of this. */
 const WISH_UNITS_MAX = 2_048;

@@ -10,6 +10,13 @@ export const OPEN_JSON_LEVELS = 3;
 export const SHOWN_JSON_MEMBERS = 200;
 /** The longest silence of a call; a person may be answering its questions meanwhile. */
 export const CALL_TIMEOUT_MS = 15 * 60_000;
+/** The height of the frame of an app, in pixels; what is higher is scrolled. */
+export const APP_HEIGHT_MIN = 120;
+export const APP_HEIGHT_MAX = 800;
+/** The calls of an app that run at once. */
+export const APP_CALLS_MAX = 8;
+/** How long an app may take to end itself before its frame goes. */
+export const APP_TEARDOWN_MS = 500;
 /** How long an argument's field rests before suggestions are requested. */
 export const COMPLETION_DELAY_MS = 200;
 /** The interval at which the clock of a running call moves. */

@@ -53,9 +53,9 @@ function sayMissing(offers: HTMLElement, { kind, name = "" }: Target): void {
   notice.scrollIntoView({ block: "nearest" });
 }
 
-async function load({ dataset: { endpoint = "", style = "" } }: HTMLElement): Promise<Tester> {
+async function load({ dataset: { endpoint = "", frame = "", style = "" } }: HTMLElement): Promise<Tester> {
   const [{ startTester }] = await Promise.all([import("./tester.tsx"), loadStyle(style)]);
-  return startTester(endpoint);
+  return startTester(endpoint, frame);
 }
 
 function loadStyle(href: string): Promise<void> {

@@ -22,6 +22,8 @@ export interface LogLine {
 export interface Run {
   /** The subject of the request: `echo`, a URI. */
   readonly title: string;
+  /** The arguments of a tool. */
+  readonly args?: Record<string, unknown>;
   readonly startedAt: number;
   readonly progress: readonly Progress[];
   readonly log: readonly LogLine[];
@@ -82,13 +84,17 @@ export class Runner {
     return this.active.value === undefined;
   }
 
-  async start(title: string, work: (options: RunOptions) => Promise<Outcome>): Promise<void> {
+  async start(
+    title: string,
+    work: (options: RunOptions) => Promise<Outcome>,
+    args?: Record<string, unknown>,
+  ): Promise<void> {
     if (!this.isFree) return;
     this.active.set(this);
     const abort = new AbortController();
     this.#abort = abort;
     const startedAt = performance.now();
-    this.run.set({ title, startedAt, progress: [], log: [], questions: [] });
+    this.run.set({ title, ...(args && { args }), startedAt, progress: [], log: [], questions: [] });
     const options: RunOptions = {
       signal: abort.signal,
       onprogress: (event) => {

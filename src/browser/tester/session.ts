@@ -9,6 +9,8 @@ import {
   StreamableHTTPClientTransport,
   type Tool,
 } from "@modelcontextprotocol/client";
+import { APP_MIME_TYPE } from "../../contract/apps.ts";
+import { EXTENSION_UI } from "../../contract/extensions.ts";
 import { explain, type Explained } from "./explain.ts";
 import { CfworkerValidator } from "./form/validation.ts";
 import { type Answer, type Question, Runners } from "./run.ts";
@@ -113,7 +115,12 @@ async function connect(options: ConnectOptions): Promise<Connection> {
   const client = new Client(
     { name: "berth-tester", title: "Berth's tester", version: "1.0.0" },
     {
-      capabilities: { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} },
+      capabilities: {
+        elicitation: { form: {}, url: {} },
+        sampling: {},
+        roots: {},
+        extensions: { [EXTENSION_UI]: { mimeTypes: [APP_MIME_TYPE] } },
+      },
       versionNegotiation: { mode: era === "modern" ? { pin: REVISIONS.modern } : era },
       jsonSchemaValidator: new CfworkerValidator(),
       listChanged: { tools: changed, resources: changed, prompts: changed },

@@ -1,12 +1,13 @@
 /**
  * The tester of a server's page: the official client, in the browser, against the real endpoint. It is loaded when a
  * person opens it. `session.ts` holds the connection, `run.ts` the running request, `traffic.ts` the wire traffic;
- * `form/` makes forms from schemas, `panels/` choose the request, `outcome/` shows its outcome. It knows nothing of the
+ * `form/` makes forms from schemas, `panels/` choose the request, `outcome/` shows its outcome, and `apps/` the app of a tool. It knows nothing of the
  * page except the places that it is put into.
  */
 import { render } from "preact";
 import { createPortal } from "preact/compat";
 import { useEffect, useId, useRef } from "preact/hooks";
+import { AppOfRun } from "./apps/app-of-run.tsx";
 import { Messages } from "./messages.tsx";
 import { RunView } from "./outcome/run-view.tsx";
 import { PromptsPanel } from "./panels/prompts.tsx";
@@ -29,8 +30,8 @@ interface Placed {
   readonly asked: number;
 }
 
-/** Connects to the MCP server at `endpoint`: one connection for all benches of the page. */
-export function startTester(endpoint: string): Tester {
+/** Connects to the MCP server at `endpoint`: one connection for all benches of the page. Apps begin at `frame`. */
+export function startTester(endpoint: string, frame: string): Tester {
   const session = new Session(endpoint);
   const benches = new Store<readonly Placed[]>([]);
   const put = (target: Target, place: HTMLElement, more: number): void => {
@@ -41,7 +42,7 @@ export function startTester(endpoint: string): Tester {
     );
   };
   render(
-    <Benches session={session} benches={benches} choose={(target, place) => put(target, place, 0)} />,
+    <Benches session={session} frame={frame} benches={benches} choose={(target, place) => put(target, place, 0)} />,
     document.createElement("div"),
   );
   void session.open("auto");
@@ -55,19 +56,17 @@ export function startTester(endpoint: string): Tester {
 
 interface BenchesProps {
   readonly session: Session;
+  readonly frame: string;
   readonly benches: Store<readonly Placed[]>;
   readonly choose: (target: Target, place: HTMLElement) => void;
 }
 
 /** One tree for all places, so that ids in it are unique. */
-function Benches({ session, benches, choose }: BenchesProps) {
+function Benches({ session, frame, benches, choose }: BenchesProps) {
   return (
     <>
       {useStore(benches).map(({ place, target, asked }) =>
-        createPortal(
-          <Bench session={session} target={target} asked={asked} choose={(next) => choose(next, place)} />,
-          place,
-        ),
+        createPortal(<Bench {...{ session, frame, target, asked }} choose={(next) => choose(next, place)} />, place),
       )}
     </>
   );
@@ -75,12 +74,13 @@ function Benches({ session, benches, choose }: BenchesProps) {
 
 interface BenchProps {
   readonly session: Session;
+  readonly frame: string;
   readonly target: Target;
   readonly asked: number;
   readonly choose: (target: Target) => void;
 }
 
-function Bench({ session, target, asked, choose }: BenchProps) {
+function Bench({ session, frame, target, asked, choose }: BenchProps) {
   const state = useStore(session.state);
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => heading.current?.focus({ preventScroll: true }), [asked]);
@@ -98,17 +98,17 @@ function Bench({ session, target, asked, choose }: BenchProps) {
           <p class="pre-line">{state.error.message}</p>
         </div>
       )}
-      {state.phase === "connected" && <Offer session={session} state={state} target={target} choose={choose} />}
+      {state.phase === "connected" && <Offer {...{ session, frame, state, target, choose }} />}
       <Messages traffic={session.traffic} />
     </>
   );
 }
 
-interface OfferProps extends Pick<BenchProps, "session" | "target" | "choose"> {
+interface OfferProps extends Pick<BenchProps, "session" | "frame" | "target" | "choose"> {
   readonly state: Extract<State, { phase: "connected" }>;
 }
 
-function Offer({ session, state, target, choose }: OfferProps) {
+function Offer({ session, frame, state, target, choose }: OfferProps) {
   const { connection, offers } = state;
   const { kind, name } = target;
   const { tools, resources, templates, prompts } = offers;
@@ -134,6 +134,7 @@ function Offer({ session, state, target, choose }: OfferProps) {
         {kind === "prompt" && <PromptsPanel {...common} prompts={prompts} />}
       </div>
       <RunView key={hashOf(target)} label={`Result of ${name}`} runner={runner} reader={reader} />
+      {kind === "tool" && tool && <AppOfRun key={`app of ${name}`} {...{ connection, runner, tool, tools, frame }} />}
     </div>
   );
 }

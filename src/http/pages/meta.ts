@@ -8,6 +8,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { indentedJson } from "../../lib/json.ts";
 import { listedTool } from "../../mcp/methods/lists.ts";
 import { checkPermitted, checkReadable } from "../access/permit.ts";
+import { APP_FRAME } from "../app-frame.ts";
 import type { RoutedContext, PageRoute } from "../routed.ts";
 import type { Page } from "./pages.ts";
 import { createOffers } from "./parts/offers.ts";
@@ -56,6 +57,7 @@ export const metaPage: PageRoute<ServerPageOptions> = {
         tab: chosen.id,
         tabView: `tab-${chosen.id}`,
         styleNonce: parts.styleNonce,
+        frames: `${options.originOf(context.request)}${parts.base}${APP_FRAME}`,
         ...(await chosen.view(shown, context, parts)),
       });
     };

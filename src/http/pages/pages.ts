@@ -44,6 +44,8 @@ export interface Page {
   readonly scripts?: readonly string[];
   /** A new nonce for each page whose scripts create styles, as CodeMirror does: only styles with it apply. */
   readonly styleNonce?: string;
+  /** The one address that frames of the page may show, with its origin; by default it has no frames. */
+  readonly frames?: string;
   /** The fragments that its template names deeper than as a field of the page. */
   readonly fragments?: readonly Fragment[];
   readonly [field: string]: unknown;
@@ -168,8 +170,9 @@ export function createPages(assets: Assets): Pages {
   };
 }
 
-function policyFor({ styleNonce }: Page): string {
-  return styleNonce === undefined ? POLICY : POLICY.replace("style-src 'self'", `$& 'nonce-${styleNonce}'`);
+function policyFor({ styleNonce, frames }: Page): string {
+  const own = styleNonce === undefined ? POLICY : POLICY.replace("style-src 'self'", `$& 'nonce-${styleNonce}'`);
+  return frames === undefined ? own : `${own}; frame-src ${frames}`;
 }
 
 /**

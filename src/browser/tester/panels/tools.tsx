@@ -3,7 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import { initialValue, SchemaForm, type SchemaFormProps } from "../form/schema-form.tsx";
 import { isSchema, type JsonSchema, type Mistake, mistakes } from "../form/validation.ts";
 import { Wrong } from "../outcome/question.tsx";
-import type { Runner } from "../run.ts";
+import type { Outcome, Runner, RunOptions } from "../run.ts";
 import type { Connection } from "../session.ts";
 import { RunButton } from "./controls.tsx";
 
@@ -33,11 +33,12 @@ export function ToolForm({ connection, runner, tool }: ToolFormProps) {
   };
   const run = () => {
     if (!runner.isFree || "error" in draft) return;
-    const args = JSON.parse(JSON.stringify(draft.value ?? {}));
-    void runner.start(name, async (options) => ({
+    const args: Record<string, unknown> = JSON.parse(JSON.stringify(draft.value ?? {}));
+    const work = async (options: RunOptions): Promise<Outcome> => ({
       kind: "tool",
       result: await connection.client.callTool({ name, arguments: args, ...connection.meta }, options),
-    }));
+    });
+    void runner.start(name, work, args);
   };
   const submit = (event: Event) => {
     event.preventDefault();

@@ -1,3 +1,4 @@
+import { APP_FRAME } from "../../app-frame.ts";
 import { pathsOf } from "../parts/paths.ts";
 import { argumentsAgain, keptCallOf } from "./kept-call.ts";
 import type { ServerTab } from "./tab.ts";
@@ -15,6 +16,7 @@ export const toolsTab: ServerTab = {
     return {
       ...(await offersOf(catalog!)),
       path: pathsOf(base, address).endpoint,
+      frame: `${base}${APP_FRAME}`,
       again: given && {
         tool: call.tool,
         arguments: given.text,
