@@ -33,7 +33,7 @@ export interface AppContract {
 }
 
 /** The lists of a contract. */
-export type ContractList = "tools" | "resources" | "resourceTemplates" | "prompts";
+export type ContractList = "tools" | "resources" | "resourceTemplates" | "prompts" | "skills";
 
 /** Fields that any item may have. Upstreams' items may have further fields, which are passed on. */
 interface Listed {

@@ -41,6 +41,11 @@ export function skillFolders({
   return new Map(Array.from(folders, ([uri, children]) => [uri, [...children.values()]]));
 }
 
+/** Every URI that belongs to a skill. */
+export function skillUris({ skills = [] }: Pick<Contract, "skills">): string[] {
+  return skills.flatMap(({ uri, resources }) => (resources === "dynamic" ? [uri] : resources.map((file) => file.uri)));
+}
+
 const FOLDER_TYPE = "inode/directory";
 
 /** Undefined for a URI that has nothing above it but its scheme. */

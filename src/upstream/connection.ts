@@ -1,3 +1,5 @@
+import type { SkillContract } from "../contract/contract.ts";
+import { EXTENSION_SKILLS, relayedExtensions } from "../contract/extensions.ts";
 import { isObject, type JsonObject, type JsonText } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Channel, Closed, Peer } from "./channel.ts";
@@ -6,6 +8,7 @@ import {
   problemsOf,
   mendPrompt,
   mendResource,
+  mendSkill,
   mendTemplate,
   mendTool,
   readEntries,
@@ -101,6 +104,13 @@ export class UpstreamConnection implements Peer {
 
   listPrompts(options?: RequestOptions): Promise<UpstreamListed<ListedPrompt>> {
     return this.#list("prompts", "prompts/list", "prompts", "The prompt", "name", mendPrompt, options);
+  }
+
+  /** Empty for a server without the extension of skills. */
+  async listSkills(options?: RequestOptions): Promise<UpstreamListed<SkillContract>> {
+    if (relayedExtensions(this.capabilities)?.[EXTENSION_SKILLS] === undefined)
+      return { items: [], problems: [], bytes: 0 };
+    return this.#list("resources", "skills/list", "skills", "The skill", "uri", mendSkill, options);
   }
 
   async callTool(name: string, args: JsonObject | JsonText, options: UpstreamCallOptions = {}): Promise<ToolResult> {

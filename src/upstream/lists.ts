@@ -1,5 +1,12 @@
-import type { PromptContract, ResourceContract, ResourceTemplateContract, ToolContract } from "../contract/contract.ts";
+import type {
+  PromptContract,
+  ResourceContract,
+  ResourceTemplateContract,
+  SkillContract,
+  ToolContract,
+} from "../contract/contract.ts";
 import { faultsOfHeaders } from "../contract/parameter-headers.ts";
+import { faultOfSkill } from "../contract/skills.ts";
 import { faultOfShape, isKey, soundArguments, soundFields } from "../contract/sound.ts";
 import { cutText } from "../lib/cut-text.ts";
 import { turnTaker } from "../lib/event-loop.ts";
@@ -109,6 +116,9 @@ export const mendPrompt: Mend<ListedPrompt> = (entry, warnings) => {
   const args = soundArguments(Array.isArray(given) ? (given as unknown[]) : [], warningOf(warnings));
   return { ...sound, arguments: args } as unknown as ListedPrompt;
 };
+
+/** Kept as it was sent: the client of a client checks each of its fields. */
+export const mendSkill: Mend<SkillContract> = (entry) => faultOfSkill(entry) ?? (entry as unknown as SkillContract);
 
 const TYPE_UNITS_MAX = 100;
 const FAULT_UNITS_MAX = 300;

@@ -54,17 +54,18 @@ export async function surveyOf(upstream: UpstreamConnection, options?: RequestOp
       return { items: [], problems: [], bytes: 0 };
     }
   };
-  const [tools, resources, resourceTemplates, prompts] = await Promise.all([
+  const [tools, resources, resourceTemplates, prompts, skills] = await Promise.all([
     orNone("tools", "tools/list", upstream.listTools(options)),
     orNone("resources", "resources/list", upstream.listResources(options)),
     orNone("resourceTemplates", "resources/templates/list", upstream.listResourceTemplates(options)),
     orNone("prompts", "prompts/list", upstream.listPrompts(options)),
+    orNone("skills", "skills/list", upstream.listSkills(options)),
   ]);
   // A list of templates does not make up for a failing list of resources.
   const offered = ["tools", "resources", "prompts"].filter((list) => capabilities[list] !== undefined);
   const broken = offered.flatMap((list) => failed.find((each) => each.list === list) ?? []);
   if (offered.length > 0 && broken.length === offered.length) throw broken[0]!.error;
-  const lists = [tools, resources, resourceTemplates, prompts];
+  const lists = [tools, resources, resourceTemplates, prompts, skills];
   const extensions = relayedExtensions(capabilities);
   return {
     ...(upstream.instructions !== undefined && { description: upstream.instructions }),
@@ -72,6 +73,7 @@ export async function surveyOf(upstream: UpstreamConnection, options?: RequestOp
     resources: resources.items,
     resourceTemplates: resourceTemplates.items,
     prompts: prompts.items,
+    ...(skills.items.length > 0 && { skills: skills.items }),
     ...(extensions && { extensions }),
     failed,
     problems: firstProblems([...problems, ...lists.flatMap((list) => list.problems)]),
@@ -108,13 +110,14 @@ const MESSAGE_UNITS_MAX = 500;
  * not for clients. Other calls get their turn meanwhile.
  */
 export async function contractOf(survey: Survey): Promise<Contract> {
-  const { description, tools, resources, resourceTemplates, prompts, extensions } = survey;
+  const { description, tools, resources, resourceTemplates, prompts, skills, extensions } = survey;
   return {
     ...(description !== undefined && { description }),
     tools: await each(tools),
     resources: await each(resources),
     resourceTemplates: await each(resourceTemplates),
     prompts: await each(prompts),
+    ...(skills && { skills }),
     ...(extensions && { extensions }),
     complete: true,
   };

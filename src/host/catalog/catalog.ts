@@ -1,6 +1,6 @@
 import type { Principal } from "../../access/principal.ts";
 import type { ContentBlock, PromptResult } from "../../contract/content-block.ts";
-import type { Contract, PromptContract, SkillContract, ToolContract } from "../../contract/contract.ts";
+import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
 import type { RequestedGrant, TaskSupport } from "../../discover/discovery.ts";
 import type { GuestLog, InputRequests } from "../../executor/executor.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
@@ -55,8 +55,6 @@ export interface Catalog {
   readonly gives: (uri: string) => boolean | Promise<boolean>;
   /** It may have resources that its contract does not name, as upstreams do. */
   readonly hasUnlisted?: boolean;
-  /** A skill that the contract does not list, as upstreams may have; undefined when there is none at this URI. */
-  readonly skill?: (uri: string) => Promise<SkillContract | undefined>;
   /** Undefined when the contract names no such prompt. */
   prompt(name: string): Prompt | undefined;
   /** Undefined when nothing completes this argument. `of` is a prompt's name, or a template as the contract has it. */

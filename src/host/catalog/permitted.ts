@@ -112,8 +112,7 @@ interface Permitted {
 }
 
 function viewOf(catalog: Catalog, { tools, callsAll, reads }: Permitted): Catalog {
-  const { readsUris = false, skill } = catalog;
-  const { contract } = catalog;
+  const { contract, readsUris = false } = catalog;
   const names = new Set(tools.map(({ name }) => name));
   // Only callers that may call all may call a tool that no list shows.
   const calls = (name: string): boolean => callsAll || names.has(name);
@@ -130,7 +129,6 @@ function viewOf(catalog: Catalog, { tools, callsAll, reads }: Permitted): Catalo
     identity: (name) => (calls(name) ? catalog.identity(name) : undefined),
     resource: async (uri) => (reads ? catalog.resource(uri) : undefined),
     gives: (uri) => reads && catalog.gives(uri),
-    ...(skill && { skill: async (uri) => (reads ? skill(uri) : undefined) }),
     prompt: (name) => (reads ? catalog.prompt(name) : undefined),
     completer: (of, argument) => (reads ? catalog.completer(of, argument) : undefined),
     memo: new Map(),

@@ -1,4 +1,5 @@
 import type { Contract, ToolContract } from "../../contract/contract.ts";
+import { skillUris } from "../../contract/skills.ts";
 import { stripped } from "../../contract/stripped.ts";
 import { isOwn } from "../../entry/address.ts";
 import { approveProblems, asksConsent } from "../../entry/approve-field.ts";
@@ -239,14 +240,15 @@ function upstreamParts(
     ...contract.resources.map(({ name, uri }) => ({ name, uri })),
     ...contract.resourceTemplates.map(({ name, uriTemplate }) => ({ name, uri: uriTemplate })),
   ];
-  const offersResources = listed.length > 0;
+  const files = new Set(skillUris(contract));
+  const offersResources = listed.length + files.size > 0;
   const templates = new Set(contract.resourceTemplates.map(({ uriTemplate }) => uriTemplate));
   return {
     tool,
     prompt,
     // Upstreams have resources that they do not list.
     resource: async (uri) => (offersResources ? upstreamResource(hosted, uri) : undefined),
-    gives: uriTester(listed.filter(({ uri }) => !isOwn(uri))),
+    gives: givenAmong(files, uriTester(listed.filter(({ uri }) => !isOwn(uri)))),
     hasUnlisted: offersResources,
     completer: (of, argument) => {
       if (prompted.has(of)) return upstreamCompleter(hosted, { type: "ref/prompt", name: of }, argument);
@@ -328,4 +330,8 @@ function described(name: string, original: ToolContract, configured: ConfiguredT
     ...(description !== undefined && { description }),
     ...(annotations && { annotations: { ...original.annotations, ...annotations } }),
   };
+}
+
+function givenAmong(files: ReadonlySet<string>, others: Catalog["gives"]): Catalog["gives"] {
+  return (uri) => (files.has(uri) && !isOwn(uri)) || others(uri);
 }

@@ -223,7 +223,7 @@ export class HostedUpstream {
     const { contract, failed } = observed;
     const known = this.#observed?.contract ?? this.remembered?.observed;
     // A list that once had items is not empty just because it fails to load.
-    const lost = failed.find(({ list }) => known && known[list].length > 0);
+    const lost = failed.find(({ list }) => (known?.[list]?.length ?? 0) > 0);
     if (lost) throw new UpstreamError("upstream_not_started", lost.error.message, { cause: lost.error });
     const look = ++this.#looks;
     await makeCids(contract);

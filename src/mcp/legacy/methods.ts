@@ -51,7 +51,7 @@ function callMethod(legacy: Legacy, call: LegacyCall): Text | Promise<Text> {
       return listPage("skills", call, shapeOf(call.client.version), legacy.limits);
     case "skills/get":
       checkSkills(call);
-      return requestedSkill(call).then((skill) => JSON.stringify({ skill }));
+      return JSON.stringify({ skill: requestedSkill(call) });
     case "resources/directory/read":
       checkSkills(call);
       return JSON.stringify(folderPage(call, legacy.limits));

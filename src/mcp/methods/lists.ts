@@ -7,8 +7,6 @@ import type { Limits } from "../../limits/limits.ts";
 import type { MethodCall } from "../protocol.ts";
 import { META_CONTRACT, META_IMPLEMENTATION } from "../revisions.ts";
 
-export type ListName = ContractList | "skills";
-
 export type ListedLimits = Pick<Limits, "listPageBytes" | "listPageItems">;
 
 /** Longer than any cursor of a list. */
@@ -22,7 +20,7 @@ interface Pages {
 /** One way to write lists. All revisions that write them in the same way share their pages, by its name. */
 export interface ListForm {
   readonly name: string;
-  listItem(list: ListName, item: object): object;
+  listItem(list: ContractList, item: object): object;
   /** The JSON text of a page without its items. */
   listPage(catalog: Catalog, page: { readonly nextCursor?: string }): string;
 }
@@ -32,7 +30,7 @@ export interface ListForm {
  * there is room for it. It is the whole list unless that exceeds the limits: many clients never ask for a second page.
  */
 export function listPage(
-  list: ListName,
+  list: ContractList,
   { catalog, params }: Pick<MethodCall, "catalog" | "params">,
   form: ListForm,
   limits: ListedLimits,
@@ -46,12 +44,12 @@ export function listPage(
   return found.page;
 }
 
-function itemsOf(list: ListName, { contract }: Catalog): readonly object[] {
+function itemsOf(list: ContractList, { contract }: Catalog): readonly object[] {
   return contract[list] ?? [];
 }
 
 interface PageSource {
-  readonly list: ListName;
+  readonly list: ContractList;
   readonly catalog: Catalog;
   readonly form: ListForm;
   readonly limits: ListedLimits;
@@ -108,7 +106,7 @@ export function listedTool(tool: ToolContract, catalog: Catalog): object {
   return { ...tool, _meta: { ...tool._meta, [META_CONTRACT]: contract, [META_IMPLEMENTATION]: implementation } };
 }
 
-function pagesOf(memo: Map<string, unknown>, form: string, list: ListName): Pages {
+function pagesOf(memo: Map<string, unknown>, form: string, list: ContractList): Pages {
   const key = `list:${form}:${list}`;
   let pages = memo.get(key) as Pages | undefined;
   if (!pages) memo.set(key, (pages = { written: new Map(), making: new Map() }));

@@ -13,14 +13,11 @@ export function checkSkills({ catalog, method }: Pick<MethodCall, "catalog" | "m
   if (catalog.contract.extensions?.[EXTENSION_SKILLS] === undefined) throw new BerthError("method_not_found", method);
 }
 
-/** The result of `skills/get`: the entry of a skill, listed or not. */
-export async function requestedSkill({
-  catalog,
-  params,
-}: Pick<MethodCall, "catalog" | "params">): Promise<SkillContract> {
+/** The result of `skills/get`: the entry of a skill. */
+export function requestedSkill({ catalog, params }: Pick<MethodCall, "catalog" | "params">): SkillContract {
   const { uri } = params;
   if (typeof uri !== "string") throw new BerthError("invalid_params", '"uri" must be a string');
-  const skill = catalog.contract.skills?.find((each) => each.uri === uri) ?? (await catalog.skill?.(uri));
+  const skill = catalog.contract.skills?.find((each) => each.uri === uri);
   if (!skill) throw new BerthError("invalid_params", `No skill is served at ${uri}`, { data: { uri } });
   return skill;
 }

@@ -30,12 +30,12 @@ export function checkOffered(
 }
 
 function offers(catalog: Catalog, capability: Capability): boolean {
-  const { tools, resources, resourceTemplates, prompts } = catalog.contract;
+  const { tools, resources, resourceTemplates, prompts, skills = [] } = catalog.contract;
   switch (capability) {
     case "tools":
       return tools.length > 0;
     case "resources":
-      return catalog.readsUris === true || resources.length > 0 || resourceTemplates.length > 0;
+      return catalog.readsUris === true || resources.length + resourceTemplates.length + skills.length > 0;
     case "prompts":
       return prompts.length > 0;
     case "completions":

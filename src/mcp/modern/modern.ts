@@ -176,9 +176,9 @@ async function complete(modern: Modern, call: MethodCall): Promise<Text> {
   return modern.writer.write(call.catalog, "complete", await completion(call));
 }
 
-async function getSkill(modern: Modern, call: MethodCall): Promise<Text> {
+function getSkill(modern: Modern, call: MethodCall): Text {
   checkSkills(call);
-  return cacheable(modern, call.catalog, { skill: await requestedSkill(call) });
+  return cacheable(modern, call.catalog, { skill: requestedSkill(call) });
 }
 
 function discovery(catalog: Catalog): object {

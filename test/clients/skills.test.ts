@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import { clientFile, outputOf, runOnNode24, startOnNode24, withHome } from "../support/clients/run-client.ts";
+
+const INSPECTOR = clientFile("@modelcontextprotocol/inspector/clients/launcher/build/index.js");
+const MCPC = clientFile("@apify/mcpc/bin/mcpc");
+
+const SKILL = `---
+name: tidy-notes
+description: Put notes in order. Use it when somebody asks to tidy up.
+metadata:
+  version: "1.0"
+---
+
+# Tidy notes: ä
+
+See [the forms](references/FORMS.md).
+`;
+
+interface Report {
+  readonly uri: string;
+  readonly ok: boolean;
+  readonly outcome: string;
+  readonly conformance: readonly unknown[];
+  readonly files: readonly { readonly status: string }[];
+}
+
+describe("real clients and skills", { concurrency: 2 }, () => {
+  let berth: TestBerth;
+  before(async () => {
+    berth = await startTestBerth({
+      texts: { "notes.ts": "/** Adds. */ export function add(a: number, b: number) { return a + b; }\n" },
+      beside: {
+        "notes.skills/tidy-notes/SKILL.md": SKILL,
+        "notes.skills/tidy-notes/references/FORMS.md": "\ufeff# Forms\r\n",
+        "notes.skills/tidy-notes/assets/a pixel.png": Uint8Array.of(0x89, 0x50, 0xff, 0x00),
+        "notes.skills/work/weekly/SKILL.md": SKILL.replace("tidy-notes", "weekly"),
+      },
+    });
+  });
+  after(() => berth.close());
+
+  for (const era of ["legacy", "modern"]) {
+    for (const path of ["/mcp/notes", "/mcp"]) {
+      it(`the inspector's checks of skills pass in the ${era} era at ${path}`, async () => {
+        const args = [INSPECTOR, "--cli", `${berth.url}${path}`, "--transport", "http", "--protocol-era", era];
+        // 7 means that a check fails, 8 that one cannot be made, 9 that a skill has no digests.
+        const ended = await runOnNode24([...args, "--method", "skills/list", "--verify", "--require-digests"]);
+        const reports = outputOf(ended, [0])
+          .trim()
+          .split("\n")
+          .map((line) => JSON.parse(line) as Report);
+        assert.deepEqual(
+          reports.map(({ uri, ok, outcome, conformance, files }) => [uri, ok, outcome, conformance, files.length]),
+          [
+            ["skill://notes/tidy-notes/SKILL.md", true, "verified", [], 3],
+            ["skill://notes/work/weekly/SKILL.md", true, "verified", [], 1],
+          ],
+        );
+        assert.ok(reports.every(({ files }) => files.every(({ status }) => status === "verified")));
+      });
+    }
+  }
+
+  it("mcpc finds a skill among the resources and reads it", async () => {
+    await withHome(async (home) => {
+      const run = async (...args: string[]): Promise<string> =>
+        outputOf(await startOnNode24([MCPC, "--json", ...args], home).ended, [0]);
+      await connected(() => run("connect", `${berth.url}/mcp/notes`, "@notes"));
+      try {
+        const listed = JSON.parse(await run("@notes", "resources-list")) as { name: string; uri: string }[];
+        const skill = listed.find(({ name }) => name === "tidy-notes");
+        assert.equal(skill?.uri, "skill://notes/tidy-notes/SKILL.md");
+        const { contents } = JSON.parse(await run("@notes", "resources-read", skill.uri)) as {
+          contents: { text: string }[];
+        };
+        assert.equal(contents[0]?.text, SKILL);
+      } finally {
+        // A process of its own keeps the connection until it is closed.
+        await run("@notes", "close");
+      }
+    });
+  });
+});
+
+/** Mcpc gives its second process five seconds to start, which a busy machine may need for its first one. */
+async function connected(connect: () => Promise<unknown>): Promise<void> {
+  for (let left = TRIES - 1; left > 0; left -= 1) {
+    const isConnected = await connect().then(
+      () => true,
+      (error: Error) => !error.message.includes("Bridge failed to start") && Promise.reject(error),
+    );
+    if (isConnected) return;
+  }
+  await connect();
+}
+
+const TRIES = 6;

@@ -1,0 +1,127 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+
+const NOTES = "/** Adds. */ export function add(a: number, b: number) { return a + b; }\n";
+const SKILL = "---\nname: tidy\ndescription: Puts notes in order.\n---\n";
+const URI = "skill://notes/tidy/SKILL.md";
+const ZEROS = `sha256:${"0".repeat(64)}`;
+
+async function berthWith(t: TestContext, sources: Parameters<typeof startTestBerth>[0]): Promise<TestBerth> {
+  const berth = await startTestBerth({ ...sources, env: { BERTH_UPSTREAM_PROGRAMS: "on" } });
+  t.after(() => berth.close());
+  return berth;
+}
+
+// An answer has any shape; tests look into it freely.
+// oxlint-disable-next-line typescript/no-explicit-any
+async function ask(url: string, method: string, params: Record<string, unknown> = {}): Promise<any> {
+  const { body } = await modern(url, method, params, {
+    "Mcp-Name": method === "resources/read" ? String(params["uri"]) : "",
+  });
+  return body.result ?? body.error;
+}
+
+test("a hosted server's skills are those that it has: entries, files, folders and the extension, in both eras", async (t) => {
+  const beside = { "notes.skills/tidy/SKILL.md": SKILL, "notes.skills/tidy/a/b.png": Uint8Array.of(0, 255) };
+  const own = await berthWith(t, { texts: { "notes.ts": NOTES }, beside });
+  const berth = await berthWith(t, { mcps: { hosted: { upstream: `mcp+${own.url}/mcp/notes` } } });
+  for (const path of ["/mcp/hosted", "/mcp"]) {
+    const [direct, through] = [`${own.url}/mcp/notes`, `${berth.url}${path}`];
+    const same = async (method: string, params: Record<string, unknown>, part: string): Promise<void> =>
+      assert.deepEqual((await ask(through, method, params))[part], (await ask(direct, method, params))[part], method);
+    await same("skills/list", {}, "skills");
+    await same("skills/get", { uri: URI }, "skill");
+    for (const uri of [URI, "skill://notes/tidy/a/b.png"]) await same("resources/read", { uri }, "contents");
+    await same("resources/directory/read", { uri: "skill://notes/tidy" }, "resources");
+    const declared = (await ask(direct, "server/discover")).capabilities.extensions;
+    assert.deepEqual((await ask(through, "server/discover")).capabilities.extensions, declared);
+    const hello = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "test", version: "1" } };
+    assert.deepEqual((await post(through, request("initialize", hello))).body.result.capabilities.extensions, declared);
+  }
+});
+
+/** A server with these skills, which keeps no promise about their files. */
+async function upstreamOf(t: TestContext, skills: readonly unknown[]): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "berth-skilled-"));
+  t.after(() => rm(folder, { recursive: true }));
+  const file = join(folder, "server.mjs");
+  await writeFile(
+    file,
+    `import { createInterface } from "node:readline";
+const results = {
+  initialize: { protocolVersion: "2025-11-25", serverInfo: { name: "s", version: "1" },
+    capabilities: { tools: {}, resources: {}, extensions: { "io.modelcontextprotocol/skills": {} } } },
+  "tools/list": { tools: [{ name: "add", inputSchema: { type: "object" } }] },
+  "resources/list": { resources: [] },
+  "resources/templates/list": { resourceTemplates: [] },
+  "skills/list": { skills: ${JSON.stringify(skills)} },
+  "resources/read": { contents: [{ uri: "skill://good/SKILL.md", text: "x" }] },
+};
+createInterface({ input: process.stdin }).on("line", (line) => {
+  const { id, method } = JSON.parse(line);
+  if (id === undefined) return;
+  const end = results[method] ? { result: results[method] } : { error: { code: -32601, message: "unknown" } };
+  process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, ...end }) + "\\n");
+});
+`,
+  );
+  return `mcp+node://${file}`;
+}
+
+const entry = (name: string, more: Record<string, unknown> = {}) => {
+  const uri = `skill://${name}/SKILL.md`;
+  return { uri, frontmatter: { name, description: "d" }, resources: [{ uri, digest: ZEROS, size: 1 }], ...more };
+};
+
+test("entries that hosts must refuse are left out with a problem, and the others are listed", async (t) => {
+  const file = { uri: "skill://long/SKILL.md", digest: ZEROS, size: 1 };
+  const upstream = await upstreamOf(t, [
+    entry("good", { future: { field: 1 } }),
+    entry("dynamic", { resources: "dynamic" }),
+    entry("none", { resources: undefined }),
+    entry("long", { resources: Array.from({ length: 513 }, () => file) }),
+    entry("outside", {
+      resources: [
+        { ...file, uri: "skill://outside/SKILL.md" },
+        { ...file, uri: "file:///etc/passwd" },
+      ],
+    }),
+    entry("digest", { resources: [{ uri: "skill://digest/SKILL.md", digest: "sha256:x", size: 1 }] }),
+    entry("size", { resources: [{ uri: "skill://size/SKILL.md", digest: ZEROS, size: -1 }] }),
+    entry("renamed", { frontmatter: { name: "other", description: "d" } }),
+    entry("untold", { frontmatter: { name: "untold" } }),
+    entry("good"),
+    7,
+  ]);
+  const berth = await berthWith(t, { mcps: { skilled: { upstream } } });
+  const url = `${berth.url}/mcp/skilled`;
+  const { skills } = await ask(url, "skills/list");
+  assert.deepEqual(skills, [entry("good", { future: { field: 1 } }), entry("dynamic", { resources: "dynamic" })]);
+  const read = await ask(url, "resources/read", { uri: "skill://good/SKILL.md" });
+  assert.equal(read.contents?.[0].text, "x", JSON.stringify(read));
+  assert.equal((await ask(url, "skills/get", { uri: "skill://long/SKILL.md" })).code, -32602);
+  const page = await (await fetch(`${berth.url}/mcp/meta/skilled`, { headers: { Accept: "text/html" } })).text();
+  for (const reason of [
+    "it has more than 512 files",
+    "one of its files has no URI in its folder, no digest or no size",
+    "its URI does not end in /other/SKILL.md",
+    "its frontmatter has no name or no description",
+    "its files are not listed",
+  ]) {
+    assert.ok(page.includes(reason), reason);
+  }
+});
+
+test("a skill that two servers give is offered by neither at /mcp", async (t) => {
+  const upstream = await upstreamOf(t, [entry("good")]);
+  const berth = await berthWith(t, { mcps: { one: { upstream }, two: { upstream } } });
+  const { code } = await ask(`${berth.url}/mcp`, "skills/get", { uri: "skill://good/SKILL.md" });
+  assert.equal(code, -32601);
+  for (const server of ["one", "two"]) {
+    assert.equal((await ask(`${berth.url}/mcp/${server}`, "skills/list")).skills.length, 1, server);
+  }
+});
