@@ -14,8 +14,8 @@ export function hasInexactNumbers(json: string): boolean {
 
 /** Most texts have nothing like it, not even in a string. */
 const SUSPECT = /\d[\d.]{15}|\d[eE]|\.\d*0(?!\d)|-0(?!\.)/;
-/** Strings, whose digits do not count, and numbers. */
-const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/gs;
+/** Strings, whose digits do not count, and numbers. A string without an end is one, too: no part is read twice. */
+const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?$)|-?\d[\d.eE+-]*/gs;
 
 function isInexact(token: string): boolean {
   return token[0] !== '"' && String(Number(token)) !== token;

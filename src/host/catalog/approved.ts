@@ -1,4 +1,5 @@
 import type { ContractChange } from "../../contract/change.ts";
+import { stripped } from "../../contract/stripped.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
@@ -164,15 +165,18 @@ export function approveUpstream(
     const seen = (): Contract | undefined => hosted.observed?.contract ?? remembered?.observed;
     // The node that runs it may not have told of it yet.
     if (seen() && cidOf(seen()!) !== contract && hosted.runsElsewhere) await hosted.start().catch(() => {});
-    const observed = seen();
-    const current = observed && cidOf(observed);
-    if (!observed || current !== contract) {
+    const offered = seen();
+    // What an earlier version of Berth has shown is approved as it was shown.
+    const kept = offered && cidOf(offered) !== contract ? await stripped(offered) : offered;
+    const shown = kept && (await cidOfContract(kept)) === contract ? kept : offered;
+    const current = shown && cidOf(shown);
+    if (!shown || current !== contract) {
       const detail = current === undefined ? "nothing is known of the server yet" : `the server now offers ${current}`;
       throw new BerthError("name_moved", detail, { data: { current: current ?? null } });
     }
-    const approved = { ...asApproved(observed), locked: remembered?.locked ?? null };
+    const approved = { ...asApproved(shown), observed: offered!, locked: remembered?.locked ?? null };
     await writeRemembered(store, tenant, server, { uri, remembered: approved, expected, by, approved: true });
-    hosted.remembered = { ...approved, changes: [], takenOver: [] };
+    hosted.remembered = { ...approved, ...(await changesOf(approved)) };
   });
 }
 
