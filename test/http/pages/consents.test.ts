@@ -3,7 +3,7 @@ import { after, before, describe, it } from "node:test";
 import type { Page } from "playwright-core";
 import { apiOf } from "../../support/api.ts";
 import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
-import { screenshot, startBrowser, violationsOf, type TestBrowser } from "../../support/browser.ts";
+import { isTooWide, screenshot, startBrowser, violationsOf, type TestBrowser } from "../../support/browser.ts";
 import { changing, tool } from "../../support/hosted-upstreams.ts";
 import { TesterPage } from "../../support/tester.ts";
 import { until } from "../../support/until.ts";
@@ -90,6 +90,7 @@ describe("a person who sets what is approved, and approves", () => {
       const shown = await question();
       assert.match(shown, /"notes" is about to carry out one call of its tool "write"/);
       assert.match(shown, /"content": "/);
+      assert.equal(await isTooWide(tester.page), false);
       assert.equal(await tester.result.locator("b", { hasText: "bold" }).count(), 0);
       assert.deepEqual(await violationsOf(tester.page), []);
       await screenshot(tester.page, `consent-${revision}`);
