@@ -79,7 +79,7 @@ export function listRules(list: readonly AllowedHost[], options: ListOptions): N
 /** For whoever runs `berth dev`. */
 function notRequested(authority: string): string {
   const tag = `/** @network ${authority} */`;
-  return `no tag requests it: write ${tag} at the head of the file, or start berth dev with --allow-net ${authority}`;
+  return `nothing grants it: start berth dev with --allow-net ${authority}, or, for a public address, write ${tag} at the head of the file`;
 }
 
 function grantAdvice(authority: string): string {

@@ -59,10 +59,10 @@ test("berth dev grants what tags request, and tells what has no value, with the 
     /not given the secret "OTHER": no tag requests it; write \/\*\* @secret OTHER \*\/ at the head of the file/,
   );
   const refused = new RegExp(
-    `127\\.0\\.0\\.1:${port} may not be reached: no tag requests it: .*or start berth dev with --allow-net 127\\.0\\.0\\.1:${port}`,
+    `127\\.0\\.0\\.1:${port} may not be reached: nothing grants it: start berth dev with --allow-net 127\\.0\\.0\\.1:${port}, or, for a public address, write `,
   );
   assert.match(await say("load", { url: `http://127.0.0.1:${port}/` }), refused, "a tag opens no private address");
-  assert.match(await say("connect", { port }), /^localhost.*: no tag requests it: .*--allow-net localhost:/);
+  assert.match(await say("connect", { port }), /^localhost.*: nothing grants it: .*--allow-net localhost:/);
 });
 
 test("berth dev gives values from --env-file and hosts from --allow-net, follows the file, and says no value", async (t) => {

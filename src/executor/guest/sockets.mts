@@ -173,7 +173,7 @@ function whyUnconnected(asked: Wanted): string | undefined {
   if (sockets.isBroken) return `${what}: this Berth could make no way out to the network; try again`;
   if (sockets.byOperator) {
     const tag = `/** @network ${line} */`;
-    return `${what}: no tag requests it: write ${tag} at the head of the file, or start berth dev with --allow-net ${line}`;
+    return `${what}: nothing grants it: start berth dev with --allow-net ${line}, or, for a public address, write ${tag} at the head of the file`;
   }
   const unlisted = `the entry "${sockets.server}" in mcps lists no "network"; add "network": ["${line}"]`;
   return `${what}: ${unlisted}${sockets.requested === undefined ? "" : `; ${sockets.requested}`}`;
