@@ -31,6 +31,8 @@ export interface KnownClient {
   readonly token: string;
   /** Something that a person has to do, or to know, before the client uses a server of the file. */
   readonly note?: string;
+  /** The same where the file is that of a project. */
+  readonly projectNote?: string;
 }
 
 const FROM_ENVIRONMENT = "the variable BERTH_TOKEN of the environment that it is started in";
@@ -45,7 +47,7 @@ export const claudeCode: KnownClient = {
     { path: ["mcpServers", name], value: { type: "http", url, ...headers(isGiven, "${BERTH_TOKEN}") } },
   ],
   token: FROM_ENVIRONMENT,
-  note: "Servers of a project's file must be approved in Claude Code once.",
+  projectNote: "Servers of a project's file must be approved in Claude Code once.",
 };
 
 export const claudeDesktop: KnownClient = {
@@ -94,7 +96,7 @@ export const codex: KnownClient = {
     { path: ["mcp_servers", name], value: { url, ...(isGiven && { bearer_token_env_var: "BERTH_TOKEN" }) } },
   ],
   token: FROM_ENVIRONMENT,
-  note: "Codex reads a project's file only in folders that you trust.",
+  projectNote: "Codex reads a project's file only in folders that you trust.",
 };
 
 export const geminiCli: KnownClient = {

@@ -57,7 +57,11 @@ export async function connect(server: string | undefined, options: ConnectComman
   if (!(await isWanted(file, after, parts, options))) return options.print ? 0 : 1;
   await writeClientFile(file, after);
   if (options.remove) console.error(`"${name}" is out of ${place}.`);
-  else tellAdded(client, name, address, place, isGiven);
+  else {
+    tellAdded(client, name, address, place, isGiven);
+    const notes = [client.note, options.project ? client.projectNote : undefined];
+    for (const note of notes) if (note !== undefined) console.error(note);
+  }
   return 0;
 }
 
@@ -203,7 +207,6 @@ function tellAdded(client: KnownClient, name: string, address: URL, place: strin
     console.error(
       `Requests need a token (npx berth-mcp token create), which ${client.name} takes from ${client.token}.`,
     );
-  if (client.note !== undefined) console.error(client.note);
 }
 
 /** A path as people write it. */

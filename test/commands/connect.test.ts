@@ -76,6 +76,7 @@ describe("berth connect", () => {
         const path = userFile({ HOME: home });
         assert.ok((await readFile(path, "utf8")).includes(`${berth.url}/mcp/echo`), path);
         assert.match(stderr, /^\+.*\/mcp\/echo/m);
+        assert.doesNotMatch(stderr, /project/);
       }),
     );
     for (const { id, userFile } of clients.filter(({ id }) => id === "codex" || id === "vs-code")) {
@@ -85,7 +86,9 @@ describe("berth connect", () => {
   });
 
   it("C6 writes a project's file, of all servers, under another name", async () => {
-    assert.equal((await connect(["--client", "claude-code", "--project", "--name", "all", "--yes"])).code, 0);
+    const added = await connect(["--client", "claude-code", "--project", "--name", "all", "--yes"]);
+    assert.equal(added.code, 0);
+    assert.match(added.stderr, /Servers of a project's file must be approved/);
     const { mcpServers } = JSON.parse(await readFile(join(folder, ".mcp.json"), "utf8")) as { mcpServers: object };
     assert.deepEqual(mcpServers, { all: { type: "http", url: `${berth.url}/mcp` } });
     const { code, stderr } = await connect(["echo", "--client", "claude-desktop", "--project", "--yes"]);
