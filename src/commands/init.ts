@@ -215,7 +215,7 @@ MCP servers that [Berth](https://www.npmjs.com/package/berth-mcp) hosts. \`${MCP
 TypeScript module whose exported functions are tools, or a shell script.
 
 \`\`\`sh
-npm install          # once; commit package-lock.json
+npm install              # once; commit package-lock.json
 npx berth-mcp dev        # serve them, and again whenever you save
 npx berth-mcp check      # every problem, with its line
 npx berth-mcp serve      # serve them for good; data is kept in ${DATA_FOLDER}
