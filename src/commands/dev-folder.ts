@@ -1,4 +1,5 @@
 import { dirname, join, sep } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { watch } from "chokidar";
 import type { Fill } from "../compose/core.ts";
 import { type Berth, startBerth } from "../compose/main.ts";
@@ -8,6 +9,7 @@ import { gatherDefinition, skillsOnDisk } from "../discover/gather.ts";
 import { originalPath } from "../image/definitions.ts";
 import { packagesValue } from "../image/folder-packages.ts";
 import { gatherSources, type GatheredSources } from "../image/generate.ts";
+import { PACKAGE_JSON } from "../image/image.ts";
 import { type Cid, rawBlock } from "../lib/cid.ts";
 import { DATA_FOLDER } from "../lib/data-folder.ts";
 import type { Json } from "../lib/json.ts";
@@ -84,6 +86,9 @@ export async function devFolder(path: string | undefined, options: DevOptions): 
 /** Folders of sources in which nothing is a source. */
 const UNWATCHED = new RegExp(`[\\\\/](?:node_modules|\\.git|${DATA_FOLDER.replace(".", "\\.")})(?:[\\\\/]|$)`);
 
+/** npm writes `package.json` before its lock: for so long, the two may not fit each other. */
+const LOCK_MS = 500;
+
 /** Serves again whenever something changes in a folder that has a source. */
 function watchFolder(
   own: OwnFolder,
@@ -96,10 +101,12 @@ function watchFolder(
   const settled = { stabilityThreshold: SETTLED_MS, pollInterval: 10 };
   const watcher = watch([], { depth: 0, ignored: isUnwatched, awaitWriteFinish: settled });
   let isAsked = false;
+  let isLocking = false;
   let turn: Promise<void> | undefined;
   const serveAgain = async (): Promise<void> => {
     while (isAsked) {
-      isAsked = false;
+      if (isLocking) await sleep(LOCK_MS);
+      isAsked = isLocking = false;
       try {
         const change = await served.read();
         watcher.add([...change.folders]);
@@ -111,8 +118,9 @@ function watchFolder(
     }
     turn = undefined;
   };
-  watcher.on("all", () => {
+  watcher.on("all", (_event, path) => {
     isAsked = true;
+    isLocking ||= path === join(own.folder, PACKAGE_JSON);
     turn ??= serveAgain();
   });
   watcher.on("error", (error) => console.error(`berth: ${(error as Error).message}`));

@@ -14,6 +14,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { homedir, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, describe, test, type TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { packageRoot } from "../../src/config.ts";
 import { call, post, request } from "../support/berth.ts";
@@ -333,6 +334,25 @@ describe("berth dev of a folder", () => {
       [".gitignore", "dev"],
       "what is served is left alone",
     );
+  });
+
+  test("says nothing of packages that npm is about to lock", async (t) => {
+    const manifest = { private: true, type: "module" };
+    const folder = folderWith({ "mcps.json": { hello: { definition: "hello.ts" } }, "hello.ts": GREET });
+    write(folder, "package.json", manifest);
+    const dev = await startDev(t, {}, [], { folder, env });
+    const edit = async (word: string): Promise<void> => {
+      write(folder, "hello.ts", GREET.replace("Hello", word));
+      const greet = (): Promise<object> => call(`${dev.url}/mcp/hello`, "greet", { name: "Ada" });
+      await until(async () => JSON.stringify(await greet()).includes(word));
+    };
+    await edit("Ahoy");
+    // npm writes the two files one after the other; here the first becomes again what fits the second.
+    write(folder, "package.json", { ...manifest, dependencies: { "left-alone": "1" } });
+    await sleep(150);
+    write(folder, "package.json", manifest);
+    await edit("Moin");
+    assert.doesNotMatch(dev.output(), /left-alone/);
   });
 
   test("gives the values of --env-file to the servers whose tags or entries name them, and follows the file", async (t) => {
