@@ -2,7 +2,7 @@
 // dist/bin/berth.cjs is `berth` as it is installed: it starts the server that a command reaches, and meanwhile loads the
 // command, from few files; in CommonJS, which Node loads sooner. dist/berth-mcp.mjs is those that reach upstreams, in one
 // file, which needs Node and nothing else.
-import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
@@ -109,9 +109,15 @@ const { metafile: checks } = await build({
   plugins: [namesItself(CHECKS)],
 });
 
-// Of dist/src only the programs and threads that the bundles start, and what these import, are packed.
+// Of dist/src only the programs and threads that the bundles start, and what these import, are packed. What is not compiled
+// yet does not keep the commands from being bundled: a build comes before each package.
 const bundled = [first, metafile, checks].flatMap(({ inputs }) => Object.keys(inputs));
-const packed = await startedBy(bundled.filter((file) => /^src\/.*\.ts$/.test(file)).map(compiledFile));
+const packed = await startedBy(
+  bundled
+    .filter((file) => /^src\/.*\.ts$/.test(file))
+    .map(compiledFile)
+    .filter(existsSync),
+);
 const rules = ["*", "!*/", ...packed.map((file) => `!${file.slice("dist/src".length)}`)];
 writeFileSync("dist/src/.npmignore", `${rules.join("\n")}\n`);
 
