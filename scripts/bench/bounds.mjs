@@ -16,6 +16,7 @@ import { attacks } from "./part-fairness.mjs";
  *   packages?: import("./part-packages.mjs").PackagesFigures, state?: import("./part-state.mjs").StateFigures,
  *   nodes?: import("./part-nodes.mjs").NodesFigures, tenants?: import("./part-tenants.mjs").TenantsFigures,
  *   sockets?: import("./part-sockets.mjs").SocketsFigures,
+ *   bridge?: import("./part-bridge.mjs").BridgeFigures,
  *   edits?: import("./part-edits.mjs").EditsFigures, upstreams?: import("./part-upstreams.mjs").UpstreamsFigures }} Figures
  * @typedef {{ name: string, title: string, atLeast?: number, atMost?: number, part?: string,
  *   of: (figures: Figures) => number | undefined }} Ratio
@@ -45,6 +46,34 @@ const attacked = (part, where, atMost) =>
     part,
     of: (figures) => figures[part]?.cases.find((each) => each.name === name)?.attacked.p99Ms,
   }));
+
+/** What hosting costs over a bridge that checks nothing. @param {number} callers @param {string} where @returns {Ratio[]} */
+function bridged(callers, where) {
+  const found = ({ bridge }) => bridge?.cases.find((each) => each.callers === callers);
+  const part = "bridge";
+  return [
+    {
+      name: `hostedCall${callers}VsBareBridge`,
+      title: `call of a hosted upstream / by a bare bridge, ${where}`,
+      atMost: 1.3,
+      part,
+      of: (figures) => found(figures)?.p50,
+    },
+    {
+      name: `hostedP99Call${callers}VsBareBridge`,
+      title: `its 99th percentile / by a bare bridge, ${where}`,
+      part,
+      of: (figures) => found(figures)?.p99,
+    },
+    {
+      name: `hostedCpu${callers}VsBareBridge`,
+      title: `CPU of a hosted call / of a bare bridge, without the server, ${where}`,
+      atMost: 1.3,
+      part,
+      of: (figures) => found(figures)?.cpu,
+    },
+  ];
+}
 
 /** @type {Ratio[]} */
 export const ratios = [
@@ -218,13 +247,8 @@ export const ratios = [
     part: "upstreams",
     of: ({ upstreams }) => over(upstreams?.hostedMs, upstreams?.directMs),
   },
-  {
-    name: "hostedCallVsBareBridge",
-    title: "call of a hosted upstream / by a bare bridge",
-    atMost: 1.3,
-    part: "upstreams",
-    of: ({ upstreams }) => over(upstreams?.hostedMs, upstreams?.bareMs),
-  },
+  ...bridged(1, "one caller"),
+  ...bridged(20, "20 callers"),
   {
     name: "hostedCpuVsDirect",
     title: "CPU of a hosted call / of the same over stdio",

@@ -15,13 +15,12 @@ import { everything, everythingCommand, peer, startAndCall } from "./upstream-se
  * supergateway, which bridges it for the same number of clients; and the time that `berth cat` adds to its start.
  *
  * A hosted call is measured through Berth: its one client writes to a bare connection, since Node's HTTP client alone
- * takes longer than the official client, the server and everything between them. It is compared to a bridge of a few
- * lines that checks nothing: no host in Node that is reached over HTTP can be much faster. Compared figures are
+ * takes longer than the official client, the server and everything between them. Compared figures are
  * measured in turns, and the least disturbed turn of each counts, so that a busy machine is as busy for all. CPU time
  * is that of the server and of its client: of the official client and its server, of Berth and its server; for one call
  * at a time, and for as many calls at a time as there are clients.
  *
- * @typedef {{ hostedMs: number, directMs: number, bareMs: number, hostedCpuMicros: number, directCpuMicros: number,
+ * @typedef {{ hostedMs: number, directMs: number, hostedCpuMicros: number, directCpuMicros: number,
  *   hostedManyCpuMicros: number, directManyCpuMicros: number, hostedPerSecond: number, bridgedPerSecond: number,
  *   clients: number,
  *   catMs: number, ownMs: number, nodeMs: number, idleServers: number, idleChildren: number }} UpstreamsFigures
@@ -59,8 +58,8 @@ export async function measureUpstreams(folder, { calls, seconds }, say) {
   let called, hostedPerSecond, idleChildren;
   try {
     idleChildren = childrenOf(server.pid).length;
-    say("upstreams: one client, hosted, by itself and by a bare bridge");
-    called = await measureCalls(folder, server, calls);
+    say("upstreams: one client, hosted, and by itself");
+    called = await measureCalls(server, calls);
     say("upstreams: hosted");
     hostedPerSecond = await perSecond(CLIENTS, seconds, () => httpCaller(server.port, load, message));
   } finally {
@@ -84,27 +83,18 @@ export async function measureUpstreams(folder, { calls, seconds }, say) {
 }
 
 /** One call at a time, by each way. */
-async function measureCalls(folder, berthServer, calls) {
-  const bridge = await startServer(
-    (port) => ({
-      args: [fileURLToPath(new URL("peers/bridge.mjs", import.meta.url)), String(port)],
-      env: { BENCH_BRIDGED: JSON.stringify(everythingCommand) },
-      folder: mkdtempSync(join(folder, "bridge-")),
-    }),
-    ANYWHERE,
-  );
-  const closing = [bridge.stop];
+async function measureCalls(berthServer, calls) {
+  const closing = [];
   try {
     const direct = await directCaller(everythingCommand, message);
     const hosted = rawCaller(berthServer.port, load, message);
-    const bare = rawCaller(bridge.port, load, message);
-    closing.push(direct.close, hosted.close, bare.close);
-    const ways = [direct.call, hosted.call, bare.call];
+    closing.push(direct.close, hosted.close);
+    const ways = [direct.call, hosted.call];
     for (const call of ways) for (let warm = 0; warm < WARM_UP_CALLS; warm++) await call();
     const child = childrenOf(berthServer.pid)[0];
-    const cpus = [direct.cpuMicros, () => exactCpuMicros(berthServer.pid) + exactCpuMicros(child), () => 0];
+    const cpus = [direct.cpuMicros, () => exactCpuMicros(berthServer.pid) + exactCpuMicros(child)];
     const each = Math.ceil(calls / TURNS);
-    const [directCalls, hostedCalls, bareCalls] = await inTurns(TURNS, each, ways, cpus);
+    const [directCalls, hostedCalls] = await inTurns(TURNS, each, ways, cpus);
     // An idle connection is closed after a while, so these are made only now.
     const many = Array.from({ length: CLIENTS }, () => rawCaller(berthServer.port, load, message));
     closing.push(...many.map(({ close }) => close));
@@ -114,7 +104,6 @@ async function measureCalls(folder, berthServer, calls) {
     return {
       directMs: directCalls.ms,
       hostedMs: hostedCalls.ms,
-      bareMs: bareCalls.ms,
       directCpuMicros: directCalls.cpuMicros,
       hostedCpuMicros: hostedCalls.cpuMicros,
       directManyCpuMicros: directMany.cpuMicros / each,

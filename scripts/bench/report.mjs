@@ -187,16 +187,27 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
   }
 
   if (figures.upstreams) {
-    const { hostedMs, directMs, bareMs, hostedCpuMicros, directCpuMicros, ...others } = figures.upstreams;
+    const { hostedMs, directMs, hostedCpuMicros, directCpuMicros, ...others } = figures.upstreams;
     const { hostedManyCpuMicros, directManyCpuMicros, hostedPerSecond, bridgedPerSecond, clients } = others;
     const { catMs, ownMs, nodeMs } = others;
     print(
-      `\nUpstreams: a call ${fixed(hostedMs, 3)} ms, direct ${fixed(directMs, 3)} ms, by a bare bridge ${fixed(bareMs, 3)} ms; ` +
+      `\nUpstreams: a call ${fixed(hostedMs, 3)} ms, direct ${fixed(directMs, 3)} ms; ` +
         `CPU ${whole(hostedCpuMicros)} µs, direct ${whole(directCpuMicros)} µs; ${whole(clients)} calls at a time ` +
         `${whole(hostedManyCpuMicros)} µs, direct ${whole(directManyCpuMicros)} µs; ${whole(clients)} clients ` +
         `${whole(hostedPerSecond)} calls/s, bridged ${whole(bridgedPerSecond)}; berth cat ${whole(catMs)} ms, ` +
         `start alone ${whole(ownMs)} ms, a start of node ${whole(nodeMs)} ms`,
     );
+  }
+
+  if (figures.bridge) {
+    const shown = ({ p50Ms, p99Ms, cpuMicros }) =>
+      `${fixed(p50Ms, 3)} / ${fixed(p99Ms, 3)} ms, CPU ${whole(cpuMicros)} µs`;
+    for (const { callers, hosted, bare } of figures.bridge.cases) {
+      print(
+        `\nA hosted call, ${whole(callers)} at a time: p50 / p99 ${shown(hosted)} without the server; ` +
+          `by a bare bridge ${shown(bare)}`,
+      );
+    }
   }
 
   const fair = {

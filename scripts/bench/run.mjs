@@ -8,6 +8,7 @@ import { makeContainer } from "./container.mjs";
 import { trials } from "./contestants.mjs";
 import { describeMachine, requireWrk } from "./machine.mjs";
 import { help, readOptions } from "./options.mjs";
+import { measureBridge } from "./part-bridge.mjs";
 import { measureEdits } from "./part-edits.mjs";
 import { measureFairness } from "./part-fairness.mjs";
 import { measureHostile } from "./part-hostile.mjs";
@@ -48,7 +49,8 @@ try {
 /** @param {import("./options.mjs").Options} options @returns {Promise<number>} exit code */
 async function bench(options) {
   const machine = describeMachine();
-  requireWrk(say);
+  // It makes its own calls, one after another.
+  if ([...options.parts].some((part) => part !== "bridge")) requireWrk(say);
   installFolder(fileURLToPath(new URL("peers", import.meta.url)), say);
   // Where it is set, each Node process reads those certificates first, which takes longer than the rest of its start;
   // nothing here speaks TLS.
@@ -110,6 +112,7 @@ async function measure(folder, options) {
   await measured("edits", () => measureEdits(folder, images.at(-1), options.saves, say));
   await measured("many", () => measureMany(folder, images[0].image, options.manyCounts, say));
   await measured("upstreams", () => measureUpstreams(folder, options.upstreams, say));
+  await measured("bridge", () => measureBridge(folder, options.bridge, say, options.profile));
   await measured("fairness", () => measureFairness(folder, options.fairness, say));
   await measured("quota", () => measureInContainer(folder, options.quota));
   await measured("packages", () => measurePackages(folder, options.firstCalls, say));
