@@ -1,4 +1,5 @@
 import ts from "#typescript";
+import { ICONS_MAX, type Icon } from "../contract/icons.ts";
 import { faultsOfHeaders } from "../contract/parameter-headers.ts";
 import { valuesIn, type JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
@@ -21,6 +22,7 @@ import {
 } from "./discovery.ts";
 import { tagOf, type Tag, tagText, withLinks, type Doc } from "./doc-comments.ts";
 import { exportedFunctions, type Candidate } from "./exports.ts";
+import { readIcon } from "./icon-files.ts";
 import { readGivenInput, readInput, type Input } from "./input.ts";
 import { readOutput, resultOf } from "./output.ts";
 import { settle } from "./overloads.ts";
@@ -148,7 +150,7 @@ class Finder {
   }
 
   #addResource(candidate: Candidate, tag: Tag): void {
-    const { resource, problems } = readResource(candidate, tag, this.#program);
+    const { resource, problems } = readResource(candidate, tag, this.#program, this.#source);
     this.note(problems);
     if (!resource) return;
     const { name, uri } = resource;
@@ -163,7 +165,7 @@ class Finder {
   }
 
   #addPrompt(candidate: Candidate): void {
-    const { prompt, problems } = readPrompt(candidate, this.#program);
+    const { prompt, problems } = readPrompt(candidate, this.#program, this.#source);
     this.note(problems);
     if (!prompt) return;
     const { name } = prompt;
@@ -246,7 +248,7 @@ function readTool(
   const reporter = new Reporter(found.name, program);
   const candidate = settle(found, program, reporter);
   if (!candidate) return { problems: reporter.problems };
-  const naming = namingOf(candidate, reporter);
+  const naming = { ...namingOf(candidate, reporter), ...iconsOf(candidate, source, program, reporter) };
 
   const budget = new Budget();
   const given = readGivenInput(candidate, program, reporter);
@@ -309,6 +311,27 @@ function uiOf(
   return { ui: { uri: app.uri, ...(visibility && { visibility }) }, app };
 }
 
+/** `@icon <image> [media type] [sizes] [theme]`, each one more. A bad one is left out, and its function is offered. */
+function iconsOf(
+  { doc }: Candidate,
+  { files }: DefinitionSource,
+  program: DefinitionProgram,
+  reporter: Reporter,
+): { readonly icons?: readonly Icon[] } {
+  const tags = doc.tags.filter(({ name }) => name === "icon");
+  const icons = tags.slice(0, ICONS_MAX).flatMap((tag) => {
+    const read = readIcon(tag.text, program.nameOf(tag.node.getSourceFile()), files);
+    if ("icon" in read) return [read.icon];
+    const part = textPart(tag, Math.max(0, tag.text.indexOf(read.word)), read.word.length);
+    reporter.add("warning", "invalid-icon", `${read.fault}; it is left out`, tag.node, part);
+    return [];
+  });
+  const beyond = tags[ICONS_MAX];
+  if (beyond)
+    reporter.add("warning", "invalid-icon", `only ${ICONS_MAX} icons are read`, beyond.node, textPart(beyond));
+  return icons.length > 0 ? { icons } : {};
+}
+
 /** `@task`, `@task required`, `@task deferred` or both. */
 function taskOf(doc: Doc, reporter: Reporter): TaskSupport | undefined {
   const tag = tagOf(doc, "task");
@@ -347,11 +370,12 @@ function readResource(
   found: Candidate,
   tag: Tag,
   program: DefinitionProgram,
+  source: DefinitionSource,
 ): { resource?: DiscoveredResource; problems: Problem[] } {
   const reporter = new Reporter(found.name, program);
   const candidate = settle(found, program, reporter);
   if (!candidate) return { problems: reporter.problems };
-  const naming = namingOf(candidate, reporter);
+  const naming = { ...namingOf(candidate, reporter), ...iconsOf(candidate, source, program, reporter) };
 
   const [, uri = "", mimeType = ""] = /^(\S*)\s*([^\n]*)/.exec(tag.text) ?? [];
   const variables = readUri(uri, tag, reporter);
@@ -421,11 +445,15 @@ function checkParameters(
 }
 
 /** `@prompt`: a function whose parameters are a prompt's arguments, and whose result is its messages. */
-function readPrompt(found: Candidate, program: DefinitionProgram): { prompt?: DiscoveredPrompt; problems: Problem[] } {
+function readPrompt(
+  found: Candidate,
+  program: DefinitionProgram,
+  source: DefinitionSource,
+): { prompt?: DiscoveredPrompt; problems: Problem[] } {
   const reporter = new Reporter(found.name, program);
   const candidate = settle(found, program, reporter);
   if (!candidate) return { problems: reporter.problems };
-  const naming = namingOf(candidate, reporter);
+  const naming = { ...namingOf(candidate, reporter), ...iconsOf(candidate, source, program, reporter) };
 
   const input = readInput(candidate, program, new Budget(), reporter);
   const prompt: DiscoveredPrompt = {

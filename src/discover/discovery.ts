@@ -1,4 +1,5 @@
 import type { PromptArgument, SkillFrontmatter, ToolAnnotations } from "../contract/contract.ts";
+import type { Icon } from "../contract/icons.ts";
 import type { Cid } from "../lib/cid.ts";
 import type { JsonObject, JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
@@ -79,6 +80,7 @@ export interface DiscoveredTool {
   readonly name: string;
   readonly title?: string;
   readonly description?: string;
+  readonly icons?: readonly Icon[];
   /** JSON Schema 2020-12, `type: "object"`, inlined; `$defs` only for recursive types. */
   readonly inputSchema: JsonSchema;
   /** The plain schema of the awaited return value; null for `void`, and for results that are already MCP content. */
@@ -124,6 +126,7 @@ export interface DiscoveredResource {
   readonly name: string;
   readonly title?: string;
   readonly description?: string;
+  readonly icons?: readonly Icon[];
   /** A URI, or a template when it has `{…}`. */
   readonly uri: string;
   readonly mimeType?: string;
@@ -140,6 +143,7 @@ export interface DiscoveredPrompt {
   readonly name: string;
   readonly title?: string;
   readonly description?: string;
+  readonly icons?: readonly Icon[];
   readonly arguments: readonly PromptArgument[];
   readonly inputSchema: JsonSchema;
   readonly call: CallShape;

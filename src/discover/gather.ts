@@ -6,6 +6,7 @@ import { DATA_FOLDER, isInDataFolder } from "../lib/data-folder.ts";
 import type { Problem } from "../lib/problem.ts";
 import { defaultLimits, type Limits, limitVariable } from "../limits/limits.ts";
 import { resolveUiFile, uiFiles } from "./app-files.ts";
+import { iconFiles, resolveIconFile } from "./icon-files.ts";
 import { findImports } from "./imports.ts";
 import {
   declarationsOf,
@@ -175,6 +176,7 @@ type Origin = Pick<Problem, "file" | "line" | "column" | "frame">;
 
 /** The relative imports of a file, each once; others are for the bundler to judge. */
 async function importsOf(root: string, path: string, text: string, importsMax: number): Promise<Wanted[]> {
+  if (path.endsWith(".sh") && !isSkillFile(path)) return iconsOf(root, path, text);
   if (!isCode(path) || isSkillFile(path)) return [];
   const found = new Map<string, number>();
   for (const { specifier, offset } of findImports(text)) {
@@ -196,8 +198,23 @@ async function importsOf(root: string, path: string, text: string, importsMax: n
     const origin = { file: path, line, column, frame: codeFrame(lineText, line, column, file.length) };
     wanted.push({ specifier: file, found: await resolveOnDisk(root, path, file, resolveUiFile), origin });
   }
-  return wanted;
+  return [...wanted, ...(await iconsOf(root, path, text))];
 }
+
+async function iconsOf(root: string, path: string, text: string): Promise<Wanted[]> {
+  return Promise.all(
+    iconFiles(text)
+      .slice(0, ICONS_IN_FILE_MAX)
+      .map(async ({ file, offset }) => {
+        const { line, column, lineText } = positionAt(text, offset);
+        const origin = { file: path, line, column, frame: codeFrame(lineText, line, column, file.length) };
+        return { specifier: file, found: await resolveOnDisk(root, path, file, resolveIconFile), origin };
+      }),
+  );
+}
+
+/** More than a definition may have files. */
+const ICONS_IN_FILE_MAX = 1_000;
 
 async function resolveOnDisk(
   root: string,

@@ -1,3 +1,4 @@
+import { ICONS_MAX, type Icon } from "../contract/icons.ts";
 import { codeFrame } from "../lib/code-frame.ts";
 import type { JsonSchema, Json } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
@@ -8,6 +9,7 @@ import {
   type Discovery,
   type RequestedGrant,
 } from "./discovery.ts";
+import { readIcon } from "./icon-files.ts";
 import { distinctRequests, isGrantTag, readRequest } from "./requested-grants.ts";
 import { annotationsOf, constrain, suggestionFor } from "./tags.ts";
 
@@ -56,6 +58,7 @@ export function discoverShell({ files, entry, server }: DefinitionSource): Disco
   const tool: DiscoveredTool = {
     name: server,
     ...titleOf(header),
+    ...iconsOf(header, entry, files, report),
     ...(header?.summary ? { description: header.summary } : {}),
     inputSchema: inputSchema(params),
     outputSchema: null,
@@ -88,7 +91,7 @@ const args: ShellParam = {
 const toolTags = new Set(
   (
     "param noargs title description readonly readonlyhint destructive destructivehint idempotent idempotenthint " +
-    "openworld openworldhint example author license see since version copyright secret network"
+    "openworld openworldhint example author license see since version copyright secret network icon"
   ).split(" "),
 );
 
@@ -166,6 +169,22 @@ function readRequests(header: Header | undefined, file: string, report: Report):
 function titleOf(header: Header | undefined): { title?: string } {
   const title = header?.tags.find(({ name }) => name === "title")?.text;
   return title ? { title } : {};
+}
+
+function iconsOf(
+  header: Header | undefined,
+  entry: string,
+  files: DefinitionSource["files"],
+  report: Report,
+): { icons?: readonly Icon[] } {
+  const tags = header?.tags.filter(({ name }) => name === "icon").slice(0, ICONS_MAX) ?? [];
+  const icons = tags.flatMap((tag) => {
+    const read = readIcon(tag.text, entry, files);
+    if ("icon" in read) return [read.icon];
+    report("warning", "invalid-icon", `${read.fault}; it is left out`, whole(tag));
+    return [];
+  });
+  return icons.length > 0 ? { icons } : {};
 }
 
 function inputSchema(params: readonly ShellParam[]): JsonSchema {

@@ -174,7 +174,7 @@ const own: readonly string[] = [
   ...argumentTags,
   ...(
     "param title name signature description example deprecated returns internal resource prompt completes inputSchema task " +
-    "readOnly destructive idempotent openWorld secret network ui"
+    "readOnly destructive idempotent openWorld secret network ui icon"
   ).split(" "),
 ];
 

@@ -1,5 +1,5 @@
 import type { DefinitionSource } from "../discover/discovery.ts";
-import { isBytes } from "../discover/resolve.ts";
+import { isAsset, isBytes } from "../discover/resolve.ts";
 import { isSkillFile } from "../discover/skill-files.ts";
 import { serverNameProblem, variableNameProblem } from "../entry/fields.ts";
 import { isOwnPath, languageOf } from "../image/definition.ts";
@@ -78,10 +78,10 @@ function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
     if (
       file === entry &&
       languageOf(text) === "shell" &&
-      all.some(([other]) => other !== entry && !isSkillFile(other))
+      all.some(([other]) => other !== entry && !isSkillFile(other) && !isAsset(other))
     ) {
       problems.push({
-        ...fault("shell-files", "A shell definition is one file, and perhaps the files of its skills"),
+        ...fault("shell-files", "A shell definition is one file, and perhaps its icons and the files of its skills"),
         file,
       });
     }

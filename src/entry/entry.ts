@@ -1,3 +1,4 @@
+import { faultOfIcon, ICONS_MAX, type Icon } from "../contract/icons.ts";
 import { isCid, type Cid } from "../lib/cid.ts";
 import { ENTRY_NESTING_MAX, isDeeper, isObject, valuesIn, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
@@ -44,6 +45,8 @@ export interface ServerEntry {
   /** The reaction to an upstream that differs from what was approved (J6). */
   readonly hold: HoldPolicy;
   readonly description?: string;
+  /** Of the server itself. */
+  readonly icons: readonly Icon[];
   /** By name. */
   readonly tools: Readonly<Record<string, ConfiguredTool>>;
   readonly resources: readonly ConfiguredResource[];
@@ -188,6 +191,7 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
     ...(fields.contract_cid !== undefined && { contractCid: fields.contract_cid }),
     hold,
     ...(description !== undefined && { description }),
+    icons: readIcons(fields.icons ?? [], inside(place, "icons")),
     tools,
     resources,
     prompts,
@@ -326,4 +330,14 @@ function readOptions(raw: JsonObject, place: ConfigPlace, leftOut: string[]): Re
     }
   }
   return Object.fromEntries(options);
+}
+
+function readIcons(icons: readonly Json[], place: ConfigPlace): Icon[] {
+  if (icons.length > ICONS_MAX) complain(place, "too-many", `A server has at most ${ICONS_MAX} icons`, "warning");
+  return icons.slice(0, ICONS_MAX).flatMap((icon, index) => {
+    const fault = faultOfIcon(icon);
+    if (fault === undefined) return [icon as Icon];
+    complain(inside(place, index), "bad-icon", `An icon ${fault}; it is left out`, "warning");
+    return [];
+  });
 }

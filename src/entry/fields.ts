@@ -16,6 +16,7 @@ export const entryFields = {
   hold_texts: "boolean",
   config_cid: "text",
   description: "text",
+  icons: "list",
   tools: "object",
   resources: "object",
   prompts: "object",

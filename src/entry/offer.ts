@@ -201,7 +201,7 @@ function unknownArgument({ inputSchema }: DiscoveredTool, fixed: JsonObject | un
 /** The contract of each thing that is offered, discovered or configured. */
 
 function discoveredToolContract(tool: DiscoveredTool): ToolContract {
-  const { name, title, description, inputSchema, outputSchema, annotations, ui } = tool;
+  const { name, title, description, icons, inputSchema, outputSchema, annotations, ui } = tool;
   return {
     name,
     ...(title !== undefined && { title }),
@@ -209,6 +209,7 @@ function discoveredToolContract(tool: DiscoveredTool): ToolContract {
     inputSchema,
     ...(outputSchema !== null && { outputSchema }),
     ...(Object.keys(annotations).length > 0 && { annotations }),
+    ...(icons && { icons }),
     ...(ui && { _meta: appMeta(ui.uri, ui.visibility) }),
   };
 }
@@ -226,6 +227,7 @@ function configuredToolContract(name: string, base: ToolContract, configured: Co
     inputSchema: configured.inputSchema ?? withoutArguments(base.inputSchema, configured.arguments),
     ...(outputSchema !== undefined && { outputSchema }),
     ...(Object.keys(annotations).length > 0 && { annotations }),
+    ...(base.icons && { icons: base.icons }),
     ...(base._meta && { _meta: base._meta }),
   };
 }
@@ -233,22 +235,24 @@ function configuredToolContract(name: string, base: ToolContract, configured: Co
 function resourceContract(
   resource: Omit<ResourceContract, "uri"> & { uri: string },
 ): ResourceContract | ResourceTemplateContract {
-  const { uri, name, title, description, mimeType } = resource;
+  const { uri, name, title, description, mimeType, icons } = resource;
   return {
     ...(isTemplate(uri) ? { uriTemplate: uri } : { uri }),
     name,
     ...(title !== undefined && { title }),
     ...(description !== undefined && { description }),
     ...(mimeType !== undefined && { mimeType }),
+    ...(icons && { icons }),
   };
 }
 
-function promptContract({ name, title, description, arguments: args }: PromptContract): PromptContract {
+function promptContract({ name, title, description, icons, arguments: args }: PromptContract): PromptContract {
   return {
     name,
     ...(title !== undefined && { title }),
     ...(description !== undefined && { description }),
     ...(args && args.length > 0 && { arguments: args }),
+    ...(icons && { icons }),
   };
 }
 

@@ -303,6 +303,7 @@ async function serveRelease(
     release: release.block.cid,
     contractCid: release.contractBlock.cid,
     contract: release.contract,
+    ...(entry.icons.length > 0 && { icons: entry.icons }),
     ...(definition !== undefined && { language }),
     hidden: release.hidden,
     functions: found.tools.map(({ name }) => name),

@@ -1,6 +1,7 @@
 import type { Principal } from "../../access/principal.ts";
 import type { ContentBlock, PromptResult } from "../../contract/content-block.ts";
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
+import type { Icon } from "../../contract/icons.ts";
 import type { RequestedGrant, TaskSupport } from "../../discover/discovery.ts";
 import type { GuestLog, InputRequests } from "../../executor/executor.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
@@ -31,6 +32,8 @@ export interface Catalog {
   /** The CID of what a client sees. List results stay fresh while it is unchanged. */
   readonly contractCid: Cid;
   readonly contract: Contract;
+  /** Of the server itself. */
+  readonly icons?: readonly Icon[];
   /** Offers that the server's own functions hide from clients now; the contract leaves them out. */
   readonly hidden: readonly Offer[];
   /** The tools that its source has, offered or not: what an entry can choose from. */

@@ -114,6 +114,7 @@ export async function loadUpstream(
     release: release.cid,
     contractCid: listed.cid,
     contract,
+    ...(entry.icons.length > 0 && { icons: entry.icons }),
     hidden,
     functions: own.tools.map(({ name }) => name),
     problems: [

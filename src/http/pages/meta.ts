@@ -16,7 +16,7 @@ import { pathsOf } from "./parts/paths.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { stateView } from "./parts/server-state.ts";
 import { countOf, shortCid } from "./parts/text.ts";
-import { DESCRIPTION_MAX } from "./parts/tool-view.ts";
+import { DESCRIPTION_MAX, shownIcon } from "./parts/tool-view.ts";
 import { callsTab } from "./server-tabs/calls.ts";
 import { codeTab } from "./server-tabs/code.ts";
 import { connectTab } from "./server-tabs/connect.ts";
@@ -200,6 +200,7 @@ function frameOf(
     section: "mcp",
     crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: name }],
     name,
+    icon: shownIcon(served?.icons),
     state: stateView({ state, problems }),
     description: cutText(description, DESCRIPTION_MAX),
     counts: catalog ? countsOf(catalog) : [],

@@ -98,7 +98,11 @@ function initialization(catalog: Catalog, version: string, berthVersion: string)
       ...(version >= "2025-03-26" && { completions: {} }),
       ...(extensions && { extensions }),
     },
-    serverInfo: { name: catalog.server, version: `${berthVersion}+${catalog.release}` },
+    serverInfo: {
+      name: catalog.server,
+      version: `${berthVersion}+${catalog.release}`,
+      ...(catalog.icons && version >= "2025-11-25" && { icons: catalog.icons }),
+    },
     ...(description !== undefined && { instructions: description }),
   };
 }

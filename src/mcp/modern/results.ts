@@ -15,7 +15,8 @@ export class ResultWriter {
   }
 
   serverInfo(catalog: Catalog): object {
-    return { name: catalog.server, version: `${this.#berthVersion}+${catalog.release}` };
+    const { server: name, release, icons } = catalog;
+    return { name, version: `${this.#berthVersion}+${release}`, ...(icons && { icons }) };
   }
 
   write(catalog: Catalog, type: ResultType, result: object): Text {

@@ -1,4 +1,5 @@
 import type { ToolAnnotations, ToolContract } from "../../../contract/contract.ts";
+import { faultOfIcon, ICONS_MAX, type Icon } from "../../../contract/icons.ts";
 import { signatureOf } from "../../../contract/signature.ts";
 import { cutText } from "../../../lib/cut-text.ts";
 import type { JsonSchema } from "../../../lib/json.ts";
@@ -16,6 +17,8 @@ export interface ToolView {
   readonly open: boolean;
   readonly badges: readonly Badge[];
   readonly signature: string;
+  /** The address of an image that stands in the contract itself; empty where there is none. */
+  readonly icon: string;
   /** Tables, where there is anything to show in them. */
   readonly rows: unknown;
   readonly cut: boolean;
@@ -38,7 +41,7 @@ const SIGNATURE_WIDTH = 76;
 export const DESCRIPTION_MAX = 16_000;
 
 export function toolView(tool: ToolContract, open: boolean, tableOf: (schema: JsonSchema) => SchemaTable): ToolView {
-  const { name, title = "", description = "", annotations = {} } = tool;
+  const { name, title = "", description = "", annotations = {}, icons } = tool;
   const { rows, cut } = tableOf(tool.inputSchema);
   return {
     id: `tool-${idOf(name)}`,
@@ -49,12 +52,21 @@ export function toolView(tool: ToolContract, open: boolean, tableOf: (schema: Js
     open,
     badges: badgesOf(annotations),
     signature: signatureOf(tool, SIGNATURE_WIDTH),
+    icon: open ? shownIcon(icons) : "",
     rows,
     cut,
     results: tool.outputSchema ? tableOf(tool.outputSchema).rows : "",
     json: `?tool=${encoded(name)}`,
     try: tryUrl("tool", name),
   };
+}
+
+/** The first icon that a page can show without loading it from elsewhere. */
+export function shownIcon(icons: readonly unknown[] | undefined): string {
+  const shown = (Array.isArray(icons) ? icons.slice(0, ICONS_MAX) : []).find(
+    (icon): icon is Icon => faultOfIcon(icon) === undefined && (icon as Icon).src.startsWith("data:"),
+  );
+  return shown?.src ?? "";
 }
 
 /** The link that opens the page's tester; src/browser/tester/target.ts reads it. */
