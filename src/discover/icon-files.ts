@@ -49,7 +49,7 @@ export function readIcon(
     src: found,
     ...(mimeType !== undefined && { mimeType }),
     ...(sizes.length > 0 && { sizes }),
-    ...(themes[0] && { theme: themes[0] as "light" | "dark" }),
+    ...(themes[0] && { theme: themes[0] }),
   };
   const fault = faultOfIcon(icon);
   return fault === undefined ? { icon } : { fault: `an icon ${fault}`, word: src };

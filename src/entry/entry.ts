@@ -45,7 +45,7 @@ export interface ServerEntry {
   /** The reaction to an upstream that differs from what was approved (J6). */
   readonly hold: HoldPolicy;
   readonly description?: string;
-  /** Of the server itself. */
+  /** Shown by clients beside the name of the server. */
   readonly icons: readonly Icon[];
   /** By name. */
   readonly tools: Readonly<Record<string, ConfiguredTool>>;
@@ -334,9 +334,9 @@ function readOptions(raw: JsonObject, place: ConfigPlace, leftOut: string[]): Re
 
 function readIcons(icons: readonly Json[], place: ConfigPlace): Icon[] {
   if (icons.length > ICONS_MAX) complain(place, "too-many", `A server has at most ${ICONS_MAX} icons`, "warning");
-  return icons.slice(0, ICONS_MAX).flatMap((icon, index) => {
+  return icons.slice(0, ICONS_MAX).flatMap((icon, index): Icon | [] => {
     const fault = faultOfIcon(icon);
-    if (fault === undefined) return [icon as Icon];
+    if (fault === undefined) return icon as Icon;
     complain(inside(place, index), "bad-icon", `An icon ${fault}; it is left out`, "warning");
     return [];
   });

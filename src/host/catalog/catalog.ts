@@ -32,7 +32,7 @@ export interface Catalog {
   /** The CID of what a client sees. List results stay fresh while it is unchanged. */
   readonly contractCid: Cid;
   readonly contract: Contract;
-  /** Of the server itself. */
+  /** Shown by clients beside the name of the server. */
   readonly icons?: readonly Icon[];
   /** Offers that the server's own functions hide from clients now; the contract leaves them out. */
   readonly hidden: readonly Offer[];
