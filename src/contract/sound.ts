@@ -99,6 +99,7 @@ export async function soundContract(value: unknown): Promise<Contract | undefine
     resourceTemplates: await soundItems("template", "uriTemplate", value["resourceTemplates"]),
     prompts: await soundItems("prompt", "name", value["prompts"]),
     ...(value["skills"] !== undefined && { skills: await soundSkills(value["skills"]) }),
+    ...(value["apps"] !== undefined && { apps: soundApps(value["apps"]) }),
   };
   const isSound = Object.entries(lists).every(([list, items]) => items === value[list]);
   const isTold = description === undefined || isText(description);
@@ -109,6 +110,12 @@ export async function soundContract(value: unknown): Promise<Contract | undefine
     ...(isObject(extensions) && { extensions }),
     ...(complete === true && { complete }),
   } as unknown as Contract;
+}
+
+function soundApps(items: unknown): unknown {
+  if (!Array.isArray(items)) return [];
+  const sound = (items as unknown[]).filter((item) => isObject(item) && isKey(item["uri"]) && isText(item["cid"]));
+  return sound.length === items.length ? items : sound;
 }
 
 async function soundSkills(items: unknown): Promise<unknown> {

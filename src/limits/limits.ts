@@ -513,6 +513,9 @@ const upstreamLimits = {
   upstreamEntryBytes: 128 * 1024,
   /** All entries of one list; entries beyond that are left out. */
   upstreamListBytes: 1024 * 1024,
+  /** The apps that its tools name, and the bytes of one; others are not passed on. */
+  upstreamApps: 64,
+  upstreamAppBytes: 2 * 1024 * 1024,
   /** Output on its stdout that belongs to no message, between two messages. */
   upstreamGarbageBytes: 1024 * 1024,
   /** Above this rate, reading from an upstream pauses. */

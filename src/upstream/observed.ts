@@ -2,6 +2,7 @@ import type { Contract } from "../contract/contract.ts";
 import { turnTaker } from "../lib/event-loop.ts";
 import { isObject, type JsonObject, type Json } from "../lib/json.ts";
 import { firstProblems, type Problem } from "../lib/problem.ts";
+import { observeApps, type AppLimits } from "./apps.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import { contractOf, isOfOneMethod, methodProblem, surveyOf, type FailedList } from "./survey.ts";
 
@@ -17,10 +18,21 @@ export interface Observed {
 }
 
 /** `before` holds the problems met so far. */
-export async function observe(connection: UpstreamConnection, before: readonly Problem[]): Promise<Observed> {
+export async function observe(
+  connection: UpstreamConnection,
+  before: readonly Problem[],
+  limits: AppLimits,
+): Promise<Observed> {
   const survey = await surveyOf(connection);
   const { failed, problems, bytes } = survey;
-  return { contract: await contractOf(survey), failed, problems: firstProblems([...before, ...problems]), bytes };
+  const contract = await contractOf(survey);
+  const { apps, problems: ofApps } = await observeApps(connection, contract.tools, limits);
+  return {
+    contract: apps.length > 0 ? { ...contract, apps } : contract,
+    failed,
+    problems: firstProblems([...before, ...problems, ...ofApps]),
+    bytes,
+  };
 }
 
 /**
@@ -122,6 +134,7 @@ export async function hideInOffers(observed: Observed, hide: HideWhole): Promise
     resources: await each("resource", contract.resources),
     resourceTemplates: await each("resource template", contract.resourceTemplates),
     prompts: await each("prompt", contract.prompts),
+    ...(contract.apps && { apps: await each("app", contract.apps) }),
   };
   // They quote the server.
   const told: Problem[] = [];

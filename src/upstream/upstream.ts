@@ -7,6 +7,7 @@ import { isObject, valuesIn, type Json, type JsonObject, type JsonText } from ".
 import type { Problem } from "../lib/problem.ts";
 import type { TraceContext } from "../lib/trace.ts";
 import type { Limits } from "../limits/limits.ts";
+import type { AppLimits } from "./apps.ts";
 import { AttributedCalls, UnderWay } from "./attribution.ts";
 import type { Closed, ConnectOptions, Peer } from "./channel.ts";
 import { connectUpstream } from "./connect.ts";
@@ -31,7 +32,7 @@ export interface UpstreamOptions extends Omit<
   readonly hide?: (value: Json) => Json;
   /** Removes the same values from the server's contract. */
   readonly hideWhole?: HideWhole;
-  readonly limits: ConnectOptions["limits"] & SupervisorLimits & Pick<Limits, "upstreamQuestionMs">;
+  readonly limits: ConnectOptions["limits"] & SupervisorLimits & AppLimits & Pick<Limits, "upstreamQuestionMs">;
   /** Called with the server's contract, on each start and whenever it reports a changed list. */
   readonly onContract: (observed: Observed) => Promise<void>;
   readonly onResourceUpdated: (uri: string) => void;
@@ -239,6 +240,11 @@ export class Upstream {
     }
   }
 
+  /** Looks at its offers again soon: something that it sent shows that they have changed. */
+  hasChanged(): void {
+    this.#relisting.hasChanged();
+  }
+
   async #opened(connection: UpstreamConnection): Promise<void> {
     try {
       this.#unheard = await subscribe(connection, this.#options.limits.upstreamCallMs);
@@ -268,7 +274,7 @@ export class Upstream {
 
   async #observe(connection: UpstreamConnection): Promise<Observed> {
     const { hideWhole } = this.#options;
-    const observed = await observe(connection, this.#unheard);
+    const observed = await observe(connection, this.#unheard, this.#options.limits);
     return hideWhole ? hideInOffers(observed, hideWhole) : observed;
   }
 

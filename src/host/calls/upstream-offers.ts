@@ -1,5 +1,7 @@
 import { hash } from "node:crypto";
+import { digestOfApp } from "../../contract/app-digest.ts";
 import type { ToolContract, PromptContract } from "../../contract/contract.ts";
+import type { Cid } from "../../lib/cid.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import { JsonText, type JsonObject } from "../../lib/json.ts";
@@ -9,7 +11,7 @@ import { contextMeta } from "../../outcome/context.ts";
 import type { RetryLimits } from "../../outcome/retry.ts";
 import type { ToolResult } from "../../upstream/results.ts";
 import { PassedOnError, UpstreamError } from "../../upstream/upstream-error.ts";
-import type { CallOptions, CallResult, Tool, Completer, Prompt, Resource } from "../catalog/catalog.ts";
+import type { CallOptions, CallResult, Tool, Completer, Prompt, ReadResult, Resource } from "../catalog/catalog.ts";
 import { heldBack, type HostedUpstream } from "../serving/hosted.ts";
 import type { Consent } from "./consents.ts";
 import { failure } from "./content.ts";
@@ -109,20 +111,33 @@ function isEmpty(value: JsonObject): boolean {
   return true;
 }
 
-/** A resource that the upstream reads, listed or not. */
-export function upstreamResource(hosted: HostedUpstream, uri: string): Resource {
+/**
+ * A resource that the upstream reads, listed or not. `app` is the digest of the contents of an app that were approved;
+ * null where none were: then nobody gets any.
+ */
+export function upstreamResource(hosted: HostedUpstream, uri: string, app?: Cid | null): Resource {
   return {
     async read(options) {
       try {
         const end = await hosted.run({ method: "resources/read", uri, meta: options.meta }, options);
         if ("inputRequests" in end) return end;
-        return end.ended instanceof LongObject ? end.ended : readResultOf(end.ended);
+        const read = end.ended instanceof LongObject ? end.ended : readResultOf(end.ended);
+        if (app !== undefined) checkApp(hosted, uri, app, read);
+        return read;
       } catch (error) {
         if (isNotFound(error)) throw new BerthError("resource_not_found", uri, { data: { uri }, cause: error });
         throw passedOn(error, hosted.limits);
       }
     },
   };
+}
+
+/** Throws `upstream_changed` for contents that nobody approved, and has the upstream looked at again. */
+function checkApp(hosted: HostedUpstream, uri: string, approved: Cid | null, { contents }: ReadResult): void {
+  if (approved !== null && digestOfApp(contents, hosted.limits.upstreamAppBytes) === approved) return;
+  hosted.upstream.hasChanged();
+  const detail = `the app "${uri}" is not what was approved; it is held back until a person approves the change`;
+  throw new BerthError("upstream_changed", detail);
 }
 
 export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract, isStripped: boolean): Prompt {

@@ -215,11 +215,19 @@ const ATTEMPTS_MAX = 10;
 
 function driftProblems({ held, changes, refused }: Judgement): Problem[] {
   const [tools, prompts] = [held.tools, held.prompts].map((all) => new Set(all.map(({ name }) => name)));
-  const isHeld = ({ subject, name }: ContractChange): boolean =>
-    subject === "server" || (subject === "tool" && tools!.has(name)) || (subject === "prompt" && prompts!.has(name));
+  const isHeld = ({ subject, name, pointer }: ContractChange): boolean =>
+    subject === "server" ||
+    isOfApp(subject, pointer) ||
+    (subject === "tool" && tools!.has(name)) ||
+    (subject === "prompt" && prompts!.has(name));
   return changes
     .filter((change) => (refused && change.effect !== "compatible") || isHeld(change) || change.effect === "breaking")
     .map((change) => driftProblem(change, refused || isHeld(change)));
+}
+
+/** The tools that show it are held back. */
+function isOfApp(subject: ContractChange["subject"], pointer: string | undefined): boolean {
+  return subject === "resource" && pointer === "/contents";
 }
 
 function driftProblem(change: ContractChange, isHeld: boolean): Problem {

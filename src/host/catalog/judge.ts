@@ -1,6 +1,7 @@
+import { appUriOf } from "../../contract/apps.ts";
 import { type ContractChange, ToldChanges } from "../../contract/change.ts";
 import { compareInTurns } from "../../contract/compare.ts";
-import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
+import type { AppContract, Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
 import { changedText } from "../../contract/model-texts.ts";
 import { stripped } from "../../contract/stripped.ts";
 import type { HoldPolicy } from "../../entry/hold-fields.ts";
@@ -76,16 +77,18 @@ export async function judge(
   if (approved === observed) return { ...asItIs, approved, takenOver };
   await makeCids(approved);
   await makeCids(observed);
-  const tools = sift(approved.tools, observed.tools, limits, arrived.tools);
+  const apps = siftApps(approved.apps, observed.apps, limits.upstreamApps);
+  const tools = sift(approved.tools, observed.tools, limits, arrived.tools, (tool) => apps.holds(tool));
   await nextTurn();
   const prompts = sift(approved.prompts, observed.prompts, limits, arrived.prompts);
   await nextTurn();
   const changes = await driftOf(approved, observed, arrived);
-  const { description: _, ...rest } = observed;
+  const { description: _, apps: __, ...rest } = observed;
   const told = approved.description === undefined ? rest : { ...rest, description: approved.description };
+  const withApps = <Lists extends object>(lists: Lists) => ({ ...told, ...lists, ...apps.approved });
   return {
-    served: { ...told, tools: tools.served, prompts: prompts.served },
-    approved: { ...told, tools: tools.approved, prompts: prompts.approved },
+    served: withApps({ tools: tools.served, prompts: prompts.served }),
+    approved: withApps({ tools: tools.approved, prompts: prompts.approved }),
     arrived: { tools: tools.arrived, prompts: prompts.arrived },
     held: { tools: tools.held, prompts: prompts.held },
     changes,
@@ -113,13 +116,36 @@ interface Named {
 }
 
 /** The limits of one approved list, the same as those of a list of an upstream. */
-export type ApprovedLimits = Pick<Limits, "upstreamListItems" | "upstreamListBytes" | "contractValues">;
+export type ApprovedLimits = Pick<
+  Limits,
+  "upstreamListItems" | "upstreamListBytes" | "contractValues" | "upstreamApps"
+>;
+
+/**
+ * The apps as they were approved, with new ones as far as there is room; gone ones stay, as gone tools do. A tool is held
+ * back with its app: what a person sees and clicks counts as much as what a model reads.
+ */
+function siftApps(approved: readonly AppContract[] = [], observed: readonly AppContract[] = [], appsMax: number) {
+  const known = new Map(approved.map((app) => [app.uri, app]));
+  const came = observed.filter(({ uri }) => !known.has(uri)).slice(0, Math.max(0, appsMax - approved.length));
+  const apps = [...approved, ...came].sort((one, other) => (one.uri < other.uri ? -1 : 1));
+  const cids = new Map(apps.map(({ uri, cid }) => [uri, cid]));
+  const held = new Set(observed.filter(({ uri, cid }) => cids.get(uri) !== cid).map(({ uri }) => uri));
+  return {
+    approved: apps.length > 0 ? { apps } : {},
+    holds(tool: ToolContract): boolean {
+      const uri = held.size > 0 ? appUriOf(tool) : undefined;
+      return uri !== undefined && held.has(uri);
+    },
+  };
+}
 
 function sift<Item extends Named>(
   approved: readonly Item[],
   observed: readonly Item[],
   { upstreamListItems, upstreamListBytes, contractValues }: ApprovedLimits,
   arrivedBefore: number,
+  holds: (item: Item) => boolean = () => false,
 ) {
   const before = byName(approved);
   const now = byName(observed);
@@ -145,10 +171,14 @@ function sift<Item extends Named>(
   const came = fit.filter(({ name }) => !known.has(name));
   const asApproved = (item: Item): Item => before.get(item.name) ?? item;
   return {
-    served: fit.filter((item) => !isOther(before.get(item.name), item)),
+    served: fit.filter((item) => !isOther(before.get(item.name), item) && !holds(item)),
     approved: [...fit.filter(({ name }) => known.has(name)).map(asApproved), ...gone, ...came.map(asApproved)],
     arrived: came.length,
-    held: [...approved.filter((item) => isOther(now.get(item.name), item)), ...unfit],
+    held: [
+      ...approved.filter((item) => isOther(now.get(item.name), item)),
+      ...fit.filter((item) => !isOther(before.get(item.name), item) && holds(item)),
+      ...unfit,
+    ],
   };
 }
 

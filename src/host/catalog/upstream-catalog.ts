@@ -1,3 +1,4 @@
+import { appUriOf } from "../../contract/apps.ts";
 import type { Contract, ToolContract } from "../../contract/contract.ts";
 import { skillUris } from "../../contract/skills.ts";
 import { stripped } from "../../contract/stripped.ts";
@@ -5,7 +6,7 @@ import { isOwn } from "../../entry/address.ts";
 import { approveProblems, asksConsent } from "../../entry/approve-field.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { ConfiguredTool } from "../../entry/tool-fields.ts";
-import { jsonBlock, rawBlock, type Block } from "../../lib/cid.ts";
+import { jsonBlock, rawBlock, type Block, type Cid } from "../../lib/cid.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
@@ -241,14 +242,19 @@ function upstreamParts(
     ...contract.resources.map(({ name, uri }) => ({ name, uri })),
     ...contract.resourceTemplates.map(({ name, uriTemplate }) => ({ name, uri: uriTemplate })),
   ];
-  const files = new Set(skillUris(contract));
+  // Apps need not be listed, and those that a tool names are given with the approved contents only.
+  const named =
+    contract.complete === true ? [...contract.tools, ...held.tools].flatMap((tool) => appUriOf(tool) ?? []) : [];
+  const apps = new Map<string, Cid | null>(named.map((uri) => [uri, null]));
+  for (const { uri, cid } of contract.apps ?? []) apps.set(uri, cid);
+  const files = new Set([...skillUris(contract), ...apps.keys()]);
   const offersResources = listed.length + files.size > 0;
   const templates = new Set(contract.resourceTemplates.map(({ uriTemplate }) => uriTemplate));
   return {
     tool,
     prompt,
     // Upstreams have resources that they do not list.
-    resource: async (uri) => (offersResources ? upstreamResource(hosted, uri) : undefined),
+    resource: async (uri) => (offersResources ? upstreamResource(hosted, uri, apps.get(uri)) : undefined),
     gives: givenAmong(files, uriTester(listed.filter(({ uri }) => !isOwn(uri)))),
     hasUnlisted: offersResources,
     completer: (of, argument) => {

@@ -29,7 +29,7 @@ import type { Owner } from "./owner.ts";
 /** Opens an upstream for its host; what else the connection needs is already bound. */
 export type OpenUpstream = (launch: Launch, listener: UpstreamListener) => Upstream;
 
-export type HostedLimits = SuspendedLimits & Pick<Limits, "upstreamErrorBytes">;
+export type HostedLimits = SuspendedLimits & Pick<Limits, "upstreamErrorBytes" | "upstreamAppBytes">;
 
 export type UpstreamListener = Pick<
   UpstreamOptions,

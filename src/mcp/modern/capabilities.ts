@@ -35,7 +35,11 @@ function offers(catalog: Catalog, capability: Capability): boolean {
     case "tools":
       return tools.length > 0;
     case "resources":
-      return catalog.readsUris === true || resources.length + resourceTemplates.length + skills.length > 0;
+      return (
+        catalog.readsUris === true ||
+        catalog.hasUnlisted === true ||
+        resources.length + resourceTemplates.length + skills.length > 0
+      );
     case "prompts":
       return prompts.length > 0;
     case "completions":

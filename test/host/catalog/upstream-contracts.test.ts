@@ -109,7 +109,7 @@ describe("contracts of hosted servers with many tools", () => {
       inputSchema: { examples: Array.from({ length: 60 }, () => ({})) },
     }));
     const page = (): Promise<{ tools: object[] }> => Promise.resolve({ tools: entries });
-    const few = { ...limits, contractValues: 100 };
+    const few = { ...limits, contractValues: 100, upstreamApps: 64 };
     const read = await readPages("tools/list", { key: "tools", nameKey: "name" }, few, page);
     assert.deepEqual(read.entries, [entries[0]]);
     const why = "with it the list has more than 100 values (BERTH_CONTRACT_VALUES)";
@@ -129,7 +129,7 @@ describe("contracts of hosted servers with many tools", () => {
   });
 
   it("fill what is approved no further than a list may be long: what is new there waits for a person", async () => {
-    const few = { upstreamListItems: 40, upstreamListBytes: Infinity, contractValues: Infinity };
+    const few = { upstreamListItems: 40, upstreamListBytes: Infinity, contractValues: Infinity, upstreamApps: 64 };
     const approved = contractOf(30);
     const tools = contractOf(30).tools.map((tool) => Object.assign({}, tool, { name: `new-${tool.name}` }));
     const byItems = await judge(approved, { ...approved, tools }, { hold: ANY, limits: few });
@@ -142,7 +142,7 @@ describe("contracts of hosted servers with many tools", () => {
       { ...approved, tools },
       {
         hold: ANY,
-        limits: { upstreamListItems: 1_000, upstreamListBytes: size * 1.5, contractValues: Infinity },
+        limits: { upstreamListItems: 1_000, upstreamListBytes: size * 1.5, contractValues: Infinity, upstreamApps: 64 },
       },
     );
     assert.ok(byBytes.held.tools.length > 10 && byBytes.served.tools.length > 10, String(counts(byBytes)));
