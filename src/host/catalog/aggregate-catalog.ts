@@ -1,5 +1,7 @@
 import type { Principal } from "../../access/principal.ts";
+import { APP_MIME_TYPE, appUriOf, callersOf } from "../../contract/apps.ts";
 import type { SkillContract } from "../../contract/contract.ts";
+import { EXTENSION_UI } from "../../contract/extensions.ts";
 import { SKILLS_OFFERED } from "../../contract/skills.ts";
 import { isOwn, parseAddress } from "../../entry/address.ts";
 import { rawBlock, type Cid } from "../../lib/cid.ts";
@@ -178,6 +180,23 @@ export async function composeServers(
     ...whole.lists,
   };
 
+  /**
+   * An app knows the tools of its own server by their plain names, and no request says which app it comes from: a plain
+   * name leads to the one server with apps that has such a tool for them.
+   */
+  const calledByApps = (name: string): Origin<ToolContract> | undefined => {
+    if (SERVER_AND_NAME.test(name) && offers.has(name.slice(0, name.indexOf(".")))) return undefined;
+    const found = [...offers].flatMap(([server, { tools }]) => {
+      if (!tools.some((tool) => appUriOf(tool) !== undefined)) return [];
+      const own = tools.find((tool) => ownName(server, tool.name) === name && callersOf(tool).app);
+      return own ? [{ server, own }] : [];
+    });
+    const [one, other] = found;
+    if (!one || !other) return one;
+    const message = `apps of both ${one.server} and ${other.server} may call ${name}; connect to /mcp/${one.server} or to /mcp/${other.server}`;
+    throw new BerthError("invalid_params", message);
+  };
+
   /** The tools requested so far. */
   const made = new Map<string, Tool>();
 
@@ -190,7 +209,7 @@ export async function composeServers(
     readsUris: offers.size > 0,
     problems: whole.problems,
     tool(name) {
-      const origin = whole.tools.get(name);
+      const origin = whole.tools.get(name) ?? calledByApps(name);
       let tool = made.get(name);
       if (origin && !tool) made.set(name, (tool = toolOf(origin, of)));
       return tool;
@@ -223,6 +242,8 @@ export async function composeServers(
   };
   return catalog;
 }
+
+const SERVER_AND_NAME = /^[^.]+\./;
 
 /** An item of the whole, and the server that offers it. */
 interface Origin<Own> {
@@ -288,6 +309,11 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
     await takeTurns();
     problems.push(each);
   }
+  const hasApps = tools.all.some((tool) => appUriOf(tool) !== undefined);
+  const extensions = {
+    ...(hasApps && { [EXTENSION_UI]: { mimeTypes: [APP_MIME_TYPE] } }),
+    ...(skills.origins.size > 0 && SKILLS_OFFERED),
+  };
   return {
     offers,
     withResources,
@@ -299,7 +325,8 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
       prompts: prompts.all,
       resources: resources.all,
       resourceTemplates: templates.all,
-      ...(skills.origins.size > 0 && { skills: skills.all, extensions: SKILLS_OFFERED }),
+      ...(skills.origins.size > 0 && { skills: skills.all }),
+      ...(Object.keys(extensions).length > 0 && { extensions }),
     },
     problems,
     releases,

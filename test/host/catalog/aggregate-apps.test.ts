@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { after, before, describe, it } from "node:test";
+import { call, modern, startTestBerth, type TestBerth } from "../../support/berth.ts";
+
+const OTHER = "/** @ui board.html */\nexport function other() { return { count: 0 }; }\n";
+
+describe("the apps of all servers at POST /mcp", () => {
+  let berth: TestBerth;
+  before(async () => {
+    const html = await readFile("test/fixtures/servers/board.html", "utf8");
+    berth = await startTestBerth({
+      files: ["test/fixtures/servers/board.ts"],
+      texts: {
+        "second.ts": `${OTHER}/** @ui app */\nexport function both() { return { count: 2 }; }\n`,
+        "third.ts": `${OTHER}/** @ui app */\nexport function both() { return { count: 3 }; }\n`,
+        "plain.ts": "export function more() { return { count: 99 }; }\nexport function lonely() { return 1; }\n",
+      },
+      beside: { "board.html": html },
+    });
+  });
+  after(() => berth.close());
+
+  it("reach the tools of their own server by plain names, and no server without apps", async () => {
+    const url = `${berth.url}/mcp`;
+    assert.deepEqual((await call(url, "more", { count: 4 })).structuredContent, { count: 5 });
+    assert.match((await call(url, "lonely")).error.message, /lonely/);
+    assert.match((await call(url, "forModels")).error.message, /forModels/);
+    assert.equal((await call(url, "board.forModels")).content[0].text, "a model called");
+  });
+
+  it("are told where to connect when two servers have a tool of one name for their apps", async () => {
+    const { error } = await call(`${berth.url}/mcp`, "both");
+    assert.match(
+      error.message,
+      /apps of both second and third may call both; connect to \/mcp\/second or to \/mcp\/third/,
+    );
+  });
+
+  it("are read there under the URIs of their servers", async () => {
+    const uri = "ui://second/board.html";
+    const { body } = await modern(`${berth.url}/mcp`, "resources/read", { uri });
+    assert.equal(body.result.contents[0].uri, uri);
+  });
+});
